@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# A sanitizer is chosen for the whole build tree: -DGPUMEM_SANITIZER=address|thread|undefined.
+set(GPUMEM_SANITIZER "" CACHE STRING "address, thread, undefined, or empty for none")
+if(GPUMEM_SANITIZER)
+  add_compile_options(-fsanitize=${GPUMEM_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GPUMEM_SANITIZER})
+endif()

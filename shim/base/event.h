@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Event: one allocation, free or related call, as a hook hands it to the ring. Plain data of fixed size, so that writing one into the ring is a
+// copy and the analyzer can read it from the mapping of a killed process. The enums carry the numbers of proto/gpumem/trace.proto; a test
+// compares the two.
+//
+//   Event e{};
+//   e.kind = EventKind::kAlloc; e.layer = Layer::kRuntime; e.address = ptr; e.size = bytes;
+//   ring::Record(e);
+
+#ifndef GPUMEM_SHIM_BASE_EVENT_H_
+#define GPUMEM_SHIM_BASE_EVENT_H_
+
+#include <cstdint>
+#include <type_traits>
+
+namespace gpumemshim {
+
+// What happened. See trace.proto, EventKind.
+enum class EventKind : uint8_t {
+  kUnspecified = 0,
+  kAlloc = 1,
+  kFree = 2,
+  kAllocFailed = 3,
+  kFreeFailed = 4,
+  kAddressReserve = 5,
+  kAddressFree = 6,
+  kPhysicalCreate = 7,
+  kPhysicalRelease = 8,
+  kPhysicalRetain = 9,
+  kMap = 10,
+  kUnmap = 11,
+  kImport = 12,
+  kImportClose = 13,
+  kHostRegister = 14,
+  kHostUnregister = 15,
+  kPoolCreate = 16,
+  kPoolDestroy = 17,
+  kPoolTrim = 18,
+  kDeviceReset = 19,
+};
+
+// Whose call was recorded. See trace.proto, Layer.
+enum class Layer : uint8_t { kUnspecified = 0, kDriver = 1, kRuntime = 2, kTorch = 3 };
+
+// Of what sort the memory is. See trace.proto, Memory.
+enum class Memory : uint8_t {
+  kDevice = 0,
+  kStreamOrdered = 1,
+  kManaged = 2,
+  kHostPinned = 3,
+  kArray = 4,
+  kVirtual = 5,
+  kPhysical = 6,
+  kPhysicalHost = 7,
+};
+
+// The device of memory that lies on the host, or whose device is not known.
+inline constexpr int16_t kNoDevice = -1;
+
+struct Event {
+  uint64_t time_ns;         // CLOCK_MONOTONIC; filled by ring::Record when 0
+  uint64_t address;         // device pointer, host pointer, or array handle
+  uint64_t size;            // bytes as the layer states them
+  uint64_t requested_size;  // bytes; 0 = not known
+  uint64_t stream;          // handle; 0 = default or none
+  uint64_t handle;          // pool or physical handle, by kind
+  uint64_t stack;           // content hash of the stack (stack/intern.h); 0 = none
+  uint64_t torch_allocated; // torch layer: the allocator's own totals after this event, bytes
+  uint64_t torch_reserved;
+  uint32_t tag;             // 0 = none
+  uint32_t duration_ns;     // of the real call; 0 = not measured
+  int32_t result;           // CUresult or cudaError_t; 0 = success
+  int16_t device;           // CUDA ordinal or kNoDevice
+  uint16_t api;             // index into the table of hooked functions (base/api.h); 0 = none
+  EventKind kind;
+  Layer layer;
+  Memory memory;
+  uint8_t reserved[5];      // zero
+};
+static_assert(sizeof(Event) == 96, "the analyzer reads this layout from the mapping of a killed process");
+static_assert(std::is_trivially_copyable_v<Event>);
+
+}  // namespace gpumemshim
+
+#endif  // GPUMEM_SHIM_BASE_EVENT_H_
