@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The ring: where hooks leave events and the definitions that these refer to, until the writer thread takes them to the
+// file.
+//
+// It is one shared mapping, backed by a file in /dev/shm so that it outlives a kill -9, cut into chunks. A thread owns
+// the chunk that it writes to and publishes each record by one release store, so threads share nothing in the steady
+// state. docs/ring.md has the argument.
+//
+// Thread-safety: Record, RecordStack, RecordCode, Active and GetStats may be called from any thread at any time, also
+// while Start or Stop runs and in a forked child (where the ring is inactive). None allocates, locks, or changes errno.
+// Start, Stop and ForgetInChild: one at a time. Signals: a handler that interrupts one of them may call it again; the
+// inner record is then dropped and counted. Ownership: the ring copies what it is given. Failure: a record that finds
+// no room within kMaxWaitNs is dropped and counted.
+//
+//   ring::Config config;
+//   if (!ring::Start(config)) return;
+//   if (!seen.Contains(hash) && ring::RecordStack(hash, frames, n)) seen.Insert(hash);
+//   Event e{};
+//   e.kind = EventKind::kAlloc; e.address = ptr; e.size = bytes; e.stack = hash;
+//   ring::Record(e, started_ns);
+
+#ifndef GPUMEM_SHIM_RING_RING_H_
+#define GPUMEM_SHIM_RING_RING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/base/event.h"
+
+namespace gpumemshim::ring {
+
+inline constexpr uint64_t kDefaultSizeBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kMinSizeBytes = uint64_t{256} << 10;
+inline constexpr uint64_t kMaxSizeBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxWaitNs = 100'000;  // a full ring holds a caller up for no longer than this
+inline constexpr uint32_t kMaxFrames = 512;      // of one stack; outer frames beyond are cut and counted
+inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
+
+struct Config {
+  uint64_t size_bytes = kDefaultSizeBytes;  // clamped to [kMinSizeBytes, kMaxSizeBytes]
+  const char* directory = "/dev/shm";       // nullptr: anonymous memory, which dies with the process
+  // Names of Event.api by index, copied into the mapping so that a recovery can name them. ApiName of base/api.h; may
+  // stay nullptr.
+  const char* (*api_name)(uint16_t api) = nullptr;
+  uint16_t api_count = 0;  // indices below this are asked for
+};
+
+// One frame as captured. Frames of a stack stand innermost first.
+struct RawFrame {
+  uint64_t pc;           // native: return address; Python: the key that RecordCode was given
+  uint32_t instruction;  // Python: byte offset of the instruction in the bytecode; native: 0
+  uint32_t flags;        // kFramePython or 0
+};
+static_assert(sizeof(RawFrame) == 16, "part of the mapping's layout");
+inline constexpr uint32_t kFramePython = 1;
+
+// A Python code object. Strings need no terminator. Equal keys mean equal content.
+struct RawCode {
+  uint64_t key;  // non-zero; content hash or another number that no other code object ever has
+  const char* filename;
+  uint32_t filename_size;
+  const char* name;
+  uint32_t name_size;
+  const void* line_table;
+  uint32_t line_table_size;
+  uint32_t first_line;
+  uint32_t python_minor;
+};
+
+struct Stats {
+  uint64_t dropped_allocs;       // everything that is not a free
+  uint64_t dropped_frees;        // see IsFree
+  uint64_t dropped_definitions;  // RecordStack and RecordCode that returned false for want of room
+  uint64_t truncated_stacks;     // cut at kMaxFrames
+  uint64_t stalled_threads;      // did not finish a record within seconds; their order was no longer waited for
+  uint64_t high_bytes;           // most of the mapping that was ever taken at a time
+  uint64_t size_bytes;           // of the mapping; 0 when not started
+};
+
+// Makes the mapping and lets records in. False: no memory at all (the ring stays inactive). A second call while active
+// returns true. May follow Stop, and in a forked child it starts a new ring.
+bool Start(const Config& config);
+
+// Refuses further records, then waits until no record is half-written (at most timeout_ms). The mapping stays readable
+// for the writer.
+void Stop(uint32_t timeout_ms);
+
+// Removes the ring's file: all that it held is in the trace. After Stop, by the writer.
+void Unlink();
+
+// In a forked child: forget the parent's ring without touching it. Needed only where the kernel has no MADV_WIPEONFORK;
+// harmless elsewhere.
+void ForgetInChild();
+
+// True where a record would be taken. In a forked child always false until it calls Start itself.
+bool Active();
+
+// Leaves one event. time_ns is filled in where it is 0 (leave it 0: order between threads rests on it). With
+// started_ns, the CLOCK_MONOTONIC time before the real call, duration_ns is filled in from the same clock reading.
+// False: dropped and counted, or inactive.
+bool Record(Event& event, uint64_t started_ns = 0);
+
+// Defines the frames behind Event.stack, before the first event that uses it (a caller keeps its own set of the hashes
+// that it has sent, one for the process or one a thread). Repeats are harmless. False: not taken, so send it again at
+// its next use.
+bool RecordStack(uint64_t hash, const RawFrame* frames, uint32_t count);
+
+// Defines the code object behind RawFrame.pc, before the first RecordStack that uses it. Repeats and false as above.
+bool RecordCode(const RawCode& code);
+
+Stats GetStats();
+
+// Path of the backing file, "" where it is anonymous memory. Valid until the next Start.
+const char* Path();
+
+// What counts as a free when room is short: kinds that end something, so that losing one would show memory that is not
+// there.
+constexpr bool IsFree(EventKind kind) {
+  return kind == EventKind::kFree || kind == EventKind::kAddressFree || kind == EventKind::kPhysicalRelease ||
+         kind == EventKind::kUnmap || kind == EventKind::kImportClose || kind == EventKind::kHostUnregister ||
+         kind == EventKind::kPoolDestroy || kind == EventKind::kDeviceReset;
+}
+
+}  // namespace gpumemshim::ring
+
+#endif  // GPUMEM_SHIM_RING_RING_H_

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The writer thread: takes records from the ring, puts them in order, encodes them as proto/gpumem/trace.proto and
+// appends them to the file, at least every 100 ms. The file is opened at the first event, so a process that records
+// nothing leaves nothing.
+//
+// Thread-safety: Flush from any thread at any time (it only wakes). Start, Stop and ForgetInChild: one at a time, by
+// control. Ownership: Config is copied; its hooks are called on the writer thread only, with all signals blocked and no
+// lock held. What a hook points to must stay valid until the same hook is called again or Stop has returned. Failure:
+// an error of the file ends the writing, not the program: events are counted as unwritten, the first error is kept for
+// the summary.
+//
+//   writer::Config config;
+//   config.hooks.output_path = &OutputPath;
+//   config.hooks.fill_header = &FillHeader;
+//   if (ring::Start(ring_config) && writer::Start(config)) ...
+//   writer::Summary summary = writer::Stop(2000);
+
+#ifndef GPUMEM_SHIM_WRITER_WRITER_H_
+#define GPUMEM_SHIM_WRITER_WRITER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemshim::writer {
+
+struct KeyValue {
+  const char* key;
+  const char* value;
+};
+
+// The process's part of trace.proto's Header; nullptr or 0 = not known. format_version, pid, parent_pid, the clock
+// anchors and the ring are filled in by the writer itself.
+struct HeaderInfo {
+  const char* writer_version = nullptr;
+  uint64_t process_start_ticks = 0;
+  const char* hostname = nullptr;
+  const char* program = nullptr;
+  const char* executable = nullptr;
+  const char* const* command_line = nullptr;  // secrets masked
+  uint32_t command_line_count = 0;
+  const char* working_directory = nullptr;
+  const KeyValue* environment = nullptr;
+  uint32_t environment_count = 0;
+  const KeyValue* settings = nullptr;
+  uint32_t settings_count = 0;
+  int64_t rank = -1;  // -1 = absent
+  int64_t world_size = -1;
+  int64_t local_rank = -1;
+};
+
+struct DeviceInfo {
+  const char* name = nullptr;
+  uint8_t uuid[16] = {};
+  bool has_uuid = false;
+  uint64_t total_bytes = 0;
+  uint32_t compute_major = 0;
+  uint32_t compute_minor = 0;
+  const char* pci_bus_id = nullptr;
+};
+
+// Losses that stack capture counts (trace.proto, Losses).
+struct StackLosses {
+  uint64_t truncated_stacks = 0;
+  uint64_t unread_python_frames = 0;
+};
+
+// Each may be nullptr (output_path excepted).
+struct Hooks {
+  // Writes the wanted path, terminated, into out. Called once, when the file is about to be opened. False: write no
+  // file.
+  bool (*output_path)(char* out, size_t capacity) = nullptr;
+  // Called once, after the file was opened.
+  void (*fill_header)(HeaderInfo* info) = nullptr;
+  // Called when the first event of a device is about to be written. False: not known now; asked again about once a
+  // second.
+  bool (*fill_device)(int16_t device, DeviceInfo* info) = nullptr;
+  // Versions ("driver", "torch", ...) that were not handed over before; returns how many. Called at the first packet
+  // and about once a second.
+  uint32_t (*new_versions)(KeyValue* out, uint32_t capacity) = nullptr;
+  void (*stack_losses)(StackLosses* losses) = nullptr;
+  // Name of Event.api: ApiName of base/api.h. nullptr or "" = no name.
+  const char* (*api_name)(uint16_t api) = nullptr;
+};
+
+struct Config {
+  Hooks hooks;
+  uint32_t interval_ms = 90;  // between appends when nobody asks for more; <= 100 by contract
+};
+
+// What the one line on stderr and the tests need.
+struct Summary {
+  bool opened;      // a file exists
+  bool complete;    // everything up to Stop is in it, End included
+  char path[4096];  // as opened, "" if none
+  uint64_t file_bytes;
+  uint64_t events;  // written
+  uint64_t torch_events;
+  uint64_t runtime_events;
+  uint64_t driver_events;
+  uint64_t dropped_allocs;
+  uint64_t dropped_frees;
+  uint64_t dropped_definitions;
+  uint64_t unwritten_events;
+  uint64_t truncated_stacks;
+  uint64_t unread_python_frames;
+  char error[256];  // first error of the file, "" if none
+};
+
+// Starts the thread. The ring must be active. False: no thread or no memory could be had.
+bool Start(const Config& config);
+
+// Takes what is left, writes counters, losses and End, joins the thread, stops the ring and removes its file. Waits at
+// most about timeout_ms; past it the thread is left to itself and complete is false. Without Start: an empty summary.
+Summary Stop(uint32_t timeout_ms);
+
+// Asks for an append now. Does not wait.
+void Flush();
+
+// The same, and waits until everything recorded before the call is in the file, at most timeout_ms. Never from a hook.
+// True: it is.
+bool FlushAndWait(uint32_t timeout_ms);
+
+// In a forked child: forget the parent's thread and close its file.
+void ForgetInChild();
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_WRITER_H_
