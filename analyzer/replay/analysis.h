@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Analysis: everything that one trace says about memory, as plain values. replay/ computes it, report/ and commands/ print it, and neither
-// knows the other. All sizes are bytes, all times are nanoseconds of CLOCK_MONOTONIC; `origin_ns` is the first event's time, so reports print
-// time_ns - origin_ns.
+// Analysis: everything that one trace says about memory, as plain values. replay/ computes it, report/ and commands/
+// print it, and neither knows the other. All sizes are bytes, all times are nanoseconds of CLOCK_MONOTONIC; `origin_ns`
+// is the first event's time, so reports print time_ns - origin_ns.
 //
 // The four series that every device has:
 //   allocated  PyTorch blocks in use (what torch.cuda.memory_allocated() counts)
 //   reserved   PyTorch segments (what torch.cuda.memory_reserved() counts)
 //   other      CUDA device memory of this process that is not a PyTorch segment: NCCL, cuBLAS, own calls
-//   total      reserved + other: all CUDA device memory known to us. Pinned host memory and bare address space are not in it.
+//   total      reserved + other: all CUDA device memory known to us. Pinned host memory and bare address space are not
+//   in it.
 
 #ifndef GPUMEM_ANALYZER_REPLAY_ANALYSIS_H_
 #define GPUMEM_ANALYZER_REPLAY_ANALYSIS_H_
@@ -28,12 +29,13 @@ enum class LayerFilter : uint8_t { kAll = 0, kDriver = 1, kRuntime = 2, kTorch =
 enum class Measure : uint8_t { kAllocated = 0, kReserved = 1, kOther = 2, kTotal = 3 };
 
 struct AnalyzeOptions {
-  int device = -1;                 // -1 = all
+  int device = -1;  // -1 = all
   LayerFilter layer = LayerFilter::kAll;
-  uint64_t from_ns = 0;            // relative to the first event; a window for timeline, peaks and growth. The replay itself starts at 0
+  uint64_t from_ns =
+      0;  // relative to the first event; a window for timeline, peaks and growth. The replay itself starts at 0
   uint64_t to_ns = UINT64_MAX;
-  uint32_t timeline_buckets = 240; // most points a device; a bucket keeps its maximum
-  uint32_t plateaus = 5;           // most separate near-peaks a device
+  uint32_t timeline_buckets = 240;  // most points a device; a bucket keeps its maximum
+  uint32_t plateaus = 5;            // most separate near-peaks a device
 };
 
 struct MeasureValues {
@@ -45,14 +47,14 @@ struct MeasureValues {
 
 // Live memory of one stack at an instant.
 struct StackUse {
-  uint64_t stack_id = 0;           // StackTable key; 0 = no stack
+  uint64_t stack_id = 0;  // StackTable key; 0 = no stack
   uint8_t layer = 0;
   uint8_t memory = 0;
   uint64_t bytes = 0;
   uint64_t count = 0;
-  uint64_t oldest_ns = 0;          // time of the oldest allocation in it
+  uint64_t oldest_ns = 0;  // time of the oldest allocation in it
   uint64_t newest_ns = 0;
-  std::string api;                 // function that allocated, where all of them agree
+  std::string api;  // function that allocated, where all of them agree
 };
 
 // The exact live set of one device at one instant.
@@ -60,16 +62,16 @@ struct LiveSet {
   int device = 0;
   Measure measure = Measure::kAllocated;
   uint64_t time_ns = 0;
-  uint64_t event_index = 0;        // the set is the one after this event
-  uint64_t bytes = 0;              // of `measure`
-  MeasureValues values;            // all series at that instant
+  uint64_t event_index = 0;  // the set is the one after this event
+  uint64_t bytes = 0;        // of `measure`
+  MeasureValues values;      // all series at that instant
   uint64_t block_count = 0;
-  std::vector<StackUse> stacks;    // largest first; their bytes sum to `bytes`
+  std::vector<StackUse> stacks;  // largest first; their bytes sum to `bytes`
 };
 
 struct TimelinePoint {
-  uint64_t time_ns = 0;            // of the bucket's maximum of total, or of allocated where total is flat
-  MeasureValues max;               // each series' own maximum inside the bucket
+  uint64_t time_ns = 0;  // of the bucket's maximum of total, or of allocated where total is flat
+  MeasureValues max;     // each series' own maximum inside the bucket
 };
 
 // How free space lies inside a device's PyTorch segments, or of the part of them in one pool.
@@ -77,19 +79,19 @@ struct FragmentationPoint {
   uint64_t time_ns = 0;
   uint64_t reserved = 0;
   uint64_t allocated = 0;
-  uint64_t free = 0;               // reserved - allocated
-  uint64_t largest_free_range = 0; // inside one segment
+  uint64_t free = 0;                // reserved - allocated
+  uint64_t largest_free_range = 0;  // inside one segment
   uint64_t free_ranges = 0;
-  uint64_t rounding = 0;           // allocated - requested, over the blocks whose request is known
+  uint64_t rounding = 0;  // allocated - requested, over the blocks whose request is known
   bool requested_known = false;
-  double external_ratio = 0;       // 1 - largest_free_range / free; 0 where nothing is free
+  double external_ratio = 0;  // 1 - largest_free_range / free; 0 where nothing is free
 };
 
 // A live block that keeps a segment from going back to CUDA.
 struct PinningBlock {
   uint64_t segment_address = 0;
   uint64_t segment_bytes = 0;
-  uint64_t segment_free = 0;       // bytes of it that no block uses
+  uint64_t segment_free = 0;  // bytes of it that no block uses
   uint64_t block_address = 0;
   uint64_t block_bytes = 0;
   uint64_t blocks_in_segment = 0;  // 1: freeing this block alone would return the whole segment
@@ -99,13 +101,13 @@ struct PinningBlock {
 };
 
 struct PoolFragmentation {
-  std::string pool;                // "small" or "large": inferred from the segment's size; "expandable"
-  FragmentationPoint at_peak;      // at the peak of reserved
+  std::string pool;            // "small" or "large": inferred from the segment's size; "expandable"
+  FragmentationPoint at_peak;  // at the peak of reserved
   FragmentationPoint at_end;
 };
 
 struct Fragmentation {
-  FragmentationPoint at_peak;      // at the peak of reserved
+  FragmentationPoint at_peak;  // at the peak of reserved
   FragmentationPoint at_end;
   std::vector<FragmentationPoint> over_time;
   std::vector<PoolFragmentation> pools;
@@ -120,17 +122,17 @@ struct OomEvent {
   int device = 0;
   uint8_t layer = 0;
   std::string api;
-  int result = 0;                  // CUresult or cudaError_t; 0 at the torch layer
+  int result = 0;  // CUresult or cudaError_t; 0 at the torch layer
   uint64_t requested = 0;
   uint64_t stack_id = 0;
   uint32_t thread = 0;
-  MeasureValues values;            // at that moment
-  uint64_t device_total = 0;       // capacity; 0 = not known
-  uint64_t retries = 0;            // CUDA calls that failed for the same request before the allocator gave up
-  bool final = true;               // false: a later attempt of the same request succeeded (cache freed, retried)
+  MeasureValues values;       // at that moment
+  uint64_t device_total = 0;  // capacity; 0 = not known
+  uint64_t retries = 0;       // CUDA calls that failed for the same request before the allocator gave up
+  bool final = true;          // false: a later attempt of the same request succeeded (cache freed, retried)
   FragmentationPoint fragmentation;
-  uint64_t would_have_fit = 0;     // largest request that could have been served: largest free range or CUDA's free memory
-  LiveSet live;                    // who filled the device
+  uint64_t would_have_fit = 0;  // largest request that could have been served: largest free range or CUDA's free memory
+  LiveSet live;                 // who filled the device
 };
 
 struct SeriesPeak {
@@ -141,12 +143,12 @@ struct SeriesPeak {
 
 // What was alive at the end (or at `to`), and what grew between two times.
 struct LeakReport {
-  LiveSet at_end_torch;            // blocks
-  LiveSet at_end_cuda;             // driver and runtime allocations that hold no PyTorch block
+  LiveSet at_end_torch;  // blocks
+  LiveSet at_end_cuda;   // driver and runtime allocations that hold no PyTorch block
   uint64_t growth_from_ns = 0;
   uint64_t growth_to_ns = 0;
-  std::vector<StackUse> growth;    // bytes and count added between the two times, largest first; only stacks that grew
-  uint64_t unknown_frees = 0;      // frees of addresses that this trace never saw allocated
+  std::vector<StackUse> growth;  // bytes and count added between the two times, largest first; only stacks that grew
+  uint64_t unknown_frees = 0;    // frees of addresses that this trace never saw allocated
 };
 
 struct DeviceAnalysis {
@@ -156,10 +158,11 @@ struct DeviceAnalysis {
   SeriesPeak peak_allocated, peak_reserved, peak_total, peak_other;
   MeasureValues end;
   std::vector<TimelinePoint> timeline;
-  LiveSet at_peak_allocated;       // exact live blocks
-  LiveSet at_peak_reserved;        // segments (by the stack that made them)
+  LiveSet at_peak_allocated;  // exact live blocks
+  LiveSet at_peak_reserved;   // segments (by the stack that made them)
   LiveSet at_peak_total;
-  std::vector<LiveSet> plateaus;   // separate near-peaks of allocated (of total where torch did nothing), highest first; the first is the peak
+  std::vector<LiveSet> plateaus;  // separate near-peaks of allocated (of total where torch did nothing), highest first;
+                                  // the first is the peak
   Fragmentation fragmentation;
   LeakReport leaks;
 };
@@ -178,8 +181,8 @@ struct LossCounts {
   uint64_t unwritten_events = 0;
   uint64_t truncated_stacks = 0;
   uint64_t unread_python_frames = 0;
-  uint64_t missing_packets = 0;    // gaps in packet numbers
-  uint64_t damaged_bytes = 0;      // of the file, from the first damage on
+  uint64_t missing_packets = 0;  // gaps in packet numbers
+  uint64_t damaged_bytes = 0;    // of the file, from the first damage on
   std::string write_error;
   // Events that are not in this trace although they happened: what `.losses.total` prints.
   uint64_t Total() const { return dropped_allocs + dropped_frees + unwritten_events; }
@@ -198,16 +201,20 @@ struct Analysis {
   std::string path;
   uint64_t file_bytes = 0;
   ProcessInfo process;
-  bool complete = false;           // an End packet was read
-  std::string damage;              // empty, or what is wrong with the file and where; then everything is up to the damage only
-  uint64_t origin_ns = 0;          // first event
-  uint64_t end_ns = 0;             // last event
+  bool complete = false;   // an End packet was read
+  std::string damage;      // empty, or what is wrong with the file and where; then everything is up to the damage only
+  uint64_t origin_ns = 0;  // first event
+  uint64_t end_ns = 0;     // last event
   EventCounts events;
   LossCounts losses;
-  std::vector<std::string> notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
+  std::vector<std::string>
+      notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;
+  // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.
+  uint64_t managed_peak = 0, managed_end = 0;
+  uint64_t imported_peak = 0, imported_end = 0;
 };
 
 }  // namespace gpumem

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// PacketReader: the packets of a trace file, one after the other, checked and decompressed. It knows framing (length,
+// sync word, checksum, compression) and nothing of what packets say, so `gpumem dump` and TraceReader share it.
+//
+// Memory is bounded by the largest packet (64 MiB compressed plus 64 MiB decompressed), whatever the file's size. The
+// file is read with pread, not mapped: a file that shrinks while it is read is a damaged file, not a crash. Not
+// thread-safe; owns its file descriptor.
+//
+// A file that is no trace at all fails in Open (exit code 3). Damage further in ends the stream: Next returns kDamaged
+// and damage() says what is wrong and where (exit code 4).
+//
+//   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(path));
+//   RawPacket packet;
+//   while (reader.Next(&packet) == PacketReader::Outcome::kPacket) Print(packet);
+//   if (!reader.damage().empty()) Warn(reader.damage());
+
+#ifndef GPUMEM_ANALYZER_TRACE_PACKET_READER_H_
+#define GPUMEM_ANALYZER_TRACE_PACKET_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gpumem {
+
+// Field numbers of Packet's oneof `data` in trace.proto. Others are packets of a newer version: to be skipped.
+enum class PacketType : uint32_t {
+  kNone = 0,
+  kHeader = 3,
+  kDefinitions = 4,
+  kEvents = 5,
+  kCounters = 6,
+  kLosses = 7,
+  kEnd = 8,
+};
+
+struct RawPacket {
+  PacketType type = PacketType::kNone;
+  absl::string_view body;    // the serialized message inside the oneof; valid until the next call of Next
+  uint64_t file_offset = 0;  // of the file's packet that it came from
+  uint64_t sequence = 0;
+  bool compressed = false;  // it came out of a Compressed packet
+};
+
+class PacketReader {
+ public:
+  enum class Outcome { kPacket, kEnd, kDamaged };
+
+  // NotFound, PermissionDenied or InvalidArgument (empty, not a regular file, not a trace); the message names the next
+  // step.
+  static absl::StatusOr<PacketReader> Open(absl::string_view path);
+
+  PacketReader(PacketReader&&) noexcept;
+  PacketReader& operator=(PacketReader&&) noexcept;
+  ~PacketReader();
+
+  Outcome Next(RawPacket* packet);
+
+  // Goes on at a place that position() gave between two packets of the file.
+  void Seek(uint64_t position);
+
+  uint64_t position() const;  // offset of the first byte that no returned packet covers
+  uint64_t file_bytes() const;
+  const std::string& damage() const;  // empty, or one sentence: what is wrong, at which byte, what was read before
+
+  // Ends the stream here as damaged; for readers that find the content of a checked packet impossible.
+  void ReportDamage(absl::string_view what);
+
+ private:
+  struct State;
+  explicit PacketReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_PACKET_READER_H_

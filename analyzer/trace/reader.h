@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// TraceReader: a trace file as a stream of items: section headers, event batches, counters, losses, ends. Definitions
+// are taken into stacks() on the way, before the batch that needs them is returned. EventSource is the seam: whatever
+// else can yield items (the ring of a killed process) can be replayed in its place.
+//
+// Bounded memory apart from the definitions. Not thread-safe. Damage: PacketReader's rules.
+//
+//   GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
+//   while (reader.Next() != ItemType::kEndOfStream) if (reader.type() == ItemType::kEvents) Replay(reader.batch());
+//   if (!reader.damage().empty()) ...
+
+#ifndef GPUMEM_ANALYZER_TRACE_READER_H_
+#define GPUMEM_ANALYZER_TRACE_READER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "gpumem/trace.pb.h"
+#include "trace/event_batch.h"
+#include "trace/packet_reader.h"
+#include "trace/stack_table.h"
+
+namespace gpumem {
+
+enum class ItemType {
+  kHeader,       // a new section begins: header() is its process, stacks() is empty again
+  kEvents,       // batch()
+  kCounters,     // counters()
+  kLosses,       // losses()
+  kEnd,          // end()
+  kEndOfStream,  // no more items: the end of the file, or damage
+};
+
+// Yields the items of one or several processes in order.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  virtual ItemType Next() = 0;
+  // What the last kHeader, kCounters, kLosses and kEnd gave; a batch is valid until the next call of Next.
+  virtual const trace::Header& header() const = 0;
+  virtual const EventBatch& batch() const = 0;
+  virtual const trace::Counters& counters() const = 0;
+  virtual const trace::Losses& losses() const = 0;
+  virtual const trace::End& end() const = 0;
+  virtual const StackTable& stacks() const = 0;
+};
+
+class TraceReader final : public EventSource {
+ public:
+  // Fails as PacketReader::Open does, and where the first packet is no readable Header or its format is newer than this
+  // program.
+  static absl::StatusOr<TraceReader> Open(absl::string_view path);
+
+  ItemType Next() override;
+  ItemType type() const { return type_; }
+  const trace::Header& header() const override { return header_; }
+  const EventBatch& batch() const override { return batch_; }
+  const trace::Counters& counters() const override { return counters_; }
+  const trace::Losses& losses() const override { return losses_; }
+  const trace::End& end() const override { return end_; }
+  const StackTable& stacks() const override { return stacks_; }
+
+  uint64_t file_bytes() const { return packets_.file_bytes(); }
+  uint64_t position() const { return packets_.position(); }
+  uint64_t missing_packets() const { return missing_packets_; }
+  uint64_t section() const { return section_; }  // 0 = the file's first
+  const std::string& damage() const { return packets_.damage(); }
+  // Bytes from the first damage on; 0 without damage.
+  uint64_t damaged_bytes() const { return damage().empty() ? 0 : file_bytes() - damage_offset_; }
+
+ private:
+  explicit TraceReader(PacketReader packets) : packets_(std::move(packets)) {}
+  ItemType Dispatch(const RawPacket& packet);
+  ItemType Damaged(const RawPacket& packet, absl::string_view what);
+  ItemType StartSection(const RawPacket& packet);
+  bool CountSequence(const RawPacket& packet);
+
+  PacketReader packets_;
+  ItemType type_ = ItemType::kEndOfStream;
+  trace::Header header_;
+  EventBatch batch_;
+  trace::Counters counters_;
+  trace::Losses losses_;
+  trace::End end_;
+  StackTable stacks_;
+  uint64_t next_sequence_ = 0;
+  uint64_t missing_packets_ = 0;
+  uint64_t section_ = 0;
+  uint64_t damage_offset_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_READER_H_

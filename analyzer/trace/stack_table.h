@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// StackTable: everything that the events of one section refer to by id: stacks (a trie of frames), frames, modules,
+// Python code, strings, threads, devices, tags and versions. Filled by TraceReader; read by symbols/ and report/.
+// Copyable value; not thread-safe while filled. Unknown ids are answered with an empty value or nullptr, never with an
+// error: definitions may have been dropped.
+//
+//   for (uint32_t frame_id : stacks.Frames(use.stack_id)) Print(*stacks.frame(frame_id));
+
+#ifndef GPUMEM_ANALYZER_TRACE_STACK_TABLE_H_
+#define GPUMEM_ANALYZER_TRACE_STACK_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace gpumem {
+
+struct ModuleInfo {
+  std::string path;
+  std::string build_id;  // raw bytes
+  uint64_t load_bias = 0, start = 0, end = 0, time_ns = 0;
+};
+
+struct PythonCodeInfo {
+  std::string filename, name, line_table;
+  uint32_t first_line = 0, python_minor = 0;
+};
+
+struct FrameInfo {
+  uint64_t pc = 0;           // return address; 0 = a Python frame
+  uint32_t python_code = 0;  // 0 = a native frame
+  uint32_t instruction = 0;
+};
+
+struct ThreadInfo {
+  uint32_t tid = 0;
+  std::string name;
+};
+
+struct DeviceInfo {
+  int index = 0;
+  std::string name, uuid, pci_bus_id;
+  uint64_t total_bytes = 0;
+  uint32_t compute_major = 0, compute_minor = 0;
+};
+
+struct TagInfo {
+  std::string stage, module;
+  uint64_t step = 0;
+};
+
+class StackTable {
+ public:
+  // Deepest stack that Frames returns; the outermost frames beyond are left out.
+  static constexpr size_t kMaxDepth = 4096;
+
+  // Adds a serialized Definitions message. DataLoss where ids or parents are impossible; what was added before stays.
+  absl::Status Add(absl::string_view definitions);
+
+  // Frame ids of a stack, innermost first. Empty for id 0 and for stacks whose definition was lost.
+  std::vector<uint32_t> Frames(uint64_t stack_id) const;
+
+  const FrameInfo* frame(uint32_t id) const;
+  const PythonCodeInfo* python_code(uint32_t id) const;
+  const ThreadInfo* thread(uint32_t id) const;
+  const TagInfo* tag(uint32_t id) const;
+  const std::string& string(uint32_t id) const;  // "" where not known
+
+  // The module whose range holds `address` and that was loaded last at or before `time_ns`; nullptr where there is
+  // none.
+  const ModuleInfo* ModuleAt(uint64_t address, uint64_t time_ns = UINT64_MAX) const;
+
+  const std::vector<ModuleInfo>& modules() const { return modules_; }
+  const std::map<int, DeviceInfo>& devices() const { return devices_; }
+  const std::map<std::string, std::string>& versions() const { return versions_; }
+  size_t stack_count() const { return dense_nodes_.size() + sparse_nodes_.size(); }
+  size_t frame_count() const { return frames_.size(); }
+
+ private:
+  struct Node {
+    uint64_t parent = 0;
+    uint32_t frame = 0;  // 0 = a hole: no such node was defined
+  };
+  const Node* node(uint64_t id) const;
+  absl::Status AddNodes(absl::string_view stack_nodes);
+  absl::Status AddNode(uint64_t id, Node node);
+
+  std::vector<Node> dense_nodes_;  // of the ids 1, 2, ...; sparse_nodes_ holds those far behind a gap
+  absl::flat_hash_map<uint64_t, Node> sparse_nodes_;
+  absl::flat_hash_map<uint32_t, FrameInfo> frames_;
+  absl::flat_hash_map<uint32_t, PythonCodeInfo> python_codes_;
+  absl::flat_hash_map<uint32_t, std::string> strings_;
+  absl::flat_hash_map<uint32_t, ThreadInfo> threads_;
+  absl::flat_hash_map<uint32_t, TagInfo> tags_;
+  absl::flat_hash_map<uint32_t, size_t> module_index_;  // id -> place in modules_
+  std::vector<ModuleInfo> modules_;
+  std::map<int, DeviceInfo> devices_;
+  std::map<std::string, std::string> versions_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_STACK_TABLE_H_
