@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "base/format.h"
+
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  // 1023.995 of a unit would round to 1024.00; it is 1.00 of the next.
+  while (unit + 1 < std::size(kUnits) &&
+         std::ldexp(static_cast<double>(bytes), -10 * (static_cast<int>(unit) + 1)) >= 1023.995)
+    ++unit;
+  const double value = std::ldexp(static_cast<double>(bytes), -10 * (static_cast<int>(unit) + 1));
+  const bool whole = (bytes & ((uint64_t{1} << (10 * (unit + 1))) - 1)) == 0;
+  if (whole) return absl::StrFormat("%.0f %s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", value < 99.995 ? 2 : 1, value, kUnits[unit]);
+}
+
+std::string FormatCount(uint64_t count) {
+  std::string text = absl::StrCat(count);
+  for (int pos = static_cast<int>(text.size()) - 3; pos > 0; pos -= 3) text.insert(static_cast<size_t>(pos), 1, ',');
+  return text;
+}
+
+std::string FormatCountOf(uint64_t count, absl::string_view one, absl::string_view many) {
+  return absl::StrCat(FormatCount(count), " ", count == 1 ? one : many);
+}
+
+std::string FormatTime(uint64_t ns) {
+  const double seconds = static_cast<double>(ns) / 1e9;
+  if (ns == 0) return "0 s";
+  if (ns < 1000) return absl::StrCat(ns, " ns");
+  if (ns < 999'500) return absl::StrFormat("%.0f us", static_cast<double>(ns) / 1e3);
+  if (ns < kSecond) return absl::StrFormat("%.*f ms", ns < 99'950'000 ? 1 : 0, static_cast<double>(ns) / 1e6);
+  if (ns < 100 * kSecond) return absl::StrFormat("%.3f s", seconds);
+  const uint64_t whole = ns / kSecond;
+  if (whole < 3600) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %02d min", whole / 3600, whole / 60 % 60);
+}
+
+std::string FormatPercent(double ratio) {
+  const double percent = ratio * 100;
+  if (percent == 0) return "0 %";
+  if (percent < 0.1) return "<0.1 %";
+  return absl::StrFormat("%.*f %%", percent < 9.95 ? 1 : 0, percent);
+}
+
+std::string FormatUtc(uint64_t realtime_ns) {
+  const auto seconds = static_cast<time_t>(realtime_ns / kSecond);
+  tm parts{};
+  if (gmtime_r(&seconds, &parts) == nullptr) return "unknown time";
+  char text[40];
+  const size_t length = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return std::string(text, length);
+}
+
+std::optional<uint64_t> ParseTime(absl::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+  const absl::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  double scale = 0;
+  if (unit.empty() || unit == "s") scale = 1e9;
+  if (unit == "ms") scale = 1e6;
+  if (unit == "us" || unit == "µs") scale = 1e3;
+  if (unit == "ns") scale = 1;
+  if (unit == "m" || unit == "min") scale = 60e9;
+  if (unit == "h") scale = 3600e9;
+  if (scale == 0 || number * scale >= 1.8e19) return std::nullopt;
+  return static_cast<uint64_t>(std::llround(std::min(number * scale, 9.2e18)));
+}
+
+}  // namespace gpumem
