@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -43,6 +44,8 @@ class EventSource {
   // What the last kHeader, kCounters, kLosses and kEnd gave; a batch is valid until the next call of Next.
   virtual const trace::Header& header() const = 0;
   virtual const EventBatch& batch() const = 0;
+  // Exchanges the last batch with `other`, so that the caller can keep it past the next call of Next.
+  virtual void SwapBatch(EventBatch* other) = 0;
   virtual const trace::Counters& counters() const = 0;
   virtual const trace::Losses& losses() const = 0;
   virtual const trace::End& end() const = 0;
@@ -51,6 +54,12 @@ class EventSource {
 
 class TraceReader final : public EventSource {
  public:
+  // Names one item of the file, for going back to it.
+  struct Place {
+    uint64_t packet_offset = 0;
+    uint64_t ordinal = 0;  // of the items inside that packet of the file
+  };
+
   // Fails as PacketReader::Open does, and where the first packet is no readable Header or its format is newer than this
   // program.
   static absl::StatusOr<TraceReader> Open(absl::string_view path);
@@ -59,10 +68,16 @@ class TraceReader final : public EventSource {
   ItemType type() const { return type_; }
   const trace::Header& header() const override { return header_; }
   const EventBatch& batch() const override { return batch_; }
+  void SwapBatch(EventBatch* other) override { std::swap(batch_, *other); }
   const trace::Counters& counters() const override { return counters_; }
   const trace::Losses& losses() const override { return losses_; }
   const trace::End& end() const override { return end_; }
   const StackTable& stacks() const override { return stacks_; }
+
+  // Of the item that Next returned last; and going on from such a place: Next then returns that item again. Within one
+  // section only.
+  Place place() const { return place_; }
+  void Seek(const Place& place);
 
   uint64_t file_bytes() const { return packets_.file_bytes(); }
   uint64_t position() const { return packets_.position(); }
@@ -74,10 +89,10 @@ class TraceReader final : public EventSource {
 
  private:
   explicit TraceReader(PacketReader packets) : packets_(std::move(packets)) {}
-  ItemType Dispatch(const RawPacket& packet);
   ItemType Damaged(const RawPacket& packet, absl::string_view what);
   ItemType StartSection(const RawPacket& packet);
-  bool CountSequence(const RawPacket& packet);
+  void CountSequence(const RawPacket& packet);
+  ItemType ParseItem(const RawPacket& packet);
 
   PacketReader packets_;
   ItemType type_ = ItemType::kEndOfStream;
@@ -87,6 +102,8 @@ class TraceReader final : public EventSource {
   trace::Losses losses_;
   trace::End end_;
   StackTable stacks_;
+  Place place_;
+  uint64_t next_ordinal_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t missing_packets_ = 0;
   uint64_t section_ = 0;

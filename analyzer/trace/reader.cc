@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "trace/reader.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+
+template <typename Message>
+bool Parse(absl::string_view bytes, Message* message) {
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+absl::Status NewerFormat(absl::string_view path, const trace::Header& header) {
+  return absl::UnimplementedError(absl::StrCat(
+      path, " has trace format ", header.format_version(), ", written by gpumemshim ", header.writer_version(),
+      "; this gpumem reads format ", kFormatVersion, ". Use the gpumem that came with that gpumemshim"));
+}
+
+}  // namespace
+
+absl::StatusOr<TraceReader> TraceReader::Open(absl::string_view path) {
+  GPUMEM_ASSIGN_OR_RETURN(PacketReader packets, PacketReader::Open(path));
+  RawPacket first;
+  const PacketReader::Outcome outcome = packets.Next(&first);
+  if (outcome == PacketReader::Outcome::kDamaged) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is damaged at its very start, so nothing of it can be read: ", packets.damage(),
+                     ". Copy it again from where it was written"));
+  }
+  trace::Header header;
+  if (first.type != PacketType::kHeader || !Parse(first.body, &header)) {
+    return absl::InvalidArgumentError(absl::StrCat(path,
+                                                   " is not a whole gpumem trace: it does not start with a header. "
+                                                   "Copy it again from where it was written"));
+  }
+  if (header.format_version() != kFormatVersion) return NewerFormat(path, header);
+  packets.Seek(0);
+  return TraceReader(std::move(packets));
+}
+
+ItemType TraceReader::Damaged(const RawPacket& packet, absl::string_view what) {
+  packets_.ReportDamage(what);
+  damage_offset_ = packet.file_offset;
+  return ItemType::kEndOfStream;
+}
+
+// Counts the numbers that are missing before this packet. Those of a new section start again from its header's 0.
+void TraceReader::CountSequence(const RawPacket& packet) {
+  if (packet.compressed) return;  // has the number of the packet around it, which was counted
+  if (packet.sequence > next_sequence_) missing_packets_ += packet.sequence - next_sequence_;
+  next_sequence_ = packet.sequence + 1;
+}
+
+ItemType TraceReader::StartSection(const RawPacket& packet) {
+  trace::Header header;
+  if (!Parse(packet.body, &header)) return Damaged(packet, "a header is broken");
+  if (header.format_version() != kFormatVersion) return Damaged(packet, "a section of another trace format");
+  if (started_) ++section_;
+  started_ = true;
+  next_sequence_ = 0;
+  CountSequence(packet);
+  header_ = std::move(header);
+  stacks_ = StackTable();
+  return ItemType::kHeader;
+}
+
+// Parses what a packet says. kEndOfStream with no damage: a packet that yields no item.
+ItemType TraceReader::ParseItem(const RawPacket& packet) {
+  if (packet.type == PacketType::kHeader) return StartSection(packet);
+  if (!started_) return Damaged(packet, "a packet before the first header");
+  CountSequence(packet);
+  switch (packet.type) {
+    case PacketType::kDefinitions: {
+      const absl::Status status = stacks_.Add(packet.body);
+      return status.ok() ? ItemType::kEndOfStream : Damaged(packet, absl::StrCat(status.message()));
+    }
+    case PacketType::kEvents: {
+      const absl::Status status = batch_.Decode(packet.body);
+      return status.ok() ? ItemType::kEvents : Damaged(packet, absl::StrCat(status.message()));
+    }
+    case PacketType::kCounters:
+      return Parse(packet.body, &counters_) ? ItemType::kCounters : Damaged(packet, "counters are broken");
+    case PacketType::kLosses:
+      return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged(packet, "losses are broken");
+    case PacketType::kEnd:
+      return Parse(packet.body, &end_) ? ItemType::kEnd : Damaged(packet, "the end packet is broken");
+    default:
+      return ItemType::kEndOfStream;  // of a newer version
+  }
+}
+
+ItemType TraceReader::Next() {
+  RawPacket packet;
+  PacketReader::Outcome outcome;
+  while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
+    if (!packet.compressed) next_ordinal_ = 0;
+    place_ = {packet.file_offset, next_ordinal_++};
+    type_ = ParseItem(packet);
+    if (type_ != ItemType::kEndOfStream || !damage().empty()) return type_;
+  }
+  if (outcome == PacketReader::Outcome::kDamaged && damage_offset_ == 0) damage_offset_ = packets_.position();
+  return type_ = ItemType::kEndOfStream;
+}
+
+void TraceReader::Seek(const Place& place) {
+  packets_.Seek(place.packet_offset);
+  // Walk to the item without parsing those before it; the definitions among them are known already.
+  RawPacket packet;
+  for (uint64_t i = 0; i < place.ordinal; ++i) packets_.Next(&packet);
+  next_ordinal_ = place.ordinal;
+}
+
+}  // namespace gpumem
