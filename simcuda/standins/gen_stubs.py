@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Turn one table of tables/ into C stubs and a linker version script.
+
+  gen_stubs.py tables/libcufft.so.12.txt stubs.c stubs.map
+
+The table's language is described in README.md beside this file. Python's standard library only, deterministic output;
+a line that cannot be understood ends the build with its number.
+"""
+import re
+import sys
+from dataclasses import dataclass, field
+
+# What a parameter is in C. Floating-point ones must be told apart: they travel in other registers.
+C_TYPES = {"ptr": "void*", "int": "int", "long": "long", "float": "float", "double": "double"}
+# Parameters that a stub writes through: keyword -> C type of the pointee.
+OUT_TYPES = {"int*": "int", "uint*": "unsigned", "long*": "long", "float*": "float", "double*": "double", "ptr*": "void*"}
+RETURNS = {"status": "int", "int": "int", "long": "long", "ptr": "void*", "char*": "const char*", "void": "void"}
+
+
+class TableError(Exception):
+    """A line of a table that breaks its language."""
+
+
+@dataclass
+class Function:
+    name: str
+    args: list  # of (keyword, value or None)
+    ret: str = "status"
+    value: str = "0"
+
+
+@dataclass
+class Table:
+    soname: str = ""
+    node: str = ""  # version node of the symbols; empty: unversioned
+    status: str = "0"  # what a function of no other word returns
+    settings: dict = field(default_factory=dict)  # name -> environment variable
+    functions: list = field(default_factory=list)
+
+
+def expand(name):
+    """cublas{S,D}gemm -> cublasSgemm, cublasDgemm; several groups multiply."""
+    match = re.search(r"\{([^{}]*)\}", name)
+    if not match:
+        return [name]
+    head, tail = name[: match.start()], name[match.end():]
+    return [full for choice in match[1].split(",") for full in expand(head + choice + tail)]
+
+
+def parse_args(text):
+    text = text.strip()
+    if text in ("", "..."):
+        return []
+    args = []
+    for word in text.split():
+        keyword, _, value = word.partition("=")
+        if keyword in OUT_TYPES and value == "" or keyword not in {**C_TYPES, **OUT_TYPES, "new": 0, "del": 0}:
+            raise TableError(f"parameter '{word}' is none of {', '.join([*C_TYPES, *OUT_TYPES])} (with =VALUE), new, del")
+        args.append((keyword, value or None))
+    return args
+
+
+def parse_line(line, table):
+    keyword, _, rest = line.partition(" ")
+    if keyword in ("soname", "node", "status"):
+        setattr(table, keyword, rest.strip())
+        return
+    if keyword == "setting":
+        name, variable = rest.split()
+        table.settings[name] = variable
+        return
+    match = re.fullmatch(r"([\w{},]+)\s*(?:\((.*?)\))?\s*(?:->\s*(\S+)(?:\s+(.+))?)?", line)
+    if not match:
+        raise TableError("neither a keyword nor NAME (PARAMETERS) -> RETURN")
+    names, args, ret, value = match.groups()
+    if ret and ret not in RETURNS:
+        raise TableError(f"return '{ret}' is none of {', '.join(RETURNS)}")
+    for name in expand(names):
+        table.functions.append(Function(name, parse_args(args or ""), ret or "status", value or ("0" if ret else "")))
+
+
+def parse(path):
+    table = Table()
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            line = line.split("#")[0].strip()
+            if not line:
+                continue
+            try:
+                parse_line(line, table)
+            except (TableError, ValueError) as error:
+                raise SystemExit(f"{path}:{number}: {error}: {line}") from None
+    names = [f.name for f in table.functions]
+    twice = {n for n in names if names.count(n) > 1}
+    if not table.soname or twice:
+        raise SystemExit(f"{path}: " + (f"named twice: {', '.join(sorted(twice))}" if twice else "no soname"))
+    return table
+
+
+def value_of(text, table):
+    """A number as written, or a setting's name: the bytes that its environment variable asks for."""
+    return f'(long)standin_setting("{table.settings[text]}", 0)' if text in table.settings else text
+
+
+def body_of(function, table):
+    lines = [f'  static int called;', f'  if (!called) {{ called = 1; standin_note("{function.name}"); }}']
+    for index, (keyword, value) in enumerate(function.args):
+        if keyword == "new":
+            lines.append(f"  if (a{index}) *(void**)a{index} = standin_handle();")
+        elif keyword == "del":
+            lines.append(f"  standin_release(a{index});")
+        elif keyword in OUT_TYPES:
+            target = OUT_TYPES[keyword]
+            lines.append(f"  if (a{index}) *({target}*)a{index} = ({target}){value_of(value, table)};")
+        else:
+            lines.append(f"  (void)a{index};")
+    if function.ret != "void":
+        value = function.value if function.ret != "status" else table.status
+        lines.append(f"  return ({RETURNS[function.ret]}){value};")
+    return lines
+
+
+def write_c(table, path, name):
+    out = [f"/* Generated from {name} by gen_stubs.py. */", '#include "standin.h"', ""]
+    for function in table.functions:
+        params = ", ".join(f"{C_TYPES.get(k, 'void*')} a{i}" for i, (k, _) in enumerate(function.args)) or "void"
+        result = RETURNS[function.ret]
+        out += [f"STANDIN_API {result} {function.name}({params});", f"STANDIN_API {result} {function.name}({params}) {{"]
+        out += [*body_of(function, table), "}", ""]
+    with open(path, "w", encoding="utf-8") as target:
+        target.write("\n".join(out))
+
+
+def main(argv):
+    if len(argv) != 4:
+        raise SystemExit(__doc__)
+    table = parse(argv[1])
+    write_c(table, argv[2], argv[1].rsplit("/", 1)[-1])
+    with open(argv[3], "w", encoding="utf-8") as target:
+        target.write(f"{table.node + ' ' if table.node else ''}{{ global: *; local: _Z*; standin_*; }};\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// cuDNN's recurrent nets: sizes of the weight space and where each matrix and bias lies in it.
+//
+// Our weight space: for each pseudo-layer the input matrices of all gates, the recurrent ones, then the projection if
+// there is one; after all matrices the biases in the same order. Callers learn the places from cudnnGetRNNWeightParams.
+// Temporary spaces: SIMCUDA_CUDNN_RNN_WS and SIMCUDA_CUDNN_RNN_RESERVE bytes, 0 by default.
+#include "cudnn_types.h"
+#include "standin.h"
+
+using namespace simcudnn;
+
+namespace {
+
+enum Cell { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
+enum Bias { kNoBias = 0, kInputBias = 1, kDoubleBias = 2, kRecurrentBias = 3 };
+
+struct Rnn {
+  int type, cell, bias, directions;
+  int64_t input, hidden, projection, layers;
+
+  int64_t Gates() const { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
+  bool Projects() const { return projection > 0 && projection != hidden; }
+  int64_t Output() const { return Projects() ? projection : hidden; }
+  int64_t PseudoLayers() const { return layers * directions; }
+  int64_t InputWidth(int64_t pseudo) const { return pseudo < directions ? input : Output() * directions; }
+  int64_t BiasSets() const { return bias == kNoBias ? 0 : bias == kDoubleBias ? 2 : 1; }
+  int64_t MatrixElements(int64_t pseudo) const {
+    return Gates() * hidden * (InputWidth(pseudo) + Output()) + (Projects() ? projection * hidden : 0);
+  }
+  int64_t AllMatrixElements() const {
+    int64_t sum = 0;
+    for (int64_t pseudo = 0; pseudo < PseudoLayers(); ++pseudo) sum += MatrixElements(pseudo);
+    return sum;
+  }
+  int64_t AllElements() const { return AllMatrixElements() + PseudoLayers() * BiasSets() * Gates() * hidden; }
+};
+static_assert(sizeof(Rnn) <= 256, "must fit a stand-in handle");
+
+// Elements from the start of the weight space; -1: there is none.
+struct Place {
+  int64_t offset;
+  int rows, columns;
+};
+
+Place MatrixPlace(const Rnn& rnn, int64_t pseudo, int64_t linear) {
+  int64_t offset = 0;
+  for (int64_t i = 0; i < pseudo; ++i) offset += rnn.MatrixElements(i);
+  const int64_t gates = rnn.Gates(), in = rnn.InputWidth(pseudo), out = rnn.Output();
+  const int rows = static_cast<int>(rnn.hidden);
+  if (linear < gates) return {offset + linear * rnn.hidden * in, rows, static_cast<int>(in)};
+  offset += gates * rnn.hidden * in;
+  if (linear < 2 * gates) return {offset + (linear - gates) * rnn.hidden * out, rows, static_cast<int>(out)};
+  if (!rnn.Projects() || linear > 2 * gates) return {-1, 0, 0};
+  return {offset + gates * rnn.hidden * out, static_cast<int>(out), rows};
+}
+
+Place BiasPlace(const Rnn& rnn, int64_t pseudo, int64_t linear) {
+  const int64_t gates = rnn.Gates(), sets = rnn.BiasSets();
+  const bool recurrent = linear >= gates;
+  if (linear >= 2 * gates || sets == 0 || (rnn.bias == kInputBias && recurrent) ||
+      (rnn.bias == kRecurrentBias && !recurrent)) {
+    return {-1, 0, 0};
+  }
+  const int64_t index = sets == 2 ? linear : linear % gates;
+  return {rnn.AllMatrixElements() + (pseudo * sets * gates + index) * rnn.hidden, static_cast<int>(rnn.hidden), 1};
+}
+
+void Describe(const Rnn& rnn, const Place& place, const void* weights, void* descriptor, void** address) {
+  const bool none = place.offset < 0;
+  if (descriptor != nullptr) {
+    auto* tensor = static_cast<Tensor*>(descriptor);
+    *tensor = Tensor{rnn.type, 0, none ? 0 : 3, {}, {}};
+    if (!none) {
+      const int dims[] = {1, place.rows, place.columns};
+      const int strides[] = {place.rows * place.columns, place.columns, 1};
+      for (int i = 0; i < 3; ++i) {
+        tensor->dims[i] = dims[i];
+        tensor->strides[i] = strides[i];
+      }
+    }
+  }
+  if (address == nullptr) return;
+  const auto base = reinterpret_cast<uintptr_t>(weights);
+  *address = none ? nullptr : reinterpret_cast<void*>(base + place.offset * SizeOf(rnn.type));
+}
+
+}  // namespace
+
+STANDIN_API int cudnnCreateRNNDescriptor(void** out) {
+  if (out == nullptr) return kBadParamNullPointer;
+  *out = standin_handle();
+  return *out == nullptr ? kHostAllocationFailed : kSuccess;
+}
+STANDIN_API int cudnnDestroyRNNDescriptor(void* descriptor) {
+  standin_release(descriptor);
+  return kSuccess;
+}
+
+STANDIN_API int cudnnSetRNNDescriptor_v8(void* descriptor, int, int cell, int bias, int direction, int, int type, int,
+                                         int, int input, int hidden, int projection, int layers, void*, unsigned) {
+  if (descriptor == nullptr) return kBadParamNullPointer;
+  if (cell < kRelu || cell > kGru || input <= 0 || hidden <= 0 || layers <= 0) return kBadParam;
+  *static_cast<Rnn*>(descriptor) = Rnn{type, cell, bias, direction == 1 ? 2 : 1, input, hidden, projection, layers};
+  return kSuccess;
+}
+
+STANDIN_API int cudnnCreateRNNDataDescriptor(void** out) { return cudnnCreateRNNDescriptor(out); }
+STANDIN_API int cudnnDestroyRNNDataDescriptor(void* descriptor) { return cudnnDestroyRNNDescriptor(descriptor); }
+STANDIN_API int cudnnSetRNNDataDescriptor(void*, int, int, int, int, int, const int*, void*) { return kSuccess; }
+
+STANDIN_API int cudnnGetRNNWeightSpaceSize(void*, void* descriptor, size_t* size) {
+  if (descriptor == nullptr || size == nullptr) return kBadParamNullPointer;
+  const Rnn& rnn = *static_cast<Rnn*>(descriptor);
+  *size = static_cast<size_t>(rnn.AllElements()) * SizeOf(rnn.type);
+  return kSuccess;
+}
+
+STANDIN_API int cudnnGetRNNTempSpaceSizes(void*, void*, int, void*, size_t* workspace, size_t* reserve) {
+  if (workspace != nullptr) *workspace = standin_setting("SIMCUDA_CUDNN_RNN_WS", 0);
+  if (reserve != nullptr) *reserve = standin_setting("SIMCUDA_CUDNN_RNN_RESERVE", 0);
+  return kSuccess;
+}
+
+STANDIN_API int cudnnGetRNNWeightParams(void*, void* descriptor, int pseudo_layer, size_t, const void* weights,
+                                        int linear, void* matrix, void** matrix_address, void* bias,
+                                        void** bias_address) {
+  if (descriptor == nullptr) return kBadParamNullPointer;
+  const Rnn& rnn = *static_cast<Rnn*>(descriptor);
+  if (pseudo_layer < 0 || pseudo_layer >= rnn.PseudoLayers() || linear < 0) return kBadParam;
+  Describe(rnn, MatrixPlace(rnn, pseudo_layer, linear), weights, matrix, matrix_address);
+  Describe(rnn, BiasPlace(rnn, pseudo_layer, linear), weights, bias, bias_address);
+  return kSuccess;
+}

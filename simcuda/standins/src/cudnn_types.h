@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The few types of cuDNN 9's public API that the stand-in needs, declared from the public documentation.
+#ifndef SIMCUDA_STANDINS_CUDNN_TYPES_H_
+#define SIMCUDA_STANDINS_CUDNN_TYPES_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace simcudnn {
+
+enum Status : int { kSuccess = 0, kBadParam = 2000, kBadParamNullPointer = 2002, kHostAllocationFailed = 4003 };
+
+enum DataType : int {
+  kFloat = 0,
+  kDouble = 1,
+  kHalf = 2,
+  kInt8 = 3,
+  kInt32 = 4,
+  kUint8 = 6,
+  kBfloat16 = 9,
+  kInt64 = 10
+};
+
+constexpr int kDimMax = 8;
+
+inline size_t SizeOf(int type) {
+  switch (type) {
+    case kDouble:
+    case kInt64:
+      return 8;
+    case kFloat:
+    case kInt32:
+      return 4;
+    case kHalf:
+    case kBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// A tensor or filter descriptor; `format` is the filter's alone.
+struct Tensor {
+  int type;
+  int format;
+  int rank;
+  int dims[kDimMax];
+  int strides[kDimMax];
+};
+static_assert(sizeof(Tensor) <= 256, "must fit a stand-in handle");
+
+}  // namespace simcudnn
+
+#endif  // SIMCUDA_STANDINS_CUDNN_TYPES_H_

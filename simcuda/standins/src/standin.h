@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * SPDX-FileCopyrightText: The gpumemshim authors
+ *
+ * What every stand-in library shares: fresh handles, settings from the environment, the call log, and the way to the
+ * simulated driver. C and C++; compiled into each library, hidden, needing libc alone.
+ *
+ * Thread-safety: all functions may be called from any thread. Ownership: a handle from standin_handle() belongs to the
+ * caller until standin_release(). Failure: out of host memory gives a null handle, an unknown setting its default.
+ *
+ *   STANDIN_API int cufooCreate(void** handle) { *handle = standin_handle(); return 0; }
+ */
+#ifndef SIMCUDA_STANDINS_STANDIN_H_
+#define SIMCUDA_STANDINS_STANDIN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define STANDIN_API extern "C" __attribute__((visibility("default")))
+extern "C" {
+#else
+#define STANDIN_API __attribute__((visibility("default")))
+#endif
+
+/* Zeroed memory of 256 bytes, so that a caller who peeks reads zeros. */
+void* standin_handle(void);
+void standin_release(void* handle);
+
+/* The bytes that `variable` asks for: digits with an optional K, M or G (powers of 1024). */
+size_t standin_setting(const char* variable, size_t otherwise);
+
+/* Says once on stderr that a library function was called, if SIMCUDA_VERBOSE is set. */
+void standin_note(const char* function);
+
+/* Addresses in the simulated driver or runtime, loading it if it is not loaded yet; null if it lacks the name. */
+void* standin_driver(const char* name);
+void* standin_driver_if_loaded(const char* name);
+
+/* Copies device memory in stream order. Returns the driver's result. */
+int standin_copy(void* to, const void* from, size_t bytes, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
