@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The slow path of a record, once a thread (its lane) and once in about 150 events (its next chunk). Lock-free; waits
+// only in TakeChunk.
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim/base/clock.h"
+#include "shim/ring/state.h"
+
+namespace gpumemshim::ring {
+
+namespace {
+constinit Hot g_inactive = {};
+}
+constinit State g_state = {};
+constinit std::atomic<Hot*> g_hot{&g_inactive};
+constinit std::atomic<uint32_t> g_wake{0};
+constinit thread_local Lane* t_lane = nullptr;
+
+Hot* InactiveHot() { return &g_inactive; }
+
+void Wake() {
+  // Only the first wish since the reader went to sleep costs a system call.
+  if (g_wake.exchange(1, std::memory_order_acq_rel) != 0) return;
+  int saved = errno;
+  syscall(SYS_futex, &g_wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = saved;
+}
+
+bool HeavyBarrier() { return g_state.barrier && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; }
+
+namespace {
+
+void RaiseLimit(std::atomic<uint32_t>& limit, uint32_t value) {
+  uint32_t seen = limit.load(std::memory_order_relaxed);
+  while (seen < value && !limit.compare_exchange_weak(seen, value, std::memory_order_release)) {
+  }
+}
+
+void EnterLane(Pool* pool, Lane* lane) {
+  lane->abandoned.store(0, std::memory_order_relaxed);
+  lane->number.store(0, std::memory_order_relaxed);
+  lane->revoked.store(0, std::memory_order_relaxed);
+  lane->data = nullptr;
+  lane->chunk = nullptr;
+  lane->position = 0;
+  lane->generation = 0;
+  lane->serial = pool->last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// Takes one from the count first, so that a bit is there for sure, then the bit. -1: nothing left for this kind.
+int32_t ClaimChunk(Pool* pool, bool is_free, bool* from_reserve) {
+  int32_t reserved = g_state.reserved_chunks;
+  int32_t left = pool->free_chunks.load(std::memory_order_relaxed);
+  do {
+    if (left <= (is_free ? 0 : reserved)) return -1;
+  } while (!pool->free_chunks.compare_exchange_weak(left, left - 1, std::memory_order_acquire));
+  *from_reserve = left <= reserved;
+  uint32_t words = (g_state.chunk_count + 63) / 64;
+  for (uint32_t i = 0;; i = i + 1 == words ? 0 : i + 1) {
+    uint64_t bits = pool->free_bits[i].load(std::memory_order_relaxed);
+    while (bits != 0) {
+      uint64_t bit = bits & (~bits + 1);
+      if (pool->free_bits[i].compare_exchange_weak(bits, bits & ~bit, std::memory_order_acquire)) {
+        return static_cast<int32_t>(i * 64 + static_cast<uint32_t>(__builtin_ctzll(bit)));
+      }
+    }
+  }
+}
+
+// Spins politely: a sleep would take the timer's slack, 50 us and more.
+int32_t WaitForChunk(Pool* pool, bool is_free, bool* from_reserve) {
+  if (pool->congested.load(std::memory_order_relaxed) != 0) return -1;
+  Wake();
+  uint64_t deadline_ns = MonotonicNs() + kMaxWaitNs - kMaxWaitNs / 5;
+  do {
+    sched_yield();
+    int32_t index = ClaimChunk(pool, is_free, from_reserve);
+    if (index >= 0) return index;
+  } while (MonotonicNs() < deadline_ns);
+  pool->congested.store(1, std::memory_order_relaxed);
+  return -1;
+}
+
+// Closes the lane's chunk, unless the reader has taken it back; the store to in_flight and the fence are as in Record.
+void LeaveChunk(Lane* lane, const Hot* hot, uint32_t generation) {
+  lane->in_flight.store(hot->reader_time_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  uint32_t number = lane->number.load(std::memory_order_relaxed);
+  if (lane->chunk != nullptr && lane->revoked.load(std::memory_order_relaxed) != number &&
+      lane->generation == generation) {
+    Atomic(lane->chunk->state).store(kChunkClosed, std::memory_order_release);
+  }
+  lane->data = nullptr;
+  lane->chunk = nullptr;
+  lane->in_flight.store(0, std::memory_order_release);
+}
+
+void EnterChunk(Lane* lane, uint32_t generation, uint32_t index, bool from_reserve) {
+  ChunkDescriptor* chunk = &g_state.chunks[index];
+  uint32_t number = lane->number.load(std::memory_order_relaxed) + 1;
+  chunk->owner_tid = lane->tid.load(std::memory_order_relaxed);
+  chunk->owner_serial = lane->serial;
+  chunk->owner_lane = static_cast<uint32_t>(lane - g_state.pool->lanes);
+  chunk->number = number;
+  chunk->thread_name[0] = '\0';
+  prctl(PR_GET_NAME, chunk->thread_name, 0, 0, 0);
+  lane->number.store(number, std::memory_order_relaxed);
+  lane->chunk = chunk;
+  lane->data = g_state.data + size_t{index} * kChunkBytes;
+  lane->position = 0;
+  lane->from_reserve = from_reserve;
+  lane->generation = generation;
+  Atomic(chunk->state).store(kChunkOpen, std::memory_order_release);
+}
+
+}  // namespace
+
+Lane* TakeLane() {
+  Pool* pool = g_state.pool;
+  uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  Lane* mine = t_lane;
+  if (mine >= pool->lanes && mine < pool->lanes + kMaxLanes && mine->tid.load(std::memory_order_relaxed) == tid)
+    return mine;
+  Lane* found = nullptr;
+  for (uint32_t i = 0; i < kMaxLanes; i++) {
+    Lane* lane = &pool->lanes[i];
+    if (found != nullptr && i >= pool->lane_limit.load(std::memory_order_relaxed)) break;
+    uint32_t owner = lane->tid.load(std::memory_order_relaxed);
+    if (owner == tid) {
+      lane->abandoned.store(1, std::memory_order_relaxed);  // tids are unique, so its thread is gone
+    } else if (owner == 0 && found == nullptr &&
+               lane->tid.compare_exchange_strong(owner, tid, std::memory_order_acquire)) {
+      found = lane;
+      EnterLane(pool, lane);
+      RaiseLimit(pool->lane_limit, i + 1);
+    }
+  }
+  t_lane = found;
+  // A signal handler that recorded in the middle of this took `found` for a dead thread's.
+  if (found != nullptr) found->abandoned.store(0, std::memory_order_relaxed);
+  return found;
+}
+
+bool TakeChunk(Lane* lane, uint32_t generation, bool is_free) {
+  int saved = errno;
+  int32_t index = -1;
+  const Hot* hot = g_hot.load(std::memory_order_relaxed);
+  lane->taking.store(1, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  // Seen active after `taking` was set: Stop waits for us from here on.
+  if (hot->generation.load(std::memory_order_relaxed) == generation) {
+    Pool* pool = g_state.pool;
+    bool from_reserve = false;
+    index = ClaimChunk(pool, is_free, &from_reserve);
+    if (index < 0) index = WaitForChunk(pool, is_free, &from_reserve);
+    if (index >= 0) {
+      LeaveChunk(lane, hot, generation);
+      EnterChunk(lane, generation, static_cast<uint32_t>(index), from_reserve);
+      if (pool->free_chunks.load(std::memory_order_relaxed) < static_cast<int32_t>(g_state.chunk_count / 2)) Wake();
+    }
+  }
+  lane->taking.store(0, std::memory_order_release);
+  errno = saved;
+  return index >= 0;
+}
+
+}  // namespace gpumemshim::ring

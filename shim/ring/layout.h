@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What lies in the ring's mapping, byte by byte. The only thing that a recovery after kill -9 has to know; nothing else
+// of the ring matters to it. Plain data: the ring reaches the shared words through std::atomic_ref, a recovery reads a
+// file that nobody writes any more.
+//
+//   offset 0                RingHeader (one page)
+//   descriptors_offset      ChunkDescriptor[chunk_count]
+//   api_names_offset        api_count names, each terminated by a zero byte: the name of Event.api by index
+//   chunks_offset           chunk_count chunks of chunk_bytes: records, one behind the other, from the chunk's start
+//
+// To recover what the trace file lacks: S = sequence of the last whole packet in the file. For each chunk whose state
+// is not kChunkFree, the records in [p, committed) are missing, where p is `position` of the read slot with the largest
+// packet_sequence <= S that is not 0, or 0 where there is none. Chunks of one owner_serial follow each other by
+// `number`. Then merge the owners by Event.time_ns (frees first at equal times). Definitions in [0, committed) hold
+// too, and the file names those that went out already (Definitions.stack_keys, PythonCode.key); Thread.id is
+// owner_serial. A record that its thread had not finished lies behind `committed` and does not exist.
+
+#ifndef GPUMEM_SHIM_RING_LAYOUT_H_
+#define GPUMEM_SHIM_RING_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/base/event.h"
+#include "shim/ring/ring.h"
+
+namespace gpumemshim::ring {
+
+inline constexpr uint64_t kMagic =
+    0x474e49524d555047;  // "GPUMRING" in file order; written last, so a half-made mapping has none
+inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kChunkBytes = 16 * 1024;
+inline constexpr size_t kPageBytes = 4096;
+inline constexpr uint32_t kThreadNameBytes = 16;
+
+struct RingHeader {
+  uint64_t magic;
+  uint32_t layout_version;
+  uint32_t pid;
+  uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid
+  uint64_t size_bytes;
+  uint32_t chunk_bytes;
+  uint32_t chunk_count;
+  uint32_t reserved_chunks;  // the last ones, which only frees may take
+  uint32_t api_count;
+  uint64_t descriptors_offset;
+  uint64_t api_names_offset;
+  uint64_t chunks_offset;
+  uint8_t padding0[56];
+
+  // Losses so far, written by whoever loses something; rare.
+  uint64_t dropped_allocs;
+  uint64_t dropped_frees;
+  uint64_t dropped_definitions;
+  uint64_t truncated_stacks;
+  uint64_t stalled_threads;
+  uint8_t padding1[24];
+};
+static_assert(sizeof(RingHeader) == 192);
+static_assert(offsetof(RingHeader, dropped_allocs) == 128);
+
+enum ChunkState : uint32_t { kChunkFree = 0, kChunkOpen = 1, kChunkClosed = 2 };
+
+// How far the file has a chunk. Two slots take turns: the older one is invalidated (packet_sequence 0), given its
+// position, then the number of the packet that is about to be written. If the process dies before that packet is whole
+// in the file, the other slot holds.
+struct ReadSlot {
+  uint64_t packet_sequence;
+  uint32_t position;
+  uint32_t padding;
+};
+
+struct ChunkDescriptor {
+  // The owner's cache line.
+  uint32_t committed;     // bytes of finished records; release store, pairs with the reader's acquire load
+  uint32_t state;         // ChunkState
+  uint32_t owner_tid;     // kernel thread id
+  uint32_t owner_serial;  // number of the thread in this trace, from 1: Thread.id
+  uint32_t number;        // how many chunks the owner had taken before and with this one
+  uint32_t definitions;   // records in it that are not events
+  uint32_t owner_lane;    // of no use to a recovery
+  uint32_t padding0;
+  char thread_name[kThreadNameBytes];  // as the kernel had it when the thread took its first chunk
+  uint8_t padding1[16];
+
+  // The reader's cache line.
+  ReadSlot read[2];
+  uint8_t padding2[32];
+};
+static_assert(sizeof(ChunkDescriptor) == 128);
+static_assert(offsetof(ChunkDescriptor, read) == 64);
+
+enum RecordType : uint16_t { kRecordEvent = 1, kRecordStack = 2, kRecordCode = 3 };
+
+// Before every record. size counts this header too and is a multiple of 8.
+struct RecordHeader {
+  uint16_t type;
+  uint16_t reserved;
+  uint32_t size;
+};
+
+struct EventRecord {
+  RecordHeader header;
+  Event event;
+};
+static_assert(sizeof(EventRecord) == 104);
+
+// Followed by RawFrame[count], innermost first.
+struct StackRecord {
+  RecordHeader header;
+  uint64_t hash;
+  uint32_t count;
+  uint32_t reserved;
+};
+static_assert(sizeof(StackRecord) == 24);
+
+// One part of a code object, followed by part_bytes bytes and padding. The parts of one object follow each other in
+// their thread's records, from offset 0 to total_bytes; a new part at offset 0 begins anew. Together they are a
+// CodeBlob and its three texts.
+struct CodeRecord {
+  RecordHeader header;
+  uint64_t key;
+  uint32_t total_bytes;
+  uint32_t offset;
+  uint32_t part_bytes;
+  uint32_t reserved;
+};
+static_assert(sizeof(CodeRecord) == 32);
+inline constexpr uint32_t kMaxCodePartBytes = 4096;
+
+struct CodeBlob {
+  uint32_t first_line;
+  uint32_t python_minor;
+  uint32_t filename_bytes;  // the texts stand in this order, without terminators
+  uint32_t name_bytes;
+  uint32_t line_table_bytes;
+  uint32_t reserved;
+};
+static_assert(sizeof(CodeBlob) == 24);
+
+}  // namespace gpumemshim::ring
+
+#endif  // GPUMEM_SHIM_RING_LAYOUT_H_

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Start, Stop and what surrounds them: one at a time, called by control.
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/base/clock.h"
+#include "shim/ring/mapping.h"
+#include "shim/ring/ring.h"
+#include "shim/ring/state.h"
+
+namespace gpumemshim::ring {
+namespace {
+
+size_t RoundUpPage(size_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
+
+void* Pages(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+// The page that a forked child finds empty. Made once for the process and all its descendants.
+bool MakeHot() {
+  if (g_hot.load(std::memory_order_relaxed) != InactiveHot()) return true;
+  void* page = Pages(kPageBytes);
+  if (page == nullptr) return false;
+  madvise(page, kPageBytes, MADV_WIPEONFORK);  // an older kernel relies on ForgetInChild
+  g_hot.store(static_cast<Hot*>(page), std::memory_order_release);
+  return true;
+}
+
+bool MakePool() {
+  if (g_state.pool != nullptr && g_state.pid == static_cast<uint32_t>(getpid())) return true;
+  g_state.pool = static_cast<Pool*>(Pages(sizeof(Pool)));
+  return g_state.pool != nullptr;
+}
+
+struct Sizes {
+  size_t names_bytes = 0;
+  size_t names_offset = 0;
+  size_t chunks_offset = 0;
+  uint32_t chunk_count = 0;
+};
+
+const char* NameOf(const Config& config, uint16_t api) {
+  const char* name = config.api_name(api);
+  return name == nullptr ? "" : name;
+}
+
+Sizes Measure(const Config& config, size_t bytes) {
+  Sizes s;
+  for (uint16_t i = 0; config.api_name != nullptr && i < config.api_count; i++) {
+    s.names_bytes += strlen(NameOf(config, i)) + 1;
+  }
+  size_t fixed = kPageBytes + s.names_bytes + kPageBytes;
+  s.chunk_count = static_cast<uint32_t>((bytes - fixed) / (kChunkBytes + sizeof(ChunkDescriptor)));
+  s.names_offset = kPageBytes + s.chunk_count * sizeof(ChunkDescriptor);
+  s.chunks_offset = RoundUpPage(s.names_offset + s.names_bytes);
+  return s;
+}
+
+void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t bytes) {
+  header->layout_version = kLayoutVersion;
+  header->pid = static_cast<uint32_t>(getpid());
+  header->process_start_ticks = ProcessStartTicks();
+  header->size_bytes = bytes;
+  header->chunk_bytes = kChunkBytes;
+  header->chunk_count = s.chunk_count;
+  header->reserved_chunks = static_cast<uint32_t>(g_state.reserved_chunks);
+  header->api_count = config.api_name != nullptr ? config.api_count : 0;
+  header->descriptors_offset = kPageBytes;
+  header->api_names_offset = s.names_offset;
+  header->chunks_offset = s.chunks_offset;
+  char* names = reinterpret_cast<char*>(header) + s.names_offset;
+  for (uint16_t i = 0; i < header->api_count; i++) {
+    size_t size = strlen(NameOf(config, i)) + 1;
+    memcpy(names, NameOf(config, i), size);
+    names += size;
+  }
+  Atomic(header->magic).store(kMagic, std::memory_order_release);
+}
+
+void FillPool(Pool* pool, uint32_t chunk_count) {
+  for (uint32_t i = 0; i < kMaxChunks / 64; i++) {
+    uint32_t first = i * 64;
+    uint64_t bits = first + 64 <= chunk_count ? ~uint64_t{0}
+                    : first < chunk_count     ? (uint64_t{1} << (chunk_count - first)) - 1
+                                              : 0;
+    if (bits != pool->free_bits[i].load(std::memory_order_relaxed))
+      pool->free_bits[i].store(bits, std::memory_order_relaxed);
+  }
+  pool->congested.store(0, std::memory_order_relaxed);
+  pool->free_chunks.store(static_cast<int32_t>(chunk_count), std::memory_order_relaxed);
+}
+
+void Unmap() {
+  if (g_hot.load(std::memory_order_relaxed)->mapped.exchange(0, std::memory_order_acq_rel) == 0) return;
+  // The header's page stays: somebody who was refused may be about to count that.
+  munmap(reinterpret_cast<uint8_t*>(g_state.header) + kPageBytes, g_state.mapped_bytes - kPageBytes);
+}
+
+bool Busy() {
+  const Pool* pool = g_state.pool;
+  uint32_t limit = pool->lane_limit.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < limit; i++) {
+    if (pool->lanes[i].in_flight.load(std::memory_order_acquire) != 0) return true;
+    if (pool->lanes[i].taking.load(std::memory_order_acquire) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Start(const Config& config) {
+  if (Active()) return true;
+  int saved = errno;
+  bool started = false;
+  if (MakeHot()) {
+    Unmap();
+    size_t bytes = config.size_bytes < kMinSizeBytes   ? kMinSizeBytes
+                   : config.size_bytes > kMaxSizeBytes ? kMaxSizeBytes
+                                                       : config.size_bytes;
+    bytes &= ~(kPageBytes - 1);
+    void* memory = MakePool() ? MapRing(config.directory, bytes, g_state.path, sizeof(g_state.path)) : nullptr;
+    if (memory != nullptr) {
+      Hot* hot = g_hot.load(std::memory_order_relaxed);
+      Sizes sizes = Measure(config, bytes);
+      g_state.pid = static_cast<uint32_t>(getpid());
+      g_state.header = static_cast<RingHeader*>(memory);
+      g_state.mapped_bytes = bytes;
+      g_state.chunk_count = sizes.chunk_count;
+      g_state.reserved_chunks = static_cast<int32_t>(sizes.chunk_count / 10);
+      g_state.chunks = reinterpret_cast<ChunkDescriptor*>(static_cast<uint8_t*>(memory) + kPageBytes);
+      g_state.data = static_cast<uint8_t*>(memory) + sizes.chunks_offset;
+      g_state.barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+      FillPool(g_state.pool, sizes.chunk_count);
+      FillHeader(g_state.header, config, sizes, bytes);
+      hot->reader_time_ns.store(MonotonicNs(), std::memory_order_relaxed);
+      hot->mapped.store(1, std::memory_order_release);
+      hot->generation.store(++g_state.generation, std::memory_order_release);
+      started = true;
+    }
+  }
+  errno = saved;
+  return started;
+}
+
+void Stop(uint32_t timeout_ms) {
+  if (!Active()) return;
+  int saved = errno;
+  g_hot.load(std::memory_order_relaxed)->generation.store(0, std::memory_order_seq_cst);
+  uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  if (!HeavyBarrier()) {
+    timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  while (Busy() && MonotonicNs() < deadline_ns) sched_yield();
+  errno = saved;
+}
+
+void Unlink() {
+  int saved = errno;
+  if (g_state.pid == static_cast<uint32_t>(getpid()) && g_state.path[0] != '\0') {
+    unlink(g_state.path);
+    g_state.path[0] = '\0';
+  }
+  if (!Active() && !(g_state.pool != nullptr && Busy())) Unmap();
+  errno = saved;
+}
+
+void ForgetInChild() {
+  Hot* hot = g_hot.load(std::memory_order_relaxed);
+  hot->generation.store(0, std::memory_order_relaxed);
+  hot->mapped.store(0, std::memory_order_relaxed);
+  g_state.path[0] = '\0';
+}
+
+Stats GetStats() {
+  Stats stats = {};
+  if (g_hot.load(std::memory_order_relaxed)->mapped.load(std::memory_order_acquire) == 0) return stats;
+  RingHeader* header = g_state.header;
+  stats.dropped_allocs = Atomic(header->dropped_allocs).load(std::memory_order_relaxed);
+  stats.dropped_frees = Atomic(header->dropped_frees).load(std::memory_order_relaxed);
+  stats.dropped_definitions = Atomic(header->dropped_definitions).load(std::memory_order_relaxed);
+  stats.truncated_stacks = Atomic(header->truncated_stacks).load(std::memory_order_relaxed);
+  stats.stalled_threads = Atomic(header->stalled_threads).load(std::memory_order_relaxed);
+  stats.high_bytes = uint64_t{g_state.pool->high_chunks.load(std::memory_order_relaxed)} * kChunkBytes;
+  stats.size_bytes = header->size_bytes;
+  return stats;
+}
+
+const char* Path() {
+  return g_hot.load(std::memory_order_relaxed)->mapped.load(std::memory_order_acquire) != 0 ? g_state.path : "";
+}
+
+}  // namespace gpumemshim::ring

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/ring/reader.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shim/base/clock.h"
+
+namespace gpumemshim::ring {
+namespace {
+
+// Room for clocks of two cores that disagree, and, without membarrier, for a store to become visible.
+constexpr uint64_t kMarginNs = 20'000;
+constexpr uint64_t kMarginWithoutBarrierNs = 1'000'000;
+constexpr uint64_t kStalledNs = 2'000'000'000;
+constexpr uint32_t kStalledPasses = 20;  // a stopped process lets time pass, but no passes
+constexpr uint64_t kReapIntervalNs = 500'000'000;
+constexpr uint32_t kIdlePasses = 4;
+
+bool ThreadGone(uint32_t tid) {
+  return syscall(SYS_tgkill, static_cast<int>(g_state.pid), static_cast<int>(tid), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+bool Reader::Attach() {
+  if (!tracks_.Reserve(g_state.chunk_count) || !order_.Reserve(g_state.chunk_count) ||
+      !heap_.Reserve(g_state.chunk_count) || !lanes_.Reserve(kMaxLanes)) {
+    return false;
+  }
+  tracks_.Resize(g_state.chunk_count);
+  lanes_.Resize(kMaxLanes);
+  memset(static_cast<void*>(tracks_.data()), 0, g_state.chunk_count * sizeof(Track));
+  memset(static_cast<void*>(lanes_.data()), 0, kMaxLanes * sizeof(LaneTrack));
+  return true;
+}
+
+void Reader::BeginPass(bool everything) {
+  uint64_t now_ns = MonotonicNs();
+  g_hot.load(std::memory_order_relaxed)->reader_time_ns.store(now_ns, std::memory_order_relaxed);
+  barrier_ = HeavyBarrier();
+  uint64_t margin_ns = barrier_ ? kMarginNs : kMarginWithoutBarrierNs;
+  uint64_t lowest_ns = std::min(now_ns - margin_ns, LowestInFlight(now_ns));
+  watermark_ns_ = everything ? UINT64_MAX : lowest_ns;
+  if (now_ns - reaped_ns_ > kReapIntervalNs) {
+    ReapLanes();
+    reaped_ns_ = now_ns;
+  }
+  order_.Clear();
+  Gather(Limit::kEvents);
+  Sort();
+  ExtendClosed();
+  Gather(Limit::kStacks);  // a stack is defined before an event uses it, so look after the events
+  Gather(Limit::kCodes);   // and a code object before a stack does
+  Sort();
+  BuildHeap();
+  Revoke();
+  code_cursor_ = stack_cursor_ = 0;
+}
+
+uint64_t Reader::LowestInFlight(uint64_t now_ns) {
+  Pool* pool = g_state.pool;
+  uint64_t lowest_ns = UINT64_MAX;
+  uint32_t limit = pool->lane_limit.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < limit; i++) {
+    // A record takes some 50 ns, so a short second look spares a whole pass.
+    uint64_t bound_ns = pool->lanes[i].in_flight.load(std::memory_order_acquire);
+    for (int spin = 0; bound_ns != 0 && spin < 200; spin++)
+      bound_ns = pool->lanes[i].in_flight.load(std::memory_order_acquire);
+    LaneTrack& track = lanes_[i];
+    if (bound_ns == 0 || bound_ns != track.in_flight) {
+      track = {bound_ns, now_ns, 0, false};
+    } else if (++track.passes >= kStalledPasses && now_ns - track.since_ns >= kStalledNs) {
+      if (!track.counted) Atomic(g_state.header->stalled_threads).fetch_add(1, std::memory_order_relaxed);
+      track.counted = true;
+      continue;
+    }
+    if (bound_ns != 0) lowest_ns = std::min(lowest_ns, bound_ns);
+  }
+  return lowest_ns;
+}
+
+void Reader::ReapLanes() {
+  Pool* pool = g_state.pool;
+  uint32_t limit = pool->lane_limit.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < limit; i++) {
+    Lane& lane = pool->lanes[i];
+    uint32_t tid = lane.tid.load(std::memory_order_acquire);
+    if (tid == 0 || (lane.abandoned.load(std::memory_order_relaxed) == 0 && !ThreadGone(tid))) continue;
+    for (uint32_t c = 0; c < g_state.chunk_count; c++) {
+      ChunkDescriptor& chunk = g_state.chunks[c];
+      if (Atomic(chunk.state).load(std::memory_order_acquire) == kChunkOpen && chunk.owner_lane == i) {
+        Atomic(chunk.state).store(kChunkClosed, std::memory_order_release);
+      }
+    }
+    lane.taking.store(0, std::memory_order_relaxed);
+    lane.in_flight.store(0, std::memory_order_relaxed);
+    lane.tid.store(0, std::memory_order_release);
+  }
+}
+
+void Reader::Gather(Limit limit) {
+  uint32_t in_use = 0;
+  for (uint32_t word = 0; word * 64 < g_state.chunk_count; word++) {
+    uint64_t taken = ~g_state.pool->free_bits[word].load(std::memory_order_acquire);
+    for (; taken != 0; taken &= taken - 1) {
+      uint32_t i = word * 64 + static_cast<uint32_t>(__builtin_ctzll(taken));
+      if (i >= g_state.chunk_count) break;
+      in_use++;
+      ChunkDescriptor& chunk = g_state.chunks[i];
+      if (Atomic(chunk.state).load(std::memory_order_acquire) == kChunkFree) continue;
+      Track& track = tracks_[i];
+      if (track.number == 0) {
+        track = {};
+        track.number = chunk.number;
+        track.serial = chunk.owner_serial;
+      }
+      uint32_t committed = Atomic(chunk.committed).load(std::memory_order_acquire);
+      if (limit == Limit::kEvents) track.event_limit = committed;
+      if (limit == Limit::kStacks) track.stack_limit = committed;
+      if (limit == Limit::kCodes) track.code_limit = committed;
+    }
+  }
+  if (in_use > g_state.pool->high_chunks.load(std::memory_order_relaxed)) {
+    g_state.pool->high_chunks.store(in_use, std::memory_order_relaxed);
+  }
+}
+
+void Reader::Sort() {
+  order_.Clear();
+  for (uint32_t i = 0; i < g_state.chunk_count; i++) {
+    if (tracks_[i].number != 0) order_.Push(i);
+  }
+  const Track* tracks = tracks_.data();
+  std::sort(order_.data(), order_.data() + order_.size(), [tracks](uint32_t a, uint32_t b) {
+    return tracks[a].serial != tracks[b].serial ? tracks[a].serial < tracks[b].serial
+                                                : tracks[a].number < tracks[b].number;
+  });
+}
+
+// A chunk whose thread was seen in a later one is finished, but it may have grown after we looked at it. Without its
+// last records the later chunk's would overtake them.
+void Reader::ExtendClosed() {
+  for (size_t i = 0; i + 1 < order_.size(); i++) {
+    Track& track = tracks_[order_[i]];
+    if (tracks_[order_[i + 1]].serial != track.serial) continue;
+    track.event_limit = Atomic(g_state.chunks[order_[i]].committed).load(std::memory_order_acquire);
+  }
+}
+
+// Next record of `type` before `limit`. Chunks mostly hold no definitions, and a count says so without a walk.
+const RecordHeader* Reader::NextDefinition(uint16_t type, uint32_t* position, uint32_t limit, uint32_t* walked,
+                                           uint32_t index) {
+  uint32_t definitions = Atomic(g_state.chunks[index].definitions).load(std::memory_order_relaxed);
+  while (*position < limit) {
+    if (*walked >= definitions) {
+      *position = limit;
+      break;
+    }
+    const RecordHeader* record = RecordAt(index, *position);
+    *position += record->size;
+    if (record->type != kRecordEvent) ++*walked;
+    if (record->type == type) return record;
+  }
+  return nullptr;
+}
+
+bool Reader::NextStack(StackView* stack) {
+  for (; stack_cursor_ < order_.size(); stack_cursor_++) {
+    uint32_t index = order_[stack_cursor_];
+    Track& track = tracks_[index];
+    const RecordHeader* found =
+        NextDefinition(kRecordStack, &track.stack_position, track.stack_limit, &track.stack_definitions, index);
+    if (found == nullptr) continue;
+    auto* record = reinterpret_cast<const StackRecord*>(found);
+    *stack = {record->hash, reinterpret_cast<const RawFrame*>(record + 1), record->count};
+    return true;
+  }
+  return false;
+}
+
+bool Reader::NextCode(RawCode* code) {
+  for (; code_cursor_ < order_.size(); code_cursor_++) {
+    uint32_t index = order_[code_cursor_];
+    Track& track = tracks_[index];
+    while (const RecordHeader* found =
+               NextDefinition(kRecordCode, &track.code_position, track.code_limit, &track.code_definitions, index)) {
+      if (TakeCode(track.serial, reinterpret_cast<const CodeRecord*>(found), code)) return true;
+    }
+  }
+  return false;
+}
+
+bool Reader::TakeCode(uint32_t serial, const CodeRecord* record, RawCode* code) {
+  const uint8_t* bytes = reinterpret_cast<const uint8_t*>(record + 1);
+  if (record->part_bytes != record->total_bytes) {
+    Assembly* assembly = &assemblies_[0];
+    for (Assembly& a : assemblies_) {
+      if (a.serial == serial) assembly = &a;
+    }
+    for (Assembly& a : assemblies_) {
+      if (assembly->serial != serial && a.serial == 0) assembly = &a;
+    }
+    if (record->offset == 0) {
+      if (assembly->serial != 0) broken_codes_++;  // its last part never came
+      assembly->serial = serial;
+      assembly->key = record->key;
+      assembly->got = 0;
+    }
+    if (assembly->serial != serial || assembly->key != record->key || assembly->got != record->offset ||
+        !assembly->bytes.Reserve(record->total_bytes)) {
+      return false;
+    }
+    memcpy(assembly->bytes.data() + assembly->got, bytes, record->part_bytes);
+    assembly->got += record->part_bytes;
+    if (assembly->got < record->total_bytes) return false;
+    assembly->serial = 0;
+    bytes = assembly->bytes.data();
+  }
+  CodeBlob blob;
+  memcpy(&blob, bytes, sizeof(blob));
+  const char* text = reinterpret_cast<const char*>(bytes + sizeof(blob));
+  *code = {record->key,           text,
+           blob.filename_bytes,   text + blob.filename_bytes,
+           blob.name_bytes,       text + blob.filename_bytes + blob.name_bytes,
+           blob.line_table_bytes, blob.first_line,
+           blob.python_minor};
+  return true;
+}
+
+namespace {
+// std heaps keep the largest on top; the one to hand out is the smallest.
+struct Later {
+  template <typename Head>
+  bool operator()(const Head& a, const Head& b) const {
+    return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.rank > b.rank;
+  }
+};
+}  // namespace
+
+void Reader::BuildHeap() {
+  heap_.Clear();
+  for (uint32_t i = 0; i < order_.size();) {
+    uint32_t end = i + 1;
+    while (end < order_.size() && tracks_[order_[end]].serial == tracks_[order_[i]].serial) end++;
+    PushHead(i, end);
+    i = end;
+  }
+}
+
+// Finds the thread's next event from order_[order] on and puts it into the heap.
+bool Reader::PushHead(uint32_t order, uint32_t order_end) {
+  for (; order < order_end; order++) {
+    uint32_t index = order_[order];
+    Track& track = tracks_[index];
+    while (track.event_position < track.event_limit) {
+      const RecordHeader* record = RecordAt(index, track.event_position);
+      if (record->type == kRecordEvent) {
+        const Event& event = reinterpret_cast<const EventRecord*>(record)->event;
+        heap_[heap_.size()] = {event.time_ns, (IsFree(event.kind) ? 0 : 0x80000000u) | (track.serial & 0x7fffffff),
+                               order, order_end};
+        heap_.Resize(heap_.size() + 1);
+        std::push_heap(heap_.data(), heap_.data() + heap_.size(), Later());
+        return true;
+      }
+      track.event_position += record->size;
+    }
+  }
+  return false;
+}
+
+bool Reader::NextEvent(EventView* view) {
+  if (heap_.size() == 0 || heap_[0].time_ns >= watermark_ns_) return false;
+  Head head = heap_[0];
+  std::pop_heap(heap_.data(), heap_.data() + heap_.size(), Later());
+  heap_.Resize(heap_.size() - 1);
+  uint32_t index = order_[head.order];
+  Track& track = tracks_[index];
+  const ChunkDescriptor& chunk = g_state.chunks[index];
+  const RecordHeader* record = RecordAt(index, track.event_position);
+  *view = {&reinterpret_cast<const EventRecord*>(record)->event, track.serial, chunk.owner_tid, chunk.thread_name};
+  track.event_position += record->size;
+  PushHead(head.order, head.order_end);
+  return true;
+}
+
+void Reader::MarkPending(uint64_t packet_sequence) {
+  for (size_t i = 0; i < order_.size(); i++) {
+    Track& track = tracks_[order_[i]];
+    if (track.number == 0 || track.event_position == track.marked) continue;
+    ChunkDescriptor& chunk = g_state.chunks[order_[i]];
+    ReadSlot& slot = chunk.read[chunk.read[0].packet_sequence > chunk.read[1].packet_sequence ? 1 : 0];
+    Atomic(slot.packet_sequence).store(0, std::memory_order_relaxed);
+    Atomic(slot.position).store(track.event_position, std::memory_order_release);
+    Atomic(slot.packet_sequence).store(packet_sequence, std::memory_order_release);
+    track.marked = track.event_position;
+  }
+}
+
+void Reader::Commit() {
+  for (size_t i = 0; i < order_.size(); i++) {
+    uint32_t index = order_[i];
+    Track& track = tracks_[index];
+    if (track.number == 0) continue;  // given back by an earlier Commit of this pass
+    ChunkDescriptor& chunk = g_state.chunks[index];
+    uint32_t state = Atomic(chunk.state).load(std::memory_order_acquire);
+    uint32_t committed = Atomic(chunk.committed).load(std::memory_order_acquire);
+    bool drained =
+        track.event_position == committed && track.stack_position == committed && track.code_position == committed;
+    if (drained && (state == kChunkClosed || track.harvest)) Release(index);
+  }
+}
+
+// A thread that records no more keeps its chunk. Where chunks run short, such a chunk is taken back in two steps, a
+// barrier apart (the one at the start of each pass): tell the owner; then, if it is not in the middle of a record, it
+// will see that before it touches the chunk again.
+void Reader::Revoke() {
+  if (!barrier_) return;
+  bool scarce =
+      g_state.pool->free_chunks.load(std::memory_order_relaxed) < static_cast<int32_t>(g_state.chunk_count / 2);
+  for (size_t i = 0; i < order_.size(); i++) {
+    Track& track = tracks_[order_[i]];
+    ChunkDescriptor& chunk = g_state.chunks[order_[i]];
+    bool idle = track.event_position == Atomic(chunk.committed).load(std::memory_order_relaxed);
+    track.idle_passes = idle ? track.idle_passes + 1 : 0;
+    if (Atomic(chunk.state).load(std::memory_order_acquire) != kChunkOpen) continue;
+    Lane& lane = g_state.pool->lanes[chunk.owner_lane];
+    if (track.revoking) {
+      track.harvest = lane.in_flight.load(std::memory_order_acquire) == 0;
+    } else if (scarce && track.idle_passes >= kIdlePasses &&
+               lane.number.load(std::memory_order_relaxed) == track.number) {
+      lane.revoked.store(track.number, std::memory_order_relaxed);
+      track.revoking = true;
+    }
+  }
+}
+
+void Reader::Release(uint32_t index) {
+  ChunkDescriptor& chunk = g_state.chunks[index];
+  Pool* pool = g_state.pool;
+  // First of all, and the rest after it: a recovery must not look at a chunk whose slots are being emptied.
+  Atomic(chunk.state).store(kChunkFree, std::memory_order_relaxed);
+  Atomic(chunk.read[0].packet_sequence).store(0, std::memory_order_release);
+  Atomic(chunk.read[1].packet_sequence).store(0, std::memory_order_release);
+  Atomic(chunk.committed).store(0, std::memory_order_relaxed);
+  Atomic(chunk.definitions).store(0, std::memory_order_relaxed);
+  tracks_[index] = {};
+  pool->free_bits[index / 64].fetch_or(uint64_t{1} << (index % 64), std::memory_order_release);
+  pool->free_chunks.fetch_add(1, std::memory_order_release);
+  pool->congested.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace gpumemshim::ring
