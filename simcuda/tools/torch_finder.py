@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Which PyTorch a command would import, found without starting it wherever possible.
+
+Failure mode: "" for what cannot be told; nothing here raises.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+ASK = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+
+
+def interpreter(command):
+    """The Python that runs `command`: itself, the one in its first line, else the first on PATH."""
+    path = shutil.which(command[0])
+    if path and re.fullmatch(r"python[\d.]*", os.path.basename(path)):
+        return path
+    if path:
+        try:
+            with open(path, "rb") as script:
+                first = script.readline(256)
+        except OSError:
+            first = b""
+        words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
+        words = [word for word in words if re.fullmatch(r"python[\d.]*", os.path.basename(word))]
+        if words:
+            return shutil.which(words[0]) or ""
+    return shutil.which("python3") or ""
+
+
+def package(python, environ=os.environ):
+    """The folder of the torch package that `python` would import; "" if it has none."""
+    places = environ.get("PYTHONPATH", "").split(os.pathsep)
+    places += sorted(glob.glob(os.path.join(os.path.dirname(os.path.dirname(python)), "lib", "python3*", "site-packages")))
+    for place in filter(None, places):
+        if os.path.exists(os.path.join(place, "torch", "__init__.py")):
+            return os.path.join(place, "torch")
+    clean = {name: value for name, value in environ.items() if name != "LD_PRELOAD"}
+    try:
+        answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, timeout=30, env=clean, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip().splitlines()[-1] if answer.returncode == 0 and answer.stdout.strip() else ""
+
+
+def competing(torch, sonames):
+    """Folders beside `torch` that hold real libraries of these names: its DT_RPATH finds them before LD_LIBRARY_PATH."""
+    places = glob.glob(os.path.join(os.path.dirname(torch), "nvidia", "*", "lib")) + [os.path.join(torch, "lib")]
+    return [place for place in places if any(os.path.exists(os.path.join(place, name)) for name in sonames)]
