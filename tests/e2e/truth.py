@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Truth: what `gpumem report --json` says of a program must be exactly what PyTorch says of itself, device by device.
+
+    python tests/e2e/truth.py --case gpt                  on simulated CUDA
+    python tests/e2e/truth.py --case gpt --real           on this machine's GPU
+    python tests/e2e/truth.py --all [--json FILE]
+
+Runs a program of tests/e2e/programs under the recorder, reads the JSON line of PyTorch's numbers that it ends with, and compares. Exit 0 when
+all are equal, 1 when one is not (each difference on a line), 77 when the case cannot run here (CTest's SKIP_RETURN_CODE). Standard library only:
+scripts/gpu_check uses it on machines that have nothing else.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "e2e" / "programs"
+SKIPPED = 77
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A program with its environment. `blocks`: PyTorch's allocator hands out blocks of its own, so the torch layer can be compared. Without it
+    (cudaMallocAsync) only CUDA's own calls are seen, and what is compared is their live bytes."""
+
+    program: str
+    environment: dict = dataclasses.field(default_factory=dict)
+    blocks: bool = True
+    devices: int = 1
+
+
+CASES = {
+    "gpt": Case("gpt.py"),
+    "conv": Case("conv.py"),
+    "expandable": Case("gpt.py", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
+    "malloc_async": Case("gpt.py", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, blocks=False),
+    "graphs": Case("graphs.py"),
+    "empty_cache": Case("empty_cache.py"),
+    "oom_caught": Case("oom_caught.py"),
+    "two_devices": Case("two_devices.py", devices=2),
+}
+
+
+@dataclasses.dataclass
+class Setup:
+    """Where the parts lie, and on what the program runs."""
+
+    build: pathlib.Path
+    python: str
+    simulated: bool
+    timeout_s: int = 240
+
+    @property
+    def gpumem(self):
+        return str(self.build / "bin" / "gpumem")
+
+    def command(self, program):
+        prefix = [str(ROOT / "simcuda" / "run")] if self.simulated else []
+        return [*prefix, self.python, str(program)]
+
+
+class Failure(Exception):
+    """The case could not be brought to a comparison."""
+
+
+def environment_of(case, setup):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "GPUMEMSHIM_", "SIMCUDA_DEVICE"))}
+    environment.update(case.environment)
+    if setup.simulated:
+        environment["SIMCUDA_DEVICES"] = str(case.devices)
+        environment["SIMCUDA_BUILD_DIR"] = str(setup.build)
+    return environment
+
+
+def last_json_line(text):
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    raise Failure("the program printed no JSON line:\n" + text[-2000:])
+
+
+def run(command, setup, environment=None):
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=setup.timeout_s, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"no end after {setup.timeout_s} s: {' '.join(command)}") from None
+    except OSError as error:
+        raise Failure(f"cannot start {command[0]}: {error.strerror}. Build first: scripts/build") from None
+    if done.returncode:
+        raise Failure(f"exit {done.returncode}: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def record(case, setup, trace):
+    """Runs the program under the recorder. Returns PyTorch's numbers."""
+    command = [setup.gpumem, "run", "--force", "-o", str(trace), "--", *setup.command(PROGRAMS / case.program)]
+    return last_json_line(run(command, setup, environment_of(case, setup)))
+
+
+def report(setup, trace, *options):
+    return json.loads(run([setup.gpumem, "report", "--json", *options, str(trace)], setup))
+
+
+def pairs_of_device(numbers, device, blocks):
+    """(name, what PyTorch says, what the report says) for one device."""
+    peak, end = device.get("peak", {}), device.get("end", {})
+    if blocks:
+        yield "peak allocated", numbers["max_memory_allocated"], peak.get("allocated_bytes", 0)
+        yield "peak reserved", numbers["max_memory_reserved"], peak.get("reserved_bytes", 0)
+        yield "end allocated", numbers["memory_allocated"], end.get("allocated_bytes", 0)
+        yield "end reserved", numbers["memory_reserved"], end.get("reserved_bytes", 0)
+    else:
+        yield "peak of live CUDA bytes", numbers["max_memory_allocated"], peak.get("total_bytes", 0)
+        yield "live CUDA bytes at the end", numbers["memory_allocated"], end.get("total_bytes", 0)
+
+
+def compare(numbers, answer, case):
+    """A list of checks, each {name, expected, actual, ok}."""
+    checks = []
+
+    def check(name, expected, actual):
+        checks.append({"name": name, "expected": expected, "actual": actual, "ok": expected == actual})
+
+    reported = {device["device"]: device for device in answer["devices"]}
+    for device in numbers["devices"]:
+        for name, expected, actual in pairs_of_device(device, reported.get(device["device"], {}), case.blocks):
+            check(f"device {device['device']}: {name}", expected, actual)
+    check("trace is complete", True, answer["complete"])
+    check("events lost", 0, answer["losses"]["total"])
+    check("torch events recorded", case.blocks, answer["events"]["torch"] > 0)
+    check("PyTorch used memory at all", True, any(device["max_memory_allocated"] > 0 for device in numbers["devices"]))
+    return checks
+
+
+def run_case(name, setup, keep=None):
+    """The result of a case as plain data: {case, ok, checks, ...}, or {case, skipped}, or {case, ok: False, error}."""
+    case = CASES[name]
+    with tempfile.TemporaryDirectory(prefix="gpumem-truth-") as folder:
+        trace = pathlib.Path(keep or folder) / f"{name}.gmtrace"
+        try:
+            numbers = record(case, setup, trace)
+            if "skipped" in numbers:
+                return {"case": name, "skipped": numbers["skipped"]}
+            # The program's own calls are the runtime's; libraries that reach the driver by themselves are not PyTorch's to count.
+            answer = report(setup, trace, *(() if case.blocks else ("--layer", "runtime")))
+            checks = compare(numbers, answer, case)
+        except Failure as failure:
+            return {"case": name, "ok": False, "error": str(failure)}
+        return {
+            "case": name,
+            "ok": all(check["ok"] for check in checks),
+            "checks": checks,
+            "torch": numbers,
+            "events": answer["events"],
+            "trace_bytes": trace.stat().st_size,
+        }
+
+
+def print_result(result):
+    if "skipped" in result:
+        print(f"{result['case']}: skipped: {result['skipped']}")
+    elif "error" in result:
+        print(f"{result['case']}: FAILED: {result['error']}")
+    else:
+        print(f"{result['case']}: {'ok' if result['ok'] else 'FAILED'} ({len(result['checks'])} checks)")
+        for check in result["checks"]:
+            if not check["ok"]:
+                print(f"  {check['name']}: PyTorch says {check['expected']}, gpumem says {check['actual']}")
+
+
+def arguments_of(argv):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--case", choices=sorted(CASES))
+    chosen.add_argument("--all", action="store_true")
+    parser.add_argument("--real", action="store_true", help="on this machine's GPU instead of simulated CUDA")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build tree (%(default)s)")
+    parser.add_argument("--python", default=str(ROOT / ".venv" / "bin" / "python"), help="Python with torch (%(default)s)")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results there")
+    parser.add_argument("--keep", type=pathlib.Path, help="leave the traces in this folder")
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    arguments = arguments_of(argv)
+    setup = Setup(arguments.build.resolve(), arguments.python, simulated=not arguments.real)
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+    results = [run_case(name, setup, arguments.keep) for name in ([arguments.case] if arguments.case else CASES)]
+    for result in results:
+        print_result(result)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if all("skipped" in result for result in results):
+        return SKIPPED
+    return 0 if all("skipped" in result or result["ok"] for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
