@@ -75,7 +75,7 @@ def environment_of(case, setup):
     environment.update(case.environment)
     if setup.simulated:
         environment["SIMCUDA_DEVICES"] = str(case.devices)
-        environment["SIMCUDA_BUILD_DIR"] = str(setup.build)
+        environment["SIMCUDA_LIB"] = str(setup.build / "lib" / "simcuda")
     return environment
 
 
