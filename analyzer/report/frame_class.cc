@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/frame_class.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace gpumem {
+namespace {
+
+// The part behind the last folder of installed packages, or "".
+absl::string_view InsidePackages(absl::string_view file) {
+  for (const absl::string_view folder : {absl::string_view("/site-packages/"), absl::string_view("/dist-packages/")}) {
+    const size_t at = file.rfind(folder);
+    if (at != absl::string_view::npos) return file.substr(at + folder.size());
+  }
+  return {};
+}
+
+absl::string_view BaseName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool IsTorchPackage(absl::string_view inside) {
+  for (const char* name : {"torch/", "torchgen/", "functorch/", "triton/"}) {
+    if (absl::StartsWith(inside, name)) return true;
+  }
+  return false;
+}
+
+// A PyTorch that was built in its source tree lies in no package folder.
+bool IsTorchSourceTree(absl::string_view file) {
+  for (const char* part :
+       {"/torch/nn/modules/", "/torch/nn/functional.py", "/torch/optim/", "/torch/autograd/", "/torch/_tensor.py",
+        "/torch/utils/_", "/torch/_dynamo/", "/torch/_inductor/", "/torch/_ops.py", "/torch/distributed/"}) {
+    if (absl::StrContains(file, part)) return true;
+  }
+  return false;
+}
+
+// .../lib/python3.11/os.py, .../lib/python311.zip/os.py
+bool IsStandardLibrary(absl::string_view file) {
+  size_t at = file.find("/python3");
+  while (at != absl::string_view::npos) {
+    const absl::string_view parent = file.substr(0, at);
+    if (absl::EndsWith(parent, "/lib") || absl::EndsWith(parent, "/lib64")) return true;
+    at = file.find("/python3", at + 1);
+  }
+  return false;
+}
+
+FrameClass ClassifyPython(absl::string_view file) {
+  if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen zipimport"))
+    return FrameClass::kImportMachinery;
+  if (absl::StartsWith(file, "<frozen ")) return FrameClass::kStandardLibrary;
+  if (absl::StartsWith(file, "<eval_with_key>") || absl::StrContains(file, "/torchinductor_"))
+    return FrameClass::kTorch;
+  const absl::string_view inside = InsidePackages(file);
+  if (!inside.empty()) return IsTorchPackage(inside) ? FrameClass::kTorch : FrameClass::kLibrary;
+  if (IsTorchSourceTree(file)) return FrameClass::kTorch;
+  return IsStandardLibrary(file) ? FrameClass::kStandardLibrary : FrameClass::kUser;
+}
+
+bool IsSystemModule(absl::string_view module) {
+  for (const char* folder : {"/usr/lib", "/lib/", "/lib64/", "/usr/local/cuda", "/opt/conda/lib/"}) {
+    if (absl::StartsWith(module, folder)) return true;
+  }
+  if (!InsidePackages(module).empty()) return true;
+  const absl::string_view name = BaseName(module);
+  for (const char* prefix :
+       {"libtorch",    "libc10",  "libcuda",    "libcublas", "libcudnn",   "libcufft",      "libcurand", "libcusolver",
+        "libcusparse", "libnccl", "libnvidia",  "libnvrtc",  "libnvshmem", "libgpumemshim", "libpython", "libstdc++",
+        "libgcc_s",    "libc.so", "libpthread", "ld-linux",  "python",     "linux-vdso",    "[vdso]"}) {
+    if (absl::StartsWith(name, prefix)) return true;
+  }
+  return false;
+}
+
+absl::string_view LastPart(absl::string_view name) {
+  const size_t colons = name.rfind("::");
+  return colons == absl::string_view::npos ? name : name.substr(colons + 2);
+}
+
+}  // namespace
+
+FrameClass ClassifyFrame(const ResolvedFrame& frame) {
+  if (frame.python) return ClassifyPython(frame.file);
+  return frame.module.empty() || IsSystemModule(frame.module) ? FrameClass::kNative : FrameClass::kUser;
+}
+
+std::string ShortFile(absl::string_view file, absl::string_view working_directory) {
+  if (file.empty() || file[0] == '<') return std::string(file);
+  const absl::string_view inside = InsidePackages(file);
+  if (!inside.empty()) return std::string(inside);
+  absl::string_view rest = file;
+  if (working_directory.size() > 1 && absl::ConsumePrefix(&rest, working_directory) &&
+      absl::ConsumePrefix(&rest, "/")) {
+    return std::string(rest);
+  }
+  const size_t last = file.rfind('/');
+  if (last == absl::string_view::npos || last == 0) return std::string(absl::StripPrefix(file, "/"));
+  const size_t before = file.rfind('/', last - 1);
+  return std::string(before == absl::string_view::npos ? file : file.substr(before + 1));
+}
+
+std::string FrameText(const ResolvedFrame& frame, absl::string_view working_directory) {
+  const std::string& function = frame.short_function.empty() ? frame.function : frame.short_function;
+  if (!frame.file.empty()) {
+    const std::string line = frame.line == 0 ? "" : absl::StrCat(":", frame.line);
+    return absl::StrCat(ShortFile(frame.file, working_directory), line, function.empty() ? "" : " ", function);
+  }
+  if (function.empty()) return frame.module.empty() ? "?" : std::string(BaseName(frame.module));
+  // "libfoo.so+0x1234" names its module itself.
+  if (frame.module.empty() || absl::StartsWith(function, BaseName(frame.module))) return function;
+  return absl::StrCat(function, " (", BaseName(frame.module), ")");
+}
+
+bool IsTrampoline(const ResolvedFrame& frame) {
+  const absl::string_view name = LastPart(frame.function);
+  for (const char* trampoline :
+       {"_call_impl", "_wrapped_call_impl", "__call__", "wrapper", "_fn", "inner", "decorate_context", "_use_grad",
+        "_dispatch", "decorate_autocast", "profile_hook_step", "_engine_run_backward"}) {
+    if (name == trampoline || absl::EndsWith(name, absl::StrCat(".", trampoline))) return true;
+  }
+  return false;
+}
+
+std::string AutogradNode(absl::string_view native_function) {
+  const size_t apply = native_function.find("::apply");
+  if (apply == absl::string_view::npos) return "";
+  const absl::string_view node = LastPart(native_function.substr(0, apply));
+  const bool generated =
+      absl::StrContains(node, "Backward") && absl::ascii_isdigit(static_cast<unsigned char>(node.back()));
+  return generated || node == "AccumulateGrad" ? std::string(node) : "";
+}
+
+std::string AtenOperator(absl::string_view native_function) {
+  absl::string_view rest = native_function;
+  if (!absl::ConsumePrefix(&rest, "at::_ops::")) return "";
+  const size_t end = rest.find("::");
+  return end == absl::string_view::npos ? "" : absl::StrCat("aten::", rest.substr(0, end));
+}
+
+}  // namespace gpumem

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+#include "report/names.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+std::string VersionsText(const ProcessInfo& process) {
+  return absl::StrJoin(process.versions, ", ",
+                       [](std::string* out, const auto& item) { absl::StrAppend(out, item.first, " ", item.second); });
+}
+
+void AddProcess(const ReportInput& input, Page* page) {
+  const ProcessInfo& process = input.analysis->process;
+  std::string about = absl::StrCat("  process ", process.pid);
+  if (!process.hostname.empty()) absl::StrAppend(&about, " on ", process.hostname);
+  if (process.rank >= 0) absl::StrAppend(&about, ", rank ", process.rank);
+  if (process.rank >= 0 && process.world_size > 0) absl::StrAppend(&about, " of ", process.world_size);
+  if (const uint64_t start = input.StartRealtime(); start != 0) absl::StrAppend(&about, ", ", FormatUtc(start));
+  const std::string program = process.program.empty() ? "(program not known)" : process.program;
+  page->Line({{Tone::kHeading, program}, {Tone::kPlain, about}});
+}
+
+void AddTraceLine(const ReportInput& input, Page* page) {
+  const Analysis& analysis = *input.analysis;
+  const EventCounts& events = analysis.events;
+  page->Paragraph("  trace   ",
+                  absl::StrCat(analysis.path, ", ", FormatBytes(analysis.file_bytes), ": ",
+                               FormatCount(events.torch + events.runtime + events.driver), " events (torch ",
+                               FormatCount(events.torch), ", runtime ", FormatCount(events.runtime), ", driver ",
+                               FormatCount(events.driver), ") over ", FormatTime(input.Since(analysis.end_ns))));
+}
+
+void AddDevices(const ReportInput& input, Page* page) {
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    const std::string name = device.name.empty() ? "(name not known)" : device.name;
+    const std::string size = device.capacity == 0 ? "" : absl::StrCat(", ", FormatBytes(device.capacity));
+    page->Line(absl::StrCat("  GPU ", device.device, "   ", name, size));
+  }
+  if (input.analysis->devices.empty()) page->Line("  No GPU memory was allocated in this trace.");
+}
+
+// What is not whole comes before any number.
+void AddState(const ReportInput& input, Page* page) {
+  const Analysis& analysis = *input.analysis;
+  if (!analysis.damage.empty()) {
+    page->Paragraph(
+        "  DAMAGED ",
+        absl::StrCat(analysis.damage, ". All that follows is up to ", FormatTime(input.Since(analysis.end_ns)), "."),
+        Tone::kAlarm);
+  } else if (!analysis.complete) {
+    page->Paragraph("  state   ",
+                    absl::StrCat("The end is missing: killed, or still running. All that follows is up to ",
+                                 FormatTime(input.Since(analysis.end_ns)), "."),
+                    Tone::kWarning);
+  }
+  if (analysis.losses.Total() > 0) {
+    page->Paragraph("  LOST    ",
+                    absl::StrCat(FormatCountOf(analysis.losses.Total(), "event is", "events are"),
+                                 " missing, so totals may be off; see the end of the report."),
+                    Tone::kAlarm);
+  }
+}
+
+}  // namespace
+
+void AddHead(const ReportInput& input, Detail detail, Page* page) {
+  AddProcess(input, page);
+  AddTraceLine(input, page);
+  if (detail == Detail::kFull) {
+    const ProcessInfo& process = input.analysis->process;
+    if (!process.command_line.empty()) page->Paragraph("  command ", absl::StrJoin(process.command_line, " "));
+  }
+  AddDevices(input, page);
+  const std::string versions = VersionsText(input.analysis->process);
+  if (!versions.empty()) page->Line(absl::StrCat("  with    ", versions));
+  if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) {
+    page->Line(absl::StrCat("  window  ", FormatTime(input.Since(input.window_start_ns())), " to ",
+                            FormatTime(input.Since(input.window_end_ns()))));
+  }
+  AddState(input, page);
+}
+
+}  // namespace gpumem

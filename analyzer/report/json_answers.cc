@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/json_answers.h"
+
+#include <functional>
+
+#include "base/json_writer.h"
+#include "report/json_parts.h"
+#include "report/names.h"
+
+namespace gpumem {
+namespace {
+
+// The frame that all answers share: the common members, then `rest`.
+std::string Answer(absl::string_view command, const ReportInput& input, const std::function<void(JsonWriter*)>& rest) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteJsonCommon(command, input, &json);
+  rest(&json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+void WriteDevices(const ReportInput& input, JsonWriter* json, const std::function<void(const DeviceAnalysis&)>& rest) {
+  json->Key("devices");
+  json->BeginArray();
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    json->BeginObject();
+    WriteJsonDeviceHead(device, input, json);
+    rest(device);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteHostPinned(const Analysis& analysis, JsonWriter* json) {
+  json->Key("host_pinned");
+  json->BeginObject();
+  json->Field("peak_bytes", analysis.host_pinned_peak);
+  json->Field("end_bytes", analysis.host_pinned_end);
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string ReportJson(const ReportInput& input, size_t top) {
+  return Answer("report", input, [&](JsonWriter* json) {
+    WriteHostPinned(*input.analysis, json);
+    WriteJsonOoms(input.analysis->ooms, top, input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
+      WriteJsonTimeline(device, input, json);
+      WriteJsonFragmentation(device.fragmentation, top, input, json);
+      WriteJsonLeaks(device.leaks, top, input, json);
+    });
+  });
+}
+
+std::string TimelineJson(const ReportInput& input) {
+  return Answer("timeline", input, [&](JsonWriter* json) {
+    WriteHostPinned(*input.analysis, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) { WriteJsonTimeline(device, input, json); });
+  });
+}
+
+std::string LeaksJson(const ReportInput& input, size_t top) {
+  return Answer("leaks", input, [&](JsonWriter* json) {
+    WriteHostPinned(*input.analysis, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) { WriteJsonLeaks(device.leaks, top, input, json); });
+  });
+}
+
+std::string FragmentationJson(const ReportInput& input, size_t top) {
+  return Answer("fragmentation", input, [&](JsonWriter* json) {
+    WriteDevices(input, json,
+                 [&](const DeviceAnalysis& device) { WriteJsonFragmentation(device.fragmentation, top, input, json); });
+  });
+}
+
+std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top) {
+  return Answer("peak", input, [&](JsonWriter* json) {
+    const LiveSet none;
+    const LiveSet& live = device == nullptr ? none : LiveAtPeak(*device, measure);
+    json->Key("device");
+    device == nullptr ? json->Null() : json->Value(device->device);
+    json->Field("measure", MeasureName(measure));
+    json->Field("time_ns", input.Since(live.time_ns));
+    json->Field("bytes", live.bytes);
+    json->Field("count", live.block_count);
+    json->Key("values");
+    json->BeginObject();
+    WriteJsonValues(live.values, json);
+    json->EndObject();
+    json->Field("stack_count", live.stacks.size());
+    WriteJsonStacks("stacks", live.stacks, top, input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& each) {
+      json->Key("plateaus");
+      json->BeginArray();
+      for (const LiveSet& plateau : each.plateaus) {
+        json->BeginObject();
+        json->Field("measure", MeasureName(plateau.measure));
+        json->Field("time_ns", input.Since(plateau.time_ns));
+        json->Field("bytes", plateau.bytes);
+        json->Field("count", plateau.block_count);
+        json->Field("stack_count", plateau.stacks.size());
+        WriteJsonStacks("stacks", plateau.stacks, top, input, json);
+        json->EndObject();
+      }
+      json->EndArray();
+    });
+  });
+}
+
+std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras) {
+  return Answer("info", input, [&](JsonWriter* json) {
+    json->Field("sections", extras.sections);
+    json->Field("packets", extras.packets);
+    WriteJsonMap("settings", input.analysis->process.settings, json);
+    WriteJsonMap("environment", input.analysis->process.environment, json);
+    WriteDevices(input, json, [](const DeviceAnalysis&) {});
+  });
+}
+
+}  // namespace gpumem

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The JSON pieces of fragmentation, leaks and failed requests (json_parts.h).
+
+#include "absl/strings/str_format.h"
+#include "report/json_parts.h"
+#include "report/names.h"
+
+namespace gpumem {
+namespace {
+
+std::string Address(uint64_t address) { return absl::StrFormat("0x%x", address); }
+
+void WritePins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
+               JsonWriter* json) {
+  json->Key(key);
+  json->BeginArray();
+  const size_t count = top == 0 ? pins.size() : std::min(top, pins.size());
+  for (size_t i = 0; i < count; ++i) {
+    const PinningBlock& pin = pins[i];
+    json->BeginObject();
+    json->Field("segment_address", Address(pin.segment_address));
+    json->Field("segment_bytes", pin.segment_bytes);
+    json->Field("segment_free_bytes", pin.segment_free);
+    json->Field("block_address", Address(pin.block_address));
+    json->Field("block_bytes", pin.block_bytes);
+    json->Field("blocks_in_segment", pin.blocks_in_segment);
+    json->Field("returnable_bytes", pin.returnable);
+    json->Field("allocated_ns", input.Since(pin.allocated_ns));
+    WriteJsonStack(pin.stack_id, "", input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WritePoint(absl::string_view key, const FragmentationPoint& point, const ReportInput& input, JsonWriter* json) {
+  json->Key(key);
+  WriteJsonFragmentationPoint(point, input, json);
+}
+
+void WriteOom(const OomEvent& oom, size_t top, const ReportInput& input, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("time_ns", input.Since(oom.time_ns));
+  json->Field("device", oom.device);
+  json->Field("layer", LayerName(oom.layer));
+  json->Field("api", oom.api);
+  json->Field("result", oom.result);
+  json->Field("final", oom.final);
+  json->Field("retries", oom.retries);
+  json->Field("thread", oom.thread);
+  json->Field("requested_bytes", oom.requested);
+  json->Field("would_have_fit_bytes", oom.would_have_fit);
+  json->Key("capacity_bytes");
+  oom.device_total == 0 ? json->Null() : json->Value(oom.device_total);
+  json->Key("values");
+  json->BeginObject();
+  WriteJsonValues(oom.values, json);
+  json->EndObject();
+  WritePoint("fragmentation", oom.fragmentation, input, json);
+  WriteJsonStack(oom.stack_id, oom.api, input, json);
+  WriteJsonLiveSet("live", oom.live, top, input, json);
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input, JsonWriter* json) {
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("time_ns", input.Since(point.time_ns));
+  json->Field("reserved_bytes", point.reserved);
+  json->Field("allocated_bytes", point.allocated);
+  json->Field("free_bytes", point.free);
+  json->Field("largest_free_range_bytes", point.largest_free_range);
+  json->Field("free_ranges", point.free_ranges);
+  json->Field("external_ratio", point.external_ratio);
+  json->Key("rounding_bytes");
+  point.requested_known ? json->Value(point.rounding) : json->Null();
+  json->EndObject();
+}
+
+void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input,
+                            JsonWriter* json) {
+  json->Key("fragmentation");
+  json->BeginObject();
+  WritePoint("at_peak", fragmentation.at_peak, input, json);
+  WritePoint("at_end", fragmentation.at_end, input, json);
+  json->Key("pools");
+  json->BeginArray();
+  for (const PoolFragmentation& pool : fragmentation.pools) {
+    json->BeginObject();
+    json->Field("pool", pool.pool);
+    WritePoint("at_peak", pool.at_peak, input, json);
+    WritePoint("at_end", pool.at_end, input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Key("over_time");
+  json->BeginArray();
+  for (const FragmentationPoint& point : fragmentation.over_time) WriteJsonFragmentationPoint(point, input, json);
+  json->EndArray();
+  WritePins("pins_at_peak", fragmentation.pins_at_peak, top, input, json);
+  WritePins("pins_at_end", fragmentation.pins_at_end, top, input, json);
+  json->EndObject();
+}
+
+void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json) {
+  json->Key("leaks");
+  json->BeginObject();
+  json->Field("alive_bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
+  WriteJsonLiveSet("torch", leaks.at_end_torch, top, input, json);
+  WriteJsonLiveSet("cuda", leaks.at_end_cuda, top, input, json);
+  json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));
+  json->Field("growth_to_ns", input.Since(leaks.growth_to_ns));
+  WriteJsonStacks("growth", leaks.growth, top, input, json);
+  json->Field("unknown_frees", leaks.unknown_frees);
+  json->EndObject();
+}
+
+void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json) {
+  json->Key("ooms");
+  json->BeginArray();
+  for (const OomEvent& oom : ooms) WriteOom(oom, top, input, json);
+  json->EndArray();
+}
+
+}  // namespace gpumem

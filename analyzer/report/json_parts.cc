@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/json_parts.h"
+
+#include "absl/strings/str_format.h"
+#include "report/names.h"
+#include "report/stack_view.h"
+
+namespace gpumem {
+namespace {
+
+void WriteFrame(const ResolvedFrame& frame, JsonWriter* json) {
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("function", frame.function);
+  json->Field("file", frame.file);
+  json->Field("line", frame.line);
+  json->Field("module", frame.module);
+  json->Field("python", frame.python);
+  json->Field("inlined", frame.inlined);
+  json->EndObject();
+}
+
+void WriteProcess(const ProcessInfo& process, JsonWriter* json) {
+  json->Key("process");
+  json->BeginObject();
+  json->Field("pid", process.pid);
+  json->Field("parent_pid", process.parent_pid);
+  json->Field("hostname", process.hostname);
+  json->Field("executable", process.executable);
+  json->Field("working_directory", process.working_directory);
+  json->Key("command_line");
+  json->BeginArray(JsonLayout::kOneLine);
+  for (const std::string& argument : process.command_line) json->Value(argument);
+  json->EndArray();
+  json->Key("rank");
+  process.rank < 0 ? json->Null() : json->Value(process.rank);
+  json->Key("world_size");
+  process.world_size < 0 ? json->Null() : json->Value(process.world_size);
+  json->Field("writer_version", process.writer_version);
+  WriteJsonMap("versions", process.versions, json);
+  json->EndObject();
+}
+
+void WritePeak(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Key("peak");
+  json->BeginObject();
+  json->Field("allocated_bytes", device.peak_allocated.bytes);
+  json->Field("reserved_bytes", device.peak_reserved.bytes);
+  json->Field("other_bytes", device.peak_other.bytes);
+  json->Field("total_bytes", device.peak_total.bytes);
+  json->Field("allocated_time_ns", input.Since(device.peak_allocated.time_ns));
+  json->Field("reserved_time_ns", input.Since(device.peak_reserved.time_ns));
+  json->Field("other_time_ns", input.Since(device.peak_other.time_ns));
+  json->Field("total_time_ns", input.Since(device.peak_total.time_ns));
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json) {
+  const Analysis& analysis = *input.analysis;
+  json->Field("schema_version", kJsonSchemaVersion);
+  json->Field("command", command);
+  json->Field("file", analysis.path);
+  json->Field("file_bytes", analysis.file_bytes);
+  json->Field("program", analysis.process.program);
+  json->Field("complete", analysis.complete);
+  json->Key("damage");
+  analysis.damage.empty() ? json->Null() : json->Value(analysis.damage);
+  json->Field("start_realtime_ns", input.StartRealtime());
+  json->Field("duration_ns", input.Since(analysis.end_ns));
+  json->Field("from_ns", input.Since(input.window_start_ns()));
+  json->Field("to_ns", input.Since(input.window_end_ns()));
+  WriteProcess(analysis.process, json);
+  WriteJsonEvents(analysis.events, json);
+  WriteJsonLosses(analysis.losses, json);
+  json->Key("notes");
+  json->BeginArray();
+  for (const std::string& note : analysis.notes) json->Value(note);
+  json->EndArray();
+}
+
+void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  for (const auto& [name, value] : values) json->Field(name, value);
+  json->EndObject();
+}
+
+void WriteJsonValues(const MeasureValues& values, JsonWriter* json) {
+  json->Field("allocated_bytes", values.allocated);
+  json->Field("reserved_bytes", values.reserved);
+  json->Field("other_bytes", values.other);
+  json->Field("total_bytes", values.total);
+}
+
+void WriteJsonEvents(const EventCounts& events, JsonWriter* json) {
+  json->Key("events");
+  json->BeginObject();
+  json->Field("torch", events.torch);
+  json->Field("runtime", events.runtime);
+  json->Field("driver", events.driver);
+  json->Key("by_kind");
+  json->BeginObject();
+  for (const auto& [kind, count] : events.by_kind) json->Field(kind, count);
+  json->EndObject();
+  json->EndObject();
+}
+
+void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
+  json->Key("losses");
+  json->BeginObject();
+  json->Field("total", losses.Total());
+  json->Field("dropped_allocs", losses.dropped_allocs);
+  json->Field("dropped_frees", losses.dropped_frees);
+  json->Field("unwritten_events", losses.unwritten_events);
+  json->Field("dropped_definitions", losses.dropped_definitions);
+  json->Field("truncated_stacks", losses.truncated_stacks);
+  json->Field("unread_python_frames", losses.unread_python_frames);
+  json->Field("missing_packets", losses.missing_packets);
+  json->Field("damaged_bytes", losses.damaged_bytes);
+  json->Key("write_error");
+  losses.write_error.empty() ? json->Null() : json->Value(losses.write_error);
+  json->EndObject();
+}
+
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json) {
+  const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
+  json->Field("site", ViewStack(frames, api, input.analysis->process.working_directory).site);
+  json->Key("frames");
+  json->BeginArray();
+  for (const ResolvedFrame& frame : frames) WriteFrame(frame, json);
+  json->EndArray();
+}
+
+void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+                     JsonWriter* json) {
+  json->Key(key);
+  json->BeginArray();
+  const size_t count = top == 0 ? stacks.size() : std::min(top, stacks.size());
+  for (size_t i = 0; i < count; ++i) {
+    const StackUse& use = stacks[i];
+    json->BeginObject();
+    json->Field("bytes", use.bytes);
+    json->Field("count", use.count);
+    json->Field("layer", LayerName(use.layer));
+    json->Field("memory", MemoryName(use.memory));
+    json->Field("api", use.api);
+    json->Field("oldest_ns", input.Since(use.oldest_ns));
+    json->Field("newest_ns", input.Since(use.newest_ns));
+    WriteJsonStack(use.stack_id, use.api, input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
+                      JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  json->Field("measure", MeasureName(live.measure));
+  json->Field("time_ns", input.Since(live.time_ns));
+  json->Field("bytes", live.bytes);
+  json->Field("count", live.block_count);
+  json->Key("values");
+  json->BeginObject();
+  WriteJsonValues(live.values, json);
+  json->EndObject();
+  json->Field("stack_count", live.stacks.size());
+  WriteJsonStacks("stacks", live.stacks, top, input, json);
+  json->EndObject();
+}
+
+void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Field("device", device.device);
+  json->Field("name", device.name);
+  json->Key("capacity_bytes");
+  device.capacity == 0 ? json->Null() : json->Value(device.capacity);
+  WritePeak(device, input, json);
+  json->Key("end");
+  json->BeginObject();
+  WriteJsonValues(device.end, json);
+  json->EndObject();
+}
+
+void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Key("timeline");
+  json->BeginArray();
+  for (const TimelinePoint& point : device.timeline) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("time_ns", input.Since(point.time_ns));
+    WriteJsonValues(point.max, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace gpumem

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Pieces that several JSON answers share. Each writes members into the object that is open, or one value. docs/json.md
+// documents every key, and a test compares the two. Sizes are bytes, times nanoseconds from the first event on,
+// addresses hexadecimal strings.
+
+#ifndef GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_
+#define GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/json_writer.h"
+#include "replay/analysis.h"
+#include "report/input.h"
+
+namespace gpumem {
+
+inline constexpr int kJsonSchemaVersion = 1;
+
+// What every answer about a trace starts with.
+void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);
+
+void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json);
+void WriteJsonValues(const MeasureValues& values, JsonWriter* json);  // members
+void WriteJsonEvents(const EventCounts& events, JsonWriter* json);    // "events": {...}
+void WriteJsonLosses(const LossCounts& losses, JsonWriter* json);     // "losses": {...}
+
+// "frames": [...], innermost first, and "site": the line that stands for the stack in text reports.
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json);
+
+// "stacks": [...], the largest `top` (0 = all).
+void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+                     JsonWriter* json);
+
+void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
+                      JsonWriter* json);
+void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input,
+                                 JsonWriter* json);  // a value
+
+// Members of a device's object.
+void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Words for the numbers of trace.proto and analysis.h: the same in text and in JSON. Unknown numbers give "unknown".
+
+#ifndef GPUMEM_ANALYZER_REPORT_NAMES_H_
+#define GPUMEM_ANALYZER_REPORT_NAMES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "replay/analysis.h"
+
+namespace gpumem {
+
+absl::string_view MeasureName(Measure measure);  // "allocated"
+absl::string_view LayerName(uint8_t layer);      // "torch"
+absl::string_view MemoryName(uint8_t memory);    // "stream_ordered"
+
+// "GPU 0"; "the host" for -1.
+std::string DeviceLabel(int device);
+
+// "out of memory (2)"; the number alone where it has no common name.
+std::string ResultName(int result);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_NAMES_H_

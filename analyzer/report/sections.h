@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The parts of a report as text. Each adds its lines to a Page and knows nothing of the others; kBrief is its share of
+// the one-screen report, kFull what the subcommand of the same name prints.
+
+#ifndef GPUMEM_ANALYZER_REPORT_SECTIONS_H_
+#define GPUMEM_ANALYZER_REPORT_SECTIONS_H_
+
+#include "replay/analysis.h"
+#include "report/input.h"
+#include "report/page.h"
+
+namespace gpumem {
+
+// Program, trace, devices, and whether the trace is whole. Every command starts with it.
+void AddHead(const ReportInput& input, Detail detail, Page* page);
+
+// Failed requests: the last one that was final explained, the others named. Nothing where none failed.
+void AddOoms(const ReportInput& input, const TextOptions& options, Page* page);
+
+void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page);
+
+void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
+             Page* page);
+void AddPlateaus(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
+
+void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
+
+void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
+
+// What is missing from the trace, and what the numbers rest on.
+void AddLosses(const ReportInput& input, Page* page);
+void AddNotes(const ReportInput& input, Page* page);
+
+// What to type next.
+void AddNextStep(const ReportInput& input, Page* page);
+
+// The one-screen report.
+void AddReport(const ReportInput& input, const TextOptions& options, Page* page);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_SECTIONS_H_

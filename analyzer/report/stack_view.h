@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// A stack as a reader wants it: the line of the own code that allocated, through what it allocated, and who called it.
+//
+//   site     train.py:42 Block.forward                     the innermost frame of the user's own code
+//   through  aten::linear in torch/nn/modules/linear.py:134 Linear.forward
+//   callers  train.py:88 GPT.forward, train.py:130 main    the user's frames further out
+//
+// Where no frame is the user's, the site is the next telling thing: an installed package's line, an autograd node, a
+// native function. All text is escaped for a terminal. Pure functions.
+
+#ifndef GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_
+#define GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "symbols/symbolizer.h"
+
+namespace gpumem {
+
+struct StackView {
+  std::string site;
+  std::string through;               // "" where there is nothing to add
+  std::vector<std::string> callers;  // innermost first, none twice in a row
+};
+
+// `api` names the recorded function; it stands in where there are no frames.
+StackView ViewStack(const std::vector<ResolvedFrame>& frames, absl::string_view api,
+                    absl::string_view working_directory);
+
+// Every frame, one text each, innermost first.
+std::vector<std::string> AllFrames(const std::vector<ResolvedFrame>& frames, absl::string_view working_directory);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_

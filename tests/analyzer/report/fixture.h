@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// A made-up analysis in which every field has a value, and the stacks that it refers to. Tests change what they are
+// about.
+
+#ifndef GPUMEM_TESTS_ANALYZER_REPORT_FIXTURE_H_
+#define GPUMEM_TESTS_ANALYZER_REPORT_FIXTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "report/input.h"
+#include "report/stack_source.h"
+
+namespace gpumem::testing {
+
+ResolvedFrame Python(const std::string& function, const std::string& file, uint32_t line);
+ResolvedFrame Native(const std::string& function, const std::string& module, const std::string& file = "",
+                     uint32_t line = 0);
+
+class FakeStacks final : public StackSource {
+ public:
+  std::vector<ResolvedFrame> Frames(uint64_t stack_id) override {
+    const auto found = stacks.find(stack_id);
+    return found == stacks.end() ? std::vector<ResolvedFrame>() : found->second;
+  }
+  std::map<uint64_t, std::vector<ResolvedFrame>> stacks;
+};
+
+inline constexpr uint64_t kForward = 1, kOptimizer = 2, kBackward = 3, kNccl = 4, kForwardOfEval = 5;
+
+struct Example {
+  Analysis analysis;
+  FakeStacks stacks;
+  ReportInput input() { return {&analysis, &stacks, {}, ""}; }
+};
+
+// A training on one GPU that ended in order.
+Example TrainingExample();
+// The same, dead of an out-of-memory error.
+Example OomExample();
+
+}  // namespace gpumem::testing
+
+#endif  // GPUMEM_TESTS_ANALYZER_REPORT_FIXTURE_H_
