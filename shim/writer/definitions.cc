@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/writer/definitions.h"
+
+#include <string.h>
+
+#include "shim/writer/fields.h"
+
+namespace gpumemshim::writer {
+
+using fields::MapEntry;
+
+uint32_t Definitions::CodeId(uint64_t key) {
+  uint32_t* id = codes_.Insert(key);
+  if (id == nullptr) return 0;
+  if (*id == 0) *id = ++last_code_;
+  return *id;
+}
+
+void Definitions::AddCode(const ring::RawCode& code) {
+  uint32_t id = CodeId(code.key);
+  uint32_t* written = written_codes_.Insert(code.key);
+  if (id == 0 || written == nullptr) {
+    lost_++;
+    return;
+  }
+  if (*written != 0) return;
+  *written = 1;
+  size_t mark = out_.Open(fields::Definitions::kPythonCodes);
+  out_.Varint(fields::PythonCode::kId, id);
+  out_.String(fields::PythonCode::kFilename, code.filename, code.filename_size);
+  out_.String(fields::PythonCode::kName, code.name, code.name_size);
+  out_.VarintIf(fields::PythonCode::kFirstLine, code.first_line);
+  if (code.line_table_size != 0) {
+    out_.Bytes(fields::PythonCode::kLineTable, code.line_table, code.line_table_size);
+  }
+  out_.VarintIf(fields::PythonCode::kPythonMinor, code.python_minor);
+  out_.Fixed64(fields::PythonCode::kKey, code.key);
+  out_.Close(mark);
+}
+
+uint32_t Definitions::FrameId(const ring::RawFrame& frame) {
+  uint32_t* id = frames_.Insert({frame.pc, frame.instruction, frame.flags});
+  if (id == nullptr) return 0;
+  if (*id != 0) return *id;
+  *id = ++last_frame_;
+  size_t mark = out_.Open(fields::Definitions::kFrames);
+  out_.Varint(fields::Frame::kId, *id);
+  if ((frame.flags & ring::kFramePython) != 0) {
+    out_.VarintIf(fields::Frame::kPythonCode, CodeId(frame.pc));
+    out_.VarintIf(fields::Frame::kInstruction, frame.instruction);
+  } else {
+    out_.Varint(fields::Frame::kPc, frame.pc);
+  }
+  out_.Close(mark);
+  return *id;
+}
+
+uint32_t Definitions::NodeId(uint32_t parent, uint32_t frame) {
+  uint32_t* id = nodes_.Insert({parent, frame});
+  if (id == nullptr) return 0;
+  if (*id != 0) return *id;
+  if (!parents_.Push(parent)) return 0;
+  if (!node_frames_.Push(frame)) {
+    parents_.Resize(parents_.size() - 1);
+    return 0;
+  }
+  return *id = ++last_node_;
+}
+
+void Definitions::AddStack(const ring::StackView& stack) {
+  uint32_t* leaf = stack.hash == 0 || stack.count == 0 ? nullptr : stacks_.Insert(stack.hash);
+  if (leaf != nullptr && *leaf != 0) return;
+  uint32_t node = 0;
+  for (uint32_t i = stack.count; leaf != nullptr && i-- > 0;) {
+    uint32_t frame = FrameId(stack.frames[i]);
+    node = frame == 0 ? 0 : NodeId(node, frame);
+    if (node == 0) break;
+  }
+  if (node == 0 || !keys_.Push(stack.hash)) {
+    lost_++;
+    return;
+  }
+  if (!key_leaves_.Push(node)) keys_.Resize(keys_.size() - 1);
+  *leaf = node;
+  cached_hash_ = 0;
+}
+
+uint32_t Definitions::StackId(uint64_t hash) {
+  if (hash == 0) return 0;
+  if (hash != cached_hash_) {
+    cached_stack_ = stacks_.Find(hash);
+    cached_hash_ = hash;
+  }
+  return cached_stack_;
+}
+
+uint32_t Definitions::ApiId(uint16_t api) {
+  if (api == 0 || hooks_.api_name == nullptr) return 0;
+  uint32_t id = apis_.Find(api);
+  if (id != 0) return id;
+  const char* name = hooks_.api_name(api);
+  uint32_t* place = name == nullptr || name[0] == '\0' ? nullptr : apis_.Insert(api);
+  if (place == nullptr) return 0;
+  *place = ++last_string_;
+  size_t mark = out_.Open(fields::Definitions::kStrings);
+  out_.Varint(fields::InternedString::kId, *place);
+  out_.String(fields::InternedString::kValue, name);
+  out_.Close(mark);
+  return *place;
+}
+
+uint32_t Definitions::ThreadId(const ring::EventView& view) {
+  if (view.serial == cached_thread_) return view.serial;
+  cached_thread_ = view.serial;
+  uint32_t* known = threads_.Insert(view.serial);
+  if (known == nullptr || *known != 0) return view.serial;
+  *known = 1;
+  size_t mark = out_.Open(fields::Definitions::kThreads);
+  out_.Varint(fields::Thread::kId, view.serial);
+  out_.Varint(fields::Thread::kTid, view.tid);
+  out_.String(fields::Thread::kName, view.thread_name, strnlen(view.thread_name, ring::kThreadNameBytes));
+  out_.Close(mark);
+  return view.serial;
+}
+
+void Definitions::AddDevice(int16_t device, uint64_t now_ns) {
+  if (device < 0 || device >= static_cast<int16_t>(kMaxDevices) || device_known_[device] ||
+      hooks_.fill_device == nullptr) {
+    return;
+  }
+  if (device_asked_ns_[device] != 0 && now_ns - device_asked_ns_[device] < 1'000'000'000) return;
+  device_asked_ns_[device] = now_ns;
+  DeviceInfo info;
+  if (!hooks_.fill_device(device, &info)) return;
+  device_known_[device] = true;
+  size_t mark = out_.Open(fields::Definitions::kDevices);
+  out_.SInt(fields::Device::kIndex, device);
+  out_.StringIf(fields::Device::kName, info.name);
+  if (info.has_uuid) out_.Bytes(fields::Device::kUuid, info.uuid, sizeof(info.uuid));
+  out_.VarintIf(fields::Device::kTotalBytes, info.total_bytes);
+  out_.VarintIf(fields::Device::kComputeMajor, info.compute_major);
+  out_.VarintIf(fields::Device::kComputeMinor, info.compute_minor);
+  out_.StringIf(fields::Device::kPciBusId, info.pci_bus_id);
+  out_.Close(mark);
+}
+
+void Definitions::AddVersions() {
+  if (hooks_.new_versions == nullptr) return;
+  KeyValue versions[16] = {};
+  uint32_t count = hooks_.new_versions(versions, 16);
+  for (uint32_t i = 0; i < count && i < 16; i++) {
+    size_t mark = out_.Open(fields::Definitions::kVersions);
+    out_.StringIf(MapEntry::kKey, versions[i].key);
+    out_.StringIf(MapEntry::kValue, versions[i].value);
+    out_.Close(mark);
+  }
+}
+
+void Definitions::Take(ProtoWriter* out, uint64_t now_ns) {
+  modules_.Update(&out_, now_ns);
+  if (!out_.ok()) {  // no memory for all of it, and half a message must not get out
+    lost_++;
+    pending_.Clear();
+    out_ = ProtoWriter(&pending_);
+  }
+  if (pending_.size() != 0 && out->Room(pending_.size())) {
+    memcpy(out->End(), pending_.data(), pending_.size());
+    out->SetEnd(out->End() + pending_.size());
+  }
+  pending_.Clear();
+  if (parents_.size() != 0) {
+    size_t nodes = out->Open(fields::Definitions::kStacks);
+    out->Varint(fields::StackNodes::kFirstId, first_new_node_);
+    size_t mark = out->Open(fields::StackNodes::kParent);
+    for (size_t i = 0; i < parents_.size() && out->Room(ProtoWriter::kMaxVarint); i++) {
+      out->SetEnd(ProtoWriter::PutVarint(out->End(), parents_[i]));
+    }
+    out->Close(mark);
+    mark = out->Open(fields::StackNodes::kFrame);
+    for (size_t i = 0; i < parents_.size() && out->Room(ProtoWriter::kMaxVarint); i++) {
+      out->SetEnd(ProtoWriter::PutVarint(out->End(), node_frames_[i]));
+    }
+    out->Close(mark);
+    out->Close(nodes);
+  }
+  if (keys_.size() != 0) {
+    size_t keys = out->Open(fields::Definitions::kStackKeys);
+    out->Bytes(fields::StackKeys::kKey, keys_.data(), keys_.size() * sizeof(uint64_t));
+    size_t mark = out->Open(fields::StackKeys::kStack);
+    for (size_t i = 0; i < key_leaves_.size() && out->Room(ProtoWriter::kMaxVarint); i++) {
+      out->SetEnd(ProtoWriter::PutVarint(out->End(), key_leaves_[i]));
+    }
+    out->Close(mark);
+    out->Close(keys);
+  }
+  first_new_node_ = last_node_ + 1;
+  parents_.Clear();
+  node_frames_.Clear();
+  keys_.Clear();
+  key_leaves_.Clear();
+}
+
+}  // namespace gpumemshim::writer

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Definitions: gives ids to what events refer to (stacks, frames, code objects, names, threads, devices) and collects
+// the definitions that the file lacks. Stacks become a trie, so that stacks which share their outer frames share their
+// nodes.
+//
+// Thread-safety: the writer thread only. Ownership: copies what it keeps. Failure: ids are bounded (about a million
+// stacks); past that, and without memory, an id is 0 = not known and lost() counts it.
+//
+//   definitions.AddStack(view);
+//   uint32_t leaf = definitions.StackId(event.stack);
+//   definitions.Take(&writer);   // the fields of one Definitions message
+
+#ifndef GPUMEM_SHIM_WRITER_DEFINITIONS_H_
+#define GPUMEM_SHIM_WRITER_DEFINITIONS_H_
+
+#include <cstdint>
+
+#include "shim/base/flat_table.h"
+#include "shim/base/proto_writer.h"
+#include "shim/ring/reader.h"
+#include "shim/writer/modules.h"
+#include "shim/writer/writer.h"
+
+namespace gpumemshim::writer {
+
+struct FrameKey {
+  uint64_t pc;
+  uint32_t instruction;
+  uint32_t flags;
+  bool operator==(const FrameKey&) const = default;
+};
+struct NodeKey {
+  uint32_t parent;
+  uint32_t frame;
+  bool operator==(const NodeKey&) const = default;
+};
+constexpr uint64_t HashKey(const FrameKey& key) {
+  return MixBits(key.pc + MixBits(uint64_t{key.instruction} << 32 | key.flags));
+}
+constexpr uint64_t HashKey(const NodeKey& key) { return MixBits(uint64_t{key.parent} << 32 | key.frame); }
+
+class Definitions {
+ public:
+  static constexpr size_t kMaxStacks = size_t{1} << 20;
+  static constexpr size_t kMaxNodes = size_t{1} << 24;
+
+  explicit Definitions(const Hooks& hooks) : hooks_(hooks) {}
+
+  void AddCode(const ring::RawCode& code);
+  void AddStack(const ring::StackView& stack);
+
+  // Ids for an event's columns. 0 = none, or never defined.
+  uint32_t StackId(uint64_t hash);
+  uint32_t ApiId(uint16_t api);
+  uint32_t ThreadId(const ring::EventView& view);
+
+  // Asks the hooks for a device that an event names and that was not defined yet.
+  void AddDevice(int16_t device, uint64_t now_ns);
+  void AddVersions();
+
+  bool empty() const { return pending_.size() == 0 && parents_.size() == 0; }
+  size_t pending_bytes() const { return pending_.size() + parents_.size() * 16; }
+  uint64_t lost() const { return lost_; }
+
+  // Appends the pending fields of a Definitions message and forgets them.
+  void Take(ProtoWriter* out, uint64_t now_ns);
+
+ private:
+  static constexpr size_t kMaxDevices = 128;
+
+  uint32_t FrameId(const ring::RawFrame& frame);
+  uint32_t CodeId(uint64_t key);
+  uint32_t NodeId(uint32_t parent, uint32_t frame);
+
+  const Hooks hooks_;
+  Buffer pending_{size_t{48} << 20};
+  ProtoWriter out_{&pending_};
+  Modules modules_;
+  FlatTable<FrameKey> frames_{kMaxNodes};
+  FlatTable<NodeKey> nodes_{kMaxNodes};
+  FlatTable<uint64_t> stacks_{kMaxStacks};
+  FlatTable<uint64_t> codes_{kMaxStacks};
+  FlatTable<uint64_t> written_codes_{kMaxStacks};
+  FlatTable<uint64_t> apis_{65536};
+  FlatTable<uint64_t> threads_{kMaxStacks};
+  Array<uint32_t> parents_, node_frames_;  // of the nodes that the file lacks
+  Array<uint64_t> keys_, key_leaves_;
+  uint32_t first_new_node_ = 1;
+  uint32_t last_frame_ = 0, last_node_ = 0, last_code_ = 0, last_string_ = 0;
+  uint32_t cached_thread_ = 0;
+  uint64_t cached_hash_ = 0;
+  uint32_t cached_stack_ = 0;
+  uint64_t lost_ = 0;
+  bool device_known_[kMaxDevices] = {};
+  uint64_t device_asked_ns_[kMaxDevices] = {};
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_DEFINITIONS_H_

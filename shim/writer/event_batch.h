@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// EventBatch: events in columns, as trace.proto's message of that name stores them. Columns hold what repeats side by
+// side, so LZ4 sees it.
+//
+// Thread-safety: one thread at a time. Ownership: owns its memory, which is only touched as far as it is used. Failure:
+// Init returns false.
+//
+//   batch.Add(event, thread_id, stack_id, api_id);
+//   batch.Encode(&writer);   // the fields of one EventBatch
+//   batch.Clear();
+
+#ifndef GPUMEM_SHIM_WRITER_EVENT_BATCH_H_
+#define GPUMEM_SHIM_WRITER_EVENT_BATCH_H_
+
+#include <cstdint>
+
+#include "shim/base/buffer.h"
+#include "shim/base/event.h"
+#include "shim/base/proto_writer.h"
+
+namespace gpumemshim::writer {
+
+class EventBatch {
+ public:
+  static constexpr uint32_t kMaxEvents = 64 * 1024;
+
+  bool Init();
+  bool full() const { return count_ == kMaxEvents; }
+  uint32_t count() const { return count_; }
+  void Clear() { count_ = 0; }
+
+  // Not when full().
+  void Add(const Event& event, uint32_t thread, uint64_t stack, uint32_t api);
+
+  void Encode(ProtoWriter* w) const;
+
+ private:
+  struct Columns {
+    uint64_t time_ns[kMaxEvents], address[kMaxEvents], size[kMaxEvents], requested_size[kMaxEvents];
+    uint64_t stream[kMaxEvents], handle[kMaxEvents], stack[kMaxEvents];
+    uint32_t thread[kMaxEvents], tag[kMaxEvents], duration_ns[kMaxEvents], api[kMaxEvents];
+    int32_t result[kMaxEvents];
+    int16_t device[kMaxEvents];
+    uint8_t kind[kMaxEvents], layer[kMaxEvents], memory[kMaxEvents];
+  };
+
+  Buffer memory_;
+  Columns* columns_ = nullptr;
+  uint32_t count_ = 0;
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_EVENT_BATCH_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Session: one trace from the ring to the file, apart from the thread that drives it. A pass takes what is ready, gives
+// it ids, and appends one packet for every 64 Ki events: definitions first, then the events, then counters and losses
+// when they are due.
+//
+// Thread-safety: one thread at a time. Ownership: owns the file and all tables. Failure: a file that takes no more
+// leaves the session draining the ring and counting.
+//
+//   session.Init();
+//   session.Pass(false);         // again and again
+//   ring::Stop(100);
+//   session.Finish(&summary);    // what is left, and the end
+
+#ifndef GPUMEM_SHIM_WRITER_SESSION_H_
+#define GPUMEM_SHIM_WRITER_SESSION_H_
+
+#include <cstdint>
+
+#include "shim/base/buffer.h"
+#include "shim/ring/reader.h"
+#include "shim/writer/definitions.h"
+#include "shim/writer/event_batch.h"
+#include "shim/writer/trace_file.h"
+#include "shim/writer/writer.h"
+
+namespace gpumemshim::writer {
+
+class Session {
+ public:
+  explicit Session(const Config& config) : hooks_(config.hooks), definitions_(config.hooks) {}
+
+  bool Init() { return batch_.Init() && reader_.Attach(); }
+
+  // everything: the ring was stopped.
+  void Pass(bool everything);
+
+  // After the last pass: losses, counters and End.
+  void Finish(Summary* summary);
+
+  // Everything recorded before this time is in the file (or counted as unwritten).
+  uint64_t written_until_ns() const { return written_until_ns_; }
+
+  // In a forked child.
+  void Abandon() { file_.Close(); }
+
+ private:
+  static constexpr size_t kMaxDevices = 128;
+  static constexpr size_t kMaxPendingBytes = size_t{8} << 20;
+  static constexpr uint64_t kCountersIntervalNs = 1'000'000'000;
+
+  struct TorchTotals {
+    uint64_t allocated, reserved;
+    bool seen;
+  };
+  struct LossCounts {
+    uint64_t dropped_allocs, dropped_frees, dropped_definitions, unwritten, truncated, unread;
+    bool operator==(const LossCounts&) const = default;
+  };
+
+  void TakeDefinitions();
+  void FillBatch();
+  void AddTotals(const Event& event);
+  bool OpenOnce();
+  void WritePacket(bool last);
+  void PutCounters(ProtoWriter* w);
+  void PutLosses(ProtoWriter* w, const LossCounts& losses);
+  LossCounts CountLosses() const;
+  void CountWritten();
+  void WriteEnd();
+
+  const Hooks hooks_;
+  ring::Reader reader_;
+  Definitions definitions_;
+  EventBatch batch_;
+  TraceFile file_;
+  Buffer packets_;  // what goes into one compressed packet
+  Buffer scratch_;
+  bool open_tried_ = false;
+  bool ended_ = false;
+  uint64_t written_until_ns_ = 0;
+  uint64_t counters_ns_ = 0;
+  uint64_t versions_ns_ = 0;
+  uint64_t pass_ns_ = 0;
+  uint64_t unwritten_ = 0;
+  uint64_t events_ = 0;
+  uint64_t layer_events_[4] = {};
+  uint64_t batch_layers_[4] = {};
+  LossCounts losses_ = {};
+  TorchTotals totals_[kMaxDevices] = {};
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_SESSION_H_

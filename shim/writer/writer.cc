@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/writer/writer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+
+#include "shim/base/clock.h"
+#include "shim/ring/ring.h"
+#include "shim/ring/state.h"
+#include "shim/writer/session.h"
+
+namespace gpumemshim::writer {
+namespace {
+
+constexpr size_t kThreadStackBytes = size_t{512}
+                                     << 10;  // our 20 KiB, and the static TLS of whatever the host has loaded
+
+// Everything of one Start; in memory of its own, so that a thread given up by Stop can go on with it.
+struct Run {
+  explicit Run(const Config& config) : session(config), interval_ms(config.interval_ms) {}
+
+  Session session;
+  uint32_t interval_ms;
+  uint32_t pid = 0;
+  pthread_t thread = {};
+  Summary summary = {};
+  std::atomic<uint32_t> stop{0};
+  std::atomic<uint32_t> finished{0};  // futex
+  std::atomic<uint32_t> passes{0};    // futex
+  std::atomic<uint64_t> written_until_ns{0};
+  std::atomic<uint32_t> stop_timeout_ms{0};
+};
+
+Run* g_run = nullptr;
+
+void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns) {
+  timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000), static_cast<long>(timeout_ns % 1'000'000'000)};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void* Main(void* argument) {
+  Run* run = static_cast<Run*>(argument);
+  prctl(PR_SET_NAME, "gpumem-writer", 0, 0, 0);
+  while (run->stop.load(std::memory_order_acquire) == 0) {
+    if (ring::g_wake.load(std::memory_order_acquire) == 0) {
+      FutexWait(&ring::g_wake, 0, uint64_t{run->interval_ms} * 1'000'000);
+    }
+    ring::g_wake.store(0, std::memory_order_release);
+    if (run->stop.load(std::memory_order_acquire) != 0) break;
+    run->session.Pass(false);
+    run->written_until_ns.store(run->session.written_until_ns(), std::memory_order_release);
+    run->passes.fetch_add(1, std::memory_order_release);
+    FutexWakeAll(&run->passes);
+  }
+  ring::Stop(run->stop_timeout_ms.load(std::memory_order_relaxed) / 2);
+  run->session.Pass(true);
+  run->session.Finish(&run->summary);
+  ring::Unlink();
+  run->finished.store(1, std::memory_order_release);
+  FutexWakeAll(&run->finished);
+  return nullptr;
+}
+
+bool StartThread(Run* run) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
+  int error = pthread_create(&run->thread, &attributes, &Main, run);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+// The run of this process; a forked child finds its parent's and forgets it.
+Run* Current() {
+  if (g_run != nullptr && g_run->pid != static_cast<uint32_t>(getpid())) ForgetInChild();
+  return g_run;
+}
+
+}  // namespace
+
+bool Start(const Config& config) {
+  if (Current() != nullptr) return true;
+  if (!ring::Active()) return false;
+  int saved = errno;
+  void* memory = mmap(nullptr, sizeof(Run), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  bool started = false;
+  if (memory != MAP_FAILED) {
+    Run* run = new (memory) Run(config);
+    run->pid = static_cast<uint32_t>(getpid());
+    if (run->interval_ms == 0) run->interval_ms = 1;
+    started = run->session.Init() && StartThread(run);
+    if (started) {
+      g_run = run;
+    } else {
+      run->~Run();
+      munmap(memory, sizeof(Run));
+    }
+  }
+  errno = saved;
+  return started;
+}
+
+Summary Stop(uint32_t timeout_ms) {
+  Summary summary = {};
+  Run* run = Current();
+  if (run == nullptr) return summary;
+  int saved = errno;
+  g_run = nullptr;
+  run->stop_timeout_ms.store(timeout_ms, std::memory_order_relaxed);
+  run->stop.store(1, std::memory_order_release);
+  ring::Wake();
+  uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  for (uint64_t now_ns = MonotonicNs(); run->finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
+       now_ns = MonotonicNs()) {
+    FutexWait(&run->finished, 0, deadline_ns - now_ns);
+  }
+  if (run->finished.load(std::memory_order_acquire) != 0) {
+    pthread_join(run->thread, nullptr);
+    summary = run->summary;
+    run->~Run();
+    munmap(static_cast<void*>(run), sizeof(Run));
+  } else {
+    pthread_detach(run->thread);
+  }
+  errno = saved;
+  return summary;
+}
+
+void Flush() {
+  if (ring::Active()) ring::Wake();
+}
+
+bool FlushAndWait(uint32_t timeout_ms) {
+  Run* run = Current();
+  if (run == nullptr) return false;
+  int saved = errno;
+  uint64_t start_ns = MonotonicNs();
+  uint64_t deadline_ns = start_ns + uint64_t{timeout_ms} * 1'000'000;
+  bool done = false;
+  while (true) {
+    uint32_t passes = run->passes.load(std::memory_order_acquire);
+    done = run->written_until_ns.load(std::memory_order_acquire) >= start_ns;
+    if (done || MonotonicNs() >= deadline_ns) break;
+    ring::Wake();
+    FutexWait(&run->passes, passes, 2'000'000);
+  }
+  errno = saved;
+  return done;
+}
+
+void ForgetInChild() {
+  if (g_run != nullptr && g_run->pid != static_cast<uint32_t>(getpid())) {
+    g_run->session.Abandon();  // the rest is the parent's memory, copied; its thread is not here
+    g_run = nullptr;
+  }
+}
+
+}  // namespace gpumemshim::writer
