@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpumem_write_exports(<api.def> <version script>): the version script that exports the table's symbols, the loader's two
+# lookups, PyTorch's reports, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
+function(gpumem_write_exports table script)
+  file(STRINGS ${table} rows REGEX "^GPUMEM_(RUNTIME|DRIVER)_SYMBOL\\(")
+  set(names dlsym dlvsym
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
+  foreach(row IN LISTS rows)
+    string(REGEX REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+)\\).*$" "\\1" name "${row}")
+    list(APPEND names ${name})
+  endforeach()
+  list(JOIN names ";\n    " lines)
+  file(CONFIGURE OUTPUT ${script} CONTENT "{\n  global:\n    ${lines};\n  local:\n    *;\n};\n" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+endfunction()

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/output_path.h"
+
+#include <sys/stat.h>
+
+#include "shim/control/text.h"
+
+namespace gpumemshim::control {
+namespace {
+
+void AddDefaultName(const ProcessFacts& facts, Text* text) {
+  text->Add("gpumem.").Add(facts.program).Add('.').Add(static_cast<uint64_t>(facts.pid));
+  if (facts.rank >= 0) text->Add(".r").Add(static_cast<uint64_t>(facts.rank));
+  text->Add(".gmtrace");
+}
+
+// What `letter` stands for behind a percent sign; an unknown one stays as it is.
+void AddField(char letter, const ProcessFacts& facts, Text* text) {
+  switch (letter) {
+    case 'p':
+      text->Add(static_cast<uint64_t>(facts.pid));
+      break;
+    case 'h':
+      text->Add(facts.hostname);
+      break;
+    case 'r':
+      text->Add(facts.rank < 0 ? uint64_t{0} : static_cast<uint64_t>(facts.rank));
+      break;
+    case 'n':
+      text->Add(facts.program);
+      break;
+    case '%':
+      text->Add('%');
+      break;
+    default:
+      text->Add('%').Add(letter);
+      break;
+  }
+}
+
+bool IsDirectory(const char* path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_t capacity) {
+  Text text(out, capacity);
+  if (pattern[0] != '/' && facts.working_directory[0] != '\0') text.Add(facts.working_directory).Add('/');
+  for (const char* at = pattern; *at != '\0'; ++at) {
+    if (*at == '%' && at[1] != '\0') {
+      AddField(*++at, facts, &text);
+    } else {
+      text.Add(*at);
+    }
+  }
+  if (text.size() == 0 || out[text.size() - 1] == '/') {
+    AddDefaultName(facts, &text);
+  } else if (IsDirectory(out)) {
+    text.Add('/');
+    AddDefaultName(facts, &text);
+  }
+  return !text.overflowed();
+}
+
+}  // namespace gpumemshim::control

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The trace's path. Default: gpumem.<program>.<pid>[.r<rank>].gmtrace in the directory where the program set CUDA up.
+// GPUMEMSHIM_OUTPUT replaces it by a pattern: %p pid, %h host, %r rank (0 where none is known), %n program, %% a
+// percent sign. A pattern that names a directory (it exists, or ends in "/") gets the default name inside it.
+//
+// Thread-safety: pure, but for looking whether a directory exists. Failure: false where the path does not fit.
+
+#ifndef GPUMEM_SHIM_CONTROL_OUTPUT_PATH_H_
+#define GPUMEM_SHIM_CONTROL_OUTPUT_PATH_H_
+
+#include <cstddef>
+
+#include "shim/control/process_facts.h"
+
+namespace gpumemshim::control {
+
+bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_t capacity);
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_CONTROL_OUTPUT_PATH_H_

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/process_facts.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "shim/control/mask_secrets.h"
+#include "shim/control/program_name.h"
+#include "shim/control/settings.h"
+#include "shim/control/text.h"
+
+namespace gpumemshim::control {
+namespace {
+
+static_assert(sizeof kRecordedVariables / sizeof *kRecordedVariables <= kMaxVariables);
+static_assert(sizeof kSettingNames / sizeof *kSettingNames <= kMaxVariables);
+
+// Reads a small file whole; returns its size without the terminator that is added.
+size_t ReadFile(const char* path, char* out, size_t capacity) {
+  out[0] = '\0';
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  size_t size = 0;
+  while (size < capacity - 1) {
+    const ssize_t got = read(file, out + size, capacity - 1 - size);
+    if (got <= 0) break;
+    size += static_cast<size_t>(got);
+  }
+  close(file);
+  out[size] = '\0';
+  return size;
+}
+
+void ReadExecutable(ProcessFacts* facts) {
+  const ssize_t size = readlink("/proc/self/exe", facts->executable, sizeof facts->executable - 1);
+  facts->executable[size < 0 ? 0 : size] = '\0';
+}
+
+// The raw arguments live only as long as the name needs them: secrets must not stay in our memory either.
+void ReadArguments(ProcessFacts* facts) {
+  static char raw[sizeof facts->argument_text];
+  const char* raw_arguments[kMaxArguments];
+  const size_t size = ReadFile("/proc/self/cmdline", raw, sizeof raw);
+  size_t count = 0;
+  for (size_t at = 0; at < size && count < kMaxArguments; at += std::strlen(raw + at) + 1) {
+    raw_arguments[count++] = raw + at;
+  }
+  ProgramName(facts->executable, raw_arguments, count, facts->program, sizeof facts->program);
+
+  bool secret_follows = false;
+  size_t used = 0;
+  facts->argument_count = 0;
+  for (size_t i = 0; i < count && used + 1 < sizeof facts->argument_text; ++i) {
+    char* out = facts->argument_text + used;
+    secret_follows = MaskArgument(raw_arguments[i], secret_follows, out, sizeof facts->argument_text - used);
+    facts->arguments[facts->argument_count++] = out;
+    used += std::strlen(out) + 1;
+  }
+  std::memset(raw, 0, size);
+}
+
+// Copies the variables of `names` that are set; returns how many.
+template <size_t kCount>
+uint32_t CopyVariables(const char* const (&names)[kCount], Text* text, const char* text_start, writer::KeyValue* out) {
+  uint32_t count = 0;
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    if (value == nullptr) continue;
+    const char* copy = text_start + text->size();
+    text->Add(value);
+    if (text->overflowed()) break;
+    text->Add('\0');
+    out[count++] = {name, copy};
+  }
+  return count;
+}
+
+void ReadVariables(ProcessFacts* facts) {
+  Text text(facts->variable_text, sizeof facts->variable_text);
+  facts->settings_count = CopyVariables(kSettingNames, &text, facts->variable_text, facts->settings);
+  facts->environment_count = CopyVariables(kRecordedVariables, &text, facts->variable_text, facts->environment);
+}
+
+int64_t FirstRank(const char* a, const char* b, const char* c) {
+  for (const char* name : {a, b, c}) {
+    const int64_t rank = ParseRank(std::getenv(name));
+    if (rank >= 0) return rank;
+  }
+  return -1;
+}
+
+}  // namespace
+
+uint64_t ParseStartTicks(const char* stat_line) {
+  const char* at = std::strrchr(stat_line, ')');  // the end of the second field
+  for (int field = 2; at != nullptr && field < 22; ++field) {
+    at = std::strchr(at + 1, ' ');
+  }
+  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+}
+
+int64_t ParseRank(const char* text) {
+  if (text == nullptr || *text == '\0') return -1;
+  int64_t rank = 0;
+  for (; *text != '\0'; ++text) {
+    if (*text < '0' || *text > '9' || rank > 100'000'000) return -1;
+    rank = rank * 10 + (*text - '0');
+  }
+  return rank;
+}
+
+void ReadProcessFacts(ProcessFacts* facts) {
+  facts->pid = getpid();
+  char stat_line[1024];
+  ReadFile("/proc/self/stat", stat_line, sizeof stat_line);
+  facts->start_ticks = ParseStartTicks(stat_line);
+  if (gethostname(facts->hostname, sizeof facts->hostname) != 0) facts->hostname[0] = '\0';
+  facts->hostname[sizeof facts->hostname - 1] = '\0';
+  if (getcwd(facts->working_directory, sizeof facts->working_directory) == nullptr) {
+    facts->working_directory[0] = '\0';
+  }
+  ReadExecutable(facts);
+  ReadArguments(facts);
+  ReadVariables(facts);
+  facts->rank = FirstRank("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK");
+  facts->world_size = FirstRank("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE");
+  facts->local_rank = FirstRank("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK");
+}
+
+}  // namespace gpumemshim::control

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The life of a recording: set up at the first successful cuInit (or at the first event, where that was missed), torn
+// down by the library's destructor, forgotten in a forked child, which may begin its own at its own cuInit.
+//
+//   kIdle --cuInit or event--> kStarting --> kActive --destructor--> kEnded
+//                                   \--> kFailed              \--fork--> kForked --cuInit--> kStarting
+//
+// Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. Nothing starts inside
+// dlsym, a constructor, or before CUDA is used.
+
+#include "shim/hooks/session.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "shim/base/api.h"
+#include "shim/control/output_path.h"
+#include "shim/control/process_facts.h"
+#include "shim/control/settings.h"
+#include "shim/control/summary_line.h"
+#include "shim/control/versions.h"
+#include "shim/hooks/record.h"
+#include "shim/ring/ring.h"
+#include "shim/stack/capture.h"
+#include "shim/stack/thread_state.h"
+#include "shim/writer/writer.h"
+
+#ifndef GPUMEMSHIM_VERSION
+#define GPUMEMSHIM_VERSION "0"
+#endif
+
+namespace gpumemshim::control {
+namespace {
+
+enum class State : uint32_t { kIdle, kStarting, kActive, kFailed, kForked, kEnded };
+
+constexpr uint32_t kStopTimeoutMs = 2000;
+constexpr int kStartWaitMs = 200;
+
+std::atomic<State> g_state{State::kIdle};
+std::atomic<int32_t> g_starter;  // thread id
+std::atomic<int32_t> g_pid;      // process that the session belongs to
+bool g_fork_handler;             // only ever set by a starter
+Settings g_settings;
+ProcessFacts g_facts;
+
+bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
+
+void FillHeader(writer::HeaderInfo* info) {
+  info->writer_version = GPUMEMSHIM_VERSION;
+  info->process_start_ticks = g_facts.start_ticks;
+  info->hostname = g_facts.hostname;
+  info->program = g_facts.program;
+  info->executable = g_facts.executable;
+  info->command_line = g_facts.arguments;
+  info->command_line_count = g_facts.argument_count;
+  info->working_directory = g_facts.working_directory;
+  info->environment = g_facts.environment;
+  info->environment_count = g_facts.environment_count;
+  info->settings = g_facts.settings;
+  info->settings_count = g_facts.settings_count;
+  info->rank = g_facts.rank;
+  info->world_size = g_facts.world_size;
+  info->local_rank = g_facts.local_rank;
+}
+
+void CountStackLosses(writer::StackLosses* losses) {
+  const stack::Losses counted = stack::GetLosses();
+  losses->truncated_stacks = counted.truncated_stacks;
+  losses->unread_python_frames = counted.unread_python_frames;
+}
+
+// Another library's fork handler may call CUDA before this runs; the ring is inactive in the child from the fork on.
+void AfterForkInChild() {
+  ring::ForgetInChild();
+  writer::ForgetInChild();
+  stack::ForgetSent();
+  g_state.store(State::kForked, std::memory_order_release);
+}
+
+bool StartWriter() {
+  writer::Config config;
+  config.hooks.output_path = &WantedPath;
+  config.hooks.fill_header = &FillHeader;
+  config.hooks.fill_device = &DescribeDevice;
+  config.hooks.new_versions = &NewVersions;
+  config.hooks.stack_losses = &CountStackLosses;
+  config.hooks.api_name = &ApiName;
+  return writer::Start(config);
+}
+
+bool StartRing() {
+  ring::Config config;
+  if (g_settings.ring_size_bytes != 0) config.size_bytes = g_settings.ring_size_bytes;
+  config.directory = g_settings.ring_directory[0] == '\0' ? nullptr : g_settings.ring_directory;
+  config.api_name = &ApiName;
+  config.api_count = kApiCount;
+  return ring::Start(config);
+}
+
+bool SetUp() {
+  g_settings = ReadSettings();
+  if (g_settings.disabled) return false;
+  ReadProcessFacts(&g_facts);
+  ForgetVersions();
+  g_pid.store(g_facts.pid, std::memory_order_relaxed);
+  if (!g_fork_handler) g_fork_handler = pthread_atfork(nullptr, nullptr, &AfterForkInChild) == 0;
+  stack::Options options;
+  options.python = g_settings.python;
+  options.native = g_settings.native;
+  stack::Enable(options);
+  if (!StartRing()) return false;
+  if (StartWriter()) return true;
+  ring::Stop(0);
+  ring::Unlink();
+  return false;
+}
+
+// A second thread may not lose its event because the first is still at it.
+bool WaitForStarter() {
+  if (g_starter.load(std::memory_order_acquire) == syscall(SYS_gettid)) return false;
+  for (int i = 0; i < kStartWaitMs && g_state.load(std::memory_order_acquire) == State::kStarting; ++i) {
+    const timespec millisecond{0, 1'000'000};
+    nanosleep(&millisecond, nullptr);
+  }
+  return g_state.load(std::memory_order_acquire) == State::kActive;
+}
+
+bool StartFrom(State from) {
+  if (!g_state.compare_exchange_strong(from, State::kStarting, std::memory_order_acq_rel)) {
+    return from == State::kStarting ? WaitForStarter() : from == State::kActive;
+  }
+  g_starter.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
+  const hooks::Scope scope;
+  const bool started = SetUp();
+  g_state.store(started ? State::kActive : State::kFailed, std::memory_order_release);
+  return started;
+}
+
+// Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.
+__attribute__((destructor)) void End() {
+  State active = State::kActive;
+  if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child that no fork handler saw
+  if (!g_state.compare_exchange_strong(active, State::kEnded, std::memory_order_acq_rel)) return;
+  const hooks::Scope scope;
+  static writer::Summary summary;
+  summary = writer::Stop(kStopTimeoutMs);
+  if (g_settings.quiet) return;
+  static char line[2 * sizeof summary.path + 1024];
+  const size_t size = SummaryLine(summary, g_facts.working_directory, line, sizeof line);
+  if (size > 0 && write(STDERR_FILENO, line, size) < 0) return;
+}
+
+}  // namespace
+}  // namespace gpumemshim::control
+
+namespace gpumemshim::session {
+
+using control::State;
+
+bool StartAtInit() {
+  State state = control::g_state.load(std::memory_order_acquire);
+  if (state == State::kActive && control::g_pid.load(std::memory_order_relaxed) != getpid()) {
+    control::AfterForkInChild();  // a raw clone, which runs no fork handlers
+    state = State::kForked;
+  }
+  if (state == State::kFailed || state == State::kEnded) return false;
+  return control::StartFrom(state == State::kForked ? State::kForked : State::kIdle);
+}
+
+bool StartAtEvent() {
+  const State state = control::g_state.load(std::memory_order_acquire);
+  if (state != State::kIdle && state != State::kStarting) return false;
+  return control::StartFrom(State::kIdle);
+}
+
+}  // namespace gpumemshim::session

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The GPUMEMSHIM_* environment, read once at set-up. docs/environment.md is the table for people; kSettingNames is the
+// same list for the trace's header.
+//
+// Thread-safety: ReadSettings reads the environment, so it may race with a setenv of the host, as every getenv may.
+// Failure: a value that makes no sense counts as absent.
+
+#ifndef GPUMEM_SHIM_CONTROL_SETTINGS_H_
+#define GPUMEM_SHIM_CONTROL_SETTINGS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/stack/native_unwind.h"
+
+namespace gpumemshim::control {
+
+inline constexpr const char* kSettingNames[] = {
+    "GPUMEMSHIM_OUTPUT", "GPUMEMSHIM_QUIET",     "GPUMEMSHIM_DISABLE",        "GPUMEMSHIM_NATIVE",
+    "GPUMEMSHIM_PYTHON", "GPUMEMSHIM_RING_SIZE", "GPUMEMSHIM_RING_DIRECTORY",
+};
+
+struct Settings {
+  char output[1024] = "";  // pattern; empty = the default name
+  bool quiet = false;
+  bool disabled = false;
+  stack::Unwinder native = stack::Unwinder::kLibunwind;
+  bool python = true;
+  uint64_t ring_size_bytes = 0;           // 0 = the ring's default
+  char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
+};
+
+Settings ReadSettings();
+
+// "8388608", "8M", "8MiB", "512k"; 0 where it is none of these.
+uint64_t ParseSize(const char* text);
+
+// "1", "true", "yes", "on" in any case; `otherwise` where the text is absent or empty; all else is false.
+bool ParseSwitch(const char* text, bool otherwise);
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_CONTROL_SETTINGS_H_

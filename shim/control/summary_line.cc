@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/summary_line.h"
+
+#include <cstring>
+
+#include "shim/control/text.h"
+
+namespace gpumemshim::control {
+namespace {
+
+// The part of `path` behind `directory`, or nullptr where it lies elsewhere.
+const char* InsideOf(const char* path, const char* directory) {
+  const size_t size = std::strlen(directory);
+  if (size == 0 || std::strncmp(path, directory, size) != 0) return nullptr;
+  if (directory[size - 1] == '/') return path + size;
+  return path[size] == '/' ? path + size + 1 : nullptr;
+}
+
+bool NeedsQuotes(const char* path) { return std::strpbrk(path, " \t'\"$&;()<>|*?`\\") != nullptr; }
+
+void AddCommand(const char* path, Text* text) {
+  const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
+  text->Add(" Next: gpumem report ");
+  if (quotes) text->Add('\'');
+  text->Add(path);
+  if (quotes) text->Add('\'');
+}
+
+}  // namespace
+
+size_t SummaryLine(const writer::Summary& summary, const char* directory, char* out, size_t capacity) {
+  Text text(out, capacity);
+  const uint64_t lost = summary.dropped_allocs + summary.dropped_frees + summary.unwritten_events;
+  if (!summary.opened) {
+    if (lost == 0 && summary.error[0] == '\0') return 0;
+    text.Add("gpumem: no trace written, ").AddGrouped(lost).Add(" events lost");
+    if (summary.error[0] != '\0') text.Add(": ").Add(summary.error);
+    text.Add('\n');
+    return text.size();
+  }
+  text.Add("gpumem: ").AddGrouped(summary.events).Add(summary.events == 1 ? " event (" : " events (");
+  text.AddGrouped(summary.torch_events).Add(" torch, ");
+  text.AddGrouped(summary.runtime_events).Add(" runtime, ");
+  text.AddGrouped(summary.driver_events).Add(" driver), ");
+  text.AddGrouped(lost).Add(" lost");
+  if (summary.error[0] != '\0') text.Add(" (").Add(summary.error).Add(')');
+  if (!summary.complete) text.Add(", end missing");
+  const char* inside = InsideOf(summary.path, directory);
+  text.Add(", in ");
+  if (inside != nullptr) text.Add("./");
+  text.Add(inside != nullptr ? inside : summary.path);
+  text.Add(" (").AddBytes(summary.file_bytes).Add(").");
+  AddCommand(inside != nullptr ? inside : summary.path, &text);
+  text.Add('\n');
+  return text.size();
+}
+
+}  // namespace gpumemshim::control

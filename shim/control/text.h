@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Text: builds a string in memory of the caller, for code that may not allocate. What does not fit is cut, and the
+// string stays terminated.
+//
+// Thread-safety: one thread. Failure: overflowed() tells.
+//
+//   char line[256]; Text text(line, sizeof line); text.Add("pid ").Add(uint64_t{42}); write(2, line, text.size());
+
+#ifndef GPUMEM_SHIM_CONTROL_TEXT_H_
+#define GPUMEM_SHIM_CONTROL_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace gpumemshim::control {
+
+class Text {
+ public:
+  Text(char* out, size_t capacity) : out_(out), capacity_(capacity) {
+    if (capacity_ > 0) out_[0] = '\0';
+  }
+
+  Text& Add(const char* text, size_t size) {
+    const size_t room = capacity_ > size_ + 1 ? capacity_ - size_ - 1 : 0;
+    overflowed_ = overflowed_ || size > room;
+    const size_t taken = size < room ? size : room;
+    std::memcpy(out_ + size_, text, taken);
+    size_ += taken;
+    if (capacity_ > 0) out_[size_] = '\0';
+    return *this;
+  }
+  Text& Add(const char* text) { return Add(text, std::strlen(text)); }
+  Text& Add(char c) { return Add(&c, 1); }
+  Text& Add(uint64_t value) { return AddNumber(value, '\0'); }
+  // 17904 -> "17,904"
+  Text& AddGrouped(uint64_t value) { return AddNumber(value, ','); }
+  // Binary units: "61 KiB", "1.5 MiB".
+  Text& AddBytes(uint64_t bytes) {
+    constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+    int unit = 0;
+    uint64_t tenths = bytes < ~uint64_t{0} / 10 ? bytes * 10 : bytes;
+    while (tenths >= 10240 && unit < 4) {
+      tenths = (tenths + 512) / 1024;
+      ++unit;
+    }
+    Add(tenths / 10);
+    if (unit > 0 && tenths < 100 && tenths % 10 != 0) Add('.').Add(tenths % 10);
+    return Add(kUnits[unit]);
+  }
+
+  size_t size() const { return size_; }
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  Text& AddNumber(uint64_t value, char separator) {
+    char digits[32];
+    size_t at = sizeof digits;
+    int count = 0;
+    do {
+      if (separator != '\0' && count > 0 && count % 3 == 0) digits[--at] = separator;
+      digits[--at] = static_cast<char>('0' + value % 10);
+      value /= 10;
+      ++count;
+    } while (value != 0);
+    return Add(digits + at, sizeof digits - at);
+  }
+
+  char* out_;
+  size_t capacity_;
+  size_t size_ = 0;
+  bool overflowed_ = false;
+};
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_CONTROL_TEXT_H_

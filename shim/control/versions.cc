@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/versions.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "shim/control/text.h"
+#include "shim/hooks/cuda_api.h"
+#include "shim/hooks/record.h"
+#include "shim/hooks/symbol_lookup.h"
+#include "shim/stack/native_unwind.h"
+#include "shim/stack/python_interpreter.h"
+
+namespace gpumemshim::control {
+namespace {
+
+constexpr size_t kMaxVersion = 128;
+
+// Each asks for one version; false: not known now.
+bool DriverVersion(char* out) {
+  const auto get = reinterpret_cast<decltype(&::cuDriverGetVersion)>(hooks::DriverFunction("cuDriverGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != CUDA_SUCCESS) return false;
+  FormatCudaVersion(version, out, kMaxVersion);
+  return true;
+}
+
+bool RuntimeVersion(char* out) {
+  const auto get =
+      reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(hooks::FindInLoaded("libcudart", "cudaRuntimeGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != cudaSuccess) return false;
+  FormatCudaVersion(version, out, kMaxVersion);
+  return true;
+}
+
+bool PythonVersion(char* out) {
+  Text(out, kMaxVersion).Add(stack::InterpreterVersion());
+  return out[0] != '\0';
+}
+
+// From the file that the wheel lays beside its libraries: torch itself is never asked.
+bool TorchVersion(char* out) {
+  constexpr const char* kLibrary = "/lib/libc10.so";
+  char path[4096];
+  if (!hooks::FindLoadedPath("libc10.so", path, sizeof path)) return false;
+  char* library = std::strstr(path, kLibrary);
+  if (library == nullptr || static_cast<size_t>(library - path) + 16 > sizeof path) return false;
+  std::strcpy(library, "/version.py");
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[1024];
+  const ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  text[size < 0 ? 0 : size] = '\0';
+  return ParseTorchVersion(text, out, kMaxVersion);
+}
+
+bool UnwinderVersion(char* out) {
+  Text(out, kMaxVersion).Add(stack::UnwinderName(stack::CurrentUnwinder()));
+  return true;
+}
+
+bool PythonRefusal(char* out) {
+  Text(out, kMaxVersion).Add(stack::Refusal());
+  return out[0] != '\0';
+}
+
+struct Source {
+  const char* key;
+  bool (*read)(char* out);
+};
+constexpr Source kSources[] = {
+    {"driver", &DriverVersion}, {"runtime", &RuntimeVersion},   {"python", &PythonVersion},
+    {"torch", &TorchVersion},   {"unwinder", &UnwinderVersion}, {"python_frames", &PythonRefusal},
+};
+constexpr uint32_t kSourceCount = sizeof kSources / sizeof *kSources;
+
+bool g_handed_over[kSourceCount];
+char g_texts[kSourceCount][kMaxVersion];
+
+template <typename Function>
+Function Driver(const char* name) {
+  return reinterpret_cast<Function>(hooks::DriverFunction(name));
+}
+
+int DeviceAttribute(CUdevice_attribute attribute, CUdevice device) {
+  const auto get = Driver<decltype(&::cuDeviceGetAttribute)>("cuDeviceGetAttribute");
+  int value = 0;
+  return get != nullptr && get(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+}
+
+void DescribeUuid(CUdevice device, writer::DeviceInfo* info) {
+  auto get = Driver<decltype(&::cuDeviceGetUuid_v2)>("cuDeviceGetUuid_v2");  // tells MIG instances apart
+  if (get == nullptr) get = Driver<decltype(&::cuDeviceGetUuid_v2)>("cuDeviceGetUuid");
+  CUuuid uuid;
+  if (get == nullptr || get(&uuid, device) != CUDA_SUCCESS) return;
+  std::memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
+  info->has_uuid = true;
+}
+
+}  // namespace
+
+uint32_t NewVersions(writer::KeyValue* out, uint32_t capacity) {
+  const hooks::Scope scope;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < kSourceCount && count < capacity; ++i) {
+    if (g_handed_over[i] || !kSources[i].read(g_texts[i])) continue;
+    g_handed_over[i] = true;
+    out[count++] = {kSources[i].key, g_texts[i]};
+  }
+  return count;
+}
+
+void ForgetVersions() { std::memset(g_handed_over, 0, sizeof g_handed_over); }
+
+bool DescribeDevice(int16_t ordinal, writer::DeviceInfo* info) {
+  static char name[256];
+  static char pci_bus_id[32];
+  const hooks::Scope scope;
+  const auto get = Driver<decltype(&::cuDeviceGet)>("cuDeviceGet");
+  CUdevice device = 0;
+  if (get == nullptr || ordinal < 0 || get(&device, ordinal) != CUDA_SUCCESS) return false;
+
+  const auto get_name = Driver<decltype(&::cuDeviceGetName)>("cuDeviceGetName");
+  name[0] = '\0';
+  if (get_name != nullptr && get_name(name, sizeof name - 1, device) == CUDA_SUCCESS) info->name = name;
+  const auto get_total = Driver<decltype(&::cuDeviceTotalMem_v2)>("cuDeviceTotalMem_v2");
+  size_t total = 0;
+  if (get_total != nullptr && get_total(&total, device) == CUDA_SUCCESS) info->total_bytes = total;
+  const auto get_bus = Driver<decltype(&::cuDeviceGetPCIBusId)>("cuDeviceGetPCIBusId");
+  if (get_bus != nullptr && get_bus(pci_bus_id, sizeof pci_bus_id, device) == CUDA_SUCCESS) {
+    info->pci_bus_id = pci_bus_id;
+  }
+  info->compute_major = static_cast<uint32_t>(DeviceAttribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+  info->compute_minor = static_cast<uint32_t>(DeviceAttribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+  DescribeUuid(device, info);
+  return true;
+}
+
+void FormatCudaVersion(int version, char* out, size_t capacity) {
+  const auto value = static_cast<uint64_t>(version < 0 ? 0 : version);
+  Text(out, capacity).Add(value / 1000).Add('.').Add(value % 1000 / 10);
+}
+
+bool ParseTorchVersion(const char* version_py, char* out, size_t capacity) {
+  constexpr const char* kName = "__version__ = ";
+  const char* line = std::strstr(version_py, kName);
+  if (line == nullptr) return false;
+  const char* value = line + std::strlen(kName);
+  const char quote = *value;
+  if (quote != '\'' && quote != '"') return false;
+  const char* end = std::strchr(value + 1, quote);
+  if (end == nullptr) return false;
+  Text text(out, capacity);
+  text.Add(value + 1, static_cast<size_t>(end - value - 1));
+  return !text.overflowed() && text.size() > 0;
+}
+
+}  // namespace gpumemshim::control

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// NVIDIA's public headers with every variant of a function declared under its exported name (legacy, _v2, _ptsz), so
+// that the compiler compares our definitions with NVIDIA's declarations: a wrapper with a wrong signature does not
+// build. Everything that they declare has default visibility; the version script decides what is exported.
+//
+// GPUMEM_REAL(name) is the function behind our wrapper of that name, or nullptr.
+
+#ifndef GPUMEM_SHIM_HOOKS_CUDA_API_H_
+#define GPUMEM_SHIM_HOOKS_CUDA_API_H_
+
+#define __CUDA_API_VERSION_INTERNAL
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#pragma GCC visibility pop
+
+#include "shim/hooks/real.h"
+
+#define GPUMEM_REAL(name) \
+  reinterpret_cast<decltype(&::name)>(::gpumemshim::hooks::RealFunction(::gpumemshim::ApiId::k##name))
+
+namespace gpumemshim::hooks {
+
+// Answers where the function behind ours is missing, as a program linked against a lesser library would see it.
+inline constexpr CUresult kMissingDriver = CUDA_ERROR_NOT_FOUND;
+inline constexpr cudaError_t kMissingRuntime = cudaErrorSharedObjectSymbolNotFound;
+
+template <typename Pointer>
+uint64_t AddressOf(Pointer pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+inline uint64_t AddressOf(CUdeviceptr pointer) { return pointer; }
+inline uint64_t AddressOf(CUdeviceptr_v1 pointer) { return pointer; }
+
+}  // namespace gpumemshim::hooks
+
+#endif  // GPUMEM_SHIM_HOOKS_CUDA_API_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// On which device a call took place, asked of the driver after the call succeeded. The questions neither synchronise
+// nor change the context, the runtime's last error, or a stream capture.
+//
+// Thread-safety: any thread. Failure: kNoDevice, as on a thread without a context.
+
+#ifndef GPUMEM_SHIM_HOOKS_DEVICE_H_
+#define GPUMEM_SHIM_HOOKS_DEVICE_H_
+
+#include <cstdint>
+
+namespace gpumemshim::hooks {
+
+// The current context's device.
+int16_t CurrentDevice();
+
+// The device that owns an address; the current one where the driver does not say.
+int16_t DeviceOfAddress(uint64_t address);
+
+// The device of a stream's new memory: a real stream may belong to another device than the current one.
+int16_t DeviceOfStreamAllocation(uint64_t stream, uint64_t address);
+
+// Size of the allocation that begins at an address; 0 = not known.
+uint64_t SizeOfAddress(uint64_t address);
+
+}  // namespace gpumemshim::hooks
+
+#endif  // GPUMEM_SHIM_HOOKS_DEVICE_H_

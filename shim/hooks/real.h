@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The functions behind ours: the loader's dlsym and dlvsym, and for each wrapped function the next definition in the
+// process (RTLD_NEXT, so that another preload behind us keeps its place; else the loaded libcudart or libcuda, also
+// where it was loaded with RTLD_LOCAL).
+//
+// Thread-safety: any thread. Lookups are idempotent, results are published by one store; no lock of ours. Failure:
+// nullptr, and the caller answers as CUDA does for a missing function.
+//
+//   auto real = reinterpret_cast<decltype(&cuMemAlloc_v2)>(RealFunction(ApiId::kcuMemAlloc_v2));
+//
+// Limit: where several libcudart live in one process, calls bound by the loader go to the one found first. Their
+// functions looked up by dlsym are answered with the library's own ones, whose driver calls are recorded instead.
+
+#ifndef GPUMEM_SHIM_HOOKS_REAL_H_
+#define GPUMEM_SHIM_HOOKS_REAL_H_
+
+#include <atomic>
+
+#include "shim/base/api.h"
+
+namespace gpumemshim::hooks {
+
+using DlsymFunction = void* (*)(void* handle, const char* name);
+using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
+
+// nullptr only where the C library keeps them out of sight.
+DlsymFunction RealDlsym();
+DlvsymFunction RealDlvsym();
+
+// What the next object behind us in the global scope calls `name`; nullptr where there is none. Leaves no dlerror().
+void* NextInScope(const char* name);
+
+extern std::atomic<void*> g_real_functions[kApiCount];
+
+void* ResolveRealFunction(ApiId id);
+
+inline void* RealFunction(ApiId id) {
+  void* known = g_real_functions[static_cast<uint16_t>(id)].load(std::memory_order_acquire);
+  return known != nullptr ? known : ResolveRealFunction(id);
+}
+
+// What a lookup of a wrapped name that really found `found` is answered with: our wrapper where `found` is the function
+// that we forward to, nullptr where nothing but ourselves has the name, else `found`.
+void* AnswerLookup(ApiId id, void* found);
+
+// Our wrapper for a driver function's address, or nullptr where it is none that we wrap. For cuGetProcAddress.
+void* WrapperOfDriverFunction(const void* function);
+
+// A driver function that we call but do not wrap; looked up anew at each call, so keep the result.
+void* DriverFunction(const char* name);
+
+}  // namespace gpumemshim::hooks
+
+#endif  // GPUMEM_SHIM_HOOKS_REAL_H_

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/hooks/record.h"
+
+#include "shim/hooks/session.h"
+#include "shim/ring/ring.h"
+#include "shim/stack/capture.h"
+
+namespace gpumemshim::hooks {
+
+constinit thread_local unsigned char t_depth = 0;
+
+void Emit(Event& event, uint64_t started_ns) {
+  if (!ring::Active() && !session::StartAtEvent()) return;
+  event.stack = stack::Capture();
+  ring::Record(event, started_ns);
+}
+
+}  // namespace gpumemshim::hooks

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What all wrappers share: the outermost hooked call of a thread records, calls inside it pass through; an allocation
+// is recorded after it succeeded, a free before it happens, a failed free is taken back.
+//
+// Thread-safety: any thread; the guard is one byte of initial-exec TLS. Failure: an event that cannot be recorded is
+// counted by the ring; the program's call happens in any case. errno is as the real call left it.
+//
+//   return RecordAfter(ApiId::kcuMemAlloc_v2, EventKind::kAlloc, Memory::kDevice,
+//                      [&] { return real(dptr, bytes); },
+//                      [&](Event& e, bool ok) { e.size = bytes; if (ok) { e.address = *dptr; } });
+
+#ifndef GPUMEM_SHIM_HOOKS_RECORD_H_
+#define GPUMEM_SHIM_HOOKS_RECORD_H_
+
+#include <cerrno>
+
+#include "shim/base/api.h"
+#include "shim/base/clock.h"
+#include "shim/base/event.h"
+
+namespace gpumemshim::hooks {
+
+// How many hooked calls this thread is in. Also raised by our own threads and while we set up.
+extern constinit thread_local unsigned char t_depth __attribute__((tls_model("initial-exec")));
+
+class Scope {
+ public:
+  Scope() : outermost_(t_depth++ == 0) {}
+  ~Scope() { --t_depth; }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  bool outermost() const { return outermost_; }
+
+ private:
+  const bool outermost_;
+};
+
+class ErrnoSaver {
+ public:
+  ErrnoSaver() : saved_(errno) {}
+  ~ErrnoSaver() { errno = saved_; }
+  ErrnoSaver(const ErrnoSaver&) = delete;
+  ErrnoSaver& operator=(const ErrnoSaver&) = delete;
+
+ private:
+  const int saved_;
+};
+
+inline Event MakeEvent(ApiId api, EventKind kind, Memory memory) {
+  Event event{};
+  event.kind = kind;
+  event.layer = ApiLayer(api);
+  event.memory = memory;
+  event.device = kNoDevice;
+  event.api = static_cast<uint16_t>(api);
+  return event;
+}
+
+// Adds the stack and leaves the event in the ring.
+void Emit(Event& event, uint64_t started_ns = 0);
+
+// True where a failure of this kind is a request for memory that was turned down.
+constexpr bool IsRequest(EventKind kind) {
+  return kind == EventKind::kAlloc || kind == EventKind::kPhysicalCreate || kind == EventKind::kAddressReserve;
+}
+
+// `fill(event, succeeded)` adds what the call tells. It may dereference out parameters only where it succeeded, and
+// must check them even then. It may turn the event down by setting kUnspecified.
+template <typename Call, typename Fill>
+auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill) {
+  Scope scope;
+  if (!scope.outermost()) return call();
+  const uint64_t started_ns = MonotonicNs();
+  const auto result = call();
+  const ErrnoSaver saver;
+  const bool succeeded = static_cast<int>(result) == 0;
+  if (!succeeded && !IsRequest(kind)) return result;
+  Event event = MakeEvent(api, succeeded ? kind : EventKind::kAllocFailed, memory);
+  event.result = static_cast<int32_t>(result);
+  fill(event, succeeded);
+  if (event.kind != EventKind::kUnspecified) Emit(event, started_ns);
+  return result;
+}
+
+template <typename Call, typename Fill>
+auto RecordBefore(ApiId api, EventKind kind, Memory memory, Fill fill, Call call) {
+  Scope scope;
+  if (!scope.outermost()) return call();
+  Event event = MakeEvent(api, kind, memory);
+  {
+    const ErrnoSaver saver;
+    fill(event);
+    Emit(event);
+  }
+  const auto result = call();
+  if (static_cast<int>(result) != 0) {
+    const ErrnoSaver saver;
+    event.kind = EventKind::kFreeFailed;
+    event.result = static_cast<int32_t>(result);
+    event.time_ns = 0;
+    Emit(event);
+  }
+  return result;
+}
+
+}  // namespace gpumemshim::hooks
+
+#endif  // GPUMEM_SHIM_HOOKS_RECORD_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Finds a function in an object that is already loaded by reading the object's own dynamic symbol table. Unlike dlsym
+// it never touches the host's dlerror(), sees objects loaded with RTLD_LOCAL, and cannot find ourselves.
+//
+// Thread-safety: any thread; takes the loader's short list lock (dl_iterate_phdr), nothing else. Ownership: none, and
+// the object is not pinned. Failure: nullptr.
+//
+//   void* fn = FindInLoaded("libc10.so", "_ZN3c10...");
+
+#ifndef GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
+#define GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
+
+#include <cstddef>
+
+namespace gpumemshim::hooks {
+
+// Looks for a default-version definition of `symbol` in the loaded objects whose file name begins with `file_prefix`,
+// in load order, ourselves excepted. Copies the object's path to `path` where one is wanted.
+void* FindInLoaded(const char* file_prefix, const char* symbol, char* path = nullptr, size_t path_capacity = 0);
+
+// Path of the first loaded object whose file name begins with `file_prefix`; false where there is none.
+bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity);
+
+// True where `address` lies in our own mapping.
+bool IsOwnAddress(const void* address);
+
+// True where `address` lies in an object whose file name begins with `file_prefix`.
+bool LiesIn(const void* address, const char* file_prefix);
+
+}  // namespace gpumemshim::hooks
+
+#endif  // GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_

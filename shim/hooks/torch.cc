@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// PyTorch's caching allocator, through the functions by which it reports to its profiler on every allocation and free,
+// whether or not a profiler runs. They are called with the allocator's mutex held: nothing here takes the GIL or calls
+// into PyTorch, the function that we stand in front of excepted.
+//
+// Both manglings are defined (the totals were signed up to PyTorch 2.0). Reports of other devices are passed on.
+
+#include <atomic>
+
+#include "shim/hooks/real.h"
+#include "shim/hooks/record.h"
+#include "shim/hooks/symbol_lookup.h"
+
+namespace gpumemshim::hooks {
+namespace {
+
+// c10::Device as it is passed: two bytes in one register.
+struct Device {
+  int8_t type;
+  int8_t index;
+};
+constexpr int8_t kCudaDeviceType = 1;
+
+// cudaErrorMemoryAllocation: what the allocator's last cudaMalloc answered.
+constexpr int32_t kOutOfMemory = 2;
+
+using Report = void (*)(void*, int64_t, uint64_t, uint64_t, Device);
+using ReportOutOfMemory = void (*)(int64_t, uint64_t, uint64_t, Device);
+
+// Another preload behind us first, then libc10, which Python loads with RTLD_LOCAL.
+void* FindReal(std::atomic<void*>& slot, const char* name) {
+  void* known = slot.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  const ErrnoSaver saver;
+  known = NextInScope(name);
+  if (known == nullptr) known = FindInLoaded("libc10.so", name);
+  slot.store(known, std::memory_order_release);
+  return known;
+}
+
+void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
+  if (device.type != kCudaDeviceType || size == 0) return;
+  const ErrnoSaver saver;
+  // A block inside a segment is its own layer, so this is no nested call; but our own calls below must pass through.
+  const Scope scope;
+  Event event = size > 0 ? MakeEvent(ApiId::kTorchMalloc, EventKind::kAlloc, Memory::kDevice)
+                         : MakeEvent(ApiId::kTorchFree, EventKind::kFree, Memory::kDevice);
+  event.address = reinterpret_cast<uint64_t>(address);
+  event.size = static_cast<uint64_t>(size > 0 ? size : -size);
+  event.device = device.index;
+  event.torch_allocated = allocated;
+  event.torch_reserved = reserved;
+  Emit(event);
+}
+
+void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
+  if (device.type != kCudaDeviceType) return;
+  const ErrnoSaver saver;
+  const Scope scope;
+  Event event = MakeEvent(ApiId::kTorchMalloc, EventKind::kAllocFailed, Memory::kDevice);
+  event.size = static_cast<uint64_t>(size);
+  event.device = device.index;
+  event.result = kOutOfMemory;
+  event.torch_allocated = allocated;
+  event.torch_reserved = reserved;
+  Emit(event);
+}
+
+}  // namespace
+
+// `name` must be a literal: it is both the exported symbol and the one looked for behind us.
+#define GPUMEM_REPORT(function, name)                                                                              \
+  extern "C" __attribute__((visibility("default"))) void function(void* address, int64_t size, uint64_t allocated, \
+                                                                  uint64_t reserved, Device device) asm(name);     \
+  void function(void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {               \
+    static std::atomic<void*> real;                                                                                \
+    RecordReport(address, size, allocated, reserved, device);                                                      \
+    if (const auto next = reinterpret_cast<Report>(FindReal(real, name))) {                                        \
+      next(address, size, allocated, reserved, device);                                                            \
+    }                                                                                                              \
+  }
+
+#define GPUMEM_REPORT_OOM(function, name)                                                                              \
+  extern "C" __attribute__((visibility("default"))) void function(int64_t size, uint64_t allocated, uint64_t reserved, \
+                                                                  Device device) asm(name);                            \
+  void function(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {                                  \
+    static std::atomic<void*> real;                                                                                    \
+    RecordOutOfMemory(size, allocated, reserved, device);                                                              \
+    if (const auto next = reinterpret_cast<ReportOutOfMemory>(FindReal(real, name))) {                                 \
+      next(size, allocated, reserved, device);                                                                         \
+    }                                                                                                                  \
+  }
+
+GPUMEM_REPORT(ReportMemoryUsage, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")
+GPUMEM_REPORT(ReportMemoryUsageSigned, "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE")
+GPUMEM_REPORT_OOM(ReportOutOfMemoryUnsigned, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE")
+GPUMEM_REPORT_OOM(ReportOutOfMemorySigned, "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE")
+
+}  // namespace gpumemshim::hooks

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The stack behind an event: one content hash of the native frames down to the interpreter and the Python frames above
+// it; the frames themselves are sent to the ring when this thread meets the hash for the first time.
+//
+//   innermost   c10::cuda::...::malloc      native, up to the innermost run of the interpreter's loop
+//               at::native::empty
+//               Linear.forward              Python, all of them
+//   outermost   <module>
+//
+// Without Python frames the whole native stack, at most kMaxNativeOnly frames. The interpreter's own C frames between
+// Python frames are left out: they tell nothing that the Python frames do not.
+//
+// Thread-safety: any thread. No lock, no heap, no GIL; errno is kept. Failure: hash 0, "no stack".
+//
+//   event.stack = stack::Capture();
+
+#ifndef GPUMEM_SHIM_STACK_CAPTURE_H_
+#define GPUMEM_SHIM_STACK_CAPTURE_H_
+
+#include <cstdint>
+
+#include "shim/stack/native_unwind.h"
+
+namespace gpumemshim::stack {
+
+inline constexpr uint32_t kMaxNativeOnly = 64;
+
+struct Options {
+  bool python = true;
+  Unwinder native = Unwinder::kLibunwind;
+};
+
+// At set-up, outside of any allocator's lock: loads the unwinder and looks for the interpreter.
+void Enable(const Options& options);
+
+uint64_t Capture();
+
+struct Losses {
+  uint64_t truncated_stacks;
+  uint64_t unread_python_frames;
+};
+Losses GetLosses();
+
+}  // namespace gpumemshim::stack
+
+#endif  // GPUMEM_SHIM_STACK_CAPTURE_H_

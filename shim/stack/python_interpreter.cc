@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/stack/python_interpreter.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "shim/stack/evaluation_range.h"
+#include "shim/stack/memory_read.h"
+
+namespace gpumemshim::stack {
+namespace {
+
+enum class State : uint32_t { kAbsent, kFound, kVerified, kRefused };
+
+Interpreter g_interpreter;
+std::atomic<State> g_state{State::kAbsent};
+std::atomic_flag g_busy;
+std::atomic<uint32_t> g_misses;
+std::atomic<const char*> g_refusal{""};
+
+void* Find(const char* name) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (found == nullptr) dlerror();
+  return found;
+}
+
+void Refuse(const char* why) {
+  g_refusal.store(why, std::memory_order_relaxed);
+  g_state.store(State::kRefused, std::memory_order_release);
+}
+
+void LookUp() {
+  auto* this_thread_state = reinterpret_cast<void* (*)()>(Find("PyGILState_GetThisThreadState"));
+  auto* version = reinterpret_cast<const char* (*)()>(Find("Py_GetVersion"));
+  if (this_thread_state == nullptr || version == nullptr) return;
+  const PythonLayout* layout = FindPythonLayout(ReadableMinor(version()));
+  if (layout == nullptr) return Refuse("this Python version or build is not known");
+  if (Find("_Py_RefTotal") != nullptr || Find("_Py_GetRefTotal") != nullptr) return Refuse("debug build of Python");
+
+  g_interpreter.this_thread_state = this_thread_state;
+  void* finalizing = Find("Py_IsFinalizing");
+  if (finalizing == nullptr) finalizing = Find("_Py_IsFinalizing");
+  g_interpreter.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
+  g_interpreter.layout = *layout;
+  g_interpreter.code_type = Find("PyCode_Type");
+  g_interpreter.string_type = Find("PyUnicode_Type");
+  g_interpreter.bytes_type = Find("PyBytes_Type");
+  FindEvaluationRange(&g_interpreter.evaluation, &g_interpreter.evaluation_cold);
+  g_state.store(State::kFound, std::memory_order_release);
+}
+
+bool HasType(const void* object, const void* type) {
+  const void* found = nullptr;
+  return TryRead(object, kObjectType, &found) && found == type;
+}
+
+bool IsCode(const Interpreter& python, const void* code) {
+  const void* filename = nullptr;
+  const void* name = nullptr;
+  const void* line_table = nullptr;
+  return HasType(code, python.code_type) && TryRead(code, python.layout.code_filename, &filename) &&
+         TryRead(code, python.layout.code_qualname, &name) &&
+         TryRead(code, python.layout.code_line_table, &line_table) && HasType(filename, python.string_type) &&
+         HasType(name, python.string_type) && HasType(line_table, python.bytes_type);
+}
+
+bool IsOwnThread(const Interpreter& python, const void* thread) {
+  const uint16_t offset = python.layout.thread_id;
+  uint64_t id = 0;
+  if (!TryRead(thread, offset, &id)) return false;
+  if (!python.layout.thread_id_is_kernel) return id == static_cast<uint64_t>(pthread_self());
+  if (id == static_cast<uint64_t>(syscall(SYS_gettid))) return true;
+  // After a fork the kernel's id is the parent's; the pthread_t in front of it stays right.
+  return TryRead(thread, offset - sizeof id, &id) && id == static_cast<uint64_t>(pthread_self());
+}
+
+enum class Verdict { kRight, kWrong, kUndecided };
+
+// Walks the whole stack of this thread with checked reads. Undecided while it holds no Python frame.
+Verdict Walk(const Interpreter& python, const void* thread) {
+  const PythonLayout& layout = python.layout;
+  if (!IsOwnThread(python, thread)) return Verdict::kWrong;
+  const void* frame = nullptr;
+  if (!TryRead(thread, layout.thread_frame, &frame)) return Verdict::kWrong;
+  if (layout.has_cframe && (frame == nullptr || !TryRead(frame, layout.cframe_frame, &frame))) return Verdict::kWrong;
+  bool seen = false;
+  for (int depth = 0; frame != nullptr && depth < 1000; ++depth) {
+    const void* code = nullptr;
+    uint8_t owner = 0;
+    if (layout.frame_owner != 0 && !TryRead(frame, layout.frame_owner, &owner)) return Verdict::kWrong;
+    if (!TryRead(frame, layout.frame_code, &code)) return Verdict::kWrong;
+    if (owner < kFirstForeignOwner) {
+      if (owner > 2 || !IsCode(python, code)) return Verdict::kWrong;
+      seen = true;
+    }
+    if (!TryRead(frame, layout.frame_previous, &frame)) return Verdict::kWrong;
+  }
+  return seen ? Verdict::kRight : Verdict::kUndecided;
+}
+
+void Verify() {
+  void* thread = g_interpreter.this_thread_state();
+  if (thread == nullptr) return;
+  switch (Walk(g_interpreter, thread)) {
+    case Verdict::kRight:
+      g_state.store(State::kVerified, std::memory_order_release);
+      return;
+    case Verdict::kWrong:
+      return Refuse("the interpreter's frames do not look as expected");
+    case Verdict::kUndecided:
+      return;
+  }
+}
+
+// Looking costs microseconds: at the 1st, 2nd, 4th, 8th ... event, and then at every 4096th.
+bool IsTimeToLook() {
+  const uint32_t misses = g_misses.fetch_add(1, std::memory_order_relaxed) + 1;
+  return (misses & (misses - 1)) == 0 || misses % 4096 == 0;
+}
+
+const Interpreter* Search(State state) {
+  if (state == State::kAbsent && !IsTimeToLook()) return nullptr;
+  if (g_busy.test_and_set(std::memory_order_acquire))
+    return nullptr;  // another thread is at it: this event goes without
+  if (g_state.load(std::memory_order_acquire) == State::kAbsent) LookUp();
+  if (g_state.load(std::memory_order_acquire) == State::kFound) Verify();
+  g_busy.clear(std::memory_order_release);
+  return g_state.load(std::memory_order_acquire) == State::kVerified ? &g_interpreter : nullptr;
+}
+
+}  // namespace
+
+const Interpreter* FindInterpreter() {
+  const State state = g_state.load(std::memory_order_acquire);
+  if (state == State::kVerified) return &g_interpreter;
+  if (state == State::kRefused) return nullptr;
+  return Search(state);
+}
+
+const char* Refusal() { return g_refusal.load(std::memory_order_relaxed); }
+
+const char* InterpreterVersion() {
+  auto* version = reinterpret_cast<const char* (*)()>(Find("Py_GetVersion"));
+  return version == nullptr ? "" : version();
+}
+
+int ReadableMinor(const char* version) {
+  if (version == nullptr || std::strncmp(version, "3.", 2) != 0) return 0;
+  if (std::strstr(version, "free-threading") != nullptr || std::strstr(version, "PyPy") != nullptr) return 0;
+  int minor = 0;
+  const char* digit = version + 2;
+  for (; *digit >= '0' && *digit <= '9' && minor < 100; ++digit) minor = minor * 10 + (*digit - '0');
+  return *digit == '.' ? minor : 0;
+}
+
+void ForgetInterpreter() {
+  g_busy.clear();
+  g_misses.store(0, std::memory_order_relaxed);
+  g_refusal.store("", std::memory_order_relaxed);
+  g_state.store(State::kAbsent, std::memory_order_release);
+}
+
+}  // namespace gpumemshim::stack

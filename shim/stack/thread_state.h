@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What stack capture keeps for each thread: its buffers and the sets of definitions already sent. Mapped at a thread's
+// first event (pages cost memory only once touched), found by one initial-exec TLS word, and taken over by a later
+// thread once its owner is gone: no thread-exit hook, no heap.
+//
+// Thread-safety: CurrentThread from any thread; the state belongs to the caller alone. Failure: nullptr where no memory
+// can be had.
+
+#ifndef GPUMEM_SHIM_STACK_THREAD_STATE_H_
+#define GPUMEM_SHIM_STACK_THREAD_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/ring/ring.h"
+#include "shim/stack/seen_set.h"
+
+namespace gpumemshim::stack {
+
+inline constexpr uint32_t kMaxNativeFrames = 128;  // asked of the unwinder at once
+inline constexpr uint32_t kDepthHints = 1024;
+
+struct ThreadState {
+  std::atomic<int32_t> owner;       // kernel thread id
+  uint32_t generation;              // of the definitions sent; see ForgetSent
+  uint8_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
+  void* pcs[kMaxNativeFrames];
+  ring::RawFrame frames[ring::kMaxFrames];
+  SeenSet<8192> stacks;
+  SeenSet<4096> codes;
+};
+
+// The calling thread's state.
+ThreadState* CurrentThread();
+
+// Makes every thread send its definitions anew: a new ring has none of them.
+void ForgetSent();
+
+}  // namespace gpumemshim::stack
+
+#endif  // GPUMEM_SHIM_STACK_THREAD_STATE_H_
