@@ -69,7 +69,7 @@ ItemType TraceReader::StartSection(const RawPacket& packet) {
   next_sequence_ = 0;
   CountSequence(packet);
   header_ = std::move(header);
-  stacks_ = StackTable();
+  forget_stacks_ = true;
   return ItemType::kHeader;
 }
 
@@ -98,7 +98,18 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
   }
 }
 
+ItemType TraceReader::SkipSection() {
+  RawPacket packet;
+  PacketReader::Outcome outcome;
+  while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
+    if (packet.type == PacketType::kHeader) return type_ = StartSection(packet);
+  }
+  if (outcome == PacketReader::Outcome::kDamaged && damage_offset_ == 0) damage_offset_ = packets_.position();
+  return type_ = ItemType::kEndOfStream;
+}
+
 ItemType TraceReader::Next() {
+  if (std::exchange(forget_stacks_, false)) stacks_ = StackTable();
   RawPacket packet;
   PacketReader::Outcome outcome;
   while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
@@ -113,6 +124,7 @@ ItemType TraceReader::Next() {
 
 void TraceReader::Seek(const Place& place) {
   packets_.Seek(place.packet_offset);
+  forget_stacks_ = false;
   // Walk to the item without parsing those before it; the definitions among them are known already.
   RawPacket packet;
   for (uint64_t i = 0; i < place.ordinal; ++i) packets_.Next(&packet);

@@ -28,11 +28,12 @@
 namespace gpumem {
 
 enum class ItemType {
-  kHeader,       // a new section begins: header() is its process, stacks() is empty again
-  kEvents,       // batch()
-  kCounters,     // counters()
-  kLosses,       // losses()
-  kEnd,          // end()
+  kHeader,    // a new section begins: header() is its process; stacks() still is the section's before, and empty after
+              // the next call
+  kEvents,    // batch()
+  kCounters,  // counters()
+  kLosses,    // losses()
+  kEnd,       // end()
   kEndOfStream,  // no more items: the end of the file, or damage
 };
 
@@ -73,6 +74,9 @@ class TraceReader final : public EventSource {
   const trace::Losses& losses() const override { return losses_; }
   const trace::End& end() const override { return end_; }
   const StackTable& stacks() const override { return stacks_; }
+  StackTable TakeStacks() { return std::exchange(stacks_, {}); }
+  // Goes on to the next section's header without looking at what lies between: kHeader or kEndOfStream.
+  ItemType SkipSection();
 
   // Of the item that Next returned last; and going on from such a place: Next then returns that item again. Within one
   // section only.
@@ -109,6 +113,7 @@ class TraceReader final : public EventSource {
   uint64_t section_ = 0;
   uint64_t damage_offset_ = 0;
   bool started_ = false;
+  bool forget_stacks_ = false;
 };
 
 }  // namespace gpumem

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Accounts: the running totals of a replay, per device and for what belongs to none. Devices have slots: slot 0 is "no
+// or unknown device". Copyable value; not thread-safe.
+
+#ifndef GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
+#define GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/analysis.h"
+
+namespace gpumem {
+
+// Ordinals beyond are hostile; they are counted as "unknown device".
+inline constexpr int kMostDevices = 256;
+
+inline uint32_t SlotOfDevice(int device) {
+  return device < 0 || device >= kMostDevices ? 0 : static_cast<uint32_t>(device) + 1;
+}
+inline int DeviceOfSlot(uint32_t slot) { return static_cast<int>(slot) - 1; }
+
+struct DeviceAccount {
+  MeasureValues values;
+  MeasureValues at_last_torch_report;
+  uint64_t torch_events = 0;
+  uint64_t unknown_frees = 0;
+  bool seen = false;  // an event named it
+};
+
+struct Accounts {
+  std::vector<DeviceAccount> devices = std::vector<DeviceAccount>(1);
+  uint64_t host_pinned = 0, host_pinned_peak = 0;
+  uint64_t managed = 0, managed_peak = 0;
+  uint64_t imported = 0, imported_peak = 0;
+
+  // What the trace did that no correct trace of a correct program does, or what the numbers rest on.
+  uint64_t implicit_frees = 0;    // address handed out again although its free was never seen
+  uint64_t lost_block_frees = 0;  // torch blocks that went with their segment
+  uint64_t blocks_without_segment = 0;
+  uint64_t unknown_maps = 0;     // mappings of a handle that was never seen
+  uint64_t size_mismatches = 0;  // torch frees that state another size than the allocation
+  uint64_t failed_calls = 0;     // that failed for another reason than missing memory
+
+  DeviceAccount& device(uint32_t slot) {
+    if (slot >= devices.size()) devices.resize(slot + 1);
+    return devices[slot];
+  }
+  void AddReserved(uint32_t slot, int64_t bytes) {
+    MeasureValues& values = device(slot).values;
+    values.reserved += static_cast<uint64_t>(bytes);
+    values.total += static_cast<uint64_t>(bytes);
+  }
+  void AddOther(uint32_t slot, int64_t bytes) {
+    MeasureValues& values = device(slot).values;
+    values.other += static_cast<uint64_t>(bytes);
+    values.total += static_cast<uint64_t>(bytes);
+  }
+  static void AddTo(int64_t bytes, uint64_t* total, uint64_t* peak) {
+    *total += static_cast<uint64_t>(bytes);
+    if (*total > *peak && bytes > 0) *peak = *total;
+  }
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_

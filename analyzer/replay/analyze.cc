@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/analyze.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "replay/first_pass.h"
+#include "replay/fragmentation.h"
+#include "replay/live_set.h"
+#include "replay/notes.h"
+#include "replay/revisit.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+namespace {
+
+// Growth is measured between the two moments when the program held least inside these parts of the run (in percent), so
+// that a step's own rise and fall does not look like growth. The first part comes after warm-up, the second ends before
+// the program tears down.
+constexpr uint64_t kGrowthFrom[] = {20, 40};
+constexpr uint64_t kGrowthTo[] = {75, 95};
+
+template <typename Map>
+std::map<std::string, std::string> ToMap(const Map& map) {
+  return std::map<std::string, std::string>(map.begin(), map.end());
+}
+
+ProcessInfo ToInfo(const trace::Header& header) {
+  ProcessInfo info;
+  info.program = header.program();
+  info.executable = header.executable();
+  info.hostname = header.hostname();
+  info.working_directory = header.working_directory();
+  info.writer_version = header.writer_version();
+  info.command_line.assign(header.command_line().begin(), header.command_line().end());
+  info.pid = header.pid();
+  info.parent_pid = header.parent_pid();
+  if (header.has_rank()) info.rank = static_cast<int>(header.rank());
+  if (header.has_world_size()) info.world_size = static_cast<int>(header.world_size());
+  info.settings = ToMap(header.settings());
+  info.environment = ToMap(header.environment());
+  info.anchor_monotonic_ns = header.anchor_monotonic_ns();
+  info.anchor_realtime_ns = header.anchor_realtime_ns();
+  return info;
+}
+
+// The two events between which growth is measured, with their times.
+struct GrowthWindow {
+  uint64_t from_event = FirstPass::kNoEvent, from_ns = 0;
+  uint64_t to_event = FirstPass::kNoEvent, to_ns = 0;
+};
+
+const Timeline::Bucket* LowestBetween(const Timeline& timeline, uint64_t from_percent, uint64_t to_percent) {
+  const std::vector<Timeline::Bucket>& buckets = timeline.buckets();
+  const Timeline::Bucket* lowest = nullptr;
+  for (size_t i = buckets.size() * from_percent / 100; i < buckets.size() * to_percent / 100; ++i) {
+    if (lowest == nullptr || buckets[i].low < lowest->low) lowest = &buckets[i];
+  }
+  return lowest;
+}
+
+// A device's answers, put together from the first pass and from looks at single events.
+class DeviceAnalyst {
+ public:
+  DeviceAnalyst(uint32_t slot, const AnalyzeOptions& options, FirstPass* pass, const StackTable* names,
+                DeviceAnalysis* out)
+      : slot_(slot), options_(options), pass_(pass), series_(pass->series(slot)), names_(names), out_(out) {}
+
+  void Describe() {
+    out_->device = DeviceOfSlot(slot_);
+    if (const auto it = names_->devices().find(out_->device); it != names_->devices().end()) {
+      out_->name = it->second.name;
+      out_->capacity = it->second.total_bytes;
+    }
+    DescribeEnd();
+    out_->fragmentation.over_time = pass_->fragmentation().Points(slot_);
+    if (series_ == nullptr) return;
+    out_->peak_allocated = series_->peak_allocated();
+    out_->peak_reserved = series_->peak_reserved();
+    out_->peak_total = series_->peak_total();
+    out_->peak_other = series_->peak_other();
+    out_->timeline = series_->timeline().Points();
+  }
+
+  void AddLooks(std::vector<Look>* looks) {
+    if (series_ == nullptr) return;
+    LookAtPeak(out_->peak_allocated, Measure::kAllocated, &out_->at_peak_allocated, looks);
+    LookAtPeak(out_->peak_reserved, Measure::kReserved, &out_->at_peak_reserved, looks);
+    LookAtPeak(out_->peak_total, Measure::kTotal, &out_->at_peak_total, looks);
+    const std::vector<SeriesPeak> plateaus = series_->Plateaus();
+    out_->plateaus.resize(plateaus.size());
+    const Measure measure = out_->peak_allocated.bytes > 0 ? Measure::kAllocated : Measure::kTotal;
+    for (size_t i = 0; i < plateaus.size(); ++i) LookAtPeak(plateaus[i], measure, &out_->plateaus[i], looks);
+    if (out_->peak_reserved.bytes > 0) {
+      looks->push_back(
+          {out_->peak_reserved.event_index, [this](const LiveState& state) { DescribeFragmentationAtPeak(state); }});
+    }
+    AddGrowthLooks(looks);
+  }
+
+  // After the looks.
+  void Finish() { out_->leaks.growth = Growth(before_, after_); }
+
+ private:
+  void DescribeEnd() {
+    const LiveState& state = pass_->state();
+    const uint64_t end_ns = pass_->window_end_ns();
+    const uint64_t last = pass_->last_event_in_window() == FirstPass::kNoEvent ? 0 : pass_->last_event_in_window();
+    out_->end = state.values(slot_);
+    out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
+    out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
+    out_->leaks.unknown_frees = state.accounts().devices[slot_].unknown_frees;
+    FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
+    out_->fragmentation.at_end = detail.all;
+    out_->fragmentation.pins_at_end = std::move(detail.pins);
+    for (const auto& [name, point] : detail.pools) PoolNamed(name).at_end = point;
+  }
+
+  void DescribeFragmentationAtPeak(const LiveState& state) {
+    FragmentationDetail detail = DetailFragmentation(state, slot_, out_->peak_reserved.time_ns);
+    out_->fragmentation.at_peak = detail.all;
+    out_->fragmentation.pins_at_peak = std::move(detail.pins);
+    for (const auto& [name, point] : detail.pools) PoolNamed(name).at_peak = point;
+  }
+
+  PoolFragmentation& PoolNamed(const std::string& name) {
+    for (PoolFragmentation& pool : out_->fragmentation.pools) {
+      if (pool.pool == name) return pool;
+    }
+    out_->fragmentation.pools.emplace_back().pool = name;
+    return out_->fragmentation.pools.back();
+  }
+
+  void LookAtPeak(const SeriesPeak& peak, Measure measure, LiveSet* set, std::vector<Look>* looks) {
+    set->device = out_->device;
+    set->measure = measure;
+    if (peak.bytes == 0) return;
+    looks->push_back({peak.event_index, [this, peak, measure, set](const LiveState& state) {
+                        *set = CollectLiveSet(state, slot_, measure, peak.time_ns, peak.event_index, *names_);
+                      }});
+  }
+
+  GrowthWindow ChooseGrowthWindow() const {
+    GrowthWindow window;
+    window.from_event = pass_->last_event_before_window();
+    window.from_ns = pass_->window_start_ns();
+    window.to_event = pass_->last_event_in_window();
+    window.to_ns = pass_->window_end_ns();
+    if (options_.from_ns != 0 || options_.to_ns != UINT64_MAX) return window;
+    const Timeline::Bucket* const low = LowestBetween(series_->timeline(), kGrowthFrom[0], kGrowthFrom[1]);
+    const Timeline::Bucket* const later = LowestBetween(series_->timeline(), kGrowthTo[0], kGrowthTo[1]);
+    if (low == nullptr || later == nullptr) return window;
+    return {low->low_event_index, low->low_time_ns, later->low_event_index, later->low_time_ns};
+  }
+
+  void AddGrowthLooks(std::vector<Look>* looks) {
+    const GrowthWindow window = ChooseGrowthWindow();
+    out_->leaks.growth_from_ns = window.from_ns;
+    out_->leaks.growth_to_ns = window.to_ns;
+    if (window.from_event != FirstPass::kNoEvent) {
+      looks->push_back(
+          {window.from_event, [this](const LiveState& state) { before_ = CollectUse(state, slot_, *names_); }});
+    }
+    if (window.to_event != FirstPass::kNoEvent) {
+      looks->push_back(
+          {window.to_event, [this](const LiveState& state) { after_ = CollectUse(state, slot_, *names_); }});
+    }
+  }
+
+  uint32_t slot_;
+  const AnalyzeOptions& options_;
+  FirstPass* pass_;
+  DeviceSeries* series_;
+  const StackTable* names_;
+  DeviceAnalysis* out_;
+  std::vector<StackUse> before_, after_;
+};
+
+bool IsWanted(uint32_t slot, const AnalyzeOptions& options, FirstPass* pass) {
+  if (!pass->state().accounts().devices[slot].seen) return false;
+  if (options.device >= 0 && DeviceOfSlot(slot) != options.device) return false;
+  // "No device" matters only where device memory came without one.
+  return slot != 0 || (pass->series(0) != nullptr &&
+                       pass->series(0)->peak_total().bytes + pass->series(0)->peak_allocated().bytes > 0);
+}
+
+void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPass* pass, const StackTable& names,
+                    Analysis* analysis) {
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < pass->state().slots(); ++slot) {
+    if (IsWanted(slot, options, pass)) slots.push_back(slot);
+  }
+  analysis->devices.resize(slots.size());
+  std::vector<DeviceAnalyst> analysts;
+  for (size_t i = 0; i < slots.size(); ++i)
+    analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
+  std::vector<Look> looks;
+  for (DeviceAnalyst& analyst : analysts) analyst.Describe();
+  for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
+  Revisit(reader, pass->checkpoints(), std::move(looks));
+  for (DeviceAnalyst& analyst : analysts) analyst.Finish();
+}
+
+// Reads past the other sections; returns a note about them, or "".
+std::string SkipOtherSections(TraceReader* reader) {
+  std::string others;
+  uint64_t count = 0;
+  do {
+    if (++count <= 3)
+      absl::StrAppend(&others, count == 1 ? "" : ", ", reader->header().program(), " (pid ", reader->header().pid(),
+                      ")");
+  } while (reader->SkipSection() == ItemType::kHeader);
+  return absl::StrCat("This file holds ", count + 1, " processes; only the first is analyzed. The others: ", others,
+                      count > 3 ? ", ..." : "", ".");
+}
+
+void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
+  analysis->ooms = pass->ooms().Finish();
+  if (options.device >= 0) {
+    std::erase_if(analysis->ooms, [&](const OomEvent& oom) { return oom.device != options.device; });
+  }
+  if (pass->ooms().dropped() > 0) {
+    analysis->notes.push_back(
+        absl::StrCat(pass->ooms().dropped(), " further out-of-memory events are counted only here."));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& options, StackTable* stacks,
+                                 const ProgressCallback& progress) {
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
+  if (reader.Next() != ItemType::kHeader) return absl::InvalidArgumentError(absl::StrCat(path, ": ", reader.damage()));
+  Analysis analysis;
+  analysis.path = std::string(path);
+  analysis.file_bytes = reader.file_bytes();
+  analysis.process = ToInfo(reader.header());
+
+  FirstPass pass(options, &reader);
+  pass.Run(progress);
+  AddOoms(options, &pass, &analysis);
+  StackTable names = reader.TakeStacks();
+  analysis.process.versions = names.versions();
+  std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";
+  analysis.damage = reader.damage();
+  analysis.complete = pass.complete();
+  analysis.losses = pass.losses();
+  analysis.losses.missing_packets = reader.missing_packets();
+  analysis.losses.damaged_bytes = reader.damaged_bytes();
+  analysis.origin_ns = pass.origin_ns();
+  analysis.end_ns = pass.end_ns();
+  analysis.events = pass.CountEvents();
+
+  AnalyzeDevices(options, &reader, &pass, names, &analysis);
+
+  const Accounts& accounts = pass.state().accounts();
+  analysis.host_pinned_peak = accounts.host_pinned_peak;
+  analysis.host_pinned_end = accounts.host_pinned;
+  analysis.managed_peak = accounts.managed_peak;
+  analysis.managed_end = accounts.managed;
+  analysis.imported_peak = accounts.imported_peak;
+  analysis.imported_end = accounts.imported;
+  for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));
+  for (const std::string& disagreement : pass.disagreements()) analysis.notes.push_back(disagreement);
+  if (!other_sections.empty()) analysis.notes.push_back(std::move(other_sections));
+  if (progress) progress(reader.file_bytes(), reader.file_bytes());
+  if (stacks != nullptr) *stacks = std::move(names);
+  return analysis;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Allocations, pinned host memory and imports. cuda_memory_vmm.cc has virtual memory management, cuda_memory_ranges.cc
+// the search.
+
+#include "replay/cuda_memory.h"
+
+namespace gpumem {
+namespace {
+
+bool IsDeviceMemory(uint8_t memory) {
+  return memory == trace::DEVICE || memory == trace::STREAM_ORDERED || memory == trace::ARRAY;
+}
+
+}  // namespace
+
+uint32_t CudaMemory::Apply(const EventRow& row, const Lookahead& ahead, Accounts* accounts) {
+  switch (row.kind) {
+    case trace::ALLOC:
+      return Allocate(row, row.memory == trace::ARRAY ? kArrays : kPointers, ahead, accounts);
+    case trace::FREE:
+      return Free(row, row.memory == trace::ARRAY ? kArrays : kPointers, accounts);
+    case trace::FREE_FAILED:
+      return UndoFree(row, accounts);
+    case trace::HOST_REGISTER:
+      return Allocate(row, kRegistered, ahead, accounts);
+    case trace::HOST_UNREGISTER:
+      return Free(row, kRegistered, accounts);
+    case trace::IMPORT:
+      return row.address == 0 ? ImportHandle(row, accounts) : Allocate(row, kImported, ahead, accounts);
+    case trace::IMPORT_CLOSE:
+      return row.address == 0 ? Release(row, ahead, accounts) : Free(row, kImported, accounts);
+    case trace::ADDRESS_RESERVE:
+      return Reserve(row, accounts);
+    case trace::ADDRESS_FREE:
+      return Unreserve(row, ahead, accounts);
+    case trace::PHYSICAL_CREATE:
+      return Create(row, ahead, accounts);
+    case trace::PHYSICAL_RELEASE:
+      return Release(row, ahead, accounts);
+    case trace::PHYSICAL_RETAIN:
+      return Retain(row);
+    case trace::MAP:
+      return Map(row, ahead, accounts);
+    case trace::UNMAP:
+      return Unmap(row, ahead, accounts);
+    case trace::DEVICE_RESET:
+      return ResetDevice(row, accounts);
+    default:
+      return SlotOfDevice(row.device);  // failed calls and pools change nothing
+  }
+}
+
+bool CudaMemory::Matches(uint8_t layer) const { return SeesTorch() || layer == static_cast<uint8_t>(filter_); }
+
+bool CudaMemory::HoldsBlocks(const CudaAllocation& allocation, KeySpace space) {
+  return space == kPointers && allocation.memory != trace::HOST_PINNED && allocation.size != 0;
+}
+
+void CudaMemory::Count(const CudaAllocation& allocation, int64_t sign, Accounts* accounts) {
+  const int64_t bytes = sign * static_cast<int64_t>(allocation.size);
+  if (allocation.on_device) {
+    if (allocation.torch) {
+      accounts->AddReserved(allocation.slot, bytes);
+    } else if (InOther(allocation)) {
+      accounts->AddOther(allocation.slot, bytes);
+    }
+  } else if (!allocation.counted) {
+    Accounts::AddTo(bytes, &accounts->imported, &accounts->imported_peak);
+  } else if (allocation.memory == trace::MANAGED) {
+    Accounts::AddTo(bytes, &accounts->managed, &accounts->managed_peak);
+  } else {
+    Accounts::AddTo(bytes, &accounts->host_pinned, &accounts->host_pinned_peak);
+  }
+}
+
+uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahead& ahead, Accounts* accounts) {
+  const uint32_t slot = SlotOfDevice(row.device);
+  if (row.address == 0) return slot;  // an allocation of 0 bytes
+  CudaAllocation allocation;
+  allocation.address = row.address;
+  allocation.size = row.size;
+  allocation.stack = row.stack;
+  allocation.time_ns = row.time_ns;
+  allocation.api = row.api;
+  allocation.slot = slot;
+  allocation.layer = static_cast<uint8_t>(row.layer);
+  allocation.memory = space == kRegistered ? uint8_t{trace::HOST_PINNED} : static_cast<uint8_t>(row.memory);
+  allocation.on_device = (space == kPointers || space == kArrays) && IsDeviceMemory(allocation.memory);
+  allocation.counted = space != kImported && Matches(allocation.layer);
+  allocation.torch = allocation.on_device && HoldsBlocks(allocation, space) &&
+                     BecomesSegment(row.thread, row.address, row.size, ahead);
+
+  const uint32_t old = index_[space].Find(row.address);
+  if (old != AddressIndex::kNone) {
+    // An import may be opened several times; everything else cannot be given out twice.
+    if (space != kImported) ++accounts->implicit_frees;
+    Remove(old, space, accounts);
+  }
+  if (HoldsBlocks(allocation, space)) RemoveOverlaps(row.address, row.address + row.size, accounts);
+  Insert(allocation, space, accounts);
+  return slot;
+}
+
+void CudaMemory::Insert(const CudaAllocation& allocation, KeySpace space, Accounts* accounts) {
+  const uint32_t place = allocations_.Add(allocation);
+  index_[space].Insert(allocation.address, place);
+  if (HoldsBlocks(allocation, space)) AddRange(allocation.address, allocation.size, SegmentRef{place});
+  Count(allocation, 1, accounts);
+}
+
+void CudaMemory::Remove(uint32_t place, KeySpace space, Accounts* accounts) {
+  const CudaAllocation& allocation = allocations_[place];
+  Count(allocation, -1, accounts);
+  if (allocation.live_blocks > 0) lost_ranges_.emplace_back(allocation.address, allocation.address + allocation.size);
+  if (HoldsBlocks(allocation, space)) RemoveRange(allocation.address);
+  index_[space].Remove(allocation.address);
+  allocations_.Remove(place);
+}
+
+uint32_t CudaMemory::Free(const EventRow& row, KeySpace space, Accounts* accounts) {
+  if (row.address == 0) return SlotOfDevice(row.device);  // freeing null is allowed, and does nothing
+  // A buffer of an imported object goes by an ordinary free.
+  if (index_[space].Find(row.address) == AddressIndex::kNone) space = kImported;
+  const uint32_t place = index_[space].Find(row.address);
+  if (place == AddressIndex::kNone) return FreeUnknown(row, accounts);
+  undo_[row.thread] = {space, true, allocations_[place]};
+  const uint32_t slot = allocations_[place].slot;
+  Remove(place, space, accounts);
+  return slot;
+}
+
+uint32_t CudaMemory::FreeUnknown(const EventRow& row, Accounts* accounts) {
+  const uint32_t slot = SlotOfDevice(row.device);
+  ++accounts->device(slot).unknown_frees;
+  Undo undo;
+  undo.allocation.address = row.address;
+  undo.allocation.slot = slot;
+  undo_[row.thread] = undo;
+  return slot;
+}
+
+uint32_t CudaMemory::UndoFree(const EventRow& row, Accounts* accounts) {
+  const auto it = undo_.find(row.thread);
+  if (it == undo_.end() || it->second.allocation.address != row.address) return SlotOfDevice(row.device);
+  Undo undo = it->second;
+  undo_.erase(it);
+  const uint32_t slot = undo.allocation.slot;
+  if (!undo.was_known) {
+    if (uint64_t& unknown = accounts->device(slot).unknown_frees; unknown > 0) --unknown;
+  } else if (index_[undo.space].Find(row.address) == AddressIndex::kNone && FindRange(row.address).is_none()) {
+    undo.allocation.live_blocks = 0;
+    Insert(undo.allocation, undo.space, accounts);
+  }
+  return slot;
+}
+
+uint32_t CudaMemory::ResetDevice(const EventRow& row, Accounts* accounts) {
+  const uint32_t slot = SlotOfDevice(row.device);
+  for (const KeySpace space : {kPointers, kArrays}) {
+    std::vector<uint32_t> gone;
+    allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {
+      const bool is_here = index_[space].Find(allocation.address) == place;
+      if (is_here && allocation.slot == slot && allocation.memory != trace::HOST_PINNED) gone.push_back(place);
+    });
+    for (const uint32_t place : gone) Remove(place, space, accounts);
+  }
+  for (auto it = mappings_.begin(); it != mappings_.end();) {
+    const uint64_t address = it->first;
+    if (physicals_[it->second.physical].slot == slot) EraseMapping(it, accounts);
+    it = mappings_.upper_bound(address);
+  }
+  std::vector<uint32_t> gone;
+  physicals_.ForEachPlace([&](uint32_t place, const PhysicalHandle& physical) {
+    if (physical.slot == slot) gone.push_back(place);
+  });
+  for (const uint32_t place : gone) {
+    const auto it = handle_index_.find(physicals_[place].handle);
+    if (it != handle_index_.end() && it->second == place) handle_index_.erase(it);
+    physicals_[place].refs = 0;
+    physicals_[place].maps = 0;
+    DropIfUnused(place, accounts);
+  }
+  undo_.clear();
+  return slot;
+}
+
+}  // namespace gpumem

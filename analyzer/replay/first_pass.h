@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// FirstPass: one replay of a section from its first event to its last: totals, peaks, timelines, failures, losses, and
+// checkpoints for the closer looks that follow. Analyze owns it. Not thread-safe.
+//
+//   FirstPass pass(options, &reader);
+//   pass.Run(progress);
+
+#ifndef GPUMEM_ANALYZER_REPLAY_FIRST_PASS_H_
+#define GPUMEM_ANALYZER_REPLAY_FIRST_PASS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/analysis.h"
+#include "replay/analyze.h"
+#include "replay/batch_stream.h"
+#include "replay/checkpoints.h"
+#include "replay/fragmentation_history.h"
+#include "replay/live_state.h"
+#include "replay/oom.h"
+#include "replay/series.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+
+class FirstPass {
+ public:
+  static constexpr uint64_t kNoEvent = UINT64_MAX;
+
+  // The reader stands behind the section's header. It must outlive this.
+  FirstPass(const AnalyzeOptions& options, TraceReader* reader);
+
+  void Run(const ProgressCallback& progress);
+
+  const LiveState& state() const { return state_; }  // at the end, or at `to`
+  const Checkpoints& checkpoints() const { return checkpoints_; }
+  const FragmentationHistory& fragmentation() const { return fragmentation_; }
+  DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
+  OomDetector& ooms() { return ooms_; }
+
+  bool found_next_section() const { return found_next_section_; }
+  bool complete() const { return complete_; }
+  const LossCounts& losses() const { return losses_; }
+  EventCounts CountEvents() const;
+  const std::vector<std::string>& disagreements() const { return disagreements_; }
+  uint64_t origin_ns() const { return origin_ns_; }
+  uint64_t end_ns() const { return end_ns_; }
+  // The window that options ask for, in absolute time, and its outermost events. kNoEvent: nothing lies before.
+  uint64_t window_start_ns() const { return from_ns_; }
+  uint64_t window_end_ns() const { return std::min(to_ns_, end_ns_); }
+  uint64_t last_event_before_window() const { return last_before_window_; }
+  uint64_t last_event_in_window() const { return last_in_window_; }
+
+ private:
+  void ReplayBatch(const EventBatch& batch, const EventBatch* following);
+  void OpenWindow();
+  DeviceSeries& SeriesOf(uint32_t slot);
+  void TakeItems(const std::vector<BatchStream::Item>& items);
+  void Compare(const trace::Counters& counters);
+  void SetOrigin(const EventBatch& batch);
+
+  AnalyzeOptions options_;
+  TraceReader* reader_;
+  LiveState state_;
+  Checkpoints checkpoints_;
+  FragmentationHistory fragmentation_;
+  std::vector<std::optional<DeviceSeries>> series_;  // by slot
+  OomDetector ooms_;
+  std::array<std::array<uint64_t, 32>, 4> counts_{};  // by layer and kind; the last of each for what is not known
+  LossCounts losses_;
+  std::vector<std::string> disagreements_;
+  uint64_t compared_ = 0;
+  bool complete_ = false;
+  bool found_next_section_ = false;
+  bool has_origin_ = false;
+  bool is_open_ = false;
+  uint64_t origin_ns_ = 0, end_ns_ = 0, from_ns_ = 0, to_ns_ = 0;
+  uint64_t clock_ns_ = 0;  // latest time so far: events of two threads may be out of order by a little
+  uint64_t index_ = 0;     // of the next event
+  uint64_t last_before_window_ = kNoEvent, last_in_window_ = kNoEvent;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_FIRST_PASS_H_

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/live_set.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace gpumem {
+namespace {
+
+using Key = std::tuple<uint64_t, uint8_t, uint8_t>;  // stack, layer, memory
+
+class Groups {
+ public:
+  void Add(const Key& key, uint64_t bytes, uint64_t time_ns, uint32_t api) {
+    const auto [it, is_new] = groups_.try_emplace(key);
+    Group& group = it->second;
+    group.use.bytes += bytes;
+    ++group.use.count;
+    group.use.oldest_ns = is_new ? time_ns : std::min(group.use.oldest_ns, time_ns);
+    group.use.newest_ns = std::max(group.use.newest_ns, time_ns);
+    if (is_new) group.api = api;
+    if (group.api != api) group.api = 0;
+    bytes_ += bytes;
+    ++count_;
+  }
+
+  void AddBlocks(const LiveState& state, uint32_t slot) {
+    state.blocks().ForEach([&](const TorchBlock& block) {
+      if (block.slot == slot) Add({block.stack, trace::TORCH, trace::DEVICE}, block.size, block.time_ns, block.api);
+    });
+  }
+
+  void AddCuda(const LiveState& state, uint32_t slot, bool segments, bool others) {
+    const CudaMemory& cuda = state.cuda();
+    cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
+      if (allocation.slot != slot || !(allocation.torch ? segments : others && cuda.InOther(allocation))) return;
+      Add({allocation.stack, allocation.layer, allocation.memory}, allocation.size, allocation.time_ns, allocation.api);
+    });
+    cuda.physicals().ForEach([&](const PhysicalHandle& physical) {
+      if (physical.slot != slot || !physical.counted) return;
+      if (!(physical.torch ? segments : others && cuda.InOther(physical))) return;
+      Add({physical.stack, physical.layer, physical.memory}, physical.size, physical.time_ns, physical.api);
+    });
+  }
+
+  std::vector<StackUse> Sorted(const StackTable& names) {
+    std::vector<StackUse> uses;
+    uses.reserve(groups_.size());
+    for (auto& [key, group] : groups_) {
+      StackUse& use = group.use;
+      std::tie(use.stack_id, use.layer, use.memory) = key;
+      if (group.api != 0) use.api = names.string(group.api);
+      uses.push_back(std::move(use));
+    }
+    SortUses(&uses);
+    return uses;
+  }
+
+  static void SortUses(std::vector<StackUse>* uses) {
+    std::sort(uses->begin(), uses->end(), [](const StackUse& a, const StackUse& b) {
+      return std::make_tuple(b.bytes, a.stack_id, a.layer, a.memory) <
+             std::make_tuple(a.bytes, b.stack_id, b.layer, b.memory);
+    });
+  }
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t count() const { return count_; }
+
+ private:
+  struct Group {
+    StackUse use;
+    uint32_t api = 0;
+  };
+  absl::flat_hash_map<Key, Group> groups_;
+  uint64_t bytes_ = 0;
+  uint64_t count_ = 0;
+};
+
+}  // namespace
+
+LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, uint64_t time_ns, uint64_t event_index,
+                       const StackTable& names) {
+  Groups groups;
+  if (measure == Measure::kAllocated) {
+    groups.AddBlocks(state, slot);
+  } else {
+    groups.AddCuda(state, slot, measure != Measure::kOther, measure != Measure::kReserved);
+  }
+  LiveSet set;
+  set.device = DeviceOfSlot(slot);
+  set.measure = measure;
+  set.time_ns = time_ns;
+  set.event_index = event_index;
+  set.bytes = groups.bytes();
+  if (slot < state.slots()) set.values = state.values(slot);
+  set.block_count = groups.count();
+  set.stacks = groups.Sorted(names);
+  return set;
+}
+
+std::vector<StackUse> CollectUse(const LiveState& state, uint32_t slot, const StackTable& names) {
+  Groups groups;
+  groups.AddBlocks(state, slot);
+  groups.AddCuda(state, slot, false, true);
+  return groups.Sorted(names);
+}
+
+std::vector<StackUse> Growth(const std::vector<StackUse>& before, const std::vector<StackUse>& after) {
+  std::map<Key, const StackUse*> old;
+  for (const StackUse& use : before) old[{use.stack_id, use.layer, use.memory}] = &use;
+  std::vector<StackUse> grown;
+  for (const StackUse& use : after) {
+    const auto it = old.find({use.stack_id, use.layer, use.memory});
+    const uint64_t bytes = it == old.end() ? 0 : it->second->bytes;
+    const uint64_t count = it == old.end() ? 0 : it->second->count;
+    if (use.bytes <= bytes) continue;
+    grown.push_back(use);
+    grown.back().bytes -= bytes;
+    grown.back().count -= std::min(use.count, count);
+  }
+  Groups::SortUses(&grown);
+  return grown;
+}
+
+}  // namespace gpumem

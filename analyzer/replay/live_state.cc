@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/live_state.h"
+
+#include <vector>
+
+namespace gpumem {
+namespace {
+
+constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
+
+}  // namespace
+
+void LiveState::RemoveBlock(uint32_t place) {
+  const TorchBlock& block = blocks_[place];
+  accounts_.devices[block.slot].values.allocated -= block.size;
+  cuda_.RemoveBlock(block.segment);
+  block_index_.Remove(block.address);
+  blocks_.Remove(place);
+}
+
+void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
+  TorchBlock block;
+  block.address = batch.address(i);
+  if (block.address == 0) return;
+  block.size = batch.size(i);
+  block.requested = batch.requested_size(i);
+  block.stack = batch.stack(i);
+  block.time_ns = batch.time_ns(i);
+  block.api = batch.api(i);
+  block.slot = slot;
+  if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) {
+    ++accounts_.implicit_frees;
+    RemoveBlock(old);
+  }
+  block.segment = cuda_.TakeAsSegment(block.address, &accounts_);
+  cuda_.AddBlock(block.segment);
+  if (block.segment.is_none()) ++accounts_.blocks_without_segment;
+  accounts_.devices[slot].values.allocated += block.size;
+  block_index_.Insert(block.address, blocks_.Add(block));
+}
+
+uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
+  const uint32_t slot = SlotOfDevice(batch.device(i));
+  if (!sees_torch_) return slot;
+  DeviceAccount& device = accounts_.device(slot);
+  device.seen = true;
+  const uint32_t kind = batch.kind(i);
+  if (kind == trace::ALLOC) {
+    AddBlock(batch, i, slot);
+  } else if (kind == trace::FREE) {
+    const uint32_t place = block_index_.Find(batch.address(i));
+    if (place != AddressIndex::kNone) {
+      if (batch.size(i) != blocks_[place].size && batch.size(i) != 0) ++accounts_.size_mismatches;
+      RemoveBlock(place);
+    } else if (batch.address(i) != 0) {
+      ++device.unknown_frees;
+    }
+  }
+  // An OOM is a report too: it carries PyTorch's totals.
+  ++device.torch_events;
+  device.at_last_torch_report = device.values;
+  return slot;
+}
+
+uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
+  const EventRow row = batch.Row(i);
+  if (row.kind == trace::DEVICE_RESET) DropBlocksOfDevice(SlotOfDevice(row.device));
+  if (row.kind == trace::ALLOC_FAILED && row.result != kOutOfMemory) ++accounts_.failed_calls;
+  const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following), &accounts_);
+  accounts_.device(slot).seen = true;
+  if (cuda_.has_lost_ranges()) {
+    for (const auto& [start, end] : cuda_.TakeLostRanges()) DropBlocks(start, end);
+  }
+  return slot;
+}
+
+void LiveState::DropBlocks(uint64_t start, uint64_t end) {
+  std::vector<uint32_t> gone;
+  blocks_.ForEachPlace([&](uint32_t place, const TorchBlock& block) {
+    if (block.address >= start && block.address < end) gone.push_back(place);
+  });
+  for (const uint32_t place : gone) RemoveBlock(place);
+  accounts_.lost_block_frees += gone.size();
+}
+
+void LiveState::DropBlocksOfDevice(uint32_t slot) {
+  std::vector<uint32_t> gone;
+  blocks_.ForEachPlace([&](uint32_t place, const TorchBlock& block) {
+    if (block.slot == slot) gone.push_back(place);
+  });
+  for (const uint32_t place : gone) RemoveBlock(place);
+}
+
+}  // namespace gpumem

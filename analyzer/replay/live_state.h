@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// LiveState: everything that is alive after an event: PyTorch's blocks, CUDA's memory, and their totals. The exact
+// replay itself; what is measured on the way (peaks, timelines, failures) lies in other classes that look at it.
+// Copyable value, so that a replay can go on from a copy. Not thread-safe. Any sequence of events is accepted; what
+// cannot be is counted in accounts().
+//
+//   LiveState state(LayerFilter::kAll);
+//   uint32_t slot = state.Apply(batch, i, following);
+//   state.values(slot).allocated;
+
+#ifndef GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_
+#define GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "replay/accounts.h"
+#include "replay/address_index.h"
+#include "replay/cuda_memory.h"
+#include "replay/slab.h"
+#include "trace/event_batch.h"
+
+namespace gpumem {
+
+struct TorchBlock {
+  uint64_t address = 0, size = 0, requested = 0, stack = 0, time_ns = 0;
+  SegmentRef segment;
+  uint32_t api = 0;
+  uint32_t slot = 0;
+  bool live = false;
+};
+
+class LiveState {
+ public:
+  explicit LiveState(LayerFilter filter)
+      : cuda_(filter), sees_torch_(filter == LayerFilter::kAll || filter == LayerFilter::kTorch) {}
+
+  // Applies event `i`. `following` is the batch after this one, or null. Returns the slot of the device whose totals
+  // may have changed.
+  uint32_t Apply(const EventBatch& batch, size_t i, const EventBatch* following) {
+    if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
+    return ApplyTorch(batch, i);
+  }
+
+  const MeasureValues& values(uint32_t slot) const { return accounts_.devices[slot].values; }
+  uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
+  const Accounts& accounts() const { return accounts_; }
+  const CudaMemory& cuda() const { return cuda_; }
+  const Slab<TorchBlock>& blocks() const { return blocks_; }
+  size_t live_count() const { return blocks_.size() + cuda_.size(); }
+
+ private:
+  uint32_t ApplyTorch(const EventBatch& batch, size_t i);
+  uint32_t ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
+  void AddBlock(const EventBatch& batch, size_t i, uint32_t slot);
+  void RemoveBlock(uint32_t place);
+  void DropBlocks(uint64_t start, uint64_t end);
+  void DropBlocksOfDevice(uint32_t slot);
+
+  CudaMemory cuda_;
+  Accounts accounts_;
+  Slab<TorchBlock> blocks_;
+  AddressIndex block_index_;
+  bool sees_torch_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_

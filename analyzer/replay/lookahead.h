@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Lookahead: what the same thread does next. PyTorch's reports name no segment, but within one malloc the CUDA call and
+// the block that comes of it follow each other on one thread; so whether a CUDA allocation becomes a segment is known
+// at its own time, and `other` never holds a segment for a moment. Looks into the current batch and the one after it,
+// over a bounded number of events. A value; owns nothing.
+//
+//   ahead.ForThread(thread, [&](const EventBatch& batch, size_t i) { return batch.layer(i) != trace::TORCH; });  //
+//   false stops
+
+#ifndef GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_
+#define GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trace/event_batch.h"
+
+namespace gpumem {
+
+class Lookahead {
+ public:
+  // `following` may be null. `index` is the event in `current` behind which the view starts.
+  Lookahead(const EventBatch* current, size_t index, const EventBatch* following)
+      : current_(current), following_(following), index_(index) {}
+
+  // Visits the thread's next events in order until `visit` returns false.
+  template <typename Visit>
+  void ForThread(uint32_t thread, Visit visit) const {
+    size_t all_left = kMostEvents;
+    size_t own_left = kMostOwnEvents;
+    if (!Walk(*current_, index_ + 1, thread, &all_left, &own_left, visit) || following_ == nullptr) return;
+    Walk(*following_, 0, thread, &all_left, &own_left, visit);
+  }
+
+ private:
+  static constexpr size_t kMostEvents = 16384;
+  static constexpr size_t kMostOwnEvents = 4096;
+
+  template <typename Visit>
+  static bool Walk(const EventBatch& batch, size_t from, uint32_t thread, size_t* all_left, size_t* own_left,
+                   Visit& visit) {
+    for (size_t i = from; i < batch.count(); ++i) {
+      if ((*all_left)-- == 0) return false;
+      if (batch.thread(i) != thread) continue;
+      if ((*own_left)-- == 0 || !visit(batch, i)) return false;
+    }
+    return true;
+  }
+
+  const EventBatch* current_;
+  const EventBatch* following_;
+  size_t index_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_

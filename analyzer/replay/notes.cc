@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/notes.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gpumem {
+namespace {
+
+// "1 block", "3 blocks".
+std::string CountOf(uint64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
+  std::vector<std::string> notes;
+  if (analysis.events.torch > 0) {
+    notes.push_back(
+        "PyTorch reports no pool and no deferred free: pools are inferred from the segments, and a block freed while "
+        "another stream still "
+        "uses it (record_stream) counts as free at once, so free ranges may be overstated.");
+  }
+  if (accounts.managed_peak > 0) {
+    notes.push_back(absl::StrCat("Managed memory (peak ", accounts.managed_peak,
+                                 " bytes) migrates between host and device and is in no device's total."));
+  }
+  if (accounts.imported_peak > 0) {
+    notes.push_back(
+        absl::StrCat("Memory imported from other owners (peak ", accounts.imported_peak, " bytes) is in no total."));
+  }
+  if (accounts.implicit_frees > 0) {
+    notes.push_back(absl::StrCat(
+        CountOf(accounts.implicit_frees, "allocation"),
+        " came at an address that was still in use here: the free before was not recorded and is assumed."));
+  }
+  if (accounts.lost_block_frees > 0) {
+    notes.push_back(absl::StrCat(CountOf(accounts.lost_block_frees, "PyTorch block"),
+                                 " went with the segment around; their own frees were not recorded."));
+  }
+  if (accounts.blocks_without_segment > 0) {
+    notes.push_back(absl::StrCat(CountOf(accounts.blocks_without_segment, "PyTorch block"),
+                                 " lay in memory whose CUDA allocation was not recorded, so reserved is too low."));
+  }
+  if (accounts.unknown_maps > 0) {
+    notes.push_back(
+        absl::StrCat(CountOf(accounts.unknown_maps, "mapping"),
+                     " used physical memory whose creation was not recorded; counted from the mapping on."));
+  }
+  if (accounts.size_mismatches > 0) {
+    notes.push_back(absl::StrCat(CountOf(accounts.size_mismatches, "free"),
+                                 " of PyTorch stated another size than the allocation."));
+  }
+  if (accounts.failed_calls > 0) {
+    notes.push_back(absl::StrCat(CountOf(accounts.failed_calls, "allocation call"),
+                                 " failed for another reason than missing memory."));
+  }
+  if (accounts.devices[0].unknown_frees > 0) {
+    notes.push_back(absl::StrCat(CountOf(accounts.devices[0].unknown_frees, "free"),
+                                 " named memory that this trace never saw allocated, on no known device."));
+  }
+  return notes;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/revisit.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "replay/batch_stream.h"
+
+namespace gpumem {
+
+void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Look> looks) {
+  std::stable_sort(looks.begin(), looks.end(),
+                   [](const Look& a, const Look& b) { return a.event_index < b.event_index; });
+  std::optional<BatchStream> stream;
+  std::optional<LiveState> state;
+  uint64_t next_event = 0;
+  size_t next_in_batch = 0;
+  for (const Look& look : looks) {
+    const Checkpoint* const from = checkpoints.Before(look.event_index);
+    if (from == nullptr) return;  // there is no event at all
+    if (!stream || from->next_event_index > next_event) {
+      reader->Seek(from->place);
+      stream.emplace(reader);
+      state = from->state;
+      next_event = from->next_event_index;
+      next_in_batch = 0;
+      if (!stream->Advance()) return;
+    }
+    while (next_event <= look.event_index) {
+      if (next_in_batch == stream->current().count()) {
+        if (!stream->Advance()) return;
+        next_in_batch = 0;
+        continue;
+      }
+      state->Apply(stream->current(), next_in_batch++, stream->following());
+      ++next_event;
+    }
+    look.see(*state);
+  }
+}
+
+}  // namespace gpumem
