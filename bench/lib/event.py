@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Cost of one event to the thread that causes it: the same calls, twenty frames deep, with and without the recorder; the difference."""
+
+import pathlib
+import shutil
+import tempfile
+
+import processes
+
+FOLDER = processes.ROOT / "bench" / "event"
+
+
+def difference(setup, rounds, plain_command, recorded_command=None, recorded_environment=None):
+    """CPU nanoseconds that a call costs more. `recorded_environment(trace)`: of the second command; the recorder's where it is not given."""
+
+    def plain():
+        return processes.run_json(plain_command, setup.environment())["cpu_ns_a_call"]
+
+    def recorded():
+        if recorded_environment is not None:
+            return processes.run_json(recorded_command, recorded_environment)["cpu_ns_a_call"]
+        return processes.with_trace(setup, lambda env: processes.run_json(recorded_command or plain_command, env)["cpu_ns_a_call"])[0]
+
+    without, with_it = processes.alternate(rounds, plain, recorded)
+    return {
+        "ns_an_event": processes.median([b - a for a, b in zip(without, with_it)]),
+        "plain_ns": processes.spread(without),
+        "recorded_ns": processes.spread(with_it),
+    }
+
+
+def native(setup, rounds, threads, pairs):
+    program = setup.build / "bin" / "event_cost"
+    return difference(setup, rounds, setup.on_cuda([program, "cuda", threads, pairs]))
+
+
+def python(setup, rounds, pairs):
+    command = setup.on_cuda([setup.python, FOLDER / "torch_depth.py", "plain", pairs])
+    return difference(setup, rounds, command)
+
+
+def history(setup, rounds, pairs, stacks):
+    """PyTorch's own recorder of the same events."""
+    plain = setup.on_cuda([setup.python, FOLDER / "torch_depth.py", "plain", pairs])
+    recorded = setup.on_cuda([setup.python, FOLDER / "torch_depth.py", f"history-{stacks}", pairs])
+    return difference(setup, rounds, plain, recorded, setup.environment())
+
+
+def heaptrack(setup, rounds, threads, pairs):
+    """heaptrack records malloc and free with native stacks. None where it is not installed."""
+    if not shutil.which("heaptrack"):
+        return None
+    program = [setup.build / "bin" / "event_cost", "malloc", threads, pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = ["sh", "-c", 'heaptrack --record-only -o "$0" "$@" | grep "^{"', pathlib.Path(folder) / "heaptrack", *program]
+        return difference(setup, rounds, program, recorded, setup.environment())
+
+
+def memray(setup, rounds, pairs, python_with_memray, native_stacks):
+    """memray records malloc and free with Python stacks, on request with native ones."""
+    script = [FOLDER / "python_depth.py", pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--native"] if native_stacks else []
+        recorded = [python_with_memray, "-m", "memray", "run", *options, "-f", "-q", "-o", pathlib.Path(folder) / "memray.bin", *script]
+        return difference(setup, rounds, [python_with_memray, *script], recorded, setup.environment())

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""A markdown table of what bench/run measured, each row beside the bar that it is held to."""
+
+# (part, path of the figure in it, what it is, unit and format, bar)
+ROWS = (
+    ("event", "native_1_thread.ns_an_event", "one event, native stack of 20 frames, 1 thread", "{:.0f} ns", "200 ns"),
+    ("event", "native_2_threads.ns_an_event", "the same, 2 threads (CPU time an event)", "{:.0f} ns", "1.2 x 1 thread"),
+    ("event", "python_1_thread.ns_an_event", "one PyTorch event, 20 Python frames and the native ones", "{:.0f} ns", "200 ns"),
+    ("event", "history_python.ns_an_event", "PyTorch's own history, Python stacks", "{:.0f} ns", ""),
+    ("event", "history_all.ns_an_event", "PyTorch's own history, all stacks", "{:.0f} ns", ""),
+    ("event", "heaptrack_1_thread.ns_an_event", "heaptrack, a malloc or free, 1 thread", "{:.0f} ns", ""),
+    ("event", "heaptrack_2_threads.ns_an_event", "heaptrack, 2 threads", "{:.0f} ns", ""),
+    ("event", "memray_python.ns_an_event", "memray, a malloc or free, Python stack", "{:.0f} ns", ""),
+    ("event", "memray_native.ns_an_event", "memray --native", "{:.0f} ns", ""),
+    ("step", "plain_ms.median", "training step, no recorder", "{:.2f} ms", ""),
+    ("step", "recorded_ms.median", "training step, recorded", "{:.2f} ms", ""),
+    ("step", "overhead_percent", "step overhead", "{:+.1f} %", "{step_bar}"),
+    ("step", "history_all_overhead_percent", "step overhead of PyTorch's own history, all stacks", "{:+.1f} %", ""),
+    ("file", "bytes_an_event", "bytes an event on disk", "{:.2f}", "4"),
+    ("file", "report_events_per_s", "events/s of the whole `gpumem report`", "{:,.0f}", ""),
+    ("file", "replay.events_per_s", "events/s of the replay", "{:,.0f}", "20,000,000"),
+    ("startup", "added_ms", "start-up of a process that never uses CUDA", "{:+.2f} ms", "0.3 ms"),
+)
+
+
+def figure(results, part, path):
+    value = results.get(part)
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def rows(answer):
+    step_bar = "+5 %" if answer["simulated"] else "+1 %"
+    for part, path, name, form, bar in ROWS:
+        value = figure(answer["results"], part, path)
+        if value is not None:
+            yield f"| {name} | {form.format(value)} | {bar.format(step_bar=step_bar)} |"
+
+
+def render(answer):
+    host = answer["host"]
+    where = "simulated CUDA" if answer["simulated"] else host["device"]
+    head = f"Measured {answer['date']} on {where}; {host['cores']} cores, {host['cpu']}; torch {host['torch']}, Python {host['python']}."
+    if answer["simulated"]:
+        head += " Simulated: kernels take no time, so a step is pure CPU work and nothing hides the recorder's cost."
+    if answer["quick"]:
+        head += " A quick run: too few rounds to quote."
+    lines = [head, "", "| measure | result | bar |", "|---|---|---|", *rows(answer)]
+    errors = [f"- {part} failed: {result['error'].splitlines()[0]}" for part, result in answer["results"].items() if "error" in result]
+    return "\n".join(lines + ([""] + errors if errors else [])) + "\n"
