@@ -19,11 +19,28 @@ Function* Driver(const char* name) {
   return reinterpret_cast<Function*>(standin_driver_if_loaded(name));
 }
 
-// The driver's count, or -1 where it is not there or not initialised.
-int DriverCount() {
+// The simulated driver's own identities of a physical device.
+CUuuid UuidOf(unsigned index) {
+  CUuuid uuid;
+  memset(uuid.bytes, 0x5a, sizeof(uuid.bytes));
+  uuid.bytes[15] = static_cast<char>(index);
+  return uuid;
+}
+constexpr unsigned kFirstBus = 0x18;
+
+// The driver's number for a physical device, which CUDA_VISIBLE_DEVICES may have moved; -1 where it is hidden, or the
+// driver is not loaded or not initialised.
+CUdevice OrdinalOf(unsigned index) {
   auto* count_devices = Driver<CUresult(int*)>("cuDeviceGetCount");
+  auto* get_uuid = Driver<CUresult(CUuuid*, CUdevice)>("cuDeviceGetUuid_v2");
+  const CUuuid wanted = UuidOf(index);
   int count = 0;
-  return count_devices != nullptr && count_devices(&count) == CUDA_SUCCESS ? count : -1;
+  if (!count_devices || !get_uuid || count_devices(&count) != CUDA_SUCCESS) return -1;
+  for (CUdevice device = 0; device < count; ++device) {
+    CUuuid uuid;
+    if (get_uuid(&uuid, device) == CUDA_SUCCESS && memcmp(&uuid, &wanted, sizeof(uuid)) == 0) return device;
+  }
+  return -1;
 }
 
 unsigned long long ConfiguredBytes() {
@@ -57,16 +74,14 @@ bool ActiveMemory(CUdevice device, size_t* free_bytes, size_t* total_bytes) {
 }  // namespace
 
 unsigned DeviceCount() {
-  const int count = DriverCount();
-  if (count >= 0) return static_cast<unsigned>(count);
   const size_t configured = standin_setting("SIMCUDA_DEVICES", 1);
   return configured < kMaxDevices ? static_cast<unsigned>(configured) : kMaxDevices;
 }
 
 Memory DeviceMemory(unsigned index) {
   size_t free_bytes = 0, total_bytes = 0;
-  if (DriverCount() > static_cast<int>(index) &&
-      ActiveMemory(static_cast<CUdevice>(index), &free_bytes, &total_bytes)) {
+  const CUdevice device = OrdinalOf(index);
+  if (device >= 0 && ActiveMemory(device, &free_bytes, &total_bytes)) {
     const unsigned long long used = total_bytes - free_bytes;
     return {total_bytes, used, used};
   }
@@ -88,21 +103,11 @@ unsigned Multiprocessors() { return static_cast<unsigned>(standin_setting("SIMCU
 int DriverVersion() { return static_cast<int>(standin_setting("SIMCUDA_DRIVER_VERSION", 13000)); }
 
 void PciBusId(unsigned index, char (&out)[kPciBusIdSize]) {
-  auto* bus_id = Driver<CUresult(char*, int, CUdevice)>("cuDeviceGetPCIBusId");
-  char text[kPciBusIdSize] = "";
-  unsigned domain = 0, bus = index + 1, device = 0;
-  if (bus_id != nullptr && bus_id(text, sizeof(text), static_cast<CUdevice>(index)) == CUDA_SUCCESS) {
-    sscanf(text, "%x:%x:%x", &domain, &bus, &device);
-  }
-  snprintf(out, sizeof(out), "%08X:%02X:%02X.0", domain, bus, device);
+  snprintf(out, sizeof(out), "00000000:%02X:00.0", kFirstBus + index);
 }
 
 void Uuid(unsigned index, char* out, size_t size) {
-  CUuuid uuid;
-  memcpy(uuid.bytes, "SIMCUDA-DEVICE-", 15);
-  uuid.bytes[15] = static_cast<char>(index);
-  auto* get = Driver<CUresult(CUuuid*, CUdevice)>("cuDeviceGetUuid_v2");
-  if (get != nullptr) get(&uuid, static_cast<CUdevice>(index));
+  const CUuuid uuid = UuidOf(index);
   char hex[33] = "";
   for (int i = 0; i < 16; ++i) snprintf(hex + 2 * i, 3, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
   snprintf(out, size, "GPU-%.8s-%.4s-%.4s-%.4s-%s", hex, hex + 8, hex + 12, hex + 16, hex + 20);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What NVML's stand-in knows of the simulated devices: from the simulated driver where it runs in this process, else
-// from the environment that configures it (SIMCUDA_DEVICES, SIMCUDA_MEM_MB, SIMCUDA_NAME, SIMCUDA_CC, ...).
+// What NVML's stand-in knows of the simulated devices: how they are configured (SIMCUDA_DEVICES, SIMCUDA_MEM_MB,
+// SIMCUDA_NAME, SIMCUDA_CC, ...; physical devices, whatever CUDA_VISIBLE_DEVICES says), and what is used of their
+// memory from the simulated driver where it runs in this process.
 //
 // Thread-safety: stateless, all functions. It never initialises the driver and never creates a context.
 #ifndef SIMCUDA_STANDINS_NVML_DEVICES_H_
