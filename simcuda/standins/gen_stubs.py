@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 # What a parameter is in C. Floating-point ones must be told apart: they travel in other registers.
 C_TYPES = {"ptr": "void*", "int": "int", "long": "long", "float": "float", "double": "double"}
 # Parameters that a stub writes through: keyword -> C type of the pointee.
-OUT_TYPES = {"int*": "int", "uint*": "unsigned", "long*": "long", "float*": "float", "double*": "double", "ptr*": "void*"}
+OUT_TYPES = {"int*": "int", "uint*": "unsigned", "long*": "long", "float*": "float", "double*": "double",
+             "ptr*": "void*"}
 RETURNS = {"status": "int", "int": "int", "long": "long", "ptr": "void*", "char*": "const char*", "void": "void"}
 
 
@@ -57,7 +58,8 @@ def parse_args(text):
     for word in text.split():
         keyword, _, value = word.partition("=")
         if keyword in OUT_TYPES and value == "" or keyword not in {**C_TYPES, **OUT_TYPES, "new": 0, "del": 0}:
-            raise TableError(f"parameter '{word}' is none of {', '.join([*C_TYPES, *OUT_TYPES])} (with =VALUE), new, del")
+            known = ", ".join([*C_TYPES, *(f"{out}=VALUE" for out in OUT_TYPES), "new", "del"])
+            raise TableError(f"parameter '{word}' is none of {known}")
         args.append((keyword, value or None))
     return args
 
@@ -127,8 +129,8 @@ def write_c(table, path, name):
     for function in table.functions:
         params = ", ".join(f"{C_TYPES.get(k, 'void*')} a{i}" for i, (k, _) in enumerate(function.args)) or "void"
         result = RETURNS[function.ret]
-        out += [f"STANDIN_API {result} {function.name}({params});", f"STANDIN_API {result} {function.name}({params}) {{"]
-        out += [*body_of(function, table), "}", ""]
+        head = f"STANDIN_API {result} {function.name}({params})"
+        out += [f"{head};", f"{head} {{", *body_of(function, table), "}", ""]
     with open(path, "w", encoding="utf-8") as target:
         target.write("\n".join(out))
 

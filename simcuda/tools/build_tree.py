@@ -19,7 +19,7 @@ def find(start, environ=os.environ):
     folder = os.path.abspath(start)
     for _ in range(LEVELS):
         candidates = [os.path.join(folder, "build", preset, "lib", "simcuda") for preset in ("release", "dev")]
-        candidates += sorted(glob.glob(os.path.join(folder, "build", "*", "lib", "simcuda")))
+        candidates += sorted(glob.glob(os.path.join(glob.escape(folder), "build", "*", "lib", "simcuda")))
         candidates += [os.path.join(folder, "lib", "simcuda")]
         for candidate in candidates:
             if os.path.exists(os.path.join(candidate, MARK)):

@@ -80,7 +80,7 @@ class Library:
         return files
 
     def undefined(self):
-        """{(symbol, file that its version names, or "")}; weak references are left out, for they may stay unresolved."""
+        """{(symbol, file that its version names, or "")}; without weak references: they may stay so."""
         symbols, strings = self._section(SHT_DYNSYM)
         versions, _ = self._section(SHT_VERSYM)
         files, found = self._version_files(), set()

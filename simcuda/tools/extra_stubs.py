@@ -39,7 +39,10 @@ def build_one(path, functions, soname, node=""):
 
 
 def build(result, folder):
-    """Make what scan_wheel.scan() found missing. -> the libraries made, by name. Raises OSError or CalledProcessError."""
+    """Make what scan_wheel.scan() found missing. -> the libraries made, by name.
+
+    Raises OSError or CalledProcessError.
+    """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     made, loose = [], {}
     for library, symbols in result["missing"].items():

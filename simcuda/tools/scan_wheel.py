@@ -42,7 +42,7 @@ def owner_by_name(symbol, sonames):
 def offered(simcuda_lib):
     """soname -> names that it defines, of every simulated library."""
     libraries = {}
-    for path in glob.glob(os.path.join(simcuda_lib, "*.so*")):
+    for path in glob.glob(os.path.join(glob.escape(simcuda_lib), "*.so*")):
         library = elf.Library(path)
         libraries[library.soname or os.path.basename(path)] = library.defined()
     return libraries
@@ -50,7 +50,7 @@ def offered(simcuda_lib):
 
 def wheel_needs(torch_lib):
     """-> (CUDA sonames, {(symbol, soname)}, the wheel's own libraries)"""
-    libraries = [elf.Library(path) for path in sorted(glob.glob(os.path.join(torch_lib, "*.so")))]
+    libraries = [elf.Library(path) for path in sorted(glob.glob(os.path.join(glob.escape(torch_lib), "*.so")))]
     sonames = {name for library in libraries for name in library.needed if CUDA_LIBRARY.match(name)}
     needs = set()
     for library in libraries:
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--lib", help="folder of the simulated libraries (default: as simcuda/run finds it)")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     args = parser.parse_args()
-    if not glob.glob(os.path.join(args.torch_lib, "libtorch*.so")):
+    if not glob.glob(os.path.join(glob.escape(args.torch_lib), "libtorch*.so")):
         parser.error(f"{args.torch_lib} holds no libtorch*.so")
     if not args.lib:
         import build_tree

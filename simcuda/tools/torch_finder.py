@@ -34,7 +34,8 @@ def interpreter(command):
 def package(python, environ=os.environ):
     """The folder of the torch package that `python` would import; "" if it has none."""
     places = environ.get("PYTHONPATH", "").split(os.pathsep)
-    places += sorted(glob.glob(os.path.join(os.path.dirname(os.path.dirname(python)), "lib", "python3*", "site-packages")))
+    prefix = glob.escape(os.path.dirname(os.path.dirname(python)))
+    places += sorted(glob.glob(os.path.join(prefix, "lib", "python3*", "site-packages")))
     for place in filter(None, places):
         if os.path.exists(os.path.join(place, "torch", "__init__.py")):
             return os.path.join(place, "torch")
@@ -46,7 +47,23 @@ def package(python, environ=os.environ):
     return answer.stdout.strip().splitlines()[-1] if answer.returncode == 0 and answer.stdout.strip() else ""
 
 
+def pinned(torch):
+    """Settings for the versions that the wheel's own metadata asks for: {"SIMCUDA_CUDNN_VERSION": "91900", ...}."""
+    found = {}
+    for path in glob.glob(os.path.join(glob.escape(os.path.dirname(torch)), "torch-*.dist-info", "METADATA")):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue
+        for library, major, minor, patch in re.findall(
+                r"^Requires-Dist: nvidia-(cudnn|nccl)-cu\d+==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE):
+            found[f"SIMCUDA_{library.upper()}_VERSION"] = str(int(major) * 10000 + int(minor) * 100 + int(patch))
+    return found
+
+
 def competing(torch, sonames):
-    """Folders beside `torch` that hold real libraries of these names: its DT_RPATH finds them before LD_LIBRARY_PATH."""
-    places = glob.glob(os.path.join(os.path.dirname(torch), "nvidia", "*", "lib")) + [os.path.join(torch, "lib")]
+    """Folders beside `torch` that hold real libraries of these names, found by its DT_RPATH first of all."""
+    places = glob.glob(os.path.join(glob.escape(os.path.dirname(torch)), "nvidia", "*", "lib"))
+    places.append(os.path.join(torch, "lib"))
     return [place for place in places if any(os.path.exists(os.path.join(place, name)) for name in sonames)]

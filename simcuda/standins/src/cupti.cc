@@ -26,6 +26,11 @@ STANDIN_API int cuptiGetResultString(int result, const char** text) {
   *text = result == kSuccess ? "CUPTI_SUCCESS" : "simulated CUPTI error";
   return kSuccess;
 }
+STANDIN_API int cuptiGetCallbackName(int, uint32_t, const char** name) {
+  if (name == nullptr) return kInvalidParameter;
+  *name = "simulated";
+  return kSuccess;
+}
 STANDIN_API int cuptiGetTimestamp(uint64_t* timestamp_ns) {
   if (timestamp_ns == nullptr) return kInvalidParameter;
   timespec now;

@@ -6,8 +6,9 @@
 // where every rank holds the same data.
 //
 // SIMCUDA_NCCL_MEM: bytes of device memory that each communicator takes while it lives, as the real library's buffers
-// do (0 by default). Thread-safety: as the real library. Failure mode: 1 (ncclUnhandledCudaError) when the driver
-// refuses, 4 (ncclInvalidArgument) for null outputs and unknown types.
+// do (0 by default). SIMCUDA_NCCL_VERSION: the version to report (22809 is 2.28.9). Thread-safety: as the real library.
+// Failure mode: 1 (ncclUnhandledCudaError) when the driver refuses, 4 (ncclInvalidArgument) for null outputs and
+// unknown types.
 #include <string.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 enum Result { kSuccess = 0, kUnhandledCudaError = 1, kSystemError = 2, kInvalidArgument = 4 };
 
-constexpr int kVersion = 22809;  // 2.28.9, which torch 2.11.0 pins
+constexpr size_t kVersion = 22809;  // 2.28.9, which torch 2.11.0 pins
 constexpr int kNoColor = -1;
 
 struct UniqueId {
@@ -93,7 +94,9 @@ int WriteInt(int* out, int value) {
 
 }  // namespace
 
-STANDIN_API int ncclGetVersion(int* version) { return WriteInt(version, kVersion); }
+STANDIN_API int ncclGetVersion(int* version) {
+  return WriteInt(version, static_cast<int>(standin_setting("SIMCUDA_NCCL_VERSION", kVersion)));
+}
 STANDIN_API const char* ncclGetErrorString(int result) {
   return result == kSuccess ? "no error" : "simulated NCCL error";
 }

@@ -149,7 +149,8 @@ def cuda_graph():
 
 @case
 def streams_and_events():
-    start, end, stream = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True), torch.cuda.Stream())
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream = torch.cuda.Stream()
     start.record()
     with torch.cuda.stream(stream):
         x = torch.randn(1000, device="cuda")
