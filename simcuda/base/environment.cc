@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/base/environment.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace simcuda {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kMaxDevices = 64;
+
+uint64_t Number(const char* variable, uint64_t fallback) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(text, &end, 10);
+  return end == text ? fallback : value;
+}
+
+std::string Text(const char* variable, const char* fallback) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? text : fallback;
+}
+
+bool Flag(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0' && *text != '0';
+}
+
+void ReadFailurePlan(Environment* environment) {
+  const char* text = std::getenv("SIMCUDA_FAIL_ALLOC");
+  if (text == nullptr) return;
+  char* end = nullptr;
+  environment->fail_first = std::strtoull(text, &end, 10);
+  if (*end == ',') environment->fail_count = std::strtoull(end + 1, nullptr, 10);
+}
+
+}  // namespace
+
+std::vector<int> VisibleDevices(const char* value, int device_count) {
+  std::vector<int> devices;
+  if (value == nullptr) {
+    devices.resize(static_cast<size_t>(device_count));
+    std::iota(devices.begin(), devices.end(), 0);
+    return devices;
+  }
+  while (*value != '\0') {
+    char* end = nullptr;
+    const long index = std::strtol(value, &end, 10);
+    const bool known = end != value && index >= 0 && index < device_count;
+    if (!known || std::count(devices.begin(), devices.end(), static_cast<int>(index)) > 0) break;
+    devices.push_back(static_cast<int>(index));
+    if (*end != ',') break;
+    value = end + 1;
+  }
+  return devices;
+}
+
+Environment ReadEnvironment() {
+  Environment environment;
+  const int devices = static_cast<int>(std::min<uint64_t>(Number("SIMCUDA_DEVICES", 1), kMaxDevices));
+  environment.visible_devices = VisibleDevices(std::getenv("CUDA_VISIBLE_DEVICES"), devices);
+  const uint64_t memory_mb = Number("SIMCUDA_MEM_MB", 143156);
+  environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kMiB;
+  environment.context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
+  environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
+  environment.name = Text("SIMCUDA_NAME", "SimCUDA H200");
+  environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
+  environment.multiprocessors = static_cast<int>(Number("SIMCUDA_SMS", 132));
+  environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
+  ReadFailurePlan(&environment);
+  environment.fail_result = static_cast<int>(Number("SIMCUDA_FAIL_RESULT", 2));
+  environment.max_launches = Number("SIMCUDA_MAX_LAUNCHES", 0);
+  environment.max_seconds = Number("SIMCUDA_MAX_SECONDS", 0);
+  environment.log_pattern = Text("SIMCUDA_LOG", "");
+  environment.injection_path = Text("CUDA_INJECTION64_PATH", "");
+  environment.verbose = Flag("SIMCUDA_VERBOSE");
+  environment.print_statistics = Flag("SIMCUDA_STATS");
+  return environment;
+}
+
+const Environment& GetEnvironment() {
+  static const Environment* const environment = new Environment(ReadEnvironment());  // never destroyed: used at exit
+  return *environment;
+}
+
+}  // namespace simcuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Every setting of the simulated CUDA, read once from the environment. README.md documents each variable.
+//
+// Thread-safety: GetEnvironment() may be called from any thread; the result never changes afterwards.
+// Failure mode: a value that cannot be read as a number falls back to its default.
+// Example: `if (GetEnvironment().verbose) ...`
+#ifndef SIMCUDA_BASE_ENVIRONMENT_H_
+#define SIMCUDA_BASE_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simcuda {
+
+struct Environment {
+  std::vector<int> visible_devices;  // physical index of each visible device, CUDA_VISIBLE_DEVICES applied
+  uint64_t memory_bytes = 0;         // size of each device: SIMCUDA_MEM_MB, lowered by SIMCUDA_CAPACITY_MB
+  uint64_t context_bytes = 0;        // SIMCUDA_CTX_MB
+  uint64_t content_bytes = 0;        // SIMCUDA_CONTENT_KB: longest copy whose contents are kept
+  std::string name;                  // SIMCUDA_NAME
+  int compute_capability = 90;       // SIMCUDA_CC, major * 10 + minor
+  int multiprocessors = 132;         // SIMCUDA_SMS
+  int driver_version = 13000;        // SIMCUDA_DRIVER_VERSION
+  uint64_t fail_first = 0;           // SIMCUDA_FAIL_ALLOC=first[,count]; 0: never
+  uint64_t fail_count = 1;
+  int fail_result = 2;            // SIMCUDA_FAIL_RESULT, a CUresult
+  uint64_t max_launches = 0;      // SIMCUDA_MAX_LAUNCHES; 0: no limit
+  uint64_t max_seconds = 0;       // SIMCUDA_MAX_SECONDS; 0: no limit
+  std::string log_pattern;        // SIMCUDA_LOG; empty: no log
+  std::string injection_path;     // CUDA_INJECTION64_PATH
+  bool verbose = false;           // SIMCUDA_VERBOSE=1: say once what is not supported
+  bool print_statistics = false;  // SIMCUDA_STATS=1: one line at exit
+};
+
+// Reads the process's environment afresh. Tests use it; everything else wants GetEnvironment().
+Environment ReadEnvironment();
+
+// The settings as they were at the first call.
+const Environment& GetEnvironment();
+
+// The list that CUDA_VISIBLE_DEVICES leaves of `device_count` devices. As in CUDA, the list ends at the first entry
+// that names no device; a null `value` leaves all of them.
+std::vector<int> VisibleDevices(const char* value, int device_count);
+
+}  // namespace simcuda
+
+#endif  // SIMCUDA_BASE_ENVIRONMENT_H_

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What the simulated device memory contains. Device addresses themselves are inaccessible; the bytes lie in a shadow
+// mapping at the same offset. Only short copies are kept: a training job's tensors must not cost host memory, and no
+// kernel computes anything anyway. Longer writes make their range read as zeros.
+//
+//   device  base + x   PROT_NONE (or accessible: managed memory, host-visible mappings; then the bytes lie here)
+//   shadow  shadow + x the bytes
+//
+// Only dirty pages, those that were ever written, are tracked, zeroed and read; everything else reads as zeros.
+// Thread-safety: none; the owner locks. Ownership: the machine owns one Contents over its AddressSpace.
+#ifndef SIMCUDA_DEVICE_CONTENTS_H_
+#define SIMCUDA_DEVICE_CONTENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "simcuda/device/interval_set.h"
+
+namespace simcuda {
+
+class AddressSpace;
+
+class Contents {
+ public:
+  // Copies longer than `keep_bytes` drop their contents.
+  Contents(const AddressSpace* addresses, uint64_t keep_bytes);
+  ~Contents();
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
+
+  bool ok() const { return shadow_ != nullptr; }
+
+  // Source and target may each be a device or a host address.
+  void Copy(uint64_t target, uint64_t source, uint64_t size);
+
+  // Writes `count` elements of `width` bytes (1, 2 or 4) with the low bytes of `value`.
+  void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
+
+  // Makes a range read as zeros; costs next to nothing where nothing was written.
+  void Zero(uint64_t address, uint64_t size);
+
+  // Lets the host read and write a granule-aligned device range, or takes that right away and drops the contents.
+  bool SetHostVisible(uint64_t address, uint64_t size, bool visible);
+
+ private:
+  bool IsShadowed(uint64_t address) const;
+  char* Bytes(uint64_t address) const;
+  void MarkDirty(uint64_t address, uint64_t size);
+
+  const AddressSpace* const addresses_;
+  const uint64_t keep_bytes_;
+  char* shadow_ = nullptr;
+  IntervalSet dirty_;         // page-aligned device addresses with bytes in the shadow
+  IntervalSet host_visible_;  // device addresses whose bytes lie at the address itself
+};
+
+}  // namespace simcuda
+
+#endif  // SIMCUDA_DEVICE_CONTENTS_H_

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/device/linear_memory.h"
+
+#include <algorithm>
+
+#include "simcuda/device/granularity.h"
+
+namespace simcuda {
+
+LinearMemory::LinearMemory(Machine* machine) : machine_(machine), host_granules_(machine) {
+  for (int device = 0; device < machine->device_count(); ++device) {
+    default_pools_.push_back(AddPool(device, 0));
+  }
+  current_pools_ = default_pools_;
+}
+
+std::optional<uint64_t> LinearMemory::Place(int device, uint64_t size, AllocationKind kind) {
+  switch (kind) {
+    case AllocationKind::kDevice:
+      return machine_->device(device).Allocate(size);
+    case AllocationKind::kManaged:
+      return host_granules_.TakeGranules(RoundUp(size, kGranule));
+    case AllocationKind::kStatic:
+      return machine_->addresses.TakeReservation(RoundUp(size, kGranule), kGranule, 0);
+    case AllocationKind::kPool:
+      break;
+  }
+  return std::nullopt;
+}
+
+void LinearMemory::Release(const Allocation& allocation) {
+  if (allocation.kind != AllocationKind::kManaged) machine_->contents.Zero(allocation.address, allocation.size);
+  switch (allocation.kind) {
+    case AllocationKind::kDevice:
+      return machine_->device(allocation.device).Free(allocation.address, allocation.size);
+    case AllocationKind::kManaged:
+      return host_granules_.GiveGranules(allocation.address, RoundUp(allocation.size, kGranule));
+    case AllocationKind::kStatic:
+      return machine_->addresses.GiveReservation(allocation.address, RoundUp(allocation.size, kGranule));
+    case AllocationKind::kPool:
+      allocation.pool->Free(allocation.address, allocation.size);
+      if (allocation.pool->destroyed && allocation.pool->live_allocations() == 0) ErasePool(allocation.pool);
+      return;
+  }
+}
+
+CUresult LinearMemory::FailAllocation(const Caller& caller, uint64_t size, uint64_t handle, CUresult result) {
+  machine_->Log({.api = caller.api,
+                 .kind = "alloc_failed",
+                 .device = caller.device,
+                 .size = size,
+                 .handle = handle,
+                 .stream = caller.stream,
+                 .result = result});
+  return result;
+}
+
+CUresult LinearMemory::Remember(const Caller& caller, const Allocation& allocation) {
+  const bool on_device = allocation.kind == AllocationKind::kDevice || allocation.kind == AllocationKind::kPool;
+  if (on_device && allocation.device >= 0) machine_->device(allocation.device).AddLive(allocation.size);
+  allocations_.emplace(allocation.address, allocation);
+  machine_->Log({.api = caller.api,
+                 .kind = allocation.kind == AllocationKind::kStatic ? "static" : "alloc",
+                 .device = allocation.device,
+                 .address = allocation.address,
+                 .size = allocation.size,
+                 .handle = allocation.pool != nullptr ? allocation.pool->id() : 0,
+                 .stream = caller.stream});
+  return CUDA_SUCCESS;
+}
+
+CUresult LinearMemory::Allocate(const Caller& caller, uint64_t size, AllocationKind kind, uint64_t* address) {
+  const std::lock_guard lock(machine_->mutex);
+  if (size == 0) return FailAllocation(caller, size, 0, CUDA_ERROR_INVALID_VALUE);
+  if (kind != AllocationKind::kStatic) {
+    if (const CUresult forced = machine_->NextForcedFailure(); forced != CUDA_SUCCESS) {
+      return FailAllocation(caller, size, 0, forced);
+    }
+  }
+  const auto place = size <= machine_->addresses.size() ? Place(caller.device, size, kind) : std::nullopt;
+  if (!place) return FailAllocation(caller, size, 0, CUDA_ERROR_OUT_OF_MEMORY);
+  *address = *place;
+  return Remember(caller, {.address = *place,
+                           .size = size,
+                           .device = caller.device,
+                           .kind = kind,
+                           .context = caller.context,
+                           .id = machine_->NextId()});
+}
+
+CUresult LinearMemory::AllocateFromPool(const Caller& caller, MemoryPool* pool, uint64_t size, uint64_t* address) {
+  const std::lock_guard lock(machine_->mutex);
+  if (pool == nullptr) pool = current_pools_[static_cast<size_t>(caller.device)];
+  if (!IsPool(pool) || pool->destroyed || size == 0) return FailAllocation(caller, size, 0, CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult forced = machine_->NextForcedFailure(); forced != CUDA_SUCCESS) {
+    return FailAllocation(caller, size, pool->id(), forced);
+  }
+  const auto place = size <= machine_->addresses.size() ? pool->Allocate(size) : std::nullopt;
+  if (!place) return FailAllocation(caller, size, pool->id(), CUDA_ERROR_OUT_OF_MEMORY);
+  *address = *place;
+  return Remember(caller, {.address = *place,
+                           .size = size,
+                           .device = pool->device(),
+                           .kind = AllocationKind::kPool,
+                           .context = caller.context,
+                           .pool = pool,
+                           .id = machine_->NextId()});
+}
+
+CUresult LinearMemory::Free(const Caller& caller, uint64_t address) {
+  const std::lock_guard lock(machine_->mutex);
+  return FreeLocked(caller, address, false);
+}
+
+CUresult LinearMemory::FreeAsync(const Caller& caller, uint64_t address) {
+  const std::lock_guard lock(machine_->mutex);
+  return FreeLocked(caller, address, true);
+}
+
+CUresult LinearMemory::FreeLocked(const Caller& caller, uint64_t address, bool async) {
+  if (address == 0) return CUDA_SUCCESS;
+  const auto found = allocations_.find(address);
+  CUresult result = CUDA_SUCCESS;
+  if (found == allocations_.end() || found->second.kind == AllocationKind::kStatic) {
+    result = CUDA_ERROR_INVALID_VALUE;
+  } else if (async && found->second.kind == AllocationKind::kManaged) {
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (result != CUDA_SUCCESS) {
+    machine_->Log({.api = caller.api,
+                   .kind = "free_failed",
+                   .device = caller.device,
+                   .address = address,
+                   .stream = caller.stream,
+                   .result = result});
+    return result;
+  }
+  const Allocation allocation = found->second;
+  allocations_.erase(found);
+  ++machine_->free_calls;
+  const bool on_device = allocation.kind != AllocationKind::kManaged && allocation.device >= 0;
+  if (on_device) machine_->device(allocation.device).RemoveLive(allocation.size);
+  const uint64_t pool_id = allocation.pool != nullptr ? allocation.pool->id() : 0;
+  MemoryPool* const synchronized =
+      async ? nullptr : allocation.pool;  // cuMemFree synchronises, cuMemFreeAsync does not
+  const bool outlives = synchronized != nullptr && !synchronized->destroyed;
+  Release(allocation);
+  if (outlives) synchronized->Synchronize();
+  machine_->Log({.api = caller.api,
+                 .kind = "free",
+                 .device = allocation.device,
+                 .address = address,
+                 .size = allocation.size,
+                 .handle = pool_id,
+                 .stream = caller.stream});
+  return CUDA_SUCCESS;
+}
+
+std::optional<Allocation> LinearMemory::Find(uint64_t address) {
+  const std::lock_guard lock(machine_->mutex);
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return std::nullopt;
+  const Allocation& allocation = std::prev(next)->second;
+  if (address - allocation.address >= allocation.size) return std::nullopt;
+  return allocation;
+}
+
+CUresult LinearMemory::ChangeImports(const Caller& caller, uint64_t address, int change) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = allocations_.find(address);
+  if (found == allocations_.end() || found->second.imports + change < 0) return CUDA_ERROR_INVALID_VALUE;
+  found->second.imports += change;
+  machine_->Log({.api = caller.api,
+                 .kind = change > 0 ? "import" : "import_close",
+                 .device = found->second.device,
+                 .address = address,
+                 .size = found->second.size});
+  return CUDA_SUCCESS;
+}
+
+void LinearMemory::DropContext(const Caller& caller) {
+  const std::lock_guard lock(machine_->mutex);
+  for (auto at = allocations_.begin(); at != allocations_.end();) {
+    if (at->second.context != caller.context) {
+      ++at;
+      continue;
+    }
+    const Allocation allocation = at->second;
+    at = allocations_.erase(at);
+    const bool counted = allocation.kind == AllocationKind::kDevice || allocation.kind == AllocationKind::kPool;
+    if (counted && allocation.device >= 0) machine_->device(allocation.device).RemoveLive(allocation.size);
+    Release(allocation);
+    machine_->Log({.api = caller.api,
+                   .kind = "free",
+                   .device = allocation.device,
+                   .address = allocation.address,
+                   .size = allocation.size});
+  }
+}
+
+size_t LinearMemory::live_allocations() {
+  const std::lock_guard lock(machine_->mutex);
+  return allocations_.size();
+}
+
+std::optional<uint64_t> LinearMemory::HostGranules::TakeGranules(uint64_t size) {
+  const auto address = machine_->addresses.TakeReservation(size, kGranule, 0);
+  if (address && !machine_->contents.SetHostVisible(*address, size, true)) {
+    machine_->addresses.GiveReservation(*address, size);
+    return std::nullopt;
+  }
+  return address;
+}
+
+void LinearMemory::HostGranules::GiveGranules(uint64_t address, uint64_t size) {
+  machine_->contents.SetHostVisible(address, size, false);
+  machine_->addresses.GiveReservation(address, size);
+}
+
+}  // namespace simcuda

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/device/machine.h"
+
+namespace simcuda {
+
+Machine::Machine(const MachineConfig& machine_config)
+    : config(machine_config),
+      addresses(machine_config.device_count),
+      contents(&addresses, machine_config.content_bytes),
+      log_(machine_config.log_pattern) {
+  for (int index = 0; index < config.device_count; ++index) {
+    devices.push_back(std::make_unique<DeviceMemory>(index, config.memory_bytes, &addresses));
+  }
+}
+
+CUresult Machine::NextForcedFailure() {
+  const uint64_t call = ++allocation_calls;
+  const bool fails =
+      config.fail_first != 0 && call >= config.fail_first && call - config.fail_first < config.fail_count;
+  return fails ? static_cast<CUresult>(config.fail_result) : CUDA_SUCCESS;
+}
+
+void Machine::Log(LogEvent event) {
+  if (!log_.enabled()) return;
+  if (event.device >= 0) {
+    event.live_bytes = device(event.device).live_bytes();
+    event.used_bytes = device(event.device).used_bytes();
+  }
+  log_.Write(event);
+}
+
+CUresult Machine::ChargeContext(const char* api, int index, uint64_t handle) {
+  const std::lock_guard lock(mutex);
+  const bool charged = device(index).Charge(config.context_bytes);
+  const CUresult result = charged ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  Log({.api = api,
+       .kind = "context_create",
+       .device = index,
+       .size = config.context_bytes,
+       .handle = handle,
+       .result = result});
+  return result;
+}
+
+void Machine::DischargeContext(const char* api, int index, uint64_t handle) {
+  const std::lock_guard lock(mutex);
+  device(index).Discharge(config.context_bytes);
+  Log({.api = api, .kind = "context_destroy", .device = index, .size = config.context_bytes, .handle = handle});
+}
+
+void Machine::MemoryInfo(int index, uint64_t* free_bytes, uint64_t* total_bytes) {
+  const std::lock_guard lock(mutex);
+  *total_bytes = device(index).total_bytes();
+  *free_bytes = device(index).total_bytes() - device(index).used_bytes();
+}
+
+void Machine::Copy(uint64_t target, uint64_t source, uint64_t size) {
+  const std::lock_guard lock(mutex);
+  ++copies;
+  contents.Copy(target, source, size);
+}
+
+void Machine::Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count) {
+  const std::lock_guard lock(mutex);
+  contents.Fill(target, value, width, count);
+}
+
+void Machine::Zero(uint64_t address, uint64_t size) {
+  const std::lock_guard lock(mutex);
+  if (addresses.Contains(address)) contents.Zero(address, size);
+}
+
+}  // namespace simcuda

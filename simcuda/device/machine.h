@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The simulated machine: its devices, their addresses and contents, the log, and the one lock that guards them all.
+// LinearMemory, VirtualMemory, HostMemory and ArrayMemory are the subjects that work on it.
+//
+// Thread-safety: a subject's public methods lock `mutex`; everything else here wants it held. It is never held while
+// code of the program runs.
+// Ownership: the driver owns one machine for the life of the process; tests make their own.
+// Failure mode: ok() is false where the address space could not be had; cuInit then fails.
+#ifndef SIMCUDA_DEVICE_MACHINE_H_
+#define SIMCUDA_DEVICE_MACHINE_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "simcuda/base/event_log.h"
+#include "simcuda/device/address_space.h"
+#include "simcuda/device/contents.h"
+#include "simcuda/device/device_memory.h"
+
+namespace simcuda {
+
+struct MachineConfig {
+  int device_count = 1;
+  uint64_t memory_bytes = 0;         // of each device
+  uint64_t context_bytes = 0;        // charged for each context
+  uint64_t content_bytes = 1 << 20;  // longest copy whose contents are kept
+  uint64_t fail_first = 0;           // number of the first allocation call that fails; 0: none
+  uint64_t fail_count = 1;
+  int fail_result = 2;
+  std::string log_pattern;
+};
+
+class Machine {
+ public:
+  explicit Machine(const MachineConfig& config);
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  bool ok() const { return addresses.ok() && contents.ok(); }
+  int device_count() const { return static_cast<int>(devices.size()); }
+  DeviceMemory& device(int index) { return *devices[static_cast<size_t>(index)]; }
+
+  // The result that the next allocation call must fail with, or CUDA_SUCCESS. Counts the call.
+  CUresult NextForcedFailure();
+
+  // Completes the event with its device's counters and writes it.
+  void Log(LogEvent event);
+
+  // A fresh handle or id, unique in the machine.
+  uint64_t NextId() { return ++last_id_; }
+
+  CUresult ChargeContext(const char* api, int device, uint64_t handle);
+  void DischargeContext(const char* api, int device, uint64_t handle);
+  void MemoryInfo(int device, uint64_t* free_bytes, uint64_t* total_bytes);
+
+  void Copy(uint64_t target, uint64_t source, uint64_t size);
+  void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
+  void Zero(uint64_t address, uint64_t size);
+
+  std::mutex mutex;
+  const MachineConfig config;
+  AddressSpace addresses;
+  Contents contents;
+  std::vector<std::unique_ptr<DeviceMemory>> devices;
+  uint64_t allocation_calls = 0, free_calls = 0, copies = 0;
+
+ private:
+  EventLog log_;
+  uint64_t last_id_ = 0x1000;
+};
+
+}  // namespace simcuda
+
+#endif  // SIMCUDA_DEVICE_MACHINE_H_

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/device/virtual_memory.h"
+
+#include <iterator>
+
+#include "simcuda/device/granularity.h"
+
+namespace simcuda {
+namespace {
+
+bool IsHost(CUmemLocationType type) {
+  return type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+         type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+template <typename Table>
+auto Containing(const Table& table, uint64_t address) {
+  auto at = table.upper_bound(address);
+  return at == table.begin() ? table.end() : std::prev(at);
+}
+
+}  // namespace
+
+CUresult VirtualMemory::Reserve(const Caller& caller, uint64_t size, uint64_t alignment, uint64_t hint,
+                                uint64_t* address) {
+  const std::lock_guard lock(machine_->mutex);
+  if (size == 0 || size % kGranule != 0 || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto place = machine_->addresses.TakeReservation(size, alignment, hint);
+  if (!place) return CUDA_ERROR_OUT_OF_MEMORY;
+  reservations_.emplace(*place, size);
+  *address = *place;
+  machine_->Log({.api = caller.api, .kind = "reserve", .address = *place, .size = size});
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Unreserve(const Caller& caller, uint64_t address, uint64_t size) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = reservations_.find(address);
+  if (found == reservations_.end() || found->second != size || Overlaps(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  reservations_.erase(found);
+  machine_->addresses.GiveReservation(address, size);
+  machine_->Log({.api = caller.api, .kind = "unreserve", .address = address, .size = size});
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::FailCreate(const Caller& caller, int device, uint64_t size, CUresult result) {
+  machine_->Log({.api = caller.api, .kind = "create_failed", .device = device, .size = size, .result = result});
+  return result;
+}
+
+CUresult VirtualMemory::Create(const Caller& caller, uint64_t size, const CUmemAllocationProp& properties,
+                               uint64_t* handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const CUmemLocation& location = properties.location;
+  const bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  if (on_device && (location.id < 0 || location.id >= machine_->device_count())) return CUDA_ERROR_INVALID_DEVICE;
+  if (!on_device && !IsHost(location.type)) return CUDA_ERROR_INVALID_VALUE;
+  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  const int device = on_device ? location.id : -1;
+  if (size == 0 || size % kGranule != 0) return FailCreate(caller, device, size, CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult forced = machine_->NextForcedFailure(); forced != CUDA_SUCCESS) {
+    return FailCreate(caller, device, size, forced);
+  }
+  if (on_device && !machine_->device(device).Charge(size)) {
+    return FailCreate(caller, device, size, CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  if (on_device) machine_->device(device).AddLive(size);
+  *handle = machine_->NextId();
+  physical_.emplace(*handle, PhysicalMemory{.size = size, .device = device, .properties = properties});
+  machine_->Log({.api = caller.api, .kind = "create", .device = device, .size = size, .handle = *handle});
+  return CUDA_SUCCESS;
+}
+
+void VirtualMemory::DropIfUnreferenced(const Caller& caller, uint64_t handle) {
+  const auto found = physical_.find(handle);
+  const PhysicalMemory& memory = found->second;
+  if (memory.handles > 0 || memory.mappings > 0) return;
+  const int device = memory.device;
+  const uint64_t size = memory.size;
+  if (device >= 0) {
+    machine_->device(device).Discharge(size);
+    machine_->device(device).RemoveLive(size);
+  }
+  physical_.erase(found);
+  ++machine_->free_calls;
+  machine_->Log({.api = caller.api, .kind = "physical_free", .device = device, .size = size, .handle = handle});
+}
+
+CUresult VirtualMemory::Release(const Caller& caller, uint64_t handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = physical_.find(handle);
+  if (found == physical_.end() || found->second.handles == 0) return CUDA_ERROR_INVALID_VALUE;
+  --found->second.handles;
+  machine_->Log({.api = caller.api,
+                 .kind = "release",
+                 .device = found->second.device,
+                 .size = found->second.size,
+                 .handle = handle});
+  DropIfUnreferenced(caller, handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Retain(const Caller& caller, uint64_t handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = physical_.find(handle);
+  if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
+  ++found->second.handles;
+  machine_->Log({.api = caller.api,
+                 .kind = "retain",
+                 .device = found->second.device,
+                 .size = found->second.size,
+                 .handle = handle});
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::RetainAt(const Caller& caller, uint64_t address, uint64_t* handle) {
+  const auto mapping = FindMapping(address);
+  if (!mapping) return CUDA_ERROR_INVALID_VALUE;
+  *handle = mapping->handle;
+  return Retain(caller, mapping->handle);
+}
+
+CUresult VirtualMemory::GetProperties(uint64_t handle, CUmemAllocationProp* properties) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = physical_.find(handle);
+  if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
+  *properties = found->second.properties;
+  return CUDA_SUCCESS;
+}
+
+bool VirtualMemory::InsideReservation(uint64_t address, uint64_t size) const {
+  const auto at = Containing(reservations_, address);
+  return at != reservations_.end() && address + size <= at->first + at->second;
+}
+
+bool VirtualMemory::Overlaps(uint64_t address, uint64_t size) const {
+  auto at = mappings_.lower_bound(address + size);
+  return at != mappings_.begin() && std::prev(at)->first + std::prev(at)->second.size > address;
+}
+
+CUresult VirtualMemory::Map(const Caller& caller, uint64_t address, uint64_t size, uint64_t offset, uint64_t handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = physical_.find(handle);
+  const bool known = found != physical_.end() && found->second.handles > 0;
+  if (!known || offset != 0 || size != found->second.size || address % kGranule != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!InsideReservation(address, size) || Overlaps(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  ++found->second.mappings;
+  mappings_.emplace(address, Mapping{.size = size, .handle = handle});
+  machine_->Log({.api = caller.api,
+                 .kind = "map",
+                 .device = found->second.device,
+                 .address = address,
+                 .size = size,
+                 .handle = handle});
+  return CUDA_SUCCESS;
+}
+
+bool VirtualMemory::CoversWholeMappings(uint64_t address, uint64_t size) const {
+  uint64_t next = address;
+  for (auto at = mappings_.find(address); at != mappings_.end() && at->first == next && next < address + size; ++at) {
+    next += at->second.size;
+  }
+  return size != 0 && next == address + size;
+}
+
+CUresult VirtualMemory::Unmap(const Caller& caller, uint64_t address, uint64_t size) {
+  const std::lock_guard lock(machine_->mutex);
+  if (!CoversWholeMappings(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  for (auto at = mappings_.find(address); at != mappings_.end() && at->first < address + size;) {
+    const uint64_t at_address = at->first;
+    const Mapping mapping = at->second;
+    at = mappings_.erase(at);
+    if (mapping.host_visible) {
+      machine_->contents.SetHostVisible(at_address, mapping.size, false);
+    } else {
+      machine_->contents.Zero(at_address, mapping.size);
+    }
+    PhysicalMemory& memory = physical_.at(mapping.handle);
+    --memory.mappings;
+    machine_->Log({.api = caller.api,
+                   .kind = "unmap",
+                   .device = memory.device,
+                   .address = at_address,
+                   .size = mapping.size,
+                   .handle = mapping.handle});
+    DropIfUnreferenced(caller, mapping.handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::SetAccess(const Caller& caller, uint64_t address, uint64_t size,
+                                  const CUmemAccessDesc* descriptions, size_t count) {
+  const std::lock_guard lock(machine_->mutex);
+  if (!CoversWholeMappings(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    const CUmemLocation& location = descriptions[i].location;
+    const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (device && (location.id < 0 || location.id >= machine_->device_count())) return CUDA_ERROR_INVALID_DEVICE;
+    if (!device && !IsHost(location.type)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (auto at = mappings_.find(address); at != mappings_.end() && at->first < address + size; ++at) {
+    Mapping& mapping = at->second;
+    for (size_t i = 0; i < count; ++i) {
+      mapping.access = descriptions[i].flags;
+      const bool host = IsHost(descriptions[i].location.type) && mapping.access != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      if (host && !mapping.host_visible) {
+        mapping.host_visible = machine_->contents.SetHostVisible(at->first, mapping.size, true);
+      }
+    }
+  }
+  machine_->Log({.api = caller.api, .kind = "access", .device = caller.device, .address = address, .size = size});
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::GetAccess(uint64_t address, const CUmemLocation&, unsigned long long* flags) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto at = Containing(mappings_, address);
+  if (at == mappings_.end() || address - at->first >= at->second.size) return CUDA_ERROR_INVALID_VALUE;
+  *flags = at->second.access;
+  return CUDA_SUCCESS;
+}
+
+std::optional<VirtualMemory::MappedRange> VirtualMemory::FindMapping(uint64_t address) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto at = Containing(mappings_, address);
+  if (at == mappings_.end() || address - at->first >= at->second.size) return std::nullopt;
+  return MappedRange{at->first, at->second.size, at->second.handle, physical_.at(at->second.handle).device};
+}
+
+std::optional<Range> VirtualMemory::FindReservation(uint64_t address) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto at = Containing(reservations_, address);
+  if (at == reservations_.end() || address - at->first >= at->second) return std::nullopt;
+  return Range{at->first, at->second};
+}
+
+}  // namespace simcuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What the files of the driver API share: the simulation behind it and the calling thread's context. The build defines
+// __CUDA_API_VERSION_INTERNAL, so cuda.h declares every version of every function and no macro renames any.
+//
+// Thread-safety: all functions may be called from any thread.
+// Ownership: cuInit makes the simulation; it is never destroyed, because libraries free memory in their destructors.
+// Example, the beginning of nearly every allocating function:
+//   Caller caller;
+//   if (const CUresult result = CurrentCaller("cuMemAlloc_v2", &caller); result != CUDA_SUCCESS) return result;
+#ifndef SIMCUDA_DRIVER_DRIVER_H_
+#define SIMCUDA_DRIVER_DRIVER_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "simcuda/device/array_memory.h"
+#include "simcuda/device/host_memory.h"
+#include "simcuda/device/linear_memory.h"
+#include "simcuda/device/machine.h"
+#include "simcuda/device/virtual_memory.h"
+
+namespace simcuda {
+
+struct Simulation {
+  explicit Simulation(const MachineConfig& config)
+      : machine(config), linear(&machine), virtual_memory(&machine), host(&machine), arrays(&machine) {}
+
+  Machine machine;
+  LinearMemory linear;
+  VirtualMemory virtual_memory;
+  HostMemory host;
+  ArrayMemory arrays;
+};
+
+struct Context {
+  int device = 0;
+  bool primary = false;
+  bool active = false;  // false: destroyed, or a primary context that nobody retains
+  int retains = 0;
+  unsigned flags = 0;
+  uint64_t id = 0;
+};
+
+// Null before cuInit.
+Simulation* GetSimulation();
+
+// CUDA_ERROR_NOT_INITIALIZED before cuInit, CUDA_ERROR_INVALID_DEVICE for an unknown device.
+CUresult CheckDevice(CUdevice device);
+
+// The thread's current context, or null.
+Context* CurrentContext();
+
+// A context by its handle: null where it is not one of ours or no longer active.
+Context* FindContext(CUcontext handle);
+
+// The thread's context and device for the log, or CUDA_ERROR_NOT_INITIALIZED / CUDA_ERROR_INVALID_CONTEXT.
+CUresult CurrentCaller(const char* api, Caller* caller);
+
+// The result that CurrentCaller() would give.
+CUresult CheckContext();
+
+// All of the driver's functions return 801 through this where they are not simulated.
+CUresult NotSimulated(const char* function);
+
+// One unit of progress of the program; ends the process where SIMCUDA_MAX_LAUNCHES or SIMCUDA_MAX_SECONDS is exceeded.
+void WatchProgress(uint64_t launches);
+uint64_t LaunchCount();
+
+// Whether the last kernel launched by this thread computes "all elements are true", whose result is then taken as true.
+bool LastKernelWasAnd();
+
+}  // namespace simcuda
+
+#endif  // SIMCUDA_DRIVER_DRIVER_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// cuInit and what works before it.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "simcuda/base/environment.h"
+#include "simcuda/base/note.h"
+#include "simcuda/driver/driver.h"
+
+namespace simcuda {
+namespace {
+
+std::atomic<Simulation*> g_simulation{nullptr};
+std::once_flag g_init_once;
+CUresult g_init_result = CUDA_ERROR_NOT_INITIALIZED;
+
+// CUDA_INJECTION64_PATH: as with the real driver, the tool is loaded even where there is no device.
+void LoadInjection() {
+  const std::string& path = GetEnvironment().injection_path;
+  if (path.empty()) return;
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return;
+  using Initialize = int (*)();
+  if (const auto initialize = reinterpret_cast<Initialize>(::dlsym(library, "InitializeInjection"))) initialize();
+}
+
+void Initialize() {
+  const Environment& environment = GetEnvironment();
+  if (environment.visible_devices.empty()) {
+    g_init_result = CUDA_ERROR_NO_DEVICE;
+    return;
+  }
+  auto* const simulation = new Simulation({.device_count = static_cast<int>(environment.visible_devices.size()),
+                                           .memory_bytes = environment.memory_bytes,
+                                           .context_bytes = environment.context_bytes,
+                                           .content_bytes = environment.content_bytes,
+                                           .fail_first = environment.fail_first,
+                                           .fail_count = environment.fail_count,
+                                           .fail_result = environment.fail_result,
+                                           .log_pattern = environment.log_pattern});
+  if (!simulation->machine.ok()) {
+    PrintLine("cannot map the simulated devices' address space (ulimit -v?)");
+    g_init_result = CUDA_ERROR_OUT_OF_MEMORY;
+    return;
+  }
+  g_simulation.store(simulation, std::memory_order_release);
+  g_init_result = CUDA_SUCCESS;
+}
+
+__attribute__((destructor)) void PrintStatistics() {
+  Simulation* const simulation = GetSimulation();
+  if (simulation == nullptr || !GetEnvironment().print_statistics) return;
+  Machine& machine = simulation->machine;
+  for (const auto& device : machine.devices) {
+    PrintLine(
+        "device %d: peak used %.1f MiB, peak requested %.1f MiB, used %.1f MiB; process: %llu allocation calls, "
+        "%llu frees, %llu launches, %llu copies",
+        device->device(), static_cast<double>(device->peak_used_bytes()) / (1 << 20),
+        static_cast<double>(device->peak_live_bytes()) / (1 << 20),
+        static_cast<double>(device->used_bytes()) / (1 << 20),
+        static_cast<unsigned long long>(machine.allocation_calls), static_cast<unsigned long long>(machine.free_calls),
+        static_cast<unsigned long long>(LaunchCount()), static_cast<unsigned long long>(machine.copies));
+  }
+}
+
+}  // namespace
+
+Simulation* GetSimulation() { return g_simulation.load(std::memory_order_acquire); }
+
+CUresult CheckDevice(CUdevice device) {
+  const Simulation* const simulation = GetSimulation();
+  if (simulation == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return device >= 0 && device < simulation->machine.device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+}  // namespace simcuda
+
+using namespace simcuda;  // NOLINT: this file defines C functions only
+
+extern "C" {
+
+CUresult cuInit(unsigned flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  bool first = false;
+  std::call_once(g_init_once, [&first] {
+    Initialize();
+    first = true;
+  });
+  if (first) LoadInjection();  // outside of call_once: a tool may call cuInit itself
+  return g_init_result;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = GetEnvironment().driver_version;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

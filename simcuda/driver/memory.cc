@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Plain, pitched and managed device memory.
+#include "simcuda/device/granularity.h"
+#include "simcuda/driver/capture.h"
+#include "simcuda/driver/driver.h"
+
+using namespace simcuda;  // NOLINT: C functions only
+
+namespace {
+
+CUresult Allocate(const char* api, CUdeviceptr* pointer, uint64_t size, AllocationKind kind) {
+  Caller caller;
+  if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
+  if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = CheckUnsafeCall(); result != CUDA_SUCCESS) return result;
+  uint64_t address = 0;
+  const CUresult result = GetSimulation()->linear.Allocate(caller, size, kind, &address);
+  if (result == CUDA_SUCCESS) *pointer = address;
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t size) {
+  return Allocate("cuMemAlloc_v2", pointer, size, AllocationKind::kDevice);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t size, unsigned flags) {
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
+  return Allocate("cuMemAllocManaged", pointer, size, AllocationKind::kManaged);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
+  const bool element_ok = element == 4 || element == 8 || element == 16;
+  if (pitch == nullptr || !element_ok || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
+  const size_t row = RoundUp(width, kPitchAlignment);
+  const CUresult result = Allocate("cuMemAllocPitch_v2", pointer, row * height, AllocationKind::kDevice);
+  if (result == CUDA_SUCCESS) *pitch = row;
+  return result;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (pointer == 0) return CUDA_SUCCESS;
+  Caller caller;
+  if (const CUresult result = CurrentCaller("cuMemFree_v2", &caller); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = CheckUnsafeCall(); result != CUDA_SUCCESS) return result;
+  return GetSimulation()->linear.Free(caller, pointer);
+}
+
+CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  uint64_t free_value = 0, total_value = 0;
+  GetSimulation()->machine.MemoryInfo(CurrentContext()->device, &free_value, &total_value);
+  if (free_bytes != nullptr) *free_bytes = free_value;
+  if (total_bytes != nullptr) *total_bytes = total_value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr pointer) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  uint64_t address = 0, bytes = 0;
+  if (const auto allocation = GetSimulation()->linear.Find(pointer)) {
+    address = allocation->address;
+    bytes = allocation->size;
+  } else if (const auto mapping = GetSimulation()->virtual_memory.FindMapping(pointer)) {
+    address = mapping->address;
+    bytes = mapping->size;
+  } else if (const auto host = GetSimulation()->host.Find(pointer)) {
+    address = host->address;
+    bytes = host->size;
+  } else {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  if (base != nullptr) *base = address;
+  if (size != nullptr) *size = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAdvise(CUdeviceptr, size_t, CUmem_advise, CUdevice) { return CheckContext(); }
+CUresult cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) { return CheckContext(); }
+CUresult cuMemPrefetchAsync(CUdeviceptr, size_t, CUdevice, CUstream) { return CheckContext(); }
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream) { return CheckContext(); }
+
+// Not CUDA: makes a range read as zeros, for a block that an allocator above hands out again.
+__attribute__((visibility("default"))) void simcuda_zero(uint64_t address, uint64_t size) {
+  if (Simulation* const simulation = GetSimulation()) simulation->machine.Zero(address, size);
+}
+
+// Not CUDA: the device address of a module's variable; what __cudaRegisterVar announces to the runtime.
+__attribute__((visibility("default"))) uint64_t simcuda_static(uint64_t size) {
+  Caller caller;
+  if (CurrentCaller("simcuda_static", &caller) != CUDA_SUCCESS) return 0;
+  uint64_t address = 0;
+  GetSimulation()->linear.Allocate(caller, size == 0 ? 1 : size, AllocationKind::kStatic, &address);
+  return address;
+}
+
+}  // extern "C"

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Modules, libraries and the linker. Images are not looked at.
+#include "simcuda/driver/module.h"
+
+#include <mutex>
+
+#include "simcuda/base/environment.h"
+
+using namespace simcuda;  // NOLINT: C functions only below
+
+namespace {
+
+std::mutex g_mutex;
+constexpr size_t kVariableBytes = 4096;  // an image that we do not read has variables of unknown size
+
+CUresult Load(void** handle) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *handle = new Module();
+  return CUDA_SUCCESS;
+}
+
+CUresult GetFunction(void* handle, const char* name, void** function) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (name == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(g_mutex);
+  auto* const module = static_cast<Module*>(handle);
+  std::unique_ptr<Function>& slot = module->functions[name];
+  if (slot == nullptr) {
+    const bool computes_and = std::string(name).find("and_kernel") != std::string::npos;
+    slot.reset(new Function{name, module, computes_and});
+  }
+  *function = slot.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult GetVariable(CUdeviceptr* pointer, size_t* bytes, void* handle, const char* name) {
+  Caller caller;
+  if (const CUresult result = CurrentCaller("cuModuleGetGlobal_v2", &caller); result != CUDA_SUCCESS) return result;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(g_mutex);
+  uint64_t& address = static_cast<Module*>(handle)->variables[name];
+  if (address == 0) {
+    const CUresult result = GetSimulation()->linear.Allocate(caller, kVariableBytes, AllocationKind::kStatic, &address);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  if (pointer != nullptr) *pointer = address;
+  if (bytes != nullptr) *bytes = kVariableBytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult FunctionAttribute(int* value, CUfunction_attribute attribute) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = GetEnvironment().compute_capability;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = 232448;
+      return CUDA_SUCCESS;
+    default:
+      *value = 0;
+      return CUDA_SUCCESS;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuModuleLoad(CUmodule* module, const char*) { return Load(reinterpret_cast<void**>(module)); }
+CUresult cuModuleLoadData(CUmodule* module, const void*) { return Load(reinterpret_cast<void**>(module)); }
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) { return Load(reinterpret_cast<void**>(module)); }
+CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned, CUjit_option*, void**) {
+  return Load(reinterpret_cast<void**>(module));
+}
+
+CUresult cuModuleUnload(CUmodule module) { return module == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; }
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  *mode = CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  return GetFunction(module, name, reinterpret_cast<void**>(function));
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, CUmodule module, const char* name) {
+  return GetVariable(pointer, bytes, module, name);
+}
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                           unsigned) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  *library = reinterpret_cast<CUlibrary>(new Module());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char*, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                               void**, unsigned) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  *library = reinterpret_cast<CUlibrary>(new Module());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary library) { return library == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; }
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return GetFunction(library, name, reinterpret_cast<void**>(kernel));
+}
+
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *module = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary library, const char* name) {
+  return GetVariable(pointer, bytes, library, name);
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *name = reinterpret_cast<const Function*>(kernel)->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction function) {
+  return cuKernelGetName(name, reinterpret_cast<CUkernel>(function));
+}
+
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *module = reinterpret_cast<CUmodule>(reinterpret_cast<const Function*>(function)->module);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+  return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : FunctionAttribute(value, attribute);
+}
+
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {
+  return kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : FunctionAttribute(value, attribute);
+}
+
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CheckContext(); }
+CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) { return CheckContext(); }
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CheckContext(); }
+CUresult cuKernelSetCacheConfig(CUkernel, CUfunc_cache, CUdevice) { return CheckContext(); }
+CUresult cuFuncLoad(CUfunction) { return CheckContext(); }
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction) {
+  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  return CheckContext();
+}
+
+CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState* state) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  *state = reinterpret_cast<CUlinkState>(new Module());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned, CUjit_option*, void**) {
+  return CheckContext();
+}
+
+CUresult cuLinkAddFile_v2(CUlinkState, CUjitInputType, const char*, unsigned, CUjit_option*, void**) {
+  return CheckContext();
+}
+
+CUresult cuLinkComplete(CUlinkState, void** image, size_t* bytes) {
+  static char empty_image[64];
+  *image = empty_image;
+  if (bytes != nullptr) *bytes = sizeof empty_image;
+  return CheckContext();
+}
+
+CUresult cuLinkDestroy(CUlinkState state) {
+  delete reinterpret_cast<Module*>(state);
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Streams. They are synchronous: every operation is done when the call that enqueued it returns.
+#include "simcuda/driver/stream.h"
+
+#include <atomic>
+#include <unordered_map>
+
+using namespace simcuda;  // NOLINT: C functions only below
+
+namespace simcuda {
+namespace {
+
+using StreamTable = std::unordered_map<const void*, std::unique_ptr<Stream>>;
+
+StreamTable& Streams() {
+  static auto* const streams = new StreamTable();
+  return *streams;
+}
+
+uint64_t NextStreamId() {
+  static std::atomic<uint64_t> last{2};  // 1 and 2 are the default streams
+  return ++last;
+}
+
+}  // namespace
+
+std::mutex& StreamMutex() {
+  static auto* const mutex = new std::mutex();
+  return *mutex;
+}
+
+Stream* FindStream(CUstream handle) {
+  static auto* const legacy = new Stream{.id = 1};
+  static thread_local Stream* per_thread = nullptr;
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return legacy;
+  if (handle == CU_STREAM_PER_THREAD) {
+    if (per_thread == nullptr) per_thread = new Stream{.flags = CU_STREAM_NON_BLOCKING, .id = 2};
+    return per_thread;
+  }
+  const auto found = Streams().find(handle);
+  if (found == Streams().end()) return nullptr;
+  Stream* const stream = found->second.get();
+  const bool capture_over = stream->capture != nullptr && stream->capture->status == CU_STREAM_CAPTURE_STATUS_NONE;
+  if (capture_over) stream->capture = nullptr;  // it had joined another stream's capture
+  return stream;
+}
+
+CUresult LookUpStream(CUstream handle, StreamState* state) {
+  const std::lock_guard lock(StreamMutex());
+  const Stream* const stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context* const context = stream->context != nullptr ? stream->context : CurrentContext();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  state->device = context->device;
+  state->capturing = stream->capture != nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult Enqueue(CUstream handle, CUgraphNodeType type, bool* captured) {
+  *captured = false;
+  const std::lock_guard lock(StreamMutex());
+  Stream* const stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture == nullptr) return CUDA_SUCCESS;
+  if (stream->capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  stream->capture->graph->nodes.push_back({type});
+  *captured = true;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace simcuda
+
+namespace {
+
+// Calls visit(stream) with the stream behind the handle, under the lock.
+template <typename Visit>
+CUresult WithStream(CUstream handle, Visit visit) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  const std::lock_guard lock(StreamMutex());
+  Stream* const stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return visit(stream);
+}
+
+CUresult Synchronize(CUstream handle) {
+  StreamState state;
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = LookUpStream(handle, &state); result != CUDA_SUCCESS) return result;
+  if (state.capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  WatchProgress(0);
+  GetSimulation()->linear.Synchronize(state.device);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  if (handle == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  const int clamped = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+  std::unique_ptr<Stream> stream(
+      new Stream{.context = CurrentContext(), .flags = flags, .priority = clamped, .id = NextStreamId()});
+  const std::lock_guard lock(StreamMutex());
+  *handle = reinterpret_cast<CUstream>(stream.get());
+  Streams().emplace(stream.get(), std::move(stream));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* handle, unsigned flags) { return cuStreamCreateWithPriority(handle, flags, 0); }
+
+CUresult cuStreamDestroy_v2(CUstream handle) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const std::lock_guard lock(StreamMutex());
+  return Streams().erase(handle) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) { return Synchronize(handle); }
+
+CUresult cuStreamQuery(CUstream handle) {
+  return WithStream(handle, [](const Stream* stream) {
+    return stream->capture != nullptr ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  return WithStream(handle, [=](const Stream* stream) {
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
+  return WithStream(handle, [=](const Stream* stream) {
+    *flags = stream->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+  return WithStream(handle, [=](const Stream* stream) {
+    *id = stream->id;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
+  return WithStream(handle, [=](const Stream* stream) {
+    *context = reinterpret_cast<CUcontext>(stream->context != nullptr ? stream->context : CurrentContext());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(handle, context);
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  StreamState state;
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  const CUresult result = LookUpStream(handle, &state);
+  if (result == CUDA_SUCCESS) *device = state.device;
+  return result;
+}
+
+CUresult cuStreamCopyAttributes(CUstream, CUstream) { return CheckContext(); }
+CUresult cuStreamSetAttribute(CUstream, CUstreamAttrID, const CUstreamAttrValue*) { return CheckContext(); }
+CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr, size_t, unsigned) { return CheckContext(); }
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  bool captured = false;
+  if (const CUresult result = Enqueue(handle, CU_GRAPH_NODE_TYPE_HOST, &captured); result != CUDA_SUCCESS)
+    return result;
+  if (!captured) function(data);  // no lock of ours is held
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data, unsigned) {
+  StreamState state;
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = LookUpStream(handle, &state); result != CUDA_SUCCESS) return result;
+  if (state.capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  callback(handle, CUDA_SUCCESS, data);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream handle, CUdeviceptr address, cuuint32_t value, unsigned) {
+  StreamState state;
+  if (const CUresult result = LookUpStream(handle, &state); result != CUDA_SUCCESS) return result;
+  if (!state.capturing) GetSimulation()->machine.Fill(address, value, 4, 1);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWriteValue64_v2(CUstream handle, CUdeviceptr address, cuuint64_t value, unsigned) {
+  StreamState state;
+  if (const CUresult result = LookUpStream(handle, &state); result != CUDA_SUCCESS) return result;
+  if (!state.capturing) GetSimulation()->machine.Copy(address, reinterpret_cast<uint64_t>(&value), sizeof value);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue32_v2(CUstream, CUdeviceptr, cuuint32_t, unsigned) { return CheckContext(); }
+CUresult cuStreamWaitValue64_v2(CUstream, CUdeviceptr, cuuint64_t, unsigned) { return CheckContext(); }
+
+}  // extern "C"

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Plain, pitched, managed and host memory.
+#include "simcuda/runtime/runtime.h"
+
+using namespace simcuda;  // NOLINT: C functions only
+
+namespace {
+
+CUdeviceptr* Out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** pointer, size_t size) {
+  if (pointer == nullptr) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_CONTEXT();
+  if (size == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  return Check(Driver().cuMemAlloc(Out(pointer), size));
+}
+
+cudaError_t cudaFree(void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemFree(Pointer(pointer)));
+}
+
+cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+  if (pointer == nullptr || pitch == nullptr) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_CONTEXT();
+  if (width == 0 || height == 0) {
+    *pointer = nullptr;
+    *pitch = 0;
+    return cudaSuccess;
+  }
+  return Check(Driver().cuMemAllocPitch(Out(pointer), pitch, width, height, 4));
+}
+
+cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
+  if (pointer == nullptr) return Fail(cudaErrorInvalidValue);
+  *pointer = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, extent.height * extent.depth);
+}
+
+cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned flags) {
+  if (pointer == nullptr || size == 0) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemAllocManaged(Out(pointer), size, flags));
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemGetInfo(free_bytes, total_bytes));
+}
+
+cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned flags) {
+  if (pointer == nullptr) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_CONTEXT();
+  if (size == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  return Check(Driver().cuMemHostAlloc(pointer, size, flags));
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+
+cudaError_t cudaFreeHost(void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  if (pointer == nullptr) return cudaSuccess;
+  return Check(Driver().cuMemFreeHost(pointer));
+}
+
+cudaError_t cudaHostRegister(void* pointer, size_t size, unsigned flags) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemHostRegister(pointer, size, flags));
+}
+
+cudaError_t cudaHostUnregister(void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemHostUnregister(pointer));
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* pointer, unsigned flags) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemHostGetDevicePointer(Out(device_pointer), pointer, flags));
+}
+
+cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemHostGetFlags(flags, pointer));
+}
+
+cudaError_t cudaMemAdvise(const void* pointer, size_t size, cudaMemoryAdvise advice, cudaMemLocation location) {
+  SIMCUDA_NEED_CONTEXT();
+  const CUmemLocation place{static_cast<CUmemLocationType>(location.type), location.id};
+  return Check(Driver().cuMemAdvise(Pointer(pointer), size, static_cast<CUmem_advise>(advice), place));
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t size, cudaMemLocation location, unsigned flags,
+                                 cudaStream_t stream) {
+  SIMCUDA_NEED_CONTEXT();
+  const CUmemLocation place{static_cast<CUmemLocationType>(location.type), location.id};
+  return Check(Driver().cuMemPrefetchAsync(Pointer(pointer), size, place, flags, stream));
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  if (attributes == nullptr) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_CONTEXT();
+  unsigned type = 0, managed = 0;
+  int device = -2;
+  void* host = nullptr;
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  void* values[] = {&type, &managed, &device, &host};
+  const CUresult result = Driver().cuPointerGetAttributes(4, wanted, values, Pointer(pointer));
+  if (result != CUDA_SUCCESS) return Check(result);
+  *attributes = {};
+  attributes->device = device;
+  if (type == 0) {  // not CUDA's: no error, and the pointer is what it says
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->hostPointer = const_cast<void*>(pointer);
+    return cudaSuccess;
+  }
+  attributes->type = managed != 0                 ? cudaMemoryTypeManaged
+                     : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+                                                  : cudaMemoryTypeDevice;
+  attributes->devicePointer = const_cast<void*>(pointer);
+  attributes->hostPointer = host;
+  return cudaSuccess;
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), Pointer(pointer)));
+}
+
+cudaError_t cudaIpcOpenMemHandle(void** pointer, cudaIpcMemHandle_t handle, unsigned flags) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuIpcOpenMemHandle(Out(pointer), reinterpret_cast<const CUipcMemHandle&>(handle), flags));
+}
+
+cudaError_t cudaIpcCloseMemHandle(void* pointer) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuIpcCloseMemHandle(Pointer(pointer)));
+}
+
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event));
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuIpcOpenEventHandle(event, reinterpret_cast<const CUipcEventHandle&>(handle)));
+}
+
+}  // extern "C"
