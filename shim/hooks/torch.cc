@@ -29,13 +29,17 @@ constexpr int32_t kOutOfMemory = 2;
 using Report = void (*)(void*, int64_t, uint64_t, uint64_t, Device);
 using ReportOutOfMemory = void (*)(int64_t, uint64_t, uint64_t, Device);
 
-// Another preload behind us first, then libc10, which Python loads with RTLD_LOCAL.
+void DoNothing() {}
+
+// Another preload behind us first, then libc10, which Python loads with RTLD_LOCAL. A caller without either is no
+// PyTorch: it is remembered as having nobody to pass the report on to, since looking costs a microsecond.
 void* FindReal(std::atomic<void*>& slot, const char* name) {
   void* known = slot.load(std::memory_order_acquire);
   if (known != nullptr) return known;
   const ErrnoSaver saver;
   known = NextInScope(name);
   if (known == nullptr) known = FindInLoaded("libc10.so", name);
+  if (known == nullptr) known = reinterpret_cast<void*>(&DoNothing);
   slot.store(known, std::memory_order_release);
   return known;
 }
@@ -77,9 +81,7 @@ void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Devi
   void function(void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {               \
     static std::atomic<void*> real;                                                                                \
     RecordReport(address, size, allocated, reserved, device);                                                      \
-    if (const auto next = reinterpret_cast<Report>(FindReal(real, name))) {                                        \
-      next(address, size, allocated, reserved, device);                                                            \
-    }                                                                                                              \
+    reinterpret_cast<Report>(FindReal(real, name))(address, size, allocated, reserved, device);                    \
   }
 
 #define GPUMEM_REPORT_OOM(function, name)                                                                              \
@@ -88,9 +90,7 @@ void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Devi
   void function(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {                                  \
     static std::atomic<void*> real;                                                                                    \
     RecordOutOfMemory(size, allocated, reserved, device);                                                              \
-    if (const auto next = reinterpret_cast<ReportOutOfMemory>(FindReal(real, name))) {                                 \
-      next(size, allocated, reserved, device);                                                                         \
-    }                                                                                                                  \
+    reinterpret_cast<ReportOutOfMemory>(FindReal(real, name))(size, allocated, reserved, device);                      \
   }
 
 GPUMEM_REPORT(ReportMemoryUsage, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")

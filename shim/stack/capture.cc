@@ -106,11 +106,11 @@ uint64_t PositionKey(const PythonPart& python) {
 
 uint64_t HashStack(const NativePart& native, const PythonPart& python) {
   uint64_t hash = kHashSeed;
-  for (uint32_t i = 0; i < native.count; ++i) hash = Mix(hash, reinterpret_cast<uint64_t>(native.pcs[i]));
+  for (uint32_t i = 0; i < native.count; ++i) hash = Append(hash, reinterpret_cast<uint64_t>(native.pcs[i]));
   if (python.interpreter != nullptr) {
     uint32_t room = ring::kMaxFrames - native.count;
     ForEachPythonFrame(python.interpreter->layout, python.innermost, [&](const PythonPosition& position) {
-      hash = Mix(hash, position.key + (static_cast<uint64_t>(position.instruction) << 1 | 1));
+      hash = Append(hash, position.key ^ Rotate(position.instruction, 48));
       return --room > 0;
     });
   }

@@ -35,7 +35,7 @@ inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, 
   const uint64_t content = Load<uint64_t>(code, layout.code_first_line) ^
                            Rotate(Load<uint64_t>(code, layout.code_filename), 24) ^
                            Rotate(Load<uint64_t>(code, layout.code_name), 40);
-  position.key = Finish(Mix(reinterpret_cast<uint64_t>(code), content));
+  position.key = Mix(reinterpret_cast<uint64_t>(code), content) | 1;  // never 0
   if (layout.position == Position::kPointer) {
     const int64_t offset = Load<int64_t>(frame, layout.frame_position) -
                            static_cast<int64_t>(reinterpret_cast<uintptr_t>(code) + layout.code_bytecode);
