@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// A ring and a writer for each test, writing into a directory of its own.
+
+#ifndef GPUMEM_TESTS_SHIM_WRITER_WRITER_FIXTURE_H_
+#define GPUMEM_TESTS_SHIM_WRITER_WRITER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "shim/ring/ring.h"
+#include "shim/writer/writer.h"
+#include "trace_decode.h"
+
+namespace gpumemshim::writer {
+
+class WriterTest : public testing::Test {
+ protected:
+  WriterTest() {
+    char pattern[] = "/tmp/gpumem_writer_test.XXXXXX";
+    directory_ = mkdtemp(pattern);
+    path() = directory_ + "/run.gmtrace";
+  }
+  ~WriterTest() override {
+    Stop(5000);
+    ring::Stop(1000);
+    ring::Unlink();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Hooks carry no context: there is one writer in a process.
+  static std::string& path() {
+    static std::string path;
+    return path;
+  }
+  static bool OutputPath(char* out, size_t capacity) {
+    return snprintf(out, capacity, "%s", path().c_str()) < static_cast<int>(capacity);
+  }
+  static const char* ApiName(uint16_t api) { return api == 1 ? "cudaMalloc" : api == 2 ? "cudaFree" : ""; }
+
+  static Config MakeConfig() {
+    Config config;
+    config.hooks.output_path = &OutputPath;
+    config.hooks.api_name = &ApiName;
+    config.interval_ms = 5;
+    return config;
+  }
+
+  void StartBoth(const Config& config = MakeConfig(), uint64_t ring_bytes = ring::kDefaultSizeBytes) {
+    ring::Config ring_config;
+    ring_config.size_bytes = ring_bytes;
+    ASSERT_TRUE(ring::Start(ring_config));
+    ASSERT_TRUE(Start(config));
+  }
+
+  std::string directory_;
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_TESTS_SHIM_WRITER_WRITER_FIXTURE_H_
