@@ -71,6 +71,7 @@ struct PhysicalHandle {
   uint32_t slot = 0;
   uint8_t layer = 0, memory = 0;
   bool torch = false;
+  bool awaits_map = false;  // will be mapped into a torch segment; counts from then on
   bool imported = false;
   bool counted = false;  // towards its device
   bool live = false;

@@ -3,6 +3,8 @@
 //
 // Virtual memory management: reservations, physical handles, mappings.
 
+#include <utility>
+
 #include "replay/cuda_memory.h"
 
 namespace gpumem {
@@ -106,7 +108,11 @@ uint32_t CudaMemory::Create(const EventRow& row, const Lookahead& ahead, Account
   physical.layer = static_cast<uint8_t>(row.layer);
   physical.memory = row.memory == trace::PHYSICAL_HOST ? uint8_t{trace::PHYSICAL_HOST} : uint8_t{trace::PHYSICAL};
   physical.counted = physical.memory == trace::PHYSICAL && Matches(physical.layer);
-  physical.torch = physical.counted && HandleBecomesSegment(row, ahead);
+  if (physical.counted && HandleBecomesSegment(row, ahead)) {
+    // Would be in `other` for a moment, or in `reserved` without a place.
+    physical.torch = physical.awaits_map = true;
+    physical.counted = false;
+  }
   AddPhysical(physical, accounts);
   return physical.slot;
 }
@@ -184,6 +190,10 @@ uint32_t CudaMemory::Map(const EventRow& row, const Lookahead& ahead, Accounts* 
     physical.memory = trace::PHYSICAL;
     physical.counted = Matches(physical.layer);
     place = AddPhysical(physical, accounts);
+  }
+  if (std::exchange(physicals_[place].awaits_map, false)) {
+    physicals_[place].counted = true;
+    CountPhysical(physicals_[place], 1, accounts);
   }
   ++physicals_[place].maps;  // first, so that the handle outlives what the next lines remove
   EraseMappings(row.address, row.address + row.size, accounts);
