@@ -92,7 +92,7 @@ inline std::atomic_ref<T> Atomic(T& word) {
 }
 
 // The calling thread's lane; nullptr before its first record.
-extern thread_local Lane* t_lane __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Lane* t_lane __attribute__((tls_model("initial-exec")));
 
 // Finds the calling thread's lane, or takes one. nullptr: all are taken.
 Lane* TakeLane();
