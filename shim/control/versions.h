@@ -24,12 +24,6 @@ void ForgetVersions();
 
 bool DescribeDevice(int16_t device, writer::DeviceInfo* info);
 
-// 13000 -> "13.0"
-void FormatCudaVersion(int version, char* out, size_t capacity);
-
-// The value of `__version__ = '2.11.0+cu130'` in the text of torch/version.py; false where there is none.
-bool ParseTorchVersion(const char* version_py, char* out, size_t capacity);
-
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_CONTROL_VERSIONS_H_

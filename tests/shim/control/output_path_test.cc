@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/output_path.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace gpumemshim::control {
+namespace {
+
+class OutputPathTest : public testing::Test {
+ protected:
+  OutputPathTest() : facts_(std::make_unique<ProcessFacts>()) {
+    facts_->pid = 123;
+    facts_->rank = -1;
+    std::strcpy(facts_->program, "train");
+    std::strcpy(facts_->hostname, "node7");
+    std::strcpy(facts_->working_directory, "/nowhere/run");
+  }
+  std::string Path(const char* pattern) {
+    char out[512];
+    return OutputPath(pattern, *facts_, out, sizeof out) ? out : "(too long)";
+  }
+  std::unique_ptr<ProcessFacts> facts_;
+};
+
+TEST_F(OutputPathTest, DefaultName) {
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.gmtrace");
+  facts_->rank = 4;
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.r4.gmtrace");
+}
+
+TEST_F(OutputPathTest, Pattern) {
+  EXPECT_EQ(Path("a-%p-%h-%r-%n-%%-%x"), "/nowhere/run/a-123-node7-0-train-%-%x");
+  EXPECT_EQ(Path("/tmp/x.gmtrace"), "/tmp/x.gmtrace");
+}
+
+TEST_F(OutputPathTest, DirectoryGetsTheDefaultName) {
+  EXPECT_EQ(Path("/nowhere/%n/"), "/nowhere/train/gpumem.train.123.gmtrace");
+  EXPECT_EQ(Path("/tmp"), "/tmp/gpumem.train.123.gmtrace");
+}
+
+TEST_F(OutputPathTest, TooLong) { EXPECT_EQ(Path(std::string(600, 'a').c_str()), "(too long)"); }
+
+}  // namespace
+}  // namespace gpumemshim::control

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace gpumemshim::control {
+namespace {
+
+TEST(Settings, Sizes) {
+  EXPECT_EQ(ParseSize("8388608"), 8388608u);
+  EXPECT_EQ(ParseSize("8M"), 8388608u);
+  EXPECT_EQ(ParseSize("8MiB"), 8388608u);
+  EXPECT_EQ(ParseSize("512k"), 524288u);
+  EXPECT_EQ(ParseSize("1gb"), uint64_t{1} << 30);
+  for (const char* bad : {"", "M", "-1", "8X", "8MM", "99999999999999999999", "9999999999999g"}) {
+    EXPECT_EQ(ParseSize(bad), 0u) << bad;
+  }
+  EXPECT_EQ(ParseSize(nullptr), 0u);
+}
+
+TEST(Settings, Switches) {
+  for (const char* yes : {"1", "true", "YES", "On"}) EXPECT_TRUE(ParseSwitch(yes, false)) << yes;
+  for (const char* no : {"0", "false", "off", "maybe"}) EXPECT_FALSE(ParseSwitch(no, true)) << no;
+  EXPECT_TRUE(ParseSwitch(nullptr, true));
+  EXPECT_FALSE(ParseSwitch("", false));
+}
+
+TEST(Settings, Environment) {
+  setenv("GPUMEMSHIM_NATIVE", "0", 1);
+  setenv("GPUMEMSHIM_RING_DIRECTORY", "none", 1);
+  setenv("GPUMEMSHIM_OUTPUT", "x-%p", 1);
+  Settings settings = ReadSettings();
+  EXPECT_EQ(settings.native, stack::Unwinder::kNone);
+  EXPECT_STREQ(settings.ring_directory, "");
+  EXPECT_STREQ(settings.output, "x-%p");
+  EXPECT_TRUE(settings.python);
+
+  setenv("GPUMEMSHIM_NATIVE", "libgcc", 1);
+  EXPECT_EQ(ReadSettings().native, stack::Unwinder::kLibgcc);
+  unsetenv("GPUMEMSHIM_NATIVE");
+  unsetenv("GPUMEMSHIM_RING_DIRECTORY");
+  unsetenv("GPUMEMSHIM_OUTPUT");
+  settings = ReadSettings();
+  EXPECT_EQ(settings.native, stack::Unwinder::kLibunwind);
+  EXPECT_STREQ(settings.ring_directory, "/dev/shm");
+}
+
+}  // namespace
+}  // namespace gpumemshim::control

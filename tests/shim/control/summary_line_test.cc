@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/summary_line.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+namespace gpumemshim::control {
+namespace {
+
+writer::Summary GoodSummary() {
+  writer::Summary summary{};
+  summary.opened = summary.complete = true;
+  std::strcpy(summary.path, "/run/here/gpumem.train.123.gmtrace");
+  summary.file_bytes = 62464;
+  summary.events = 17904;
+  summary.torch_events = 17800;
+  summary.runtime_events = 96;
+  summary.driver_events = 8;
+  return summary;
+}
+
+std::string Line(const writer::Summary& summary, const char* directory) {
+  char out[8192];
+  const size_t size = SummaryLine(summary, directory, out, sizeof out);
+  return {out, size};
+}
+
+TEST(SummaryLine, FileInTheWorkingDirectory) {
+  EXPECT_EQ(
+      Line(GoodSummary(), "/run/here"),
+      "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumem.train.123.gmtrace (61 KiB). "
+      "Next: gpumem report gpumem.train.123.gmtrace\n");
+}
+
+TEST(SummaryLine, FileElsewhereAndLosses) {
+  writer::Summary summary = GoodSummary();
+  summary.events = 1;
+  summary.complete = false;
+  summary.dropped_allocs = 1000;
+  summary.unwritten_events = 2;
+  std::strcpy(summary.error, "No space left on device");
+  const std::string line = Line(summary, "/run/her");
+  EXPECT_NE(line.find("gpumem: 1 event ("), std::string::npos) << line;
+  EXPECT_NE(line.find("1,002 lost (No space left on device), end missing, in /run/here/gpumem"), std::string::npos)
+      << line;
+  EXPECT_NE(line.find("gpumem report /run/here/gpumem.train.123.gmtrace"), std::string::npos) << line;
+}
+
+TEST(SummaryLine, QuotesWhatAShellWouldSplit) {
+  writer::Summary summary = GoodSummary();
+  std::strcpy(summary.path, "/run/my runs/t.gmtrace");
+  EXPECT_NE(Line(summary, "/x").find("gpumem report '/run/my runs/t.gmtrace'\n"), std::string::npos);
+}
+
+TEST(SummaryLine, NothingRecordedSaysNothing) { EXPECT_EQ(Line(writer::Summary{}, "/x"), ""); }
+
+TEST(SummaryLine, NoFileSaysWhy) {
+  writer::Summary summary{};
+  summary.unwritten_events = 12;
+  std::strcpy(summary.error, "Permission denied");
+  EXPECT_EQ(Line(summary, "/x"), "gpumem: no trace written, 12 events lost: Permission denied\n");
+}
+
+}  // namespace
+}  // namespace gpumemshim::control
