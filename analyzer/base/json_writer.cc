@@ -137,6 +137,12 @@ void JsonWriter::Null() {
   AfterValue();
 }
 
+void JsonWriter::Raw(absl::string_view json) {
+  BeforeValue();
+  out_->append(json.data(), json.size());
+  AfterValue();
+}
+
 void JsonWriter::Unsigned(uint64_t value) {
   BeforeValue();
   absl::StrAppendFormat(out_, "%d", value);

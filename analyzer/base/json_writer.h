@@ -53,6 +53,8 @@ class JsonWriter {
   void Value(std::unsigned_integral auto value) { Unsigned(value); }
   void Value(std::signed_integral auto value) { Signed(value); }
   void Null();
+  // A value that is JSON already.
+  void Raw(absl::string_view json);
 
   template <typename T>
   void Field(absl::string_view key, const T& value) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Makers of the subcommands, one for each *_command.cc. registry.cc puts them in order.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_COMMANDS_H_
+#define GPUMEM_ANALYZER_COMMANDS_COMMANDS_H_
+
+#include <memory>
+
+#include "commands/command.h"
+
+namespace gpumem {
+
+std::unique_ptr<Command> MakeRunCommand();
+std::unique_ptr<Command> MakeReportCommand();
+std::unique_ptr<Command> MakeTimelineCommand();
+std::unique_ptr<Command> MakePeakCommand();
+std::unique_ptr<Command> MakeLeaksCommand();
+std::unique_ptr<Command> MakeFragmentationCommand();
+std::unique_ptr<Command> MakeInfoCommand();
+std::unique_ptr<Command> MakeDumpCommand();
+std::unique_ptr<Command> MakeDoctorCommand();
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_COMMANDS_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// From the command line to a Command: finds it, parses its flags, prints help, and answers wrong use with a hint.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_DISPATCH_H_
+#define GPUMEM_ANALYZER_COMMANDS_DISPATCH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "commands/console.h"
+
+namespace gpumem {
+
+// `arguments` without the program's name. Returns the exit code.
+int Dispatch(const std::vector<std::string>& arguments, Console* console);
+
+// The candidate that a mistyped `word` most likely means, "" where none is near.
+std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_DISPATCH_H_

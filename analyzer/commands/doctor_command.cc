@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/doctor_checks.h"
+#include "report/json_parts.h"
+#include "report/page.h"
+
+namespace gpumem {
+namespace {
+
+absl::string_view HealthName(Health health) {
+  switch (health) {
+    case Health::kOk:
+      return "ok";
+    case Health::kWarning:
+      return "warn";
+    case Health::kFailure:
+      break;
+  }
+  return "fail";
+}
+
+Tone HealthTone(Health health) {
+  return health == Health::kOk ? Tone::kGood : health == Health::kWarning ? Tone::kWarning : Tone::kAlarm;
+}
+
+std::string EnvironmentOr(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+std::vector<Finding> CheckMachine() {
+  return {CheckLibrary(),
+          CheckUnwinder(),
+          CheckDriver(),
+          CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
+          CheckRingMemory(EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm")),
+          CheckWorkingDirectory(),
+          CheckFileLimit(),
+          CheckCoreLimit()};
+}
+
+void AddFinding(const Finding& finding, Page* page) {
+  constexpr int kLead = 18;
+  page->Line({{HealthTone(finding.health), PadRight(HealthName(finding.health), 6)},
+              {Tone::kHeading, PadRight(finding.check, kLead - 6)},
+              {Tone::kPlain, finding.found}});
+  if (!finding.next.empty()) page->Paragraph(PadRight("", kLead), absl::StrCat("-> ", finding.next));
+}
+
+std::string Json(const std::vector<Finding>& findings, Health worst) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("command", "doctor");
+  json.Field("health", HealthName(worst));
+  json.Key("findings");
+  json.BeginArray();
+  for (const Finding& finding : findings) {
+    json.BeginObject(JsonLayout::kOneLine);
+    json.Field("check", finding.check);
+    json.Field("health", HealthName(finding.health));
+    json.Field("found", finding.found);
+    json.Field("next", finding.next);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+class DoctorCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "doctor"; }
+  absl::string_view summary() const override { return "what can be hooked here, and why not"; }
+  absl::string_view arguments() const override { return "[FLAGS] [PID | -- COMMAND [ARGUMENT...]]"; }
+  absl::string_view help() const override {
+    return "Looks at the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell; "
+           "with\n"
+           "COMMAND at the program that is to be traced (it is not started; a Python interpreter is asked for its\n"
+           "version), with PID at a running one. Exit code 1 where something fails.\n"
+           "\n"
+           "  gpumem doctor\n"
+           "  gpumem doctor -- python train.py\n"
+           "  gpumem doctor 4242\n";
+  }
+  bool takes_command_line() const override { return true; }
+
+  void AddFlags(CLI::App* app) override { app->add_flag("--json", json_, "for machines (docs/json.md)"); }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    std::vector<Finding> findings = CheckMachine();
+    if (!arguments.empty()) {
+      pid_t pid = 0;
+      const bool is_pid = arguments.size() == 1 && absl::SimpleAtoi(arguments.front(), &pid) && pid > 0;
+      const std::vector<Finding> target = is_pid ? CheckProcess(pid) : CheckCommand(arguments);
+      findings.insert(findings.end(), target.begin(), target.end());
+    }
+    Health worst = Health::kOk;
+    for (const Finding& finding : findings) worst = std::max(worst, finding.health);
+    console->Print(json_ ? Json(findings, worst) : Text(findings, worst, console->out_style()));
+    return worst == Health::kFailure ? kExitCheckFailed : kExitFine;
+  }
+
+ private:
+  static std::string Text(const std::vector<Finding>& findings, Health worst, const TextStyle& style) {
+    Page page(style);
+    for (const Finding& finding : findings) AddFinding(finding, &page);
+    page.Gap();
+    page.Line(worst == Health::kFailure   ? "Something stands in the way: see the lines marked fail."
+              : worst == Health::kWarning ? "Tracing works, with the limits marked warn."
+                                          : "All is well. Next: gpumem run -- python train.py",
+              HealthTone(worst));
+    return page.text();
+  }
+
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDoctorCommand() { return std::make_unique<DoctorCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What `gpumem doctor` says about a program or a running process (doctor_checks.h).
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "commands/doctor_checks.h"
+#include "commands/elf_file.h"
+#include "commands/preload.h"
+#include "commands/trace_options.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kOldestPythonMinor = 8, kNewestPythonMinor = 14;
+
+bool IsPythonName(const std::string& name) {
+  return absl::StartsWith(name, "python") || absl::StartsWith(name, "pypy");
+}
+
+// The interpreter behind a command: itself, or the one that its "#!" line names (torchrun, an entry script).
+std::string PythonBehind(const std::string& program) {
+  if (IsPythonName(fs::path(program).filename().string())) return program;
+  const absl::StatusOr<ElfFile> elf = ReadElfFile(program);
+  if (!elf.ok() || elf->script_interpreter.empty()) return "";
+  return IsPythonName(fs::path(elf->script_interpreter).filename().string()) ? elf->script_interpreter : "";
+}
+
+std::string OutputOf(const std::string& shell_command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(shell_command.c_str(), "re"), pclose);
+  if (pipe == nullptr) return "";
+  char text[256];
+  const size_t length = fread(text, 1, sizeof(text), pipe.get());
+  return std::string(absl::StripAsciiWhitespace(absl::string_view(text, length)));
+}
+
+Finding JudgePython(const std::string& implementation, int major, int minor, const std::string& where) {
+  const std::string found = absl::StrCat(implementation, " ", major, ".", minor, " (", where, ")");
+  if (implementation != "cpython")
+    return {"python", Health::kWarning, absl::StrCat(found, ": its frames are not read"),
+            "use CPython for Python lines in stacks"};
+  if (major != 3 || minor < kOldestPythonMinor || minor > kNewestPythonMinor) {
+    return {"python", Health::kWarning,
+            absl::StrCat(found, " is not one of those that are known: stacks may lack Python frames"),
+            "look at a short trace first"};
+  }
+  return {"python", Health::kOk, found, ""};
+}
+
+// Asks the interpreter itself, without site packages and the user's settings.
+Finding CheckPython(const std::string& python) {
+  const std::string answer = OutputOf(
+      absl::StrCat("env -u LD_PRELOAD ", ShellQuoted(python),
+                   " -I -S -c 'import sys; print(sys.implementation.name, *sys.version_info[:2])' 2>/dev/null"));
+  const std::vector<std::string> parts = absl::StrSplit(answer, ' ');
+  int major = 0, minor = 0;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &major) || !absl::SimpleAtoi(parts[2], &minor)) {
+    return {"python", Health::kWarning, absl::StrCat(python, " did not tell its version"), "check that it starts"};
+  }
+  return JudgePython(parts[0], major, minor, python);
+}
+
+std::string ReadSmallFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(1 << 20, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+// The first mapped file whose name starts with `prefix`, "" where there is none.
+std::string MappedFile(const std::string& maps, absl::string_view prefix) {
+  for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
+    const size_t slash = line.find('/');
+    if (slash == absl::string_view::npos) continue;
+    const std::string path(line.substr(slash));
+    if (absl::StartsWith(fs::path(path).filename().string(), prefix)) return path;
+  }
+  return "";
+}
+
+std::string EnvironmentOf(const std::string& environment, absl::string_view name) {
+  for (const absl::string_view entry : absl::StrSplit(environment, '\0')) {
+    if (absl::StartsWith(entry, absl::StrCat(name, "="))) return std::string(entry.substr(name.size() + 1));
+  }
+  return "";
+}
+
+Finding CheckTraced(const std::string& maps) {
+  const std::string library = MappedFile(maps, "libgpumemshim");
+  if (!library.empty()) return {"traced", Health::kOk, absl::StrCat(library, " is loaded"), ""};
+  return {"traced", Health::kFailure, "libgpumemshim.so is not loaded in it, and a running program cannot take it in",
+          "start it again with: gpumem run -- COMMAND"};
+}
+
+Finding CheckCudaOf(const std::string& maps) {
+  const std::string driver = MappedFile(maps, "libcuda.so");
+  if (driver.empty())
+    return {"cuda", Health::kWarning, "libcuda.so.1 is not loaded in it (yet): nothing to record",
+            "look again when it uses the GPU"};
+  const std::string torch = MappedFile(maps, "libc10_cuda");
+  return {"cuda", Health::kOk,
+          absl::StrCat(driver, torch.empty() ? "; no PyTorch" : absl::StrCat("; PyTorch: ", torch)), ""};
+}
+
+Finding CheckTraceOf(pid_t pid) {
+  std::error_code error;
+  for (fs::directory_iterator entry(absl::StrCat("/proc/", pid, "/fd"), error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    const std::string target = fs::read_symlink(entry->path(), ignored).string();
+    if (absl::EndsWith(target, ".gmtrace")) return {"trace", Health::kOk, absl::StrCat("writes ", target), ""};
+  }
+  return {"trace", Health::kWarning, "no *.gmtrace is open in it", "it is made at the first CUDA allocation"};
+}
+
+}  // namespace
+
+std::vector<Finding> CheckCommand(const std::vector<std::string>& command_line) {
+  std::vector<Finding> findings;
+  const std::string program = FindProgram(command_line.front());
+  if (program.empty())
+    return {{"program", Health::kFailure, absl::StrCat(command_line.front(), " is not found or not executable"),
+             "check the name and PATH"}};
+  for (const std::string& obstacle : PreloadObstacles(command_line))
+    findings.push_back({"program", Health::kFailure, obstacle, "see above"});
+  if (findings.empty())
+    findings.push_back({"program", Health::kOk, absl::StrCat(program, ": a preload reaches it"), ""});
+  const std::string python = PythonBehind(program);
+  if (!python.empty()) findings.push_back(CheckPython(python));
+  return findings;
+}
+
+std::vector<Finding> CheckProcess(pid_t pid) {
+  const std::string folder = absl::StrCat("/proc/", pid);
+  if (kill(pid, 0) != 0 && errno == ESRCH)
+    return {{"process", Health::kFailure, absl::StrCat("there is no process ", pid),
+             "check the number (pgrep -af python)"}};
+  const std::string maps = ReadSmallFile(absl::StrCat(folder, "/maps"));
+  if (maps.empty()) {
+    return {{"process", Health::kFailure, absl::StrCat("process ", pid, " may not be looked at: ", strerror(EACCES)),
+             "ask as its user, inside its container"}};
+  }
+  std::vector<Finding> findings = {CheckTraced(maps), CheckCudaOf(maps)};
+  if (findings[0].health == Health::kOk) findings.push_back(CheckTraceOf(pid));
+  findings.push_back(CheckPreload(EnvironmentOf(ReadSmallFile(absl::StrCat(folder, "/environ")), "LD_PRELOAD")));
+  std::error_code error;
+  const std::string program = fs::read_symlink(absl::StrCat(folder, "/exe"), error).string();
+  if (!error && !PythonBehind(program).empty()) findings.push_back(CheckPython(program));
+  return findings;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/App.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "gpumem/trace.pb.h"
+#include "report/json_parts.h"
+#include "report/names.h"
+#include "trace/packet_reader.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kFlushBytes = 1 << 18;
+
+// The message of a packet's type, parsed; nullptr where the bytes are no such message or the type is of a newer
+// version.
+std::unique_ptr<google::protobuf::Message> ParseBody(const RawPacket& packet) {
+  std::unique_ptr<google::protobuf::Message> message;
+  switch (packet.type) {
+    case PacketType::kHeader:
+      message = std::make_unique<trace::Header>();
+      break;
+    case PacketType::kDefinitions:
+      message = std::make_unique<trace::Definitions>();
+      break;
+    case PacketType::kEvents:
+      message = std::make_unique<trace::EventBatch>();
+      break;
+    case PacketType::kCounters:
+      message = std::make_unique<trace::Counters>();
+      break;
+    case PacketType::kLosses:
+      message = std::make_unique<trace::Losses>();
+      break;
+    case PacketType::kEnd:
+      message = std::make_unique<trace::End>();
+      break;
+    case PacketType::kNone:
+      return nullptr;
+  }
+  if (!message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()))) return nullptr;
+  return message;
+}
+
+absl::string_view TypeName(PacketType type) {
+  switch (type) {
+    case PacketType::kHeader:
+      return "header";
+    case PacketType::kDefinitions:
+      return "definitions";
+    case PacketType::kEvents:
+      return "events";
+    case PacketType::kCounters:
+      return "counters";
+    case PacketType::kLosses:
+      return "losses";
+    case PacketType::kEnd:
+      return "end";
+    case PacketType::kNone:
+      break;
+  }
+  return "unknown";
+}
+
+void AppendPacketText(const RawPacket& packet, std::string* out) {
+  absl::StrAppendFormat(out, "# packet %d at byte %d: %s%s, %d bytes\n", packet.sequence, packet.file_offset,
+                        std::string(TypeName(packet.type)), packet.compressed ? " (was compressed)" : "",
+                        packet.body.size());
+  const auto message = ParseBody(packet);
+  if (message == nullptr) {
+    absl::StrAppend(out, "# not readable as this version's ", TypeName(packet.type), "\n\n");
+    return;
+  }
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  std::string text;
+  printer.PrintToString(*message, &text);
+  absl::StrAppend(out, text, "\n");
+}
+
+void AppendPacketJson(const RawPacket& packet, std::string* out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kOneLine);
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("sequence", packet.sequence);
+  json.Field("file_offset", packet.file_offset);
+  json.Field("compressed", packet.compressed);
+  json.Field("type", TypeName(packet.type));
+  json.Field("bytes", packet.body.size());
+  std::string data;
+  const auto message = ParseBody(packet);
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  const bool whole = message != nullptr && google::protobuf::util::MessageToJsonString(*message, &data, options).ok();
+  json.Key("data");
+  json.Raw(whole ? absl::string_view(data) : absl::string_view("null"));
+  json.EndObject();
+  out->push_back('\n');
+}
+
+std::string KindName(uint32_t kind) {
+  const std::string& name = trace::EventKind_Name(static_cast<trace::EventKind>(kind));
+  return name.empty() ? absl::StrCat(kind) : absl::AsciiStrToLower(name);
+}
+
+void AppendEventText(const EventRow& e, uint64_t since, const StackTable& table, std::string* out) {
+  absl::StrAppendFormat(out, "%d.%09d %s %s %s device=%d address=0x%x size=%d", since / 1'000'000'000,
+                        since % 1'000'000'000, std::string(LayerName(static_cast<uint8_t>(e.layer))),
+                        KindName(static_cast<uint32_t>(e.kind)),
+                        std::string(MemoryName(static_cast<uint8_t>(e.memory))), e.device, e.address, e.size);
+  const auto field = [out](const char* name, uint64_t value) {
+    if (value != 0) absl::StrAppend(out, " ", name, "=", value);
+  };
+  field("requested", e.requested_size);
+  if (e.stream != 0) absl::StrAppendFormat(out, " stream=0x%x", e.stream);
+  if (e.handle != 0) absl::StrAppendFormat(out, " handle=0x%x", e.handle);
+  if (e.result != 0) absl::StrAppend(out, " result=", e.result);
+  field("took_ns", e.duration_ns);
+  field("thread", e.thread);
+  field("stack", e.stack);
+  field("tag", e.tag);
+  if (e.api != 0) absl::StrAppend(out, " api=", EscapeControls(table.string(e.api)));
+  out->push_back('\n');
+}
+
+void AppendEventJson(const EventRow& e, uint64_t since, const StackTable& table, std::string* out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kOneLine);
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("time_ns", since);
+  json.Field("layer", LayerName(static_cast<uint8_t>(e.layer)));
+  json.Field("kind", KindName(static_cast<uint32_t>(e.kind)));
+  json.Field("memory", MemoryName(static_cast<uint8_t>(e.memory)));
+  json.Field("device", e.device);
+  json.Field("address", absl::StrFormat("0x%x", e.address));
+  json.Field("size_bytes", e.size);
+  json.Field("requested_bytes", e.requested_size);
+  json.Field("stream", absl::StrFormat("0x%x", e.stream));
+  json.Field("handle", absl::StrFormat("0x%x", e.handle));
+  json.Field("result", e.result);
+  json.Field("took_ns", e.duration_ns);
+  json.Field("thread", e.thread);
+  json.Field("stack", e.stack);
+  json.Field("tag", e.tag);
+  json.Field("api", table.string(e.api));
+  json.EndObject();
+  out->push_back('\n');
+}
+
+class DumpCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "dump"; }
+  absl::string_view summary() const override { return "every packet as text, or every event on a line"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Prints the file as it is, packet by packet, in protobuf's text form, compressed packets decompressed. "
+           "With\n"
+           "--events one line an event, times in seconds from the first event on. With --json one JSON object a line.\n"
+           "Nothing is held in memory, so any size goes.\n"
+           "\n"
+           "  gpumem dump run.gmtrace | less\n"
+           "  gpumem dump --events | grep alloc_failed\n"
+           "  gpumem dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    app->add_flag("--events", events_, "one line an event");
+    app->add_flag("--json", json_, "one JSON object a line");
+    app->add_option("--limit", limit_, "stop after so many packets or events; 0 = all")->type_name("N");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const absl::StatusOr<std::string> path = FindTrace(arguments.empty() ? "" : arguments.front());
+    if (!path.ok()) {
+      console->Complain(path.status().message());
+      return kExitCannotRead;
+    }
+    return events_ ? DumpEvents(*path, console) : DumpPackets(*path, console);
+  }
+
+ private:
+  bool Full(uint64_t count) const { return limit_ != 0 && count >= limit_; }
+
+  static void Flush(std::string* out, size_t above, Console* console) {
+    if (out->size() <= above) return;
+    console->Print(*out);
+    out->clear();
+  }
+
+  static int Finish(const absl::Status& opened, const std::string& damage, Console* console) {
+    if (!opened.ok()) {
+      console->Complain(opened.message());
+      return kExitCannotRead;
+    }
+    if (damage.empty()) return kExitFine;
+    console->Complain(damage);
+    return kExitDamaged;
+  }
+
+  int DumpPackets(const std::string& path, Console* console) {
+    absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
+    if (!reader.ok()) return Finish(reader.status(), "", console);
+    std::string out;
+    RawPacket packet;
+    for (uint64_t count = 0;
+         !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket; ++count) {
+      json_ ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
+      Flush(&out, kFlushBytes, console);
+    }
+    Flush(&out, 0, console);
+    return Finish(absl::OkStatus(), reader->damage(), console);
+  }
+
+  int DumpEvents(const std::string& path, Console* console) {
+    absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
+    if (!reader.ok()) return Finish(reader.status(), "", console);
+    std::string out;
+    uint64_t count = 0, origin = 0;
+    for (ItemType type = reader->Next(); type != ItemType::kEndOfStream && !Full(count) && !console->print_failed();
+         type = reader->Next()) {
+      if (type != ItemType::kEvents) continue;
+      for (size_t i = 0; i < reader->batch().count() && !Full(count); ++i, ++count) {
+        const EventRow row = reader->batch().Row(i);
+        if (count == 0) origin = row.time_ns;
+        const uint64_t since = row.time_ns > origin ? row.time_ns - origin : 0;
+        json_ ? AppendEventJson(row, since, reader->stacks(), &out)
+              : AppendEventText(row, since, reader->stacks(), &out);
+        Flush(&out, kFlushBytes, console);
+      }
+    }
+    Flush(&out, 0, console);
+    return Finish(absl::OkStatus(), reader->damage(), console);
+  }
+
+  bool events_ = false, json_ = false;
+  uint64_t limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDumpCommand() { return std::make_unique<DumpCommand>(); }
+
+}  // namespace gpumem

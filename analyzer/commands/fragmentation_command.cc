@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class FragmentationCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "fragmentation"; }
+  absl::string_view summary() const override {
+    return "free space inside PyTorch's segments, and the blocks that keep segments";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Shows by exact replay how free space lies inside PyTorch's segments: how much, in how many ranges, and "
+           "the\n"
+           "largest one. external is 1 - largest / free: near 100 % means much free space and no room for a large\n"
+           "request. rounding is what blocks are larger than asked for. Then the blocks that keep mostly empty\n"
+           "segments from going back to CUDA: one marked \"alone\" would return its whole segment.\n"
+           "\n"
+           "  gpumem fragmentation --device 0\n"
+           "  gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, 10);
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    if (trace_.json) {
+      console->Print(FragmentationJson(loaded->input, list_.ForJson()));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    for (const DeviceAnalysis& device : loaded->analysis.devices)
+      AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &page);
+    page.Gap();
+    AddNotes(loaded->input, &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  TraceOptions trace_;
+  ListOptions list_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFragmentationCommand() { return std::make_unique<FragmentationCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+#include "trace/packet_reader.h"
+
+namespace gpumem {
+namespace {
+
+// Packets and processes of the whole file: the analysis is of its first process.
+InfoJsonExtras CountPackets(const std::string& path) {
+  InfoJsonExtras extras{0, 0};
+  absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
+  if (!reader.ok()) return extras;
+  RawPacket packet;
+  while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
+    ++extras.packets;
+    if (packet.type == PacketType::kHeader) ++extras.sections;
+  }
+  return extras;
+}
+
+void AddMap(absl::string_view title, const std::map<std::string, std::string>& values, Page* page) {
+  if (values.empty()) return;
+  page->Gap();
+  page->Line(title, Tone::kHeading);
+  std::vector<Page::Row> rows;
+  for (const auto& [name, value] : values) rows.push_back({name, value});
+  page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
+}
+
+void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* page) {
+  const Analysis& analysis = loaded.analysis;
+  page->Gap();
+  page->Line("Counts", Tone::kHeading);
+  std::vector<Page::Row> rows = {{"processes in the file", FormatCount(extras.sections)},
+                                 {"packets", FormatCount(extras.packets)}};
+  const uint64_t events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
+  rows.push_back({"events", FormatCount(events)});
+  for (const auto& [kind, count] : analysis.events.by_kind)
+    rows.push_back({absl::StrCat("  ", kind), FormatCount(count)});
+  if (events > 0) rows.push_back({"bytes an event", absl::StrCat(analysis.file_bytes / events)});
+  rows.push_back({"stack nodes", FormatCount(loaded.stacks.stack_count())});
+  rows.push_back({"frames", FormatCount(loaded.stacks.frame_count())});
+  rows.push_back({"modules", FormatCount(loaded.stacks.modules().size())});
+  page->Table({Align::kLeft, Align::kRight}, rows, /*heading=*/false);
+}
+
+class InfoCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "info"; }
+  absl::string_view summary() const override { return "what a trace file is: program, versions, counts, losses, size"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Prints what the trace says about itself and about the program it is of.\n"
+           "\n"
+           "  gpumem info run.gmtrace\n"
+           "  gpumem info --json | jq '.losses'\n";
+  }
+
+  void AddFlags(CLI::App* app) override { trace_.AddFlags(app); }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    const InfoJsonExtras extras = CountPackets(loaded->analysis.path);
+    if (trace_.json) {
+      console->Print(InfoJson(loaded->input, extras));
+      return loaded->exit_code;
+    }
+    const ProcessInfo& process = loaded->analysis.process;
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kFull, &page);
+    page.Line(absl::StrCat("  folder  ", process.working_directory));
+    page.Line(absl::StrCat("  binary  ", process.executable));
+    page.Line(absl::StrCat("  writer  libgpumemshim.so ", process.writer_version));
+    AddCounts(*loaded, extras, &page);
+    AddMap("Settings", process.settings, &page);
+    AddMap("Environment", process.environment, &page);
+    AddLosses(loaded->input, &page);
+    AddNotes(loaded->input, &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  TraceOptions trace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeInfoCommand() { return std::make_unique<InfoCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class LeaksCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "leaks"; }
+  absl::string_view summary() const override {
+    return "what was never freed, and what grew between two times, by stack";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Lists what is alive at the end of the trace (or at --to), and which stacks have more alive at --to than "
+           "at\n"
+           "--from. A model and its optimizer state are alive at the end of any training and no leak; what grows from\n"
+           "step to step is. So choose both times at the same place of two steps.\n"
+           "\n"
+           "  gpumem leaks\n"
+           "  gpumem leaks --from 60 --to 600            growth between minute 1 and minute 10\n"
+           "  gpumem leaks --json | jq '.devices[0].leaks.growth[] | {bytes, site}'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, 10);
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    if (trace_.json) {
+      console->Print(LeaksJson(loaded->input, list_.ForJson()));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    for (const DeviceAnalysis& device : loaded->analysis.devices)
+      AddLeaks(device, loaded->input, list_.ForText(Detail::kFull), &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  TraceOptions trace_;
+  ListOptions list_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeLeaksCommand() { return std::make_unique<LeaksCommand>(); }
+
+}  // namespace gpumem

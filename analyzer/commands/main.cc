@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <string>
+#include <vector>
+
+#include "commands/console.h"
+#include "commands/dispatch.h"
+
+int main(int argc, char** argv) {
+  gpumem::Console console;
+  return gpumem::Dispatch(std::vector<std::string>(argv + 1, argv + argc), &console);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class PeakCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "peak"; }
+  absl::string_view summary() const override {
+    return "when memory was highest, and exactly what was alive then, by stack";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Lists the live memory at the moment of the peak, grouped by the line of your code (or --by stack), with\n"
+           "bytes and number of blocks. Without --device it speaks of the GPU with the largest peak; without\n"
+           "--measure of allocated memory, or of total where PyTorch did nothing. Near-peaks that are separate in\n"
+           "time follow.\n"
+           "\n"
+           "  gpumem peak --top 20\n"
+           "  gpumem peak --measure reserved             who made PyTorch's segments\n"
+           "  gpumem peak --measure total                with NCCL, cuBLAS and your own CUDA calls\n"
+           "  gpumem peak --full-stacks --top 3\n"
+           "  gpumem peak --json | jq '.stacks[0].frames[0]'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, 10);
+    app->add_option("--measure", measure_, "allocated, reserved or total")
+        ->type_name("WHAT")
+        ->check(CLI::IsMember({"allocated", "reserved", "total"}));
+    app->add_option("--plateaus", trace_.plateaus, "most near-peaks, the peak included (5)")
+        ->type_name("K")
+        ->check(CLI::Range(1u, 100u));
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    const DeviceAnalysis* device = LargestDevice(loaded->analysis);
+    const Measure measure = device == nullptr ? Measure::kAllocated : Chosen(*device);
+    if (trace_.json) {
+      console->Print(PeakJson(loaded->input, device, measure, list_.ForJson()));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    if (device != nullptr) {
+      const TextOptions options = list_.ForText(Detail::kFull);
+      AddPeak(*device, measure, loaded->input, options, &page);
+      AddPlateaus(*device, loaded->input, options, &page);
+    }
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  Measure Chosen(const DeviceAnalysis& device) const {
+    if (measure_ == "allocated") return Measure::kAllocated;
+    if (measure_ == "reserved") return Measure::kReserved;
+    return measure_ == "total" ? Measure::kTotal : DefaultMeasure(device);
+  }
+
+  TraceOptions trace_;
+  ListOptions list_;
+  std::string measure_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePeakCommand() { return std::make_unique<PeakCommand>(); }
+
+}  // namespace gpumem

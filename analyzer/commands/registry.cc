@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "commands/command.h"
+#include "commands/commands.h"
+
+namespace gpumem {
+
+std::vector<std::unique_ptr<Command>> MakeCommands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(MakeRunCommand());
+  commands.push_back(MakeReportCommand());
+  commands.push_back(MakeTimelineCommand());
+  commands.push_back(MakePeakCommand());
+  commands.push_back(MakeLeaksCommand());
+  commands.push_back(MakeFragmentationCommand());
+  commands.push_back(MakeInfoCommand());
+  commands.push_back(MakeDumpCommand());
+  commands.push_back(MakeDoctorCommand());
+  return commands;
+}
+
+}  // namespace gpumem

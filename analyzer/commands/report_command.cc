@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kTop = 5;
+
+class ReportCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "report"; }
+  absl::string_view summary() const override {
+    return "the answers on one screen: out of memory, timeline, peak, leaks, fragmentation";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Says what the GPU memory of one program was used for. Without FILE it takes the newest *.gmtrace of\n"
+           "the working directory (or of DIR). A request that failed comes first: who asked, who had filled the GPU,\n"
+           "what would have fit. Stacks are shown by the line of your code that allocated; what lies between that\n"
+           "line and CUDA, and who called it, stands below.\n"
+           "\n"
+           "  gpumem report                              the newest trace here\n"
+           "  gpumem report run.gmtrace --device 1       one GPU\n"
+           "  gpumem report --from 10 --to 12.5          what happened between these seconds\n"
+           "  gpumem report --json | jq '.devices[].peak'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, kTop);
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    if (trace_.json) {
+      console->Print(ReportJson(loaded->input, list_.top_given ? list_.top : kJsonTop));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddReport(loaded->input, list_.ForText(Detail::kBrief), &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  static constexpr size_t kJsonTop = 20;  // of each list: `gpumem peak --json` and its like have all
+  TraceOptions trace_;
+  ListOptions list_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeReportCommand() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <glob.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "commands/child.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/preload.h"
+#include "commands/trace_options.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kExitNotFound = 127, kExitNotExecutable = 126;  // as shells say it
+constexpr uint64_t kClockSlackNs = 20'000'000;                // file times come from a coarser clock
+
+uint64_t RealtimeNs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+bool IsDirectory(const std::string& path) {
+  std::error_code ignored;
+  return absl::EndsWith(path, "/") || fs::is_directory(path, ignored);
+}
+
+// The library's pattern as one for glob(3): a field may be anything, and a name that was taken got a number before its
+// ending.
+std::string GlobPattern(const std::string& pattern) {
+  std::string glob;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '%' && i + 1 < pattern.size()) {
+      glob += pattern[++i] == '%' ? '%' : '*';
+      continue;
+    }
+    if (absl::StrContains("*?[]\\", absl::string_view(&c, 1))) glob += '\\';
+    glob += c;
+  }
+  if (IsDirectory(pattern)) return absl::StrCat(glob, absl::EndsWith(glob, "/") ? "" : "/", "*.gmtrace");
+  const size_t ending = glob.rfind(".gmtrace");
+  return ending == std::string::npos ? absl::StrCat(glob, "*") : absl::StrCat(glob.substr(0, ending), "*.gmtrace");
+}
+
+// The newest trace of this pattern that was written to after `since_ns`; "" where there is none.
+std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
+  glob_t found{};
+  std::string newest;
+  uint64_t newest_ns = since_ns - kClockSlackNs;
+  if (glob(GlobPattern(pattern).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+      struct stat status {};
+      if (stat(found.gl_pathv[i], &status) != 0 || !S_ISREG(status.st_mode)) continue;
+      const uint64_t time_ns =
+          static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec);
+      if (time_ns < newest_ns) continue;
+      newest = found.gl_pathv[i];
+      newest_ns = time_ns;
+    }
+  }
+  globfree(&found);
+  return newest;
+}
+
+class RunCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "run"; }
+  absl::string_view summary() const override { return "trace an unmodified program"; }
+  absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
+  absl::string_view help() const override {
+    return "Starts COMMAND with libgpumemshim.so preloaded, in front of what LD_PRELOAD names already. Signals reach "
+           "the\n"
+           "program, and its exit code becomes gpumem's; a program that dies of a signal makes gpumem die of the same\n"
+           "one (128 + signal in a shell). Only if the program cannot be started does gpumem end with a code of its\n"
+           "own: 127 not found, 126 not executable, 2 and 3 as everywhere.\n"
+           "The library is taken from ../lib beside gpumem, or from GPUMEMSHIM_LIBRARY.\n"
+           "\n"
+           "  gpumem run -- python train.py\n"
+           "  gpumem run -o run.gmtrace --force -- python train.py --epochs 3\n"
+           "  gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py\n"
+           "\n"
+           "In -o %p is the process, %h the host, %r the rank, %n the program; a folder takes the default names.\n";
+  }
+  bool takes_command_line() const override { return true; }
+
+  void AddFlags(CLI::App* app) override {
+    app->add_option("-o,--output", output_, "where to write the trace (a file, a pattern or a folder)")
+        ->type_name("FILE");
+    app->add_flag("--force", force_, "replace FILE if it exists");
+    app->add_flag("--no-native", no_native_, "Python frames only, no native ones");
+    app->add_flag("-q,--quiet", quiet_, "no line at the end");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (arguments.empty()) {
+      console->Complain("no command to run. Like this: gpumem run -- python train.py");
+      return kExitUsage;
+    }
+    std::string pattern;
+    if (const int code = ChooseOutput(&pattern, console); code != kExitFine) return code;
+    if (const int code = SetEnvironment(pattern, console); code != kExitFine) return code;
+    for (const std::string& obstacle : PreloadObstacles(arguments))
+      console->Complain(absl::StrCat("warning: ", obstacle, "."));
+    const uint64_t started_ns = RealtimeNs();
+    const absl::StatusOr<int> status = RunChild(arguments);
+    if (!status.ok()) {
+      console->Complain(status.status().message());
+      return absl::IsNotFound(status.status()) ? kExitNotFound : kExitNotExecutable;
+    }
+    if (!quiet_) SayWhatIsThere(*status, WrittenSince(pattern, started_ns), console);
+    return EndLike(*status);
+  }
+
+ private:
+  // -o, else GPUMEMSHIM_OUTPUT, else the folder that we are in (the program may change to another).
+  int ChooseOutput(std::string* pattern, Console* console) const {
+    const char* set = std::getenv("GPUMEMSHIM_OUTPUT");
+    *pattern = !output_.empty() ? output_ : set != nullptr ? set : "";
+    std::error_code error;
+    const fs::path here = fs::current_path(error);
+    const bool folder = pattern->empty() || IsDirectory(*pattern);
+    *pattern = (here / *pattern).string();
+    if (folder && !absl::EndsWith(*pattern, "/")) *pattern += '/';
+    if (folder || output_.empty() || absl::StrContains(output_, "%")) return kExitFine;
+    if (!fs::exists(fs::symlink_status(*pattern, error))) return CheckFolder(*pattern, console);
+    if (!force_) {
+      console->Complain(absl::StrCat(output_, " exists. Give another name, or --force to replace it."));
+      return kExitUsage;
+    }
+    if (unlink(pattern->c_str()) == 0) return kExitFine;
+    console->Complain(absl::StrCat("cannot remove ", output_, ": ", strerror(errno), ". Give another name."));
+    return kExitCannotRead;
+  }
+
+  static int CheckFolder(const std::string& path, Console* console) {
+    const std::string folder = fs::path(path).parent_path().string();
+    if (access(folder.c_str(), W_OK | X_OK) == 0) return kExitFine;
+    console->Complain(
+        absl::StrCat("cannot write into ", folder, ": ", strerror(errno), ". Give another place with -o."));
+    return kExitUsage;
+  }
+
+  int SetEnvironment(const std::string& pattern, Console* console) const {
+    const absl::StatusOr<std::string> library = FindShimLibrary();
+    if (!library.ok()) {
+      console->Complain(library.status().message());
+      return kExitCannotRead;
+    }
+    if (library->find_first_of(": ") != std::string::npos) {
+      console->Complain(absl::StrCat(*library,
+                                     " has a blank or colon in its path, which LD_PRELOAD cannot hold. Copy it "
+                                     "elsewhere and set GPUMEMSHIM_LIBRARY."));
+      return kExitCannotRead;
+    }
+    setenv("LD_PRELOAD", PreloadValue(*library, std::getenv("LD_PRELOAD")).c_str(), 1);
+    setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
+    if (no_native_) setenv("GPUMEMSHIM_NATIVE", "0", 1);
+    if (quiet_) setenv("GPUMEMSHIM_QUIET", "1", 1);
+    return kExitFine;
+  }
+
+  // The library says itself what it recorded; here is what it cannot say.
+  static void SayWhatIsThere(int status, const std::string& trace, Console* console) {
+    if (trace.empty()) {
+      console->Complain(
+          "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: gpumem "
+          "doctor -- COMMAND");
+    } else if (WIFSIGNALED(status)) {
+      console->Complain(absl::StrCat("the program died of signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                                     "). Up to then: gpumem report ", ShellQuoted(trace)));
+    }
+  }
+
+  std::string output_;
+  bool force_ = false, no_native_ = false, quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRunCommand() { return std::make_unique<RunCommand>(); }
+
+}  // namespace gpumem

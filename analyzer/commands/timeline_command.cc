@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class TimelineCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "timeline"; }
+  absl::string_view summary() const override { return "allocated, reserved, other and total memory over time"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Draws how memory went over time. allocated is PyTorch's blocks in use, reserved its segments, other the\n"
+           "CUDA memory of this process that is not PyTorch's, total all of it. Each point is the largest value of\n"
+           "its slice of time, so no spike is lost; --points makes the slices finer.\n"
+           "\n"
+           "  gpumem timeline --from 3s --to 3.2s        zoom in\n"
+           "  gpumem timeline --json --points 2000 | jq '.devices[0].timeline'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    app->add_option("--points,--limit", trace_.timeline_buckets, "most points a device (240)")
+        ->type_name("N")
+        ->check(CLI::Range(1u, kMostPoints));
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    if (trace_.json) {
+      console->Print(TimelineJson(loaded->input));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    for (const DeviceAnalysis& device : loaded->analysis.devices)
+      AddTimeline(device, loaded->input, Detail::kFull, &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  static constexpr uint32_t kMostPoints = 1'000'000;
+  TraceOptions trace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTimelineCommand() { return std::make_unique<TimelineCommand>(); }
+
+}  // namespace gpumem
