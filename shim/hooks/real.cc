@@ -94,7 +94,10 @@ void* ResolveRealFunction(ApiId id) {
 void* AnswerLookup(ApiId id, void* found) {
   if (found == nullptr) return nullptr;
   // Found ourselves, as a search from the program's start does. The answer without us: nothing, unless CUDA is loaded.
-  if (IsOwnAddress(found)) return RealFunction(id) == nullptr ? nullptr : found;
+  if (IsOwnAddress(found)) {
+    if (RealFunction(id) != nullptr) return found;
+    return RealDlsym()(RTLD_NEXT, ApiName(static_cast<uint16_t>(id)));  // fails again, now for the caller's dlerror()
+  }
   if (found == g_real_functions[static_cast<uint16_t>(id)].load(std::memory_order_acquire)) return OwnAddress(id);
   if (!LiesIn(found, LibraryOf(id))) return found;  // somebody's own function of that name
   return Publish(id, found) == found ? OwnAddress(id) : found;
