@@ -116,11 +116,13 @@ void EnterChunk(Lane* lane, uint32_t generation, uint32_t index, bool from_reser
   prctl(PR_GET_NAME, chunk->thread_name, 0, 0, 0);
   lane->number.store(number, std::memory_order_relaxed);
   lane->chunk = chunk;
-  lane->data = g_state.data + size_t{index} * kChunkBytes;
   lane->position = 0;
   lane->from_reserve = from_reserve;
   lane->generation = generation;
   Atomic(chunk->state).store(kChunkOpen, std::memory_order_release);
+  // Last: from here on a signal handler may write to it.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  lane->data = g_state.data + size_t{index} * kChunkBytes;
 }
 
 }  // namespace

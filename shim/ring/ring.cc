@@ -63,12 +63,15 @@ inline Lane* Begin(uint32_t bytes, Loss loss) {
     // Pairs with the reader's HeavyBarrier: what follows (the two checks, the clock) is not done before others can see
     // in_flight.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (hot->generation.load(std::memory_order_relaxed) == generation &&
-        lane->revoked.load(std::memory_order_relaxed) != lane->number.load(std::memory_order_relaxed)) [[likely]] {
+    bool mine = hot->generation.load(std::memory_order_relaxed) == generation &&
+                lane->revoked.load(std::memory_order_relaxed) != lane->number.load(std::memory_order_relaxed);
+    // Room once more: a signal handler may have used it up before in_flight was set.
+    if (mine && lane->data != nullptr && lane->position + bytes <= kChunkBytes) [[likely]]
       return lane;
+    if (!mine) {
+      lane->data = nullptr;
+      lane->chunk = nullptr;
     }
-    lane->data = nullptr;
-    lane->chunk = nullptr;
     lane->in_flight.store(0, std::memory_order_release);
   }
   if (hot->generation.load(std::memory_order_relaxed) != 0) CountLoss(loss);
