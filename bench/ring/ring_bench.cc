@@ -142,6 +142,7 @@ void MeasureBytes(bool keep) {
   std::mt19937_64 random(7);
   std::exponential_distribution<double> pause(1.0 / (7e6 / 1790));
   uint64_t next_ns = MonotonicNs(), begin_ns = next_ns;
+  uint64_t writer_before_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID) - ThreadCpuNs();
   const int kSteps = 430;  // three seconds
   for (int s = 0; s < kSteps; s++) {
     for (Step& step : steps) {
@@ -158,6 +159,9 @@ void MeasureBytes(bool keep) {
          static_cast<unsigned long long>(summary.events), seconds, static_cast<unsigned long long>(summary.file_bytes),
          static_cast<double>(summary.file_bytes) / static_cast<double>(summary.events),
          static_cast<unsigned long long>(summary.dropped_allocs + summary.dropped_frees));
+  uint64_t writer_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID) - ThreadCpuNs() - writer_before_ns;
+  printf("writer thread %.0f ns of CPU an event\n",
+         static_cast<double>(writer_ns) / static_cast<double>(summary.events));
   if (!keep) unlink(summary.path);
 }
 
