@@ -34,7 +34,7 @@ struct MachineConfig {
   uint64_t fail_first = 0;           // number of the first allocation call that fails; 0: none
   uint64_t fail_count = 1;
   int fail_result = 2;
-  std::string log_pattern;
+  std::string log_pattern{};
 };
 
 class Machine {
