@@ -70,6 +70,13 @@ class Failure(Exception):
     """The case could not be brought to a comparison."""
 
 
+def skip_without_torch(setup):
+    """Ends the process with the reason where there is no Python with PyTorch to run programs with."""
+    if not os.access(setup.python, os.X_OK):
+        print(f"skipped: no PyTorch to run programs with ({setup.python} is missing). Run scripts/bootstrap, or pass --python")
+        sys.exit(SKIPPED)
+
+
 def environment_of(case, setup):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "GPUMEMSHIM_", "SIMCUDA_DEVICE"))}
     environment.update(case.environment)
@@ -191,6 +198,7 @@ def arguments_of(argv):
 def main(argv=None):
     arguments = arguments_of(argv)
     setup = Setup(arguments.build.resolve(), arguments.python, simulated=not arguments.real)
+    skip_without_torch(setup)
     if arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
     results = [run_case(name, setup, arguments.keep) for name in ([arguments.case] if arguments.case else CASES)]

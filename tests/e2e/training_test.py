@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""A real training under the recorder: killed in the middle, with worker processes, with a script's lines in the answer.
+
+    python tests/e2e/training_test.py --build build/release
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import truth
+
+SETUP = None
+EXAMPLE = truth.ROOT / "examples" / "train_gpt.py"
+
+WORKERS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(64, 64).cuda()
+    data = DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=2)
+    for (batch,) in data:
+        model(batch.cuda()).sum().backward()
+"""
+
+
+class TrainingTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-training-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def environment(self):
+        return truth.environment_of(truth.Case("none"), SETUP)
+
+    def report(self, trace, *options):
+        return json.loads(truth.run([SETUP.gpumem, "report", "--json", *options, str(trace)], SETUP))
+
+    def recorded(self, trace, *command):
+        return [SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(command[0]), *command[1:]]
+
+    def events_in(self, trace):
+        try:
+            return self.report(trace)["events"]["torch"]
+        except truth.Failure:
+            return 0
+
+    def test_killed_in_the_middle(self):
+        trace = self.folder / "killed.gmtrace"
+        training = subprocess.Popen(
+            self.recorded(trace, EXAMPLE, "--steps", "100000"), env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        deadline = time.monotonic() + 120
+        while self.events_in(trace) < 5000:
+            self.assertIsNone(training.poll(), "the training ended by itself")
+            self.assertLess(time.monotonic(), deadline, "no events arrived")
+            time.sleep(0.2)
+        before = self.events_in(trace)
+        os.killpg(training.pid, signal.SIGKILL)
+        training.wait()
+        answer = self.report(trace)
+        self.assertFalse(answer["complete"])
+        self.assertGreaterEqual(answer["events"]["torch"], before)
+        self.assertGreater(answer["devices"][0]["peak"]["allocated_bytes"], 100 << 20)
+        self.assertIn("the end is missing", truth.run([SETUP.gpumem, "report", str(trace)], SETUP))
+
+    def test_the_peak_names_the_scripts_lines(self):
+        trace = self.folder / "named.gmtrace"
+        truth.run(self.recorded(trace, EXAMPLE, "--steps", "2"), SETUP, self.environment())
+        peak = json.loads(truth.run([SETUP.gpumem, "peak", "--json", str(trace)], SETUP))
+        source = EXAMPLE.read_text().splitlines()
+        lines = [frame for stack in peak["stacks"] for frame in stack["frames"] if frame["file"] and frame["file"].endswith("train_gpt.py")]
+        self.assertGreater(len(lines), 10)
+        for frame in lines:
+            self.assertTrue(1 <= frame["line"] <= len(source), frame)
+        self.assertTrue(any("(" in source[frame["line"] - 1] for frame in lines))
+        self.assertEqual(sum(stack["bytes"] for stack in peak["stacks"]), self.report(trace)["devices"][0]["peak"]["allocated_bytes"])
+
+    def test_workers_leave_no_traces(self):
+        script = self.folder / "workers.py"
+        script.write_text(WORKERS)
+        done = subprocess.run(
+            [SETUP.gpumem, "run", "--", *SETUP.command(script)], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        traces = list(self.folder.glob("*.gmtrace"))
+        self.assertEqual(len(traces), 1, traces)
+        self.assertRegex(traces[0].name, r"^gpumem\.workers\.\d+\.gmtrace$")
+        self.assertEqual(sum(line.startswith("gpumem:") for line in done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(self.report(traces[0])["complete"])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
+    arguments, rest = parser.parse_known_args()
+    global SETUP
+    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
+    truth.skip_without_torch(SETUP)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
