@@ -46,6 +46,7 @@ constexpr int kStartWaitMs = 200;
 std::atomic<State> g_state{State::kIdle};
 std::atomic<int32_t> g_starter;  // thread id
 std::atomic<int32_t> g_pid;      // process that the session belongs to
+std::atomic<bool> g_any_event;   // of this session
 bool g_fork_handler;             // only ever set by a starter
 Settings g_settings;
 ProcessFacts g_facts;
@@ -109,6 +110,7 @@ bool SetUp() {
   if (g_settings.disabled) return false;
   ReadProcessFacts(&g_facts);
   ForgetVersions();
+  g_any_event.store(false, std::memory_order_relaxed);
   g_pid.store(g_facts.pid, std::memory_order_relaxed);
   if (!g_fork_handler) g_fork_handler = pthread_atfork(nullptr, nullptr, &AfterForkInChild) == 0;
   stack::Options options;
@@ -178,6 +180,11 @@ bool StartAtEvent() {
   const State state = control::g_state.load(std::memory_order_acquire);
   if (state != State::kIdle && state != State::kStarting) return false;
   return control::StartFrom(State::kIdle);
+}
+
+bool IsFirstEvent() {
+  return !control::g_any_event.load(std::memory_order_relaxed) &&
+         !control::g_any_event.exchange(true, std::memory_order_relaxed);
 }
 
 }  // namespace gpumemshim::session

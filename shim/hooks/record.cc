@@ -6,6 +6,7 @@
 #include "shim/hooks/session.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
+#include "shim/writer/writer.h"
 
 namespace gpumemshim::hooks {
 
@@ -15,6 +16,8 @@ void Emit(Event& event, uint64_t started_ns) {
   if (!ring::Active() && !session::StartAtEvent()) return;
   event.stack = stack::Capture();
   ring::Record(event, started_ns);
+  // What people look for after a crash must be in the file at once: that there is a trace, and who ran out of memory.
+  if (event.kind == EventKind::kAllocFailed || session::IsFirstEvent()) writer::Flush();
 }
 
 }  // namespace gpumemshim::hooks

@@ -17,6 +17,9 @@ bool StartAtInit();
 // ended, or this is a forked child (which starts at its own cuInit only).
 bool StartAtEvent();
 
+// True once in a session.
+bool IsFirstEvent();
+
 }  // namespace gpumemshim::session
 
 #endif  // GPUMEM_SHIM_HOOKS_SESSION_H_
