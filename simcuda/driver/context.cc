@@ -14,8 +14,13 @@ namespace simcuda {
 namespace {
 
 std::mutex g_mutex;
-std::deque<Context> g_contexts;                         // guarded by g_mutex; addresses are stable
 thread_local std::vector<Context*>* t_stack = nullptr;  // a leaked heap object: usable in thread and process exit
+
+// Guarded by g_mutex; addresses are stable. Never destroyed: libraries call CUDA from their destructors.
+std::deque<Context>& Contexts() {
+  static auto* const contexts = new std::deque<Context>();
+  return *contexts;
+}
 
 std::vector<Context*>& Stack() {
   if (t_stack == nullptr) t_stack = new std::vector<Context*>();
@@ -25,11 +30,11 @@ std::vector<Context*>& Stack() {
 CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
 Context* Primary(int device) {
-  for (Context& context : g_contexts) {
+  for (Context& context : Contexts()) {
     if (context.primary && context.device == device) return &context;
   }
-  g_contexts.push_back({.device = device, .primary = true, .id = g_contexts.size() + 1});
-  return &g_contexts.back();
+  Contexts().push_back({.device = device, .primary = true, .id = Contexts().size() + 1});
+  return &Contexts().back();
 }
 
 CUresult Activate(const char* api, Context* context) {
@@ -54,8 +59,8 @@ CUresult Create(const char* api, CUcontext* handle, unsigned flags, CUdevice dev
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(g_mutex);
-  g_contexts.push_back({.device = device, .flags = flags, .id = g_contexts.size() + 1});
-  Context* const context = &g_contexts.back();
+  Contexts().push_back({.device = device, .flags = flags, .id = Contexts().size() + 1});
+  Context* const context = &Contexts().back();
   if (const CUresult result = Activate(api, context); result != CUDA_SUCCESS) return result;
   Stack().push_back(context);
   *handle = Handle(context);
@@ -71,7 +76,7 @@ Context* CurrentContext() {
 
 Context* FindContext(CUcontext handle) {
   const std::lock_guard lock(g_mutex);
-  for (Context& context : g_contexts) {
+  for (Context& context : Contexts()) {
     if (Handle(&context) == handle) return context.active ? &context : nullptr;
   }
   return nullptr;

@@ -36,7 +36,12 @@ CUresult Unpack(const Handle& handle, uint64_t* value) {
 }
 
 std::mutex g_peers_mutex;
-std::set<std::pair<int, int>> g_peers;  // (device, peer) with access
+
+// (device, peer) with access; guarded by g_peers_mutex, never destroyed.
+std::set<std::pair<int, int>>& Peers() {
+  static auto* const peers = new std::set<std::pair<int, int>>();
+  return *peers;
+}
 
 }  // namespace
 
@@ -85,7 +90,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned) {
   if (peer == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (peer->device == CurrentContext()->device) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard lock(g_peers_mutex);
-  const bool fresh = g_peers.insert({CurrentContext()->device, peer->device}).second;
+  const bool fresh = Peers().insert({CurrentContext()->device, peer->device}).second;
   return fresh ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
@@ -94,7 +99,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer_handle) {
   const Context* const peer = FindContext(peer_handle);
   if (peer == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const std::lock_guard lock(g_peers_mutex);
-  const bool known = g_peers.erase({CurrentContext()->device, peer->device}) == 1;
+  const bool known = Peers().erase({CurrentContext()->device, peer->device}) == 1;
   return known ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 

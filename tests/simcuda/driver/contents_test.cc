@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include <vector>
+
+#include "tests/simcuda/driver/machine_fixture.h"
+
+namespace simcuda {
+namespace {
+
+using ContentsTest = MachineFixture;
+
+uint64_t Host(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+TEST_F(ContentsTest, ShortCopiesKeepTheirContents) {
+  const uint64_t a = Allocate(4096), b = Allocate(4096);
+  const int value = 42;
+  int read = 0;
+  machine.Copy(a + 100, Host(&value), sizeof value);
+  machine.Copy(b, a + 100, sizeof value);
+  machine.Copy(Host(&read), b, sizeof read);
+  EXPECT_EQ(read, 42);
+}
+
+TEST_F(ContentsTest, LongCopiesReadAsZeros) {
+  const uint64_t a = Allocate(8 * kMiB);
+  std::vector<char> source(4 * kMiB, 'x'), target(4 * kMiB, 'y');
+  machine.Copy(a, Host(source.data()), 8);  // dirty before
+  machine.Copy(a, Host(source.data()), source.size());
+  machine.Copy(Host(target.data()), a, target.size());
+  EXPECT_EQ(target, std::vector<char>(4 * kMiB, 0));
+}
+
+TEST_F(ContentsTest, FreshMemoryReadsAsZerosWhereverItWasWritten) {
+  for (const uint64_t size : {uint64_t{512}, uint64_t{100000}, 4 * kMiB}) {
+    const uint64_t address = Allocate(size);
+    machine.Fill(address + 17, 0xff, 1, 400);
+    ASSERT_EQ(linear.Free({}, address), CUDA_SUCCESS);
+    ASSERT_EQ(Allocate(size), address);
+    std::vector<char> read(500, 'y');
+    machine.Copy(Host(read.data()), address, read.size());
+    EXPECT_EQ(read, std::vector<char>(500, 0)) << size;
+  }
+}
+
+TEST_F(ContentsTest, ZeroTouchesNothingOutsideItsRange) {
+  const uint64_t address = Allocate(5 * kPage);
+  machine.Fill(address, 0x11, 1, 5 * kPage);
+  machine.Zero(address + 100, 3 * kPage);
+  std::vector<unsigned char> read(5 * kPage);
+  machine.Copy(Host(read.data()), address, read.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    ASSERT_EQ(read[i], i >= 100 && i < 100 + 3 * kPage ? 0x00 : 0x11) << i;
+  }
+}
+
+TEST_F(ContentsTest, FillWritesWords) {
+  const uint64_t address = Allocate(64);
+  machine.Fill(address, 0x01020304, 4, 3);
+  uint32_t read[4] = {9, 9, 9, 9};
+  machine.Copy(Host(read), address, sizeof read);
+  EXPECT_EQ(read[2], 0x01020304u);
+  EXPECT_EQ(read[3], 0u);
+}
+
+TEST_F(ContentsTest, HostCannotTouchDeviceMemoryButManaged) {
+  const uint64_t device = Allocate(4096);
+  const uint64_t managed = Allocate(4096, 0, AllocationKind::kManaged);
+  *reinterpret_cast<int*>(managed) = 5;
+  int read = 0;
+  machine.Copy(Host(&read), managed, sizeof read);
+  EXPECT_EQ(read, 5);
+  EXPECT_DEATH(*reinterpret_cast<volatile int*>(device) = 1, "");
+}
+
+}  // namespace
+}  // namespace simcuda

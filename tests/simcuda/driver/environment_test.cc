@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/base/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace simcuda {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(VisibleDevicesTest, FollowsCudaVisibleDevices) {
+  EXPECT_THAT(VisibleDevices(nullptr, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(VisibleDevices("2,0", 3), ElementsAre(2, 0));
+  EXPECT_THAT(VisibleDevices("", 3), IsEmpty());
+  EXPECT_THAT(VisibleDevices("-1", 3), IsEmpty());
+  EXPECT_THAT(VisibleDevices("1,7,2", 3), ElementsAre(1));  // ends at the first that is none
+  EXPECT_THAT(VisibleDevices("1,1", 3), ElementsAre(1));
+}
+
+TEST(EnvironmentTest, CapacityLowersTheSizeAndNeverRaisesIt) {
+  ::setenv("SIMCUDA_MEM_MB", "1000", 1);
+  ::setenv("SIMCUDA_CAPACITY_MB", "100", 1);
+  EXPECT_EQ(ReadEnvironment().memory_bytes, uint64_t{100} << 20);
+  ::setenv("SIMCUDA_CAPACITY_MB", "5000", 1);
+  EXPECT_EQ(ReadEnvironment().memory_bytes, uint64_t{1000} << 20);
+  ::unsetenv("SIMCUDA_CAPACITY_MB");
+  ::unsetenv("SIMCUDA_MEM_MB");
+}
+
+TEST(EnvironmentTest, FailurePlanHasAnOptionalCount) {
+  ::setenv("SIMCUDA_FAIL_ALLOC", "7", 1);
+  EXPECT_EQ(ReadEnvironment().fail_first, 7u);
+  EXPECT_EQ(ReadEnvironment().fail_count, 1u);
+  ::setenv("SIMCUDA_FAIL_ALLOC", "7,3", 1);
+  EXPECT_EQ(ReadEnvironment().fail_count, 3u);
+  ::unsetenv("SIMCUDA_FAIL_ALLOC");
+}
+
+}  // namespace
+}  // namespace simcuda
