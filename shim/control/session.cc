@@ -28,7 +28,6 @@
 #include "shim/hooks/record.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
-#include "shim/stack/thread_state.h"
 #include "shim/writer/writer.h"
 
 #ifndef GPUMEMSHIM_VERSION
@@ -81,7 +80,7 @@ void CountStackLosses(writer::StackLosses* losses) {
 void AfterForkInChild() {
   ring::ForgetInChild();
   writer::ForgetInChild();
-  stack::ForgetSent();
+  stack::ForgetInChild();
   g_state.store(State::kForked, std::memory_order_release);
 }
 

@@ -175,6 +175,11 @@ uint64_t Capture() {
   return hash;
 }
 
+void ForgetInChild() {
+  EndSearchInChild();
+  ForgetSent();
+}
+
 Losses GetLosses() {
   return {g_truncated_stacks.load(std::memory_order_relaxed), g_unread_python_frames.load(std::memory_order_relaxed)};
 }

@@ -37,6 +37,9 @@ void Enable(const Options& options);
 
 uint64_t Capture();
 
+// In a forked child: nothing of what was sent is in a ring of its own.
+void ForgetInChild();
+
 struct Losses {
   uint64_t truncated_stacks;
   uint64_t unread_python_frames;

@@ -161,11 +161,6 @@ int ReadableMinor(const char* version) {
   return *digit == '.' ? minor : 0;
 }
 
-void ForgetInterpreter() {
-  g_busy.clear();
-  g_misses.store(0, std::memory_order_relaxed);
-  g_refusal.store("", std::memory_order_relaxed);
-  g_state.store(State::kAbsent, std::memory_order_release);
-}
+void EndSearchInChild() { g_busy.clear(std::memory_order_release); }
 
 }  // namespace gpumemshim::stack

@@ -52,8 +52,8 @@ const char* InterpreterVersion();
 // Looks at the version text alone: the minor version of a CPython 3 release build, 0 for anything else.
 int ReadableMinor(const char* version);
 
-// In a forked child and in tests: look again.
-void ForgetInterpreter();
+// In a forked child: a search that another thread of the parent was in will never end here. What was found stays true.
+void EndSearchInChild();
 
 }  // namespace gpumemshim::stack
 
