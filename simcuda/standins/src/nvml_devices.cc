@@ -109,7 +109,7 @@ void PciBusId(unsigned index, char (&out)[kPciBusIdSize]) {
 void Uuid(unsigned index, char* out, size_t size) {
   const CUuuid uuid = UuidOf(index);
   char hex[33] = "";
-  for (int i = 0; i < 16; ++i) snprintf(hex + 2 * i, 3, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+  for (size_t i = 0; i < 16; ++i) snprintf(hex + 2 * i, 3, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
   snprintf(out, size, "GPU-%.8s-%.4s-%.4s-%.4s-%s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 

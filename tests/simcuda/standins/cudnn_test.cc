@@ -165,7 +165,8 @@ void ExpectTiling(int cell, int gates, int bias, int directions, int input, int 
       for (const auto& [tensor, at] : found) {
         const std::vector<int> dims = tensor->Dims();
         EXPECT_EQ(at == nullptr, dims.empty());
-        if (at != nullptr) parts[reinterpret_cast<uintptr_t>(at)] = size_t{2} * dims[0] * dims[1] * dims[2];
+        if (at != nullptr)
+          parts[reinterpret_cast<uintptr_t>(at)] = size_t{2} * static_cast<size_t>(dims[0]) * dims[1] * dims[2];
       }
     }
   }
