@@ -102,6 +102,8 @@ LOG_KINDS = {
     "retain": "physical_retain",
     "register": "host_register",
     "unregister": "host_unregister",
+    "host_alloc": "alloc",
+    "host_free": "free",
 }
 SIZED_KINDS = ("alloc", "address_reserve", "physical_create", "map")
 COMPARED_KINDS = (*SIZED_KINDS, "free", "address_free", "physical_release", "physical_retain", "unmap", "host_register", "host_unregister")
@@ -119,8 +121,12 @@ def calls_by_name(calls):
 
 
 def traced_calls(events):
-    for event in events:
-        if event["layer"] != "torch":
+    """The calls of a trace that happened: a free that a correction takes back did not."""
+    refused = collections.Counter((event["thread"], event["address"]) for event in events if event["kind"] == "free_failed")
+    for event in reversed(events):
+        if event["kind"] == "free" and refused[event["thread"], event["address"]]:
+            refused[event["thread"], event["address"]] -= 1
+        elif event["layer"] != "torch":
             yield event["kind"], event["address"], event["handle"], event["size_bytes"]
 
 
@@ -136,7 +142,7 @@ def logged_calls(rows):
 
 def log_differences(events, rows):
     """Every call that the simulated driver logged is in the trace, in order for each address, and nothing else is."""
-    ours, theirs = calls_by_name(traced_calls(events)), calls_by_name(logged_calls(rows))
+    ours, theirs = calls_by_name(reversed(list(traced_calls(events)))), calls_by_name(logged_calls(rows))
     for name in sorted(set(ours) | set(theirs)):
         mine, other = ours.get(name, []), theirs.get(name, [])
         if mine != other:

@@ -71,7 +71,7 @@ class TrainingTest(unittest.TestCase):
         self.assertFalse(answer["complete"])
         self.assertGreaterEqual(answer["events"]["torch"], before)
         self.assertGreater(answer["devices"][0]["peak"]["allocated_bytes"], 100 << 20)
-        self.assertIn("the end is missing", truth.run([SETUP.gpumem, "report", str(trace)], SETUP))
+        self.assertIn("The end is missing", truth.run([SETUP.gpumem, "report", str(trace)], SETUP))
 
     def test_the_peak_names_the_scripts_lines(self):
         trace = self.folder / "named.gmtrace"

@@ -137,7 +137,7 @@ class Endings(HostTest):
         self.assertEqual(answer["events"]["runtime"], BLOCKS)
         self.assertFalse(answer["complete"])
         text = truth.run([self.setup.gpumem, "report", str(self.the_trace())], self.setup)
-        self.assertIn("the end is missing", text)
+        self.assertIn("The end is missing", text)
 
     def test_a_child_without_cuda_leaves_nothing(self):
         line = self.compare_with_bare("fork")
