@@ -11,8 +11,9 @@ namespace gpumem {
 namespace {
 
 std::string VersionsText(const ProcessInfo& process) {
-  return absl::StrJoin(process.versions, ", ",
-                       [](std::string* out, const auto& item) { absl::StrAppend(out, item.first, " ", item.second); });
+  return absl::StrJoin(process.versions, ", ", [](std::string* out, const auto& item) {
+    absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
+  });
 }
 
 void AddProcess(const ReportInput& input, Page* page) {

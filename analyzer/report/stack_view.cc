@@ -85,7 +85,7 @@ StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::st
   StackView view;
   const std::string node = FindAutogradNode(frames, frames.size());
   if (!node.empty()) {
-    view.site = absl::StrCat("backward of ", node, " (autograd thread, no Python frame)");
+    view.site = absl::StrCat("backward of ", node, " (autograd thread)");
     return view;
   }
   auto pick = FirstWhere(frames, [](const ResolvedFrame& f) { return f.python && !IsTrampoline(f); });

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/json_answers.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "fixture.h"
+
+namespace gpumem {
+namespace {
+
+using nlohmann::json;
+using testing::Example;
+
+// Objects whose keys are data.
+bool HasDataForKeys(const std::string& key) {
+  return key == "by_kind" || key == "versions" || key == "settings" || key == "environment";
+}
+
+void CollectKeys(const json& value, std::set<std::string>* keys) {
+  if (value.is_array()) {
+    for (const json& element : value) CollectKeys(element, keys);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.items()) {
+    keys->insert(key);
+    if (!HasDataForKeys(key)) CollectKeys(member, keys);
+  }
+}
+
+// Names in back quotes in the first column of the tables of docs/json.md.
+std::set<std::string> DocumentedKeys() {
+  std::ifstream file(GPUMEM_DOCS_FOLDER "/json.md");
+  std::set<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("| `", 0) != 0) continue;
+    const std::string column = line.substr(0, line.find(" | "));
+    for (size_t at = column.find('`'); at != std::string::npos; at = column.find('`', at + 1)) {
+      const size_t end = column.find('`', at + 1);
+      keys.insert(column.substr(at + 1, end - at - 1));
+      at = end;
+    }
+  }
+  return keys;
+}
+
+std::vector<json> AllAnswers() {
+  Example example = testing::OomExample();
+  const ReportInput input = example.input();
+  const DeviceAnalysis* device = &example.analysis.devices[0];
+  std::vector<json> answers;
+  for (const std::string& text :
+       {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), FragmentationJson(input, 0),
+        PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {})}) {
+    answers.push_back(json::parse(text));
+  }
+  return answers;
+}
+
+// Keys of doctor and dump, which tests/analyzer/commands compares with the program's output.
+const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "check",  "found",   "next",  "sequence",
+                                                  "file_offset", "compressed", "type",   "data",    "kind",  "address",
+                                                  "size_bytes",  "stream",     "handle", "took_ns", "stack", "tag"};
+
+TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
+  std::set<std::string> emitted = kOtherCommandsKeys;
+  for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
+  std::set<std::string> documented = DocumentedKeys();
+  EXPECT_EQ(documented.count("schema_version"), 1u);
+  emitted.erase("file");  // told in a sentence: a trace's and a frame's
+  documented.erase("file");
+  EXPECT_THAT(emitted, ::testing::ContainerEq(documented));
+}
+
+TEST(Json, EveryAnswerHasTheSchemaVersion) {
+  for (const json& answer : AllAnswers()) EXPECT_EQ(answer.at("schema_version"), 1);
+}
+
+TEST(ReportJson, HasTheNamesThatScriptsRelyOn) {
+  Example example = testing::OomExample();
+  const json answer = json::parse(ReportJson(example.input(), 0));
+  EXPECT_EQ(answer["program"], "train");
+  EXPECT_EQ(answer["complete"], false);
+  EXPECT_EQ(answer["losses"]["total"], 0);
+  EXPECT_EQ(answer["events"]["torch"], 17900);
+  EXPECT_EQ(answer["start_realtime_ns"], 1773500966000000000);
+  const json& device = answer["devices"][0];
+  EXPECT_EQ(device["device"], 0);
+  EXPECT_EQ(device["peak"]["allocated_bytes"], 36ull << 30);
+  EXPECT_EQ(device["peak"]["allocated_time_ns"], 9000000000);
+  EXPECT_EQ(device["peak"]["total_bytes"], 42ull << 30);
+  EXPECT_EQ(device["end"]["reserved_bytes"], 40ull << 30);
+  EXPECT_EQ(device["timeline"].size(), 120u);
+  EXPECT_EQ(answer["ooms"][0]["requested_bytes"], 2560ull << 20);
+}
+
+TEST(PeakJson, ListsWholeStacksInnermostFirst) {
+  Example example = testing::TrainingExample();
+  const json answer = json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 0));
+  EXPECT_EQ(answer["bytes"], 36ull << 30);
+  uint64_t sum = 0;
+  for (const json& stack : answer["stacks"]) sum += stack["bytes"].get<uint64_t>();
+  EXPECT_EQ(sum, 36ull << 30);
+  EXPECT_EQ(answer["stacks"][0]["count"], 1210);
+  EXPECT_EQ(answer["stacks"][0]["frames"][3]["function"], "Linear.forward");
+  EXPECT_EQ(answer["stacks"][0]["frames"][3]["line"], 134);
+  EXPECT_EQ(answer["stacks"][0]["site"], "model.py:42 Block.forward");
+  EXPECT_EQ(
+      json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 2))["stacks"].size(),
+      2u);
+}
+
+TEST(PeakJson, KeepsItsShapeWithoutADevice) {
+  Example example = testing::TrainingExample();
+  example.analysis.devices.clear();
+  const json answer = json::parse(PeakJson(example.input(), nullptr, Measure::kAllocated, 0));
+  EXPECT_TRUE(answer["device"].is_null());
+  EXPECT_TRUE(answer["stacks"].empty());
+}
+
+TEST(Json, HostileNamesStayInsideTheirStrings) {
+  Example example = testing::TrainingExample();
+  example.analysis.process.program = "\xff\x1b[31m\",\"x\":\"";
+  example.analysis.process.command_line = {std::string("a\0b", 3)};
+  const std::string text = ReportJson(example.input(), 0);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(json::parse(text)["program"], "\uFFFD\x1b[31m\",\"x\":\"");
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/stack_view.h"
+
+#include <gmock/gmock.h>
+
+#include "fixture.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Native;
+using testing::Python;
+
+StackView View(uint64_t stack) {
+  testing::Example example = testing::TrainingExample();
+  return ViewStack(example.stacks.Frames(stack), "", "/home/me/job");
+}
+
+TEST(ViewStack, LeadsWithTheInnermostLineOfTheUser) {
+  const StackView view = View(testing::kForward);
+  EXPECT_EQ(view.site, "model.py:42 Block.forward");
+  EXPECT_EQ(view.through, "aten::linear in torch/nn/modules/linear.py:134 Linear.forward");
+  EXPECT_THAT(view.callers, ElementsAre("model.py:88 GPT.forward", "train.py:130 main", "train.py:150 <module>"));
+}
+
+TEST(ViewStack, SkipsFunctionsThatOnlyPassCallsOn) {
+  EXPECT_EQ(View(testing::kOptimizer).through, "torch/optim/adamw.py:155 AdamW._init_group");
+}
+
+TEST(ViewStack, NamesTheNodeOnAnAutogradThread) {
+  EXPECT_EQ(View(testing::kBackward).site, "backward of AddmmBackward0 (autograd thread)");
+}
+
+TEST(ViewStack, ShowsEscapeSequencesInsteadOfObeyingThem) {
+  EXPECT_EQ(View(testing::kNccl).site, "dist\\x1b[31m.py:9 setup");
+}
+
+TEST(ViewStack, FallsBackToWhatThereIs) {
+  EXPECT_EQ(ViewStack({}, "cudaMalloc", "/").site, "cudaMalloc (stack not known)");
+  EXPECT_EQ(ViewStack({}, "", "/").site, "(stack not known)");
+  EXPECT_EQ(ViewStack({Python("generate", "/v/site-packages/vllm/engine.py", 7)}, "", "/").site,
+            "vllm/engine.py:7 generate");
+  EXPECT_EQ(ViewStack({Native("ncclInit", "/usr/lib/libnccl.so.2")}, "", "/").site, "ncclInit (libnccl.so.2)");
+  EXPECT_EQ(ViewStack({Native("libx.so+0x12", "/usr/lib/libx.so")}, "cuMemAlloc", "/").site,
+            "cuMemAlloc from libx.so+0x12");
+}
+
+TEST(ViewStack, TakesTheLineOfANativeProgram) {
+  const StackView view = ViewStack({Native("cudaMalloc", "/usr/lib/libcudart.so"),
+                                    Native("Grid::Resize(int)", "/home/me/sim", "/home/me/src/grid.cc", 12),
+                                    Native("main", "/home/me/sim", "/home/me/src/main.cc", 80)},
+                                   "cudaMalloc", "/home/me");
+  EXPECT_EQ(view.site, "src/grid.cc:12 Grid::Resize");
+  EXPECT_THAT(view.callers, ElementsAre("src/main.cc:80 main"));
+}
+
+TEST(ViewStack, PrefersAPythonLineToANamelessNativeFrame) {
+  EXPECT_EQ(
+      ViewStack({Native("ext.so+0x1f", "/home/me/ext.so"), Python("step", "/home/me/train.py", 3)}, "", "/home/me")
+          .site,
+      "train.py:3 step");
+}
+
+TEST(AllFrames, LeavesNothingOut) {
+  testing::Example example = testing::TrainingExample();
+  const auto frames = AllFrames(example.stacks.Frames(testing::kForward), "/home/me/job");
+  EXPECT_EQ(frames.size(), 11u);
+  EXPECT_THAT(frames[4], HasSubstr("Module._call_impl"));
+}
+
+}  // namespace
+}  // namespace gpumem
