@@ -28,6 +28,6 @@ def measure(setup, trace, rounds):
 
 
 def replay(setup):
-    """What bench/replay's program says of the replay alone, on a trace that it makes. None where it is not built."""
+    """What bench/replay's program says last: reading and replaying 10 M events, compressed. None where it is not built."""
     program = setup.build / "bin" / "replay_bench"
     return processes.run_json([program]) if program.exists() else None

@@ -201,9 +201,11 @@ def main(argv=None):
     skip_without_torch(setup)
     if arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
-    results = [run_case(name, setup, arguments.keep) for name in ([arguments.case] if arguments.case else CASES)]
-    for result in results:
-        print_result(result)
+    results = []
+    for name in [arguments.case] if arguments.case else CASES:
+        results.append(run_case(name, setup, arguments.keep))
+        print_result(results[-1])
+        sys.stdout.flush()
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if all("skipped" in result for result in results):
