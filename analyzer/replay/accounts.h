@@ -24,10 +24,13 @@ inline int DeviceOfSlot(uint32_t slot) { return static_cast<int>(slot) - 1; }
 
 struct DeviceAccount {
   MeasureValues values;
-  MeasureValues at_last_torch_report;
+  MeasureValues at_report;  // as of PyTorch's last report, where events of CUDA came since
   uint64_t torch_events = 0;
   uint64_t unknown_frees = 0;
-  bool seen = false;  // an event named it
+  bool reported_last = false;  // its last event was a report of PyTorch: `values` are those of the report
+  bool seen = false;           // an event named it
+
+  const MeasureValues& AtLastReport() const { return reported_last ? values : at_report; }
 };
 
 struct Accounts {

@@ -112,7 +112,7 @@ void FirstPass::Compare(const trace::Counters& counters) {
   for (const trace::DeviceCounters& device : counters.devices()) {
     const uint32_t slot = SlotOfDevice(device.device());
     if (slot >= state_.slots() || state_.accounts().devices[slot].torch_events == 0) continue;
-    const MeasureValues& ours = state_.accounts().devices[slot].at_last_torch_report;
+    const MeasureValues& ours = state_.accounts().devices[slot].AtLastReport();
     const bool allocated_differs =
         device.has_torch_allocated_bytes() && device.torch_allocated_bytes() != ours.allocated;
     const bool reserved_differs = device.has_torch_reserved_bytes() && device.torch_reserved_bytes() != ours.reserved;

@@ -3,6 +3,7 @@
 
 #include "replay/live_state.h"
 
+#include <utility>
 #include <vector>
 
 namespace gpumem {
@@ -12,12 +13,17 @@ constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
 
 }  // namespace
 
-void LiveState::RemoveBlock(uint32_t place) {
+// `place` has left the index already.
+void LiveState::Forget(uint32_t place) {
   const TorchBlock& block = blocks_[place];
   accounts_.devices[block.slot].values.allocated -= block.size;
   cuda_.RemoveBlock(block.segment);
-  block_index_.Remove(block.address);
   blocks_.Remove(place);
+}
+
+void LiveState::RemoveBlock(uint32_t place) {
+  block_index_.Remove(blocks_[place].address);
+  Forget(place);
 }
 
 void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
@@ -50,22 +56,25 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
   if (kind == trace::ALLOC) {
     AddBlock(batch, i, slot);
   } else if (kind == trace::FREE) {
-    const uint32_t place = block_index_.Find(batch.address(i));
+    const uint32_t place = block_index_.Remove(batch.address(i));
     if (place != AddressIndex::kNone) {
       if (batch.size(i) != blocks_[place].size && batch.size(i) != 0) ++accounts_.size_mismatches;
-      RemoveBlock(place);
+      Forget(place);
     } else if (batch.address(i) != 0) {
       ++device.unknown_frees;
     }
   }
   // An OOM is a report too: it carries PyTorch's totals.
   ++device.torch_events;
-  device.at_last_torch_report = device.values;
+  device.reported_last = true;
   return slot;
 }
 
 uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
   const EventRow row = batch.Row(i);
+  for (DeviceAccount& device : accounts_.devices) {
+    if (std::exchange(device.reported_last, false)) device.at_report = device.values;
+  }
   if (row.kind == trace::DEVICE_RESET) DropBlocksOfDevice(SlotOfDevice(row.device));
   if (row.kind == trace::ALLOC_FAILED && row.result != kOutOfMemory) ++accounts_.failed_calls;
   const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following), &accounts_);

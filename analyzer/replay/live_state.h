@@ -56,6 +56,7 @@ class LiveState {
   uint32_t ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
   void AddBlock(const EventBatch& batch, size_t i, uint32_t slot);
   void RemoveBlock(uint32_t place);
+  void Forget(uint32_t place);
   void DropBlocks(uint64_t start, uint64_t end);
   void DropBlocksOfDevice(uint32_t slot);
 

@@ -23,11 +23,9 @@ class DeviceSeries {
 
   void Observe(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
     if (values.allocated > peak_allocated_.bytes) peak_allocated_ = {values.allocated, time_ns, event_index};
-    if (values.reserved > peak_reserved_.bytes) peak_reserved_ = {values.reserved, time_ns, event_index};
-    if (values.other > peak_other_.bytes) peak_other_ = {values.other, time_ns, event_index};
-    if (values.total > peak_total_.bytes) peak_total_ = {values.total, time_ns, event_index};
     allocated_.Observe(values.allocated, time_ns, event_index);
-    total_.Observe(values.total, time_ns, event_index);
+    // CUDA's own calls are rare beside PyTorch's blocks.
+    if (values.reserved != last_reserved_ || values.other != last_other_) ObserveCuda(time_ns, event_index, values);
     timeline_.Observe(time_ns, event_index, values);
   }
 
@@ -42,6 +40,16 @@ class DeviceSeries {
   std::vector<SeriesPeak> Plateaus() { return peak_allocated_.bytes > 0 ? allocated_.Finish() : total_.Finish(); }
 
  private:
+  void ObserveCuda(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
+    last_reserved_ = values.reserved;
+    last_other_ = values.other;
+    if (values.reserved > peak_reserved_.bytes) peak_reserved_ = {values.reserved, time_ns, event_index};
+    if (values.other > peak_other_.bytes) peak_other_ = {values.other, time_ns, event_index};
+    if (values.total > peak_total_.bytes) peak_total_ = {values.total, time_ns, event_index};
+    total_.Observe(values.total, time_ns, event_index);
+  }
+
+  uint64_t last_reserved_ = 0, last_other_ = 0;
   SeriesPeak peak_allocated_, peak_reserved_, peak_other_, peak_total_;
   Timeline timeline_;
   PlateauFinder allocated_, total_;

@@ -80,7 +80,10 @@ class Shortener {
   void TakeOperator() {
     Take(kOperator.size());
     for (const absl::string_view sign : kOperatorSigns) {
-      if (absl::StartsWith(Rest(), sign)) return Take(sign.size());
+      if (!absl::StartsWith(Rest(), sign)) continue;
+      Take(sign.size());
+      if (absl::StartsWith(Rest(), " <")) ++at_;  // template arguments, held apart from the sign
+      return;
     }
     if (text_[at_] == ' ') {
       // A conversion, new or delete: everything up to the parameters belongs to the name.
@@ -117,12 +120,11 @@ class Shortener {
         break;
       }
     }
-    if (seen_parameters()) return;
-    out_.clear();
+    if (!IsBehindParameters()) out_.clear();
   }
 
-  // "f(int)::{lambda()#1}": a space behind the first parameters starts no name.
-  bool seen_parameters() const { return at_ >= 2 && text_[at_ - 2] == ')' && absl::StartsWith(Rest(), "const"); }
+  // "f(int) const::{lambda()#1}": the qualifier stands inside the name.
+  bool IsBehindParameters() const { return at_ >= 2 && text_[at_ - 2] == ')' && absl::StartsWith(Rest(), "const"); }
 
   absl::string_view text_;
   size_t at_ = 0;

@@ -37,7 +37,17 @@ bool AppendPacked(absl::string_view packed, size_t limit, std::vector<uint64_t>*
         continue;
       }
     }
-    if (n == room || !ReadVarint(&p, end, &out[n])) return false;
+    if (n == room) return false;
+    const uint64_t low = static_cast<uint8_t>(*p);
+    if (low < 0x80) {
+      out[n] = low;
+      ++p;
+    } else if (end - p >= 2 && static_cast<uint8_t>(p[1]) < 0x80) {
+      out[n] = (low & 0x7f) | static_cast<uint64_t>(static_cast<uint8_t>(p[1])) << 7;
+      p += 2;
+    } else if (!ReadVarint(&p, end, &out[n])) {
+      return false;
+    }
     ++n;
   }
   values->resize(n);

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/analyze.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analyze_trace.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::TraceBuilder;
+
+constexpr uint64_t kMiB = 1u << 20;
+constexpr uint64_t kBase = 0x7f0000000000;
+
+EventRow Row(trace::EventKind kind, trace::Memory memory, uint64_t address, uint64_t size, int device = 0) {
+  EventRow row;
+  row.kind = kind;
+  row.layer = trace::RUNTIME;
+  row.memory = memory;
+  row.device = device;
+  row.address = address;
+  row.size = size;
+  return row;
+}
+
+TEST(AnalyzeTest, TellsSegmentsFromOtherMemory) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 20 * kMiB, 1).TorchAlloc(kBase, 3 * kMiB, 2).CudaAlloc(kBase + 64 * kMiB, 5 * kMiB, 3);
+  trace.TorchFree(kBase, 3 * kMiB).CudaFree(kBase).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  ASSERT_EQ(analysis.devices.size(), 1u);
+  const DeviceAnalysis& device = analysis.devices[0];
+  EXPECT_EQ(device.peak_allocated.bytes, 3 * kMiB);
+  EXPECT_EQ(device.peak_allocated.event_index, 1u);
+  EXPECT_EQ(device.peak_reserved.bytes, 20 * kMiB);
+  EXPECT_EQ(device.peak_reserved.event_index, 0u) << "at the segment's own allocation";
+  EXPECT_EQ(device.peak_other.bytes, 5 * kMiB);
+  EXPECT_EQ(device.peak_total.bytes, 25 * kMiB);
+  EXPECT_EQ(device.end.total, 5 * kMiB);
+  EXPECT_EQ(device.leaks.at_end_cuda.bytes, 5 * kMiB);
+  EXPECT_EQ(device.at_peak_reserved.stacks.at(0).stack_id, 1u);
+  EXPECT_EQ(device.at_peak_allocated.stacks.at(0).stack_id, 2u);
+  EXPECT_EQ(analysis.events.torch, 2u);
+  EXPECT_EQ(analysis.events.runtime, 3u);
+  EXPECT_TRUE(analysis.complete);
+}
+
+TEST(AnalyzeTest, ABlockThatComesLaterStillMakesASegment) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 20 * kMiB).CudaAlloc(kBase + 64 * kMiB, kMiB).TorchAlloc(kBase, 512).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.devices.at(0).end.reserved, 20 * kMiB);
+  EXPECT_EQ(analysis.devices.at(0).end.other, kMiB);
+}
+
+TEST(AnalyzeTest, KeepsManagedPinnedAndImportedMemoryApart) {
+  TraceBuilder trace;
+  trace.Event(Row(trace::ALLOC, trace::MANAGED, kBase, 1000))
+      .Event(Row(trace::ALLOC, trace::HOST_PINNED, kBase + kMiB, 2000, -1));
+  trace.Event(Row(trace::IMPORT, trace::DEVICE, kBase + 2 * kMiB, 3000))
+      .Event(Row(trace::ALLOC, trace::ARRAY, kBase, 4000));
+  trace.Event(Row(trace::HOST_REGISTER, trace::HOST_PINNED, kBase + 3 * kMiB, 500, -1));
+  trace.Event(Row(trace::FREE, trace::ARRAY, kBase, 0))
+      .Event(Row(trace::FREE, trace::HOST_PINNED, kBase + kMiB, 0, -1))
+      .End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.managed_end, 1000u) << "the array's handle equals its address";
+  EXPECT_EQ(analysis.host_pinned_peak, 2500u);
+  EXPECT_EQ(analysis.host_pinned_end, 500u);
+  EXPECT_EQ(analysis.imported_end, 3000u);
+  ASSERT_EQ(analysis.devices.size(), 1u);
+  EXPECT_EQ(analysis.devices[0].peak_total.bytes, 4000u);
+  EXPECT_EQ(analysis.devices[0].end.total, 0u);
+}
+
+TEST(AnalyzeTest, DeviceResetTakesEverythingOfThatDevice) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 2 * kMiB).TorchAlloc(kBase, 512).CudaAlloc(kBase + 4 * kMiB, kMiB, 0, 1);
+  trace.Event(Row(trace::DEVICE_RESET, trace::DEVICE, 0, 0)).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.devices.at(0).end.total, 0u);
+  EXPECT_EQ(analysis.devices.at(0).end.allocated, 0u);
+  EXPECT_EQ(analysis.devices.at(1).end.total, kMiB);
+}
+
+TEST(AnalyzeTest, CountsUnknownFreesAndImpliesLostOnes) {
+  TraceBuilder trace;
+  trace.CudaFree(0).CudaFree(kBase).TorchFree(kBase, 512).CudaAlloc(kBase, kMiB).CudaAlloc(kBase, 2 * kMiB).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.devices.at(0).leaks.unknown_frees, 2u) << "freeing null is none";
+  EXPECT_EQ(analysis.devices.at(0).end.total, 2 * kMiB);
+  EXPECT_THAT(analysis.notes, Contains(HasSubstr("still in use")));
+}
+
+TEST(AnalyzeTest, ASegmentTakesTheBlocksWhoseFreesWereLost) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 2 * kMiB).TorchAlloc(kBase, 512).CudaFree(kBase).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.devices.at(0).end.allocated, 0u);
+  EXPECT_THAT(analysis.notes, Contains(HasSubstr("went with the segment")));
+}
+
+TEST(AnalyzeTest, FindsTheBlockThatPinsASegment) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 20 * kMiB)
+      .TorchAlloc(kBase, 2 * kMiB)
+      .TorchAlloc(kBase + 2 * kMiB, 4 * kMiB, 9)
+      .TorchFree(kBase, 2 * kMiB);
+  trace.CudaAlloc(kBase + 32 * kMiB, 2 * kMiB)
+      .TorchAlloc(kBase + 32 * kMiB, 512)
+      .TorchAlloc(kBase + 33 * kMiB, 512)
+      .End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  const Fragmentation& fragmentation = analysis.devices.at(0).fragmentation;
+  ASSERT_EQ(fragmentation.pins_at_end.size(), 1u);
+  const PinningBlock& pin = fragmentation.pins_at_end[0];
+  EXPECT_EQ(pin.block_address, kBase + 2 * kMiB);
+  EXPECT_EQ(pin.segment_free, 16 * kMiB);
+  EXPECT_EQ(pin.returnable, 20 * kMiB);
+  EXPECT_EQ(pin.stack_id, 9u);
+  EXPECT_EQ(fragmentation.at_end.free_ranges, 4u);
+  EXPECT_EQ(fragmentation.at_end.largest_free_range, 14 * kMiB);
+  ASSERT_EQ(fragmentation.pools.size(), 2u);
+  EXPECT_EQ(fragmentation.pools[0].pool, "large");
+  EXPECT_EQ(fragmentation.pools[1].pool, "small");
+  EXPECT_EQ(fragmentation.pools[1].at_end.reserved, 2 * kMiB);
+}
+
+TEST(AnalyzeTest, MeasuresRoundingWhereTheRequestIsKnown) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 2 * kMiB);
+  EventRow block = Row(trace::ALLOC, trace::DEVICE, kBase, 1024);
+  block.layer = trace::TORCH;
+  block.requested_size = 700;
+  trace.Event(block).End();
+  const FragmentationPoint& point = AnalyzeTrace(trace).devices.at(0).fragmentation.at_end;
+  EXPECT_TRUE(point.requested_known);
+  EXPECT_EQ(point.rounding, 324u);
+}
+
+TEST(AnalyzeTest, ReportsGrowthBetweenTheLowPointsOfSteps) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 1000 * kMiB);
+  for (uint64_t step = 0; step < 100; ++step) {
+    trace.TorchAlloc(kBase + step * kMiB, 4096, 7);       // is never freed
+    trace.TorchAlloc(kBase + 500 * kMiB, 100 * kMiB, 8);  // comes and goes
+    trace.TorchFree(kBase + 500 * kMiB, 100 * kMiB);
+  }
+  trace.End();
+  const LeakReport leaks = AnalyzeTrace(trace).devices.at(0).leaks;
+  ASSERT_EQ(leaks.growth.size(), 1u);
+  EXPECT_EQ(leaks.growth[0].stack_id, 7u);
+  EXPECT_EQ(leaks.growth[0].bytes, leaks.growth[0].count * 4096);
+  EXPECT_GT(leaks.growth[0].count, 30u);
+}
+
+TEST(AnalyzeTest, LooksAtAWindow) {
+  TraceBuilder trace;
+  trace.AtTime(1000).CudaAlloc(kBase, 10 * kMiB, 1).AtTime(2000).CudaFree(kBase);
+  trace.AtTime(3000)
+      .CudaAlloc(kBase, 4 * kMiB, 2)
+      .AtTime(4000)
+      .CudaAlloc(kBase + 32 * kMiB, kMiB, 3)
+      .AtTime(5000)
+      .CudaFree(kBase)
+      .End();
+  AnalyzeOptions options;
+  options.from_ns = 1500;
+  options.to_ns = 3500;
+  const Analysis analysis = AnalyzeTrace(trace, options);
+  const DeviceAnalysis& device = analysis.devices.at(0);
+  EXPECT_EQ(device.peak_total.bytes, 5 * kMiB);
+  EXPECT_EQ(device.end.total, 5 * kMiB) << "not freed before the window's end";
+  EXPECT_EQ(device.leaks.growth.size(), 2u);
+  EXPECT_TRUE(analysis.complete);
+}
+
+TEST(AnalyzeTest, FiltersByLayer) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 20 * kMiB).TorchAlloc(kBase, kMiB).CudaAlloc(kBase + 64 * kMiB, 5 * kMiB);
+  EventRow driver = Row(trace::ALLOC, trace::DEVICE, kBase + 128 * kMiB, 7 * kMiB);
+  driver.layer = trace::DRIVER;
+  trace.Event(driver).End();
+  AnalyzeOptions options;
+  options.layer = LayerFilter::kDriver;
+  EXPECT_EQ(AnalyzeTrace(trace, options).devices.at(0).peak_total.bytes, 7 * kMiB);
+  options.layer = LayerFilter::kRuntime;
+  EXPECT_EQ(AnalyzeTrace(trace, options).devices.at(0).peak_total.bytes, 25 * kMiB);
+  options.layer = LayerFilter::kTorch;
+  const DeviceAnalysis torch = AnalyzeTrace(trace, options).devices.at(0);
+  EXPECT_EQ(torch.peak_total.bytes, 20 * kMiB);
+  EXPECT_EQ(torch.peak_allocated.bytes, kMiB);
+}
+
+TEST(AnalyzeTest, ComparesWithPyTorchsOwnTotals) {
+  for (const uint64_t reported : {kMiB, 3 * kMiB}) {
+    TraceBuilder trace;
+    trace.CudaAlloc(kBase, 20 * kMiB).TorchAlloc(kBase, kMiB);
+    trace::Counters counters;
+    counters.add_devices()->set_torch_allocated_bytes(reported);
+    counters.mutable_devices(0)->set_torch_reserved_bytes(20 * kMiB);
+    trace.Counters(counters).End();
+    const bool disagrees = ::testing::Value(AnalyzeTrace(trace).notes, Contains(HasSubstr("disagrees")));
+    EXPECT_EQ(disagrees, reported != kMiB);
+  }
+}
+
+TEST(AnalyzeTest, AnalyzesTheFirstOfSeveralProcesses) {
+  TraceBuilder first, second;
+  first.CudaAlloc(kBase, kMiB).End();
+  second.header().set_program("other");
+  second.CudaAlloc(kBase, 9 * kMiB).End();
+  const std::string path = first.WriteTemporary();
+  FILE* const file = fopen(path.c_str(), "ab");
+  const std::string bytes = second.Bytes();
+  fwrite(bytes.data(), 1, bytes.size(), file);
+  fclose(file);
+  const absl::StatusOr<Analysis> analysis = Analyze(path);
+  std::remove(path.c_str());
+  ASSERT_TRUE(analysis.ok());
+  EXPECT_EQ(analysis->devices.at(0).peak_total.bytes, kMiB);
+  EXPECT_THAT(analysis->notes, Contains(HasSubstr("2 processes")));
+  EXPECT_EQ(analysis->damage, "");
+}
+
+TEST(AnalyzeTest, AnswersForAProcessThatDidNothing) {
+  TraceBuilder trace;
+  trace.End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_TRUE(analysis.complete);
+  EXPECT_TRUE(analysis.devices.empty());
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The test names its own code: it records where it is, as the capture library does, and asks for names.
+
+#include "symbols/symbolizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <link.h>
+
+#include <cstdint>
+#include <string>
+
+#include "testing/trace_builder.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TraceBuilder;
+
+uint64_t g_pc = 0;
+uint32_t g_call_line = 0;
+
+__attribute__((noinline)) void RecordReturnAddress() { g_pc = reinterpret_cast<uint64_t>(__builtin_return_address(0)); }
+
+inline __attribute__((always_inline)) void InlinedIntoItsCaller() {
+  g_call_line = __LINE__ + 1;
+  RecordReturnAddress();
+  asm volatile("");  // so that it is no tail call
+}
+
+__attribute__((noinline)) void CallerOfAll() {
+  InlinedIntoItsCaller();
+  asm volatile("");
+}
+
+// Defines the module that holds this test's code.
+void AddThisModule(trace::Definitions* definitions, const std::string& build_id = "") {
+  struct Found {
+    uint64_t bias = 0, start = UINT64_MAX, end = 0;
+  } found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        Found* const out = static_cast<Found*>(data);
+        out->bias = info->dlpi_addr;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+          out->start = std::min<uint64_t>(out->start, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+          out->end =
+              std::max<uint64_t>(out->end, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+        }
+        return 1;  // the executable comes first
+      },
+      &found);
+  trace::Module* const module = definitions->add_modules();
+  module->set_id(1);
+  module->set_path("/proc/self/exe");
+  module->set_build_id(build_id);
+  module->set_load_bias(found.bias);
+  module->set_start(found.start);
+  module->set_end(found.end);
+}
+
+StackTable TableOf(const TraceBuilder& trace_with_definitions) {
+  StackTable table;
+  EXPECT_TRUE(table.Add(const_cast<TraceBuilder&>(trace_with_definitions).definitions().SerializeAsString()).ok());
+  return table;
+}
+
+TEST(SymbolizerTest, NamesNativeFramesWithInlines) {
+  CallerOfAll();
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions());
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_THAT(frames[0].short_function, HasSubstr("InlinedIntoItsCaller"));
+  EXPECT_TRUE(frames[0].inlined);
+  EXPECT_EQ(frames[0].line, g_call_line);
+  EXPECT_THAT(frames[0].file, HasSubstr("symbolizer_test.cc"));
+  EXPECT_THAT(frames[1].short_function, HasSubstr("CallerOfAll"));
+  EXPECT_FALSE(frames[1].inlined);
+  EXPECT_GT(frames[1].line, g_call_line);
+}
+
+TEST(SymbolizerTest, FallsBackToSymbolTables) {
+  CallerOfAll();
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions());
+  const StackTable table = TableOf(trace);
+  SymbolizerOptions options;
+  options.dwarf = false;
+  Symbolizer symbolizer(&table, options);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_THAT(frames[0].function, HasSubstr("CallerOfAll()"));
+  EXPECT_EQ(frames[0].line, 0u);
+}
+
+TEST(SymbolizerTest, DoesNotBelieveAnotherBuild) {
+  CallerOfAll();
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions(), "another build id");
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_THAT(frames[0].function, HasSubstr("exe+0x"));
+  EXPECT_THAT(symbolizer.notes(), ElementsAre(HasSubstr("another build")));
+}
+
+TEST(SymbolizerTest, NamesPythonFrames) {
+  TraceBuilder trace;
+  const uint64_t stack = trace.PythonStack({{"Block.forward", "model.py", 12}, {"<module>", "train.py", 40}});
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].function, "Block.forward");
+  EXPECT_EQ(frames[0].file, "model.py");
+  EXPECT_EQ(frames[0].line, 12u);
+  EXPECT_TRUE(frames[0].python);
+  EXPECT_EQ(frames[1].line, 40u);
+}
+
+TEST(SymbolizerTest, LeavesTheUnknownUnknown) {
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({0x1234});
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  EXPECT_EQ(symbolizer.Resolve(stack)[0].function, "0x1234");
+  EXPECT_TRUE(symbolizer.Resolve(99).empty());
+}
+
+}  // namespace
+}  // namespace gpumem

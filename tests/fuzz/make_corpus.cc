@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Writes small correct traces into a folder, as seeds for reader_fuzz.
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "testing/trace_builder.h"
+
+namespace {
+
+using gpumem::testing::TraceBuilder;
+
+void Write(const std::string& path, TraceBuilder& trace) {
+  const std::string bytes = std::string(1, '\0') + trace.Bytes();
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+// Every kind of event, so that the fuzzer need not guess their numbers.
+void AddEveryKind(TraceBuilder* trace) {
+  for (int kind = gpumem::trace::ALLOC; kind <= gpumem::trace::DEVICE_RESET; ++kind) {
+    gpumem::EventRow row;
+    row.kind = static_cast<gpumem::trace::EventKind>(kind);
+    row.layer = gpumem::trace::DRIVER;
+    row.device = 0;
+    row.address = 0x7f0000000000;
+    row.size = 2 << 20;
+    row.handle = 77;
+    row.result = 2;
+    trace->Event(row);
+    trace->TorchAlloc(0x7f0000000000, 512, 1);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  int number = 0;
+  for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD}) {
+    TraceBuilder trace(8);
+    trace.Compress(codec);
+    trace.Device(0, "GPU", 1 << 30);
+    trace.PythonStack({{"f", "m.py", 7}});
+    AddEveryKind(&trace);
+    trace.Losses({}).Counters({}).End();
+    Write(std::string(argv[1]) + "/seed" + std::to_string(number++), trace);
+  }
+  return 0;
+}
