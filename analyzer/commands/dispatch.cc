@@ -118,18 +118,14 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   }
   std::vector<std::string> rest = app.remaining();
   if (!rest.empty() && rest.front().size() > 1 && rest.front()[0] == '-') {
-    return UsageError(
-        *command, Problem("unknown flag " + rest.front(), app, rest),
-        console);
+    return UsageError(*command, Problem("unknown flag " + rest.front(), app, rest), console);
   }
   if (split.marked && !rest.empty())
     return UsageError(*command, absl::StrCat("unexpected argument ", rest.front(), " before --"), console);
   rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   for (const std::string& argument : rest) {
     if (!command->takes_command_line() && argument.size() > 1 && argument[0] == '-') {
-      return UsageError(
-          *command, Problem("unknown flag " + argument, app, rest),
-          console);
+      return UsageError(*command, Problem("unknown flag " + argument, app, rest), console);
     }
   }
   if (!command->takes_command_line() && rest.size() > command->most_arguments()) {

@@ -75,7 +75,11 @@ absl::string_view TypeName(PacketType type) {
   return "unknown";
 }
 
+// The reader's word for a Compressed packet whose content comes next.
+bool IsWrapper(const RawPacket& packet) { return packet.type == PacketType::kNone && packet.body.empty(); }
+
 void AppendPacketText(const RawPacket& packet, std::string* out) {
+  if (IsWrapper(packet)) return;
   absl::StrAppendFormat(out, "# packet %d at byte %d: %s%s, %d bytes\n", packet.sequence, packet.file_offset,
                         std::string(TypeName(packet.type)), packet.compressed ? " (was compressed)" : "",
                         packet.body.size());
@@ -92,6 +96,7 @@ void AppendPacketText(const RawPacket& packet, std::string* out) {
 }
 
 void AppendPacketJson(const RawPacket& packet, std::string* out) {
+  if (IsWrapper(packet)) return;
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kOneLine);
   json.Field("schema_version", kJsonSchemaVersion);
@@ -216,7 +221,8 @@ class DumpCommand final : public Command {
     std::string out;
     RawPacket packet;
     for (uint64_t count = 0;
-         !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket; ++count) {
+         !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
+         count += IsWrapper(packet) ? 0 : 1) {
       json_ ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
       Flush(&out, kFlushBytes, console);
     }

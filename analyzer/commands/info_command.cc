@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "commands/command.h"
@@ -22,7 +23,7 @@ InfoJsonExtras CountPackets(const std::string& path) {
   if (!reader.ok()) return extras;
   RawPacket packet;
   while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
-    ++extras.packets;
+    extras.packets += packet.compressed ? 0 : 1;  // those of the file
     if (packet.type == PacketType::kHeader) ++extras.sections;
   }
   return extras;
@@ -46,7 +47,7 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
   const uint64_t events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
   rows.push_back({"events", FormatCount(events)});
   for (const auto& [kind, count] : analysis.events.by_kind)
-    rows.push_back({absl::StrCat("  ", kind), FormatCount(count)});
+    rows.push_back({absl::StrCat("  ", absl::AsciiStrToLower(kind)), FormatCount(count)});
   if (events > 0) rows.push_back({"bytes an event", absl::StrCat(analysis.file_bytes / events)});
   rows.push_back({"stack nodes", FormatCount(loaded.stacks.stack_count())});
   rows.push_back({"frames", FormatCount(loaded.stacks.frame_count())});

@@ -37,10 +37,10 @@ class PeakCommand final : public Command {
     list_.AddFlags(app, 10);
     app->add_option("--measure", measure_, "allocated, reserved or total")
         ->type_name("WHAT")
-        ->check(CLI::IsMember({"allocated", "reserved", "total"}));
+        ->check(CLI::Validator(CLI::IsMember({"allocated", "reserved", "total"})).description(""));
     app->add_option("--plateaus", trace_.plateaus, "most near-peaks, the peak included (5)")
         ->type_name("K")
-        ->check(CLI::Range(1u, 100u));
+        ->check(CLI::Validator(CLI::Range(1u, 100u)).description(""));
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {

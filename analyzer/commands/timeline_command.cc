@@ -30,7 +30,7 @@ class TimelineCommand final : public Command {
     trace_.AddFlags(app);
     app->add_option("--points,--limit", trace_.timeline_buckets, "most points a device (240)")
         ->type_name("N")
-        ->check(CLI::Range(1u, kMostPoints));
+        ->check(CLI::Validator(CLI::Range(1u, kMostPoints)).description(""));
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -64,10 +64,12 @@ bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Con
 
 void TraceOptions::AddFlags(CLI::App* app) {
   app->add_flag("--json", json, "exact numbers for machines (docs/json.md)");
-  app->add_option("--device", device, "only this GPU")->type_name("N")->check(CLI::NonNegativeNumber);
+  app->add_option("--device", device, "only this GPU")
+      ->type_name("N")
+      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
   app->add_option("--layer", layer, "only events of driver, runtime or torch")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"driver", "runtime", "torch", "all"}));
+      ->check(CLI::Validator(CLI::IsMember({"driver", "runtime", "torch", "all"})).description(""));
   app->add_option("--from", from, "look at what comes after this time (1.5s, 200ms)")->type_name("TIME");
   app->add_option("--to", to, "look at what comes before this time")->type_name("TIME");
   app->add_flag("--no-native-symbols", no_native_symbols, "leave native frames as module and offset");
@@ -79,7 +81,7 @@ void ListOptions::AddFlags(CLI::App* app, size_t default_top) {
   app->add_flag("--full-stacks", full_stacks, "every frame of every stack shown");
   app->add_option("--by", by, "group by line of your code, or by stack")
       ->type_name("WHAT")
-      ->check(CLI::IsMember({"line", "stack"}));
+      ->check(CLI::Validator(CLI::IsMember({"line", "stack"})).description(""));
   app->parse_complete_callback([this] { top_given = top_option_->count() > 0; });
 }
 

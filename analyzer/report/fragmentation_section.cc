@@ -29,8 +29,8 @@ Page::Row PointRow(absl::string_view what, const FragmentationPoint& point) {
 }
 
 void AddTable(const Fragmentation& fragmentation, Detail detail, Page* page) {
-  std::vector<Page::Row> rows = {{"", "reserved", "free in it", "largest range", "ranges", "external", "rounding"}};
-  rows.push_back(PointRow("at the peak of reserved", fragmentation.at_peak));
+  std::vector<Page::Row> rows = {{"", "reserved", "free", "largest", "ranges", "external", "rounding"}};
+  rows.push_back(PointRow("at the peak", fragmentation.at_peak));
   rows.push_back(PointRow("at the end", fragmentation.at_end));
   if (detail == Detail::kFull) {
     for (const PoolFragmentation& pool : fragmentation.pools) {

@@ -3,6 +3,7 @@
 
 #include "report/json_parts.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "report/names.h"
 #include "report/stack_view.h"
@@ -103,7 +104,7 @@ void WriteJsonEvents(const EventCounts& events, JsonWriter* json) {
   json->Field("driver", events.driver);
   json->Key("by_kind");
   json->BeginObject();
-  for (const auto& [kind, count] : events.by_kind) json->Field(kind, count);
+  for (const auto& [kind, count] : events.by_kind) json->Field(absl::AsciiStrToLower(kind), count);
   json->EndObject();
   json->EndObject();
 }
