@@ -79,6 +79,10 @@ std::vector<std::string> FindCallers(const Frames& frames, size_t site, absl::st
   return callers;
 }
 
+bool IsAutogradEngine(const ResolvedFrame& frame) {
+  return absl::StartsWith(frame.function, "torch::autograd::Engine::");
+}
+
 // A stack in which nothing is the user's nor a package's: an autograd thread, a library's own thread, a stripped
 // program.
 StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::string_view working_directory) {
@@ -86,6 +90,11 @@ StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::st
   const std::string node = FindAutogradNode(frames, frames.size());
   if (!node.empty()) {
     view.site = absl::StrCat("backward of ", node, " (autograd thread)");
+    return view;
+  }
+  if (const std::string name = FindOperator(frames, frames.size()); !name.empty()) {
+    const bool engine = FirstWhere(frames, IsAutogradEngine).has_value();
+    view.site = absl::StrCat(name, engine ? " (autograd thread)" : " (no Python frame)");
     return view;
   }
   auto pick = FirstWhere(frames, [](const ResolvedFrame& f) { return f.python && !IsTrampoline(f); });

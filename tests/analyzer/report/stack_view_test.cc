@@ -35,6 +35,14 @@ TEST(ViewStack, NamesTheNodeOnAnAutogradThread) {
   EXPECT_EQ(View(testing::kBackward).site, "backward of AddmmBackward0 (autograd thread)");
 }
 
+TEST(ViewStack, NamesTheOperatorWhereThereIsNoNode) {
+  const ResolvedFrame malloc = Native("c10::cuda::malloc()", "/x/libc10_cuda.so");
+  const ResolvedFrame sum = Native("at::_ops::sum::call(at::Tensor const&)", "/x/libtorch_cpu.so");
+  const ResolvedFrame engine = Native("torch::autograd::Engine::thread_main()", "/x/libtorch_cpu.so");
+  EXPECT_EQ(ViewStack({malloc, sum, engine}, "", "/").site, "aten::sum (autograd thread)");
+  EXPECT_EQ(ViewStack({malloc, sum}, "", "/").site, "aten::sum (no Python frame)");
+}
+
 TEST(ViewStack, ShowsEscapeSequencesInsteadOfObeyingThem) {
   EXPECT_EQ(View(testing::kNccl).site, "dist\\x1b[31m.py:9 setup");
 }
