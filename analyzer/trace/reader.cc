@@ -3,6 +3,8 @@
 
 #include "trace/reader.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 
 #include "absl/status/status.h"
@@ -16,6 +18,7 @@ constexpr uint32_t kFormatVersion = 1;
 
 template <typename Message>
 bool Parse(absl::string_view bytes, Message* message) {
+  const google::protobuf::LogSilencer silencer;  // damage is reported by us, once
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 

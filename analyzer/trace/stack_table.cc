@@ -3,6 +3,8 @@
 
 #include "trace/stack_table.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
@@ -58,6 +60,7 @@ absl::Status StackTable::AddNode(uint64_t id, Node node) {
 }
 
 absl::Status StackTable::Add(absl::string_view definitions) {
+  const google::protobuf::LogSilencer silencer;  // damage is reported by us, once
   trace::Definitions message;
   if (!message.ParseFromArray(definitions.data(), static_cast<int>(definitions.size()))) {
     return absl::DataLossError("definitions are broken");
