@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <CLI/App.hpp>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -178,22 +179,29 @@ class DumpCommand final : public Command {
            "\n"
            "  gpumem dump run.gmtrace | less\n"
            "  gpumem dump --events | grep alloc_failed\n"
+           "  gpumem dump --events --layer runtime --from 1.5s --to 2s\n"
            "  gpumem dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'\n";
   }
 
   void AddFlags(CLI::App* app) override {
     app->add_flag("--events", events_, "one line an event");
-    app->add_flag("--json", json_, "one JSON object a line");
+    trace_.AddFilterFlags(app);
     app->add_option("--limit", limit_, "stop after so many packets or events; 0 = all")->type_name("N");
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
+    AnalyzeOptions filter;
+    if (!MakeAnalyzeOptions(trace_, &filter, console)) return kExitUsage;
+    if (trace_.filters() && !events_) {
+      console->Complain("--device, --layer, --from and --to choose events. Give --events too.");
+      return kExitUsage;
+    }
     const absl::StatusOr<std::string> path = FindTrace(arguments.empty() ? "" : arguments.front());
     if (!path.ok()) {
       console->Complain(path.status().message());
       return kExitCannotRead;
     }
-    return events_ ? DumpEvents(*path, console) : DumpPackets(*path, console);
+    return events_ ? DumpEvents(*path, filter, console) : DumpPackets(*path, console);
   }
 
  private:
@@ -223,27 +231,35 @@ class DumpCommand final : public Command {
     for (uint64_t count = 0;
          !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
          count += IsWrapper(packet) ? 0 : 1) {
-      json_ ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
+      trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
       Flush(&out, kFlushBytes, console);
     }
     Flush(&out, 0, console);
     return Finish(absl::OkStatus(), reader->damage(), console);
   }
 
-  int DumpEvents(const std::string& path, Console* console) {
+  static bool Wanted(const EventRow& row, uint64_t since, const AnalyzeOptions& filter) {
+    return (filter.device < 0 || row.device == filter.device) && since >= filter.from_ns && since <= filter.to_ns &&
+           (filter.layer == LayerFilter::kAll || static_cast<uint8_t>(row.layer) == static_cast<uint8_t>(filter.layer));
+  }
+
+  int DumpEvents(const std::string& path, const AnalyzeOptions& filter, Console* console) {
     absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
     if (!reader.ok()) return Finish(reader.status(), "", console);
     std::string out;
-    uint64_t count = 0, origin = 0;
+    uint64_t count = 0;
+    std::optional<uint64_t> origin;
     for (ItemType type = reader->Next(); type != ItemType::kEndOfStream && !Full(count) && !console->print_failed();
          type = reader->Next()) {
       if (type != ItemType::kEvents) continue;
-      for (size_t i = 0; i < reader->batch().count() && !Full(count); ++i, ++count) {
+      for (size_t i = 0; i < reader->batch().count() && !Full(count); ++i) {
         const EventRow row = reader->batch().Row(i);
-        if (count == 0) origin = row.time_ns;
-        const uint64_t since = row.time_ns > origin ? row.time_ns - origin : 0;
-        json_ ? AppendEventJson(row, since, reader->stacks(), &out)
-              : AppendEventText(row, since, reader->stacks(), &out);
+        if (!origin) origin = row.time_ns;
+        const uint64_t since = row.time_ns > *origin ? row.time_ns - *origin : 0;
+        if (!Wanted(row, since, filter)) continue;
+        ++count;
+        trace_.json ? AppendEventJson(row, since, reader->stacks(), &out)
+                    : AppendEventText(row, since, reader->stacks(), &out);
         Flush(&out, kFlushBytes, console);
       }
     }
@@ -251,7 +267,8 @@ class DumpCommand final : public Command {
     return Finish(absl::OkStatus(), reader->damage(), console);
   }
 
-  bool events_ = false, json_ = false;
+  TraceOptions trace_;
+  bool events_ = false;
   uint64_t limit_ = 0;
 };
 

@@ -47,6 +47,8 @@ bool ParseBound(absl::string_view flag, const std::string& text, uint64_t* bound
   return true;
 }
 
+}  // namespace
+
 bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Console* console) {
   result->device = options.device;
   result->layer = ParseLayer(options.layer);
@@ -60,9 +62,7 @@ bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Con
   return false;
 }
 
-}  // namespace
-
-void TraceOptions::AddFlags(CLI::App* app) {
+void TraceOptions::AddFilterFlags(CLI::App* app) {
   app->add_flag("--json", json, "exact numbers for machines (docs/json.md)");
   app->add_option("--device", device, "only this GPU")
       ->type_name("N")
@@ -72,6 +72,10 @@ void TraceOptions::AddFlags(CLI::App* app) {
       ->check(CLI::Validator(CLI::IsMember({"driver", "runtime", "torch", "all"})).description(""));
   app->add_option("--from", from, "look at what comes after this time (1.5s, 200ms)")->type_name("TIME");
   app->add_option("--to", to, "look at what comes before this time")->type_name("TIME");
+}
+
+void TraceOptions::AddFlags(CLI::App* app) {
+  AddFilterFlags(app);
   app->add_flag("--no-native-symbols", no_native_symbols, "leave native frames as module and offset");
 }
 

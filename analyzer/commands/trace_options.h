@@ -37,7 +37,13 @@ struct TraceOptions {
 
   // --json, --device, --layer, --from, --to, --no-native-symbols.
   void AddFlags(CLI::App* app);
+  // The same without the last, for commands that resolve no frames.
+  void AddFilterFlags(CLI::App* app);
+  bool filters() const { return device >= 0 || layer != "all" || !from.empty() || !to.empty(); }
 };
+
+// The flags as replay/ wants them. Complains and returns false where they make no sense.
+bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Console* console);
 
 // How lists are printed: --top/--limit, --full-stacks, --by.
 struct ListOptions {

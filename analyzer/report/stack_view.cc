@@ -4,6 +4,7 @@
 #include "report/stack_view.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -29,9 +30,20 @@ std::optional<size_t> FirstWhere(const Frames& frames, Predicate predicate) {
   return static_cast<size_t>(found - frames.begin());
 }
 
+bool IsTellingLibraryFrame(const ResolvedFrame& frame) {
+  return ClassifyFrame(frame) == FrameClass::kLibrary && !IsTrampoline(frame);
+}
+
+// Where more frames of packages than this lie inside the user's innermost one, that line only started a library which
+// runs the show (a trainer and its model): `trainer.train()` would stand for everything.
+constexpr std::ptrdiff_t kMostLibraryFrames = 5;
+
 std::optional<size_t> FindSite(const Frames& frames) {
-  if (const auto user = FirstWhere(frames, IsTellingUserFrame)) return user;
-  return FirstWhere(frames, [](const ResolvedFrame& f) { return ClassifyFrame(f) == FrameClass::kLibrary; });
+  const auto user = FirstWhere(frames, IsTellingUserFrame);
+  const auto library = FirstWhere(frames, IsTellingLibraryFrame);
+  if (!user) return library;
+  const auto inside = frames.begin() + static_cast<std::ptrdiff_t>(*user);
+  return std::count_if(frames.begin(), inside, IsTellingLibraryFrame) > kMostLibraryFrames ? library : user;
 }
 
 std::string FindAutogradNode(const Frames& frames, size_t end) {

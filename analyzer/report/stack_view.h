@@ -7,7 +7,8 @@
 //   through  aten::linear in torch/nn/modules/linear.py:134 Linear.forward
 //   callers  train.py:88 GPT.forward, train.py:130 main    the user's frames further out
 //
-// Where no frame is the user's, the site is the next telling thing: an installed package's line, an autograd node, a
+// Where a library runs the show (a trainer that was given a model), the site is that library's innermost line. Where no
+// frame is the user's, the site is the next telling thing: an installed package's line, an autograd node, a
 // native function. All text is escaped for a terminal. Pure functions.
 
 #ifndef GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_

@@ -155,6 +155,23 @@ TEST_F(CliTest, DumpPrintsPacketsAndEvents) {
   EXPECT_EQ(packet["data"]["format_version"], 1);
 }
 
+TEST_F(CliTest, DumpChoosesEvents) {
+  Put("a.gmtrace", SmallTrace(true));
+  const auto lines = [&](std::vector<std::string> filter) {
+    filter.insert(filter.begin(), {"dump", "--events"});
+    const std::string out = Run(filter).out;
+    return std::count(out.begin(), out.end(), '\n');
+  };
+  EXPECT_EQ(lines({"--device", "0"}), 4);
+  EXPECT_EQ(lines({"--device", "1"}), 0);
+  EXPECT_EQ(lines({"--layer", "torch"}) + lines({"--layer", "runtime"}), 4);
+  EXPECT_GT(lines({"--layer", "torch"}), 0);
+  EXPECT_LT(lines({"--layer", "torch"}), 4);
+  EXPECT_EQ(lines({"--to", "0ns"}), 1);
+  EXPECT_EQ(lines({"--from", "1ns"}), 3);
+  EXPECT_EQ(Run({"dump", "--device", "0"}).exit_code, 2);
+}
+
 TEST_F(CliTest, NothingIsColouredInAPipe) {
   Put("a.gmtrace", SmallTrace(true));
   EXPECT_EQ(Run({"report"}).out.find('\033'), std::string::npos);

@@ -43,6 +43,20 @@ TEST(ViewStack, NamesTheOperatorWhereThereIsNoNode) {
   EXPECT_EQ(ViewStack({malloc, sum}, "", "/").site, "aten::sum (no Python frame)");
 }
 
+TEST(ViewStack, LeadsWithTheLibraryThatRunsTheShow) {
+  std::vector<ResolvedFrame> frames = {Python("linear", "/v/site-packages/torch/nn/modules/linear.py", 134),
+                                       Python("LlamaMLP.forward", "/v/site-packages/transformers/llama.py", 155)};
+  for (uint32_t i = 0; i < 6; ++i)
+    frames.push_back(Python("Trainer.step", "/v/site-packages/transformers/trainer.py", 100 + i));
+  frames.push_back(Python("<module>", "/home/me/job/train.py", 12));
+  const StackView view = ViewStack(frames, "", "/home/me/job");
+  EXPECT_EQ(view.site, "transformers/llama.py:155 LlamaMLP.forward");
+  EXPECT_EQ(view.callers.back(), "train.py:12 <module>");
+  // A helper of another package between the user's line and PyTorch does not take its place.
+  frames.erase(frames.begin() + 2, frames.begin() + 8);
+  EXPECT_EQ(ViewStack(frames, "", "/home/me/job").site, "train.py:12 <module>");
+}
+
 TEST(ViewStack, ShowsEscapeSequencesInsteadOfObeyingThem) {
   EXPECT_EQ(View(testing::kNccl).site, "dist\\x1b[31m.py:9 setup");
 }
