@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "report/names.h"
+#include "report/phase.h"
 #include "report/stack_view.h"
 
 namespace gpumem {
@@ -164,6 +165,10 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
   json->Field("time_ns", input.Since(live.time_ns));
   json->Field("bytes", live.bytes);
   json->Field("count", live.block_count);
+  const StackUse* const reached = ReachedBy(live);
+  const absl::string_view phase = reached == nullptr ? "" : PhaseOf(input.stacks->Frames(reached->stack_id));
+  json->Key("phase");
+  phase.empty() ? json->Null() : json->Value(phase);
   json->Key("values");
   json->BeginObject();
   WriteJsonValues(live.values, json);

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "report/names.h"
+#include "report/phase.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
 
@@ -40,6 +41,14 @@ void AddAges(const LiveSet& live, const ReportInput& input, Page* page) {
                                    FormatTime(input.Since(middle)), " (long-lived)")}});
 }
 
+// What was going on when the peak was reached.
+std::string WhenText(const LiveSet& live, const ReportInput& input) {
+  const StackUse* const reached = ReachedBy(live);
+  if (reached == nullptr) return "";
+  const absl::string_view phase = PhaseOf(input.stacks->Frames(reached->stack_id));
+  return phase.empty() ? "" : absl::StrCat(" in ", phase);
+}
+
 }  // namespace
 
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
@@ -49,7 +58,7 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
                                             FormatBytes(peak.bytes))},
-              {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(peak.time_ns)), ", ",
+              {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(peak.time_ns)), WhenText(live, input), ", ",
                                           FormatCountOf(live.block_count, "live block", "live blocks"))}});
   if (options.detail == Detail::kFull) {
     AddOtherSeries(live, page);
