@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Event: one allocation, free or related call, as a hook hands it to the ring. Plain data of fixed size, so that writing one into the ring is a
-// copy and the analyzer can read it from the mapping of a killed process. The enums carry the numbers of proto/gpumem/trace.proto; a test
-// compares the two.
+// Event: one allocation, free or related call, as a hook hands it to the ring. Plain data of fixed size, so that
+// writing one into the ring is a copy and the analyzer can read it from the mapping of a killed process. The enums
+// carry the numbers of proto/gpumem/trace.proto; a test compares the two.
 //
 //   Event e{};
 //   e.kind = EventKind::kAlloc; e.layer = Layer::kRuntime; e.address = ptr; e.size = bytes;
@@ -60,24 +60,24 @@ enum class Memory : uint8_t {
 inline constexpr int16_t kNoDevice = -1;
 
 struct Event {
-  uint64_t time_ns;         // CLOCK_MONOTONIC; filled by ring::Record when 0
-  uint64_t address;         // device pointer, host pointer, or array handle
-  uint64_t size;            // bytes as the layer states them
-  uint64_t requested_size;  // bytes; 0 = not known
-  uint64_t stream;          // handle; 0 = default or none
-  uint64_t handle;          // pool or physical handle, by kind
-  uint64_t stack;           // content hash of the stack (stack/intern.h); 0 = none
-  uint64_t torch_allocated; // torch layer: the allocator's own totals after this event, bytes
+  uint64_t time_ns;          // CLOCK_MONOTONIC; filled by ring::Record when 0
+  uint64_t address;          // device pointer, host pointer, or array handle
+  uint64_t size;             // bytes as the layer states them
+  uint64_t requested_size;   // bytes; 0 = not known
+  uint64_t stream;           // handle; 0 = default or none
+  uint64_t handle;           // pool or physical handle, by kind
+  uint64_t stack;            // content hash of the stack (stack/intern.h); 0 = none
+  uint64_t torch_allocated;  // torch layer: the allocator's own totals after this event, bytes
   uint64_t torch_reserved;
-  uint32_t tag;             // 0 = none
-  uint32_t duration_ns;     // of the real call; 0 = not measured
-  int32_t result;           // CUresult or cudaError_t; 0 = success
-  int16_t device;           // CUDA ordinal or kNoDevice
-  uint16_t api;             // index into the table of hooked functions (base/api.h); 0 = none
+  uint32_t tag;          // 0 = none
+  uint32_t duration_ns;  // of the real call; 0 = not measured
+  int32_t result;        // CUresult or cudaError_t; 0 = success
+  int16_t device;        // CUDA ordinal or kNoDevice
+  uint16_t api;          // index into the table of hooked functions (base/api.h); 0 = none
   EventKind kind;
   Layer layer;
   Memory memory;
-  uint8_t reserved[5];      // zero
+  uint8_t reserved[5];  // zero
 };
 static_assert(sizeof(Event) == 96, "the analyzer reads this layout from the mapping of a killed process");
 static_assert(std::is_trivially_copyable_v<Event>);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Resolves the driver as a statically linked CUDA runtime does (dlopen, dlsym of cuGetProcAddress_v2, all else through its answer) and uses each
-// kind of memory once: plain, pitched, managed, pinned, registered, stream-ordered, virtual.
+// Resolves the driver as a statically linked CUDA runtime does (dlopen, dlsym of cuGetProcAddress_v2, all else through
+// its answer) and uses each kind of memory once: plain, pitched, managed, pinned, registered, stream-ordered, virtual.
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -44,7 +44,8 @@ void UsePlain() {
   Check(alloc_pitch(&pitched, &pitch, 1000, 64, 4), "cuMemAllocPitch");
   Check(release(gone), "cuMemFree");
   Check(release(0), "cuMemFree of nothing");
-  if (alloc(&gone, std::size_t{1} << 60) != CUDA_ERROR_OUT_OF_MEMORY) Check(CUDA_ERROR_UNKNOWN, "an impossible request");
+  if (alloc(&gone, std::size_t{1} << 60) != CUDA_ERROR_OUT_OF_MEMORY)
+    Check(CUDA_ERROR_UNKNOWN, "an impossible request");
   if (release(kept + 12345) == CUDA_SUCCESS) Check(CUDA_ERROR_UNKNOWN, "freeing what was never allocated");
 }
 
@@ -79,7 +80,8 @@ void UseVirtual() {
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
   CUmemGenericAllocationHandle handle;
   CUdeviceptr base;
-  Check(Entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve", 10020)(&base, 8 * kPiece, 0, 0, 0), "cuMemAddressReserve");
+  Check(Entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve", 10020)(&base, 8 * kPiece, 0, 0, 0),
+        "cuMemAddressReserve");
   Check(Entry<PFN_cuMemCreate_v10020>("cuMemCreate", 10020)(&handle, kPiece, &prop, 0), "cuMemCreate");
   const auto map = Entry<PFN_cuMemMap_v10020>("cuMemMap", 10020);
   const auto unmap = Entry<PFN_cuMemUnmap_v10020>("cuMemUnmap", 10020);
@@ -103,7 +105,8 @@ int main() {
   resolve = Entry<PFN_cuGetProcAddress_v12000>("cuGetProcAddress", 12000);
   Check(Entry<PFN_cuInit_v2000>("cuInit", 2000)(0), "cuInit");
   CUcontext context;
-  Check(Entry<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain", 7000)(&context, 0), "cuDevicePrimaryCtxRetain");
+  Check(Entry<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain", 7000)(&context, 0),
+        "cuDevicePrimaryCtxRetain");
   Check(Entry<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent", 4000)(context), "cuCtxSetCurrent");
   UsePlain();
   UseHost();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Eight threads that allocate and free through the CUDA runtime, hand memory to each other, and leave some of it. Usage: host_threads [ROUNDS]
+// Eight threads that allocate and free through the CUDA runtime, hand memory to each other, and leave some of it.
+// Usage: host_threads [ROUNDS]
 
 #include <cuda_runtime_api.h>
 
