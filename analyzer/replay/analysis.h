@@ -131,8 +131,10 @@ struct OomEvent {
   uint64_t retries = 0;       // CUDA calls that failed for the same request before the allocator gave up
   bool final = true;          // false: a later attempt of the same request succeeded (cache freed, retried)
   FragmentationPoint fragmentation;
-  uint64_t would_have_fit = 0;  // largest request that could have been served: largest free range or CUDA's free memory
-  LiveSet live;                 // who filled the device
+  // At most so much could have been served: the largest free range, or what is not ours on the device, but less than
+  // the request that was refused.
+  uint64_t would_have_fit = 0;
+  LiveSet live;  // who filled the device
 };
 
 struct SeriesPeak {

@@ -21,9 +21,10 @@
 namespace gpumem {
 namespace {
 
-// Growth is measured between the two moments when the program held least inside these parts of the run (in percent), so
-// that a step's own rise and fall does not look like growth. The first part comes after warm-up, the second ends before
-// the program tears down.
+// Growth is measured between the two moments when the program held least inside these parts of the run (in percent of
+// its events: a program that loads for a minute and trains for ten seconds is looked at while it trains), so that a
+// step's own rise and fall does not look like growth. The first part comes after warm-up, the second ends before the
+// program tears down.
 constexpr uint64_t kGrowthFrom[] = {20, 40};
 constexpr uint64_t kGrowthTo[] = {75, 95};
 
@@ -57,11 +58,12 @@ struct GrowthWindow {
   uint64_t to_event = FirstPass::kNoEvent, to_ns = 0;
 };
 
-const Timeline::Bucket* LowestBetween(const Timeline& timeline, uint64_t from_percent, uint64_t to_percent) {
-  const std::vector<Timeline::Bucket>& buckets = timeline.buckets();
+// The bucket with the lowest point among those whose lowest point lies between two events.
+const Timeline::Bucket* LowestBetween(const Timeline& timeline, uint64_t from_event, uint64_t to_event) {
   const Timeline::Bucket* lowest = nullptr;
-  for (size_t i = buckets.size() * from_percent / 100; i < buckets.size() * to_percent / 100; ++i) {
-    if (lowest == nullptr || buckets[i].low < lowest->low) lowest = &buckets[i];
+  for (const Timeline::Bucket& bucket : timeline.buckets()) {
+    if (bucket.low_event_index < from_event || bucket.low_event_index > to_event) continue;
+    if (lowest == nullptr || bucket.low < lowest->low) lowest = &bucket;
   }
   return lowest;
 }
@@ -154,8 +156,12 @@ class DeviceAnalyst {
     window.to_event = pass_->last_event_in_window();
     window.to_ns = pass_->window_end_ns();
     if (options_.from_ns != 0 || options_.to_ns != UINT64_MAX) return window;
-    const Timeline::Bucket* const low = LowestBetween(series_->timeline(), kGrowthFrom[0], kGrowthFrom[1]);
-    const Timeline::Bucket* const later = LowestBetween(series_->timeline(), kGrowthTo[0], kGrowthTo[1]);
+    const auto lowest = [&](const uint64_t(&percent)[2]) {
+      return LowestBetween(series_->timeline(), window.to_event * percent[0] / 100, window.to_event * percent[1] / 100);
+    };
+    if (window.to_event == FirstPass::kNoEvent) return window;
+    const Timeline::Bucket* const low = lowest(kGrowthFrom);
+    const Timeline::Bucket* const later = lowest(kGrowthTo);
     if (low == nullptr || later == nullptr) return window;
     return {low->low_event_index, low->low_time_ns, later->low_event_index, later->low_time_ns};
   }

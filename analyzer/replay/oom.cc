@@ -49,6 +49,9 @@ OomEvent OomDetector::Describe(const EventRow& row, uint64_t event_index) {
   event.would_have_fit = std::max(cuda_free, event.fragmentation.largest_free_range);
   const Measure measure = event.values.allocated > 0 ? Measure::kAllocated : Measure::kTotal;
   event.live = CollectLiveSet(*state_, slot, measure, row.time_ns, event_index, *names_);
+  // What is not ours is not all free: the context, kernels and other processes lie there. This very request did not
+  // fit.
+  if (event.requested > 0) event.would_have_fit = std::min(event.would_have_fit, event.requested - 1);
   return event;
 }
 

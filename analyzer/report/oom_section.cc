@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint8_t kTorchLayer = 3;
 constexpr size_t kMostOthersNamed = 5;
+// A CUDA context with its kernels takes a few hundred MiB; what is missing beyond this somebody else holds.
+constexpr uint64_t kContextAtMost = uint64_t{2} << 30;
 
 // The one to explain: the last that was final, since that is the one a job dies of.
 const OomEvent* Explained(const std::vector<OomEvent>& ooms) {
@@ -50,7 +52,9 @@ std::string StateOf(const OomEvent& oom) {
 }
 
 std::string FitText(const OomEvent& oom) {
-  std::string text = absl::StrCat("at most ", FormatBytes(oom.would_have_fit));
+  const bool is_bounded_by_refusal = oom.would_have_fit + 1 == oom.requested;
+  std::string text = is_bounded_by_refusal ? absl::StrCat("less than ", FormatBytes(oom.requested))
+                                           : absl::StrCat("at most ", FormatBytes(oom.would_have_fit));
   if (oom.fragmentation.free > 0) {
     absl::StrAppend(&text, "; PyTorch's largest free range was ", FormatBytes(oom.fragmentation.largest_free_range),
                     " of ", FormatBytes(oom.fragmentation.free), " free in ",
@@ -69,9 +73,14 @@ std::string Verdict(const OomEvent& oom) {
     return "Fragmentation: enough was free inside PyTorch's segments, but not in one piece. Try "
            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
   }
-  if (oom.device_total != 0 && oom.values.total + oom.requested <= oom.device_total) {
+  if (oom.device_total != 0 && oom.values.total + oom.requested + kContextAtMost <= oom.device_total) {
     return "This process alone does not fill the device: other processes (see nvidia-smi) or a limit of the program's "
            "own stood in the way.";
+  }
+  if (oom.device_total != 0 && oom.values.total + oom.requested <= oom.device_total) {
+    return absl::StrCat("The device was full: what this trace cannot see of it, at least ",
+                        FormatBytes(oom.device_total - oom.values.total - oom.requested),
+                        ", is the CUDA context, its kernels, and what other processes hold (nvidia-smi).");
   }
   if (oom.device_total != 0 && oom.values.other > oom.values.reserved) {
     return "Most of the memory is not PyTorch's: see gpumem peak --measure total.";
@@ -94,7 +103,7 @@ void AddOthers(const std::vector<OomEvent>& ooms, const OomEvent* explained, con
     page->Line(absl::StrCat("  and ", FormatCount(named - kMostOthersNamed), " more (gpumem report --json has all)"));
   if (served > 0) {
     page->Line(absl::StrCat("  ", FormatCountOf(served, "other request", "other requests"),
-                            " failed first and served after a retry"));
+                            " failed at first, and succeeded after a retry"));
   }
 }
 
