@@ -29,6 +29,8 @@ std::atomic<uint64_t> g_unread_python_frames;
 constexpr uint32_t kOwnFrames = 6;
 
 struct NativePart {
+  uint64_t hash;     // of its frames, kHashSeed where there are none
+  const Path* path;  // where its frames are; nullptr: they are in pcs
   void** pcs;
   uint32_t count;
   bool truncated;
@@ -71,50 +73,85 @@ uint32_t FindEvaluation(const Interpreter& python, void* const* pcs, uint32_t co
   return count;
 }
 
+// What an unwinding found. Frames [own, own + count) are those that count; `walked` with what proves their end.
+struct Unwound {
+  uint32_t own;
+  uint32_t count;
+  uint32_t walked;
+  bool truncated;
+  bool whole;
+};
+
+Unwound CutAt(const ThreadState* state, uint32_t end, uint32_t count, bool truncated) {
+  const uint32_t own = CountOwn(state->pcs, count);
+  const uint32_t walked = end < count ? end + 1 : end;
+  return {own, end > own ? end - own : 0, walked, truncated, end == count && !truncated};
+}
+
 // A Python position calls into C at the same few depths again and again. So ask the unwinder for as many frames as the
 // deepest of them needed, and for all of them only where that does not reach the interpreter.
-NativePart CaptureDownToPython(ThreadState* state, const Interpreter& python, uint64_t position) {
-  uint8_t& hint = state->depth_hint[position % kDepthHints];
+[[gnu::noinline]] Unwound UnwindDownToPython(ThreadState* state, const Interpreter& python, uint64_t key) {
+  uint8_t& hint = state->depth_hint[key % kDepthHints];
   if (hint != 0) {
     const uint32_t count = UnwindNative(state->pcs, hint);
     const uint32_t end = FindEvaluation(python, state->pcs, count);
-    const uint32_t own = CountOwn(state->pcs, count);
-    if (end < count) return {state->pcs + own, end > own ? end - own : 0, false};
+    if (end < count) return CutAt(state, end, count, false);
   }
   const uint32_t count = UnwindNative(state->pcs, kMaxNativeFrames);
   const uint32_t end = FindEvaluation(python, state->pcs, count);
-  const uint32_t own = CountOwn(state->pcs, count);
   if (end < count && end + 1 > hint) hint = static_cast<uint8_t>(end + 1);
-  return {state->pcs + own, end > own ? end - own : 0, end == count && count == kMaxNativeFrames};
+  return CutAt(state, end, count, end == count && count == kMaxNativeFrames);
 }
 
-NativePart CaptureAll(ThreadState* state) {
+[[gnu::noinline]] Unwound UnwindAll(ThreadState* state) {
   const uint32_t count = UnwindNative(state->pcs, kMaxNativeOnly + kOwnFrames);
   const uint32_t own = CountOwn(state->pcs, count);
   const uint32_t kept = count - own < kMaxNativeOnly ? count - own : kMaxNativeOnly;
-  return {state->pcs + own, kept, count == kMaxNativeOnly + kOwnFrames};
+  return {own, kept, own + kept, count == kMaxNativeOnly + kOwnFrames, own + kept == count};
 }
 
-uint64_t PositionKey(const PythonPart& python) {
-  uint64_t key = 0;
-  ForEachPythonFrame(python.interpreter->layout, python.innermost, [&](const PythonPosition& position) {
-    key = Mix(position.key, position.instruction);
-    return false;
-  });
-  return key;
+// Remembers a stack that comes again, so that the next time it is told by its words alone.
+[[gnu::noinline]] void Remember(ThreadState* state, uintptr_t frame, uint64_t key, const Unwound& found,
+                                uint64_t hash) {
+  if (!state->paths.IsWorthLearning(key, hash)) return;
+  const void* caller = Load<const void*>(reinterpret_cast<const void*>(frame), sizeof(void*));
+  uint32_t start = 0;
+  while (start < found.own && state->pcs[start] != caller) ++start;
+  Path* path = state->paths.Replace(key);
+  if (start == found.own || !LearnPath(frame, state->pcs + start, found.walked - start, found.whole, path)) {
+    return state->paths.Refuse(key, hash);
+  }
+  path->hash = hash;
+  path->first = static_cast<uint16_t>(found.own - start);
+  path->count = static_cast<uint16_t>(found.count);
+  path->truncated = found.truncated;
+  path->key = key;
+}
+
+[[gnu::noinline]] NativePart Unwind(ThreadState* state, const PythonPart& python, uintptr_t frame, uint64_t key) {
+  const Unwound found =
+      python.interpreter == nullptr ? UnwindAll(state) : UnwindDownToPython(state, *python.interpreter, key);
+  NativePart native{kHashSeed, nullptr, state->pcs + found.own, found.count, found.truncated};
+  for (uint32_t i = 0; i < native.count; ++i) {
+    native.hash = Append(native.hash, reinterpret_cast<uint64_t>(native.pcs[i]));
+  }
+  if (found.count > 0) Remember(state, frame, key, found, native.hash);
+  return native;
+}
+
+NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t frame) {
+  if (CurrentUnwinder() == Unwinder::kNone) return {kHashSeed, nullptr, nullptr, 0, false};
+  const uint64_t position =
+      python.interpreter == nullptr ? 0 : InstructionOf(python.interpreter->layout, python.innermost);
+  const uint64_t key = PathKey(frame, position);
+  const Path* path = state->paths.Find(key, frame);
+  if (path != nullptr) return {path->hash, path, nullptr, path->count, path->truncated};
+  return Unwind(state, python, frame, key);
 }
 
 uint64_t HashStack(const NativePart& native, const PythonPart& python) {
-  uint64_t hash = kHashSeed;
-  for (uint32_t i = 0; i < native.count; ++i) hash = Append(hash, reinterpret_cast<uint64_t>(native.pcs[i]));
-  if (python.interpreter != nullptr) {
-    uint32_t room = ring::kMaxFrames - native.count;
-    ForEachPythonFrame(python.interpreter->layout, python.innermost, [&](const PythonPosition& position) {
-      hash = Append(hash, position.key ^ Rotate(position.instruction, 48));
-      return --room > 0;
-    });
-  }
-  return Finish(hash);
+  if (python.interpreter == nullptr) return Finish(native.hash);
+  return Finish(python.interpreter->hash_frames(python.innermost, native.hash, ring::kMaxFrames - native.count));
 }
 
 bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPosition& position) {
@@ -127,7 +164,11 @@ bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPos
 }
 
 // First sight of a stack on this thread: its code objects, then its frames.
-bool SendStack(ThreadState* state, uint64_t hash, const NativePart& native, const PythonPart& python) {
+[[gnu::noinline]] bool SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python) {
+  if (native.path != nullptr) {
+    native.pcs = state->pcs;
+    native.count = native.path->CopyFrames(native.pcs);
+  }
   ring::RawFrame* frames = state->frames;
   uint32_t count = 0;
   for (uint32_t i = 0; i < native.count; ++i) frames[count++] = {reinterpret_cast<uint64_t>(native.pcs[i]), 0, 0};
@@ -158,14 +199,13 @@ void Enable(const Options& options) {
   ForgetSent();
 }
 
-uint64_t Capture() {
+// Not inlined, and with a frame pointer: its frame is the anchor of the remembered paths.
+[[gnu::noinline]] uint64_t Capture() {
   ThreadState* state = CurrentThread();
   if (state == nullptr) return 0;
   const int saved_errno = errno;
   const PythonPart python = FindPython();
-  const NativePart native = python.interpreter == nullptr
-                                ? CaptureAll(state)
-                                : CaptureDownToPython(state, *python.interpreter, PositionKey(python));
+  const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   uint64_t hash = 0;
   if (native.count > 0 || python.interpreter != nullptr) {
     hash = HashStack(native, python);

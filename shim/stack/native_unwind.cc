@@ -7,6 +7,8 @@
 
 #include <atomic>
 
+#include "shim/stack/path_cache.h"
+
 namespace gpumemshim::stack {
 namespace {
 
@@ -48,6 +50,7 @@ bool LoadLibunwind() {
   auto* set_policy = reinterpret_cast<SetCachingPolicy>(dlsym(library, GPUMEM_UNWIND_SYMBOL("set_caching_policy")));
   auto** address_space = static_cast<void**>(dlsym(library, GPUMEM_UNWIND_SYMBOL("local_addr_space")));
   if (set_policy != nullptr && address_space != nullptr) set_policy(*address_space, kCachePerThread);
+  LoadStepper(library);
   g_backtrace.store(backtrace, std::memory_order_release);
   return true;
 }

@@ -14,6 +14,7 @@
 
 #include "shim/stack/evaluation_range.h"
 #include "shim/stack/memory_read.h"
+#include "shim/stack/python_walk.h"
 
 namespace gpumemshim::stack {
 namespace {
@@ -50,6 +51,7 @@ void LookUp() {
   if (finalizing == nullptr) finalizing = Find("_Py_IsFinalizing");
   g_interpreter.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
   g_interpreter.layout = *layout;
+  g_interpreter.hash_frames = FrameHasher(*layout);
   g_interpreter.code_type = Find("PyCode_Type");
   g_interpreter.string_type = Find("PyUnicode_Type");
   g_interpreter.bytes_type = Find("PyBytes_Type");

@@ -27,10 +27,14 @@ struct CodeRange {
   bool Contains(uintptr_t pc) const { return pc - start < end - start; }
 };
 
+// Mixes into `hash` at most `room` frames from `frame` outwards, and what tells their code objects from others.
+using HashFrames = uint64_t (*)(const void* frame, uint64_t hash, uint32_t room);
+
 struct Interpreter {
   void* (*this_thread_state)();  // PyGILState_GetThisThreadState: right also where the GIL is released
   int (*is_finalizing)();        // may be nullptr
   PythonLayout layout;
+  HashFrames hash_frames;  // for this layout
   const void* code_type;
   const void* string_type;
   const void* bytes_type;

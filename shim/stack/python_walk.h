@@ -29,13 +29,15 @@ struct PythonPosition {
   uint32_t instruction;
 };
 
+// First line and what follows it, file name and name: one or two cache lines of the code object.
+[[gnu::always_inline]] inline uint64_t ContentOf(const PythonLayout& layout, const void* code) {
+  return Load<uint64_t>(code, layout.code_first_line) ^ Rotate(Load<uint64_t>(code, layout.code_filename), 24) ^
+         Rotate(Load<uint64_t>(code, layout.code_name), 40);
+}
+
 inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, const void* code) {
   PythonPosition position{code, 0, 0};
-  // First line and what follows it, file name and name: one or two cache lines of the code object.
-  const uint64_t content = Load<uint64_t>(code, layout.code_first_line) ^
-                           Rotate(Load<uint64_t>(code, layout.code_filename), 24) ^
-                           Rotate(Load<uint64_t>(code, layout.code_name), 40);
-  position.key = Mix(reinterpret_cast<uint64_t>(code), content) | 1;  // never 0
+  position.key = Mix(reinterpret_cast<uint64_t>(code), ContentOf(layout, code)) | 1;  // never 0
   if (layout.position == Position::kPointer) {
     const int64_t offset = Load<int64_t>(frame, layout.frame_position) -
                            static_cast<int64_t>(reinterpret_cast<uintptr_t>(code) + layout.code_bytecode);
@@ -56,6 +58,16 @@ inline void ForEachPythonFrame(const PythonLayout& layout, const void* frame, Vi
     if (!visit(PositionOf(layout, frame, Load<const void*>(frame, layout.frame_code)))) return;
   }
 }
+
+// Where the innermost frame stands: one number for each instruction of the process. 0 for no frame.
+inline uint64_t InstructionOf(const PythonLayout& layout, const void* frame) {
+  if (layout.position == Position::kPointer) return Load<uint64_t>(frame, layout.frame_position);
+  const auto index = static_cast<uint64_t>(Load<int32_t>(frame, layout.frame_position));
+  return Load<uint64_t>(frame, layout.frame_code) + Rotate(index, 48);
+}
+
+// The walk of every event, compiled for each layout.
+HashFrames FrameHasher(const PythonLayout& layout);
 
 }  // namespace gpumemshim::stack
 

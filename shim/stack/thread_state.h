@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "shim/ring/ring.h"
+#include "shim/stack/path_cache.h"
 #include "shim/stack/seen_set.h"
 
 namespace gpumemshim::stack {
@@ -30,6 +31,7 @@ struct ThreadState {
   ring::RawFrame frames[ring::kMaxFrames];
   SeenSet<8192> stacks;
   SeenSet<4096> codes;
+  PathCache paths;
 };
 
 // The calling thread's state.

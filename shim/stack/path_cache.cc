@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/stack/path_cache.h"
+
+#include <dlfcn.h>
+#include <ucontext.h>
+
+#include <atomic>
+
+#include "shim/stack/memory_read.h"
+
+namespace gpumemshim::stack {
+
+bool Path::Add(uintptr_t address, uint64_t value, uint32_t flag) {
+  const uintptr_t offset = address - frame;
+  if (checks == kMaxChecks || offset > UINT32_MAX || offset % sizeof(uint64_t) != 0) return false;
+  offsets[checks] = static_cast<uint32_t>(offset) | flag;
+  values[checks++] = value;
+  return true;
+}
+
+uint32_t Path::CopyFrames(void** out) const {
+  uint32_t seen = 0;
+  uint32_t copied = 0;
+  for (uint32_t i = 0; i < checks && copied < count; ++i) {
+    if ((offsets[i] & kNoReturnAddress) != 0) continue;
+    if (seen++ >= first) out[copied++] = reinterpret_cast<void*>(values[i]);
+  }
+  return copied;
+}
+
+bool PathCache::IsWorthLearning(uint64_t key, uint64_t hash) {
+  if (lessons_ >= kFreeLessons + hits_ / kHitsALesson) return false;
+  uint64_t& candidate = candidates_[(key ^ hash) % kCandidates];
+  const uint64_t name = key ^ hash;
+  if (candidate == ~name) return false;
+  const bool again = candidate == name;
+  candidate = name;
+  if (again) ++lessons_;
+  return again;
+}
+
+void PathCache::Refuse(uint64_t key, uint64_t hash) { candidates_[(key ^ hash) % kCandidates] = ~(key ^ hash); }
+
+Path* PathCache::Replace(uint64_t key) {
+  Path* set = paths_[key >> kSetShift];
+  Path* path = &set[lessons_ % kWays];
+  for (uint32_t way = 0; way < kWays; ++way) {
+    if (set[way].key == 0) path = &set[way];
+  }
+  path->key = 0;
+  path->checks = 0;
+  return path;
+}
+
+#if defined(__x86_64__)
+
+namespace {
+
+// libunwind's public interface, declared here since we do not link with it.
+constexpr int kRbp = 6;
+constexpr int kRsp = 7;
+constexpr int kRip = 16;
+struct Cursor {
+  uint64_t opaque[127];
+};
+struct SaveLocation {
+  int type;
+  uint64_t address;
+  uint64_t extra[8];
+};
+constexpr int kInMemory = 1;
+
+struct Stepper {
+  int (*get_context)(ucontext_t*);
+  int (*init_local)(Cursor*, ucontext_t*);
+  int (*step)(Cursor*);
+  int (*get_reg)(Cursor*, int, uint64_t*);
+  int (*get_save_location)(Cursor*, int, SaveLocation*);
+  int (*is_signal_frame)(Cursor*);
+};
+Stepper g_stepper;
+std::atomic<bool> g_loaded{false};
+
+constexpr uint32_t kMaxInnerFrames = 8;
+// What gcc keeps of the caller's stack pointer in a realigned frame lies this near below its frame pointer.
+constexpr uintptr_t kRealignBytes = 128;
+
+struct Registers {
+  uint64_t rip;
+  uint64_t rsp;
+  uint64_t rbp;
+};
+
+bool Read(Cursor* cursor, Registers* out) {
+  return g_stepper.get_reg(cursor, kRip, &out->rip) == 0 && g_stepper.get_reg(cursor, kRsp, &out->rsp) == 0 &&
+         g_stepper.get_reg(cursor, kRbp, &out->rbp) == 0;
+}
+
+// The address of the word that holds this frame's rbp; 0 where there is none.
+uint64_t FramePointerSlot(Cursor* cursor) {
+  SaveLocation saved{};
+  const bool known = g_stepper.get_save_location(cursor, kRbp, &saved) == 0 && saved.type == kInMemory;
+  return known ? saved.address : 0;
+}
+
+bool AddFramePointer(uint64_t slot, uint64_t rbp, Path* path) {
+  if (slot < path->frame || Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != rbp) return false;
+  return path->Add(slot, rbp, Path::kNoReturnAddress);
+}
+
+// In a frame that gcc realigned, the word below its frame pointer from which the caller's stack pointer is taken.
+bool AddRealignment(const Registers& inner, uint64_t caller_rsp, Path* path) {
+  const uintptr_t lowest = inner.rbp - inner.rsp < kRealignBytes ? inner.rsp : inner.rbp - kRealignBytes;
+  for (uintptr_t slot = (lowest + 7) & ~uintptr_t{7}; slot + 8 <= inner.rbp; slot += 8) {
+    if (Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != caller_rsp) continue;
+    if (!path->Add(slot, caller_rsp, Path::kNoReturnAddress)) return false;
+  }
+  return true;
+}
+
+// One step outwards, with the words that it rests on: a frame found by rbp has it point into itself.
+bool StepAndAdd(Cursor* cursor, uint64_t expected, Path* path) {
+  Registers inner;
+  Registers outer;
+  if (!Read(cursor, &inner) || g_stepper.is_signal_frame(cursor) > 0) return false;
+  const uint64_t rbp_slot = FramePointerSlot(cursor);
+  if (g_stepper.step(cursor) <= 0 || !Read(cursor, &outer)) return false;
+  if (outer.rip != expected || outer.rsp < inner.rsp + sizeof(uint64_t) || outer.rsp % 8 != 0) return false;
+  if (inner.rbp >= inner.rsp && inner.rbp < outer.rsp) {
+    if (!AddFramePointer(rbp_slot, inner.rbp, path)) return false;
+    if (outer.rsp != inner.rbp + 16 && !AddRealignment(inner, outer.rsp, path)) return false;
+  }
+  const uintptr_t slot = outer.rsp - sizeof(uint64_t);
+  return Load<uint64_t>(reinterpret_cast<void*>(slot), 0) == expected && path->Add(slot, expected, 0);
+}
+
+// From here out to the frame that called the anchor's function.
+bool StepToAnchor(Cursor* cursor, uintptr_t frame) {
+  const uint64_t wanted = frame + 2 * sizeof(uint64_t);
+  for (uint32_t i = 0; i < kMaxInnerFrames; ++i) {
+    Registers registers;
+    if (g_stepper.step(cursor) <= 0 || !Read(cursor, &registers)) return false;
+    if (registers.rsp >= wanted) return registers.rsp == wanted;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool LoadStepper(void* libunwind) {
+  g_stepper.get_context = reinterpret_cast<int (*)(ucontext_t*)>(dlsym(libunwind, "_Ux86_64_getcontext"));
+  g_stepper.init_local = reinterpret_cast<int (*)(Cursor*, ucontext_t*)>(dlsym(libunwind, "_ULx86_64_init_local"));
+  g_stepper.step = reinterpret_cast<int (*)(Cursor*)>(dlsym(libunwind, "_ULx86_64_step"));
+  g_stepper.get_reg = reinterpret_cast<int (*)(Cursor*, int, uint64_t*)>(dlsym(libunwind, "_ULx86_64_get_reg"));
+  g_stepper.get_save_location =
+      reinterpret_cast<int (*)(Cursor*, int, SaveLocation*)>(dlsym(libunwind, "_ULx86_64_get_save_loc"));
+  g_stepper.is_signal_frame = reinterpret_cast<int (*)(Cursor*)>(dlsym(libunwind, "_ULx86_64_is_signal_frame"));
+  const bool all = g_stepper.get_context != nullptr && g_stepper.init_local != nullptr && g_stepper.step != nullptr &&
+                   g_stepper.get_reg != nullptr && g_stepper.get_save_location != nullptr &&
+                   g_stepper.is_signal_frame != nullptr;
+  if (!all) dlerror();
+  g_loaded.store(all, std::memory_order_release);
+  return all;
+}
+
+bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Path* path) {
+  if (!g_loaded.load(std::memory_order_acquire) || count == 0) return false;
+  path->frame = frame;
+  path->checks = 0;
+  ucontext_t context;
+  Cursor cursor;
+  if (g_stepper.get_context(&context) != 0 || g_stepper.init_local(&cursor, &context) != 0) return false;
+  if (!StepToAnchor(&cursor, frame)) return false;
+  const uintptr_t first_slot = frame + sizeof(uint64_t);
+  const auto first = reinterpret_cast<uint64_t>(pcs[0]);
+  if (Load<uint64_t>(reinterpret_cast<void*>(first_slot), 0) != first || !path->Add(first_slot, first, 0)) return false;
+  for (uint32_t i = 1; i < count; ++i) {
+    if (!StepAndAdd(&cursor, reinterpret_cast<uint64_t>(pcs[i]), path)) return false;
+  }
+  if (!whole) return true;
+  // The outermost frame must be found to be the outermost again, for which an unwinder may look at rbp.
+  Registers last;
+  const uint64_t rbp_slot = FramePointerSlot(&cursor);
+  if (!Read(&cursor, &last) || g_stepper.step(&cursor) > 0) return false;
+  return rbp_slot == 0 || AddFramePointer(rbp_slot, last.rbp, path);
+}
+
+#else
+
+bool LoadStepper(void*) { return false; }
+bool LearnPath(uintptr_t, void* const*, uint32_t, bool, Path*) { return false; }
+
+#endif
+
+}  // namespace gpumemshim::stack
