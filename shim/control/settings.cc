@@ -14,8 +14,9 @@ namespace {
 
 void Copy(char* out, size_t capacity, const char* name) {
   const char* value = std::getenv(name);
-  if (value == nullptr || std::strlen(value) >= capacity) return;
-  std::strcpy(out, value);
+  if (value == nullptr) return;
+  const size_t length = std::strlen(value);
+  if (length < capacity) std::memcpy(out, value, length + 1);
 }
 
 stack::Unwinder ReadUnwinder() {

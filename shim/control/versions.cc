@@ -47,11 +47,12 @@ bool PythonVersion(char* out) {
 // From the file that the wheel lays beside its libraries: torch itself is never asked.
 bool TorchVersion(char* out) {
   constexpr const char* kLibrary = "/lib/libc10.so";
+  constexpr char kVersionFile[] = "/version.py";
   char path[4096];
   if (!hooks::FindLoadedPath("libc10.so", path, sizeof path)) return false;
   char* library = std::strstr(path, kLibrary);
-  if (library == nullptr || static_cast<size_t>(library - path) + 16 > sizeof path) return false;
-  std::strcpy(library, "/version.py");
+  if (library == nullptr || static_cast<size_t>(library - path) + sizeof kVersionFile > sizeof path) return false;
+  std::memcpy(library, kVersionFile, sizeof kVersionFile);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   char text[1024];

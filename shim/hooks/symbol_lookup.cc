@@ -101,9 +101,8 @@ int Visit(dl_phdr_info* object, size_t, void* data) {
     if (found == nullptr || IsOwnAddress(found)) return 0;
     query->found = found;
   }
-  if (query->path != nullptr && std::strlen(object->dlpi_name) < query->path_capacity) {
-    std::strcpy(query->path, object->dlpi_name);
-  }
+  const size_t length = std::strlen(object->dlpi_name);
+  if (query->path != nullptr && length < query->path_capacity) std::memcpy(query->path, object->dlpi_name, length + 1);
   return 1;
 }
 
