@@ -46,14 +46,13 @@ void* FindReal(std::atomic<void*>& slot, const char* name) {
 
 void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
   if (device.type != kCudaDeviceType || size == 0) return;
-  const ErrnoSaver saver;
   // A block inside a segment is its own layer, so this is no nested call; but our own calls below must pass through.
   const Scope scope;
   Event event = size > 0 ? MakeEvent(ApiId::kTorchMalloc, EventKind::kAlloc, Memory::kDevice)
                          : MakeEvent(ApiId::kTorchFree, EventKind::kFree, Memory::kDevice);
   event.address = reinterpret_cast<uint64_t>(address);
   event.size = static_cast<uint64_t>(size > 0 ? size : -size);
-  event.device = device.index;
+  event.device = device.index;  // NOLINT(bugprone-signed-char-misuse): -1 is "no device" on both sides
   event.torch_allocated = allocated;
   event.torch_reserved = reserved;
   Emit(event);
@@ -65,7 +64,7 @@ void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Devi
   const Scope scope;
   Event event = MakeEvent(ApiId::kTorchMalloc, EventKind::kAllocFailed, Memory::kDevice);
   event.size = static_cast<uint64_t>(size);
-  event.device = device.index;
+  event.device = device.index;  // NOLINT(bugprone-signed-char-misuse): -1 is "no device" on both sides
   event.result = kOutOfMemory;
   event.torch_allocated = allocated;
   event.torch_reserved = reserved;
