@@ -81,9 +81,10 @@ void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t
   header->api_names_offset = s.names_offset;
   header->chunks_offset = s.chunks_offset;
   char* names = reinterpret_cast<char*>(header) + s.names_offset;
-  for (uint16_t i = 0; i < header->api_count; i++) {
-    size_t size = strlen(NameOf(config, i)) + 1;
-    memcpy(names, NameOf(config, i), size);
+  for (uint32_t i = 0; i < header->api_count; i++) {
+    const char* name = NameOf(config, static_cast<uint16_t>(i));
+    size_t size = strlen(name) + 1;
+    memcpy(names, name, size);
     names += size;
   }
   Atomic(header->magic).store(kMagic, std::memory_order_release);
