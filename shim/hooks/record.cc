@@ -12,12 +12,27 @@ namespace gpumemshim::hooks {
 
 constinit thread_local unsigned char t_depth = 0;
 
+namespace {
+
+// Rare, and neither keeps errno.
+[[gnu::cold, gnu::noinline]] bool Start() {
+  const ErrnoSaver saver;
+  return session::StartAtEvent();
+}
+
+[[gnu::cold, gnu::noinline]] void Flush() {
+  const ErrnoSaver saver;
+  writer::Flush();
+}
+
+}  // namespace
+
 void Emit(Event& event, uint64_t started_ns) {
-  if (!ring::Active() && !session::StartAtEvent()) return;
+  if (!ring::Active() && !Start()) return;
   event.stack = stack::Capture();
   ring::Record(event, started_ns);
   // What people look for after a crash must be in the file at once: that there is a trace, and who ran out of memory.
-  if (event.kind == EventKind::kAllocFailed || session::IsFirstEvent()) writer::Flush();
+  if (event.kind == EventKind::kAllocFailed || session::IsFirstEvent()) Flush();
 }
 
 }  // namespace gpumemshim::hooks

@@ -120,14 +120,17 @@ bool Active() { return g_hot.load(std::memory_order_relaxed)->generation.load(st
 bool Record(Event& event, uint64_t started_ns) {
   Lane* lane = Begin(sizeof(EventRecord), IsFree(event.kind) ? Loss::kFree : Loss::kAlloc);
   if (lane == nullptr) return false;
-  if (event.time_ns == 0) event.time_ns = MonotonicNs();
+  const uint64_t time_ns = event.time_ns != 0 ? event.time_ns : MonotonicNs();
   if (started_ns != 0) {
-    uint64_t duration_ns = event.time_ns - started_ns;
+    uint64_t duration_ns = time_ns - started_ns;
     event.duration_ns = duration_ns > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(duration_ns);
   }
   auto* record = reinterpret_cast<EventRecord*>(lane->data + lane->position);
   record->header = {kRecordEvent, 0, sizeof(EventRecord)};
   record->event = event;
+  // After the copy: a wide load of what was stored an instant ago would wait for the store.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  record->event.time_ns = event.time_ns = time_ns;
   Commit(lane, sizeof(EventRecord));
   return true;
 }

@@ -139,14 +139,28 @@ Unwound CutAt(const ThreadState* state, uint32_t end, uint32_t count, bool trunc
   return native;
 }
 
+// What tells apart the paths that come in at one depth: the Python position, and without one the path before, since
+// native threads do the same things in the same order.
+uint64_t WayIn(const ThreadState* state, const PythonPart& python) {
+  if (python.interpreter == nullptr) return state->last_native;
+  return InstructionOf(python.interpreter->layout, python.innermost) ^ kHashSeed;
+}
+
 NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t frame) {
   if (CurrentUnwinder() == Unwinder::kNone) return {kHashSeed, nullptr, nullptr, 0, false};
-  const uint64_t position =
-      python.interpreter == nullptr ? 0 : InstructionOf(python.interpreter->layout, python.innermost);
+  const uint64_t position = WayIn(state, python);
   const uint64_t key = PathKey(frame, position);
   const Path* path = state->paths.Find(key, frame);
-  if (path != nullptr) return {path->hash, path, nullptr, path->count, path->truncated};
-  return Unwind(state, python, frame, key);
+  NativePart native;
+  if (path != nullptr) {
+    native = {path->hash, path, nullptr, path->count, path->truncated};
+  } else {
+    const int saved_errno = errno;
+    native = Unwind(state, python, frame, key);
+    errno = saved_errno;
+  }
+  state->last_native = native.hash;
+  return native;
 }
 
 uint64_t HashStack(const NativePart& native, const PythonPart& python) {
@@ -165,6 +179,7 @@ bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPos
 
 // First sight of a stack on this thread: its code objects, then its frames.
 [[gnu::noinline]] bool SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python) {
+  const int saved_errno = errno;
   if (native.path != nullptr) {
     native.pcs = state->pcs;
     native.count = native.path->CopyFrames(native.pcs);
@@ -185,7 +200,9 @@ bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPos
       return complete;
     });
   }
-  if (!complete || !ring::RecordStack(hash, frames, count)) return false;
+  complete = complete && ring::RecordStack(hash, frames, count);
+  errno = saved_errno;
+  if (!complete) return false;
   if (truncated) g_truncated_stacks.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -203,7 +220,6 @@ void Enable(const Options& options) {
 [[gnu::noinline]] uint64_t Capture() {
   ThreadState* state = CurrentThread();
   if (state == nullptr) return 0;
-  const int saved_errno = errno;
   const PythonPart python = FindPython();
   const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   uint64_t hash = 0;
@@ -211,7 +227,6 @@ void Enable(const Options& options) {
     hash = HashStack(native, python);
     if (!state->stacks.Contains(hash) && SendStack(state, hash, native, python)) state->stacks.Insert(hash);
   }
-  errno = saved_errno;
   return hash;
 }
 

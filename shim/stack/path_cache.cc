@@ -12,10 +12,11 @@
 
 namespace gpumemshim::stack {
 
-bool Path::Add(uintptr_t address, uint64_t value, uint32_t flag) {
+bool Path::Add(uintptr_t address, uint64_t value, Word word) {
   const uintptr_t offset = address - frame;
   if (checks == kMaxChecks || offset > UINT32_MAX || offset % sizeof(uint64_t) != 0) return false;
-  offsets[checks] = static_cast<uint32_t>(offset) | flag;
+  offsets[checks] = static_cast<uint32_t>(offset);
+  words[checks] = word;
   values[checks++] = value;
   return true;
 }
@@ -24,14 +25,14 @@ uint32_t Path::CopyFrames(void** out) const {
   uint32_t seen = 0;
   uint32_t copied = 0;
   for (uint32_t i = 0; i < checks && copied < count; ++i) {
-    if ((offsets[i] & kNoReturnAddress) != 0) continue;
+    if (words[i] != Word::kReturnAddress) continue;
     if (seen++ >= first) out[copied++] = reinterpret_cast<void*>(values[i]);
   }
   return copied;
 }
 
 bool PathCache::IsWorthLearning(uint64_t key, uint64_t hash) {
-  if (lessons_ >= kFreeLessons + hits_ / kHitsALesson) return false;
+  if (lessons_ >= kFreeLessons + hits_ / kHitsALesson + ++misses_ / kMissesALesson) return false;
   uint64_t& candidate = candidates_[(key ^ hash) % kCandidates];
   const uint64_t name = key ^ hash;
   if (candidate == ~name) return false;
@@ -107,7 +108,7 @@ uint64_t FramePointerSlot(Cursor* cursor) {
 
 bool AddFramePointer(uint64_t slot, uint64_t rbp, Path* path) {
   if (slot < path->frame || Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != rbp) return false;
-  return path->Add(slot, rbp, Path::kNoReturnAddress);
+  return path->Add(slot, rbp, Path::Word::kOther);
 }
 
 // In a frame that gcc realigned, the word below its frame pointer from which the caller's stack pointer is taken.
@@ -115,7 +116,7 @@ bool AddRealignment(const Registers& inner, uint64_t caller_rsp, Path* path) {
   const uintptr_t lowest = inner.rbp - inner.rsp < kRealignBytes ? inner.rsp : inner.rbp - kRealignBytes;
   for (uintptr_t slot = (lowest + 7) & ~uintptr_t{7}; slot + 8 <= inner.rbp; slot += 8) {
     if (Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != caller_rsp) continue;
-    if (!path->Add(slot, caller_rsp, Path::kNoReturnAddress)) return false;
+    if (!path->Add(slot, caller_rsp, Path::Word::kOther)) return false;
   }
   return true;
 }
@@ -133,7 +134,8 @@ bool StepAndAdd(Cursor* cursor, uint64_t expected, Path* path) {
     if (outer.rsp != inner.rbp + 16 && !AddRealignment(inner, outer.rsp, path)) return false;
   }
   const uintptr_t slot = outer.rsp - sizeof(uint64_t);
-  return Load<uint64_t>(reinterpret_cast<void*>(slot), 0) == expected && path->Add(slot, expected, 0);
+  return Load<uint64_t>(reinterpret_cast<void*>(slot), 0) == expected &&
+         path->Add(slot, expected, Path::Word::kReturnAddress);
 }
 
 // From here out to the frame that called the anchor's function.
@@ -175,7 +177,9 @@ bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Pa
   if (!StepToAnchor(&cursor, frame)) return false;
   const uintptr_t first_slot = frame + sizeof(uint64_t);
   const auto first = reinterpret_cast<uint64_t>(pcs[0]);
-  if (Load<uint64_t>(reinterpret_cast<void*>(first_slot), 0) != first || !path->Add(first_slot, first, 0)) return false;
+  if (Load<uint64_t>(reinterpret_cast<void*>(first_slot), 0) != first ||
+      !path->Add(first_slot, first, Path::Word::kReturnAddress))
+    return false;
   for (uint32_t i = 1; i < count; ++i) {
     if (!StepAndAdd(&cursor, reinterpret_cast<uint64_t>(pcs[i]), path)) return false;
   }

@@ -26,7 +26,7 @@ namespace gpumemshim::stack {
 
 struct Path {
   static constexpr uint32_t kMaxChecks = 96;
-  static constexpr uint32_t kNoReturnAddress = 1;  // in an offset's lowest bit: the word is a saved register
+  enum class Word : uint8_t { kReturnAddress, kOther };
 
   uint64_t key;     // 0 = empty
   uintptr_t frame;  // the anchor: where the capturing function saved its caller's frame pointer
@@ -37,17 +37,17 @@ struct Path {
   bool truncated;
   uint32_t offsets[kMaxChecks];  // from the anchor, in bytes
   uint64_t values[kMaxChecks];
+  Word words[kMaxChecks];
 
   bool Holds() const {
     for (uint32_t i = 0; i < checks; ++i) {
-      const uintptr_t address = frame + (offsets[i] & ~kNoReturnAddress);
-      if (*reinterpret_cast<const volatile uint64_t*>(address) != values[i]) return false;
+      if (*reinterpret_cast<const volatile uint64_t*>(frame + offsets[i]) != values[i]) return false;
     }
     return true;
   }
 
   // False where there is no room.
-  bool Add(uintptr_t address, uint64_t value, uint32_t flag);
+  bool Add(uintptr_t address, uint64_t value, Word word);
 
   // The return addresses that count; returns how many.
   uint32_t CopyFrames(void** out) const;
@@ -68,12 +68,14 @@ class PathCache {
     return nullptr;
   }
 
-  // Learning costs as much as a hundred hits save. So a path is learned when it is met again, and only as long as hits
-  // pay for it, whatever the program does.
+  // Learning costs as much as fifty hits save. So a path is learned when it is met again, and only as long as hits pay
+  // for it. A few lessons are given for misses too, or a program whose first phase used them up would learn no more.
   bool IsWorthLearning(uint64_t key, uint64_t hash);
 
   // Learning it failed, and would again.
   void Refuse(uint64_t key, uint64_t hash);
+
+  uint64_t hits() const { return hits_; }
 
   // An entry to fill, empty until its key is set.
   Path* Replace(uint64_t key);
@@ -85,8 +87,10 @@ class PathCache {
   static constexpr uint32_t kCandidates = 1024;
   static constexpr uint64_t kFreeLessons = 1024;
   static constexpr uint64_t kHitsALesson = 64;
+  static constexpr uint64_t kMissesALesson = 256;
 
   uint64_t hits_;
+  uint64_t misses_;
   uint64_t lessons_;
   uint64_t candidates_[kCandidates];
   Path paths_[kSets][kWays];

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 
 #include "shim/stack/evaluation_range.h"
@@ -132,8 +133,10 @@ const Interpreter* Search(State state) {
   if (state == State::kAbsent && !IsTimeToLook()) return nullptr;
   if (g_busy.test_and_set(std::memory_order_acquire))
     return nullptr;  // another thread is at it: this event goes without
+  const int saved_errno = errno;
   if (g_state.load(std::memory_order_acquire) == State::kAbsent) LookUp();
   if (g_state.load(std::memory_order_acquire) == State::kFound) Verify();
+  errno = saved_errno;
   g_busy.clear(std::memory_order_release);
   return g_state.load(std::memory_order_acquire) == State::kVerified ? &g_interpreter : nullptr;
 }

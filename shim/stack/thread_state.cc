@@ -10,14 +10,15 @@
 #include <cerrno>
 
 namespace gpumemshim::stack {
+
+constinit thread_local ThreadState* t_state = nullptr;
+constinit std::atomic<uint32_t> g_generation{1};
+
 namespace {
 
 constexpr uint32_t kPoolSize = 1024;
 std::atomic<ThreadState*> g_pool[kPoolSize];
 std::atomic<uint32_t> g_pool_used;  // slots below it may be filled
-std::atomic<uint32_t> g_generation{1};
-
-thread_local ThreadState* t_state __attribute__((tls_model("initial-exec"))) = nullptr;
 
 bool IsGone(int32_t thread) { return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH; }
 
@@ -58,7 +59,7 @@ ThreadState* Acquire() {
 
 }  // namespace
 
-ThreadState* CurrentThread() {
+ThreadState* RenewThread() {
   ThreadState* state = t_state != nullptr ? t_state : Acquire();
   const uint32_t generation = g_generation.load(std::memory_order_relaxed);
   if (state != nullptr && state->generation != generation) {

@@ -26,6 +26,7 @@ inline constexpr uint32_t kDepthHints = 1024;
 struct ThreadState {
   std::atomic<int32_t> owner;       // kernel thread id
   uint32_t generation;              // of the definitions sent; see ForgetSent
+  uint64_t last_native;             // hash of the native part of the last stack
   uint8_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
   void* pcs[kMaxNativeFrames];
   ring::RawFrame frames[ring::kMaxFrames];
@@ -34,8 +35,19 @@ struct ThreadState {
   PathCache paths;
 };
 
+extern constinit thread_local ThreadState* t_state __attribute__((tls_model("initial-exec")));
+extern std::atomic<uint32_t> g_generation;
+
+// The slow part of CurrentThread: a thread's first event, and its first one after ForgetSent.
+ThreadState* RenewThread();
+
 // The calling thread's state.
-ThreadState* CurrentThread();
+inline ThreadState* CurrentThread() {
+  ThreadState* state = t_state;
+  if (state != nullptr && state->generation == g_generation.load(std::memory_order_relaxed)) [[likely]]
+    return state;
+  return RenewThread();
+}
 
 // Makes every thread send its definitions anew: a new ring has none of them.
 void ForgetSent();

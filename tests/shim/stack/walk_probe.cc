@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Loaded by walk_test.py through ctypes, which lets go of the GIL around the call: the walk as a hook does it. Writes
-// one line a frame, innermost first: qualified name, file, first line, instruction offset, line table in hex.
+// the hash of the stack, then one line a frame, innermost first: qualified name, file, first line, instruction offset,
+// line table in hex.
 
 #include <cstdio>
 #include <cstring>
@@ -15,8 +16,10 @@ extern "C" __attribute__((visibility("default"))) int WalkInto(char* out, int ca
   const Interpreter* python = FindInterpreter();
   if (python == nullptr) return std::snprintf(out, static_cast<size_t>(capacity), "REFUSED %s", Refusal());
   const PythonLayout& layout = python->layout;
-  int size = 0;
-  ForEachPythonFrame(layout, InnermostPythonFrame(*python), [&](const PythonPosition& position) {
+  const void* innermost = InnermostPythonFrame(*python);
+  int size = std::snprintf(out, static_cast<size_t>(capacity), "%016llx\n",
+                           static_cast<unsigned long long>(python->hash_frames(innermost, kHashSeed, 512)));
+  ForEachPythonFrame(layout, innermost, [&](const PythonPosition& position) {
     char buffers[2][512];
     Text file{};
     Text name{};

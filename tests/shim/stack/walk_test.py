@@ -14,6 +14,7 @@ probe = ctypes.CDLL(sys.argv[1])
 BUFFER = ctypes.create_string_buffer(1 << 20)
 QUALIFIED = sys.version_info >= (3, 11)
 checks = 0
+stacks_by_hash = {}
 
 
 def ours():
@@ -37,6 +38,9 @@ def check():
     text = ours()
     assert not text.startswith("REFUSED"), text
     got = []
+    stack_hash, _, text = text.partition("\n")
+    # One hash never names two stacks. (One stack may have two hashes: its code objects may have been made twice.)
+    assert stacks_by_hash.setdefault(stack_hash, text) == text, stack_hash
     for row in text.splitlines():
         name, filename, first_line, instruction = row.split("\t")
         got.append((name, filename, int(first_line), int(instruction)))
@@ -123,6 +127,38 @@ def exceptions():
         check()
 
 
+def code_objects_at_reused_addresses():
+    """Each is freed before the next is made, and runs in the frame that the one before ran in."""
+    hashes_before = len(stacks_by_hash)
+    addresses = set()
+    for i in range(300):
+        code = compile(f"def f{i}(): return check()\nresult = f{i}()", "again", "exec")
+        addresses.add(id(code.co_consts[0]))
+        names = {"check": check}
+        exec(code, names)
+        del code, names
+    assert len(addresses) < 300, "no address was used twice: nothing was tested"
+    assert len(stacks_by_hash) == hashes_before + 300
+
+
+def resume_at_other_depths():
+    def steps():
+        while True:
+            yield check()
+
+    def step_at(depth, generator):
+        return next(generator) if depth == 0 else step_at(depth - 1, generator)
+
+    hashes_before = len(stacks_by_hash)
+    generator = steps()
+    for _ in range(3):
+        for depth in range(10):
+            step_at(depth, generator)
+    # Each depth its own; a call may also stand at another instruction once the interpreter has specialized it.
+    met = list(stacks_by_hash.values())[hashes_before:]
+    assert len(met) == len(set(met)) >= 10
+
+
 def main():
     for depth in (0, 1, 5, 50, 150):
         recurse(depth)
@@ -141,6 +177,8 @@ def main():
     eval("check()")
     for name in ("latin1 é", "ucs2 包", "ucs4 😀"):
         exec(compile("def f():\n  return check()\nf()", name, "exec"), globals())
+    code_objects_at_reused_addresses()
+    resume_at_other_depths()
     threads = [threading.Thread(target=recurse, args=(20,)) for _ in range(4)]
     for thread in threads:
         thread.start()
