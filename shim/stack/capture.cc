@@ -26,7 +26,7 @@ std::atomic<uint64_t> g_truncated_stacks;
 std::atomic<uint64_t> g_unread_python_frames;
 
 // Room for our own frames and the unwinder's above the first one that counts.
-constexpr uint32_t kOwnFrames = 6;
+constexpr uint32_t kOwnFrames = 12;
 
 struct NativePart {
   uint64_t hash;     // of its frames, kHashSeed where there are none

@@ -49,8 +49,8 @@ class PathCacheTest : public testing::Test {
   }
 };
 
-// Our own frames do not count, and here everything is ours for as long as six frames.
-NO_INLINE uint64_t Inner(int depth = 8) {
+// Our own frames do not count, and here everything is ours for as long as twelve frames.
+NO_INLINE uint64_t Inner(int depth = 16) {
   const uint64_t hash = depth == 0 ? Capture() : Inner(depth - 1);
   KEEP_FRAME;
   return hash;
