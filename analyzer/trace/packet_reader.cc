@@ -69,6 +69,7 @@ struct PacketReader::State {
   explicit State(FileWindow file) : window(std::move(file)) {}
 
   Outcome Damaged(uint64_t offset, absl::string_view what);
+  Outcome CutShort();
   bool NextInner(RawPacket* packet);
   Outcome NextOuter(RawPacket* packet);
   Outcome ParsePacket(absl::string_view bytes, RawPacket* packet);
@@ -80,6 +81,7 @@ struct PacketReader::State {
   uint64_t packet_sequence = 0;
   uint64_t packets = 0;
   std::string damage;
+  bool cut_short = false;
 
   std::string inner;  // the decompressed Trace that Next walks through
   size_t inner_position = 0;
@@ -124,6 +126,11 @@ PacketReader::Outcome PacketReader::State::Damaged(uint64_t at, absl::string_vie
   inner.clear();
   inner_position = 0;
   return Outcome::kDamaged;
+}
+
+PacketReader::Outcome PacketReader::State::CutShort() {
+  cut_short = true;
+  return Damaged(offset, "the last packet is cut short");
 }
 
 // Takes the next packet out of the decompressed payload. Leaves `damage` set where the payload is broken.
@@ -230,12 +237,12 @@ PacketReader::Outcome PacketReader::State::NextOuter(RawPacket* packet) {
   const char* position = frame.data() + 1;
   uint64_t length = 0;
   if (!ReadVarint(&position, frame.data() + frame.size(), &length)) {
-    return Damaged(offset, frame.size() < kMaxFrame ? "the last packet is cut short" : "a packet's length is broken");
+    return frame.size() < kMaxFrame ? CutShort() : Damaged(offset, "a packet's length is broken");
   }
   const uint64_t frame_bytes = static_cast<uint64_t>(position - frame.data());
   if (length > kMaxPacket) return Damaged(offset, "a packet's length is impossible");
   const absl::string_view bytes = window.Read(offset + frame_bytes, length);
-  if (bytes.size() < length) return Damaged(offset, "the last packet is cut short");
+  if (bytes.size() < length) return CutShort();
   const Outcome outcome = ParsePacket(bytes, packet);
   if (outcome == Outcome::kPacket) {
     offset += frame_bytes + length;
@@ -259,11 +266,13 @@ void PacketReader::Seek(uint64_t position) {
   state_->inner.clear();
   state_->inner_position = 0;
   state_->damage.clear();
+  state_->cut_short = false;
 }
 
 uint64_t PacketReader::position() const { return state_->offset; }
 uint64_t PacketReader::file_bytes() const { return state_->window.file_bytes(); }
 const std::string& PacketReader::damage() const { return state_->damage; }
+bool PacketReader::cut_short() const { return state_->cut_short; }
 void PacketReader::ReportDamage(absl::string_view what) { state_->Damaged(state_->packet_offset, what); }
 
 }  // namespace gpumem

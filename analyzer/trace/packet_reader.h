@@ -68,6 +68,9 @@ class PacketReader {
   uint64_t file_bytes() const;
   const std::string& damage() const;  // empty, or one sentence: what is wrong, at which byte, what was read before
 
+  // The damage is that the file ends inside a packet: whoever wrote it was killed, or is at it.
+  bool cut_short() const;
+
   // Ends the stream here as damaged; for readers that find the content of a checked packet impossible.
   void ReportDamage(absl::string_view what);
 

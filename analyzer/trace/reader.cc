@@ -47,7 +47,7 @@ absl::StatusOr<TraceReader> TraceReader::Open(absl::string_view path) {
   }
   if (header.format_version() != kFormatVersion) return NewerFormat(path, header);
   packets.Seek(0);
-  return TraceReader(std::move(packets));
+  return TraceReader(path, std::move(packets));
 }
 
 ItemType TraceReader::Damaged(const RawPacket& packet, absl::string_view what) {
@@ -69,6 +69,7 @@ ItemType TraceReader::StartSection(const RawPacket& packet) {
   if (header.format_version() != kFormatVersion) return Damaged(packet, "a section of another trace format");
   if (started_) ++section_;
   started_ = true;
+  ended_ = false;
   next_sequence_ = 0;
   CountSequence(packet);
   header_ = std::move(header);
@@ -95,6 +96,7 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
     case PacketType::kLosses:
       return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged(packet, "losses are broken");
     case PacketType::kEnd:
+      ended_ = true;
       return Parse(packet.body, &end_) ? ItemType::kEnd : Damaged(packet, "the end packet is broken");
     default:
       return ItemType::kEndOfStream;  // of a newer version
@@ -115,6 +117,7 @@ ItemType TraceReader::Next() {
   if (std::exchange(forget_stacks_, false)) stacks_ = StackTable();
   RawPacket packet;
   PacketReader::Outcome outcome;
+  if (in_ring_) return NextRecovered();
   while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
     if (!packet.compressed) next_ordinal_ = 0;
     place_ = {packet.file_offset, next_ordinal_++};
@@ -122,10 +125,43 @@ ItemType TraceReader::Next() {
     if (type_ != ItemType::kEndOfStream || !damage().empty()) return type_;
   }
   if (outcome == PacketReader::Outcome::kDamaged && damage_offset_ == 0) damage_offset_ = packets_.position();
+  if (!EndIsMissing()) return type_ = ItemType::kEndOfStream;
+  Recover();
+  return NextRecovered();
+}
+
+bool TraceReader::EndIsMissing() const {
+  return started_ && !ended_ && (packets_.damage().empty() || packets_.cut_short());
+}
+
+void TraceReader::Recover() {
+  if (!std::exchange(recovered_, true)) recovery_ = RecoverFromRing(path_);
+  healed_ = recovery_.read_ring || recovery_.process == ProcessState::kRunning;
+  in_ring_ = true;
+  next_recovered_ = 0;
+}
+
+ItemType TraceReader::NextRecovered() {
+  while (next_recovered_ < recovery_.packets.size()) {
+    place_ = {kInRing, next_recovered_};
+    const RecoveredPacket& recovered = recovery_.packets[next_recovered_++];
+    RawPacket packet;
+    packet.type = recovered.type;
+    packet.body = recovered.body;
+    packet.file_offset = packets_.position();
+    packet.compressed = true;  // has no number in the file
+    type_ = ParseItem(packet);
+    if (type_ != ItemType::kEndOfStream) return type_;
+  }
   return type_ = ItemType::kEndOfStream;
 }
 
 void TraceReader::Seek(const Place& place) {
+  in_ring_ = place.packet_offset == kInRing;
+  if (in_ring_) {
+    next_recovered_ = place.ordinal;
+    return;
+  }
   packets_.Seek(place.packet_offset);
   forget_stacks_ = false;
   // Walk to the item without parsing those before it; the definitions among them are known already.

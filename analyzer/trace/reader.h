@@ -5,7 +5,10 @@
 // are taken into stacks() on the way, before the batch that needs them is returned. EventSource is the seam: whatever
 // else can yield items (the ring of a killed process) can be replayed in its place.
 //
-// Bounded memory apart from the definitions. Not thread-safe. Damage: PacketReader's rules.
+// Behind the last packet of a process that was killed come the events that wait in its ring (ring_recovery.h), as if
+// the file held them; recovery() tells.
+//
+// Bounded memory apart from the definitions and the ring. Not thread-safe. Damage: PacketReader's rules.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
 //   while (reader.Next() != ItemType::kEndOfStream) if (reader.type() == ItemType::kEvents) Replay(reader.batch());
@@ -23,6 +26,7 @@
 #include "gpumem/trace.pb.h"
 #include "trace/event_batch.h"
 #include "trace/packet_reader.h"
+#include "trace/ring_recovery.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
@@ -87,17 +91,27 @@ class TraceReader final : public EventSource {
   uint64_t position() const { return packets_.position(); }
   uint64_t missing_packets() const { return missing_packets_; }
   uint64_t section() const { return section_; }  // 0 = the file's first
-  const std::string& damage() const { return packets_.damage(); }
+  // Empty where a packet is cut short, but its content was recovered or is being written.
+  const std::string& damage() const { return healed_ ? no_damage_ : packets_.damage(); }
+  // Of the file's last process, once Next has come to the end of a file without End; empty before and else.
+  const Recovery& recovery() const { return recovery_; }
   // Bytes from the first damage on; 0 without damage.
   uint64_t damaged_bytes() const { return damage().empty() ? 0 : file_bytes() - damage_offset_; }
 
  private:
-  explicit TraceReader(PacketReader packets) : packets_(std::move(packets)) {}
+  // Place::packet_offset of the items that the ring gave; their ordinal is the index in recovery_.packets.
+  static constexpr uint64_t kInRing = UINT64_MAX;
+
+  TraceReader(absl::string_view path, PacketReader packets) : path_(path), packets_(std::move(packets)) {}
   ItemType Damaged(const RawPacket& packet, absl::string_view what);
   ItemType StartSection(const RawPacket& packet);
   void CountSequence(const RawPacket& packet);
   ItemType ParseItem(const RawPacket& packet);
+  bool EndIsMissing() const;
+  void Recover();
+  ItemType NextRecovered();
 
+  std::string path_;
   PacketReader packets_;
   ItemType type_ = ItemType::kEndOfStream;
   trace::Header header_;
@@ -112,7 +126,14 @@ class TraceReader final : public EventSource {
   uint64_t missing_packets_ = 0;
   uint64_t section_ = 0;
   uint64_t damage_offset_ = 0;
+  Recovery recovery_;
+  size_t next_recovered_ = 0;
+  std::string no_damage_;
   bool started_ = false;
+  bool ended_ = false;      // the section's End was read
+  bool recovered_ = false;  // recovery_ holds
+  bool in_ring_ = false;    // the file's items are through
+  bool healed_ = false;
   bool forget_stacks_ = false;
 };
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "trace/ring_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpumem {
+namespace {
+
+using ring_layout::ChunkDescriptor;
+using ring_layout::CodeBlob;
+using ring_layout::CodeRecord;
+using ring_layout::EventRecord;
+using ring_layout::RawFrame;
+using ring_layout::RecordHeader;
+using ring_layout::RingHeader;
+using ring_layout::StackRecord;
+
+absl::Status OpenError(absl::string_view path, int error) {
+  const std::string message = absl::StrCat("cannot open ", path, ": ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
+  return absl::InvalidArgumentError(message);
+}
+
+// Appends to `bytes` until it has `size`; false where the file ends before.
+bool ReadUpTo(int descriptor, uint64_t size, std::string* bytes) {
+  size_t got = bytes->size();
+  bytes->resize(size);
+  while (got < size) {
+    const ssize_t n = pread(descriptor, bytes->data() + got, size - got, static_cast<off_t>(got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    got += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// Records start at multiples of 8 in memory too, but a copy asks for nothing.
+template <typename T>
+T Load(absl::string_view bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+void AddCode(uint64_t key, absl::string_view bytes, RingContents* contents) {
+  if (bytes.size() < sizeof(CodeBlob)) return;
+  const CodeBlob blob = Load<CodeBlob>(bytes, 0);
+  const uint64_t texts = uint64_t{blob.filename_bytes} + blob.name_bytes + blob.line_table_bytes;
+  if (texts > bytes.size() - sizeof(CodeBlob)) return;
+  absl::string_view rest = bytes.substr(sizeof(CodeBlob));
+  const auto take = [&rest](uint32_t size) {
+    std::string text(rest.substr(0, size));
+    rest.remove_prefix(size);
+    return text;
+  };
+  RingCode code;
+  code.first_line = blob.first_line;
+  code.python_minor = blob.python_minor;
+  code.filename = take(blob.filename_bytes);
+  code.name = take(blob.name_bytes);
+  code.line_table = take(blob.line_table_bytes);
+  contents->codes.try_emplace(key, std::move(code));
+}
+
+bool AddCodePart(absl::string_view record, RingThread::PartialCode* partial, RingContents* contents) {
+  if (record.size() < sizeof(CodeRecord)) return false;
+  const CodeRecord part = Load<CodeRecord>(record, 0);
+  const absl::string_view bytes = record.substr(sizeof(CodeRecord));
+  if (part.part_bytes > bytes.size() || part.total_bytes > ring_layout::kMaxCodeBytes) return false;
+  if (part.offset == 0) *partial = {part.key, ""};
+  if (partial->key != part.key || partial->bytes.size() != part.offset) return true;  // its beginning is gone
+  absl::StrAppend(&partial->bytes, bytes.substr(0, part.part_bytes));
+  if (partial->bytes.size() > part.total_bytes) return false;
+  if (partial->bytes.size() == part.total_bytes) {
+    AddCode(part.key, partial->bytes, contents);
+    *partial = {};
+  }
+  return true;
+}
+
+bool AddStack(absl::string_view record, RingContents* contents) {
+  if (record.size() < sizeof(StackRecord)) return false;
+  const StackRecord stack = Load<StackRecord>(record, 0);
+  const size_t bytes = record.size() - sizeof(StackRecord);
+  if (stack.count > ring_layout::kMaxFrames || stack.count * sizeof(RawFrame) > bytes) return false;
+  std::vector<RawFrame> frames(stack.count);
+  if (stack.count != 0) std::memcpy(frames.data(), record.data() + sizeof(StackRecord), stack.count * sizeof(RawFrame));
+  contents->stacks.try_emplace(stack.hash, std::move(frames));
+  return true;
+}
+
+std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
+  std::vector<std::string> names;
+  while (names.size() < count) {
+    const size_t end = bytes.find('\0');
+    if (end == absl::string_view::npos) break;
+    names.emplace_back(bytes.substr(0, end));
+    bytes.remove_prefix(end + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
+  const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (descriptor < 0) return OpenError(path, errno);
+  const absl::Cleanup closer = [descriptor] { close(descriptor); };
+  struct stat info {};
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode))
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  RingFile ring;
+  ring.owner_uid_ = info.st_uid;
+  const uint64_t file_bytes = static_cast<uint64_t>(info.st_size);
+  if (!ReadUpTo(descriptor, sizeof(RingHeader), &ring.bytes_))
+    return absl::InvalidArgumentError(absl::StrCat(path, " is too short for a ring of libgpumemshim.so"));
+  ring.header_ = Load<RingHeader>(ring.bytes_, 0);
+  const std::string wrong = ring.Check(file_bytes);
+  if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path, wrong));
+  if (!ReadUpTo(descriptor, ring.header_.size_bytes, &ring.bytes_))
+    return absl::InvalidArgumentError(absl::StrCat(path, " became shorter while it was read"));
+  return ring;
+}
+
+// What is wrong with the header, or "".
+std::string RingFile::Check(uint64_t file_bytes) const {
+  if (header_.magic != ring_layout::kMagic) return " is not a ring of libgpumemshim.so";
+  if (header_.layout_version != ring_layout::kLayoutVersion) {
+    return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumem reads layout ",
+                        ring_layout::kLayoutVersion, ". Use the gpumem that came with that gpumemshim");
+  }
+  const uint64_t size = header_.size_bytes;
+  const uint64_t chunks = header_.chunk_count;  // the products below cannot overflow: 32 bits times a small number
+  const bool sane = size <= file_bytes && size <= ring_layout::kMaxRingBytes && size >= sizeof(RingHeader) &&
+                    header_.chunk_bytes == ring_layout::kChunkBytes && header_.descriptors_offset <= size &&
+                    chunks * sizeof(ChunkDescriptor) <= size - header_.descriptors_offset &&
+                    header_.chunks_offset <= size && chunks * header_.chunk_bytes <= size - header_.chunks_offset &&
+                    header_.api_names_offset <= header_.chunks_offset;
+  return sane ? "" : " is cut short or damaged: its header does not fit its size";
+}
+
+RingContents RingFile::Read(uint64_t last_sequence) const {
+  RingContents contents;
+  const absl::string_view all(bytes_);
+  contents.api_names =
+      Names(all.substr(header_.api_names_offset, header_.chunks_offset - header_.api_names_offset), header_.api_count);
+  struct Chunk {
+    ChunkDescriptor descriptor;
+    uint32_t index;
+  };
+  std::vector<Chunk> chunks;
+  for (uint32_t i = 0; i < header_.chunk_count; ++i) {
+    const auto chunk = Load<ChunkDescriptor>(all, header_.descriptors_offset + i * sizeof(ChunkDescriptor));
+    if (chunk.state != ring_layout::kChunkFree) chunks.push_back({chunk, i});
+  }
+  std::stable_sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) {
+    return a.descriptor.owner_serial != b.descriptor.owner_serial
+               ? a.descriptor.owner_serial < b.descriptor.owner_serial
+               : a.descriptor.number < b.descriptor.number;
+  });
+  for (const Chunk& chunk : chunks) {
+    if (!ReadChunk(chunk.descriptor, chunk.index, last_sequence, &contents)) ++contents.broken_chunks;
+  }
+  return contents;
+}
+
+// False where the chunk breaks off; what stands before that is taken.
+bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
+                         RingContents* contents) const {
+  uint64_t position = 0, best = 0;
+  for (const ring_layout::ReadSlot& slot : chunk.read) {
+    contents->was_read |= slot.packet_sequence != 0;
+    if (slot.packet_sequence <= best || slot.packet_sequence > last_sequence) continue;
+    best = slot.packet_sequence;
+    position = slot.position;
+  }
+  if (chunk.committed > header_.chunk_bytes || position > chunk.committed || chunk.owner_serial == 0) return false;
+  const absl::string_view bytes =
+      absl::string_view(bytes_).substr(header_.chunks_offset + uint64_t{index} * header_.chunk_bytes, chunk.committed);
+  RingThread& thread = contents->threads[chunk.owner_serial];
+  thread.tid = chunk.owner_tid;
+  thread.name.assign(chunk.thread_name, strnlen(chunk.thread_name, sizeof(chunk.thread_name)));
+  for (size_t at = 0; at < bytes.size();) {
+    if (bytes.size() - at < sizeof(RecordHeader)) return false;
+    const auto header = Load<RecordHeader>(bytes, at);
+    if (header.size < sizeof(RecordHeader) || header.size % 8 != 0 || header.size > bytes.size() - at) return false;
+    const absl::string_view record = bytes.substr(at, header.size);
+    if (header.type == ring_layout::kRecordEvent) {
+      if (record.size() != sizeof(EventRecord)) return false;
+      if (at >= position) thread.events.push_back(Load<EventRecord>(record, 0).event);
+    } else if (header.type == ring_layout::kRecordStack) {
+      if (!AddStack(record, contents)) return false;
+    } else if (header.type == ring_layout::kRecordCode) {
+      if (!AddCodePart(record, &thread.partial_code, contents)) return false;
+    }
+    at += header.size;
+  }
+  return true;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "trace/ring_recovery.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <queue>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "trace/ring_definitions.h"
+#include "trace/ring_file.h"
+
+namespace gpumem {
+namespace {
+
+constexpr int kMostEventsInABatch = 1 << 16;
+constexpr uint32_t kSync = 0x31544D47;
+
+bool Parse(const RawPacket& packet, google::protobuf::Message* message) {
+  const google::protobuf::LogSilencer silencer;
+  return message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()));
+}
+
+// What a recovery must know of the trace: of its last process.
+struct TraceEnd {
+  bool readable = false;
+  bool ended = false;
+  trace::Header header;
+  trace::Losses losses;
+  TraceIds ids;
+  uint64_t whole_bytes = 0;
+  uint64_t last_sequence = 0;
+};
+
+TraceEnd ReadTrace(absl::string_view path) {
+  TraceEnd end;
+  absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
+  if (!reader.ok()) return end;
+  RawPacket packet;
+  trace::Definitions definitions;
+  while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
+    if (packet.type == PacketType::kHeader) {
+      end = TraceEnd();
+      if (!Parse(packet, &end.header)) return TraceEnd();
+    }
+    if (!packet.compressed) end.last_sequence = packet.sequence;
+    if (packet.type == PacketType::kDefinitions && Parse(packet, &definitions)) end.ids.Add(definitions);
+    if (packet.type == PacketType::kLosses) Parse(packet, &end.losses);
+    end.ended |= packet.type == PacketType::kEnd;
+  }
+  end.whole_bytes = reader->position();
+  end.readable = reader->damage().empty() || reader->cut_short();
+  return end;
+}
+
+struct OrderedEvent {
+  const ring_layout::Event* event;
+  uint32_t thread;
+};
+
+// All threads' events in one order: by time, frees first where times are equal, a thread's own order kept.
+std::vector<OrderedEvent> Merge(const RingContents& contents) {
+  struct Head {
+    uint64_t time_ns;
+    bool is_no_free;
+    uint32_t thread;
+    size_t index;
+    bool operator<(const Head& other) const {  // the smallest comes out first
+      return std::tie(other.time_ns, other.is_no_free, other.thread) < std::tie(time_ns, is_no_free, thread);
+    }
+  };
+  std::priority_queue<Head> heads;
+  const auto push = [&](uint32_t thread, const std::vector<ring_layout::Event>& events, size_t index) {
+    if (index < events.size()) heads.push({events[index].time_ns, !RingKindIsFree(events[index].kind), thread, index});
+  };
+  for (const auto& [serial, thread] : contents.threads) push(serial, thread.events, 0);
+  std::vector<OrderedEvent> merged;
+  while (!heads.empty()) {
+    const Head head = heads.top();
+    heads.pop();
+    const std::vector<ring_layout::Event>& events = contents.threads.at(head.thread).events;
+    merged.push_back({&events[head.index], head.thread});
+    push(head.thread, events, head.index + 1);
+  }
+  return merged;
+}
+
+// A column of values that are all 0 is left out, one of equal values has a single element.
+template <typename Field>
+void Shorten(Field* field) {
+  if (field->empty() || std::any_of(field->begin(), field->end(), [&](auto value) { return value != field->Get(0); }))
+    return;
+  field->Truncate(field->Get(0) == 0 ? 0 : 1);
+}
+
+void ShortenColumns(trace::EventBatch* batch) {
+  Shorten(batch->mutable_kind());
+  Shorten(batch->mutable_layer());
+  Shorten(batch->mutable_memory());
+  Shorten(batch->mutable_device());
+  Shorten(batch->mutable_size());
+  Shorten(batch->mutable_requested_size());
+  Shorten(batch->mutable_stream());
+  Shorten(batch->mutable_handle());
+  Shorten(batch->mutable_thread());
+  Shorten(batch->mutable_stack());
+  Shorten(batch->mutable_tag());
+  Shorten(batch->mutable_result());
+  Shorten(batch->mutable_duration_ns());
+  Shorten(batch->mutable_api());
+}
+
+std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* definitions) {
+  trace::EventBatch batch;
+  batch.set_count(static_cast<uint32_t>(count));
+  batch.set_first_time_ns(events[0].event->time_ns);
+  uint64_t time_ns = events[0].event->time_ns, address = 0;
+  for (int i = 0; i < count; ++i) {
+    const ring_layout::Event& e = *events[i].event;
+    batch.add_time_delta_ns(static_cast<int64_t>(e.time_ns - time_ns));
+    batch.add_address_delta(static_cast<int64_t>(e.address - address));
+    time_ns = e.time_ns;
+    address = e.address;
+    batch.add_kind(static_cast<trace::EventKind>(e.kind));
+    batch.add_layer(static_cast<trace::Layer>(e.layer));
+    batch.add_memory(static_cast<trace::Memory>(e.memory));
+    batch.add_device(e.device);
+    batch.add_size(e.size);
+    batch.add_requested_size(e.requested_size);
+    batch.add_stream(e.stream);
+    batch.add_handle(e.handle);
+    batch.add_thread(events[i].thread);
+    batch.add_stack(definitions->StackId(e.stack));
+    batch.add_tag(e.tag);
+    batch.add_result(e.result);
+    batch.add_duration_ns(e.duration_ns);
+    batch.add_api(definitions->ApiId(e.api));
+    definitions->UseThread(events[i].thread);
+  }
+  ShortenColumns(&batch);
+  return batch.SerializeAsString();
+}
+
+// Losses as the ring's header counts them, where it knows more than the trace.
+std::string EncodeLosses(trace::Losses losses, const ring_layout::RingHeader& ring, uint64_t events) {
+  losses.set_dropped_allocs(std::max(losses.dropped_allocs(), ring.dropped_allocs));
+  losses.set_dropped_frees(std::max(losses.dropped_frees(), ring.dropped_frees));
+  losses.set_dropped_definitions(std::max(losses.dropped_definitions(), ring.dropped_definitions));
+  losses.set_truncated_stacks(std::max(losses.truncated_stacks(), ring.truncated_stacks));
+  losses.set_recovered_events(events);
+  return losses.SerializeAsString();
+}
+
+void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, const trace::Losses& losses,
+              Recovery* recovery) {
+  const std::vector<OrderedEvent> events = Merge(contents);
+  RingDefinitions definitions(&contents, std::move(ids));
+  for (size_t at = 0; at < events.size(); at += kMostEventsInABatch) {
+    const int count = static_cast<int>(std::min<size_t>(kMostEventsInABatch, events.size() - at));
+    std::string batch = EncodeBatch(&events[at], count, &definitions);
+    if (std::string body = definitions.Take(); !body.empty())
+      recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
+    recovery->packets.push_back({PacketType::kEvents, std::move(batch)});
+  }
+  recovery->events = events.size();
+  recovery->read_ring = true;
+  if (!events.empty())
+    recovery->packets.push_back({PacketType::kLosses, EncodeLosses(losses, ring.header(), events.size())});
+  if (contents.broken_chunks > 0) {
+    recovery->note = absl::StrCat(contents.broken_chunks,
+                                  " of the ring's chunks are damaged; what stood in them behind "
+                                  "the damage is lost.");
+  }
+}
+
+// Why the ring is not the one of this trace, or "".
+std::string Foreign(const RingFile& ring, absl::string_view path, absl::string_view trace_path,
+                    const trace::Header& header) {
+  if (ring.header().pid != header.pid() || ring.header().process_start_ticks != header.process_start_ticks())
+    return absl::StrCat(path, " belongs to another process and was not read.");
+  struct stat info {};
+  if (stat(std::string(trace_path).c_str(), &info) != 0 || info.st_uid != ring.owner_uid())
+    return absl::StrCat(path,
+                        " belongs to another user than the trace and was not read. To use it all the same: "
+                        "gpumem recover ",
+                        path);
+  return "";
+}
+
+uint64_t ClockNs(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+Recovery RecoverFromRing(absl::string_view trace_path) {
+  Recovery recovery;
+  TraceEnd end = ReadTrace(trace_path);
+  if (!end.readable) return recovery;
+  recovery.complete = end.ended;
+  recovery.whole_bytes = end.whole_bytes;
+  recovery.next_sequence = end.last_sequence + 1;
+  recovery.recovered_before = end.losses.recovered_events();
+  recovery.ring_path = end.header.ring().path();
+  if (end.ended) return recovery;
+  recovery.process = StateOf(end.header);
+  if (recovery.process != ProcessState::kEnded || recovery.ring_path.empty() || recovery.recovered_before != 0)
+    return recovery;
+  const absl::StatusOr<RingFile> ring = RingFile::Open(recovery.ring_path);
+  if (absl::IsNotFound(ring.status())) return recovery;
+  recovery.note = ring.ok() ? Foreign(*ring, recovery.ring_path, trace_path, end.header)
+                            : absl::StrCat("The ring was not read: ", ring.status().message(), ".");
+  if (!recovery.note.empty()) return recovery;
+  TakeFrom(*ring, ring->Read(end.last_sequence), std::move(end.ids), end.losses, &recovery);
+  return recovery;
+}
+
+absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
+  GPUMEM_ASSIGN_OR_RETURN(const RingFile ring, RingFile::Open(ring_path));
+  Recovery recovery;
+  recovery.ring_path = std::string(ring_path);
+  recovery.process = StateOfProcess(ring.header().pid, ring.header().process_start_ticks);
+  if (recovery.process == ProcessState::kRunning) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", ring.header().pid, " still runs and writes to ",
+                                                      ring_path, ". Its trace holds all but the last 100 ms"));
+  }
+  const RingContents contents = ring.Read(0);
+  trace::Header header;
+  header.set_format_version(1);
+  header.set_pid(ring.header().pid);
+  header.set_process_start_ticks(ring.header().process_start_ticks);
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) == 0) header.set_hostname(name);
+  // The ring lies in memory as a rule, so the clock is still the one that its events were timed by.
+  header.set_anchor_monotonic_ns(ClockNs(CLOCK_MONOTONIC));
+  header.set_anchor_realtime_ns(ClockNs(CLOCK_REALTIME));
+  recovery.packets.push_back({PacketType::kHeader, header.SerializeAsString()});
+  TakeFrom(ring, contents, TraceIds(), trace::Losses(), &recovery);
+  if (contents.was_read && recovery.note.empty()) {
+    recovery.note =
+        "Part of what this process recorded is in a trace file already. To have all of it in one, name that file.";
+  }
+  return recovery;
+}
+
+std::string FramePacket(const RecoveredPacket& packet, uint64_t sequence) {
+  trace::Packet head;
+  head.set_sync(kSync);
+  head.set_sequence(sequence);
+  std::string bytes = head.SerializeAsString();
+  const auto varint = [](uint64_t value, std::string* out) {
+    for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+    out->push_back(static_cast<char>(value));
+  };
+  varint(static_cast<uint64_t>(packet.type) << 3 | 2, &bytes);
+  varint(packet.body.size(), &bytes);
+  bytes += packet.body;
+  trace::Packet tail;
+  tail.set_checksum(XXH3_64bits(bytes.data(), bytes.size()));
+  bytes += tail.SerializeAsString();
+  std::string framed(1, '\x0a');
+  varint(bytes.size(), &framed);
+  return framed + bytes;
+}
+
+}  // namespace gpumem
