@@ -20,6 +20,7 @@
 #include "report/names.h"
 #include "trace/packet_reader.h"
 #include "trace/reader.h"
+#include "trace/ring_recovery.h"
 
 namespace gpumem {
 namespace {
@@ -228,14 +229,45 @@ class DumpCommand final : public Command {
     if (!reader.ok()) return Finish(reader.status(), "", console);
     std::string out;
     RawPacket packet;
-    for (uint64_t count = 0;
-         !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
+    uint64_t count = 0;
+    bool ended = false;
+    for (; !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
          count += IsWrapper(packet) ? 0 : 1) {
+      if (packet.type == PacketType::kHeader || packet.type == PacketType::kEnd)
+        ended = packet.type == PacketType::kEnd;
       trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
       Flush(&out, kFlushBytes, console);
     }
     Flush(&out, 0, console);
+    const bool whole = reader->damage().empty() || reader->cut_short();
+    if (whole && !ended && !Full(count) && !console->print_failed()) {
+      const Recovery recovery = RecoverFromRing(path);
+      DumpRecovered(recovery, reader->file_bytes(), count, console);
+      if (recovery.read_ring || recovery.process == ProcessState::kRunning) return kExitFine;
+    }
     return Finish(absl::OkStatus(), reader->damage(), console);
+  }
+
+  // What lies in the ring of a killed process, as packets that the file might hold.
+  void DumpRecovered(const Recovery& recovery, uint64_t offset, uint64_t count, Console* console) {
+    std::string out;
+    if (!recovery.note.empty()) console->Complain(recovery.note);
+    if (!recovery.packets.empty() && !trace_.json)
+      absl::StrAppend(&out, "# ", recovery.events,
+                      " events recovered from the ring of the killed process: ", EscapeControls(recovery.ring_path),
+                      "\n\n");
+    RawPacket packet;
+    packet.file_offset = offset;
+    packet.sequence = recovery.next_sequence;
+    for (const RecoveredPacket& recovered : recovery.packets) {
+      if (Full(count++)) break;
+      packet.type = recovered.type;
+      packet.body = recovered.body;
+      trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
+      ++packet.sequence;
+      Flush(&out, kFlushBytes, console);
+    }
+    Flush(&out, 0, console);
   }
 
   static bool Wanted(const EventRow& row, uint64_t since, const AnalyzeOptions& filter) {

@@ -46,6 +46,8 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
                                  {"packets", FormatCount(extras.packets)}};
   const uint64_t events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
   rows.push_back({"events", FormatCount(events)});
+  if (analysis.recovered_events > 0)
+    rows.push_back({"  from the ring of the killed process", FormatCount(analysis.recovered_events)});
   for (const auto& [kind, count] : analysis.events.by_kind)
     rows.push_back({absl::StrCat("  ", absl::AsciiStrToLower(kind)), FormatCount(count)});
   if (events > 0) rows.push_back({"bytes an event", absl::StrCat(analysis.file_bytes / events)});

@@ -203,7 +203,10 @@ struct Analysis {
   std::string path;
   uint64_t file_bytes = 0;
   ProcessInfo process;
-  bool complete = false;   // an End packet was read
+  bool complete = false;  // an End packet was read
+  // Of a trace without End, where this machine can tell.
+  enum class Process : uint8_t { kUnknown, kRunning, kEnded } state = Process::kUnknown;
+  uint64_t recovered_events = 0;  // of `events`: from the ring of the killed process, not from the writer
   std::string damage;      // empty, or what is wrong with the file and where; then everything is up to the damage only
   uint64_t origin_ns = 0;  // first event
   uint64_t end_ns = 0;     // last event

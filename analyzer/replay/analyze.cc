@@ -227,6 +227,12 @@ std::string SkipOtherSections(TraceReader* reader) {
                       count > 3 ? ", ..." : "", ".");
 }
 
+void AddRecovery(const Recovery& recovery, Analysis* analysis) {
+  if (recovery.process == ProcessState::kRunning) analysis->state = Analysis::Process::kRunning;
+  if (recovery.process == ProcessState::kEnded) analysis->state = Analysis::Process::kEnded;
+  if (!recovery.note.empty()) analysis->notes.push_back(recovery.note);
+}
+
 void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
   analysis->ooms = pass->ooms().Finish();
   if (options.device >= 0) {
@@ -251,12 +257,14 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
 
   FirstPass pass(options, &reader);
   pass.Run(progress);
+  AddRecovery(reader.recovery(), &analysis);
   AddOoms(options, &pass, &analysis);
   StackTable names = reader.TakeStacks();
   analysis.process.versions = names.versions();
   std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";
   analysis.damage = reader.damage();
   analysis.complete = pass.complete();
+  analysis.recovered_events = pass.recovered_events();
   analysis.losses = pass.losses();
   analysis.losses.missing_packets = reader.missing_packets();
   analysis.losses.damaged_bytes = reader.damaged_bytes();

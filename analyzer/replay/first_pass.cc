@@ -101,6 +101,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       losses_.unwritten_events = item.losses.unwritten_events();
       losses_.truncated_stacks = item.losses.truncated_stacks();
       losses_.unread_python_frames = item.losses.unread_python_frames();
+      recovered_events_ = item.losses.recovered_events();
       losses_.write_error = item.losses.write_error();
     }
   }

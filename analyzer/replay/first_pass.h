@@ -47,6 +47,7 @@ class FirstPass {
   bool found_next_section() const { return found_next_section_; }
   bool complete() const { return complete_; }
   const LossCounts& losses() const { return losses_; }
+  uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
@@ -76,6 +77,7 @@ class FirstPass {
   LossCounts losses_;
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;
+  uint64_t recovered_events_ = 0;
   bool complete_ = false;
   bool found_next_section_ = false;
   bool has_origin_ = false;

@@ -46,6 +46,20 @@ void AddDevices(const ReportInput& input, Page* page) {
   if (input.analysis->devices.empty()) page->Line("  No GPU memory was allocated in this trace.");
 }
 
+// Why the end is missing, and what was done about it.
+std::string EndText(const Analysis& analysis) {
+  std::string text = analysis.state == Analysis::Process::kRunning ? "The program is still running."
+                     : analysis.state == Analysis::Process::kEnded
+                         ? "The end is missing: the process was killed, or ended without exit()."
+                     : analysis.recovered_events > 0 ? "The end is missing: the process was killed."
+                                                     : "The end is missing: killed, or still running.";
+  if (analysis.recovered_events > 0) {
+    absl::StrAppend(&text, " ", FormatCountOf(analysis.recovered_events, "event", "events"),
+                    " recovered from the ring of the killed process.");
+  }
+  return text;
+}
+
 // What is not whole comes before any number.
 void AddState(const ReportInput& input, Page* page) {
   const Analysis& analysis = *input.analysis;
@@ -55,10 +69,10 @@ void AddState(const ReportInput& input, Page* page) {
         absl::StrCat(analysis.damage, ". All that follows is up to ", FormatTime(input.Since(analysis.end_ns)), "."),
         Tone::kAlarm);
   } else if (!analysis.complete) {
-    page->Paragraph("  state   ",
-                    absl::StrCat("The end is missing: killed, or still running. All that follows is up to ",
-                                 FormatTime(input.Since(analysis.end_ns)), "."),
-                    Tone::kWarning);
+    page->Paragraph(
+        "  state   ",
+        absl::StrCat(EndText(analysis), " All that follows is up to ", FormatTime(input.Since(analysis.end_ns)), "."),
+        Tone::kWarning);
   }
   if (analysis.losses.Total() > 0) {
     page->Paragraph("  LOST    ",

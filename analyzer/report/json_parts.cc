@@ -68,6 +68,11 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   json->Field("file_bytes", analysis.file_bytes);
   json->Field("program", analysis.process.program);
   json->Field("complete", analysis.complete);
+  json->Key("running");
+  analysis.complete || analysis.state != Analysis::Process::kUnknown
+      ? json->Value(analysis.state == Analysis::Process::kRunning)
+      : json->Null();
+  json->Field("recovered_events", analysis.recovered_events);
   json->Key("damage");
   analysis.damage.empty() ? json->Null() : json->Value(analysis.damage);
   json->Field("start_realtime_ns", input.StartRealtime());
