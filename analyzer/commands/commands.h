@@ -20,6 +20,7 @@ std::unique_ptr<Command> MakeLeaksCommand();
 std::unique_ptr<Command> MakeFragmentationCommand();
 std::unique_ptr<Command> MakeInfoCommand();
 std::unique_ptr<Command> MakeDumpCommand();
+std::unique_ptr<Command> MakeRecoverCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 
 }  // namespace gpumem

@@ -16,6 +16,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeFragmentationCommand());
   commands.push_back(MakeInfoCommand());
   commands.push_back(MakeDumpCommand());
+  commands.push_back(MakeRecoverCommand());
   commands.push_back(MakeDoctorCommand());
   return commands;
 }

@@ -151,6 +151,66 @@ class Endings(HostTest):
         self.assertEqual(list(self.folder.iterdir()), [])
 
 
+class RecoveryTest(HostTest):
+    """What was recorded before an end without a goodbye is all there, without waiting for the writer's next append."""
+
+    def setUp(self):
+        super().setUp()
+        self.rings = self.folder / "rings"
+        self.rings.mkdir()
+
+    def end(self, *ending):
+        environment = self.environment(GPUMEMSHIM_RING_DIRECTORY=str(self.rings))
+        host = subprocess.Popen([str(HOSTS / "host_endings"), *ending], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with host:
+            if ending == ("wait",):
+                self.assertEqual(host.stdout.readline(), "ready\n")
+                host.send_signal(signal.SIGKILL)
+
+    def recover(self, *arguments):
+        command = [self.setup.gpumem, "recover", *map(str, arguments)]
+        done = subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_event_is_there(self):
+        for ending in (("_exit", "4"), ("abort",), ("wait",)):
+            with self.subTest(ending=ending):
+                for file in (*self.traces(), *self.rings.iterdir()):
+                    file.unlink()
+                self.end(*ending)
+                (ring,) = self.rings.iterdir()
+                if not self.traces():  # it ended before the first append
+                    self.recover(ring)
+                answer = self.report()
+                self.assertEqual(answer["events"]["runtime"], BLOCKS)
+                self.assertEqual(answer["devices"][0]["end"]["total_bytes"], BLOCKS << 20)
+                self.assertFalse(answer["complete"])
+                self.assertFalse(answer["running"])
+
+    TWO_PARTS = """
+import ctypes, os, signal, time
+runtime, memory = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p()
+def allocate(count):
+    for _ in range(count):
+        assert runtime.cudaMalloc(ctypes.byref(memory), 1 << 20) == 0
+allocate(50)
+while not any(name.endswith(".gmtrace") for name in os.listdir(".")):
+    time.sleep(0.01)
+allocate(70)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+    def test_file_and_ring_together_and_recovered_once(self):
+        environment = self.environment(GPUMEMSHIM_RING_DIRECTORY=str(self.rings))
+        subprocess.run([sys.executable, "-c", self.TWO_PARTS], cwd=self.folder, env=environment, timeout=60)
+        trace = self.the_trace()
+        self.assertEqual(self.report()["events"]["runtime"], 120)
+        self.recover("--in-place", trace)
+        self.assertEqual(self.report()["events"]["runtime"], 120)  # the ring is still there
+        self.recover("--delete", trace)
+        self.assertEqual(self.report()["events"]["runtime"], 120)
+
+
 class InPython(HostTest):
     """Python does not link C++: whoever comes first with the unwinder's symbols gets the exceptions of every C++ module."""
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "trace/file_window.h"
+#include "trace/ring_file.h"
+#include "trace/ring_recovery.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint64_t kCopyBytes = 1 << 20;
+
+absl::Status FileError(absl::string_view what, absl::string_view path) {
+  return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
+}
+
+bool WriteAll(int descriptor, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(descriptor, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+bool WritePackets(const Recovery& recovery, int descriptor) {
+  uint64_t sequence = recovery.next_sequence;
+  for (const RecoveredPacket& packet : recovery.packets) {
+    if (!WriteAll(descriptor, FramePacket(packet, sequence++))) return false;
+  }
+  return fsync(descriptor) == 0 || errno == EINVAL;
+}
+
+// The whole packets of `from` ("" = none), then the recovered ones.
+absl::Status WriteCopy(const std::string& from, const Recovery& recovery, const std::string& to) {
+  const int descriptor = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor < 0) {
+    return FileError(errno == EEXIST ? "replace, so give another name with -o:" : "write", to);
+  }
+  const absl::Cleanup closer = [descriptor] { close(descriptor); };
+  absl::Cleanup remover = [&to] { unlink(to.c_str()); };
+  if (!from.empty()) {
+    GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
+    for (uint64_t at = 0; at < recovery.whole_bytes;) {
+      const absl::string_view bytes = window.Read(at, std::min(kCopyBytes, recovery.whole_bytes - at));
+      if (bytes.empty()) return absl::InternalError(absl::StrCat("cannot read ", from, " to its end"));
+      if (!WriteAll(descriptor, bytes)) return FileError("write", to);
+      at += bytes.size();
+    }
+  }
+  if (!WritePackets(recovery, descriptor)) return FileError("write", to);
+  std::move(remover).Cancel();
+  return absl::OkStatus();
+}
+
+// Cuts what is left of a half-written packet and appends.
+absl::Status AppendInPlace(const std::string& path, const Recovery& recovery) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor < 0) return FileError("write", path);
+  const absl::Cleanup closer = [descriptor] { close(descriptor); };
+  const off_t whole = static_cast<off_t>(recovery.whole_bytes);
+  if (ftruncate(descriptor, whole) == 0 && WritePackets(recovery, descriptor)) return absl::OkStatus();
+  const absl::Status failed = FileError("write", path);
+  if (ftruncate(descriptor, whole) != 0) return FileError("undo half a recovery in", path);
+  return failed;
+}
+
+std::string NameOfCopy(const std::string& from) {
+  const absl::string_view ending = ".gmtrace";
+  const std::string stem = absl::EndsWith(from, ending) ? from.substr(0, from.size() - ending.size()) : from;
+  return absl::StrCat(stem, ".recovered", ending);
+}
+
+std::string NameOfRingsTrace(const std::string& ring) {
+  return NameOfCopy(std::filesystem::path(ring).stem().string() + ".gmtrace");
+}
+
+// Why there is nothing to write, or "".
+std::string NothingToDo(const std::string& trace, const Recovery& recovery) {
+  if (recovery.process == ProcessState::kRunning) return absl::StrCat(trace, ": the program is still running");
+  if (recovery.complete) return absl::StrCat(trace, " is complete: nothing to recover");
+  if (recovery.recovered_before > 0) return absl::StrCat(trace, " was recovered already");
+  if (recovery.read_ring && recovery.events == 0) return absl::StrCat(trace, " holds all that was recorded");
+  return "";
+}
+
+std::string NoRing(const std::string& trace, const Recovery& recovery) {
+  if (!recovery.note.empty()) return recovery.note;
+  if (recovery.process == ProcessState::kUnknown) {
+    return absl::StrCat(trace,
+                        ": whether its process has ended can be told only on the machine where it ran. Run "
+                        "gpumem recover there");
+  }
+  return absl::StrCat(trace, ": its ring is gone, so what the file holds is all there is");
+}
+
+class RecoverCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "recover"; }
+  absl::string_view summary() const override { return "a whole trace from what a killed program left behind"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|RING...]"; }
+  absl::string_view help() const override {
+    return "Writes FILE.recovered.gmtrace: the trace, and behind it the last events, which a program that was killed "
+           "(or\n"
+           "ended by _exit or abort) left in its ring in /dev/shm. The other commands read that ring by themselves, "
+           "but\n"
+           "only on this machine and as long as it is there; the new file can be moved. A RING by itself\n"
+           "(/dev/shm/gpumem.*.ring), where no trace was written yet, becomes a trace of its own. FILE is not "
+           "changed,\n"
+           "but with --in-place.\n"
+           "\n"
+           "  gpumem recover\n"
+           "  gpumem recover --in-place --delete traces/*.gmtrace\n"
+           "  gpumem recover /dev/shm/gpumem.4242.1234567.ring -o run.gmtrace\n";
+  }
+  size_t most_arguments() const override { return SIZE_MAX; }
+
+  void AddFlags(CLI::App* app) override {
+    app->add_option("-o,--output", output_, "the file to write")->type_name("FILE");
+    app->add_flag("--in-place", in_place_, "append to FILE itself");
+    app->add_flag("--delete", delete_, "remove the ring when its events are written");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (!output_.empty() && (in_place_ || arguments.size() > 1)) {
+      console->Complain("-o names one new file: give one FILE with it, and not --in-place.");
+      return kExitUsage;
+    }
+    int code = kExitFine;
+    for (const std::string& argument : arguments.empty() ? std::vector<std::string>{""} : arguments) {
+      const absl::Status status = RecoverOne(argument, console);
+      if (status.ok()) continue;
+      console->Complain(absl::StrCat(status.message(), "."));
+      code = kExitCannotRead;
+    }
+    return code;
+  }
+
+ private:
+  absl::Status RecoverOne(const std::string& argument, Console* console) const {
+    GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
+    const bool is_ring = RingFile::Open(path).ok();
+    if (is_ring && in_place_) return absl::InvalidArgumentError(absl::StrCat(path, " is a ring, not a trace"));
+    Recovery recovery;
+    if (is_ring) {
+      GPUMEM_ASSIGN_OR_RETURN(recovery, RecoverRingAlone(path));
+    } else {
+      GPUMEM_RETURN_IF_ERROR(PacketReader::Open(path).status());
+      recovery = RecoverFromRing(path);
+    }
+    if (const std::string idle = NothingToDo(path, recovery); !idle.empty()) {
+      if (delete_ && recovery.read_ring) RemoveRing(recovery, console);
+      console->Print(absl::StrCat(idle, "\n"));
+      return absl::OkStatus();
+    }
+    if (!recovery.read_ring) return absl::NotFoundError(NoRing(path, recovery));
+    const std::string to = in_place_          ? path
+                           : !output_.empty() ? output_
+                           : is_ring          ? NameOfRingsTrace(path)
+                                              : NameOfCopy(path);
+    GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recovery) : WriteCopy(is_ring ? "" : path, recovery, to));
+    if (!recovery.note.empty()) console->Complain(recovery.note);
+    console->Print(absl::StrCat(to, ": ", FormatCountOf(recovery.events, "event", "events"),
+                                " recovered from the ring of the killed process. Next: gpumem report ", ShellQuoted(to),
+                                "\n"));
+    if (delete_) RemoveRing(recovery, console);
+    return absl::OkStatus();
+  }
+
+  static void RemoveRing(const Recovery& recovery, Console* console) {
+    if (unlink(recovery.ring_path.c_str()) == 0 || errno == ENOENT) return;
+    console->Complain(absl::StrCat("cannot remove ", recovery.ring_path, ": ", std::strerror(errno), "."));
+  }
+
+  std::string output_;
+  bool in_place_ = false, delete_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRecoverCommand() { return std::make_unique<RecoverCommand>(); }
+
+}  // namespace gpumem
