@@ -60,6 +60,7 @@ void WriteTraining(uint64_t events, trace::Codec codec, const std::string& path)
   for (int i = 0; i < 3000; ++i)
     trace.TorchAlloc(place(), 512 * (1 + random() % 100), stacks[random() % stacks.size()]);
   std::vector<uint64_t> slots;
+  slots.reserve(1000);
   for (int i = 0; i < 1000; ++i) slots.push_back(place());
   std::vector<uint64_t> sizes(slots.size());
   while (trace.event_count() < events) {
