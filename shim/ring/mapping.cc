@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "shim/ring/stale_rings.h"
 
 namespace gpumemshim::ring {
 namespace {
@@ -28,6 +31,7 @@ int CreateFile(const char* directory, char* path, size_t capacity) {
 }
 
 void* MapFile(const char* directory, size_t bytes, char* path, size_t capacity) {
+  RemoveStaleRings(directory, time(nullptr));
   int fd = CreateFile(directory, path, capacity);
   if (fd < 0) return MAP_FAILED;
   void* memory = MAP_FAILED;

@@ -40,7 +40,9 @@ class TrainingTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self):
-        return truth.environment_of(truth.Case("none"), SETUP)
+        environment = truth.environment_of(truth.Case("none"), SETUP)
+        environment["GPUMEMSHIM_RING_DIRECTORY"] = str(self.folder)  # the killed one's would stay in /dev/shm
+        return environment
 
     def report(self, trace, *options):
         return json.loads(truth.run([SETUP.gpumem, "report", "--json", *options, str(trace)], SETUP))

@@ -31,6 +31,10 @@ class HostTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-hosts-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        # Rings of hosts that end without a goodbye would stay in /dev/shm.
+        rings = tempfile.TemporaryDirectory(prefix="gpumem-rings-")
+        self.addCleanup(rings.cleanup)
+        self.ring_folder = rings.name
         self.setup = truth.Setup(BUILD, sys.executable, simulated=True)
 
     def environment(self, preload=True, **more):
@@ -38,6 +42,7 @@ class HostTest(unittest.TestCase):
         environment["LD_LIBRARY_PATH"] = str(BUILD / "lib" / "simcuda")
         if preload:
             environment["LD_PRELOAD"] = str(BUILD / "lib" / "libgpumemshim.so")
+            environment["GPUMEMSHIM_RING_DIRECTORY"] = self.ring_folder
         environment.update(more)
         return environment
 
