@@ -181,6 +181,8 @@ class RunCommand final : public Command {
       console->Complain(
           "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: gpumem "
           "doctor -- COMMAND");
+      if (WIFSIGNALED(status))
+        console->Complain("it was killed. If that was in its first moments: gpumem recover /dev/shm/gpumem.*.ring");
     } else if (WIFSIGNALED(status)) {
       console->Complain(absl::StrCat("the program died of signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
                                      "). Up to then: gpumem report ", ShellQuoted(trace)));
