@@ -31,6 +31,15 @@ def figure(results, part, path):
     return value
 
 
+def spread_note(results):
+    """A recorder does not make a program faster: what a negative overhead means, and by how much the runs differed. None without one."""
+    step = results.get("step", {})
+    if step.get("overhead_percent", 0) >= 0:
+        return None
+    runs = [f"{step[name]['min']:.1f} to {step[name]['max']:.1f} ms" for name in ("plain_ms", "recorded_ms")]
+    return f"The step overhead was not resolved on this machine: steps took {runs[0]} without and {runs[1]} with the recorder from run to run."
+
+
 def rows(answer):
     step_bar = "+5 %" if answer["simulated"] else "+1 %"
     for part, path, name, form, bar in ROWS:
@@ -48,5 +57,7 @@ def render(answer):
     if answer["quick"]:
         head += " A quick run: too few rounds to quote."
     lines = [head, "", "| measure | result | bar |", "|---|---|---|", *rows(answer)]
+    note = spread_note(answer["results"])
+    lines += ["", note] if note else []
     errors = [f"- {part} failed: {result['error'].splitlines()[0]}" for part, result in answer["results"].items() if "error" in result]
     return "\n".join(lines + ([""] + errors if errors else [])) + "\n"
