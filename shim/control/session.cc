@@ -45,7 +45,7 @@ constexpr int kStartWaitMs = 200;
 std::atomic<State> g_state{State::kIdle};
 std::atomic<int32_t> g_starter;  // thread id
 std::atomic<int32_t> g_pid;      // process that the session belongs to
-std::atomic<bool> g_any_event;   // of this session
+std::atomic<bool> g_any_event;   // since recording began
 bool g_fork_handler;             // only ever set by a starter
 Settings g_settings;
 ProcessFacts g_facts;
