@@ -9,6 +9,9 @@ readonly ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pw
 readonly SCRIPT=scripts/$(basename "$0")
 cd "$ROOT"
 
+# Another clone of the same sources finds what this one compiled: paths below the repository count as relative, and the folder does not count.
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+
 # One line about what goes on.
 say() { printf '%s\n' "$*"; }
 
