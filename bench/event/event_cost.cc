@@ -3,10 +3,12 @@
 //
 // event_cost MODE THREADS PAIRS: allocates and frees PAIRS times on each of THREADS threads, twenty frames deep, always
 // from the same line, so that the stack is in every cache. Prints one JSON line: CPU and wall nanoseconds a call (a
-// pair is two calls). MODE is `cuda` (cudaMalloc, cudaFree) or `malloc` (what heaptrack records). bench/run starts it
-// with and without the recorder; the difference is the recorder's cost.
+// pair is two calls). MODE is `cuda` (cudaMalloc, cudaFree), `torch` (the reports of PyTorch's allocator, without the
+// allocator: no lock and no other work, so that threads show what the recorder alone shares between them) or `malloc`
+// (what heaptrack records). bench/run starts it with and without the recorder; the difference is the recorder's cost.
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -46,6 +48,36 @@ bool MallocPair() {
   return memory != nullptr;
 }
 
+// As c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, c10::Device) takes them.
+struct Device {
+  int8_t type;
+  int8_t index;
+};
+using Report = void (*)(void*, int64_t, uint64_t, uint64_t, Device);
+
+__attribute__((noinline)) void Unrecorded(void*, int64_t, uint64_t, uint64_t, Device) { __asm__ volatile(""); }
+
+// The recorder's, where it is preloaded; PyTorch itself is not here.
+Report FindReport() {
+  void* found = dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+  return found != nullptr ? reinterpret_cast<Report>(found) : &Unrecorded;
+}
+
+bool TorchPair() {
+  static const Report report = FindReport();
+  constexpr Device kDevice{1, 0};
+  static thread_local char block;
+  report(&block, kBytes, kBytes, 2 << 20, kDevice);
+  report(&block, -static_cast<int64_t>(kBytes), 0, 2 << 20, kDevice);
+  return true;
+}
+
+bool (*PairOf(const char* mode))() {
+  if (std::strcmp(mode, "malloc") == 0) return &MallocPair;
+  if (std::strcmp(mode, "torch") == 0) return &TorchPair;
+  return &CudaPair;
+}
+
 Cost RunPairs(bool (*pair)(), int pairs) {
   for (int i = 0; i < kWarmUpPairs; ++i) {
     if (!pair()) std::exit(1);
@@ -67,13 +99,13 @@ __attribute__((noinline)) Cost Descend(int depth, bool (*pair)(), int pairs) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: event_cost cuda|malloc THREADS PAIRS\n");
+    std::fprintf(stderr, "usage: event_cost cuda|torch|malloc THREADS PAIRS\n");
     return 2;
   }
-  bool (*const pair)() = std::strcmp(argv[1], "malloc") == 0 ? MallocPair : CudaPair;
+  bool (*const pair)() = PairOf(argv[1]);
   const int thread_count = std::atoi(argv[2]);
   const int pairs = std::atoi(argv[3]);
-  pair();  // CUDA starts up here
+  CudaPair();  // CUDA starts up here, and the recorder
 
   std::vector<Cost> costs(static_cast<std::size_t>(thread_count));
   std::vector<std::thread> threads;

@@ -35,6 +35,12 @@ def native(setup, rounds, threads, pairs):
     return difference(setup, rounds, setup.on_cuda([program, "cuda", threads, pairs]))
 
 
+def report(setup, rounds, threads, pairs):
+    """The same stack, but PyTorch's report alone: simulated CUDA and its lock are not in it, so that threads meet only in the recorder."""
+    program = setup.build / "bin" / "event_cost"
+    return difference(setup, rounds, setup.on_cuda([program, "torch", threads, pairs]))
+
+
 def python(setup, rounds, pairs):
     command = setup.on_cuda([setup.python, FOLDER / "torch_depth.py", "plain", pairs])
     return difference(setup, rounds, command)

@@ -4,8 +4,10 @@
 
 # (part, path of the figure in it, what it is, unit and format, bar)
 ROWS = (
-    ("event", "native_1_thread.ns_an_event", "one event, native stack of 20 frames, 1 thread", "{:.0f} ns", "200 ns"),
-    ("event", "native_2_threads.ns_an_event", "the same, 2 threads (CPU time an event)", "{:.0f} ns", "1.2 x 1 thread"),
+    ("event", "native_1_thread.ns_an_event", "one cudaMalloc or cudaFree, native stack of 20 frames, 1 thread", "{:.0f} ns", "200 ns"),
+    ("event", "native_2_threads.ns_an_event", "the same, 2 threads (simulated CUDA's lock in it)", "{:.0f} ns", ""),
+    ("event", "report_1_thread.ns_an_event", "one report of PyTorch's allocator, native stack of 20 frames, 1 thread", "{:.0f} ns", "200 ns"),
+    ("event", "report_2_threads.ns_an_event", "the same, 2 threads (CPU time an event)", "{:.0f} ns", "1.2 x 1 thread"),
     ("event", "python_1_thread.ns_an_event", "one PyTorch event, 20 Python frames and the native ones", "{:.0f} ns", "200 ns"),
     ("event", "history_python.ns_an_event", "PyTorch's own history, Python stacks", "{:.0f} ns", ""),
     ("event", "history_all.ns_an_event", "PyTorch's own history, all stacks", "{:.0f} ns", ""),

@@ -122,7 +122,7 @@ void MeasureCost() {
   double two = (costs[0] + costs[1]) / 2;
   printf("Record, 2 threads            %6.1f ns   (%.2f x 1 thread)\n", two, two / one);
   writer::Summary summary = writer::Stop(10'000);
-  printf("dropped %llu\n", static_cast<unsigned long long>(summary.dropped_allocs + summary.dropped_frees));
+  printf("dropped %llu\n", static_cast<unsigned long long>(summary.dropped_allocs) + summary.dropped_frees);
   unlink(summary.path);
 }
 
@@ -158,7 +158,7 @@ void MeasureBytes(bool keep) {
   printf("%llu events in %.2f s, %llu bytes: %.2f bytes an event, dropped %llu\n",
          static_cast<unsigned long long>(summary.events), seconds, static_cast<unsigned long long>(summary.file_bytes),
          static_cast<double>(summary.file_bytes) / static_cast<double>(summary.events),
-         static_cast<unsigned long long>(summary.dropped_allocs + summary.dropped_frees));
+         static_cast<unsigned long long>(summary.dropped_allocs) + summary.dropped_frees);
   uint64_t writer_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID) - ThreadCpuNs() - writer_before_ns;
   printf("writer thread %.0f ns of CPU an event\n",
          static_cast<double>(writer_ns) / static_cast<double>(summary.events));
