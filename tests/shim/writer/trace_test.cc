@@ -172,61 +172,45 @@ TEST_F(WriterTest, ModulesCoverTheProgramAndItsLibraries) {
   EXPECT_EQ(libc->build_id().size(), 20u);
 }
 
-TEST_F(WriterTest, HeaderDevicesVersionsAndTotals) {
-  Config config = MakeConfig();
-  config.hooks.fill_header = [](HeaderInfo* info) {
-    static const char* const command[] = {"python", "train.py", ""};
-    static const KeyValue environment[] = {{"RANK", "3"}, {"EMPTY", ""}};
-    static const KeyValue settings[] = {{"GPUMEMSHIM_QUIET", "1"}};
-    info->writer_version = "0.1.0";
-    info->process_start_ticks = 99;
-    info->hostname = "node7";
-    info->program = "train";
-    info->executable = "/usr/bin/python3";
-    info->command_line = command;
-    info->command_line_count = 3;
-    info->working_directory = "/w";
-    info->environment = environment;
-    info->environment_count = 2;
-    info->settings = settings;
-    info->settings_count = 1;
-    info->rank = 0;
-    info->world_size = 8;
-  };
-  config.hooks.fill_device = [](int16_t device, DeviceInfo* info) {
-    info->name = device == 0 ? "NVIDIA H100" : "other";
-    info->has_uuid = true;
-    info->uuid[15] = 9;
-    info->total_bytes = 80;
-    info->compute_major = 9;
-    info->pci_bus_id = "0000:01:00.0";
-    return true;
-  };
-  config.hooks.new_versions = [](KeyValue* out, uint32_t) -> uint32_t {
-    static bool given = false;
-    if (given) return 0;
-    given = true;
-    out[0] = {"driver", "13.0"};
-    return 1;
-  };
-  config.hooks.stack_losses = [](StackLosses* losses) { *losses = {5, 6}; };
-  uint64_t before_ns = ClockNs(CLOCK_REALTIME);
-  StartBoth(config);
-  for (uint64_t i = 1; i <= 10; i++) {
-    Event e{};
-    e.kind = EventKind::kAlloc;
-    e.layer = Layer::kTorch;
-    e.device = static_cast<int16_t>(i % 2);
-    e.torch_allocated = i * 100;
-    e.torch_reserved = i * 1000;
-    ASSERT_TRUE(ring::Record(e));
-  }
-  std::string ring_path = ring::Path();
-  Stop(5000);
-  Decoded d = DecodeFile(path());
-  ASSERT_EQ(d.error, "");
-  ASSERT_EQ(d.packets[0].data_case(), pb::Packet::kHeader) << "first, and not compressed";
-  const pb::Header& h = d.header;
+void FillTestHeader(HeaderInfo* info) {
+  static const char* const command[] = {"python", "train.py", ""};
+  static const KeyValue environment[] = {{"RANK", "3"}, {"EMPTY", ""}};
+  static const KeyValue settings[] = {{"GPUMEMSHIM_QUIET", "1"}};
+  info->writer_version = "0.1.0";
+  info->process_start_ticks = 99;
+  info->hostname = "node7";
+  info->program = "train";
+  info->executable = "/usr/bin/python3";
+  info->command_line = command;
+  info->command_line_count = 3;
+  info->working_directory = "/w";
+  info->environment = environment;
+  info->environment_count = 2;
+  info->settings = settings;
+  info->settings_count = 1;
+  info->rank = 0;
+  info->world_size = 8;
+}
+
+bool FillTestDevice(int16_t device, DeviceInfo* info) {
+  info->name = device == 0 ? "NVIDIA H100" : "other";
+  info->has_uuid = true;
+  info->uuid[15] = 9;
+  info->total_bytes = 80;
+  info->compute_major = 9;
+  info->pci_bus_id = "0000:01:00.0";
+  return true;
+}
+
+uint32_t NewTestVersions(KeyValue* out, uint32_t) {
+  static bool given = false;
+  if (given) return 0;
+  given = true;
+  out[0] = {"driver", "13.0"};
+  return 1;
+}
+
+void ExpectTestHeader(const pb::Header& h, const std::string& ring_path, uint64_t before_ns) {
   EXPECT_EQ(h.format_version(), 1u);
   EXPECT_EQ(h.writer_version(), "0.1.0");
   EXPECT_EQ(h.pid(), static_cast<uint32_t>(getpid()));
@@ -250,12 +234,41 @@ TEST_F(WriterTest, HeaderDevicesVersionsAndTotals) {
   EXPECT_GE(h.anchor_realtime_ns(), before_ns);
   EXPECT_LE(h.anchor_realtime_ns(), ClockNs(CLOCK_REALTIME));
   EXPECT_LE(h.anchor_monotonic_ns(), MonotonicNs());
+}
+
+void ExpectTestDevices(const Decoded& d) {
   ASSERT_EQ(d.devices.size(), 2u);
   EXPECT_EQ(d.devices.at(0).name(), "NVIDIA H100");
   EXPECT_EQ(d.devices.at(0).uuid().size(), 16u);
   EXPECT_EQ(d.devices.at(1).total_bytes(), 80u);
   EXPECT_EQ(d.devices.at(1).compute_major(), 9u);
   EXPECT_EQ(d.devices.at(1).pci_bus_id(), "0000:01:00.0");
+}
+
+TEST_F(WriterTest, HeaderDevicesVersionsAndTotals) {
+  Config config = MakeConfig();
+  config.hooks.fill_header = &FillTestHeader;
+  config.hooks.fill_device = &FillTestDevice;
+  config.hooks.new_versions = &NewTestVersions;
+  config.hooks.stack_losses = [](StackLosses* losses) { *losses = {5, 6}; };
+  uint64_t before_ns = ClockNs(CLOCK_REALTIME);
+  StartBoth(config);
+  for (uint64_t i = 1; i <= 10; i++) {
+    Event e{};
+    e.kind = EventKind::kAlloc;
+    e.layer = Layer::kTorch;
+    e.device = static_cast<int16_t>(i % 2);
+    e.torch_allocated = i * 100;
+    e.torch_reserved = i * 1000;
+    ASSERT_TRUE(ring::Record(e));
+  }
+  std::string ring_path = ring::Path();
+  Stop(5000);
+  Decoded d = DecodeFile(path());
+  ASSERT_EQ(d.error, "");
+  ASSERT_EQ(d.packets[0].data_case(), pb::Packet::kHeader) << "first, and not compressed";
+  ExpectTestHeader(d.header, ring_path, before_ns);
+  ExpectTestDevices(d);
   EXPECT_EQ(d.versions.at("driver"), "13.0");
   ASSERT_EQ(d.counters.devices_size(), 2);
   EXPECT_EQ(d.counters.devices(0).torch_allocated_bytes(), 1000u);
