@@ -99,7 +99,7 @@ std::string NothingToDo(const std::string& trace, const Recovery& recovery) {
   if (recovery.process == ProcessState::kRunning) return absl::StrCat(trace, ": the program is still running");
   if (recovery.complete) return absl::StrCat(trace, " is complete: nothing to recover");
   if (recovery.recovered_before > 0) return absl::StrCat(trace, " was recovered already");
-  if (recovery.read_ring && recovery.events == 0) return absl::StrCat(trace, " holds all that was recorded");
+  if (recovery.read_ring && recovery.packets.empty()) return absl::StrCat(trace, " holds all that was recorded");
   return "";
 }
 

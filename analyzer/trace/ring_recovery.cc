@@ -150,7 +150,12 @@ std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* 
   return batch.SerializeAsString();
 }
 
-// Losses as the ring's header counts them, where it knows more than the trace.
+// The ring's header counts what was dropped up to the last instant, the trace what it knew at its last packet.
+bool KnowsMoreLosses(const ring_layout::RingHeader& ring, const trace::Losses& losses) {
+  return ring.dropped_allocs > losses.dropped_allocs() || ring.dropped_frees > losses.dropped_frees() ||
+         ring.dropped_definitions > losses.dropped_definitions() || ring.truncated_stacks > losses.truncated_stacks();
+}
+
 std::string EncodeLosses(trace::Losses losses, const ring_layout::RingHeader& ring, uint64_t events) {
   losses.set_dropped_allocs(std::max(losses.dropped_allocs(), ring.dropped_allocs));
   losses.set_dropped_frees(std::max(losses.dropped_frees(), ring.dropped_frees));
@@ -173,7 +178,7 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
   }
   recovery->events = events.size();
   recovery->read_ring = true;
-  if (!events.empty())
+  if (!events.empty() || KnowsMoreLosses(ring.header(), losses))
     recovery->packets.push_back({PacketType::kLosses, EncodeLosses(losses, ring.header(), events.size())});
   if (contents.broken_chunks > 0) {
     recovery->note = absl::StrCat(contents.broken_chunks,
