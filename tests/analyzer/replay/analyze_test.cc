@@ -139,7 +139,8 @@ TEST(AnalyzeTest, MeasuresRoundingWhereTheRequestIsKnown) {
   block.layer = trace::TORCH;
   block.requested_size = 700;
   trace.Event(block).End();
-  const FragmentationPoint& point = AnalyzeTrace(trace).devices.at(0).fragmentation.at_end;
+  const Analysis analysis = AnalyzeTrace(trace);
+  const FragmentationPoint& point = analysis.devices.at(0).fragmentation.at_end;
   EXPECT_TRUE(point.requested_known);
   EXPECT_EQ(point.rounding, 324u);
 }
