@@ -39,6 +39,16 @@ int64_t ThreadId() {
   return id;
 }
 
+// Out of the way: a program that closes its low descriptors and opens files must neither stop the log nor write to it.
+constexpr int kFirstDescriptor = 900;
+
+int MoveUp(int file) {
+  const int moved = file < 0 ? -1 : ::fcntl(file, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (moved < 0) return file;
+  ::close(file);
+  return moved;
+}
+
 }  // namespace
 
 EventLog::~EventLog() {
@@ -47,7 +57,9 @@ EventLog::~EventLog() {
 
 bool EventLog::Open() {
   const std::string path = ExpandPid(pattern_);
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  const bool again = sequence_ > 0;  // the program closed it
+  file_ = MoveUp(::open(path.c_str(), O_WRONLY | O_CREAT | (again ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0644));
+  if (file_ >= 0 && again) return true;
   if (file_ >= 0 && ::write(file_, kHeader, sizeof kHeader - 1) == static_cast<ssize_t>(sizeof kHeader - 1))
     return true;
   PrintLine("cannot write SIMCUDA_LOG file %s: %s", path.c_str(), std::strerror(errno));
@@ -64,7 +76,9 @@ void EventLog::Write(const LogEvent& event) {
                     "\t0x%" PRIx64 "\t%d\t%" PRIu64 "\t%" PRIu64 "\n",
                     ++sequence_, MonotonicNanoseconds(), ThreadId(), event.api, event.kind, event.device, event.address,
                     event.size, event.handle, event.stream, event.result, event.live_bytes, event.used_bytes);
-  if (::write(file_, line, static_cast<size_t>(length)) != length) {
+  ssize_t written = ::write(file_, line, static_cast<size_t>(length));
+  if (written < 0 && errno == EBADF && Open()) written = ::write(file_, line, static_cast<size_t>(length));
+  if (written != length) {
     PrintLine("SIMCUDA_LOG stopped: %s", std::strerror(errno));
     pattern_.clear();
   }

@@ -3,6 +3,8 @@
 //
 // cuInit and what works before it.
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -14,7 +16,11 @@
 namespace simcuda {
 namespace {
 
-std::atomic<Simulation*> g_simulation{nullptr};
+using Slot = std::atomic<Simulation*>;
+
+// Holds the simulation in a page that the kernel empties in a forked child: contexts do not survive a fork there
+// either.
+std::atomic<Slot*> g_slot{nullptr};
 std::once_flag g_init_once;
 CUresult g_init_result = CUDA_ERROR_NOT_INITIALIZED;
 
@@ -47,7 +53,15 @@ void Initialize() {
     g_init_result = CUDA_ERROR_OUT_OF_MEMORY;
     return;
   }
-  g_simulation.store(simulation, std::memory_order_release);
+  const auto page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* const page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    g_init_result = CUDA_ERROR_OUT_OF_MEMORY;
+    return;
+  }
+  ::madvise(page, page_bytes, MADV_WIPEONFORK);  // without it (before Linux 4.14) a child keeps the parent's state
+  static_cast<Slot*>(page)->store(simulation, std::memory_order_release);
+  g_slot.store(static_cast<Slot*>(page), std::memory_order_release);
   g_init_result = CUDA_SUCCESS;
 }
 
@@ -69,7 +83,10 @@ __attribute__((destructor)) void PrintStatistics() {
 
 }  // namespace
 
-Simulation* GetSimulation() { return g_simulation.load(std::memory_order_acquire); }
+Simulation* GetSimulation() {
+  const Slot* const slot = g_slot.load(std::memory_order_acquire);
+  return slot == nullptr ? nullptr : slot->load(std::memory_order_acquire);
+}
 
 CUresult CheckDevice(CUdevice device) {
   const Simulation* const simulation = GetSimulation();
@@ -91,6 +108,7 @@ CUresult cuInit(unsigned flags) {
     first = true;
   });
   if (first) LoadInjection();  // outside of call_once: a tool may call cuInit itself
+  if (g_init_result == CUDA_SUCCESS && GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;  // forked
   return g_init_result;
 }
 

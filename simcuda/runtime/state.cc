@@ -34,7 +34,8 @@ cudaError_t EnsureDriver() { return LoadDriver(); }
 cudaError_t UseDevice(int device) {
   if (const cudaError_t error = LoadDriver(); error != cudaSuccess) return error;
   int count = 0;
-  Driver().cuDeviceGetCount(&count);
+  if (const CUresult result = Driver().cuDeviceGetCount(&count); result != CUDA_SUCCESS)
+    return static_cast<cudaError_t>(result);
   if (device < 0 || device >= count || device >= kMaxDevices) return cudaErrorInvalidDevice;
   CUcontext context = nullptr;
   {
