@@ -84,6 +84,10 @@ void AfterForkInChild() {
   g_state.store(State::kForked, std::memory_order_release);
 }
 
+// A child that no fork handler saw: of a raw clone, or of a fork while another thread was setting up. A child in its
+// parent's memory (vfork, CLONE_VM) has another process id too, but there the ring is as active as before.
+bool WasCopied() { return g_pid.load(std::memory_order_relaxed) != getpid() && !ring::Active(); }
+
 bool StartWriter() {
   writer::Config config;
   config.hooks.output_path = &WantedPath;
@@ -110,7 +114,6 @@ bool SetUp() {
   ReadProcessFacts(&g_facts);
   ForgetVersions();
   g_any_event.store(false, std::memory_order_relaxed);
-  g_pid.store(g_facts.pid, std::memory_order_relaxed);
   if (!g_fork_handler) g_fork_handler = pthread_atfork(nullptr, nullptr, &AfterForkInChild) == 0;
   stack::Options options;
   options.python = g_settings.python;
@@ -134,6 +137,8 @@ bool WaitForStarter() {
 }
 
 bool StartFrom(State from) {
+  // Before the state says that somebody is at it. Others who come as early store the same.
+  if (g_state.load(std::memory_order_acquire) == from) g_pid.store(getpid(), std::memory_order_relaxed);
   if (!g_state.compare_exchange_strong(from, State::kStarting, std::memory_order_acq_rel)) {
     return from == State::kStarting ? WaitForStarter() : from == State::kActive;
   }
@@ -167,8 +172,8 @@ using control::State;
 
 bool StartAtInit() {
   State state = control::g_state.load(std::memory_order_acquire);
-  if (state == State::kActive && control::g_pid.load(std::memory_order_relaxed) != getpid()) {
-    control::AfterForkInChild();  // a raw clone, which runs no fork handlers
+  if ((state == State::kActive || state == State::kStarting) && control::WasCopied()) {
+    control::AfterForkInChild();
     state = State::kForked;
   }
   if (state == State::kFailed || state == State::kEnded) return false;

@@ -82,13 +82,13 @@ bool Session::OpenOnce() {
   if (open_tried_) return file_.writable();
   open_tried_ = true;
   char path[4096];
-  if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path)) || !file_.Open(path)) return false;
+  if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path))) return false;
   HeaderInfo info;
   if (hooks_.fill_header != nullptr) hooks_.fill_header(&info);
   scratch_.Clear();
   ProtoWriter w(&scratch_);
   EncodeHeader(info, &w);
-  return w.ok() && file_.AppendPlain(fields::Packet::kHeader, scratch_);
+  return w.ok() && file_.Open(path) && file_.AppendPlain(fields::Packet::kHeader, scratch_);
 }
 
 void Session::WritePacket(bool last) {

@@ -8,6 +8,7 @@
 #include <lz4.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim/base/proto_writer.h"
@@ -35,6 +36,16 @@ bool Numbered(const char* path, int number, char* out, size_t capacity) {
   return size > 0 && static_cast<size_t>(size) < capacity;
 }
 
+// Out of the way: programs close low numbers, and rely on the lowest free one coming next.
+constexpr int kFirstDescriptor = 960;
+
+int MoveUp(int fd) {
+  int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (moved < 0) return fd;  // `ulimit -n` is lower
+  close(fd);
+  return moved;
+}
+
 }  // namespace
 
 bool TraceFile::Open(const char* path) {
@@ -48,6 +59,30 @@ bool TraceFile::Open(const char* path) {
   }
   path_[0] = '\0';
   return Fail(path, saved);
+}
+
+// Not before the header is in it: a program that is killed in between would leave an empty file.
+void TraceFile::Settle() {
+  struct stat status = {};
+  fd_ = MoveUp(fd_);
+  if (fstat(fd_, &status) != 0) return;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+bool TraceFile::IsOurs() const {
+  struct stat status = {};
+  return fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
+// A program that closes every descriptor closes ours too, and the number may be a file of its own by now.
+bool TraceFile::Reclaim() {
+  if (inode_ == 0 || IsOurs()) return true;
+  fd_ = MoveUp(open(path_, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_APPEND));
+  if (IsOurs()) return true;
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+  return Fail(path_, EBADF);
 }
 
 bool TraceFile::AppendPlain(uint32_t field, const Buffer& message) {
@@ -105,6 +140,7 @@ bool TraceFile::Append(uint32_t field, const uint8_t* message, size_t size) {
 
 bool TraceFile::Write(const uint8_t* data, size_t size) {
   uint64_t whole = bytes_;
+  if (!Reclaim()) return false;
   while (size != 0) {
     ssize_t n = write(fd_, data, size);
     if (n < 0 && errno == EINTR) continue;
@@ -118,6 +154,7 @@ bool TraceFile::Write(const uint8_t* data, size_t size) {
     size -= static_cast<size_t>(n);
     bytes_ += static_cast<uint64_t>(n);
   }
+  if (inode_ == 0) Settle();
   return true;
 }
 
@@ -131,7 +168,7 @@ bool TraceFile::Fail(const char* what, int error_number) {
 }
 
 void TraceFile::Close() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 && (inode_ == 0 || IsOurs())) close(fd_);
   fd_ = -1;
 }
 

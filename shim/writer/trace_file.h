@@ -6,7 +6,7 @@
 //
 // Thread-safety: the writer thread only. Ownership: owns the descriptor. Failure: the first error closes the file for
 // further writing, is kept in error(), and every later Append returns false; a file that was begun keeps its whole
-// packets.
+// packets. A descriptor that the program closed or took for itself is noticed, and the file is opened again.
 //
 //   TraceFile file;
 //   if (!file.Open("run.gmtrace")) ...
@@ -51,8 +51,12 @@ class TraceFile {
   bool Append(uint32_t field, const uint8_t* message, size_t size);
   bool Write(const uint8_t* data, size_t size);
   bool Fail(const char* what, int error_number);
+  void Settle();
+  bool IsOurs() const;
+  bool Reclaim();
 
   int fd_ = -1;
+  uint64_t device_ = 0, inode_ = 0;  // by which we know that fd_ is still our file; 0 = nothing written yet
   bool failed_ = false;
   uint64_t sequence_ = 0;
   uint64_t bytes_ = 0;

@@ -91,9 +91,10 @@ bool StartThread(Run* run) {
   return error == 0;
 }
 
-// The run of this process; a forked child finds its parent's and forgets it.
+// The run of this process; a forked child finds its parent's and forgets it. One that lives in its parent's memory (its
+// ring is active) leaves it alone.
 Run* Current() {
-  if (g_run != nullptr && g_run->pid != static_cast<uint32_t>(getpid())) ForgetInChild();
+  if (g_run != nullptr && g_run->pid != static_cast<uint32_t>(getpid()) && !ring::Active()) ForgetInChild();
   return g_run;
 }
 

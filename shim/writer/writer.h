@@ -71,7 +71,7 @@ struct Hooks {
   // Writes the wanted path, terminated, into out. Called once, when the file is about to be opened. False: write no
   // file.
   bool (*output_path)(char* out, size_t capacity) = nullptr;
-  // Called once, after the file was opened.
+  // Called once, when the file is about to be opened.
   void (*fill_header)(HeaderInfo* info) = nullptr;
   // Called when the first event of a device is about to be written. False: not known now; asked again about once a
   // second.
