@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "processes_host.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+namespace victim {
+namespace {
+
+constexpr std::size_t kBlockBytes = 1 << 20;
+
+std::mutex g_lock;
+std::vector<void*> g_blocks;
+std::atomic<bool> g_churn_ends{false};
+
+void Allocate(long count) {
+  for (long i = 0; i < count; ++i) {
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, kBlockBytes) != cudaSuccess) Fail("cudaMalloc");
+    const std::lock_guard<std::mutex> hold(g_lock);
+    g_blocks.push_back(memory);
+  }
+}
+
+void FreeAll() {
+  const std::lock_guard<std::mutex> hold(g_lock);
+  for (void* memory : g_blocks) cudaFree(memory);
+  g_blocks.clear();
+}
+
+// What a forked child gets from a driver that its parent had initialised.
+void ExpectRefusal() {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, kBlockBytes) != cudaErrorInitializationError) Fail("cudaMalloc in a child of CUDA");
+  cudaGetLastError();
+}
+
+void Churn() {
+  while (!g_churn_ends.load(std::memory_order_relaxed)) {
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, kBlockBytes) == cudaSuccess) cudaFree(memory);
+  }
+}
+
+// Threads that allocate and free until the process goes, or for `milliseconds` and are joined.
+void ChurnInThreads(int threads, long milliseconds) {
+  std::vector<std::thread> all;
+  for (int i = 0; i < threads; ++i) all.emplace_back(&Churn);
+  if (milliseconds == 0) {
+    for (std::thread& thread : all) thread.detach();
+    return;
+  }
+  usleep(static_cast<useconds_t>(milliseconds) * 1000);
+  g_churn_ends.store(true);
+  for (std::thread& thread : all) thread.join();
+}
+
+void InThread(const Words& block, bool join) {
+  std::thread thread([block] { Do(block); });
+  if (join) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+}
+
+void UsePlugin(const std::string& path) {
+  void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (plugin == nullptr) Fail(dlerror());
+  reinterpret_cast<void (*)()>(dlsym(plugin, "UsePluginMemory"))();
+  if (dlclose(plugin) != 0) Fail("dlclose");
+}
+
+void CheckFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  if (file < 0) Fail("open");
+  std::printf("opened %d\n", file);
+  usleep(300'000);  // let the recorder write what it wants to write
+  struct stat status;
+  std::printf("size %ld\n", fstat(file, &status) == 0 ? static_cast<long>(status.st_size) : -1L);
+}
+
+void WaitForFile(const std::string& path) {
+  for (int i = 0; i < 3000 && access(path.c_str(), F_OK) != 0; ++i) usleep(10'000);
+}
+
+std::string Text(const std::string& word) { return word.substr(word.find(':') + 1); }
+
+bool DoMemory(std::string_view name, const std::string& word) {
+  int count = 0;
+  if (name == "init") {
+    if (cudaGetDeviceCount(&count) != cudaSuccess) Fail("cudaGetDeviceCount");
+  } else if (name == "alloc") {
+    Allocate(Number(word));
+  } else if (name == "free") {
+    FreeAll();
+  } else if (name == "refused") {
+    ExpectRefusal();
+  } else if (name == "churn") {
+    ChurnInThreads(8, Number(word));
+  } else if (name == "plugin") {
+    UsePlugin(Text(word));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool DoPlain(std::string_view name, const std::string& word) {
+  if (name == "print") {
+    std::puts(Text(word).c_str());
+  } else if (name == "sleep") {
+    usleep(static_cast<useconds_t>(Number(word)) * 1000);
+  } else if (name == "await") {
+    WaitForFile(Text(word));
+  } else if (name == "setenv") {
+    const std::string pair = Text(word);
+    setenv(pair.substr(0, pair.find('=')).c_str(), pair.substr(pair.find('=') + 1).c_str(), 1);
+  } else if (name == "closeall") {
+    for (int file = 3; file < 4096; ++file) close(file);
+  } else if (name == "file") {
+    CheckFile(Text(word));
+  } else if (name == "user") {
+    const auto id = static_cast<unsigned>(Number(word));
+    if (setgroups(0, nullptr) != 0 || setgid(id) != 0 || setuid(id) != 0) Fail("setuid");
+  } else {
+    return false;
+  }
+  std::fflush(stdout);
+  return true;
+}
+
+// The words up to the bracket that closes the one at `at`; moves `at` behind it.
+Words Block(const Words& words, std::size_t* at) {
+  Words block;
+  int depth = 1;
+  for (++*at; *at < words.size(); ++*at) {
+    if (words[*at] == "(") ++depth;
+    if (words[*at] == ")" && --depth == 0) break;
+    block.push_back(words[*at]);
+  }
+  return block;
+}
+
+}  // namespace
+
+[[noreturn]] void Fail(const char* what) {
+  std::fprintf(stderr, "processes_host: %s failed\n", what);
+  _exit(70);
+}
+
+long Number(std::string_view word) {
+  const std::size_t colon = word.find(':');
+  return colon == std::string_view::npos ? 0 : std::atol(word.data() + colon + 1);
+}
+
+void Do(const Words& words) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const std::string_view name = std::string_view(word).substr(0, word.find(':'));
+    Words block;
+    if (at + 1 < words.size() && words[at + 1] == "(") block = Block(words, &++at);
+    if (name == "thread" || name == "detached") {
+      InThread(block, name == "thread");
+    } else if (!DoMemory(name, word) && !DoPlain(name, word) && !DoChild(name, word, block) && !DoEnding(name, word)) {
+      Fail(word.c_str());
+    }
+  }
+}
+
+}  // namespace victim
+
+int main(int argc, char** argv) {
+  victim::Do(victim::Words(argv + 1, argv + argc));
+  return 0;
+}
