@@ -66,6 +66,8 @@ Environment ReadEnvironment() {
   const uint64_t memory_mb = Number("SIMCUDA_MEM_MB", 143156);
   environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kMiB;
   environment.context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
+  environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
+  environment.shared_path = Text("SIMCUDA_SHARED", "");
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
   environment.name = Text("SIMCUDA_NAME", "SimCUDA H200");
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));

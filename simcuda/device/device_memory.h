@@ -5,6 +5,7 @@
 //
 //   used_bytes  granules, contexts, arrays: what cuMemGetInfo takes off the total
 //   live_bytes  the sizes as the program requested them
+//   others_bytes  what other processes hold: the made-up one and those that share the machine
 //
 // Thread-safety: none; the machine locks. Failure mode: a charge beyond the size is refused and changes nothing.
 #ifndef SIMCUDA_DEVICE_DEVICE_MEMORY_H_
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "simcuda/base/shared_usage.h"
 #include "simcuda/device/address_space.h"
 #include "simcuda/device/sub_allocator.h"
 
@@ -26,11 +28,22 @@ class DeviceMemory : public GranuleSource {
 
   bool Charge(uint64_t bytes) {
     if (bytes > total_bytes_ - used_bytes_) return false;
-    used_bytes_ += bytes;
+    SetUsed(used_bytes_ + bytes);  // published first: of two processes that want the last memory, none gets too much
+    if (used_bytes_ + others_bytes() > total_bytes_) {
+      SetUsed(used_bytes_ - bytes);
+      return false;
+    }
     peak_used_bytes_ = std::max(peak_used_bytes_, used_bytes_);
     return true;
   }
-  void Discharge(uint64_t bytes) { used_bytes_ -= bytes; }
+  void Discharge(uint64_t bytes) { SetUsed(used_bytes_ - bytes); }
+
+  // Who else is on this device: `physical` is its number in `shared`, which may be null.
+  void SetNeighbours(SharedUsage* shared, int physical, uint64_t made_up_bytes) {
+    shared_ = shared;
+    physical_ = physical;
+    made_up_bytes_ = made_up_bytes;
+  }
 
   void AddLive(uint64_t bytes) {
     live_bytes_ += bytes;
@@ -58,14 +71,25 @@ class DeviceMemory : public GranuleSource {
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
   uint64_t live_bytes() const { return live_bytes_; }
+  uint64_t others_bytes() const { return made_up_bytes_ + (shared_ != nullptr ? shared_->OthersBytes(physical_) : 0); }
+  uint64_t free_bytes() const { return total_bytes_ - std::min(total_bytes_, used_bytes_ + others_bytes()); }
+  int physical() const { return physical_; }
   uint64_t peak_used_bytes() const { return peak_used_bytes_; }
   uint64_t peak_live_bytes() const { return peak_live_bytes_; }
 
  private:
+  void SetUsed(uint64_t bytes) {
+    used_bytes_ = bytes;
+    if (shared_ != nullptr) shared_->Publish(physical_, bytes);
+  }
+
   const int device_;
   const uint64_t total_bytes_;
   AddressSpace* const addresses_;
   SubAllocator small_;
+  SharedUsage* shared_ = nullptr;  // lives as long as the process
+  int physical_ = 0;
+  uint64_t made_up_bytes_ = 0;
   uint64_t used_bytes_ = 0, peak_used_bytes_ = 0;
   uint64_t live_bytes_ = 0, peak_live_bytes_ = 0;
 };

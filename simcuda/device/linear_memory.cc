@@ -13,6 +13,7 @@ LinearMemory::LinearMemory(Machine* machine) : machine_(machine), host_granules_
     default_pools_.push_back(AddPool(device, 0));
   }
   current_pools_ = default_pools_;
+  graph_pools_.resize(default_pools_.size());
 }
 
 std::optional<uint64_t> LinearMemory::Place(int device, uint64_t size, AllocationKind kind) {
@@ -24,6 +25,7 @@ std::optional<uint64_t> LinearMemory::Place(int device, uint64_t size, Allocatio
     case AllocationKind::kStatic:
       return machine_->addresses.TakeReservation(RoundUp(size, kGranule), kGranule, 0);
     case AllocationKind::kPool:
+    case AllocationKind::kGraph:
       break;
   }
   return std::nullopt;
@@ -42,6 +44,8 @@ void LinearMemory::Release(const Allocation& allocation) {
       allocation.pool->Free(allocation.address, allocation.size);
       if (allocation.pool->destroyed && allocation.pool->live_allocations() == 0) ErasePool(allocation.pool);
       return;
+    case AllocationKind::kGraph:
+      return ReleaseGraphMemory(allocation);
   }
 }
 
@@ -188,8 +192,8 @@ void LinearMemory::DropContext(const Caller& caller) {
     }
     const Allocation allocation = at->second;
     at = allocations_.erase(at);
-    const bool counted = allocation.kind == AllocationKind::kDevice || allocation.kind == AllocationKind::kPool;
-    if (counted && allocation.device >= 0) machine_->device(allocation.device).RemoveLive(allocation.size);
+    const bool uncounted = allocation.kind == AllocationKind::kManaged || allocation.kind == AllocationKind::kStatic;
+    if (!uncounted && allocation.device >= 0) machine_->device(allocation.device).RemoveLive(allocation.size);
     Release(allocation);
     machine_->Log({.api = caller.api,
                    .kind = "free",

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "simcuda/device/machine.h"
@@ -38,6 +39,7 @@ enum class AllocationKind {
   kManaged,  // host-visible, charged to no device
   kPool,
   kStatic,  // a module's variable: part of the context's size, charged to nobody
+  kGraph,   // made by a graph's launch, from what the device keeps for graphs
 };
 
 struct Allocation {
@@ -49,6 +51,12 @@ struct Allocation {
   MemoryPool* pool = nullptr;
   uint64_t id = 0;
   int imports = 0;  // open IPC handles
+};
+
+// One memory node of a graph, as a launch carries it out.
+struct GraphStep {
+  uint64_t address = 0;
+  bool allocates = false;  // false: frees
 };
 
 class LinearMemory {
@@ -70,10 +78,26 @@ class LinearMemory {
 
   // `device` -1 makes a pool of host memory.
   CUresult CreatePool(const Caller& caller, uint64_t max_bytes, MemoryPool** pool);
+  int PoolDevice(const MemoryPool* pool);  // -1 for a pool of host memory and for what is no pool
   CUresult DestroyPool(const Caller& caller, MemoryPool* pool);
   CUresult TrimPool(const Caller& caller, MemoryPool* pool, uint64_t keep_bytes);
   CUresult GetPoolAttribute(MemoryPool* pool, CUmemPool_attribute attribute, void* value);
   CUresult SetPoolAttribute(const Caller& caller, MemoryPool* pool, CUmemPool_attribute attribute, const void* value);
+
+  // Graph memory (linear_memory_graphs.cc). A region holds the addresses of one graph's nodes while anybody keeps it:
+  // the graph, its executable, memory that is still live.
+  uint64_t NewGraphRegion();
+  void KeepGraphRegion(uint64_t region);
+  void DropGraphRegion(uint64_t region);
+  CUresult AddGraphAllocation(const Caller& caller, uint64_t region, uint64_t size, uint64_t* address);
+  CUresult AddGraphFree(const Caller& caller, uint64_t address);
+
+  // Carries the steps out, all or none. `free_first` frees what an earlier launch left (else that is an error).
+  CUresult LaunchGraph(const Caller& caller, const std::vector<GraphStep>& steps, bool free_first, uint64_t handle);
+  CUresult UploadGraph(const Caller& caller, const std::vector<GraphStep>& steps, bool free_first, uint64_t handle);
+  void TrimGraphMemory(const Caller& caller);
+  CUresult GetGraphAttribute(int device, CUgraphMem_attribute attribute, void* value);
+  CUresult ResetGraphAttribute(int device, CUgraphMem_attribute attribute, const void* value);
 
   // What a synchronisation does to the device's pools; a negative device means all.
   void Synchronize(int device);
@@ -109,11 +133,28 @@ class LinearMemory {
   CUresult FreeLocked(const Caller& caller, uint64_t address, bool async);
   void Release(const Allocation& allocation);
 
+  struct GraphBlock {
+    uint64_t size = 0;
+    int device = 0;
+    uint64_t region = 0;
+  };
+  struct GraphPool {
+    uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+  };
+  void DropGraphRegionLocked(uint64_t region);
+  std::vector<uint64_t> GraphPeaks(const std::vector<GraphStep>& steps, bool free_first) const;
+  CUresult GrowGraphPools(const std::vector<uint64_t>& peaks, uint64_t* grown_bytes);
+  void CarryOut(const Caller& caller, const GraphStep& step, uint64_t handle);
+  void ReleaseGraphMemory(const Allocation& allocation);
+
   Machine* const machine_;
   HostGranules host_granules_;
   std::map<uint64_t, Allocation> allocations_;  // by address
   std::vector<std::unique_ptr<MemoryPool>> pools_;
   std::vector<MemoryPool*> default_pools_, current_pools_;
+  std::map<uint64_t, GraphBlock> graph_blocks_;      // by address
+  std::unordered_map<uint64_t, int> graph_regions_;  // references
+  std::vector<GraphPool> graph_pools_;               // by device
 };
 
 }  // namespace simcuda

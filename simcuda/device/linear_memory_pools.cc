@@ -43,6 +43,11 @@ CUresult LinearMemory::CreatePool(const Caller& caller, uint64_t max_bytes, Memo
   return CUDA_SUCCESS;
 }
 
+int LinearMemory::PoolDevice(const MemoryPool* pool) {
+  const std::lock_guard lock(machine_->mutex);
+  return IsPool(pool) ? pool->device() : -1;
+}
+
 CUresult LinearMemory::DestroyPool(const Caller& caller, MemoryPool* pool) {
   const std::lock_guard lock(machine_->mutex);
   const bool is_default = std::count(default_pools_.begin(), default_pools_.end(), pool) > 0;

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 #include "simcuda/device/machine.h"
 
+#include "simcuda/base/note.h"
+
 namespace simcuda {
 
 Machine::Machine(const MachineConfig& machine_config)
@@ -11,6 +13,17 @@ Machine::Machine(const MachineConfig& machine_config)
       log_(machine_config.log_pattern) {
   for (int index = 0; index < config.device_count; ++index) {
     devices.push_back(std::make_unique<DeviceMemory>(index, config.memory_bytes, &addresses));
+  }
+  SharedUsage* shared = nullptr;
+  if (!config.shared_path.empty()) {
+    shared = SharedUsage::Open(config.shared_path.c_str());
+    if (shared == nullptr || !shared->Join()) {
+      PrintLine("cannot share devices through SIMCUDA_SHARED file %s", config.shared_path.c_str());
+    }
+  }
+  for (int index = 0; index < config.device_count; ++index) {
+    const auto at = static_cast<size_t>(index);
+    device(index).SetNeighbours(shared, at < config.physical.size() ? config.physical[at] : index, config.others_bytes);
   }
 }
 
@@ -52,7 +65,7 @@ void Machine::DischargeContext(const char* api, int index, uint64_t handle) {
 void Machine::MemoryInfo(int index, uint64_t* free_bytes, uint64_t* total_bytes) {
   const std::lock_guard lock(mutex);
   *total_bytes = device(index).total_bytes();
-  *free_bytes = device(index).total_bytes() - device(index).used_bytes();
+  *free_bytes = device(index).free_bytes();
 }
 
 void Machine::Copy(uint64_t target, uint64_t source, uint64_t size) {

@@ -30,6 +30,9 @@ struct MachineConfig {
   int device_count = 1;
   uint64_t memory_bytes = 0;         // of each device
   uint64_t context_bytes = 0;        // charged for each context
+  uint64_t others_bytes = 0;         // held on each device by a made-up other process
+  std::string shared_path{};         // see SharedUsage; empty: this process is alone
+  std::vector<int> physical{};       // number of each device on the machine; empty: 0, 1, ...
   uint64_t content_bytes = 1 << 20;  // longest copy whose contents are kept
   uint64_t fail_first = 0;           // number of the first allocation call that fails; 0: none
   uint64_t fail_count = 1;

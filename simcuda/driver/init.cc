@@ -43,6 +43,9 @@ void Initialize() {
   auto* const simulation = new Simulation({.device_count = static_cast<int>(environment.visible_devices.size()),
                                            .memory_bytes = environment.memory_bytes,
                                            .context_bytes = environment.context_bytes,
+                                           .others_bytes = environment.others_bytes,
+                                           .shared_path = environment.shared_path,
+                                           .physical = environment.visible_devices,
                                            .content_bytes = environment.content_bytes,
                                            .fail_first = environment.fail_first,
                                            .fail_count = environment.fail_count,
@@ -116,6 +119,18 @@ CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *version = GetEnvironment().driver_version;
   return CUDA_SUCCESS;
+}
+
+// What this process uses of a physical device, for the NVML stand-in; 0 before cuInit and for a device that it cannot
+// see.
+__attribute__((visibility("default"))) uint64_t simcuda_used_bytes(int physical_device) {
+  Simulation* const simulation = GetSimulation();
+  if (simulation == nullptr) return 0;
+  const std::lock_guard lock(simulation->machine.mutex);
+  for (const auto& device : simulation->machine.devices) {
+    if (device->physical() == physical_device) return device->used_bytes();
+  }
+  return 0;
 }
 
 }  // extern "C"

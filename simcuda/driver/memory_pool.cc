@@ -25,9 +25,16 @@ CUresult Allocate(const char* api, CUdeviceptr* pointer, size_t size, MemoryPool
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   StreamState stream;
   if (const CUresult result = LookUpStream(handle, &stream); result != CUDA_SUCCESS) return result;
-  if (stream.capturing) return CUDA_ERROR_NOT_SUPPORTED;  // memory nodes of graphs are not simulated
   caller.device = stream.device;
   caller.stream = reinterpret_cast<uint64_t>(handle);
+  if (stream.capturing) {
+    if (pool != nullptr) caller.device = GetSimulation()->linear.PoolDevice(pool);
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, caller.device};
+    if (caller.device < 0) return CUDA_ERROR_NOT_SUPPORTED;  // a pool of host memory
+    return CaptureAllocation(caller, handle, size, properties, pointer);
+  }
   uint64_t address = 0;
   const CUresult result = GetSimulation()->linear.AllocateFromPool(caller, pool, size, &address);
   if (result == CUDA_SUCCESS) *pointer = address;
@@ -59,8 +66,8 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   if (pointer == 0) return CUDA_ERROR_INVALID_VALUE;
   StreamState stream;
   if (const CUresult result = LookUpStream(handle, &stream); result != CUDA_SUCCESS) return result;
-  if (stream.capturing) return CUDA_ERROR_NOT_SUPPORTED;
   caller.stream = reinterpret_cast<uint64_t>(handle);
+  if (stream.capturing) return CaptureFree(caller, handle, pointer);
   return GetSimulation()->linear.FreeAsync(caller, pointer);
 }
 

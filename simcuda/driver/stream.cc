@@ -65,8 +65,25 @@ CUresult Enqueue(CUstream handle, CUgraphNodeType type, bool* captured) {
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture == nullptr) return CUDA_SUCCESS;
   if (stream->capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  stream->capture->graph->nodes.push_back({type});
+  stream->capture->graph->nodes.push_back({.type = type});
   *captured = true;
+  return CUDA_SUCCESS;
+}
+
+Graph* CapturingGraph(CUstream handle) {
+  const std::lock_guard lock(StreamMutex());
+  const Stream* const stream = FindStream(handle);
+  const bool active =
+      stream != nullptr && stream->capture != nullptr && stream->capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return active ? stream->capture->graph : nullptr;
+}
+
+CUresult CaptureNode(CUstream handle, const Graph::Node& node) {
+  bool captured = false;
+  if (const CUresult result = Enqueue(handle, node.type, &captured); result != CUDA_SUCCESS) return result;
+  if (!captured) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  const std::lock_guard lock(StreamMutex());
+  FindStream(handle)->capture->graph->nodes.back() = node;
   return CUDA_SUCCESS;
 }
 

@@ -51,6 +51,10 @@ CUresult LookUpStream(CUstream handle, StreamState* state);
 // Notes one operation on the stream: true where it was captured into a graph instead of being carried out.
 CUresult Enqueue(CUstream handle, CUgraphNodeType type, bool* captured);
 
+// The graph that the stream is being captured into, or null; and a node for it.
+Graph* CapturingGraph(CUstream handle);
+CUresult CaptureNode(CUstream handle, const Graph::Node& node);
+
 }  // namespace simcuda
 
 #endif  // SIMCUDA_DRIVER_STREAM_H_

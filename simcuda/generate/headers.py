@@ -35,9 +35,9 @@ class Prototype:
 
 
 def preprocess(compiler: str, include: str, header: str) -> str:
-    """The header with every version of every function declared, comments and macros gone."""
+    """The header with every version of every function declared, comments and macros gone. `include`: folders, by colons."""
     source = f"#define __CUDA_API_VERSION_INTERNAL\n#include <{header}>\n"
-    command = [compiler, "-E", "-P", "-x", "c++", f"-I{include}", "-"]
+    command = [compiler, "-E", "-P", "-x", "c++", *(f"-I{folder}" for folder in include.split(":")), "-"]
     text = subprocess.run(command, input=source, check=True, capture_output=True, text=True).stdout
     return re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", text)
 

@@ -71,6 +71,7 @@ void FillAbilities(cudaDeviceProp* properties, int device) {
   properties->computePreemptionSupported = get(CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED);
   properties->canUseHostPointerForRegisteredMem = get(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
   properties->cooperativeLaunch = get(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
+#if CUDART_VERSION >= 12000
   properties->hostRegisterSupported = get(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   properties->memoryPoolsSupported = get(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
   properties->memoryPoolSupportedHandleTypes =
@@ -78,6 +79,14 @@ void FillAbilities(cudaDeviceProp* properties, int device) {
   properties->clusterLaunch = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
   properties->unifiedFunctionPointers = get(CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS);
   properties->ipcEventSupported = get(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
+#endif
+#if CUDART_VERSION < 13000
+  properties->clockRate = get(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  properties->memoryClockRate = get(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  properties->computeMode = get(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+  properties->cooperativeMultiDeviceLaunch = get(CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH);
+  properties->deviceOverlap = 1;
+#endif
 }
 
 }  // namespace

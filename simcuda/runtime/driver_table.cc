@@ -42,20 +42,47 @@ void FillTable() {
   Resolve(&g_table.cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, kPerThread);
 }
 
-cudaError_t Load() {
-  g_table.library = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (g_table.library == nullptr) return cudaErrorInsufficientDriver;
-  auto resolver = reinterpret_cast<PFN_cuGetProcAddress_v12000>(::dlsym(g_table.library, "cuGetProcAddress_v2"));
-  if (resolver == nullptr) return cudaErrorInsufficientDriver;
+// Finds cuGetProcAddress as the real runtime of this version does; null where the driver is too old for it.
+#if CUDART_VERSION >= 12000
+PFN_cuGetProcAddress_v12000 FindResolver() {
+  const auto resolver = reinterpret_cast<PFN_cuGetProcAddress_v12000>(::dlsym(g_table.library, "cuGetProcAddress_v2"));
+  if (resolver == nullptr) return nullptr;
   void* address = nullptr;
   CUdriverProcAddressQueryResult status;
   resolver("", &address, 0, 0, &status);  // the real runtime's probe
   resolver("cuGetProcAddress", &address, 11030, 0, &status);
   address = nullptr;
-  if (resolver("cuGetProcAddress", &address, 12000, 0, &status) != CUDA_SUCCESS || address == nullptr) {
-    return cudaErrorInsufficientDriver;
-  }
-  g_table.cuGetProcAddress = reinterpret_cast<PFN_cuGetProcAddress_v12000>(address);
+  if (resolver("cuGetProcAddress", &address, 12000, 0, &status) != CUDA_SUCCESS) return nullptr;
+  return reinterpret_cast<PFN_cuGetProcAddress_v12000>(address);
+}
+#else
+PFN_cuGetProcAddress_v11030 g_first_form = nullptr;
+
+// The first form has no status and leaves the pointer alone where it knows nothing.
+CUresult AskFirstForm(const char* name, void** function, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* status) {
+  *function = nullptr;
+  const CUresult result = g_first_form(name, function, version, flags);
+  *status = result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return result;
+}
+
+PFN_cuGetProcAddress_v12000 FindResolver() {
+  const auto resolver = reinterpret_cast<PFN_cuGetProcAddress_v11030>(::dlsym(g_table.library, "cuGetProcAddress"));
+  if (resolver == nullptr) return nullptr;
+  void* address = nullptr;
+  resolver("", &address, 0, 0);  // the real runtime's probe
+  if (resolver("cuGetProcAddress", &address, 11030, 0) != CUDA_SUCCESS) return nullptr;
+  g_first_form = reinterpret_cast<PFN_cuGetProcAddress_v11030>(address);
+  return &AskFirstForm;
+}
+#endif
+
+cudaError_t Load() {
+  g_table.library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (g_table.library == nullptr) return cudaErrorInsufficientDriver;
+  g_table.cuGetProcAddress = FindResolver();
+  if (g_table.cuGetProcAddress == nullptr) return cudaErrorInsufficientDriver;
   FillTable();
   int version = 0;
   if (g_table.cuDriverGetVersion(&version) != CUDA_SUCCESS) return cudaErrorInsufficientDriver;

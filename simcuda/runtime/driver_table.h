@@ -48,6 +48,7 @@ namespace simcuda {
   X(cuDeviceGetPCIBusId, 4010) \
   X(cuDeviceGetUuid, 11040) \
   X(cuDeviceGraphMemTrim, 11040) \
+  X(cuDeviceSetGraphMemAttribute, 11040) \
   X(cuDevicePrimaryCtxGetState, 7000) \
   X(cuDevicePrimaryCtxReset, 7000) \
   X(cuDevicePrimaryCtxRetain, 7000) \
@@ -66,6 +67,11 @@ namespace simcuda {
   X(cuFuncSetCacheConfig, 3000) \
   X(cuGetErrorName, 6000) \
   X(cuGetErrorString, 6000) \
+  X(cuGraphAddDependencies, 12030) \
+  X(cuGraphAddEmptyNode, 10000) \
+  X(cuGraphAddMemAllocNode, 11040) \
+  X(cuGraphAddMemFreeNode, 11040) \
+  X(cuGraphAddNode, 12030) \
   X(cuGraphClone, 10000) \
   X(cuGraphCreate, 10000) \
   X(cuGraphDebugDotPrint, 11030) \
@@ -75,6 +81,8 @@ namespace simcuda {
   X(cuGraphGetNodes, 10000) \
   X(cuGraphInstantiateWithFlags, 11040) \
   X(cuGraphNodeGetDependencies, 12030) \
+  X(cuGraphMemAllocNodeGetParams, 11040) \
+  X(cuGraphMemFreeNodeGetParams, 11040) \
   X(cuGraphNodeGetType, 10000) \
   X(cuInit, 2000) \
   X(cuIpcCloseMemHandle, 4010) \

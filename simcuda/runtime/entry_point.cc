@@ -8,6 +8,10 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
+#if CUDART_VERSION < 12000
+using cudaDriverEntryPointQueryResult = CUdriverProcAddressQueryResult;  // the runtime's came with CUDA 12
+#endif
+
 cudaError_t GetEntryPoint(const char* symbol, void** function, int version, unsigned long long flags,
                           cudaDriverEntryPointQueryResult* status) {
   SIMCUDA_NEED_DRIVER();
@@ -26,6 +30,7 @@ unsigned long long PerThread(unsigned long long flags) {
 
 extern "C" {
 
+#if CUDART_VERSION >= 12000
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
                                              unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
   return GetEntryPoint(symbol, function, static_cast<int>(version), flags, status);
@@ -45,5 +50,14 @@ cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function, un
                                          cudaDriverEntryPointQueryResult* status) {
   return GetEntryPoint(symbol, function, CUDART_VERSION, PerThread(flags), status);
 }
+#else
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags) {
+  return GetEntryPoint(symbol, function, CUDART_VERSION, flags, nullptr);
+}
+
+cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function, unsigned long long flags) {
+  return GetEntryPoint(symbol, function, CUDART_VERSION, PerThread(flags), nullptr);
+}
+#endif
 
 }  // extern "C"

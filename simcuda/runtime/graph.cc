@@ -33,20 +33,33 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
   return Check(Driver().cuGraphNodeGetType(node, reinterpret_cast<CUgraphNodeType*>(type)));
 }
 
+#if CUDART_VERSION >= 13000
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
                                          size_t* count) {
   SIMCUDA_NEED_DRIVER();
   return Check(Driver().cuGraphNodeGetDependencies(node, nodes, reinterpret_cast<CUgraphEdgeData*>(edges), count));
 }
+#else
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
+  SIMCUDA_NEED_DRIVER();
+  return Check(Driver().cuGraphNodeGetDependencies(node, nodes, nullptr, count));
+}
+#endif
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   SIMCUDA_NEED_CONTEXT();
   return Check(Driver().cuGraphInstantiateWithFlags(exec, graph, flags));
 }
 
+#if CUDART_VERSION >= 12000
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }
+#else
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t*, char*, size_t) {
+  return cudaGraphInstantiateWithFlags(exec, graph, 0);
+}
+#endif
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
   SIMCUDA_NEED_CONTEXT();

@@ -145,6 +145,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_b
   return cudaSuccess;
 }
 
+#if CUDART_VERSION >= 12000
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(stub));
   return cudaSuccess;
@@ -159,6 +160,9 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
                                     cudaStream_t stream) {
   return Launch(kernel, grid, block, shared_bytes, stream != nullptr ? stream : cudaStreamPerThread, arguments);
 }
+
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* stub) { return __cudaGetKernel(kernel, stub); }
+#endif
 
 cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
                              cudaStream_t stream) {
@@ -180,8 +184,6 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* stub) {
   *function = FindFunction(stub);
   return *function != nullptr ? cudaSuccess : Fail(cudaErrorInvalidDeviceFunction);
 }
-
-cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* stub) { return __cudaGetKernel(kernel, stub); }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* stub) {
   SIMCUDA_NEED_CONTEXT();

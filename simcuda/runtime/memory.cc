@@ -10,6 +10,23 @@ namespace {
 
 CUdeviceptr* Out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
+cudaError_t Advise(const void* pointer, size_t size, cudaMemoryAdvise advice, CUmemLocation place) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemAdvise(Pointer(pointer), size, static_cast<CUmem_advise>(advice), place));
+}
+
+cudaError_t Prefetch(const void* pointer, size_t size, CUmemLocation place, cudaStream_t stream) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemPrefetchAsync(Pointer(pointer), size, place, 0, stream));
+}
+
+#if CUDART_VERSION < 13000
+// A device number as a place: the CPU is -1.
+CUmemLocation PlaceOf(int device) {
+  return {device == cudaCpuDeviceId ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+#endif
+
 }  // namespace
 
 extern "C" {
@@ -95,18 +112,34 @@ cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
   return Check(Driver().cuMemHostGetFlags(flags, pointer));
 }
 
+#if CUDART_VERSION >= 13000
 cudaError_t cudaMemAdvise(const void* pointer, size_t size, cudaMemoryAdvise advice, cudaMemLocation location) {
-  SIMCUDA_NEED_CONTEXT();
-  const CUmemLocation place{static_cast<CUmemLocationType>(location.type), location.id};
-  return Check(Driver().cuMemAdvise(Pointer(pointer), size, static_cast<CUmem_advise>(advice), place));
+  return Advise(pointer, size, advice, {static_cast<CUmemLocationType>(location.type), location.id});
 }
 
-cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t size, cudaMemLocation location, unsigned flags,
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t size, cudaMemLocation location, unsigned,
                                  cudaStream_t stream) {
-  SIMCUDA_NEED_CONTEXT();
-  const CUmemLocation place{static_cast<CUmemLocationType>(location.type), location.id};
-  return Check(Driver().cuMemPrefetchAsync(Pointer(pointer), size, place, flags, stream));
+  return Prefetch(pointer, size, {static_cast<CUmemLocationType>(location.type), location.id}, stream);
 }
+#else
+cudaError_t cudaMemAdvise(const void* pointer, size_t size, cudaMemoryAdvise advice, int device) {
+  return Advise(pointer, size, advice, PlaceOf(device));
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t size, int device, cudaStream_t stream) {
+  return Prefetch(pointer, size, PlaceOf(device), stream);
+}
+#endif
+#if CUDART_VERSION >= 12020 && CUDART_VERSION < 13000
+cudaError_t cudaMemAdvise_v2(const void* pointer, size_t size, cudaMemoryAdvise advice, cudaMemLocation location) {
+  return Advise(pointer, size, advice, {static_cast<CUmemLocationType>(location.type), location.id});
+}
+
+cudaError_t cudaMemPrefetchAsync_v2(const void* pointer, size_t size, cudaMemLocation location, unsigned,
+                                    cudaStream_t stream) {
+  return Prefetch(pointer, size, {static_cast<CUmemLocationType>(location.type), location.id}, stream);
+}
+#endif
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   if (attributes == nullptr) return Fail(cudaErrorInvalidValue);

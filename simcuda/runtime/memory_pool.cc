@@ -72,6 +72,7 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   return Check(Driver().cuDeviceSetMemPool(device, pool));
 }
 
+#if CUDART_VERSION >= 13000
 cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* location, cudaMemAllocationType type) {
   SIMCUDA_NEED_DRIVER();
   CUmemLocation place = Place(*location);
@@ -90,6 +91,8 @@ cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType t
   return Check(Driver().cuMemSetMemPool(&place, static_cast<CUmemAllocationType>(type), pool));
 }
 
+#endif
+
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
   if (properties == nullptr) return Fail(cudaErrorInvalidValue);
   SIMCUDA_NEED_DRIVER();
@@ -97,7 +100,9 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
   driver_properties.allocType = static_cast<CUmemAllocationType>(properties->allocType);
   driver_properties.handleTypes = static_cast<CUmemAllocationHandleType>(properties->handleTypes);
   driver_properties.location = Place(properties->location);
+#if CUDART_VERSION >= 12020
   driver_properties.maxSize = properties->maxSize;
+#endif
   return Check(Driver().cuMemPoolCreate(pool, &driver_properties));
 }
 

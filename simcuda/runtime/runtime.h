@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the files of the runtime API share: the last error, the current device, and the lazily made primary context.
+// They are compiled once for each major version of CUDA, against its headers; CUDART_VERSION tells where forms differ.
 //
 // Thread-safety: all functions may be called from any thread; last error and current device belong to the thread.
 // Failure mode: errors are returned and remembered for cudaGetLastError.

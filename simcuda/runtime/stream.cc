@@ -6,6 +6,21 @@
 
 using namespace simcuda;  // NOLINT: C functions only
 
+namespace {
+
+cudaError_t CaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                        cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const void* edges, size_t* count) {
+  SIMCUDA_NEED_CONTEXT();
+  cuuint64_t driver_id = 0;
+  const CUresult result = Driver().cuStreamGetCaptureInfo(
+      stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &driver_id, graph, dependencies,
+      static_cast<const CUgraphEdgeData**>(const_cast<void*>(edges)), count);
+  if (id != nullptr) *id = driver_id;
+  return Check(result);
+}
+
+}  // namespace
+
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
@@ -95,17 +110,29 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return Check(Driver().cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status)));
 }
 
+#if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                                      cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges, size_t* count) {
-  SIMCUDA_NEED_CONTEXT();
-  cuuint64_t driver_id = 0;
-  const CUresult result =
-      Driver().cuStreamGetCaptureInfo(stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &driver_id, graph,
-                                      dependencies, reinterpret_cast<const CUgraphEdgeData**>(edges), count);
-  if (id != nullptr) *id = driver_id;
-  return Check(result);
+  return CaptureInfo(stream, status, id, graph, dependencies, edges, count);
 }
+#else
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
+  return CaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
+}
+
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                        cudaGraph_t* graph, const cudaGraphNode_t** dependencies, size_t* count) {
+  return CaptureInfo(stream, status, id, graph, dependencies, nullptr, count);
+}
+#endif
+#if CUDART_VERSION >= 12030 && CUDART_VERSION < 13000
+cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                        cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                                        const cudaGraphEdgeData** edges, size_t* count) {
+  return CaptureInfo(stream, status, id, graph, dependencies, edges, count);
+}
+#endif
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   SIMCUDA_NEED_DRIVER();

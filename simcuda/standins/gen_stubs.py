@@ -8,6 +8,7 @@
 The table's language is described in README.md beside this file. Python's standard library only, deterministic output;
 a line that cannot be understood ends the build with its number.
 """
+import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -64,10 +65,16 @@ def parse_args(text):
     return args
 
 
-def parse_line(line, table):
+def parse_line(line, table, path):
     keyword, _, rest = line.partition(" ")
     if keyword in ("soname", "node", "status"):
         setattr(table, keyword, rest.strip())
+        return
+    if keyword == "like":  # the functions and settings of another table
+        other = parse(os.path.join(os.path.dirname(path), rest.strip() + ".txt"))
+        table.functions += other.functions
+        table.settings.update(other.settings)
+        table.status = other.status
         return
     if keyword == "setting":
         name, variable = rest.split()
@@ -91,7 +98,7 @@ def parse(path):
             if not line:
                 continue
             try:
-                parse_line(line, table)
+                parse_line(line, table, path)
             except (TableError, ValueError) as error:
                 raise SystemExit(f"{path}:{number}: {error}: {line}") from None
     names = [f.name for f in table.functions]

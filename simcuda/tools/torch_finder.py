@@ -57,7 +57,7 @@ def pinned(torch):
         except OSError:
             continue
         for library, major, minor, patch in re.findall(
-                r"^Requires-Dist: nvidia-(cudnn|nccl)-cu\d+==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE):
+                r"^Requires-Dist: nvidia-(cudnn|nccl)-cu\d+ ?\(?==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE):
             found[f"SIMCUDA_{library.upper()}_VERSION"] = str(int(major) * 10000 + int(minor) * 100 + int(patch))
     return found
 

@@ -10,7 +10,7 @@
 namespace {
 
 enum Status { kSuccess = 0, kNotInitialized = 1, kAllocFailed = 3, kInvalidValue = 7 };
-constexpr int kVersion = 130100;  // of CUDA 13.0
+constexpr int kVersion = STANDIN_CUDA_MAJOR == 12 ? 120900 : 130100;  // of CUDA 12.9 and 13.0
 
 struct Handle {
   void* stream;
@@ -72,7 +72,7 @@ STANDIN_API int cublasGetProperty(int type, int* value) {  // 0 major, 1 minor, 
   return kSuccess;
 }
 
-STANDIN_API size_t cublasGetCudartVersion() { return 13000; }
+STANDIN_API size_t cublasGetCudartVersion() { return STANDIN_CUDA_MAJOR * 1000; }
 STANDIN_API const char* cublasGetStatusName(int status) {
   return status == kSuccess ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_INTERNAL_ERROR";
 }

@@ -66,13 +66,13 @@ STANDIN_API int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*
   return kSuccess;
 }
 
-STANDIN_API size_t cublasLtGetVersion() { return 130100; }
-STANDIN_API size_t cublasLtGetCudartVersion() { return 13000; }
+STANDIN_API size_t cublasLtGetVersion() { return STANDIN_CUDA_MAJOR == 12 ? 120900 : 130100; }
+STANDIN_API size_t cublasLtGetCudartVersion() { return STANDIN_CUDA_MAJOR * 1000; }
 STANDIN_API const char* cublasLtGetStatusName(int) { return "CUBLAS_STATUS"; }
 STANDIN_API const char* cublasLtGetStatusString(int) { return "simulated cuBLASLt"; }
 STANDIN_API int cublasLtGetProperty(int type, int* value) {
   if (value == nullptr || type < 0 || type > 2) return kInvalidValue;
-  const int parts[] = {13, 1, 0};
+  const int parts[] = {STANDIN_CUDA_MAJOR, STANDIN_CUDA_MAJOR == 12 ? 9 : 1, 0};
   *value = parts[type];
   return kSuccess;
 }

@@ -18,7 +18,7 @@ int subscribed = 0;
 
 STANDIN_API int cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) return kInvalidParameter;
-  *version = 130000;
+  *version = STANDIN_CUDA_MAJOR == 12 ? 28 : 130000;  // 12.9 still counted by ones
   return kSuccess;
 }
 STANDIN_API int cuptiGetResultString(int result, const char** text) {

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "simcuda/base/shared_usage.h"
 #include "standin.h"
 
 namespace simnvml {
@@ -28,47 +30,21 @@ CUuuid UuidOf(unsigned index) {
 }
 constexpr unsigned kFirstBus = 0x18;
 
-// The driver's number for a physical device, which CUDA_VISIBLE_DEVICES may have moved; -1 where it is hidden, or the
-// driver is not loaded or not initialised.
-CUdevice OrdinalOf(unsigned index) {
-  auto* count_devices = Driver<CUresult(int*)>("cuDeviceGetCount");
-  auto* get_uuid = Driver<CUresult(CUuuid*, CUdevice)>("cuDeviceGetUuid_v2");
-  const CUuuid wanted = UuidOf(index);
-  int count = 0;
-  if (!count_devices || !get_uuid || count_devices(&count) != CUDA_SUCCESS) return -1;
-  for (CUdevice device = 0; device < count; ++device) {
-    CUuuid uuid;
-    if (get_uuid(&uuid, device) == CUDA_SUCCESS && memcmp(&uuid, &wanted, sizeof(uuid)) == 0) return device;
-  }
-  return -1;
-}
-
 unsigned long long ConfiguredBytes() {
   const size_t total = standin_setting("SIMCUDA_MEM_MB", 143156), cap = standin_setting("SIMCUDA_CAPACITY_MB", total);
   return static_cast<unsigned long long>(total < cap ? total : cap) << 20;
 }
 
-// Free and total bytes of a device whose primary context is active; false if it is not.
-bool ActiveMemory(CUdevice device, size_t* free_bytes, size_t* total_bytes) {
-  auto* state = Driver<CUresult(CUdevice, unsigned*, int*)>("cuDevicePrimaryCtxGetState");
-  auto* retain = Driver<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");
-  auto* release = Driver<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease_v2");
-  auto* push = Driver<CUresult(CUcontext)>("cuCtxPushCurrent_v2");
-  auto* pop = Driver<CUresult(CUcontext*)>("cuCtxPopCurrent_v2");
-  auto* info = Driver<CUresult(size_t*, size_t*)>("cuMemGetInfo_v2");
-  if (!state || !retain || !release || !push || !pop || !info) return false;
-  unsigned flags = 0;
-  int active = 0;
-  CUcontext context = nullptr;
-  if (state(device, &flags, &active) != CUDA_SUCCESS || active == 0) return false;
-  if (retain(&context, device) != CUDA_SUCCESS) return false;
-  bool known = false;
-  if (push(context) == CUDA_SUCCESS) {
-    known = info(free_bytes, total_bytes) == CUDA_SUCCESS;
-    pop(&context);
+// The file through which processes share the machine, or null; opened at the first question.
+simcuda::SharedUsage* Shared() {
+  static simcuda::SharedUsage* shared = nullptr;
+  static bool asked = false;
+  if (!asked) {  // two threads at once open it twice, which costs a mapping
+    const char* path = getenv("SIMCUDA_SHARED");
+    if (path != nullptr && *path != '\0') shared = simcuda::SharedUsage::Open(path);
+    asked = true;
   }
-  release(device);
-  return known;
+  return shared;
 }
 
 }  // namespace
@@ -78,14 +54,27 @@ unsigned DeviceCount() {
   return configured < kMaxDevices ? static_cast<unsigned>(configured) : kMaxDevices;
 }
 
+unsigned Processes(unsigned index, Process (&out)[kMaxProcesses]) {
+  unsigned count = 0;
+  auto* own = Driver<unsigned long long(int)>("simcuda_used_bytes");
+  const unsigned long long own_bytes = own != nullptr ? own(static_cast<int>(index)) : 0;
+  if (own_bytes > 0) out[count++] = {static_cast<unsigned>(getpid()), own_bytes};
+  simcuda::SharedUsage::Process others[simcuda::SharedUsage::kSlots];
+  const int other_count =
+      Shared() != nullptr ? Shared()->Others(static_cast<int>(index), others, simcuda::SharedUsage::kSlots) : 0;
+  for (int i = 0; i < other_count; ++i) out[count++] = {others[i].id, others[i].bytes};
+  const unsigned long long made_up = static_cast<unsigned long long>(standin_setting("SIMCUDA_OTHERS_MB", 0)) << 20;
+  if (made_up > 0) out[count++] = {simcuda::kMadeUpProcess, made_up};
+  return count;
+}
+
 Memory DeviceMemory(unsigned index) {
-  size_t free_bytes = 0, total_bytes = 0;
-  const CUdevice device = OrdinalOf(index);
-  if (device >= 0 && ActiveMemory(device, &free_bytes, &total_bytes)) {
-    const unsigned long long used = total_bytes - free_bytes;
-    return {total_bytes, used, used};
-  }
-  return {ConfiguredBytes(), 0, 0};
+  Process processes[kMaxProcesses];
+  unsigned long long used = 0;
+  const unsigned count = Processes(index, processes);
+  for (unsigned i = 0; i < count; ++i) used += processes[i].bytes;
+  const unsigned long long reserved = static_cast<unsigned long long>(standin_setting("SIMCUDA_RESERVED_MB", 0)) << 20;
+  return {ConfiguredBytes() + reserved, reserved, used};
 }
 
 const char* DeviceName() {

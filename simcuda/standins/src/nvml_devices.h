@@ -3,7 +3,8 @@
 //
 // What NVML's stand-in knows of the simulated devices: how they are configured (SIMCUDA_DEVICES, SIMCUDA_MEM_MB,
 // SIMCUDA_NAME, SIMCUDA_CC, ...; physical devices, whatever CUDA_VISIBLE_DEVICES says), and what is used of their
-// memory from the simulated driver where it runs in this process.
+// memory: by this process, which the simulated driver tells where it runs in it, by those that share the machine
+// (SIMCUDA_SHARED), and by the made-up one (SIMCUDA_OTHERS_MB).
 //
 // Thread-safety: stateless, all functions. It never initialises the driver and never creates a context.
 #ifndef SIMCUDA_STANDINS_NVML_DEVICES_H_
@@ -14,10 +15,19 @@
 namespace simnvml {
 
 struct Memory {
-  unsigned long long total_bytes;
-  unsigned long long used_bytes;     // by every process that the simulated driver accounts for: this one
-  unsigned long long process_bytes;  // by this process; 0 without a context on the device
+  unsigned long long total_bytes;     // what cuMemGetInfo calls the total, and what the driver keeps
+  unsigned long long reserved_bytes;  // SIMCUDA_RESERVED_MB: what the driver keeps for itself
+  unsigned long long used_bytes;      // by processes: what Processes() lists
 };
+
+struct Process {
+  unsigned id;
+  unsigned long long bytes;
+};
+constexpr unsigned kMaxProcesses = 72;  // this one, those that share the machine, the made-up one
+
+// The processes that hold memory of the device: this one first, where it has any.
+unsigned Processes(unsigned index, Process (&out)[kMaxProcesses]);
 
 constexpr int kPciBusIdSize = 32;
 

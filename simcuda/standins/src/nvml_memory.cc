@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// NVML's memory questions: how much a device has, how much is used, and by which process. The one process that is ever
-// named is the caller, for a simulated device is private to its process.
+// NVML's memory questions: how much a device has, how much is used, and by which process.
 //
+//   first version    used = processes + what the driver keeps;    total = used + free
+//   second version   used = processes;    total = used + reserved + free
+//
+// SIMCUDA_NVML_PROCESSES says how the processes appear: `all` (the default); `foreign`, with the ids of another process
+// namespace, as in a container; `unknown`, without their sizes; `none`, as for a user who may not see them.
 // Thread-safety: stateless. Failure mode: NVML_ERROR_INSUFFICIENT_SIZE with the count wanted, as the real library.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include <nvml.h>
-#include <unistd.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "nvml_devices.h"
 #include "standin.h"
@@ -25,18 +30,28 @@ void NameInstance(Info* info) {
   info->computeInstanceId = 0xFFFFFFFF;
 }
 
+constexpr unsigned kForeignOffset = 1u << 23;  // beyond every process id of ours
+
+bool Mode(const char* name) {
+  const char* mode = getenv("SIMCUDA_NVML_PROCESSES");
+  return mode != nullptr && strcmp(mode, name) == 0;
+}
+
 template <typename Info>
 nvmlReturn_t ListProcesses(nvmlDevice_t device, unsigned* count, Info* infos) {
   if (!Known(device) || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  const simnvml::Memory memory = simnvml::DeviceMemory(IndexOf(device));
-  const unsigned room = *count, wanted = memory.process_bytes > 0 ? 1 : 0;
+  simnvml::Process processes[simnvml::kMaxProcesses];
+  const unsigned room = *count, wanted = Mode("none") ? 0 : simnvml::Processes(IndexOf(device), processes);
   *count = wanted;
   if (wanted == 0) return NVML_SUCCESS;
   if (room < wanted || infos == nullptr) return NVML_ERROR_INSUFFICIENT_SIZE;
-  infos[0] = Info{};
-  infos[0].pid = static_cast<unsigned>(getpid());
-  infos[0].usedGpuMemory = memory.process_bytes;
-  NameInstance(&infos[0]);
+  for (unsigned i = 0; i < wanted; ++i) {
+    infos[i] = Info{};
+    infos[i].pid = Mode("foreign") ? kForeignOffset + processes[i].id : processes[i].id;
+    infos[i].usedGpuMemory =
+        Mode("unknown") ? static_cast<unsigned long long>(NVML_VALUE_NOT_AVAILABLE) : processes[i].bytes;
+    NameInstance(&infos[i]);
+  }
   return NVML_SUCCESS;
 }
 
@@ -52,8 +67,8 @@ STANDIN_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory
   if (!Known(device) || out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const simnvml::Memory memory = simnvml::DeviceMemory(IndexOf(device));
   out->total = memory.total_bytes;
-  out->used = memory.used_bytes;
-  out->free = memory.total_bytes - memory.used_bytes;
+  out->used = memory.used_bytes + memory.reserved_bytes;
+  out->free = out->total - (out->used < out->total ? out->used : out->total);
   return NVML_SUCCESS;
 }
 
@@ -64,8 +79,8 @@ STANDIN_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMem
     return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   if (const nvmlReturn_t result = nvmlDeviceGetMemoryInfo(device, &memory); result != NVML_SUCCESS) return result;
   out->total = memory.total;
-  out->reserved = 0;
-  out->used = memory.used;
+  out->reserved = simnvml::DeviceMemory(IndexOf(device)).reserved_bytes;
+  out->used = memory.used - out->reserved;
   out->free = memory.free;
   return NVML_SUCCESS;
 }

@@ -39,7 +39,7 @@ int WriteSize(size_t* out, size_t size) {
 
 STANDIN_API int nvrtcVersion(int* major, int* minor) {
   if (major == nullptr || minor == nullptr) return kInvalidInput;
-  *major = 13;
+  *major = STANDIN_CUDA_MAJOR;
   *minor = 0;
   return kSuccess;
 }

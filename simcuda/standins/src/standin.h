@@ -15,6 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of CUDA that the library belongs to; what serves both belongs to the newer. */
+#ifdef STANDIN_CUDA12
+#define STANDIN_CUDA_MAJOR 12
+#else
+#define STANDIN_CUDA_MAJOR 13
+#endif
+
 #ifdef __cplusplus
 #define STANDIN_API extern "C" __attribute__((visibility("default")))
 extern "C" {
