@@ -89,6 +89,19 @@ void FillAbilities(cudaDeviceProp* properties, int device) {
 #endif
 }
 
+cudaError_t Describe(cudaDeviceProp* properties, int device) {
+  if (properties == nullptr) return Fail(cudaErrorInvalidValue);
+  SIMCUDA_NEED_DRIVER();
+  std::memset(properties, 0, sizeof *properties);
+  const CUresult result = Driver().cuDeviceGetName(properties->name, sizeof properties->name, device);
+  if (result != CUDA_SUCCESS) return Check(result);
+  Driver().cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&properties->uuid), device);
+  Driver().cuDeviceTotalMem(&properties->totalGlobalMem, device);
+  FillLimits(properties, device);
+  FillAbilities(properties, device);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -146,18 +159,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return Check(Driver().cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (properties == nullptr) return Fail(cudaErrorInvalidValue);
-  SIMCUDA_NEED_DRIVER();
-  std::memset(properties, 0, sizeof *properties);
-  const CUresult result = Driver().cuDeviceGetName(properties->name, sizeof properties->name, device);
-  if (result != CUDA_SUCCESS) return Check(result);
-  Driver().cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&properties->uuid), device);
-  Driver().cuDeviceTotalMem(&properties->totalGlobalMem, device);
-  FillLimits(properties, device);
-  FillAbilities(properties, device);
-  return cudaSuccess;
-}
+#if CUDART_VERSION >= 12000 && CUDART_VERSION < 13000  // its name in CUDA 12, whose plain one has the older layout
+cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) { return Describe(properties, device); }
+#else
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) { return Describe(properties, device); }
+#endif
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   SIMCUDA_NEED_DRIVER();
