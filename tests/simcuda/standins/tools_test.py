@@ -210,10 +210,10 @@ class FakeWheelTest(Scratch):
         self.assertIn("cublasQuantumGemm", done.stderr)
 
     def test_wheel_of_another_cuda_major_is_refused(self):
-        self.make_wheel("cudaMalloc", soname="libcudart.so.12")
+        self.make_wheel("cudaMalloc", soname="libcudart.so.10.2")
         done = self.run_simcuda(sys.executable, "-c", "pass")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("libcudart.so.12", done.stderr)
+        self.assertIn("libcudart.so.10.2", done.stderr)
         self.assertEqual(self.run_simcuda("--force", sys.executable, "-c", "pass").returncode, 0)
 
 
