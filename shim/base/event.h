@@ -39,6 +39,8 @@ enum class EventKind : uint8_t {
   kPoolDestroy = 17,
   kPoolTrim = 18,
   kDeviceReset = 19,
+  kOomDevice = 40,
+  kOomAllocator = 41,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -25,6 +25,8 @@ Function Cached(std::atomic<void*>& slot, const char* name) {
 std::atomic<void*> g_ctx_get_device;
 std::atomic<void*> g_pointer_get_attribute;
 std::atomic<void*> g_get_address_range;
+std::atomic<void*> g_mem_get_info;
+std::atomic<void*> g_exchange_capture_mode;
 
 // 0 is the default stream, 1 and 2 name the legacy and the per-thread one: all of the current context.
 constexpr uint64_t kLastNamedStream = 2;
@@ -57,6 +59,22 @@ uint64_t SizeOfAddress(uint64_t address) {
   size_t size = 0;
   if (get == nullptr || get(&base, &size, address) != CUDA_SUCCESS) return 0;
   return size;
+}
+
+bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  const auto get = Cached<decltype(&::cuMemGetInfo_v2)>(g_mem_get_info, "cuMemGetInfo_v2");
+  const auto exchange = Cached<decltype(&::cuThreadExchangeStreamCaptureMode)>(g_exchange_capture_mode,
+                                                                               "cuThreadExchangeStreamCaptureMode");
+  if (get == nullptr || device < 0 || CurrentDevice() != device) return false;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (exchange != nullptr && exchange(&mode) != CUDA_SUCCESS) return false;
+  size_t free_now = 0;
+  size_t total = 0;
+  const bool answered = get(&free_now, &total) == CUDA_SUCCESS;
+  if (exchange != nullptr) exchange(&mode);
+  *free_bytes = free_now;
+  *total_bytes = total;
+  return answered;
 }
 
 }  // namespace gpumemshim::hooks

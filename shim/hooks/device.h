@@ -25,6 +25,11 @@ int16_t DeviceOfStreamAllocation(uint64_t stream, uint64_t address);
 // Size of the allocation that begins at an address; 0 = not known.
 uint64_t SizeOfAddress(uint64_t address);
 
+// What cuMemGetInfo says of `device` now. False where it is not the calling thread's current one, or the driver does
+// not answer. Safe while a stream is captured: the thread's capture mode is relaxed around the question, as PyTorch
+// does around its own.
+bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes);
+
 }  // namespace gpumemshim::hooks
 
 #endif  // GPUMEM_SHIM_HOOKS_DEVICE_H_

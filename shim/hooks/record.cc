@@ -3,6 +3,7 @@
 
 #include "shim/hooks/record.h"
 
+#include "shim/hooks/oom_state.h"
 #include "shim/hooks/session.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
@@ -20,8 +21,10 @@ namespace {
   return session::StartAtEvent();
 }
 
-[[gnu::cold, gnu::noinline]] void Flush() {
+// What people look for after a crash must be in the file at once: that there is a trace, and who ran out of memory.
+[[gnu::cold, gnu::noinline]] void Flush(const Event& event) {
   const ErrnoSaver saver;
+  if (event.kind == EventKind::kAllocFailed) RecordOomState(event);
   writer::Flush();
 }
 
@@ -31,8 +34,7 @@ void Emit(Event& event, uint64_t started_ns) {
   if (!ring::Active() && !Start()) return;
   event.stack = stack::Capture();
   ring::Record(event, started_ns);
-  // What people look for after a crash must be in the file at once: that there is a trace, and who ran out of memory.
-  if (event.kind == EventKind::kAllocFailed || session::IsFirstEvent()) Flush();
+  if (event.kind == EventKind::kAllocFailed || session::IsFirstEvent()) Flush(event);
 }
 
 }  // namespace gpumemshim::hooks

@@ -38,7 +38,9 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kPoolDestroy), pb::POOL_DESTROY);
   EXPECT_EQ(Number(EventKind::kPoolTrim), pb::POOL_TRIM);
   EXPECT_EQ(Number(EventKind::kDeviceReset), pb::DEVICE_RESET);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kDeviceReset));
+  EXPECT_EQ(Number(EventKind::kOomDevice), pb::OOM_DEVICE);
+  EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOomAllocator));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

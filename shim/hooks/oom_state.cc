@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/hooks/oom_state.h"
+
+#include "shim/hooks/device.h"
+#include "shim/hooks/record.h"
+#include "shim/ring/ring.h"
+
+namespace gpumemshim::hooks {
+namespace {
+
+constexpr int32_t kOutOfMemory = 2;  // of CUresult and of cudaError_t
+
+bool LiesOnDevice(Memory memory) {
+  return memory != Memory::kHostPinned && memory != Memory::kPhysicalHost && memory != Memory::kVirtual;
+}
+
+// No call of the program, so of no layer.
+void Record(EventKind kind, int16_t device, uint64_t size, uint64_t requested_size) {
+  Event event = MakeEvent(ApiId::kNone, kind, Memory::kDevice);
+  event.device = device;
+  event.size = size;
+  event.requested_size = requested_size;
+  ring::Record(event, 0);
+}
+
+}  // namespace
+
+void RecordOomState(const Event& failed) {
+  if (failed.result != kOutOfMemory || !LiesOnDevice(failed.memory)) return;
+  if (failed.layer == Layer::kTorch)
+    Record(EventKind::kOomAllocator, failed.device, failed.torch_allocated, failed.torch_reserved);
+  uint64_t free_bytes = 0;
+  uint64_t total_bytes = 0;
+  if (MemoryOfDevice(failed.device, &free_bytes, &total_bytes))
+    Record(EventKind::kOomDevice, failed.device, free_bytes, total_bytes);
+}
+
+}  // namespace gpumemshim::hooks
