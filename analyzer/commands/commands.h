@@ -14,6 +14,7 @@ namespace gpumem {
 
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeReportCommand();
+std::unique_ptr<Command> MakeOomCommand();
 std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
 std::unique_ptr<Command> MakeLeaksCommand();

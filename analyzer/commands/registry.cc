@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeReportCommand());
+  commands.push_back(MakeOomCommand());
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
   commands.push_back(MakeLeaksCommand());

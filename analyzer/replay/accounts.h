@@ -24,7 +24,8 @@ inline int DeviceOfSlot(uint32_t slot) { return static_cast<int>(slot) - 1; }
 
 struct DeviceAccount {
   MeasureValues values;
-  MeasureValues at_report;  // as of PyTorch's last report, where events of CUDA came since
+  // As of PyTorch's last report, where events of CUDA came since; behind a failed request, of the report before it.
+  MeasureValues at_report;
   uint64_t torch_events = 0;
   uint64_t unknown_frees = 0;
   bool reported_last = false;  // its last event was a report of PyTorch: `values` are those of the report

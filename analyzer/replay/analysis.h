@@ -115,6 +115,21 @@ struct Fragmentation {
   std::vector<PinningBlock> pins_at_end;
 };
 
+// One step on the way from a request's first failed CUDA call to its end.
+struct OomStep {
+  enum class Kind : uint8_t {
+    kFailed,    // a CUDA call asked for `bytes` and failed
+    kReleased,  // `count` CUDA calls gave `bytes` back
+    kServed,    // a CUDA call for `bytes` succeeded
+  } kind = Kind::kFailed;
+  uint64_t time_ns = 0;
+  uint64_t bytes = 0;
+  uint64_t count = 1;
+  std::string api;
+  bool device_stated = false;  // device_free is what the device said behind the failed call
+  uint64_t device_free = 0;
+};
+
 // A request that failed.
 struct OomEvent {
   uint64_t time_ns = 0;
@@ -130,11 +145,44 @@ struct OomEvent {
   uint64_t device_total = 0;  // capacity; 0 = not known
   uint64_t retries = 0;       // CUDA calls that failed for the same request before the allocator gave up
   bool final = true;          // false: a later attempt of the same request succeeded (cache freed, retried)
+
+  // The chain: what happened between the first failed call and the end.
+  uint64_t started_ns = 0;      // of the first call that failed
+  uint64_t ended_ns = 0;        // given up, or served
+  uint64_t cuda_requested = 0;  // what CUDA was asked for (PyTorch asks for a whole segment); 0 = it was not asked
+  MeasureValues before;         // at the start, before any cached memory was given back
+  uint64_t released = 0;        // bytes given back to CUDA in the chain
+  uint64_t released_calls = 0;  // by so many calls
+  std::vector<OomStep> steps;   // the first of them
+  // Stated by the device and by PyTorch's allocator themselves, right behind the failure.
+  bool device_stated = false, torch_stated = false;
+  uint64_t device_free = 0;
+  uint64_t torch_allocated = 0, torch_reserved = 0;
+  // PyTorch gave up without a failed CUDA call although the device had room: a limit of the program's own.
+  bool limited = false;
+
+  // The moment in detail, where `described`: the last few requests that failed for good have it, and some others.
+  bool described = false;
   FragmentationPoint fragmentation;
-  // At most so much could have been served: the largest free range, or what is not ours on the device, but less than
-  // the request that was refused.
+  uint64_t whole_segments = 0, whole_segment_bytes = 0;  // that hold no block at all and were kept nevertheless
+  std::vector<PinningBlock> pins;                        // largest returnable first
+  // At most so much could have been served: the largest free range, or what the device had free (where it did not say:
+  // what is not ours on it), but less than the request that was refused.
   uint64_t would_have_fit = 0;
-  LiveSet live;  // who filled the device
+  uint64_t fit_in_one_piece = 0;  // the same if all free space inside segments were in one piece with the device's
+  uint64_t fit_expandable = 0;    // estimate: if free whole 2 MiB pages inside segments were the device's again
+  LiveSet live;                   // who filled the device
+};
+
+// Requests of a device that failed at first and were served after memory was given back.
+struct ServedRetries {
+  int device = 0;
+  uint64_t count = 0;
+  uint64_t failed_calls = 0;
+  uint64_t released = 0, released_calls = 0;
+  uint64_t time_ns = 0;  // from the first failed call to the served one, summed
+  uint64_t first_ns = 0, last_ns = 0;
+  std::vector<StackUse> stacks;  // who asked: count, and bytes asked for; most often first
 };
 
 struct SeriesPeak {
@@ -216,6 +264,7 @@ struct Analysis {
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
+  std::vector<ServedRetries> retries;  // by device
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;
   // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.
   uint64_t managed_peak = 0, managed_end = 0;

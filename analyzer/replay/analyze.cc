@@ -15,6 +15,7 @@
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
 #include "replay/notes.h"
+#include "replay/oom_moment.h"
 #include "replay/revisit.h"
 #include "trace/reader.h"
 
@@ -208,6 +209,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (size_t i = 0; i < slots.size(); ++i)
     analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
   std::vector<Look> looks;
+  looks = LooksAtOoms(names, &analysis->ooms);
   for (DeviceAnalyst& analyst : analysts) analyst.Describe();
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
@@ -235,8 +237,10 @@ void AddRecovery(const Recovery& recovery, Analysis* analysis) {
 
 void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
   analysis->ooms = pass->ooms().Finish();
+  analysis->retries = pass->ooms().TakeRetries();
   if (options.device >= 0) {
     std::erase_if(analysis->ooms, [&](const OomEvent& oom) { return oom.device != options.device; });
+    std::erase_if(analysis->retries, [&](const ServedRetries& retries) { return retries.device != options.device; });
   }
   if (pass->ooms().dropped() > 0) {
     analysis->notes.push_back(

@@ -70,13 +70,14 @@ void FirstPass::OpenWindow() {
 void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following) {
   for (size_t i = 0; i < batch.count(); ++i, ++index_) {
     const uint32_t kind = batch.kind(i);
-    ++counts_[std::min(batch.layer(i), 3u)][std::min(kind, 31u)];
+    ++counts_[std::min(batch.layer(i), 3u)][std::min(kind, 63u)];
     clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
     if (clock_ns_ > to_ns_) continue;
     if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
     last_in_window_ = index_;
     const uint32_t slot = state_.Apply(batch, i, following);
-    if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) ooms_.Observe(batch.Row(i), index_);
+    if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
+      ooms_.Observe(batch.Row(i), index_);
     if (!is_open_) continue;
     if (slot < series_.size() && series_[slot]) [[likely]] {
       series_[slot]->Observe(clock_ns_, index_, state_.values(slot));

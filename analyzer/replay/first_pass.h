@@ -73,7 +73,7 @@ class FirstPass {
   FragmentationHistory fragmentation_;
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
-  std::array<std::array<uint64_t, 32>, 4> counts_{};  // by layer and kind; the last of each for what is not known
+  std::array<std::array<uint64_t, 64>, 4> counts_{};  // by layer and kind; the last of each for what is not known
   LossCounts losses_;
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;

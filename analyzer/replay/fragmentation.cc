@@ -41,6 +41,8 @@ class Layout {
   }
 
   void AddGaps(const Segment& segment, FragmentationPoint* point) const;
+  template <typename Visit>
+  void ForEachGap(const Segment& segment, Visit visit) const;
   std::string PoolOf(const Segment& segment) const;
   std::vector<PinningBlock> Pins() const;
   const std::vector<Segment>& segments() const { return segments_; }
@@ -105,19 +107,22 @@ void Layout::JoinSegments() {
   }
 }
 
-void Layout::AddGaps(const Segment& segment, FragmentationPoint* point) const {
+template <typename Visit>
+void Layout::ForEachGap(const Segment& segment, Visit visit) const {
   uint64_t at = segment.start;
-  const auto gap = [&](uint64_t until) {
-    if (until <= at) return;
-    point->free += until - at;
-    point->largest_free_range = std::max(point->largest_free_range, until - at);
-    ++point->free_ranges;
-  };
   for (size_t i = segment.first_block; i < segment.last_block; ++i) {
-    gap(blocks_[i].start);
+    if (blocks_[i].start > at) visit(at, blocks_[i].start);
     at = std::max(at, blocks_[i].end);
   }
-  gap(segment.end);
+  if (segment.end > at) visit(at, segment.end);
+}
+
+void Layout::AddGaps(const Segment& segment, FragmentationPoint* point) const {
+  ForEachGap(segment, [&](uint64_t from, uint64_t until) {
+    point->free += until - from;
+    point->largest_free_range = std::max(point->largest_free_range, until - from);
+    ++point->free_ranges;
+  });
 }
 
 std::string Layout::PoolOf(const Segment& segment) const {
@@ -189,6 +194,23 @@ FragmentationPoint Whole(const Layout& layout, const LiveState& state, uint32_t 
 }
 
 }  // namespace
+
+IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot) {
+  const Layout layout(state, slot);
+  IdleSpace idle;
+  for (const Segment& segment : layout.segments()) {
+    if (segment.first_block == segment.last_block) {
+      ++idle.whole_segments;
+      idle.whole_segment_bytes += segment.end - segment.start;
+    }
+    layout.ForEachGap(segment, [&](uint64_t from, uint64_t until) {
+      const uint64_t first_page = from / kSmallSegment + (from % kSmallSegment != 0 ? 1 : 0);
+      const uint64_t end_page = until / kSmallSegment;
+      if (end_page > first_page) idle.page_bytes += (end_page - first_page) * kSmallSegment;
+    });
+  }
+  return idle;
+}
 
 FragmentationPoint MeasureFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns) {
   return Whole(Layout(state, slot), state, slot, time_ns);

@@ -29,6 +29,13 @@ struct FragmentationDetail {
   std::vector<PinningBlock> pins;  // largest returnable first, at most 20
 };
 
+// Free space inside segments that CUDA could have, if it came in pieces of this kind.
+struct IdleSpace {
+  uint64_t whole_segments = 0, whole_segment_bytes = 0;  // without any block
+  uint64_t page_bytes = 0;                               // in whole aligned pages of 2 MiB
+};
+IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot);
+
 FragmentationPoint MeasureFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns);
 FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns);
 

@@ -63,6 +63,8 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
     } else if (batch.address(i) != 0) {
       ++device.unknown_frees;
     }
+  } else if (device.reported_last) {
+    device.at_report = device.values;  // what held before the failure, also where no call of CUDA came between
   }
   // An OOM is a report too: it carries PyTorch's totals.
   ++device.torch_events;

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// OomDetector: turns failed calls into out-of-memory events. PyTorch's allocator asks CUDA, frees its cache, asks again
-// and then gives up: one event of the torch layer, whose failed CUDA calls on the same thread are its retries. A failed
-// CUDA call that no such report follows is an event of its own, and not final where a later call of the same size on
-// the thread succeeded.
+// OomDetector: turns failed calls into out-of-memory events, each with its chain. PyTorch's allocator asks CUDA, gives
+// its cache back, asks again and then gives up:
 //
-// The live set at each failure is taken for the first 64 events; the others carry numbers only. Not thread-safe.
+//   cudaMalloc fails -> cudaFree of cached segments -> cudaMalloc fails -> report -> exception      one event, final
+//   cudaMalloc fails -> cudaFree of cached segments -> cudaMalloc succeeds -> block handed out      one event, served
+//
+// A failed CUDA call that no report of PyTorch follows on its thread is an event of its own, and not final where a
+// later call for the same size succeeded. Numbers only: oom_moment.h adds who filled the device.
+//
+// Not thread-safe. Any sequence of events is accepted; what is remembered is bounded.
 
 #ifndef GPUMEM_ANALYZER_REPLAY_OOM_H_
 #define GPUMEM_ANALYZER_REPLAY_OOM_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -27,34 +32,56 @@ class OomDetector {
   // Both must outlive it.
   OomDetector(const LiveState* state, const StackTable* names) : state_(state), names_(names) {}
 
-  // Must see failed calls always, other events while has_pending().
+  // After the state took the event. Must see failed calls always, other events while has_pending().
   void Observe(const EventRow& row, uint64_t event_index);
-  bool has_pending() const { return !pending_.empty(); }
+  bool has_pending() const { return !chains_.empty(); }
 
-  // In the order of time.
+  // In the order of time. Ends what is pending.
   std::vector<OomEvent> Finish();
+  // After Finish().
+  std::vector<ServedRetries> TakeRetries();
   uint64_t dropped() const { return dropped_; }
 
  private:
-  static constexpr size_t kMostLiveSets = 64;
   static constexpr size_t kMostEvents = 10000;
-  static constexpr size_t kMostPendingOfThread = 256;
+  static constexpr size_t kMostServedKept = 1000;  // all are counted in the retries
+  static constexpr size_t kMostSteps = 12;
+  static constexpr uint64_t kLongestChain = 1u << 16;  // events, of any thread
 
-  struct Pending {
+  // What a thread is in.
+  struct Chain {
     OomEvent event;
+    uint64_t first_index = 0;
+    uint64_t failed_calls = 0;
     uint8_t memory = 0;
-    bool succeeded_later = false;
+    uint64_t total = 0;      // of the device, as of the last event
+    uint64_t attempted = 0;  // bytes that the attempt itself had taken when it failed: giving them back is no release
+    bool succeeded = false;  // a call for the same size did since the last failure
+    bool reported = false;   // by PyTorch; only statements of the device may follow
   };
 
-  OomEvent Describe(const EventRow& row, uint64_t event_index);
-  void Flush(std::vector<Pending>* pending);
-  void Emit(OomEvent event);
+  void SetMoment(const EventRow& row, uint64_t event_index, OomEvent* event) const;
+  void ObserveFailure(const EventRow& row, uint64_t event_index);
+  void ObserveReport(const EventRow& row, uint64_t event_index);
+  void ObserveStatement(const EventRow& row);
+  void ObserveOther(const EventRow& row);
+  Chain Begin(const EventRow& row, uint64_t event_index) const;
+  void Track(const EventRow& row);
+  void AddChange(const EventRow& row, uint64_t now, Chain* chain) const;
+  static void AddStep(OomStep step, OomEvent* event);
+  void Close(uint32_t thread);
+  void CloseLongOnes(uint64_t event_index);
+  void Emit(Chain chain);
+  void CountRetry(const OomEvent& event, uint64_t failed_calls);
 
   const LiveState* state_;
   const StackTable* names_;
-  absl::flat_hash_map<uint32_t, std::vector<Pending>> pending_;  // by thread
+  absl::flat_hash_map<uint32_t, Chain> chains_;  // by thread
   std::vector<OomEvent> events_;
-  size_t live_sets_ = 0;
+  std::vector<ServedRetries> retries_;
+  absl::flat_hash_map<std::pair<int, uint64_t>, StackUse> retry_stacks_;  // by device and stack
+  uint64_t next_sweep_ = 0;
+  size_t served_ = 0;
   uint64_t dropped_ = 0;
 };
 

@@ -73,6 +73,13 @@ std::string LeaksJson(const ReportInput& input, size_t top) {
   });
 }
 
+std::string OomJson(const ReportInput& input, size_t top) {
+  return Answer("oom", input, [&](JsonWriter* json) {
+    WriteJsonOoms(input.analysis->ooms, top, input, json);
+    WriteDevices(input, json, [](const DeviceAnalysis&) {});
+  });
+}
+
 std::string FragmentationJson(const ReportInput& input, size_t top) {
   return Answer("fragmentation", input, [&](JsonWriter* json) {
     WriteDevices(input, json,

@@ -18,6 +18,7 @@ namespace gpumem {
 std::string ReportJson(const ReportInput& input, size_t top);
 std::string TimelineJson(const ReportInput& input);
 std::string LeaksJson(const ReportInput& input, size_t top);
+std::string OomJson(const ReportInput& input, size_t top);
 std::string FragmentationJson(const ReportInput& input, size_t top);
 
 // `device` may be null (a trace without GPU memory): the same keys with zeros and empty lists.

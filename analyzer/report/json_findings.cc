@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The JSON pieces of fragmentation, leaks and failed requests (json_parts.h).
+// The JSON pieces of fragmentation and leaks (json_parts.h).
 
 #include "absl/strings/str_format.h"
 #include "report/json_parts.h"
-#include "report/names.h"
 
 namespace gpumem {
 namespace {
 
 std::string Address(uint64_t address) { return absl::StrFormat("0x%x", address); }
 
-void WritePins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
-               JsonWriter* json) {
+void WritePoint(absl::string_view key, const FragmentationPoint& point, const ReportInput& input, JsonWriter* json) {
+  json->Key(key);
+  WriteJsonFragmentationPoint(point, input, json);
+}
+
+}  // namespace
+
+void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
+                   JsonWriter* json) {
   json->Key(key);
   json->BeginArray();
   const size_t count = top == 0 ? pins.size() : std::min(top, pins.size());
@@ -33,37 +39,6 @@ void WritePins(absl::string_view key, const std::vector<PinningBlock>& pins, siz
   }
   json->EndArray();
 }
-
-void WritePoint(absl::string_view key, const FragmentationPoint& point, const ReportInput& input, JsonWriter* json) {
-  json->Key(key);
-  WriteJsonFragmentationPoint(point, input, json);
-}
-
-void WriteOom(const OomEvent& oom, size_t top, const ReportInput& input, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("time_ns", input.Since(oom.time_ns));
-  json->Field("device", oom.device);
-  json->Field("layer", LayerName(oom.layer));
-  json->Field("api", oom.api);
-  json->Field("result", oom.result);
-  json->Field("final", oom.final);
-  json->Field("retries", oom.retries);
-  json->Field("thread", oom.thread);
-  json->Field("requested_bytes", oom.requested);
-  json->Field("would_have_fit_bytes", oom.would_have_fit);
-  json->Key("capacity_bytes");
-  oom.device_total == 0 ? json->Null() : json->Value(oom.device_total);
-  json->Key("values");
-  json->BeginObject();
-  WriteJsonValues(oom.values, json);
-  json->EndObject();
-  WritePoint("fragmentation", oom.fragmentation, input, json);
-  WriteJsonStack(oom.stack_id, oom.api, input, json);
-  WriteJsonLiveSet("live", oom.live, top, input, json);
-  json->EndObject();
-}
-
-}  // namespace
 
 void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input, JsonWriter* json) {
   json->BeginObject(JsonLayout::kOneLine);
@@ -99,8 +74,8 @@ void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, cons
   json->BeginArray();
   for (const FragmentationPoint& point : fragmentation.over_time) WriteJsonFragmentationPoint(point, input, json);
   json->EndArray();
-  WritePins("pins_at_peak", fragmentation.pins_at_peak, top, input, json);
-  WritePins("pins_at_end", fragmentation.pins_at_end, top, input, json);
+  WriteJsonPins("pins_at_peak", fragmentation.pins_at_peak, top, input, json);
+  WriteJsonPins("pins_at_end", fragmentation.pins_at_end, top, input, json);
   json->EndObject();
 }
 
@@ -115,13 +90,6 @@ void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& inpu
   WriteJsonStacks("growth", leaks.growth, top, input, json);
   json->Field("unknown_frees", leaks.unknown_frees);
   json->EndObject();
-}
-
-void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json) {
-  json->Key("ooms");
-  json->BeginArray();
-  for (const OomEvent& oom : ooms) WriteOom(oom, top, input, json);
-  json->EndArray();
 }
 
 }  // namespace gpumem

@@ -41,12 +41,15 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
                       JsonWriter* json);
 void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input,
                                  JsonWriter* json);  // a value
+void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
+                   JsonWriter* json);
 
 // Members of a device's object.
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
+// Not of a device: "ooms" and "served_retries".
 void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);
 
 }  // namespace gpumem

@@ -19,6 +19,9 @@ void AddHead(const ReportInput& input, Detail detail, Page* page);
 // Failed requests: the last one that was final explained, the others named. Nothing where none failed.
 void AddOoms(const ReportInput& input, const TextOptions& options, Page* page);
 
+// The whole explanation of the last request that failed for good, or that none failed.
+void AddOomExplanation(const ReportInput& input, const TextOptions& options, Page* page);
+
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page);
 
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,

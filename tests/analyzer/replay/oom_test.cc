@@ -81,6 +81,94 @@ TEST(OomTest, DoesNotFoldWhatAnotherThreadFailed) {
   EXPECT_EQ(analysis.ooms[1].retries, 0u);
 }
 
+EventRow Statement(trace::EventKind kind, uint64_t size, uint64_t requested_size) {
+  EventRow row;
+  row.kind = kind;
+  row.device = 0;
+  row.thread = 1;
+  row.size = size;
+  row.requested_size = requested_size;
+  return row;
+}
+
+std::vector<OomStep::Kind> Kinds(const OomEvent& oom) {
+  std::vector<OomStep::Kind> kinds;
+  for (const OomStep& step : oom.steps) kinds.push_back(step.kind);
+  return kinds;
+}
+
+TEST(OomTest, TellsTheChainStepByStep) {
+  TraceBuilder trace = Filled();
+  trace.CudaAlloc(kBase + 100 * kMiB, 20 * kMiB).TorchAlloc(kBase + 100 * kMiB, 20 * kMiB);
+  trace.TorchFree(kBase + 100 * kMiB, 20 * kMiB);
+  trace.Event(Failed(trace::RUNTIME, 80 * kMiB)).Event(Statement(trace::OOM_DEVICE, 30 * kMiB, 100 * kMiB));
+  trace.CudaFree(kBase + 100 * kMiB);
+  trace.Event(Failed(trace::RUNTIME, 80 * kMiB)).Event(Statement(trace::OOM_DEVICE, 50 * kMiB, 100 * kMiB));
+  trace.Event(Failed(trace::TORCH, 75 * kMiB));
+  trace.Event(Statement(trace::OOM_ALLOCATOR, 30 * kMiB, 40 * kMiB));
+  trace.Event(Statement(trace::OOM_DEVICE, 50 * kMiB, 100 * kMiB)).TorchFree(kBase, 30 * kMiB).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  ASSERT_EQ(analysis.ooms.size(), 1u);
+  const OomEvent& oom = analysis.ooms[0];
+  using Kind = OomStep::Kind;
+  EXPECT_EQ(Kinds(oom), (std::vector<Kind>{Kind::kFailed, Kind::kReleased, Kind::kFailed}));
+  EXPECT_EQ(oom.steps[0].device_free, 30 * kMiB);
+  EXPECT_EQ(oom.steps[1].bytes, 20 * kMiB);
+  EXPECT_EQ(oom.steps[2].device_free, 50 * kMiB);
+  EXPECT_EQ(oom.released, 20 * kMiB);
+  EXPECT_EQ(oom.before.reserved, 60 * kMiB);
+  EXPECT_EQ(oom.values.reserved, 40 * kMiB);
+  EXPECT_EQ(oom.requested, 75 * kMiB);
+  EXPECT_EQ(oom.cuda_requested, 80 * kMiB);
+  EXPECT_EQ(oom.torch_reserved, 40 * kMiB);
+  EXPECT_EQ(oom.device_free, 50 * kMiB);
+  EXPECT_EQ(oom.would_have_fit, 50 * kMiB);
+  EXPECT_EQ(oom.fit_in_one_piece, 60 * kMiB);
+  EXPECT_EQ(oom.fit_expandable, 60 * kMiB);
+  EXPECT_FALSE(oom.limited);
+  EXPECT_EQ(oom.live.bytes, 30 * kMiB);
+}
+
+TEST(OomTest, CountsWhatWasServedAfterARelease) {
+  TraceBuilder trace = Filled();
+  for (uint64_t i = 1; i <= 3; ++i) {
+    const uint64_t cached = kBase + i * 1000 * kMiB, next = cached + 500 * kMiB;
+    trace.CudaAlloc(cached, 40 * kMiB).TorchAlloc(cached, 40 * kMiB).TorchFree(cached, 40 * kMiB);
+    trace.Event(Failed(trace::RUNTIME, 50 * kMiB)).CudaFree(cached);
+    trace.CudaAlloc(next, 50 * kMiB).TorchAlloc(next, 50 * kMiB).TorchFree(next, 50 * kMiB).CudaFree(next);
+  }
+  trace.End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  ASSERT_EQ(analysis.retries.size(), 1u);
+  EXPECT_EQ(analysis.retries[0].count, 3u);
+  EXPECT_EQ(analysis.retries[0].failed_calls, 3u);
+  EXPECT_EQ(analysis.retries[0].released, 120 * kMiB);
+  ASSERT_EQ(analysis.retries[0].stacks.size(), 1u);
+  EXPECT_EQ(analysis.retries[0].stacks[0].count, 3u);
+  ASSERT_EQ(analysis.ooms.size(), 3u);
+  for (const OomEvent& oom : analysis.ooms) EXPECT_FALSE(oom.final);
+}
+
+TEST(OomTest, ALimitOfTheProgramsOwn) {
+  TraceBuilder trace = Filled();
+  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB)).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  ASSERT_EQ(analysis.ooms.size(), 1u);
+  EXPECT_TRUE(analysis.ooms[0].limited);
+  EXPECT_EQ(analysis.ooms[0].cuda_requested, 0u);
+}
+
+TEST(OomTest, TheLastFailuresAreDescribed) {
+  TraceBuilder trace = Filled();
+  for (uint64_t i = 0; i < 200; ++i) trace.Event(Failed(trace::TORCH, (300 - i) * kMiB));
+  trace.End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  ASSERT_EQ(analysis.ooms.size(), 200u);
+  EXPECT_FALSE(analysis.ooms.front().described);
+  EXPECT_TRUE(analysis.ooms.back().described);
+  EXPECT_EQ(analysis.ooms.back().live.bytes, 30 * kMiB);
+}
+
 TEST(OomTest, IsOnlyAboutMemory) {
   TraceBuilder trace = Filled();
   trace.Event(Failed(trace::RUNTIME, 80 * kMiB, 1, 900)).End();

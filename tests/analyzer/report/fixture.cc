@@ -233,9 +233,30 @@ Example OomExample() {
   oom.device_total = 80 * kGiB;
   oom.retries = 1;
   oom.fragmentation = Point(11, 77 * kGiB, 74 * kGiB, 512 * kMiB, 1200);
+  oom.started_ns = oom.time_ns - 4'000'000;
+  oom.ended_ns = oom.time_ns;
+  oom.cuda_requested = oom.requested;
+  oom.released = 256 * kMiB;
+  oom.released_calls = 2;
+  oom.steps = {{OomStep::Kind::kFailed, oom.started_ns, oom.requested, 1, "cudaMalloc"},
+               {OomStep::Kind::kReleased, oom.started_ns + 1'000'000, 256 * kMiB, 2, "cudaFree"},
+               {OomStep::Kind::kFailed, oom.started_ns + 3'000'000, oom.requested, 1, "cudaMalloc"}};
+  oom.described = true;
   oom.would_have_fit = 712 * kMiB;
+  oom.fit_in_one_piece = 4 * kGiB;
+  oom.fit_expandable = 3 * kGiB;
+  oom.pins = device.fragmentation.pins_at_peak;
   oom.live = device.at_peak_allocated;
   example.analysis.ooms = {oom};
+  ServedRetries retries;
+  retries.count = retries.failed_calls = 40;
+  retries.released = 12 * kGiB;
+  retries.released_calls = 90;
+  retries.time_ns = 2 * kSecond;
+  retries.first_ns = kOrigin + kSecond;
+  retries.last_ns = kOrigin + 10 * kSecond;
+  retries.stacks = {Use(kForward, 2, 100 * kGiB, 40, 1, 10, "cudaMalloc")};
+  example.analysis.retries = {retries};
   example.analysis.complete = false;
   return example;
 }

@@ -56,7 +56,7 @@ std::vector<json> AllAnswers() {
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
   for (const std::string& text :
-       {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), FragmentationJson(input, 0),
+       {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0), FragmentationJson(input, 0),
         PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {})}) {
     answers.push_back(json::parse(text));
   }

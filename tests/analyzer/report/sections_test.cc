@@ -77,7 +77,7 @@ TEST(Report, ExplainsTheLastFinalFailureAndNamesTheOthers) {
   const std::string text = Report(&example);
   EXPECT_THAT(text, HasSubstr("OUT OF MEMORY  GPU 0 at 11.500 s: PyTorch asked for 3 GiB"));
   EXPECT_THAT(text, HasSubstr("also    GPU 0 at 11.000 s: PyTorch asked for 2.50 GiB"));
-  EXPECT_THAT(text, HasSubstr("1 other request failed at first, and succeeded after a retry"));
+  EXPECT_THAT(text, HasSubstr("40 other requests failed at first, and succeeded after a retry"));
 }
 
 TEST(Report, SaysWhatIsMissing) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/json_answers.h"
+#include "report/oom_story.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class OomCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "oom"; }
+  absl::string_view summary() const override {
+    return "why the program ran out of memory: who asked, who filled, what would have fit";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Explains the last request that failed for good: who asked, where the device's memory was at that moment,\n"
+           "what PyTorch tried before it gave up, what would have fit, who filled the device, which blocks keep "
+           "mostly\n"
+           "empty segments, and what to do, each with the numbers that speak for it. Other failures are grouped by\n"
+           "the line that asked; requests that were served only after memory was given back are counted.\n"
+           "\n"
+           "  gpumem oom                                 the newest trace here\n"
+           "  gpumem oom run.gmtrace --top 20 --full-stacks\n"
+           "  gpumem oom --to 90                         as of 90 s: an earlier failure\n"
+           "  gpumem oom --check && echo \"it all fit\"    exit code 1 where a request failed for good\n"
+           "  gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, 10);
+    app->add_flag("--check", check_, "exit code 1 where a request failed for good");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    if (trace_.json) {
+      console->Print(OomJson(loaded->input, list_.ForJson()));
+    } else {
+      Page page(console->out_style());
+      AddHead(loaded->input, Detail::kBrief, &page);
+      AddOomExplanation(loaded->input, list_.ForText(Detail::kFull), &page);
+      page.Gap();
+      AddNotes(loaded->input, &page);
+      console->Print(page.text());
+    }
+    const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
+    const bool failed = check_ && oom != nullptr && oom->final;
+    return failed && loaded->exit_code == kExitFine ? kExitCheckFailed : loaded->exit_code;
+  }
+
+ private:
+  TraceOptions trace_;
+  ListOptions list_;
+  bool check_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeOomCommand() { return std::make_unique<OomCommand>(); }
+
+}  // namespace gpumem

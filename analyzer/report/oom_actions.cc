@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What to do about a failed request (oom_story.h): rules over its numbers, each with the evidence that made it speak.
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "report/oom_story.h"
+#include "report/phase.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint8_t kTorchLayer = 3;
+constexpr size_t kMostStacksByPhase = 500;
+// From this share of the live memory on, a phase is worth a word.
+constexpr uint64_t kPercentOfPhase = 30;
+constexpr uint64_t kManyRetries = 10;
+
+bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
+  return whole > 0 && part / percent >= whole / 100 && part * 100 >= whole * percent;
+}
+
+std::string Share(uint64_t part, uint64_t whole) {
+  return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
+}
+
+bool UsesExpandableSegments(const ReportInput& input) {
+  for (const auto& [name, value] : input.analysis->process.environment) {
+    if (absl::StrContains(name, "ALLOC_CONF") && absl::StrContains(value, "expandable_segments:True")) return true;
+  }
+  return false;
+}
+
+class Adviser {
+ public:
+  Adviser(const OomEvent& oom, const ReportInput& input) : oom_(oom), input_(input) {}
+
+  std::vector<OomAction> Advise() {
+    if (!oom_.final) {
+      Retries();
+      return std::move(actions_);
+    }
+    if (oom_.device < 0) {
+      Add("pin less host memory, or raise the limit (ulimit -l)",
+          absl::StrCat(FormatBytes(input_.analysis->host_pinned_peak), " were pinned at most"));
+      return std::move(actions_);
+    }
+    Limit();
+    if (oom_.device_total != 0 && oom_.requested > oom_.device_total) {
+      Add("make the request smaller, or split it",
+          absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
+      return std::move(actions_);
+    }
+    Fragmentation();
+    KeptSegments();
+    Others();
+    OtherCudaMemory();
+    Phases();
+    Missing();
+    Retries();
+    return std::move(actions_);
+  }
+
+ private:
+  void Add(std::string action, std::string evidence) { actions_.push_back({std::move(action), std::move(evidence)}); }
+
+  void Limit() {
+    if (!oom_.limited) return;
+    Add("raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction)",
+        absl::StrCat("PyTorch gave up at ", FormatBytes(oom_.values.reserved), " reserved without asking CUDA, while ",
+                     FormatBytes(oom_.device_free), " were free on the device"));
+  }
+
+  void Fragmentation() {
+    const FragmentationPoint& pieces = oom_.fragmentation;
+    if (oom_.layer != kTorchLayer || oom_.limited || pieces.free_ranges == 0) return;
+    const bool would_help = oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, 10);
+    if (!would_help || pieces.largest_free_range >= oom_.requested) return;
+    std::string evidence = absl::StrCat(FormatBytes(pieces.free), " idle in PyTorch's segments, in ",
+                                        FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
+                                        FormatBytes(pieces.largest_free_range));
+    if (UsesExpandableSegments(input_)) {
+      Add("allocate blocks of fewer different sizes (expandable segments are on already)", std::move(evidence));
+      return;
+    }
+    const bool enough = oom_.fit_expandable >= oom_.requested;
+    absl::StrAppend(&evidence, "; as whole pages up to ", FormatBytes(oom_.fit_expandable),
+                    " would have been there for one request (estimate), ", enough ? "enough" : "not enough alone");
+    Add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", std::move(evidence));
+  }
+
+  void KeptSegments() {
+    if (oom_.layer != kTorchLayer || oom_.limited || oom_.whole_segments == 0) return;
+    if (!HasPercent(oom_.whole_segment_bytes, oom_.requested, 10)) return;
+    Add("look at pools that PyTorch may not empty: CUDA graphs, torch.cuda.MemPool, a capture under way",
+        absl::StrCat(FormatBytes(oom_.whole_segment_bytes), " lay in ",
+                     FormatCountOf(oom_.whole_segments, "segment", "segments"),
+                     " without any block and were not given back"));
+  }
+
+  void Others() {
+    const std::optional<uint64_t> unseen = UnseenBytes(oom_);
+    if (!unseen || *unseen <= kContextAtMost) return;
+    Add("see who else uses this GPU (nvidia-smi), and end it or choose another GPU",
+        absl::StrCat(FormatBytes(*unseen),
+                     " of the device is not CUDA memory of this process; its CUDA context takes a ",
+                     "few hundred MiB of that"));
+  }
+
+  void OtherCudaMemory() {
+    if (oom_.layer != kTorchLayer || !HasPercent(oom_.values.other, oom_.values.total, 20)) return;
+    Add("gpumem peak --measure total: who holds CUDA memory outside PyTorch",
+        absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
+                     ") are CUDA memory of this process that is not PyTorch's"));
+  }
+
+  void Phases() {
+    std::map<std::string, uint64_t> phases = LiveByPhase(oom_.live, input_);
+    const auto told = [&](const std::string& phase) {
+      return absl::StrCat(FormatBytes(phases[phase]), " (", Share(phases[phase], oom_.live.bytes),
+                          ") of the live memory was allocated in ", phase);
+    };
+    if (HasPercent(phases["forward"], oom_.live.bytes, kPercentOfPhase)) {
+      Add("a smaller batch, or activation checkpointing (torch.utils.checkpoint)", told("forward"));
+    }
+    if (HasPercent(phases["optimizer"], oom_.live.bytes, kPercentOfPhase)) {
+      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", told("optimizer"));
+    }
+    if (HasPercent(phases["model construction"], oom_.live.bytes, kPercentOfPhase)) {
+      Add("a smaller data type for the weights, or shard them (FSDP)", told("model construction"));
+    }
+  }
+
+  void Missing() {
+    if (!oom_.described || oom_.limited || oom_.would_have_fit >= oom_.requested) return;
+    const uint64_t missing = oom_.requested - oom_.would_have_fit;
+    Add(absl::StrCat("free ", FormatBytes(missing), " before this request, or ask for as much less"),
+        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)));
+  }
+
+  void Retries() {
+    for (const ServedRetries& retries : input_.analysis->retries) {
+      if (oom_.limited || retries.device != oom_.device || retries.count < kManyRetries) continue;
+      Add("use less memory: the program runs at the edge",
+          absl::StrCat(FormatCount(retries.count),
+                       " requests were served only after memory was given back, which took ",
+                       FormatTime(retries.time_ns)));
+    }
+  }
+
+  const OomEvent& oom_;
+  const ReportInput& input_;
+  std::vector<OomAction> actions_;
+};
+
+}  // namespace
+
+std::map<std::string, uint64_t> LiveByPhase(const LiveSet& live, const ReportInput& input) {
+  std::map<std::string, uint64_t> bytes;
+  const size_t count = std::min(live.stacks.size(), kMostStacksByPhase);
+  for (size_t i = 0; i < count; ++i) {
+    bytes[std::string(PhaseOf(input.stacks->Frames(live.stacks[i].stack_id)))] += live.stacks[i].bytes;
+  }
+  for (size_t i = count; i < live.stacks.size(); ++i) bytes[""] += live.stacks[i].bytes;
+  return bytes;
+}
+
+std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input) {
+  return Adviser(oom, input).Advise();
+}
+
+}  // namespace gpumem

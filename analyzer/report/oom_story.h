@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What can be told of failed requests beyond their numbers: which one to explain, why it failed, what to do about it,
+// and which failures are one and the same search for a size. Every sentence rests on numbers of the event and carries
+// them. Pure functions; text and JSON share them.
+//
+//   const OomEvent* oom = OomToExplain(analysis.ooms);
+//   CauseOfOom(*oom, input);             // "Fragmentation: enough was free inside PyTorch's segments, ..."
+//   for (const OomAction& action : ActionsOnOom(*oom, input)) ...
+
+#ifndef GPUMEM_ANALYZER_REPORT_OOM_STORY_H_
+#define GPUMEM_ANALYZER_REPORT_OOM_STORY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/analysis.h"
+#include "report/input.h"
+
+namespace gpumem {
+
+// A CUDA context with its kernels takes a few hundred MiB; what is missing beyond this somebody else holds.
+inline constexpr uint64_t kContextAtMost = uint64_t{2} << 30;
+
+// The last that was final, since that is the one a job dies of; the last of all where each was served.
+const OomEvent* OomToExplain(const std::vector<OomEvent>& ooms);
+
+// "PyTorch", or the function that was called.
+std::string WhoAsked(const OomEvent& oom);
+
+// Free inside PyTorch's segments.
+uint64_t IdleBytes(const MeasureValues& values);
+
+// What the device counts as used and this trace does not: the CUDA context, kernels, rounding, other processes. Known
+// only where the device stated its free memory.
+std::optional<uint64_t> UnseenBytes(const OomEvent& oom);
+
+// One sentence of judgement, "" where the numbers carry none.
+std::string CauseOfOom(const OomEvent& oom);
+
+// Something to do, and the evidence that speaks for it.
+struct OomAction {
+  std::string action;
+  std::string evidence;
+};
+// Best first.
+std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input);
+
+// Bytes of the live set by the part of the training that allocated them ("forward", "optimizer", ...; "" = not told).
+std::map<std::string, uint64_t> LiveByPhase(const LiveSet& live, const ReportInput& input);
+
+// Failures for good of one line of code on one device: what a program that looks for the largest batch leaves behind.
+struct OomGroup {
+  int device = 0;
+  std::string site;
+  std::string who;
+  size_t count = 0;
+  uint64_t smallest = 0, largest = 0;
+  uint64_t first_ns = 0, last_ns = 0;
+};
+// In the order of their first failure; `left_out` (may be null) is in none.
+std::vector<OomGroup> GroupOoms(const std::vector<OomEvent>& ooms, const OomEvent* left_out, const ReportInput& input);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_OOM_STORY_H_
