@@ -26,6 +26,7 @@
 #include "shim/control/summary_line.h"
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
+#include "shim/oom/reporter.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
 #include "shim/writer/writer.h"
@@ -81,6 +82,7 @@ void AfterForkInChild() {
   ring::ForgetInChild();
   writer::ForgetInChild();
   stack::ForgetInChild();
+  oom::ForgetInChild();
   g_state.store(State::kForked, std::memory_order_release);
 }
 
@@ -96,6 +98,11 @@ bool StartWriter() {
   config.hooks.new_versions = &NewVersions;
   config.hooks.stack_losses = &CountStackLosses;
   config.hooks.api_name = &ApiName;
+  if (g_settings.oom_report) {
+    oom::Configure();
+    config.hooks.saw_event = &oom::Saw;
+    config.hooks.passed = &oom::Passed;
+  }
   return writer::Start(config);
 }
 
@@ -156,7 +163,7 @@ __attribute__((destructor)) void End() {
   if (!g_state.compare_exchange_strong(active, State::kEnded, std::memory_order_acq_rel)) return;
   const hooks::Scope scope;
   static writer::Summary summary;
-  summary = writer::Stop(kStopTimeoutMs);
+  summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
   if (g_settings.quiet) return;
   static char line[2 * sizeof summary.path + 1024];
   const size_t size = SummaryLine(summary, g_facts.working_directory, line, sizeof line);

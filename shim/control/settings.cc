@@ -74,6 +74,7 @@ Settings ReadSettings() {
   settings.disabled = ParseSwitch(std::getenv("GPUMEMSHIM_DISABLE"), false);
   settings.native = ReadUnwinder();
   settings.python = ParseSwitch(std::getenv("GPUMEMSHIM_PYTHON"), true);
+  settings.oom_report = ParseSwitch(std::getenv("GPUMEMSHIM_OOM_REPORT"), false);
   settings.ring_size_bytes = ParseSize(std::getenv("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';

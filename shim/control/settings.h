@@ -18,8 +18,9 @@
 namespace gpumemshim::control {
 
 inline constexpr const char* kSettingNames[] = {
-    "GPUMEMSHIM_OUTPUT", "GPUMEMSHIM_QUIET",     "GPUMEMSHIM_DISABLE",        "GPUMEMSHIM_NATIVE",
-    "GPUMEMSHIM_PYTHON", "GPUMEMSHIM_RING_SIZE", "GPUMEMSHIM_RING_DIRECTORY",
+    "GPUMEMSHIM_OUTPUT",         "GPUMEMSHIM_QUIET",      "GPUMEMSHIM_DISABLE",
+    "GPUMEMSHIM_NATIVE",         "GPUMEMSHIM_PYTHON",     "GPUMEMSHIM_RING_SIZE",
+    "GPUMEMSHIM_RING_DIRECTORY", "GPUMEMSHIM_OOM_REPORT", "GPUMEMSHIM_GPUMEM",
 };
 
 struct Settings {
@@ -28,6 +29,7 @@ struct Settings {
   bool disabled = false;
   stack::Unwinder native = stack::Unwinder::kLibunwind;
   bool python = true;
+  bool oom_report = false;
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
 };

@@ -45,6 +45,7 @@ void Session::Pass(bool everything) {
     reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
+  if (hooks_.passed != nullptr && !everything) hooks_.passed(file_.path(), false);
 }
 
 void Session::TakeDefinitions() {
@@ -68,6 +69,8 @@ void Session::FillBatch() {
     const Event& event = *view.event;
     batch_.Add(event, definitions_.ThreadId(view), definitions_.StackId(event.stack), definitions_.ApiId(event.api));
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
+    if (hooks_.saw_event != nullptr) [[unlikely]]
+      hooks_.saw_event(event, view.tid);
     definitions_.AddDevice(event.device, pass_ns_);
     AddTotals(event);
   }
@@ -211,7 +214,7 @@ void Session::Finish(Summary* summary) {
   summary->complete = ended_;
   memcpy(summary->path, file_.path(), strlen(file_.path()) + 1);
   summary->file_bytes = file_.bytes();
-  summary->events = events_;
+  summary->events = events_ - layer_events_[0];  // calls of the program
   summary->torch_events = layer_events_[static_cast<int>(Layer::kTorch)];
   summary->runtime_events = layer_events_[static_cast<int>(Layer::kRuntime)];
   summary->driver_events = layer_events_[static_cast<int>(Layer::kDriver)];
@@ -223,6 +226,7 @@ void Session::Finish(Summary* summary) {
   summary->unread_python_frames = losses.unread;
   memcpy(summary->error, file_.error(), sizeof(summary->error));
   file_.Close();
+  if (hooks_.passed != nullptr) hooks_.passed(summary->path, true);
 }
 
 }  // namespace gpumemshim::writer

@@ -23,6 +23,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/event.h"
+
 namespace gpumemshim::writer {
 
 struct KeyValue {
@@ -82,6 +84,10 @@ struct Hooks {
   void (*stack_losses)(StackLosses* losses) = nullptr;
   // Name of Event.api: ApiName of base/api.h. nullptr or "" = no name.
   const char* (*api_name)(uint16_t api) = nullptr;
+  // Each event on its way into the file, in the order of the file.
+  void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
+  // What was seen is in the file at `path` ("" = there is none). `last`: the file is closed.
+  void (*passed)(const char* path, bool last) = nullptr;
 };
 
 struct Config {

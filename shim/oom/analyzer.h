@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Analyzer: how `gpumem oom` is started: which file, with which arguments, in which environment. GPUMEMSHIM_GPUMEM
+// names it; else it lies where the library was installed (../bin of its directory, or beside it), else on PATH. Of the
+// environment it sees what a terminal and a locale need and nothing else: not our preload, not the host's libraries.
+//
+// Thread-safety: Find before others; reads the environment. Failure: Prepare is false, after one line on stderr.
+
+#ifndef GPUMEM_SHIM_OOM_ANALYZER_H_
+#define GPUMEM_SHIM_OOM_ANALYZER_H_
+
+#include <cstddef>
+
+namespace gpumemshim::oom {
+
+class Analyzer {
+ public:
+  void Find();
+
+  // For the trace at `path`, which must stay valid.
+  bool Prepare(const char* path);
+
+  const char* program() const { return program_; }
+  const char* const* arguments() const { return arguments_; }
+  const char* const* environment() const { return environment_; }
+
+ private:
+  static constexpr size_t kMostVariables = 16;
+
+  bool FindBesideLibrary();
+  bool FindOnPath();
+  bool Try(const char* folder, size_t folder_size, const char* name);
+  void CopyEnvironment();
+
+  char program_[4096] = "";
+  const char* arguments_[8] = {};
+  const char* environment_[kMostVariables + 1] = {};
+  char variables_[8192] = "";
+  bool complained_ = false;
+};
+
+}  // namespace gpumemshim::oom
+
+#endif  // GPUMEM_SHIM_OOM_ANALYZER_H_

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""PyTorch runs out of memory in the ways in which programs do, and `gpumem oom` says what PyTorch's own message says, number for number.
+
+    python tests/e2e/oom_test.py --build build/release
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "oom_cases.py"
+MIB = 1 << 20
+MESSAGE = re.compile(
+    r"Tried to allocate (?P<tried>[\d.]+ \w+)\. GPU (?P<device>\d+) has a total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free\."
+    r".*Of the allocated memory (?P<allocated>[\d.]+ \w+) is allocated by PyTorch,.*?(?P<idle>[\d.]+ \w+) is reserved by PyTorch but unallocated",
+    re.S,
+)
+
+
+def as_pytorch_writes(size):
+    """A size as PyTorch's messages have it."""
+    if size <= 1024:
+        return f"{size} bytes"
+    for unit, name in ((1 << 10, "KiB"), (1 << 20, "MiB")):
+        if size <= unit << 10:
+            return f"{size / unit:.2f} {name}"
+    return f"{size / (1 << 30):.2f} GiB"
+
+
+class OomTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-oom-")
+        self.addCleanup(folder.cleanup)
+        self.trace = pathlib.Path(folder.name) / "oom.gmtrace"
+
+    def environment(self, devices=1, **more):
+        environment = truth.environment_of(truth.Case("none", devices=devices), SETUP)
+        return environment | {"SIMCUDA_CAPACITY_MB": "2048", "SIMCUDA_CTX_MB": "64", "GPUMEMSHIM_RING_DIRECTORY": str(self.trace.parent)} | more
+
+    def oom(self, *options):
+        return truth.run([SETUP.gpumem, "oom", *options, str(self.trace)], SETUP)
+
+    def run_cases(self, *names, **settings):
+        """Case -> the failures for good, as gpumem oom has them and as PyTorch told them; and both whole answers."""
+        command = [SETUP.gpumem, "run", "--force", "-o", str(self.trace), "--", *SETUP.command(PROGRAM), *names]
+        said = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
+        answer = json.loads(self.oom("--json"))
+        finals = [oom for oom in answer["ooms"] if oom["final"]]
+        self.assertEqual(len(finals), sum(map(len, said["messages"].values())))
+        pairs, place = {}, 0
+        for name in names:
+            messages = said["messages"][name]
+            pairs[name] = list(zip(finals[place : place + len(messages)], messages))
+            place += len(messages)
+        return pairs, said, answer
+
+    def compare(self, oom, message, asked_cuda=True):
+        told = MESSAGE.search(message)
+        self.assertIsNotNone(told, message)
+        self.assertEqual(oom["device"], int(told["device"]))
+        self.assertEqual(as_pytorch_writes(oom["capacity_bytes"]), told["total"])
+        self.assertEqual(as_pytorch_writes(oom["device_free_bytes"]), told["free"])
+        # PyTorch counts segments of private pools as allocated, blocks or not.
+        if "private pools" not in message:
+            self.assertEqual(as_pytorch_writes(oom["values"]["allocated_bytes"]), told["allocated"])
+            self.assertEqual(as_pytorch_writes(oom["values"]["reserved_bytes"] - oom["values"]["allocated_bytes"]), told["idle"])
+        self.assertEqual((oom["torch_allocated_bytes"], oom["torch_reserved_bytes"]), (oom["values"]["allocated_bytes"], oom["values"]["reserved_bytes"]))
+        self.assertEqual(oom["layer"], "torch")
+        if asked_cuda:
+            self.assertEqual(as_pytorch_writes(oom["cuda_requested_bytes"]), told["tried"])
+
+    def one(self, pairs):
+        ((oom, _message),) = pairs
+        return oom
+
+
+class Native(OomTest):
+    CASES = ("plain", "fragmented", "mempool", "capture", "backward", "search", "retries", "fraction")
+
+    def test_every_number_of_pytorchs_message(self):
+        pairs, said, answer = self.run_cases(*self.CASES)
+        self.assertEqual(sum(said["ooms"]), sum(map(len, said["messages"].values())))
+        for name in self.CASES:
+            with self.subTest(name=name):
+                for oom, message in pairs[name]:
+                    self.compare(oom, message, asked_cuda=name != "fraction")
+                getattr(self, f"check_{name}")(pairs[name], said, answer)
+
+    def check_plain(self, pairs, _said, _answer):
+        oom = self.one(pairs)
+        self.assertEqual([(step["step"], step["bytes"]) for step in oom["steps"]], [("failed", 4000 * MIB), ("released", 100 * MIB), ("failed", 4000 * MIB)])
+        self.assertEqual(oom["steps"][2]["device_free_bytes"], oom["steps"][0]["device_free_bytes"] + 100 * MIB)
+        self.assertEqual(oom["live"]["bytes"], 400 * MIB)
+        self.assertIn("oom_cases.py", oom["site"])
+        self.assertIn("larger than the device", oom["cause"])
+
+    def check_fragmented(self, pairs, _said, _answer):
+        oom = self.one(pairs)
+        self.assertGreaterEqual(oom["fit_in_one_piece_bytes"], 600 * MIB)
+        self.assertLess(oom["would_have_fit_bytes"], 600 * MIB)
+        self.assertTrue(any("expandable_segments" in action["action"] for action in oom["actions"]), oom["actions"])
+
+    def check_mempool(self, pairs, _said, _answer):
+        oom = self.one(pairs)
+        self.assertEqual((oom["whole_segments"], oom["whole_segment_bytes"]), (1, 300 * MIB))
+        self.assertTrue(any("MemPool" in action["action"] for action in oom["actions"]), oom["actions"])
+
+    def check_capture(self, pairs, _said, _answer):
+        self.assertEqual([step["step"] for step in self.one(pairs)["steps"]], ["failed"])
+
+    def check_backward(self, pairs, _said, _answer):
+        self.assertIn("oom_cases.py", self.one(pairs)["site"])
+
+    def check_search(self, pairs, _said, _answer):
+        self.assertEqual([oom["requested_bytes"] for oom, _ in pairs], [mib * MIB for mib in range(4000, 2800, -100)])
+
+    def check_retries(self, pairs, said, answer):
+        self.assertEqual(pairs, [])
+        # The other cases' failures are retries to PyTorch too, where it had something to give back.
+        (retries,) = answer["served_retries"]
+        self.assertEqual(retries["count"], 19)
+        self.assertEqual(retries["released_bytes"], sum(range(1000, 1190, 10)) * MIB)
+        text = self.oom()
+        self.assertIn("19 requests were served only after", text)
+        self.assertIn("17 requests for 600 MiB to 3.91 GiB", text)
+
+    def check_fraction(self, pairs, _said, _answer):
+        oom = self.one(pairs)
+        self.assertTrue(oom["limited"])
+        self.assertEqual(oom["cuda_requested_bytes"], 0)
+        self.assertIn("set_per_process_memory_fraction", oom["cause"])
+
+    def test_the_report_comes_behind_the_traceback(self):
+        script = self.trace.parent / "train.py"
+        script.write_text("import torch\nkept = torch.empty(400 << 20, dtype=torch.uint8, device='cuda')\ntorch.empty(4000 << 20, dtype=torch.uint8, device='cuda')\n")
+        command = [SETUP.gpumem, "run", "--force", "-o", str(self.trace), "--", *SETUP.command(script)]
+        done = subprocess.run(command, env=self.environment(GPUMEMSHIM_OOM_REPORT="1"), capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertLess(done.stderr.index("torch.OutOfMemoryError"), done.stderr.index("OUT OF MEMORY  GPU 0"))
+        self.assertIn("train.py:3", done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], r"^gpumem: .* events")
+
+
+class Others(OomTest):
+    """Run with --full: one start of PyTorch each."""
+
+    def test_the_second_device(self):
+        pairs, _, _ = self.run_cases("second_device", devices=2)
+        self.compare(*pairs["second_device"][0])
+        self.assertEqual(self.one(pairs["second_device"])["device"], 1)
+
+    def test_expandable_segments(self):
+        pairs, _, _ = self.run_cases("plain", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+        oom = self.one(pairs["plain"])
+        self.compare(*pairs["plain"][0], asked_cuda=False)
+        self.assertEqual(oom["released_bytes"], 100 * MIB, oom["steps"])
+        self.assertFalse(oom["limited"])
+
+    def test_malloc_async(self):
+        pairs, _, _ = self.run_cases("plain", PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+        ((oom, message),) = pairs["plain"]
+        self.assertEqual((oom["api"], oom["requested_bytes"]), ("cudaMallocAsync", 4000 * MIB))
+        self.assertIn("3.91 GiB", message)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=truth.ROOT / "build" / "release")
+    parser.add_argument("--full", action="store_true", help="the rarer ways, instead of the everyday ones")
+    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
+    arguments, rest = parser.parse_known_args()
+    global SETUP
+    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
+    truth.skip_without_torch(SETUP)
+    unittest.main(argv=[sys.argv[0], "Others" if arguments.full else "Native", *rest])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/oom/analyzer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace gpumemshim::oom {
+namespace {
+
+std::vector<std::string> Listed(const char* const* list) {
+  std::vector<std::string> entries;
+  for (; *list != nullptr; ++list) entries.emplace_back(*list);
+  return entries;
+}
+
+TEST(AnalyzerTest, IsWhatTheSettingNames) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  ASSERT_TRUE(analyzer.Prepare("/tmp/a.gmtrace"));
+  EXPECT_STREQ(analyzer.program(), "/bin/sh");
+  EXPECT_EQ(Listed(analyzer.arguments()), (std::vector<std::string>{"gpumem", "oom", "--top", "5", "/tmp/a.gmtrace"}));
+}
+
+TEST(AnalyzerTest, SeesNothingOfThePreload) {
+  setenv("LD_PRELOAD", "", 1);
+  setenv("GPUMEMSHIM_OUTPUT", "x", 1);
+  setenv("LANG", "C.UTF-8", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  bool has_language = false;
+  for (const std::string& variable : Listed(analyzer.environment())) {
+    EXPECT_EQ(variable.find("LD_"), std::string::npos);
+    EXPECT_EQ(variable.find("GPUMEMSHIM_"), std::string::npos);
+    has_language |= variable == "LANG=C.UTF-8";
+  }
+  EXPECT_TRUE(has_language);
+}
+
+TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
+  setenv("GPUMEMSHIM_GPUMEM", "/nowhere/gpumem", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
+  EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("GPUMEMSHIM_GPUMEM"), std::string::npos);
+  EXPECT_EQ(said.find('\n'), said.size() - 1);
+}
+
+}  // namespace
+}  // namespace gpumemshim::oom
