@@ -4,6 +4,7 @@
 #include "trace/ring_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -114,6 +115,19 @@ std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
 }
 
 }  // namespace
+
+ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks) {
+  const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (descriptor < 0) return ProcessState::kUnknown;
+  const absl::Cleanup closer = [descriptor] { close(descriptor); };
+  std::string bytes;
+  if (!ReadUpTo(descriptor, sizeof(RingHeader), &bytes)) return ProcessState::kUnknown;
+  const auto header = Load<RingHeader>(bytes, 0);
+  if (header.magic != ring_layout::kMagic || header.locked == 0) return ProcessState::kUnknown;
+  if (header.pid != pid || header.process_start_ticks != start_ticks) return ProcessState::kUnknown;
+  if (flock(descriptor, LOCK_SH | LOCK_NB) == 0) return ProcessState::kEnded;
+  return errno == EWOULDBLOCK ? ProcessState::kRunning : ProcessState::kUnknown;
+}
 
 absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
   const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "trace/process_state.h"
 #include "trace/ring_layout.h"
 
 namespace gpumem {
@@ -51,6 +52,10 @@ struct RingContents {
   uint64_t broken_chunks = 0;
   bool was_read = false;  // some of it went to a trace
 };
+
+// Whether the process that has this ring still runs, by the lock that it holds on the file; kUnknown where there is no
+// such file or it says nothing. Holds where process ids do not: in another PID namespace, and after an exec.
+ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks);
 
 class RingFile {
  public:

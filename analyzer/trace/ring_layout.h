@@ -40,7 +40,8 @@ struct RingHeader {
   uint64_t descriptors_offset;
   uint64_t api_names_offset;
   uint64_t chunks_offset;
-  uint8_t padding0[56];
+  uint32_t locked;
+  uint8_t padding0[52];
   uint64_t dropped_allocs;
   uint64_t dropped_frees;
   uint64_t dropped_definitions;

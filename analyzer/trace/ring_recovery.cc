@@ -219,7 +219,8 @@ Recovery RecoverFromRing(absl::string_view trace_path) {
   recovery.recovered_before = end.losses.recovered_events();
   recovery.ring_path = end.header.ring().path();
   if (end.ended) return recovery;
-  recovery.process = StateOf(end.header);
+  recovery.process = StateOfRing(recovery.ring_path, end.header.pid(), end.header.process_start_ticks());
+  if (recovery.process == ProcessState::kUnknown) recovery.process = StateOf(end.header);
   if (recovery.process != ProcessState::kEnded || recovery.ring_path.empty() || recovery.recovered_before != 0)
     return recovery;
   const absl::StatusOr<RingFile> ring = RingFile::Open(recovery.ring_path);
@@ -235,7 +236,9 @@ absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
   GPUMEM_ASSIGN_OR_RETURN(const RingFile ring, RingFile::Open(ring_path));
   Recovery recovery;
   recovery.ring_path = std::string(ring_path);
-  recovery.process = StateOfProcess(ring.header().pid, ring.header().process_start_ticks);
+  recovery.process = StateOfRing(ring_path, ring.header().pid, ring.header().process_start_ticks);
+  if (recovery.process == ProcessState::kUnknown)
+    recovery.process = StateOfProcess(ring.header().pid, ring.header().process_start_ticks);
   if (recovery.process == ProcessState::kRunning) {
     return absl::FailedPreconditionError(absl::StrCat("process ", ring.header().pid, " still runs and writes to ",
                                                       ring_path, ". Its trace holds all but the last 100 ms"));

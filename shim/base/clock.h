@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The clock of every time in a trace. Reads the vDSO, so no system call; thread-safe, never fails, leaves errno alone.
+// The order of events rests on it, so it must be the kernel's, whatever another preload makes of clock_gettime for the
+// program (libfaketime stops or bends it): set-up names the C library's own function.
 //
 //   uint64_t started_ns = MonotonicNs();
 
@@ -10,13 +12,21 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace gpumemshim {
 
+using ClockFunction = int (*)(clockid_t, timespec*);
+
+extern std::atomic<ClockFunction> g_clock;
+
+// nullptr leaves it as it is.
+void UseClock(ClockFunction clock);
+
 inline uint64_t ClockNs(clockid_t clock) {
   timespec t;
-  clock_gettime(clock, &t);
+  g_clock.load(std::memory_order_relaxed)(clock, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 

@@ -12,7 +12,6 @@
 
 #include "shim/hooks/session.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,12 +19,14 @@
 #include <atomic>
 
 #include "shim/base/api.h"
+#include "shim/base/clock.h"
 #include "shim/control/output_path.h"
 #include "shim/control/process_facts.h"
 #include "shim/control/settings.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
+#include "shim/hooks/symbol_lookup.h"
 #include "shim/oom/reporter.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
@@ -34,6 +35,11 @@
 #ifndef GPUMEMSHIM_VERSION
 #define GPUMEMSHIM_VERSION "0"
 #endif
+
+// What pthread_atfork calls. Weak: a child that runs on another C library (musl) has no such function, and a preload
+// with a symbol missing would end it.
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                                       void* library) noexcept;
 
 namespace gpumemshim::control {
 namespace {
@@ -118,10 +124,12 @@ bool StartRing() {
 bool SetUp() {
   g_settings = ReadSettings();
   if (g_settings.disabled) return false;
+  UseClock(reinterpret_cast<ClockFunction>(hooks::FindInLoaded("libc.so.6", "clock_gettime")));
   ReadProcessFacts(&g_facts);
   ForgetVersions();
   g_any_event.store(false, std::memory_order_relaxed);
-  if (!g_fork_handler) g_fork_handler = pthread_atfork(nullptr, nullptr, &AfterForkInChild) == 0;
+  if (!g_fork_handler && __register_atfork != nullptr)
+    g_fork_handler = __register_atfork(nullptr, nullptr, &AfterForkInChild, nullptr) == 0;
   stack::Options options;
   options.python = g_settings.python;
   options.native = g_settings.native;

@@ -48,7 +48,8 @@ struct RingHeader {
   uint64_t descriptors_offset;
   uint64_t api_names_offset;
   uint64_t chunks_offset;
-  uint8_t padding0[56];
+  uint32_t locked;  // 1: the file is locked (flock) for as long as its process has it mapped
+  uint8_t padding0[52];
 
   // Losses so far, written by whoever loses something; rare.
   uint64_t dropped_allocs;

@@ -131,7 +131,8 @@ bool Start(const Config& config) {
                    : config.size_bytes > kMaxSizeBytes ? kMaxSizeBytes
                                                        : config.size_bytes;
     bytes &= ~(kPageBytes - 1);
-    void* memory = MakePool() ? MapRing(config.directory, bytes, g_state.path, sizeof(g_state.path)) : nullptr;
+    bool locked = false;
+    void* memory = MakePool() ? MapRing(config.directory, bytes, g_state.path, sizeof(g_state.path), &locked) : nullptr;
     if (memory != nullptr) {
       Hot* hot = g_hot.load(std::memory_order_relaxed);
       Sizes sizes = Measure(config, bytes);
@@ -144,6 +145,7 @@ bool Start(const Config& config) {
       g_state.data = static_cast<uint8_t*>(memory) + sizes.chunks_offset;
       g_state.barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
       FillPool(g_state.pool, sizes.chunk_count);
+      g_state.header->locked = locked ? 1 : 0;
       FillHeader(g_state.header, config, sizes, bytes);
       hot->reader_time_ns.store(MonotonicNs(), std::memory_order_relaxed);
       hot->mapped.store(1, std::memory_order_release);
@@ -171,7 +173,8 @@ void Stop(uint32_t timeout_ms) {
 void Unlink() {
   int saved = errno;
   if (g_state.pid == static_cast<uint32_t>(getpid()) && g_state.path[0] != '\0') {
-    unlink(g_state.path);
+    // A process that is another user by now may not remove it, but can leave it empty.
+    if (unlink(g_state.path) != 0) madvise(g_state.header, g_state.mapped_bytes, MADV_REMOVE);
     g_state.path[0] = '\0';
   }
   if (!Active() && !(g_state.pool != nullptr && Busy())) Unmap();

@@ -6,10 +6,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "shim/base/clock.h"
 #include "shim/ring/stale_rings.h"
 
 namespace gpumemshim::ring {
@@ -30,13 +31,16 @@ int CreateFile(const char* directory, char* path, size_t capacity) {
   return -1;
 }
 
-void* MapFile(const char* directory, size_t bytes, char* path, size_t capacity) {
-  RemoveStaleRings(directory, time(nullptr));
+// The lock belongs to the open file, which the mapping keeps open: it goes with the process, or with its exec, and can
+// be asked for from another PID namespace.
+void* MapFile(const char* directory, size_t bytes, char* path, size_t capacity, bool* locked) {
+  RemoveStaleRings(directory, static_cast<time_t>(ClockNs(CLOCK_REALTIME) / 1'000'000'000));
   int fd = CreateFile(directory, path, capacity);
   if (fd < 0) return MAP_FAILED;
   void* memory = MAP_FAILED;
   if (posix_fallocate(fd, 0, static_cast<off_t>(bytes)) == 0) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    *locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
   }
   close(fd);
   if (memory == MAP_FAILED) unlink(path);
@@ -45,10 +49,12 @@ void* MapFile(const char* directory, size_t bytes, char* path, size_t capacity) 
 
 }  // namespace
 
-void* MapRing(const char* directory, size_t bytes, char* path, size_t path_capacity) {
-  void* memory = directory != nullptr ? MapFile(directory, bytes, path, path_capacity) : MAP_FAILED;
+void* MapRing(const char* directory, size_t bytes, char* path, size_t path_capacity, bool* locked) {
+  *locked = false;
+  void* memory = directory != nullptr ? MapFile(directory, bytes, path, path_capacity, locked) : MAP_FAILED;
   if (memory == MAP_FAILED) {
     path[0] = '\0';
+    *locked = false;
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
   }

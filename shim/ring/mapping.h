@@ -7,7 +7,8 @@
 // Thread-safety: one thread at a time. Failure: nullptr. errno may change.
 //
 //   char path[256];
-//   void* memory = MapRing("/dev/shm", bytes, path, sizeof(path));
+//   bool locked;
+//   void* memory = MapRing("/dev/shm", bytes, path, sizeof(path), &locked);
 
 #ifndef GPUMEM_SHIM_RING_MAPPING_H_
 #define GPUMEM_SHIM_RING_MAPPING_H_
@@ -17,8 +18,9 @@
 
 namespace gpumemshim::ring {
 
-// directory may be nullptr. Sets path to "" where the memory is anonymous.
-void* MapRing(const char* directory, size_t bytes, char* path, size_t path_capacity);
+// directory may be nullptr. Sets path to "" where the memory is anonymous. *locked: others can tell by flock whether
+// the process has it still.
+void* MapRing(const char* directory, size_t bytes, char* path, size_t path_capacity, bool* locked);
 
 // Field 22 of /proc/self/stat; 0 where it cannot be read.
 uint64_t ProcessStartTicks();

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,11 +40,21 @@ pid_t PidOfRing(const char* name) {
 // A pid that somebody else has by now keeps the ring too: it goes when that process has gone.
 bool IsGone(pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
 
+// The pid may be of another PID namespace (containers that share /dev/shm), so the lock has a say too.
+bool IsLocked(int directory, const char* name) {
+  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return locked;
+}
+
 bool IsStale(int directory, const char* name, time_t now) {
   const pid_t pid = PidOfRing(name);
   struct stat file;
   if (pid == 0 || fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  return S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_mtime + kKeepSeconds < now && IsGone(pid);
+  return S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_mtime + kKeepSeconds < now && IsGone(pid) &&
+         !IsLocked(directory, name);
 }
 
 }  // namespace

@@ -11,11 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shim/base/kernel.h"
 #include "shim/base/proto_writer.h"
 #include "shim/writer/fields.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+// Weak: C libraries of children (musl, glibc before 2.32) lack it.
+extern "C" __attribute__((weak)) const char* strerrordesc_np(int) noexcept;
 
 namespace gpumemshim::writer {
 namespace {
@@ -65,14 +69,14 @@ bool TraceFile::Open(const char* path) {
 void TraceFile::Settle() {
   struct stat status = {};
   fd_ = MoveUp(fd_);
-  if (fstat(fd_, &status) != 0) return;
+  if (kernel::Fstat(fd_, &status) != 0) return;
   device_ = status.st_dev;
   inode_ = status.st_ino;
 }
 
 bool TraceFile::IsOurs() const {
   struct stat status = {};
-  return fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  return fd_ >= 0 && kernel::Fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
 // A program that closes every descriptor closes ours too, and the number may be a file of its own by now.
@@ -162,7 +166,7 @@ bool TraceFile::Fail(const char* what, int error_number) {
   failed_ = true;
   if (error_[0] != '\0') return false;
   // strerror would touch the locale.
-  const char* text = strerrordesc_np(error_number);
+  const char* text = strerrordesc_np != nullptr ? strerrordesc_np(error_number) : nullptr;
   snprintf(error_, sizeof(error_), "%.180s: %s", what, text != nullptr ? text : "unknown error");
   return false;
 }

@@ -44,6 +44,7 @@ SAME_PLACE(RingHeader, theirs::RingHeader, api_count);
 SAME_PLACE(RingHeader, theirs::RingHeader, descriptors_offset);
 SAME_PLACE(RingHeader, theirs::RingHeader, api_names_offset);
 SAME_PLACE(RingHeader, theirs::RingHeader, chunks_offset);
+SAME_PLACE(RingHeader, theirs::RingHeader, locked);
 SAME_PLACE(RingHeader, theirs::RingHeader, dropped_allocs);
 SAME_PLACE(RingHeader, theirs::RingHeader, dropped_frees);
 SAME_PLACE(RingHeader, theirs::RingHeader, dropped_definitions);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,16 @@ TEST_F(StaleRingsTest, OnlyOldRingsOfProcessesThatAreGone) {
   EXPECT_FALSE(Exists(gone));
   EXPECT_FALSE(Exists(again));
   EXPECT_TRUE(Exists(living));
+}
+
+// A process of another PID namespace is not found by its number, but holds its ring's lock.
+TEST_F(StaleRingsTest, NoRingThatSomebodyHolds) {
+  const std::string ring = RingOf(gone_);
+  const int holder = open(ring.c_str(), O_RDWR);
+  ASSERT_EQ(flock(holder, LOCK_EX), 0);
+  EXPECT_EQ(RemoveAfter(kKeepSeconds + 60), 0u);
+  close(holder);
+  EXPECT_EQ(RemoveAfter(kKeepSeconds + 60), 1u);
 }
 
 TEST_F(StaleRingsTest, NothingThatIsNotARing) {
