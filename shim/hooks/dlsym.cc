@@ -9,8 +9,15 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "shim/hooks/own_symbols.h"
 #include "shim/hooks/real.h"
+#include "shim/hooks/symbol_lookup.h"
+
+// Ours, of dlsym_<arch>.S.
+extern "C" void* dlsym(void* handle, const char* name) noexcept;
+extern "C" void* dlvsym(void* handle, const char* name, const char* version) noexcept;
 
 namespace gpumemshim::hooks {
 namespace {
@@ -18,10 +25,20 @@ namespace {
 void* FailLookup(void*, const char*) { return nullptr; }
 void* FailVersionedLookup(void*, const char*, const char*) { return nullptr; }
 
-void* Lookup(void* handle, const char* name) { return AnswerLookup(FindOwnSymbol(name), RealDlsym()(handle, name)); }
+void* Lookup(void* handle, const char* name) {
+  return AnswerLookup(FindOwnSymbol(name), handle, RealDlsym()(handle, name));
+}
 
 void* LookupVersioned(void* handle, const char* name, const char* version) {
-  return AnswerLookup(FindOwnSymbol(name), RealDlvsym()(handle, name, version));
+  return AnswerLookup(FindOwnSymbol(name), handle, RealDlvsym()(handle, name, version));
+}
+
+bool IsOwnLookup(const char* name) { return std::strcmp(name, "dlsym") == 0 || std::strcmp(name, "dlvsym") == 0; }
+
+// Another interposer in front of us asks for the next one by a version, as it must to find the C library's; our
+// definitions have none, so the loader would pass us over.
+void* NextLookup(void*, const char* name, const char*) {
+  return name[2] == 's' ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym);
 }
 
 // RTLD_NEXT means "behind the caller": if that is us the loader says so itself, and if the caller stands behind us it
@@ -30,15 +47,18 @@ bool Passes(void* handle, const char* name) { return handle == RTLD_NEXT || Find
 
 }  // namespace
 
-extern "C" __attribute__((visibility("hidden"))) void* GpumemDlsymFilter(void* handle, const char* name) {
+extern "C" __attribute__((visibility("hidden"))) void* GpumemDlsymFilter(void* handle, const char* name, const char*,
+                                                                         const void*) {
   const DlsymFunction real = RealDlsym();
   if (real == nullptr) return reinterpret_cast<void*>(&FailLookup);
   return Passes(handle, name) ? reinterpret_cast<void*>(real) : reinterpret_cast<void*>(&Lookup);
 }
 
-extern "C" __attribute__((visibility("hidden"))) void* GpumemDlvsymFilter(void* handle, const char* name) {
+extern "C" __attribute__((visibility("hidden"))) void* GpumemDlvsymFilter(void* handle, const char* name, const char*,
+                                                                          const void* caller) {
   const DlvsymFunction real = RealDlvsym();
   if (real == nullptr) return reinterpret_cast<void*>(&FailVersionedLookup);
+  if (handle == RTLD_NEXT && IsOwnLookup(name) && IsLoadedBeforeUs(caller)) return reinterpret_cast<void*>(&NextLookup);
   return Passes(handle, name) ? reinterpret_cast<void*>(real) : reinterpret_cast<void*>(&LookupVersioned);
 }
 

@@ -4,8 +4,8 @@
  * dlsym and dlvsym. A name that we do not wrap is passed on by a jump, not a call: the loader reads the return address
  * to know who asks (RTLD_NEXT, RTLD_DEFAULT), and it must see the true caller.
  *
- *   void* GpumemDlsymFilter(void* handle, const char* name): where to jump to with the arguments as they came. That is
- *   the real dlsym, or our own answering function of the same signature.
+ *   void* GpumemDlsymFilter(void* handle, const char* name, const char* version, const void* caller): where to jump to
+ *   with the arguments as they came. That is the real dlsym, or our own answering function of the same signature.
  */
         .text
 
@@ -22,6 +22,7 @@
         .cfi_adjust_cfa_offset 8
         pushq   %rdx
         .cfi_adjust_cfa_offset 8
+        movq    24(%rsp), %rcx
         call    \filter
         popq    %rdx
         .cfi_adjust_cfa_offset -8

@@ -7,6 +7,7 @@
 
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/own_symbols.h"
 #include "shim/hooks/record.h"
 #include "shim/hooks/session.h"
 
@@ -24,11 +25,24 @@ void LookUpDriverOnce() {
   done.store(true, std::memory_order_release);
 }
 
-void ExchangeForWrapper(void** function) {
+// What the driver itself has for a name; nullptr where it cannot be asked.
+void* AskDriver(const char* symbol, int version, cuuint64_t flags) {
+  const auto resolve = reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(DriverFunction("cuGetProcAddress_v2"));
+  void* found = nullptr;
+  if (resolve == nullptr || resolve(symbol, &found, version, flags, nullptr) != CUDA_SUCCESS) return nullptr;
+  return found;
+}
+
+void ExchangeForWrapper(const char* symbol, void** function, int version, cuuint64_t flags) {
   if (function == nullptr || *function == nullptr) return;
   const ErrnoSaver saver;
   LookUpDriverOnce();
-  if (void* wrapper = WrapperOfDriverFunction(*function)) *function = wrapper;
+  void* wrapper = WrapperOfDriverFunction(*function);
+  if (wrapper == nullptr && FindOwnSymbol(symbol) != ApiId::kNone) {
+    // Another interposer may have answered.
+    wrapper = WrapperOfSubstitute(*function, AskDriver(symbol, version, flags));
+  }
+  if (wrapper != nullptr) *function = wrapper;
 }
 
 template <typename Real>
@@ -61,7 +75,7 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
   const auto real = GPUMEM_REAL(cuGetProcAddress);
   if (real == nullptr) return kMissingDriver;
   const CUresult result = real(symbol, function, version, flags);
-  if (result == CUDA_SUCCESS) ExchangeForWrapper(function);
+  if (result == CUDA_SUCCESS) ExchangeForWrapper(symbol, function, version, flags);
   return result;
 }
 
@@ -70,7 +84,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
   const auto real = GPUMEM_REAL(cuGetProcAddress_v2);
   if (real == nullptr) return kMissingDriver;
   const CUresult result = real(symbol, function, version, flags, status);
-  if (result == CUDA_SUCCESS) ExchangeForWrapper(function);
+  if (result == CUDA_SUCCESS) ExchangeForWrapper(symbol, function, version, flags);
   return result;
 }
 

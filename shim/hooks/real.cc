@@ -22,22 +22,31 @@ constexpr const char* kLibcudart = "libcudart";  // also libcudart-<hash>.so of 
 std::atomic<DlsymFunction> g_real_dlsym;
 std::atomic<DlvsymFunction> g_real_dlvsym;
 
+// glibc's, before 2.34 in a library of its own; musl's, where it is the loader or lies beside it.
 void* FindInLibc(const char* name) {
-  if (void* found = FindInLoaded("libc.so.6", name)) return found;
-  return FindInLoaded("libdl.so.2", name);  // before glibc 2.34
+  for (const char* library : {"libc.so.6", "libdl.so.2", "ld-musl-", "libc.musl-", "libc.so"}) {
+    if (void* found = FindInLoaded(library, name)) return found;
+  }
+  return nullptr;
 }
 
-// Asks for the next dlsym behind us, so that another interposer keeps its place; libc's own where the versions differ.
+DlsymFunction LibcDlsym() {
+  static std::atomic<void*> known;
+  void* found = known.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    found = FindInLibc("dlsym");
+    known.store(found, std::memory_order_release);
+  }
+  return reinterpret_cast<DlsymFunction>(found);
+}
+
+// Asks for the next dlsym behind us, of any version or none, so that another interposer keeps its place.
 template <typename Function>
 Function FindLoaderFunction(const char* name) {
-  const auto libc_dlvsym = reinterpret_cast<DlvsymFunction>(FindInLibc("dlvsym"));
-  if (libc_dlvsym != nullptr) {
-    for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
-      void* found = libc_dlvsym(RTLD_NEXT, name, version);
-      if (found != nullptr && !IsOwnAddress(found)) return reinterpret_cast<Function>(found);
-    }
-  }
-  return reinterpret_cast<Function>(FindInLibc(name));
+  const DlsymFunction libc_dlsym = LibcDlsym();
+  void* found = libc_dlsym == nullptr ? nullptr : libc_dlsym(RTLD_NEXT, name);
+  if (found == nullptr || IsOwnAddress(found)) found = FindInLibc(name);
+  return reinterpret_cast<Function>(found);
 }
 
 const char* LibraryOf(ApiId id) { return ApiLayer(id) == Layer::kDriver ? kLibcuda : kLibcudart; }
@@ -57,7 +66,31 @@ void* Publish(ApiId id, void* found) {
   return slot.compare_exchange_strong(expected, found, std::memory_order_acq_rel) ? found : expected;
 }
 
+// Everybody goes through `function` from now on, which another interposer put in the place of CUDA's.
+void* StandBefore(ApiId id, void* function) {
+  g_real_functions[static_cast<uint16_t>(id)].store(function, std::memory_order_release);
+  return OwnAddress(id);
+}
+
+// True where the look-up that found `found` would have found CUDA's own function but for an interposer behind us.
+bool IsInterposed(ApiId id, void* handle) {
+  const DlsymFunction libc_dlsym = LibcDlsym();
+  if (libc_dlsym == nullptr || libc_dlsym == RealDlsym()) return false;
+  const void* plain = libc_dlsym(handle, ApiName(static_cast<uint16_t>(id)));
+  return plain != nullptr && LiesIn(plain, LibraryOf(id));
+}
+
+ApiId DriverFunctionAt(const void* function) {
+  for (uint16_t i = 1; function != nullptr && i < kApiCount; ++i) {
+    const auto id = static_cast<ApiId>(i);
+    if (ApiLayer(id) == Layer::kDriver && g_real_functions[i].load(std::memory_order_acquire) == function) return id;
+  }
+  return ApiId::kNone;
+}
+
 }  // namespace
+
+std::atomic<bool> g_foreign_runtime[kApiCount];
 
 DlsymFunction RealDlsym() {
   DlsymFunction known = g_real_dlsym.load(std::memory_order_acquire);
@@ -87,11 +120,14 @@ void* NextInScope(const char* name) {
 
 void* ResolveRealFunction(ApiId id) {
   void* found = NextInScope(ApiName(static_cast<uint16_t>(id)));
+  if (found != nullptr && ApiLayer(id) == Layer::kRuntime && !LiesIn(found, kLibcudart)) {
+    g_foreign_runtime[static_cast<uint16_t>(id)].store(true, std::memory_order_relaxed);
+  }
   if (found == nullptr) found = FindInLibrary(id);
   return found == nullptr ? nullptr : Publish(id, found);
 }
 
-void* AnswerLookup(ApiId id, void* found) {
+void* AnswerLookup(ApiId id, void* handle, void* found) {
   if (found == nullptr) return nullptr;
   // Found ourselves, as a search from the program's start does. The answer without us: nothing, unless CUDA is loaded.
   if (IsOwnAddress(found)) {
@@ -99,19 +135,24 @@ void* AnswerLookup(ApiId id, void* found) {
     return RealDlsym()(RTLD_NEXT, ApiName(static_cast<uint16_t>(id)));  // fails again, now for the caller's dlerror()
   }
   if (found == g_real_functions[static_cast<uint16_t>(id)].load(std::memory_order_acquire)) return OwnAddress(id);
-  if (!LiesIn(found, LibraryOf(id))) return found;  // somebody's own function of that name
+  if (!LiesIn(found, LibraryOf(id))) {
+    // Somebody's own function of that name, or one that stands in for CUDA's.
+    return IsInterposed(id, handle) ? StandBefore(id, found) : found;
+  }
+  // A preload that exports the name comes first; who asked the library itself gets the library's function.
+  RealFunction(id);
   return Publish(id, found) == found ? OwnAddress(id) : found;
 }
 
 void* WrapperOfDriverFunction(const void* function) {
-  if (function == nullptr) return nullptr;
-  for (uint16_t i = 1; i < kApiCount; ++i) {
-    const auto id = static_cast<ApiId>(i);
-    if (ApiLayer(id) == Layer::kDriver && g_real_functions[i].load(std::memory_order_acquire) == function) {
-      return OwnAddress(id);
-    }
-  }
-  return nullptr;
+  const ApiId id = DriverFunctionAt(function);
+  return id == ApiId::kNone ? nullptr : OwnAddress(id);
+}
+
+void* WrapperOfSubstitute(void* function, const void* driver_function) {
+  if (IsOwnAddress(function) || LiesIn(function, kLibcuda)) return nullptr;
+  const ApiId id = DriverFunctionAt(driver_function);
+  return id == ApiId::kNone ? nullptr : StandBefore(id, function);
 }
 
 void* DriverFunction(const char* name) {

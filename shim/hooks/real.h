@@ -34,6 +34,10 @@ void* NextInScope(const char* name);
 
 extern std::atomic<void*> g_real_functions[kApiCount];
 
+// True where the runtime's function behind ours is another preload's (a memory saver's, say). What it makes of the call
+// is recorded as it reaches the driver, since what it does later to that memory does too.
+extern std::atomic<bool> g_foreign_runtime[kApiCount];
+
 void* ResolveRealFunction(ApiId id);
 
 inline void* RealFunction(ApiId id) {
@@ -41,12 +45,16 @@ inline void* RealFunction(ApiId id) {
   return known != nullptr ? known : ResolveRealFunction(id);
 }
 
-// What a lookup of a wrapped name that really found `found` is answered with: our wrapper where `found` is the function
-// that we forward to, nullptr where nothing but ourselves has the name, else `found`.
-void* AnswerLookup(ApiId id, void* found);
+// What a lookup of a wrapped name in `handle` that really found `found` is answered with: our wrapper where `found` is
+// the function that we forward to, nullptr where nothing but ourselves has the name, else `found`.
+void* AnswerLookup(ApiId id, void* handle, void* found);
 
 // Our wrapper for a driver function's address, or nullptr where it is none that we wrap. For cuGetProcAddress.
 void* WrapperOfDriverFunction(const void* function);
+
+// The same where an interposer behind us answers with `function` for what the driver itself calls `driver_function`:
+// our wrapper forwards to the interposer's from now on.
+void* WrapperOfSubstitute(void* function, const void* driver_function);
 
 // A driver function that we call but do not wrap; looked up anew at each call, so keep the result.
 void* DriverFunction(const char* name);

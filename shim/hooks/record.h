@@ -19,6 +19,7 @@
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
 #include "shim/base/event.h"
+#include "shim/hooks/real.h"
 
 namespace gpumemshim::hooks {
 
@@ -69,10 +70,16 @@ constexpr bool IsRequest(EventKind kind) {
   return kind == EventKind::kAlloc || kind == EventKind::kPhysicalCreate || kind == EventKind::kAddressReserve;
 }
 
+inline bool IsForeign(ApiId api) {
+  return g_foreign_runtime[static_cast<uint16_t>(api)].load(std::memory_order_relaxed);
+}
+
 // `fill(event, succeeded)` adds what the call tells. It may dereference out parameters only where it succeeded, and
 // must check them even then. It may turn the event down by setting kUnspecified.
 template <typename Call, typename Fill>
 auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill) {
+  if (IsForeign(api)) [[unlikely]]
+    return call();
   Scope scope;
   if (!scope.outermost()) return call();
   const uint64_t started_ns = MonotonicNs();
@@ -89,6 +96,8 @@ auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill)
 
 template <typename Call, typename Fill>
 auto RecordBefore(ApiId api, EventKind kind, Memory memory, Fill fill, Call call) {
+  if (IsForeign(api)) [[unlikely]]
+    return call();
   Scope scope;
   if (!scope.outermost()) return call();
   Event event = MakeEvent(api, kind, memory);

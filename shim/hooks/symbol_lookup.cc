@@ -112,16 +112,32 @@ struct Owner {
   bool matches;
 };
 
+bool Holds(const dl_phdr_info& object, uintptr_t address) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    const uintptr_t start = object.dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && address >= start && address < start + segment.p_memsz) return true;
+  }
+  return false;
+}
+
 int VisitOwner(dl_phdr_info* object, size_t, void* data) {
   auto* owner = static_cast<Owner*>(data);
-  for (int i = 0; i < object->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
-    const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
-    if (segment.p_type != PT_LOAD || owner->address < start || owner->address >= start + segment.p_memsz) continue;
-    owner->matches = HasPrefix(FileName(object->dlpi_name), owner->file_prefix);
-    return 1;
-  }
-  return 0;
+  if (!Holds(*object, owner->address)) return 0;
+  owner->matches = HasPrefix(FileName(object->dlpi_name), owner->file_prefix);
+  return 1;
+}
+
+struct Order {
+  uintptr_t address;
+  bool found;
+};
+
+// Objects come in the order in which they were loaded, which for preloads is the order of look-ups.
+int VisitInOrder(dl_phdr_info* object, size_t, void* data) {
+  auto* order = static_cast<Order*>(data);
+  order->found = Holds(*object, order->address);
+  return order->found || Holds(*object, reinterpret_cast<uintptr_t>(&__ehdr_start)) ? 1 : 0;
 }
 
 }  // namespace
@@ -142,6 +158,12 @@ bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity) {
 bool IsOwnAddress(const void* address) {
   const auto value = reinterpret_cast<uintptr_t>(address);
   return value >= reinterpret_cast<uintptr_t>(&__ehdr_start) && value < reinterpret_cast<uintptr_t>(&_end);
+}
+
+bool IsLoadedBeforeUs(const void* address) {
+  Order order{reinterpret_cast<uintptr_t>(address), false};
+  dl_iterate_phdr(&VisitInOrder, &order);
+  return order.found;
 }
 
 bool LiesIn(const void* address, const char* file_prefix) {

@@ -29,6 +29,9 @@ bool IsOwnAddress(const void* address);
 // True where `address` lies in an object whose file name begins with `file_prefix`.
 bool LiesIn(const void* address, const char* file_prefix);
 
+// True where `address` lies in an object that was loaded before us: the program, or a preload named before us.
+bool IsLoadedBeforeUs(const void* address);
+
 }  // namespace gpumemshim::hooks
 
 #endif  // GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
