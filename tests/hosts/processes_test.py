@@ -30,9 +30,7 @@ class ProcessTest(hosts_test.HostTest):
 
     def as_without_us(self, words, code=0, **more):
         """Runs it bare and recorded: output and end are equal, our own lines apart. Returns those."""
-        bare = self.victim(words, preload=False, **more)
-        for log in self.folder.glob("log.*.tsv"):
-            log.unlink()
+        bare = self.victim(words, preload=False, SIMCUDA_LOG="", **more)
         done = self.victim(words, **more)
         ours = [line for line in done.stderr.splitlines() if line.startswith("gpumem:")]
         theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]
@@ -50,9 +48,10 @@ class ProcessTest(hosts_test.HostTest):
                 subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def traces_by_pid(self):
-        """Process id -> its traces, in the order in which they were begun."""
+        """Process id -> its traces, in the order in which they were begun. A process that died between making the file and its first write left
+        all that it recorded in its ring."""
         found = collections.defaultdict(list)
-        for trace in sorted(self.traces(), key=lambda path: path.stat().st_mtime_ns):
+        for trace in sorted(filter(lambda path: path.stat().st_size > 0, self.traces()), key=lambda path: path.stat().st_mtime_ns):
             found[int(re.search(r"\.(\d+)(\.r\d+)?(\.[^.]+)*\.gmtrace$", trace.name)[1])].append(trace)
         return found
 
@@ -140,6 +139,19 @@ class Children(ProcessTest):
         rows = list(history.rows_of_log(self.folder / f"log.{pid}.tsv"))
         self.assertEqual(list(history.log_differences(list(history.events_of(self.setup, first)), rows)), [])
 
+    def test_exec_is_an_end(self):
+        """The new image has the old one's process id and start time, but not its ring."""
+        words = "alloc:3 sleep:200 exec ( print:ready sleep:60000 )"
+        process = subprocess.Popen(
+            [str(hosts_test.HOSTS / "processes_host"), *words.split()], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            answer = self.report()
+            process.kill()
+        self.assertFalse(answer["running"])
+        self.assertEqual(answer["events"]["runtime"], 3)
+
     def test_a_tree_like_rays(self):
         """A driver starts workers, these start helpers; who never touches CUDA leaves nothing."""
         worker = "spawn ( {} spawn ( exit:0 ) fork ( vfork exit:0 ) spawn ( alloc:2 ) )"
@@ -209,18 +221,32 @@ class Endings(ProcessTest):
 
     def test_threads_in_the_middle_of_a_call(self):
         """Ended from another thread while eight allocate and free: each thread lacks at most the call that it was in."""
-        for words, code in (("_exit:4", 4), ("exit:3", 3), ("kill:9", -9), ("kill:15", -15), ("abort", -6)):
+        for words, code in (("_exit:4", 4), ("kill:9", -9), ("kill:15", -15), ("abort", -6)):
             with self.subTest(ending=words):
                 self.setUp()
                 done = self.victim(f"churn sleep:60 {words}")
                 self.assertEqual(done.returncode, code)
                 self.check_all_but_the_last_call()
 
+    def test_exit_while_threads_go_on(self):
+        """What they do after our destructor is nobody's to record; until then each address has its calls in order."""
+        done = self.victim("churn sleep:60 exit:3")
+        self.assertEqual(done.returncode, 3)
+        (ours,), (theirs,) = self.names_of_processes()
+        self.assertGreater(sum(map(len, ours.values())), 50)
+        for name, mine in ours.items():
+            other = theirs.get(name, [])
+            self.assertTrue(mine == other[: len(mine)] or mine[:-1] == other, f"{name}: {mine[-5:]}, the log {other[-5:]}")
+
+    def names_of_processes(self):
+        """The calls of each address: ours, the log's; a list over processes each."""
+        ours = [history.calls_by_name(reversed(list(history.traced_calls(events)))) for events in self.events_by_pid().values()]
+        return ours, [history.calls_by_name(history.logged_calls(rows)) for rows in self.logs_by_pid().values()]
+
     def check_all_but_the_last_call(self):
         """A free is recorded before its call and an allocation after, so one of them may lack the other side: the last of its address."""
-        (events,), (rows,) = self.events_by_pid().values(), self.logs_by_pid().values()
-        self.assertGreater(len(rows), 50)
-        ours, theirs = history.calls_by_name(reversed(list(history.traced_calls(events)))), history.calls_by_name(history.logged_calls(rows))
+        (ours,), (theirs,) = self.names_of_processes()
+        self.assertGreater(sum(map(len, theirs.values())), 50)
         open_calls = [name for name in set(ours) | set(theirs) if ours.get(name) != theirs.get(name)]
         self.assertLessEqual(len(open_calls), CHURNERS)
         for name in open_calls:
