@@ -107,6 +107,7 @@ LOG_KINDS = {
 }
 SIZED_KINDS = ("alloc", "address_reserve", "physical_create", "map")
 COMPARED_KINDS = (*SIZED_KINDS, "free", "address_free", "physical_release", "physical_retain", "unmap", "host_register", "host_unregister")
+END_KINDS = ("free", "address_free", "physical_release", "unmap", "host_unregister", "import_close", "pool_destroy")
 NAMED_BY_HANDLE = ("physical_create", "physical_release", "physical_retain")
 
 
@@ -121,11 +122,14 @@ def calls_by_name(calls):
 
 
 def traced_calls(events):
-    """The calls of a trace that happened: a free that a correction takes back did not."""
-    refused = collections.Counter((event["thread"], event["address"]) for event in events if event["kind"] == "free_failed")
+    """The calls of a trace that happened, last first: one that a correction takes back did not."""
+    refused = collections.Counter()  # corrections whose call stands before them
     for event in reversed(events):
-        if event["kind"] == "free" and refused[event["thread"], event["address"]]:
-            refused[event["thread"], event["address"]] -= 1
+        name = event["thread"], event["address"], event["handle"]
+        if event["kind"] == "free_failed":
+            refused[name] += 1
+        elif event["kind"] in END_KINDS and refused[name]:
+            refused[name] -= 1
         elif event["layer"] != "torch":
             yield event["kind"], event["address"], event["handle"], event["size_bytes"]
 

@@ -24,7 +24,7 @@ constexpr std::size_t kBlockBytes = 1 << 20;
 
 std::mutex g_lock;
 std::vector<void*> g_blocks;
-std::atomic<bool> g_churn_ends{false};
+std::atomic<long> g_churned{0};
 
 void Allocate(long count) {
   for (long i = 0; i < count; ++i) {
@@ -49,23 +49,17 @@ void ExpectRefusal() {
 }
 
 void Churn() {
-  while (!g_churn_ends.load(std::memory_order_relaxed)) {
+  for (;;) {
     void* memory = nullptr;
     if (cudaMalloc(&memory, kBlockBytes) == cudaSuccess) cudaFree(memory);
+    g_churned.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-// Threads that allocate and free until the process goes, or for `milliseconds` and are joined.
-void ChurnInThreads(int threads, long milliseconds) {
-  std::vector<std::thread> all;
-  for (int i = 0; i < threads; ++i) all.emplace_back(&Churn);
-  if (milliseconds == 0) {
-    for (std::thread& thread : all) thread.detach();
-    return;
-  }
-  usleep(static_cast<useconds_t>(milliseconds) * 1000);
-  g_churn_ends.store(true);
-  for (std::thread& thread : all) thread.join();
+// Eight threads that allocate and free until the process goes. Returns once they have done so `times`.
+void ChurnInThreads(long times) {
+  for (int i = 0; i < 8; ++i) std::thread(&Churn).detach();
+  while (g_churned.load(std::memory_order_relaxed) < times) usleep(1000);
 }
 
 void InThread(const Words& block, bool join) {
@@ -77,11 +71,11 @@ void InThread(const Words& block, bool join) {
   }
 }
 
-void UsePlugin(const std::string& path) {
+void UsePlugin(const std::string& path, bool unload) {
   void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) Fail(dlerror());
   reinterpret_cast<void (*)()>(dlsym(plugin, "UsePluginMemory"))();
-  if (dlclose(plugin) != 0) Fail("dlclose");
+  if (unload && dlclose(plugin) != 0) Fail("dlclose");
 }
 
 void CheckFile(const std::string& path) {
@@ -110,9 +104,9 @@ bool DoMemory(std::string_view name, const std::string& word) {
   } else if (name == "refused") {
     ExpectRefusal();
   } else if (name == "churn") {
-    ChurnInThreads(8, Number(word));
-  } else if (name == "plugin") {
-    UsePlugin(Text(word));
+    ChurnInThreads(Number(word));
+  } else if (name == "plugin" || name == "keep") {
+    UsePlugin(Text(word), name == "plugin");
   } else {
     return false;
   }

@@ -224,13 +224,13 @@ class Endings(ProcessTest):
         for words, code in (("_exit:4", 4), ("kill:9", -9), ("kill:15", -15), ("abort", -6)):
             with self.subTest(ending=words):
                 self.setUp()
-                done = self.victim(f"churn sleep:60 {words}")
+                done = self.victim(f"churn:300 {words}")
                 self.assertEqual(done.returncode, code)
                 self.check_all_but_the_last_call()
 
     def test_exit_while_threads_go_on(self):
         """What they do after our destructor is nobody's to record; until then each address has its calls in order."""
-        done = self.victim("churn sleep:60 exit:3")
+        done = self.victim("churn:300 exit:3")
         self.assertEqual(done.returncode, 3)
         (ours,), (theirs,) = self.names_of_processes()
         self.assertGreater(sum(map(len, ours.values())), 50)
@@ -252,6 +252,23 @@ class Endings(ProcessTest):
         for name in open_calls:
             mine, other = ours.get(name, []), theirs.get(name, [])
             self.assertTrue(mine == other[:-1] or mine[:-1] == other, f"{name}: {mine[-5:]}, the log {other[-5:]}")
+
+
+class Libraries(ProcessTest):
+    def test_unloaded_and_loaded_again(self):
+        """A library that used CUDA and is gone, destructor included, twice."""
+        plugin = hosts_test.HOSTS / "libprocesses_plugin.so"
+        self.as_without_us(f"alloc:2 plugin:{plugin} alloc:1 plugin:{plugin} free")
+        self.assertEqual(self.allocations(self.compare(1)), [7])
+
+    def test_destructors_after_ours(self):
+        """A library that is never unloaded uses CUDA in its destructor, when we are done: it works, and is in no trace."""
+        plugin = hosts_test.HOSTS / "libprocesses_plugin.so"
+        ours = self.as_without_us(f"alloc:2 keep:{plugin} free")
+        self.assertEqual(len(ours), 1)
+        (events,), (rows,) = self.events_by_pid().values(), self.logs_by_pid().values()
+        self.assertEqual(list(history.log_differences(events, rows[:-1])), [])
+        self.assertEqual((rows[-1]["kind"], rows[-1]["size"]), ("free", str(3 << 20)))
 
 
 class Names(ProcessTest):
