@@ -22,6 +22,7 @@
 #include "shim/base/clock.h"
 #include "shim/control/output_path.h"
 #include "shim/control/process_facts.h"
+#include "shim/control/sampling.h"
 #include "shim/control/settings.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/versions.h"
@@ -87,6 +88,7 @@ void CountStackLosses(writer::StackLosses* losses) {
 void AfterForkInChild() {
   ring::ForgetInChild();
   writer::ForgetInChild();
+  sampler::ForgetInChild();
   stack::ForgetInChild();
   oom::ForgetInChild();
   g_state.store(State::kForked, std::memory_order_release);
@@ -96,19 +98,25 @@ void AfterForkInChild() {
 // parent's memory (vfork, CLONE_VM) has another process id too, but there the ring is as active as before.
 bool WasCopied() { return g_pid.load(std::memory_order_relaxed) != getpid() && !ring::Active(); }
 
+void SawEvent(const Event& event, uint32_t tid) {
+  if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
+  if (g_settings.oom_report) oom::Saw(event, tid);
+}
+
 bool StartWriter() {
   writer::Config config;
   config.hooks.output_path = &WantedPath;
   config.hooks.fill_header = &FillHeader;
-  config.hooks.fill_device = &DescribeDevice;
+  config.hooks.fill_device = &DescribeAndSampleDevice;
   config.hooks.new_versions = &NewVersions;
   config.hooks.stack_losses = &CountStackLosses;
   config.hooks.api_name = &ApiName;
   if (g_settings.oom_report) {
     oom::Configure();
-    config.hooks.saw_event = &oom::Saw;
     config.hooks.passed = &oom::Passed;
   }
+  config.hooks.saw_event = &SawEvent;
+  config.hooks.put_sample = &sampler::PutSample;
   return writer::Start(config);
 }
 
@@ -128,12 +136,15 @@ bool SetUp() {
   ReadProcessFacts(&g_facts);
   ForgetVersions();
   g_any_event.store(false, std::memory_order_relaxed);
-  if (!g_fork_handler && __register_atfork != nullptr)
-    g_fork_handler = __register_atfork(nullptr, nullptr, &AfterForkInChild, nullptr) == 0;
+  if (!g_fork_handler && __register_atfork != nullptr) {
+    g_fork_handler =
+        __register_atfork(&sampler::BeforeFork, &sampler::AfterForkInParent, &AfterForkInChild, nullptr) == 0;
+  }
   stack::Options options;
   options.python = g_settings.python;
   options.native = g_settings.native;
   stack::Enable(options);
+  ConfigureSampling(g_settings);
   if (!StartRing()) return false;
   if (StartWriter()) return true;
   ring::Stop(0);
@@ -170,6 +181,7 @@ __attribute__((destructor)) void End() {
   if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child that no fork handler saw
   if (!g_state.compare_exchange_strong(active, State::kEnded, std::memory_order_acq_rel)) return;
   const hooks::Scope scope;
+  FinishSampling();
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
   if (g_settings.quiet) return;

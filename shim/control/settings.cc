@@ -59,6 +59,14 @@ uint64_t ParseSize(const char* text) {
   return value << shift;
 }
 
+uint32_t ParseMilliseconds(const char* text, uint32_t otherwise) {
+  constexpr uint32_t kDay = 86'400'000;
+  if (text == nullptr || *text == '\0') return otherwise;
+  uint32_t value = 0;
+  for (; *text >= '0' && *text <= '9' && value <= kDay; ++text) value = value * 10 + static_cast<uint32_t>(*text - '0');
+  return *text != '\0' || value > kDay ? otherwise : value;
+}
+
 bool ParseSwitch(const char* text, bool otherwise) {
   if (text == nullptr || *text == '\0') return otherwise;
   for (const char* yes : {"1", "true", "yes", "on"}) {
@@ -78,6 +86,8 @@ Settings ReadSettings() {
   settings.ring_size_bytes = ParseSize(std::getenv("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
+  settings.sample_ms = ParseMilliseconds(std::getenv("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
+  Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
   return settings;
 }
 

@@ -136,10 +136,44 @@ struct EventBatch {
   };
 };
 struct Counters {
-  enum : uint32_t { kTimeNs = 1, kDevices = 2, kProcessRssBytes = 3, kShimCpuNs = 4, kShimRingHighBytes = 5 };
+  enum : uint32_t {
+    kTimeNs = 1,
+    kDevices = 2,
+    kProcessRssBytes = 3,
+    kShimCpuNs = 4,
+    kShimRingHighBytes = 5,
+    kCause = 6,
+    kTookNs = 7,
+    kSystemTotalBytes = 8,
+    kSystemAvailableBytes = 9,
+    kProcessCpuNs = 10,
+    kSource = 11,
+    kSourceError = 12,
+    kCrossings = 13
+  };
 };
 struct DeviceCounters {
-  enum : uint32_t { kDevice = 1, kTorchAllocatedBytes = 2, kTorchReservedBytes = 3 };
+  enum : uint32_t {
+    kDevice = 1,
+    kTorchAllocatedBytes = 2,
+    kTorchReservedBytes = 3,
+    kUsedBytes = 4,
+    kFreeBytes = 5,
+    kTotalBytes = 6,
+    kDriverReservedBytes = 7,
+    kOwnBytes = 8,
+    kOwnProcess = 9,
+    kOthers = 10,
+    kOtherCount = 11,
+    kPoolReservedBytes = 12,
+    kPoolUsedBytes = 13
+  };
+};
+struct DeviceProcess {
+  enum : uint32_t { kPid = 1, kUsedBytes = 2, kName = 3 };
+};
+struct ThresholdCrossing {
+  enum : uint32_t { kDevice = 1, kPercent = 2, kBytes = 3, kUsedBytes = 4, kTotalBytes = 5, kOwnBytes = 6 };
 };
 struct Losses {
   enum : uint32_t {

@@ -36,6 +36,7 @@ uint64_t ResidentBytes() {
 void Session::Pass(bool everything) {
   pass_ns_ = MonotonicNs();
   reader_.BeginPass(everything);
+  samples_due_ = true;
   TakeDefinitions();
   bool more = true;
   while (more) {
@@ -69,10 +70,9 @@ void Session::FillBatch() {
     const Event& event = *view.event;
     batch_.Add(event, definitions_.ThreadId(view), definitions_.StackId(event.stack), definitions_.ApiId(event.api));
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
-    if (hooks_.saw_event != nullptr) [[unlikely]]
-      hooks_.saw_event(event, view.tid);
     definitions_.AddDevice(event.device, pass_ns_);
     AddTotals(event);
+    if (hooks_.saw_event != nullptr) hooks_.saw_event(event, view.tid);
   }
 }
 
@@ -112,6 +112,7 @@ void Session::WritePacket(bool last) {
     w.Close(message);
     w.Close(packet);
   }
+  PutSamples(&w);
   if (batch_.count() != 0) {
     packet = w.Open(fields::Trace::kPacket);
     message = w.Open(fields::Packet::kEvents);
@@ -136,6 +137,14 @@ void Session::WritePacket(bool last) {
 void Session::CountWritten() {
   events_ += batch_.count();
   for (int i = 0; i < 4; i++) layer_events_[i] += batch_layers_[i];
+}
+
+// Once a pass and before its events, so that the events before a sample in the file are not later than it.
+void Session::PutSamples(ProtoWriter* w) {
+  if (!samples_due_ || hooks_.put_sample == nullptr) return;
+  samples_due_ = false;
+  while (hooks_.put_sample(w)) {
+  }
 }
 
 void Session::PutCounters(ProtoWriter* w) {

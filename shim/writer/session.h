@@ -64,6 +64,7 @@ class Session {
   void AddTotals(const Event& event);
   bool OpenOnce();
   void WritePacket(bool last);
+  void PutSamples(ProtoWriter* w);
   void PutCounters(ProtoWriter* w);
   void PutLosses(ProtoWriter* w, const LossCounts& losses);
   LossCounts CountLosses() const;
@@ -79,6 +80,7 @@ class Session {
   Buffer scratch_;
   bool open_tried_ = false;
   bool ended_ = false;
+  bool samples_due_ = false;
   uint64_t written_until_ns_ = 0;
   uint64_t counters_ns_ = 0;
   uint64_t versions_ns_ = 0;

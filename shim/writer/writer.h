@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
+#include "shim/base/proto_writer.h"
 
 namespace gpumemshim::writer {
 
@@ -88,6 +89,8 @@ struct Hooks {
   void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
   // What was seen is in the file at `path` ("" = there is none). `last`: the file is closed.
   void (*passed)(const char* path, bool last) = nullptr;
+  // Appends one packet of counters that waits to be written; false: none. Called at the start of a pass, till false.
+  bool (*put_sample)(ProtoWriter* w) = nullptr;
 };
 
 struct Config {

@@ -29,6 +29,13 @@ TEST(Settings, Switches) {
   EXPECT_FALSE(ParseSwitch("", false));
 }
 
+TEST(Settings, Milliseconds) {
+  EXPECT_EQ(ParseMilliseconds("250", 1000), 250u);
+  EXPECT_EQ(ParseMilliseconds("0", 1000), 0u);
+  for (const char* wrong : {"", "-1", "1s", "99999999999"}) EXPECT_EQ(ParseMilliseconds(wrong, 1000), 1000u) << wrong;
+  EXPECT_EQ(ParseMilliseconds(nullptr, 1000), 1000u);
+}
+
 TEST(Settings, Environment) {
   setenv("GPUMEMSHIM_NATIVE", "0", 1);
   setenv("GPUMEMSHIM_RING_DIRECTORY", "none", 1);

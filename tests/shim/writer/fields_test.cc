@@ -130,14 +130,6 @@ TEST(FieldsTest, EventsAndNumbers) {
   SAME(EventBatch, kResult, "result");
   SAME(EventBatch, kDurationNs, "duration_ns");
   SAME(EventBatch, kApi, "api");
-  SAME(Counters, kTimeNs, "time_ns");
-  SAME(Counters, kDevices, "devices");
-  SAME(Counters, kProcessRssBytes, "process_rss_bytes");
-  SAME(Counters, kShimCpuNs, "shim_cpu_ns");
-  SAME(Counters, kShimRingHighBytes, "shim_ring_high_bytes");
-  SAME(DeviceCounters, kDevice, "device");
-  SAME(DeviceCounters, kTorchAllocatedBytes, "torch_allocated_bytes");
-  SAME(DeviceCounters, kTorchReservedBytes, "torch_reserved_bytes");
   SAME(Losses, kDroppedAllocs, "dropped_allocs");
   SAME(Losses, kDroppedFrees, "dropped_frees");
   SAME(Losses, kDroppedDefinitions, "dropped_definitions");
@@ -150,6 +142,44 @@ TEST(FieldsTest, EventsAndNumbers) {
   SAME(End, kTorchEvents, "torch_events");
   SAME(End, kRuntimeEvents, "runtime_events");
   SAME(End, kDriverEvents, "driver_events");
+}
+
+TEST(FieldsTest, Counters) {
+  SAME(Counters, kTimeNs, "time_ns");
+  SAME(Counters, kDevices, "devices");
+  SAME(Counters, kProcessRssBytes, "process_rss_bytes");
+  SAME(Counters, kShimCpuNs, "shim_cpu_ns");
+  SAME(Counters, kShimRingHighBytes, "shim_ring_high_bytes");
+  SAME(Counters, kCause, "cause");
+  SAME(Counters, kTookNs, "took_ns");
+  SAME(Counters, kSystemTotalBytes, "system_total_bytes");
+  SAME(Counters, kSystemAvailableBytes, "system_available_bytes");
+  SAME(Counters, kProcessCpuNs, "process_cpu_ns");
+  SAME(Counters, kSource, "source");
+  SAME(Counters, kSourceError, "source_error");
+  SAME(Counters, kCrossings, "crossings");
+  SAME(DeviceCounters, kUsedBytes, "used_bytes");
+  SAME(DeviceCounters, kFreeBytes, "free_bytes");
+  SAME(DeviceCounters, kTotalBytes, "total_bytes");
+  SAME(DeviceCounters, kDriverReservedBytes, "driver_reserved_bytes");
+  SAME(DeviceCounters, kOwnBytes, "own_bytes");
+  SAME(DeviceCounters, kOwnProcess, "own_process");
+  SAME(DeviceCounters, kOthers, "others");
+  SAME(DeviceCounters, kOtherCount, "other_count");
+  SAME(DeviceCounters, kPoolReservedBytes, "pool_reserved_bytes");
+  SAME(DeviceCounters, kPoolUsedBytes, "pool_used_bytes");
+  SAME(DeviceProcess, kPid, "pid");
+  SAME(DeviceProcess, kUsedBytes, "used_bytes");
+  SAME(DeviceProcess, kName, "name");
+  SAME(ThresholdCrossing, kDevice, "device");
+  SAME(ThresholdCrossing, kPercent, "percent");
+  SAME(ThresholdCrossing, kBytes, "bytes");
+  SAME(ThresholdCrossing, kUsedBytes, "used_bytes");
+  SAME(ThresholdCrossing, kTotalBytes, "total_bytes");
+  SAME(ThresholdCrossing, kOwnBytes, "own_bytes");
+  SAME(DeviceCounters, kDevice, "device");
+  SAME(DeviceCounters, kTorchAllocatedBytes, "torch_allocated_bytes");
+  SAME(DeviceCounters, kTorchReservedBytes, "torch_reserved_bytes");
 }
 
 }  // namespace

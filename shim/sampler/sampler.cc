@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/sampler/sampler.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "shim/base/clock.h"
+#include "shim/sampler/encode.h"
+#include "shim/sampler/reading.h"
+#include "shim/sampler/thresholds.h"
+
+namespace gpumemshim::sampler {
+namespace {
+
+constexpr size_t kThreadStackBytes = size_t{512} << 10;
+constexpr uint64_t kMillisecondNs = 1'000'000;
+constexpr uint64_t kLeastRestNs = 100 * kMillisecondNs;  // between samples that events ask for
+constexpr uint64_t kRestPerCost = 200;
+constexpr uint32_t kForkWaitMs = 500;
+constexpr uint32_t kQueueSize = 4;
+
+constexpr uint32_t Bit(Cause cause) { return 1u << static_cast<uint32_t>(cause); }
+
+// Who may ask: the gate is free, held by a question in progress, or shut for a fork.
+enum Gate : uint32_t { kFree, kAsking, kShut };
+
+// Everything of one thread; in memory of its own, so that a thread given up can go on with it.
+struct State {
+  explicit State(const Config& from) : config(from) { thresholds.Parse(from.warn_at); }
+
+  Config config;
+  uint32_t pid = 0;
+  bool finish_asked = false;
+  pthread_t thread = {};
+  Reading reading;
+  Thresholds thresholds;
+  std::atomic<uint32_t> requests{0};  // bits by Cause; futex
+  std::atomic<uint32_t> finished{0};  // futex
+  std::atomic<uint32_t> gate{kFree};
+  // The queue: written at `head` by the thread, read at `tail` by the writer.
+  std::atomic<uint32_t> head{0}, tail{0};
+  Sample samples[kQueueSize];
+  Sample spare;  // for a sample that finds the queue full: its thresholds are to be checked all the same
+};
+
+Config g_config = {0, "", nullptr, nullptr};
+char g_warn_at[256];
+std::atomic<State*> g_state{nullptr};  // set by the writer thread, read by any that forks or exits
+// No thread is to start: none, or no memory, could be had, or the program ends. Set by whoever ends it, read by the
+// writer thread.
+std::atomic<bool> g_closed{false};
+
+void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns) {
+  const timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
+                            static_cast<long>(timeout_ns % 1'000'000'000)};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void SleepMs(uint32_t ms) {
+  const timespec time = {0, static_cast<long>(ms * kMillisecondNs)};
+  nanosleep(&time, nullptr);
+}
+
+void Request(State* state, Cause cause) {
+  if ((state->requests.load(std::memory_order_relaxed) & Bit(cause)) != 0) return;
+  state->requests.fetch_or(Bit(cause), std::memory_order_release);
+  FutexWakeAll(&state->requests);
+}
+
+void EnterGate(State* state) {
+  uint32_t expected = kFree;
+  while (!state->gate.compare_exchange_strong(expected, kAsking, std::memory_order_acquire)) {
+    expected = kFree;
+    SleepMs(1);
+  }
+}
+void LeaveGate(State* state) {
+  uint32_t expected = kAsking;  // a fork that lost its patience may have shut it
+  state->gate.compare_exchange_strong(expected, kFree, std::memory_order_release);
+}
+
+Cause LargestCause(uint32_t bits) {
+  uint32_t cause = static_cast<uint32_t>(Cause::kEnd);
+  while (cause > static_cast<uint32_t>(Cause::kPeriodic) && (bits & (1u << cause)) == 0) cause--;
+  return static_cast<Cause>(cause);
+}
+
+void Take(State* state, uint32_t bits) {
+  const uint32_t head = state->head.load(std::memory_order_relaxed);
+  const bool room = head - state->tail.load(std::memory_order_acquire) < kQueueSize;
+  Sample* sample = room ? &state->samples[head % kQueueSize] : &state->spare;
+  sample->cause = LargestCause(bits);
+  state->reading.Take(state->config.read_pool, sample);
+  state->thresholds.Check(sample);
+  for (uint32_t i = 0; i < sample->crossing_count && state->config.warn != nullptr; i++) {
+    state->config.warn(sample->crossings[i]);
+  }
+  if (room) state->head.store(head + 1, std::memory_order_release);
+}
+
+// When the sample that `bits` ask for is due.
+uint64_t DueNs(uint32_t bits, uint64_t periodic_ns, uint64_t extra_ns) {
+  if ((bits & (Bit(Cause::kEnd) | Bit(Cause::kFirstEvent))) != 0) return 0;
+  return bits != 0 ? std::min(periodic_ns, extra_ns) : periodic_ns;
+}
+
+// Samples until the end is asked for.
+void Sampling(State* state) {
+  const uint64_t interval_ns = state->config.interval_ms * kMillisecondNs;
+  uint64_t periodic_ns = 0, extra_ns = 0;
+  uint32_t bits = 0;
+  do {
+    bits = state->requests.load(std::memory_order_acquire);
+    const uint64_t now_ns = MonotonicNs(), due_ns = DueNs(bits, periodic_ns, extra_ns);
+    if (now_ns < due_ns) {
+      FutexWait(&state->requests, bits, due_ns - now_ns);
+      continue;
+    }
+    bits = state->requests.exchange(0, std::memory_order_acquire);
+    EnterGate(state);
+    Take(state, bits);
+    LeaveGate(state);
+    const uint64_t end_ns = MonotonicNs(), rest_ns = kRestPerCost * (end_ns - now_ns);
+    periodic_ns = std::max(now_ns + interval_ns, end_ns + rest_ns);
+    extra_ns = end_ns + std::max(kLeastRestNs, rest_ns);
+  } while ((bits & Bit(Cause::kEnd)) == 0);
+}
+
+void* Main(void* argument) {
+  State* state = static_cast<State*>(argument);
+  prctl(PR_SET_NAME, "gpumem-sampler", 0, 0, 0);
+  EnterGate(state);
+  const bool open = state->reading.Open();
+  LeaveGate(state);
+  if (open) {
+    Sampling(state);
+  } else {
+    Take(state, state->requests.load(std::memory_order_acquire));  // says why
+  }
+  state->finished.store(1, std::memory_order_release);
+  FutexWakeAll(&state->finished);
+  return nullptr;
+}
+
+bool StartThread(State* state) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
+  const int error = pthread_create(&state->thread, &attributes, &Main, state);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+State* Start() {
+  void* memory = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  State* state = new (memory) State(g_config);
+  state->pid = static_cast<uint32_t>(getpid());
+  return state;
+}
+
+}  // namespace
+
+void Configure(const Config& config) {
+  State* before = g_state.exchange(nullptr, std::memory_order_acq_rel);
+  if (before != nullptr && before->finish_asked && before->finished.load(std::memory_order_acquire) != 0) {
+    munmap(static_cast<void*>(before), sizeof(State));  // else its thread was given up and goes on with it
+  }
+  g_config = config;
+  snprintf(g_warn_at, sizeof(g_warn_at), "%s", config.warn_at);
+  g_config.warn_at = g_warn_at;
+  g_closed.store(false, std::memory_order_release);
+}
+
+void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
+  if (g_config.interval_ms == 0 || g_closed.load(std::memory_order_acquire) || device < 0) return;
+  State* running = g_state.load(std::memory_order_relaxed);
+  State* state = running != nullptr ? running : Start();
+  if (state == nullptr) {
+    g_closed.store(true, std::memory_order_relaxed);
+    return;
+  }
+  state->reading.AddDevice(device, uuid);
+  Request(state, Cause::kFirstEvent);
+  if (running != nullptr) return;
+  if (StartThread(state)) {
+    g_state.store(state, std::memory_order_release);
+  } else {
+    munmap(static_cast<void*>(state), sizeof(State));
+    g_closed.store(true, std::memory_order_relaxed);
+  }
+}
+
+void SawEvent(const Event& event) {
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr) return;
+  if (event.memory == Memory::kStreamOrdered) state->reading.UsesPool(event.device);
+  if (event.kind == EventKind::kAllocFailed) Request(state, Cause::kOutOfMemory);
+  if (event.kind == EventKind::kAlloc || event.kind == EventKind::kPhysicalCreate) Request(state, Cause::kGrowth);
+}
+
+bool PutSample(ProtoWriter* w) {
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr) return false;
+  const uint32_t tail = state->tail.load(std::memory_order_relaxed);
+  if (tail == state->head.load(std::memory_order_acquire)) return false;
+  EncodePacket(state->samples[tail % kQueueSize], w);
+  state->tail.store(tail + 1, std::memory_order_release);
+  return true;
+}
+
+void Finish(uint32_t timeout_ms) {
+  g_closed.store(true, std::memory_order_release);
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->pid != static_cast<uint32_t>(getpid())) return;
+  if (state->finish_asked) return;
+  state->finish_asked = true;
+  const int saved = errno;
+  Request(state, Cause::kEnd);
+  const uint64_t deadline_ns = MonotonicNs() + timeout_ms * kMillisecondNs;
+  for (uint64_t now_ns = MonotonicNs(); state->finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
+       now_ns = MonotonicNs()) {
+    FutexWait(&state->finished, 0, deadline_ns - now_ns);
+  }
+  if (state->finished.load(std::memory_order_acquire) != 0) {
+    pthread_join(state->thread, nullptr);
+  } else {
+    pthread_detach(state->thread);
+  }
+  errno = saved;
+}
+
+void BeforeFork() {
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->finished.load(std::memory_order_acquire) != 0) return;
+  for (uint32_t waited = 0; waited < kForkWaitMs; waited++) {
+    uint32_t expected = kFree;
+    if (state->gate.compare_exchange_strong(expected, kShut, std::memory_order_acquire)) return;
+    SleepMs(1);
+  }
+}
+
+void AfterForkInParent() {
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr) return;
+  uint32_t expected = kShut;
+  state->gate.compare_exchange_strong(expected, kFree, std::memory_order_release);
+}
+
+void ForgetInChild() {
+  State* state = g_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->pid == static_cast<uint32_t>(getpid())) return;
+  g_state.store(nullptr, std::memory_order_relaxed);
+  munmap(static_cast<void*>(state), sizeof(State));  // its thread is not here
+}
+
+}  // namespace gpumemshim::sampler
