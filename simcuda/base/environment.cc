@@ -66,6 +66,8 @@ Environment ReadEnvironment() {
   const uint64_t memory_mb = Number("SIMCUDA_MEM_MB", 143156);
   environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kMiB;
   environment.context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
+  environment.module_bytes = (Number("SIMCUDA_MODULE_KB", 2048) + 2047) / 2048 * 2 * kMiB;
+  environment.green_context_bytes = Number("SIMCUDA_GREEN_CTX_MB", 16) * kMiB;
   environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
   environment.shared_path = Text("SIMCUDA_SHARED", "");
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;

@@ -19,6 +19,8 @@ struct Environment {
   std::vector<int> visible_devices;  // physical index of each visible device, CUDA_VISIBLE_DEVICES applied
   uint64_t memory_bytes = 0;         // size of each device: SIMCUDA_MEM_MB, lowered by SIMCUDA_CAPACITY_MB
   uint64_t context_bytes = 0;        // SIMCUDA_CTX_MB
+  uint64_t module_bytes = 0;         // SIMCUDA_MODULE_KB, in whole granules
+  uint64_t green_context_bytes = 0;  // SIMCUDA_GREEN_CTX_MB
   uint64_t others_bytes = 0;         // SIMCUDA_OTHERS_MB: what a made-up other process holds on each device
   std::string shared_path;           // SIMCUDA_SHARED: the file that this machine's processes share
   uint64_t content_bytes = 0;        // SIMCUDA_CONTENT_KB: longest copy whose contents are kept

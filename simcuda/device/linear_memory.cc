@@ -8,6 +8,28 @@
 
 namespace simcuda {
 
+namespace {
+
+// Part of its device's live bytes.
+bool IsCounted(const Allocation& allocation) {
+  switch (allocation.kind) {
+    case AllocationKind::kDevice:
+    case AllocationKind::kPool:
+    case AllocationKind::kGraph:
+      return allocation.device >= 0;
+    default:
+      return false;
+  }
+}
+
+// What cuMemFree takes. Memory opened by an IPC handle is closed instead.
+bool IsFreeable(const Allocation& allocation) {
+  const bool by_handle = allocation.kind == AllocationKind::kImported && allocation.pool == nullptr;
+  return allocation.kind != AllocationKind::kStatic && !by_handle;
+}
+
+}  // namespace
+
 LinearMemory::LinearMemory(Machine* machine) : machine_(machine), host_granules_(machine) {
   for (int device = 0; device < machine->device_count(); ++device) {
     default_pools_.push_back(AddPool(device, 0));
@@ -24,8 +46,7 @@ std::optional<uint64_t> LinearMemory::Place(int device, uint64_t size, Allocatio
       return host_granules_.TakeGranules(RoundUp(size, kGranule));
     case AllocationKind::kStatic:
       return machine_->addresses.TakeReservation(RoundUp(size, kGranule), kGranule, 0);
-    case AllocationKind::kPool:
-    case AllocationKind::kGraph:
+    default:  // made elsewhere
       break;
   }
   return std::nullopt;
@@ -46,6 +67,13 @@ void LinearMemory::Release(const Allocation& allocation) {
       return;
     case AllocationKind::kGraph:
       return ReleaseGraphMemory(allocation);
+    case AllocationKind::kImported:
+    case AllocationKind::kExternal:
+      machine_->addresses.GiveReservation(allocation.address, RoundUp(allocation.size, kGranule));
+      if (allocation.pool == nullptr) return;
+      allocation.pool->CountImport(-1);
+      if (allocation.pool->destroyed && allocation.pool->live_allocations() == 0) ErasePool(allocation.pool);
+      return;
   }
 }
 
@@ -96,7 +124,8 @@ CUresult LinearMemory::Allocate(const Caller& caller, uint64_t size, AllocationK
 CUresult LinearMemory::AllocateFromPool(const Caller& caller, MemoryPool* pool, uint64_t size, uint64_t* address) {
   const std::lock_guard lock(machine_->mutex);
   if (pool == nullptr) pool = current_pools_[static_cast<size_t>(caller.device)];
-  if (!IsPool(pool) || pool->destroyed || size == 0) return FailAllocation(caller, size, 0, CUDA_ERROR_INVALID_VALUE);
+  if (!IsPool(pool) || pool->destroyed || pool->imported || size == 0)
+    return FailAllocation(caller, size, 0, CUDA_ERROR_INVALID_VALUE);
   if (const CUresult forced = machine_->NextForcedFailure(); forced != CUDA_SUCCESS) {
     return FailAllocation(caller, size, pool->id(), forced);
   }
@@ -126,7 +155,7 @@ CUresult LinearMemory::FreeLocked(const Caller& caller, uint64_t address, bool a
   if (address == 0) return CUDA_SUCCESS;
   const auto found = allocations_.find(address);
   CUresult result = CUDA_SUCCESS;
-  if (found == allocations_.end() || found->second.kind == AllocationKind::kStatic) {
+  if (found == allocations_.end() || !IsFreeable(found->second)) {
     result = CUDA_ERROR_INVALID_VALUE;
   } else if (async && found->second.kind == AllocationKind::kManaged) {
     result = CUDA_ERROR_NOT_SUPPORTED;
@@ -143,22 +172,28 @@ CUresult LinearMemory::FreeLocked(const Caller& caller, uint64_t address, bool a
   const Allocation allocation = found->second;
   allocations_.erase(found);
   ++machine_->free_calls;
-  const bool on_device = allocation.kind != AllocationKind::kManaged && allocation.device >= 0;
-  if (on_device) machine_->device(allocation.device).RemoveLive(allocation.size);
-  const uint64_t pool_id = allocation.pool != nullptr ? allocation.pool->id() : 0;
+  if (IsCounted(allocation)) machine_->device(allocation.device).RemoveLive(allocation.size);
   MemoryPool* const synchronized =
       async ? nullptr : allocation.pool;  // cuMemFree synchronises, cuMemFreeAsync does not
   const bool outlives = synchronized != nullptr && !synchronized->destroyed;
+  const uint64_t pool_id = allocation.pool != nullptr ? allocation.pool->id() : 0;
   Release(allocation);
   if (outlives) synchronized->Synchronize();
+  LogFree(caller, allocation, pool_id);
+  return CUDA_SUCCESS;
+}
+
+void LinearMemory::LogFree(const Caller& caller, const Allocation& allocation, uint64_t pool_id) {
+  const char* kind = "free";
+  if (allocation.kind == AllocationKind::kImported) kind = "import_close";
+  if (allocation.kind == AllocationKind::kExternal) kind = "external_unmap";
   machine_->Log({.api = caller.api,
-                 .kind = "free",
+                 .kind = kind,
                  .device = allocation.device,
-                 .address = address,
+                 .address = allocation.address,
                  .size = allocation.size,
                  .handle = pool_id,
                  .stream = caller.stream});
-  return CUDA_SUCCESS;
 }
 
 std::optional<Allocation> LinearMemory::Find(uint64_t address) {
@@ -192,14 +227,9 @@ void LinearMemory::DropContext(const Caller& caller) {
     }
     const Allocation allocation = at->second;
     at = allocations_.erase(at);
-    const bool uncounted = allocation.kind == AllocationKind::kManaged || allocation.kind == AllocationKind::kStatic;
-    if (!uncounted && allocation.device >= 0) machine_->device(allocation.device).RemoveLive(allocation.size);
+    if (IsCounted(allocation)) machine_->device(allocation.device).RemoveLive(allocation.size);
     Release(allocation);
-    machine_->Log({.api = caller.api,
-                   .kind = "free",
-                   .device = allocation.device,
-                   .address = allocation.address,
-                   .size = allocation.size});
+    LogFree(caller, allocation, 0);
   }
 }
 

@@ -38,8 +38,10 @@ enum class AllocationKind {
   kDevice,
   kManaged,  // host-visible, charged to no device
   kPool,
-  kStatic,  // a module's variable: part of the context's size, charged to nobody
-  kGraph,   // made by a graph's launch, from what the device keeps for graphs
+  kStatic,    // a module's variable: part of the context's size, charged to nobody
+  kGraph,     // made by a graph's launch, from what the device keeps for graphs
+  kImported,  // another process's, by an IPC handle or a pool's pointer: charged to that process
+  kExternal,  // a buffer in memory that another interface than CUDA made: charged to nobody
 };
 
 struct Allocation {
@@ -76,6 +78,11 @@ class LinearMemory {
   MemoryPool* current_pool(int device);
   CUresult SetCurrentPool(int device, MemoryPool* pool);
 
+  // The pools of host memory; the default one is made when it is first asked for.
+  MemoryPool* default_host_pool();
+  MemoryPool* current_host_pool();
+  CUresult SetCurrentHostPool(MemoryPool* pool);
+
   // `device` -1 makes a pool of host memory.
   CUresult CreatePool(const Caller& caller, uint64_t max_bytes, MemoryPool** pool);
   int PoolDevice(const MemoryPool* pool);  // -1 for a pool of host memory and for what is no pool
@@ -108,6 +115,15 @@ class LinearMemory {
   // Counts an IPC import of the allocation at exactly `address` up or down.
   CUresult ChangeImports(const Caller& caller, uint64_t address, int change);
 
+  // Addresses for memory that is not ours (linear_memory_imports.cc): charged nowhere. `source` is what it came from.
+  CUresult AddForeign(const Caller& caller, AllocationKind kind, uint64_t size, uint64_t source, MemoryPool* pool,
+                      uint64_t* address);
+  CUresult RemoveForeign(const Caller& caller, uint64_t address);
+
+  // A pool of another process: it hands out nothing, its pointers are imported one by one.
+  CUresult ImportPool(const Caller& caller, MemoryPool** pool);
+  bool IsImportedPool(const MemoryPool* pool);
+
   // The implicit release of all that a context owned.
   void DropContext(const Caller& caller);
 
@@ -132,6 +148,7 @@ class LinearMemory {
   CUresult FailAllocation(const Caller& caller, uint64_t size, uint64_t handle, CUresult result);
   CUresult FreeLocked(const Caller& caller, uint64_t address, bool async);
   void Release(const Allocation& allocation);
+  void LogFree(const Caller& caller, const Allocation& allocation, uint64_t pool_id);
 
   struct GraphBlock {
     uint64_t size = 0;
@@ -152,6 +169,7 @@ class LinearMemory {
   std::map<uint64_t, Allocation> allocations_;  // by address
   std::vector<std::unique_ptr<MemoryPool>> pools_;
   std::vector<MemoryPool*> default_pools_, current_pools_;
+  MemoryPool *default_host_pool_ = nullptr, *current_host_pool_ = nullptr;
   std::map<uint64_t, GraphBlock> graph_blocks_;      // by address
   std::unordered_map<uint64_t, int> graph_regions_;  // references
   std::vector<GraphPool> graph_pools_;               // by device

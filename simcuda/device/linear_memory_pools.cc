@@ -36,6 +36,25 @@ CUresult LinearMemory::SetCurrentPool(int device, MemoryPool* pool) {
   return CUDA_SUCCESS;
 }
 
+MemoryPool* LinearMemory::default_host_pool() {
+  const std::lock_guard lock(machine_->mutex);
+  if (default_host_pool_ == nullptr) default_host_pool_ = AddPool(-1, 0);
+  return default_host_pool_;
+}
+
+MemoryPool* LinearMemory::current_host_pool() {
+  MemoryPool* const fallback = default_host_pool();
+  const std::lock_guard lock(machine_->mutex);
+  return current_host_pool_ != nullptr ? current_host_pool_ : fallback;
+}
+
+CUresult LinearMemory::SetCurrentHostPool(MemoryPool* pool) {
+  const std::lock_guard lock(machine_->mutex);
+  if (!IsPool(pool) || pool->device() >= 0) return CUDA_ERROR_INVALID_VALUE;
+  current_host_pool_ = pool;
+  return CUDA_SUCCESS;
+}
+
 CUresult LinearMemory::CreatePool(const Caller& caller, uint64_t max_bytes, MemoryPool** pool) {
   const std::lock_guard lock(machine_->mutex);
   *pool = AddPool(caller.device, max_bytes);
@@ -50,7 +69,8 @@ int LinearMemory::PoolDevice(const MemoryPool* pool) {
 
 CUresult LinearMemory::DestroyPool(const Caller& caller, MemoryPool* pool) {
   const std::lock_guard lock(machine_->mutex);
-  const bool is_default = std::count(default_pools_.begin(), default_pools_.end(), pool) > 0;
+  const bool is_default =
+      std::count(default_pools_.begin(), default_pools_.end(), pool) > 0 || pool == default_host_pool_;
   if (!IsPool(pool) || pool->destroyed || is_default) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t id = pool->id();
   const int device = pool->device();
@@ -59,6 +79,7 @@ CUresult LinearMemory::DestroyPool(const Caller& caller, MemoryPool* pool) {
   if (device >= 0 && current_pools_[static_cast<size_t>(device)] == pool) {
     current_pools_[static_cast<size_t>(device)] = default_pools_[static_cast<size_t>(device)];
   }
+  if (current_host_pool_ == pool) current_host_pool_ = nullptr;
   if (pool->live_allocations() == 0) ErasePool(pool);
   machine_->Log({.api = caller.api, .kind = "pool_destroy", .device = device, .handle = id});
   return CUDA_SUCCESS;

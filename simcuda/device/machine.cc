@@ -43,23 +43,29 @@ void Machine::Log(LogEvent event) {
   log_.Write(event);
 }
 
-CUresult Machine::ChargeContext(const char* api, int index, uint64_t handle) {
+CUresult Machine::ChargeContext(const char* api, int index, uint64_t handle, uint64_t bytes) {
   const std::lock_guard lock(mutex);
-  const bool charged = device(index).Charge(config.context_bytes);
-  const CUresult result = charged ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-  Log({.api = api,
-       .kind = "context_create",
-       .device = index,
-       .size = config.context_bytes,
-       .handle = handle,
-       .result = result});
+  const CUresult result = device(index).Charge(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  Log({.api = api, .kind = "context_create", .device = index, .size = bytes, .handle = handle, .result = result});
   return result;
 }
 
-void Machine::DischargeContext(const char* api, int index, uint64_t handle) {
+void Machine::DischargeContext(const char* api, int index, uint64_t handle, uint64_t bytes) {
   const std::lock_guard lock(mutex);
-  device(index).Discharge(config.context_bytes);
-  Log({.api = api, .kind = "context_destroy", .device = index, .size = config.context_bytes, .handle = handle});
+  device(index).Discharge(bytes);
+  Log({.api = api, .kind = "context_destroy", .device = index, .size = bytes, .handle = handle});
+}
+
+CUresult Machine::ResizeContext(const char* api, int index, uint64_t handle, uint64_t old_bytes, uint64_t new_bytes) {
+  const std::lock_guard lock(mutex);
+  CUresult result = CUDA_SUCCESS;
+  if (new_bytes < old_bytes) {
+    device(index).Discharge(old_bytes - new_bytes);
+  } else if (!device(index).Charge(new_bytes - old_bytes)) {
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  Log({.api = api, .kind = "context_resize", .device = index, .size = new_bytes, .handle = handle, .result = result});
+  return result;
 }
 
 void Machine::MemoryInfo(int index, uint64_t* free_bytes, uint64_t* total_bytes) {

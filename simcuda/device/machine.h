@@ -33,6 +33,7 @@ struct MachineConfig {
   uint64_t others_bytes = 0;         // held on each device by a made-up other process
   std::string shared_path{};         // see SharedUsage; empty: this process is alone
   std::vector<int> physical{};       // number of each device on the machine; empty: 0, 1, ...
+  uint64_t module_bytes = 0;         // charged for each loaded module and context, in whole granules
   uint64_t content_bytes = 1 << 20;  // longest copy whose contents are kept
   uint64_t fail_first = 0;           // number of the first allocation call that fails; 0: none
   uint64_t fail_count = 1;
@@ -59,8 +60,11 @@ class Machine {
   // A fresh handle or id, unique in the machine.
   uint64_t NextId() { return ++last_id_; }
 
-  CUresult ChargeContext(const char* api, int device, uint64_t handle);
-  void DischargeContext(const char* api, int device, uint64_t handle);
+  CUresult ChargeContext(const char* api, int device, uint64_t handle, uint64_t bytes);
+  void DischargeContext(const char* api, int device, uint64_t handle, uint64_t bytes);
+
+  // A context's size changed, by a limit that was set.
+  CUresult ResizeContext(const char* api, int device, uint64_t handle, uint64_t old_bytes, uint64_t new_bytes);
   void MemoryInfo(int device, uint64_t* free_bytes, uint64_t* total_bytes);
 
   void Copy(uint64_t target, uint64_t source, uint64_t size);

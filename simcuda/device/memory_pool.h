@@ -40,7 +40,11 @@ class MemoryPool {
   uint64_t reserved_bytes() const { return memory_.reserved_bytes(); }
   uint64_t live_allocations() const { return live_allocations_; }
 
+  // A pointer into an imported pool keeps it as an allocation would.
+  void CountImport(int change) { live_allocations_ += static_cast<uint64_t>(change); }
+
   bool destroyed = false;
+  bool imported = false;  // another process's
 
  private:
   const uint64_t id_;

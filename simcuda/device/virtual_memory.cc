@@ -74,17 +74,48 @@ CUresult VirtualMemory::Create(const Caller& caller, uint64_t size, const CUmemA
 
 void VirtualMemory::DropIfUnreferenced(const Caller& caller, uint64_t handle) {
   const auto found = physical_.find(handle);
-  const PhysicalMemory& memory = found->second;
+  const PhysicalMemory memory = found->second;
   if (memory.handles > 0 || memory.mappings > 0) return;
-  const int device = memory.device;
-  const uint64_t size = memory.size;
-  if (device >= 0) {
-    machine_->device(device).Discharge(size);
-    machine_->device(device).RemoveLive(size);
-  }
   physical_.erase(found);
-  ++machine_->free_calls;
-  machine_->Log({.api = caller.api, .kind = "physical_free", .device = device, .size = size, .handle = handle});
+  const char* kind = memory.kind == Kind::kOwn ? "physical_free" : "import_close";
+  if (memory.kind == Kind::kOwn) {
+    ++machine_->free_calls;
+    if (memory.device >= 0) {
+      machine_->device(memory.device).Discharge(memory.size);
+      machine_->device(memory.device).RemoveLive(memory.size);
+    }
+  } else if (memory.kind == Kind::kMulticast) {
+    kind = "multicast_destroy";
+  }
+  machine_->Log({.api = caller.api, .kind = kind, .device = memory.device, .size = memory.size, .handle = handle});
+  if (memory.kind != Kind::kMulticast) return;
+  const Multicast multicast = multicasts_.at(handle);
+  multicasts_.erase(handle);
+  for (const auto& [place, binding] : multicast.bindings) DropMapping(caller, binding.memory);
+}
+
+void VirtualMemory::DropMapping(const Caller& caller, uint64_t handle) {
+  --physical_.at(handle).mappings;
+  DropIfUnreferenced(caller, handle);
+}
+
+CUresult VirtualMemory::Import(const Caller& caller, uint64_t size, const CUmemAllocationProp& properties,
+                               uint64_t* handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const int device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? properties.location.id : -1;
+  if (device >= machine_->device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  *handle = machine_->NextId();
+  physical_.emplace(*handle,
+                    PhysicalMemory{.size = size, .device = device, .properties = properties, .kind = Kind::kImported});
+  machine_->Log({.api = caller.api, .kind = "import", .device = device, .size = size, .handle = *handle});
+  return CUDA_SUCCESS;
+}
+
+std::optional<VirtualMemory::Exportable> VirtualMemory::FindOwn(uint64_t handle) {
+  const std::lock_guard lock(machine_->mutex);
+  const auto found = physical_.find(handle);
+  if (found == physical_.end() || found->second.kind != Kind::kOwn || found->second.handles == 0) return std::nullopt;
+  return Exportable{found->second.size, found->second.properties};
 }
 
 CUresult VirtualMemory::Release(const Caller& caller, uint64_t handle) {
@@ -176,15 +207,14 @@ CUresult VirtualMemory::Unmap(const Caller& caller, uint64_t address, uint64_t s
     } else {
       machine_->contents.Zero(at_address, mapping.size);
     }
-    PhysicalMemory& memory = physical_.at(mapping.handle);
-    --memory.mappings;
+    const PhysicalMemory& memory = physical_.at(mapping.handle);
     machine_->Log({.api = caller.api,
                    .kind = "unmap",
                    .device = memory.device,
                    .address = at_address,
                    .size = mapping.size,
                    .handle = mapping.handle});
-    DropIfUnreferenced(caller, mapping.handle);
+    DropMapping(caller, mapping.handle);
   }
   return CUDA_SUCCESS;
 }

@@ -6,6 +6,10 @@
 //
 //   handle (refs) ──► PhysicalMemory ◄── mapping [address, +size) inside a reservation
 //
+// Three more kinds of handle can be mapped: memory imported from another process and multicast objects, both charged to
+// nobody here; and physical memory may also back tiles of a sparse array or be bound to a multicast object, which keep
+// it.
+//
 // Physical memory on a host location is charged to no device. Contents follow the address, not the physical memory:
 // memory mapped twice does not show the same bytes at both places.
 // Thread-safety: every public method locks the machine. Ownership: borrows the machine.
@@ -18,6 +22,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "simcuda/device/linear_memory.h"
@@ -38,6 +44,26 @@ class VirtualMemory {
   CUresult Retain(const Caller& caller, uint64_t handle);
   CUresult GetProperties(uint64_t handle, CUmemAllocationProp* properties);
 
+  // A handle for memory of that size which another process made; `device` is where it lies, -1 on a host location.
+  CUresult Import(const Caller& caller, uint64_t size, const CUmemAllocationProp& properties, uint64_t* handle);
+  struct Exportable {
+    uint64_t size = 0;
+    CUmemAllocationProp properties{};
+  };
+  std::optional<Exportable> FindOwn(uint64_t handle);
+
+  // Multicast objects (virtual_memory_multicast.cc).
+  CUresult CreateMulticast(const Caller& caller, uint64_t size, unsigned device_count, uint64_t* handle);
+  CUresult AddMulticastDevice(const Caller& caller, uint64_t handle, int device);
+  CUresult BindMulticast(const Caller& caller, uint64_t handle, uint64_t offset, uint64_t memory, uint64_t size);
+  CUresult UnbindMulticast(const Caller& caller, uint64_t handle, int device, uint64_t offset, uint64_t size);
+
+  // Tiles of sparse arrays: array, level or mip tail, layer, offsets.
+  using Tile = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t>;
+  CUresult MapTile(const Caller& caller, const Tile& tile, uint64_t size, uint64_t handle);
+  CUresult UnmapTile(const Caller& caller, const Tile& tile);
+  void DropTiles(const Caller& caller, uint64_t array);
+
   CUresult Map(const Caller& caller, uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
   CUresult Unmap(const Caller& caller, uint64_t address, uint64_t size);
   CUresult SetAccess(const Caller& caller, uint64_t address, uint64_t size, const CUmemAccessDesc* descriptions,
@@ -53,12 +79,25 @@ class VirtualMemory {
   std::optional<Range> FindReservation(uint64_t address);
 
  private:
+  enum class Kind { kOwn, kImported, kMulticast };
   struct PhysicalMemory {
     uint64_t size = 0;
-    int device = -1;
+    int device = -1;  // of a multicast object: the first that was added
     CUmemAllocationProp properties{};
+    Kind kind = Kind::kOwn;
     int handles = 1;
-    int mappings = 0;
+    int mappings = 0;  // into addresses, tiles and multicast objects
+  };
+  struct Binding {
+    uint64_t memory = 0, size = 0;
+  };
+  struct Multicast {
+    unsigned device_count = 0;
+    std::set<int> devices{};
+    std::map<std::pair<int, uint64_t>, Binding> bindings{};  // by device and offset
+  };
+  struct MappedTile {
+    uint64_t handle = 0, size = 0;
   };
   struct Mapping {
     uint64_t size = 0;
@@ -70,6 +109,7 @@ class VirtualMemory {
   bool InsideReservation(uint64_t address, uint64_t size) const;
   bool Overlaps(uint64_t address, uint64_t size) const;
   bool CoversWholeMappings(uint64_t address, uint64_t size) const;
+  void DropMapping(const Caller& caller, uint64_t handle);
   void DropIfUnreferenced(const Caller& caller, uint64_t handle);
   CUresult FailCreate(const Caller& caller, int device, uint64_t size, CUresult result);
 
@@ -77,6 +117,8 @@ class VirtualMemory {
   std::map<uint64_t, uint64_t> reservations_;  // address -> size
   std::map<uint64_t, Mapping> mappings_;       // by address
   std::unordered_map<uint64_t, PhysicalMemory> physical_;
+  std::unordered_map<uint64_t, Multicast> multicasts_;  // what is special of a multicast object
+  std::map<Tile, MappedTile> tiles_;
 };
 
 }  // namespace simcuda

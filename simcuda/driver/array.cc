@@ -19,7 +19,10 @@ CUresult Create(const char* api, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned 
 
 CUresult Destroy(const char* api, const void* handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return GetSimulation()->arrays.Destroy({.api = api}, reinterpret_cast<uint64_t>(handle));
+  const CUresult result = GetSimulation()->arrays.Destroy({.api = api}, reinterpret_cast<uint64_t>(handle));
+  if (result == CUDA_SUCCESS)
+    GetSimulation()->virtual_memory.DropTiles({.api = api}, reinterpret_cast<uint64_t>(handle));
+  return result;
 }
 
 CUresult Describe(const void* handle, CUDA_ARRAY3D_DESCRIPTOR* shape, uint64_t* bytes) {

@@ -39,7 +39,8 @@ Context* Primary(int device) {
 
 CUresult Activate(const char* api, Context* context) {
   const uint64_t handle = reinterpret_cast<uint64_t>(context);
-  const CUresult result = GetSimulation()->machine.ChargeContext(api, context->device, handle);
+  context->bytes = context->owner != nullptr ? GetEnvironment().green_context_bytes : GetEnvironment().context_bytes;
+  const CUresult result = GetSimulation()->machine.ChargeContext(api, context->device, handle, context->bytes);
   context->active = result == CUDA_SUCCESS;
   return result;
 }
@@ -50,7 +51,9 @@ void Deactivate(const char* api, Context* context) {
   const Caller caller{.api = api, .device = context->device, .context = context};
   simulation->linear.DropContext(caller);
   simulation->arrays.DropContext(caller);
-  simulation->machine.DischargeContext(api, context->device, reinterpret_cast<uint64_t>(context));
+  simulation->modules.DropContext(caller);
+  simulation->machine.DischargeContext(api, context->device, reinterpret_cast<uint64_t>(context), context->bytes);
+  context->limits.clear();
   context->active = false;
   context->retains = 0;
 }
@@ -92,8 +95,34 @@ CUresult CheckContext() {
 CUresult CurrentCaller(const char* api, Caller* caller) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   const Context* const context = CurrentContext();
-  *caller = {.api = api, .device = context->device, .context = context};
+  *caller = {.api = api, .device = context->device, .context = context->owner != nullptr ? context->owner : context};
   return CUDA_SUCCESS;
+}
+
+CUresult MakeGreenContext(CUdevice device, unsigned flags, Context** context) {
+  CUcontext primary = nullptr;
+  if (const CUresult result = cuDevicePrimaryCtxRetain(&primary, device); result != CUDA_SUCCESS) return result;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const std::lock_guard lock(g_mutex);
+    Contexts().push_back({.device = device,
+                          .flags = flags,
+                          .id = Contexts().size() + 1,
+                          .owner = reinterpret_cast<const Context*>(primary)});
+    *context = &Contexts().back();
+    result = Activate("cuGreenCtxCreate", *context);
+  }
+  if (result != CUDA_SUCCESS) cuDevicePrimaryCtxRelease_v2(device);
+  return result;
+}
+
+CUresult DropGreenContext(Context* context) {
+  if (FindContext(Handle(context)) == nullptr || context->owner == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const std::lock_guard lock(g_mutex);
+    Deactivate("cuGreenCtxDestroy", context);
+  }
+  return cuDevicePrimaryCtxRelease_v2(context->device);
 }
 
 }  // namespace simcuda
@@ -163,7 +192,7 @@ CUresult cuCtxCreate_v4(CUcontext* handle, CUctxCreateParams*, unsigned flags, C
 CUresult cuCtxDestroy_v2(CUcontext handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* const context = FindContext(handle);
-  if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context == nullptr || context->primary || context->owner != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const std::lock_guard lock(g_mutex);
   Deactivate("cuCtxDestroy_v2", context);
   if (CurrentContext() == context) Stack().pop_back();
@@ -249,23 +278,6 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
-  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
-  switch (limit) {
-    case CU_LIMIT_STACK_SIZE:
-      *value = 1024;
-      return CUDA_SUCCESS;
-    case CU_LIMIT_PRINTF_FIFO_SIZE:
-    case CU_LIMIT_MALLOC_HEAP_SIZE:
-      *value = 8 << 20;
-      return CUDA_SUCCESS;
-    default:
-      *value = 0;
-      return CUDA_SUCCESS;
-  }
-}
-
-CUresult cuCtxSetLimit(CUlimit, size_t) { return CheckContext(); }
 CUresult cuCtxSetCacheConfig(CUfunc_cache) { return CheckContext(); }
 CUresult cuCtxResetPersistingL2Cache() { return CheckContext(); }
 

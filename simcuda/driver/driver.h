@@ -15,25 +15,33 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "simcuda/device/array_memory.h"
 #include "simcuda/device/host_memory.h"
 #include "simcuda/device/linear_memory.h"
 #include "simcuda/device/machine.h"
+#include "simcuda/device/module_memory.h"
 #include "simcuda/device/virtual_memory.h"
 
 namespace simcuda {
 
 struct Simulation {
   explicit Simulation(const MachineConfig& config)
-      : machine(config), linear(&machine), virtual_memory(&machine), host(&machine), arrays(&machine) {}
+      : machine(config),
+        linear(&machine),
+        virtual_memory(&machine),
+        host(&machine),
+        arrays(&machine),
+        modules(&machine) {}
 
   Machine machine;
   LinearMemory linear;
   VirtualMemory virtual_memory;
   HostMemory host;
   ArrayMemory arrays;
+  ModuleMemory modules;
 };
 
 struct Context {
@@ -43,6 +51,9 @@ struct Context {
   int retains = 0;
   unsigned flags = 0;
   uint64_t id = 0;
+  uint64_t bytes = 0;              // what it is charged
+  const Context* owner = nullptr;  // of a green context: the primary one, to which all memory belongs
+  std::map<CUlimit, size_t> limits{};
 };
 
 // Null before cuInit.
@@ -56,6 +67,10 @@ Context* CurrentContext();
 
 // A context by its handle: null where it is not one of ours or no longer active.
 Context* FindContext(CUcontext handle);
+
+// A green context, which keeps the primary one alive; and its end. CUDA_ERROR_INVALID_CONTEXT for what is none.
+CUresult MakeGreenContext(CUdevice device, unsigned flags, Context** context);
+CUresult DropGreenContext(Context* context);
 
 // The thread's context and device for the log, or CUDA_ERROR_NOT_INITIALIZED / CUDA_ERROR_INVALID_CONTEXT.
 CUresult CurrentCaller(const char* api, Caller* caller);

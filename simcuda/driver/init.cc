@@ -46,6 +46,7 @@ void Initialize() {
                                            .others_bytes = environment.others_bytes,
                                            .shared_path = environment.shared_path,
                                            .physical = environment.visible_devices,
+                                           .module_bytes = environment.module_bytes,
                                            .content_bytes = environment.content_bytes,
                                            .fail_first = environment.fail_first,
                                            .fail_count = environment.fail_count,

@@ -41,8 +41,14 @@ CUresult Allocate(const char* api, CUdeviceptr* pointer, size_t size, MemoryPool
   return result;
 }
 
-CUresult PoolOfLocation(const CUmemLocation* location, CUdevice* device) {
-  if (location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+// The device of a location, -1 for host memory. Managed pools are not simulated.
+CUresult DeviceOfLocation(const CUmemLocation* location, CUmemAllocationType type, CUdevice* device) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_NOT_SUPPORTED;
+  *device = -1;
+  if (IsHost(location->type)) return CUDA_SUCCESS;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   *device = location->id;
   return CheckDevice(location->id);
 }
@@ -88,22 +94,27 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   return GetSimulation()->linear.SetCurrentPool(device, Pool(pool));
 }
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType) {
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
   CUdevice device = 0;
-  if (const CUresult result = PoolOfLocation(location, &device); result != CUDA_SUCCESS) return result;
-  return cuDeviceGetDefaultMemPool(pool, device);
+  if (const CUresult result = DeviceOfLocation(location, type, &device); result != CUDA_SUCCESS) return result;
+  if (device >= 0) return cuDeviceGetDefaultMemPool(pool, device);
+  *pool = Handle(GetSimulation()->linear.default_host_pool());
+  return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType) {
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
   CUdevice device = 0;
-  if (const CUresult result = PoolOfLocation(location, &device); result != CUDA_SUCCESS) return result;
-  return cuDeviceGetMemPool(pool, device);
+  if (const CUresult result = DeviceOfLocation(location, type, &device); result != CUDA_SUCCESS) return result;
+  if (device >= 0) return cuDeviceGetMemPool(pool, device);
+  *pool = Handle(GetSimulation()->linear.current_host_pool());
+  return CUDA_SUCCESS;
 }
 
-CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType, CUmemoryPool pool) {
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   CUdevice device = 0;
-  if (const CUresult result = PoolOfLocation(location, &device); result != CUDA_SUCCESS) return result;
-  return cuDeviceSetMemPool(device, pool);
+  if (const CUresult result = DeviceOfLocation(location, type, &device); result != CUDA_SUCCESS) return result;
+  if (device >= 0) return cuDeviceSetMemPool(device, pool);
+  return GetSimulation()->linear.SetCurrentHostPool(Pool(pool));
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {

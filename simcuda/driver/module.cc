@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Modules, libraries and the linker. Images are not looked at.
+// Modules, libraries and the linker. Images are not looked at. A module takes memory when it is loaded, a library in
+// each context that first asks for something in it (lazy loading, the default of CUDA).
 #include "simcuda/driver/module.h"
 
 #include <mutex>
@@ -15,10 +16,28 @@ namespace {
 std::mutex g_mutex;
 constexpr size_t kVariableBytes = 4096;  // an image that we do not read has variables of unknown size
 
-CUresult Load(void** handle) {
-  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+CUresult Load(const char* api, CUmodule* handle) {
+  Caller caller;
+  if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *handle = new Module();
+  auto module = std::make_unique<Module>();
+  if (const CUresult result = GetSimulation()->modules.Load(caller, module.get()); result != CUDA_SUCCESS)
+    return result;
+  *handle = reinterpret_cast<CUmodule>(module.release());
+  return CUDA_SUCCESS;
+}
+
+// The library's code in the current context.
+CUresult Use(const char* api, const void* library) {
+  Caller caller;
+  if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
+  return GetSimulation()->modules.Load(caller, library);
+}
+
+CUresult Unload(const char* api, const void* handle) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  GetSimulation()->modules.Unload({.api = api}, handle);
   return CUDA_SUCCESS;
 }
 
@@ -78,14 +97,14 @@ CUresult FunctionAttribute(int* value, CUfunction_attribute attribute) {
 
 extern "C" {
 
-CUresult cuModuleLoad(CUmodule* module, const char*) { return Load(reinterpret_cast<void**>(module)); }
-CUresult cuModuleLoadData(CUmodule* module, const void*) { return Load(reinterpret_cast<void**>(module)); }
-CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) { return Load(reinterpret_cast<void**>(module)); }
+CUresult cuModuleLoad(CUmodule* module, const char*) { return Load("cuModuleLoad", module); }
+CUresult cuModuleLoadData(CUmodule* module, const void*) { return Load("cuModuleLoadData", module); }
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) { return Load("cuModuleLoadFatBinary", module); }
 CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned, CUjit_option*, void**) {
-  return Load(reinterpret_cast<void**>(module));
+  return Load("cuModuleLoadDataEx", module);
 }
 
-CUresult cuModuleUnload(CUmodule module) { return module == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; }
+CUresult cuModuleUnload(CUmodule module) { return Unload("cuModuleUnload", module); }
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   *mode = CU_MODULE_LAZY_LOADING;
@@ -114,7 +133,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char*, CUjit_option*, v
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryUnload(CUlibrary library) { return library == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; }
+CUresult cuLibraryUnload(CUlibrary library) { return Unload("cuLibraryUnload", library); }
 
 CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   return GetFunction(library, name, reinterpret_cast<void**>(kernel));
@@ -122,16 +141,21 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
 
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = Use("cuLibraryGetModule", library); result != CUDA_SUCCESS) return result;
   *module = reinterpret_cast<CUmodule>(library);
   return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary library, const char* name) {
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = Use("cuLibraryGetGlobal", library); result != CUDA_SUCCESS) return result;
   return GetVariable(pointer, bytes, library, name);
 }
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const void* const library = reinterpret_cast<const Function*>(kernel)->module;
+  if (const CUresult result = Use("cuKernelGetFunction", library); result != CUDA_SUCCESS) return result;
   *function = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
 }

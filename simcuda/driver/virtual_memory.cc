@@ -2,12 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Virtual memory management. These functions need no context, only cuInit.
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "simcuda/device/granularity.h"
 #include "simcuda/driver/driver.h"
+#include "simcuda/driver/sharing.h"
 
 using namespace simcuda;  // NOLINT: C functions only
 
@@ -102,34 +99,46 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
   return GetSimulation()->virtual_memory.GetProperties(handle, properties);
 }
 
-// A shareable handle is a file that holds the handle's number: it can be imported where it was exported, in this
-// process.
 CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type, unsigned long long) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  CUmemAllocationProp properties;
-  if (const CUresult result = cuMemGetAllocationPropertiesFromHandle(&properties, handle); result != CUDA_SUCCESS) {
-    return result;
-  }
-  const int file = ::memfd_create("simcuda-shareable", MFD_CLOEXEC);
-  if (file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  const uint64_t record[2] = {handle, static_cast<uint64_t>(::getpid())};
-  if (::pwrite(file, record, sizeof record, 0) != sizeof record) return CUDA_ERROR_OPERATING_SYSTEM;
-  *static_cast<int*>(shareable) = file;
-  return CUDA_SUCCESS;
+  const auto memory = GetSimulation()->virtual_memory.FindOwn(handle);
+  if (shareable == nullptr || !memory) return CUDA_ERROR_INVALID_VALUE;
+  const CUmemLocation& location = memory->properties.location;
+  const int device = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1;
+  SharedRecord record = MakeRecord(SharedRecord::kPhysical, handle, memory->size, device);
+  record.location_type = location.type;
+  record.location_id = location.id;
+  return WriteRecord(record, static_cast<int*>(shareable));
 }
 
+// In the process that exported it a handle is the memory itself once more.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
+  constexpr char kApi[] = "cuMemImportFromShareableHandle";
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  uint64_t record[2] = {};
-  const int file = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
-  if (::pread(file, record, sizeof record, 0) != sizeof record) return CUDA_ERROR_INVALID_VALUE;
-  if (record[1] != static_cast<uint64_t>(::getpid())) return CUDA_ERROR_NOT_SUPPORTED;
-  const CUresult result = GetSimulation()->virtual_memory.Retain(From("cuMemImportFromShareableHandle"), record[0]);
-  if (result == CUDA_SUCCESS) *handle = record[0];
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  SharedRecord record;
+  int device = -1;
+  if (const CUresult result = ReadRecord(shareable, &record); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = CheckRecord(record, SharedRecord::kPhysical, &device); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (IsOwn(record)) {
+    const CUresult result = GetSimulation()->virtual_memory.Retain(From(kApi), record.value);
+    if (result == CUDA_SUCCESS) *handle = record.value;
+    return result;
+  }
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location = {static_cast<CUmemLocationType>(record.location_type),
+                         device >= 0 ? device : record.location_id};
+  uint64_t imported = 0;
+  const CUresult result = GetSimulation()->virtual_memory.Import(From(kApi), record.size, properties, &imported);
+  if (result == CUDA_SUCCESS) *handle = imported;
   return result;
 }
 

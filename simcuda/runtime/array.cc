@@ -6,10 +6,10 @@
 
 using namespace simcuda;  // NOLINT: C functions only
 
-namespace {
+namespace simcuda {
 
-bool Describe(const cudaChannelFormatDesc* format, const cudaExtent& extent, unsigned flags,
-              CUDA_ARRAY3D_DESCRIPTOR* shape) {
+bool DescribeArray(const cudaChannelFormatDesc* format, const cudaExtent& extent, unsigned flags,
+                   CUDA_ARRAY3D_DESCRIPTOR* shape) {
   if (format == nullptr || extent.width == 0) return false;
   const int bits = format->x;
   const unsigned channels =
@@ -36,7 +36,7 @@ bool Describe(const cudaChannelFormatDesc* format, const cudaExtent& extent, uns
   return supported && channels > 0;
 }
 
-}  // namespace
+}  // namespace simcuda
 
 extern "C" {
 
@@ -47,7 +47,7 @@ cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChan
 cudaError_t cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format, cudaExtent extent,
                               unsigned flags) {
   CUDA_ARRAY3D_DESCRIPTOR shape;
-  if (array == nullptr || !Describe(format, extent, flags, &shape)) return Fail(cudaErrorInvalidValue);
+  if (array == nullptr || !DescribeArray(format, extent, flags, &shape)) return Fail(cudaErrorInvalidValue);
   SIMCUDA_NEED_CONTEXT();
   return Check(Driver().cuArray3DCreate(reinterpret_cast<CUarray*>(array), &shape));
 }
@@ -66,7 +66,7 @@ cudaError_t cudaFreeArray(cudaArray_t array) {
 cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cudaChannelFormatDesc* format,
                                      cudaExtent extent, unsigned levels, unsigned flags) {
   CUDA_ARRAY3D_DESCRIPTOR shape;
-  if (array == nullptr || !Describe(format, extent, flags, &shape)) return Fail(cudaErrorInvalidValue);
+  if (array == nullptr || !DescribeArray(format, extent, flags, &shape)) return Fail(cudaErrorInvalidValue);
   SIMCUDA_NEED_CONTEXT();
   return Check(Driver().cuMipmappedArrayCreate(reinterpret_cast<CUmipmappedArray*>(array), &shape, levels));
 }

@@ -35,6 +35,7 @@ namespace simcuda {
   X(cuCtxSynchronize, 2000) \
   X(cuCtxEnablePeerAccess, 4000) \
   X(cuCtxDisablePeerAccess, 4000) \
+  X(cuDestroyExternalMemory, 10000) \
   X(cuDeviceCanAccessPeer, 4000) \
   X(cuDeviceGet, 2000) \
   X(cuDeviceGetAttribute, 2000) \
@@ -61,6 +62,8 @@ namespace simcuda {
   X(cuEventElapsedTime, 12080) \
   X(cuEventQuery, 2000) \
   X(cuEventSynchronize, 2000) \
+  X(cuExternalMemoryGetMappedBuffer, 10000) \
+  X(cuExternalMemoryGetMappedMipmappedArray, 10000) \
   X(cuFuncGetAttribute, 2020) \
   X(cuFuncGetName, 12030) \
   X(cuFuncSetAttribute, 9000) \
@@ -84,6 +87,7 @@ namespace simcuda {
   X(cuGraphMemAllocNodeGetParams, 11040) \
   X(cuGraphMemFreeNodeGetParams, 11040) \
   X(cuGraphNodeGetType, 10000) \
+  X(cuImportExternalMemory, 10000) \
   X(cuInit, 2000) \
   X(cuIpcCloseMemHandle, 4010) \
   X(cuIpcGetEventHandle, 4010) \
@@ -110,8 +114,12 @@ namespace simcuda {
   X(cuMemHostUnregister, 4000) \
   X(cuMemPoolCreate, 11020) \
   X(cuMemPoolDestroy, 11020) \
+  X(cuMemPoolExportPointer, 11020) \
+  X(cuMemPoolExportToShareableHandle, 11020) \
   X(cuMemPoolGetAccess, 11020) \
   X(cuMemPoolGetAttribute, 11020) \
+  X(cuMemPoolImportFromShareableHandle, 11020) \
+  X(cuMemPoolImportPointer, 11020) \
   X(cuMemPoolSetAccess, 11020) \
   X(cuMemPoolSetAttribute, 11020) \
   X(cuMemPoolTrimTo, 11020) \

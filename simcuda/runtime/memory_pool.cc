@@ -126,6 +126,30 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
   return Check(Driver().cuMemPoolSetAttribute(pool, static_cast<CUmemPool_attribute>(attribute), value));
 }
 
+cudaError_t cudaMemPoolExportToShareableHandle(void* shareable, cudaMemPool_t pool, cudaMemAllocationHandleType type,
+                                               unsigned flags) {
+  SIMCUDA_NEED_DRIVER();
+  return Check(
+      Driver().cuMemPoolExportToShareableHandle(shareable, pool, static_cast<CUmemAllocationHandleType>(type), flags));
+}
+
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* pool, void* shareable, cudaMemAllocationHandleType type,
+                                                 unsigned flags) {
+  SIMCUDA_NEED_DRIVER();
+  return Check(Driver().cuMemPoolImportFromShareableHandle(pool, shareable,
+                                                           static_cast<CUmemAllocationHandleType>(type), flags));
+}
+
+cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* data, void* pointer) {
+  SIMCUDA_NEED_DRIVER();
+  return Check(Driver().cuMemPoolExportPointer(reinterpret_cast<CUmemPoolPtrExportData*>(data), Pointer(pointer)));
+}
+
+cudaError_t cudaMemPoolImportPointer(void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* data) {
+  SIMCUDA_NEED_CONTEXT();
+  return Check(Driver().cuMemPoolImportPointer(Out(pointer), pool, reinterpret_cast<CUmemPoolPtrExportData*>(data)));
+}
+
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* descriptions, size_t count) {
   SIMCUDA_NEED_DRIVER();  // the two APIs lay the description out alike
   return Check(Driver().cuMemPoolSetAccess(pool, reinterpret_cast<const CUmemAccessDesc*>(descriptions), count));

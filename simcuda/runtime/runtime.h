@@ -51,6 +51,10 @@ CUfunction FindFunction(const void* stub);
 // "cudaErrorMemoryAllocation", or null for a number that is no cudaError_t. Generated.
 const char* ErrorName(cudaError_t error);
 
+// The driver's shape of an array; false for a format that no array has.
+bool DescribeArray(const cudaChannelFormatDesc* format, const cudaExtent& extent, unsigned flags,
+                   CUDA_ARRAY3D_DESCRIPTOR* shape);
+
 inline CUdeviceptr Pointer(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace simcuda

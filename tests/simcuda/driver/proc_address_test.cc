@@ -76,7 +76,7 @@ TEST(ProcAddressTest, StubsExistAndSayNotSupported) {
   EXPECT_EQ(RunInChild({},
                        [] {  // a stub reads the settings
                          using AnyFunction = CUresult (*)(void*, void*, void*, void*);
-                         const auto stub = reinterpret_cast<AnyFunction>(Export("cuMulticastCreate"));
+                         const auto stub = reinterpret_cast<AnyFunction>(Export("cuImportExternalSemaphore"));
                          EXPECT_EQ(stub(nullptr, nullptr, nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
                        }),
             0);

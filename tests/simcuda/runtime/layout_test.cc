@@ -4,6 +4,7 @@
 // Built against the headers of one CUDA version and linked with the runtime of it: the struct layouts agree.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "tests/simcuda/driver/run_in_child.h"
 
@@ -59,6 +60,32 @@ TEST(LayoutTest, CapturedAllocationsComeAliveAtTheLaunch) {
                    EXPECT_EQ(cudaDeviceGraphMemTrim(0), cudaSuccess);
                  }),
       0);
+}
+
+TEST(LayoutTest, ExternalMemoryIsMapped) {
+  EXPECT_EQ(RunInChild({},
+                       [] {
+                         cudaExternalMemory_t memory = nullptr;
+                         cudaExternalMemoryHandleDesc description{};
+                         description.type = cudaExternalMemoryHandleTypeOpaqueFd;
+                         description.size = 1 << 20;
+                         description.handle.fd = ::memfd_create("test", 0);
+                         ASSERT_EQ(cudaImportExternalMemory(&memory, &description), cudaSuccess);
+                         cudaExternalMemoryBufferDesc buffer{};
+                         buffer.size = 4096;
+                         void* pointer = nullptr;
+                         EXPECT_EQ(cudaExternalMemoryGetMappedBuffer(&pointer, memory, &buffer), cudaSuccess);
+                         EXPECT_EQ(cudaFree(pointer), cudaSuccess);
+                         cudaExternalMemoryMipmappedArrayDesc shape{};
+                         shape.formatDesc = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+                         shape.extent = {64, 64, 0};
+                         shape.numLevels = 2;
+                         cudaMipmappedArray_t array = nullptr;
+                         EXPECT_EQ(cudaExternalMemoryGetMappedMipmappedArray(&array, memory, &shape), cudaSuccess);
+                         EXPECT_EQ(cudaFreeMipmappedArray(array), cudaSuccess);
+                         EXPECT_EQ(cudaDestroyExternalMemory(memory), cudaSuccess);
+                       }),
+            0);
 }
 
 }  // namespace

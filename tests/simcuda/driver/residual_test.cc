@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Memory that no call states: contexts, their limits, green contexts, loaded code.
+#include "tests/simcuda/driver/memory_fixture.h"
+
+namespace simcuda {
+namespace {
+
+using testing::ElementsAre;
+
+const Settings kSizes = {{"SIMCUDA_CTX_MB", "100"}, {"SIMCUDA_GREEN_CTX_MB", "10"}, {"SIMCUDA_MODULE_KB", "6144"}};
+constexpr size_t kModule = 6 * kMebibyte;
+
+void LoadCode() {
+  UsePrimaryContext();
+  const size_t free_before = FreeBytes();
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&module, "image"), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before - kModule);
+  ASSERT_EQ(cuLibraryLoadData(&library, "image", nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuLibraryGetKernel(&kernel, library, "kernel"), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before - kModule);  // nothing of it is used yet
+  ASSERT_EQ(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+  ASSERT_EQ(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before - 2 * kModule);
+  EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before - kModule);
+  CUcontext other = nullptr;
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);  // once more for another context
+  EXPECT_EQ(FreeBytes(), free_before - 2 * kModule - 100 * kMebibyte);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  UsePrimaryContext();
+  EXPECT_EQ(FreeBytes(), free_before - kModule);
+  EXPECT_EQ(cuLibraryUnload(library), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before);
+}
+
+TEST(ResidualTest, CodeTakesMemoryInEachContextThatUsesIt) {
+  EXPECT_THAT(KindsOf("code", LoadCode, kSizes), ElementsAre("module_load", "module_load", "module_unload",
+                                                             "module_load", "module_unload", "module_unload"));
+}
+
+TEST(ResidualTest, CodeThatDoesNotFitIsAnError) {
+  EXPECT_EQ(RunInChild({{"SIMCUDA_MEM_MB", "104"}, {"SIMCUDA_CTX_MB", "100"}, {"SIMCUDA_MODULE_KB", "6144"}},
+                       [] {
+                         UsePrimaryContext();
+                         CUmodule module = nullptr;
+                         EXPECT_EQ(cuModuleLoadData(&module, "image"), CUDA_ERROR_OUT_OF_MEMORY);
+                       }),
+            0);
+}
+
+TEST(ResidualTest, LimitsEnlargeTheContext) {
+  EXPECT_EQ(RunInChild(kSizes,
+                       [] {
+                         UsePrimaryContext();
+                         const size_t free_before = FreeBytes();
+                         size_t value = 0;
+                         EXPECT_EQ(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+                         EXPECT_EQ(value, 8 * kMebibyte);
+                         EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 72 * kMebibyte), CUDA_SUCCESS);
+                         EXPECT_EQ(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+                         EXPECT_EQ(value, 72 * kMebibyte);
+                         EXPECT_EQ(FreeBytes(), free_before - 64 * kMebibyte);
+                         EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, kMebibyte), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before);
+                         EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, size_t{1} << 40), CUDA_ERROR_OUT_OF_MEMORY);
+                         EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 10 * kMebibyte), CUDA_SUCCESS);
+                         EXPECT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+                         UsePrimaryContext();
+                         EXPECT_EQ(FreeBytes(), free_before);
+                       }),
+            0);
+}
+
+void UseGreenContext() {
+  UsePrimaryContext();
+  const size_t free_before = FreeBytes();
+  CUdevResource whole{}, part{};
+  unsigned groups = 1;
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr pointer = 0;
+  ASSERT_EQ(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM), CUDA_SUCCESS);
+  EXPECT_EQ(whole.sm.smCount, 132u);
+  ASSERT_EQ(cuDevSmResourceSplitByCount(&part, &groups, &whole, nullptr, 0, 20), CUDA_SUCCESS);
+  EXPECT_EQ(part.sm.smCount, 24u);
+  ASSERT_EQ(cuDevResourceGenerateDesc(&description, &part, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+  EXPECT_EQ(FreeBytes(), free_before - 10 * kMebibyte);
+  EXPECT_EQ(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxFromGreenCtx(&context, green), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAlloc(&pointer, 2 * kMebibyte), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_SUCCESS);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(FreeBytes(), free_before - 2 * kMebibyte);  // the memory is the primary context's
+  EXPECT_EQ(cuMemFree(pointer), CUDA_SUCCESS);
+}
+
+TEST(ResidualTest, GreenContextsShareThePrimaryOnesMemory) { EXPECT_EQ(RunInChild(kSizes, UseGreenContext), 0); }
+
+}  // namespace
+}  // namespace simcuda
