@@ -14,6 +14,7 @@
 #include "explorer.h"
 #include "memory.h"
 #include "shim/base/buffer.h"
+#include "shim/base/clock.h"
 #include "shim/ring/mapping.h"
 #include "shim/ring/state.h"
 #include "world.h"
@@ -79,8 +80,12 @@ void* OperatingSystem::Allocate(size_t bytes) {
 
 }  // namespace model
 
+extern "C" int ModelClockGettime(clockid_t, timespec* time);
+
 // In the place of the ring's own.
 namespace gpumemshim {
+
+constinit std::atomic<ClockFunction> g_clock{&ModelClockGettime};
 
 bool Buffer::Grow(size_t bytes) {
   if (bytes > max_bytes_) return false;
@@ -96,8 +101,9 @@ void Buffer::Release() { data_ = nullptr, size_ = capacity_ = 0; }
 
 namespace ring {
 
-void* MapRing(const char*, size_t bytes, char* path, size_t) {
+void* MapRing(const char*, size_t bytes, char* path, size_t, bool* locked) {
   path[0] = '\0';
+  *locked = false;
   return bytes <= model::OperatingSystem::kMappingBytes ? model::OperatingSystem::Get().mapping() : nullptr;
 }
 
