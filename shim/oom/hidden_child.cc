@@ -38,6 +38,7 @@ struct Plan {
   const char* const* envp;
   uint64_t deadline_ns;
   long host_pid;
+  long nurse_pid;
   int pipe_write;
   alignas(16) unsigned char nurse_stack[kStackBytes];
   alignas(16) unsigned char program_stack[kStackBytes];
@@ -67,6 +68,7 @@ void ForgetSignals() {
 int BecomeProgram(void* argument) {
   const Plan& plan = *static_cast<Plan*>(argument);
   RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (RawSyscall(SYS_getppid) != plan.nurse_pid) return kExitNotStarted;
   ForgetSignals();
   const long nothing = RawSyscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY);
   if (nothing > 0) RawSyscall(SYS_dup3, nothing, STDIN_FILENO, 0);
@@ -137,6 +139,7 @@ int Nurse(void* argument) {
   int ends[2];
   if (!OpenPipe(ends)) return 1;
   plan->pipe_write = ends[1];
+  plan->nurse_pid = RawSyscall(SYS_getpid);
   const int program = clone(&BecomeProgram, plan->program_stack + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, plan);
   RawSyscall(SYS_close, ends[1]);
   if (program < 0) return 1;

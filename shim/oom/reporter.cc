@@ -5,11 +5,10 @@
 
 #include <time.h>
 
-#include <cstring>
-
 #include "shim/base/clock.h"
 #include "shim/oom/analyzer.h"
 #include "shim/oom/hidden_child.h"
+#include "shim/oom/standard_error.h"
 #include "shim/oom/trigger.h"
 
 namespace gpumemshim::oom {
@@ -25,6 +24,7 @@ struct Reporter {
   Analyzer analyzer;
   Trigger trigger;
   HiddenChild child;
+  StandardError standard_error;
   uint32_t reports = 0;
   uint64_t started_ns = 0;
 };
@@ -35,7 +35,7 @@ void StartReport(const char* path, uint32_t timeout_ms, uint64_t now_ns) {
   r.trigger.Clear();
   r.reports++;
   r.started_ns = now_ns;
-  if (!r.analyzer.Prepare(path)) return;
+  if (!r.standard_error.Usable() || !r.analyzer.Prepare(path)) return;
   r.child.Start(r.analyzer.program(), r.analyzer.arguments(), r.analyzer.environment(), timeout_ms);
 }
 
@@ -57,6 +57,7 @@ void Configure() {
   g_reporter.started_ns = 0;
   g_reporter.trigger.Clear();
   g_reporter.analyzer.Find();
+  g_reporter.standard_error.Remember();
 }
 
 void Saw(const Event& event, uint32_t tid) { g_reporter.trigger.Saw(event, tid); }

@@ -46,7 +46,7 @@ void Session::Pass(bool everything) {
     reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
-  if (hooks_.passed != nullptr && !everything) hooks_.passed(file_.path(), false);
+  if (hooks_.passed != nullptr && !everything) hooks_.passed(file_.writable() ? file_.path() : "", false);
 }
 
 void Session::TakeDefinitions() {
@@ -235,7 +235,7 @@ void Session::Finish(Summary* summary) {
   summary->unread_python_frames = losses.unread;
   memcpy(summary->error, file_.error(), sizeof(summary->error));
   file_.Close();
-  if (hooks_.passed != nullptr) hooks_.passed(summary->path, true);
+  if (hooks_.passed != nullptr) hooks_.passed(ended_ ? summary->path : "", true);
 }
 
 }  // namespace gpumemshim::writer

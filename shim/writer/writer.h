@@ -87,7 +87,7 @@ struct Hooks {
   const char* (*api_name)(uint16_t api) = nullptr;
   // Each event on its way into the file, in the order of the file.
   void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
-  // What was seen is in the file at `path` ("" = there is none). `last`: the file is closed.
+  // What was seen is in the file at `path` ("" = there is none, or it takes no more). `last`: the file is closed.
   void (*passed)(const char* path, bool last) = nullptr;
   // Appends one packet of counters that waits to be written; false: none. Called at the start of a pass, till false.
   bool (*put_sample)(ProtoWriter* w) = nullptr;
