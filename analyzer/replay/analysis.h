@@ -158,6 +158,8 @@ struct OomEvent {
   bool device_stated = false, torch_stated = false;
   uint64_t device_free = 0;
   uint64_t torch_allocated = 0, torch_reserved = 0;
+  bool pool_stated = false;  // a stream-ordered pool was asked
+  uint64_t pool_used = 0, pool_reserved = 0;
   // PyTorch gave up without a failed CUDA call although the device had room: a limit of the program's own.
   bool limited = false;
 

@@ -16,7 +16,7 @@ bool IsOom(const EventRow& row) {
          (row.layer == trace::TORCH || row.result == kOutOfMemory);
 }
 
-bool IsStatement(const EventRow& row) { return row.kind == trace::OOM_DEVICE || row.kind == trace::OOM_ALLOCATOR; }
+bool IsStatement(const EventRow& row) { return row.kind >= trace::OOM_DEVICE && row.kind <= trace::OOM_POOL; }
 
 bool TakesMemory(trace::EventKind kind) {
   return kind == trace::ALLOC || kind == trace::PHYSICAL_CREATE || kind == trace::HOST_REGISTER;
@@ -84,7 +84,7 @@ void OomDetector::ObserveFailure(const EventRow& row, uint64_t event_index) {
   SetMoment(row, event_index, &event);
   event.result = row.result;
   event.cuda_requested = size;
-  event.device_stated = false;
+  event.device_stated = event.pool_stated = false;
   AddStep({OomStep::Kind::kFailed, row.time_ns, size, 1, event.api}, &event);
 }
 
@@ -116,6 +116,12 @@ void OomDetector::ObserveStatement(const EventRow& row) {
     event.torch_stated = true;
     event.torch_allocated = row.size;
     event.torch_reserved = row.requested_size;
+    return;
+  }
+  if (row.kind == trace::OOM_POOL) {
+    event.pool_stated = true;
+    event.pool_used = row.size;
+    event.pool_reserved = row.requested_size;
     return;
   }
   event.device_stated = true;

@@ -15,9 +15,10 @@ namespace {
 constexpr uint64_t kSegmentStep = 2u << 20;  // CUDA hands out device memory, and PyTorch asks for it, in such steps
 constexpr size_t kMostPins = 10;
 
-// What CUDA could have given: as the device said, else what is not ours on it.
+// What CUDA could have given: as the device and the pool that was asked said, else what is not ours on it.
 uint64_t FreeOnDevice(const OomEvent& oom) {
-  if (oom.device_stated) return oom.device_free;
+  const uint64_t idle_in_pool = oom.pool_reserved > oom.pool_used ? oom.pool_reserved - oom.pool_used : 0;
+  if (oom.device_stated) return oom.device_free + idle_in_pool;
   return oom.device_total > oom.values.total ? oom.device_total - oom.values.total : 0;
 }
 

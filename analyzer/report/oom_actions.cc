@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "report/oom_story.h"
 #include "report/phase.h"
+#include "report/stack_view.h"
 
 namespace gpumem {
 namespace {
@@ -18,6 +19,9 @@ constexpr uint8_t kTorchLayer = 3;
 constexpr size_t kMostStacksByPhase = 500;
 // From this share of the live memory on, a phase is worth a word.
 constexpr uint64_t kPercentOfPhase = 30;
+// From this share of PyTorch's segments on, idle memory is worth the first word.
+constexpr uint64_t kPercentIdle = 10;
+constexpr uint64_t kPercentGrown = 20;
 constexpr uint64_t kManyRetries = 10;
 
 bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
@@ -55,11 +59,15 @@ class Adviser {
           absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
       return std::move(actions_);
     }
-    Fragmentation();
+    // Little idle memory carries this one request, and not the next.
+    const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
+    if (much_is_idle) Fragmentation();
     KeptSegments();
     Others();
     OtherCudaMemory();
+    Growth();
     Phases();
+    if (!much_is_idle) Fragmentation();
     Missing();
     Retries();
     return std::move(actions_);
@@ -78,7 +86,8 @@ class Adviser {
   void Fragmentation() {
     const FragmentationPoint& pieces = oom_.fragmentation;
     if (oom_.layer != kTorchLayer || oom_.limited || pieces.free_ranges == 0) return;
-    const bool would_help = oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, 10);
+    const bool would_help =
+        oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, kPercentIdle);
     if (!would_help || pieces.largest_free_range >= oom_.requested) return;
     std::string evidence = absl::StrCat(FormatBytes(pieces.free), " idle in PyTorch's segments, in ",
                                         FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
@@ -116,6 +125,23 @@ class Adviser {
     Add("gpumem peak --measure total: who holds CUDA memory outside PyTorch",
         absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
                      ") are CUDA memory of this process that is not PyTorch's"));
+  }
+
+  // A program that holds more at each low point than at the one before runs full whatever the batch.
+  void Growth() {
+    for (const DeviceAnalysis& device : input_.analysis->devices) {
+      if (device.device != oom_.device || device.leaks.growth.empty()) continue;
+      const StackUse& most = device.leaks.growth[0];
+      uint64_t grown = 0;
+      for (const StackUse& use : device.leaks.growth) grown += use.bytes;
+      if (!HasPercent(grown, oom_.values.total, kPercentGrown)) continue;
+      const std::string site =
+          ViewStack(input_.stacks->Frames(most.stack_id), most.api, input_.analysis->process.working_directory).site;
+      Add("gpumem leaks: see what grows from step to step",
+          absl::StrCat(FormatBytes(grown), " more was alive at ", FormatTime(input_.Since(device.leaks.growth_to_ns)),
+                       " than at ", FormatTime(input_.Since(device.leaks.growth_from_ns)), ", ",
+                       FormatBytes(most.bytes), " of it from ", site));
+    }
   }
 
   void Phases() {

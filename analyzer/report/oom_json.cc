@@ -54,6 +54,8 @@ void WriteChain(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
   FieldOrNull("device_free_bytes", oom.device_stated, oom.device_free, json);
   FieldOrNull("unseen_bytes", unseen.has_value(), unseen.value_or(0), json);
+  FieldOrNull("pool_used_bytes", oom.pool_stated, oom.pool_used, json);
+  FieldOrNull("pool_reserved_bytes", oom.pool_stated, oom.pool_reserved, json);
   FieldOrNull("torch_allocated_bytes", oom.torch_stated, oom.torch_allocated, json);
   FieldOrNull("torch_reserved_bytes", oom.torch_stated, oom.torch_reserved, json);
 }

@@ -35,6 +35,7 @@ void AddStack(const OomEvent& oom, Page* page) {
     row(IdleBytes(oom.values), "idle in PyTorch's segments");
   }
   if (oom.values.other > 0 || oom.values.reserved == 0) row(oom.values.other, "other CUDA memory of this process");
+  if (oom.pool_stated) row(IdlePoolBytes(oom), "idle in the stream-ordered pool that was asked");
   if (unseen) {
     row(*unseen, "not seen here: CUDA context, kernels, rounding, other processes");
     row(oom.device_free, "free, as the device said");
@@ -155,16 +156,44 @@ void AddActions(const OomEvent& oom, const ReportInput& input, Page* page) {
   }
 }
 
+bool HasPython(uint64_t stack_id, const ReportInput& input) {
+  const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
+  return std::any_of(frames.begin(), frames.end(), [](const ResolvedFrame& frame) { return frame.python; });
+}
+
+// The newest live block that a line of Python made; nullptr where there is none among the newest.
+const StackUse* LastFromPython(const OomEvent& oom, const ReportInput& input) {
+  std::vector<const StackUse*> newest;
+  for (const StackUse& use : oom.live.stacks) newest.push_back(&use);
+  const size_t looked_at = std::min<size_t>(newest.size(), 50);
+  std::partial_sort(newest.begin(), newest.begin() + static_cast<std::ptrdiff_t>(looked_at), newest.end(),
+                    [](const StackUse* a, const StackUse* b) { return a->newest_ns > b->newest_ns; });
+  for (size_t i = 0; i < looked_at; ++i) {
+    if (HasPython(newest[i]->stack_id, input)) return newest[i];
+  }
+  return nullptr;
+}
+
+// A thread that runs no Python, as autograd's do: what can be said of how the program came there.
+void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+  if (oom.layer != kTorchLayer || oom.stack_id == 0 || HasPython(oom.stack_id, input)) return;
+  page->Paragraph("            ",
+                  "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
+                  "was computed.",
+                  Tone::kAside);
+  const StackUse* last = LastFromPython(oom, input);
+  if (last == nullptr) return;
+  const uint64_t before_ns = oom.time_ns > last->newest_ns ? oom.time_ns - last->newest_ns : 0;
+  page->Paragraph(
+      "            ",
+      absl::StrCat("The newest live block from a line of Python was made ", FormatTime(before_ns), " before:"),
+      Tone::kAside);
+  AddOneStack("            ", last->stack_id, last->api, input, options, page);
+}
+
 void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
   AddOneStack("  asked by  ", oom.stack_id, oom.api, input, options, page);
-  const std::vector<ResolvedFrame> frames = input.stacks->Frames(oom.stack_id);
-  const bool has_python = std::any_of(frames.begin(), frames.end(), [](const ResolvedFrame& f) { return f.python; });
-  if (!frames.empty() && !has_python && oom.layer == kTorchLayer) {
-    page->Paragraph("            ",
-                    "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
-                    "was computed.",
-                    Tone::kAside);
-  }
+  AddWayThere(oom, input, options, page);
   const std::string cause = CauseOfOom(oom);
   if (!cause.empty()) page->Paragraph("  so        ", cause, Tone::kWarning);
 }

@@ -57,9 +57,13 @@ uint64_t IdleBytes(const MeasureValues& values) {
   return values.reserved > values.allocated ? values.reserved - values.allocated : 0;
 }
 
+uint64_t IdlePoolBytes(const OomEvent& oom) {
+  return oom.pool_stated && oom.pool_reserved > oom.pool_used ? oom.pool_reserved - oom.pool_used : 0;
+}
+
 std::optional<uint64_t> UnseenBytes(const OomEvent& oom) {
   if (!oom.device_stated) return std::nullopt;
-  const uint64_t seen = oom.values.total + oom.device_free;
+  const uint64_t seen = oom.values.total + IdlePoolBytes(oom) + oom.device_free;
   return oom.device_total > seen ? oom.device_total - seen : 0;
 }
 

@@ -35,6 +35,9 @@ std::string WhoAsked(const OomEvent& oom);
 // Free inside PyTorch's segments.
 uint64_t IdleBytes(const MeasureValues& values);
 
+// Held by a stream-ordered pool, and not in use; known only of the pool that was asked.
+uint64_t IdlePoolBytes(const OomEvent& oom);
+
 // What the device counts as used and this trace does not: the CUDA context, kernels, rounding, other processes. Known
 // only where the device stated its free memory.
 std::optional<uint64_t> UnseenBytes(const OomEvent& oom);

@@ -41,6 +41,7 @@ enum class EventKind : uint8_t {
   kDeviceReset = 19,
   kOomDevice = 40,
   kOomAllocator = 41,
+  kOomPool = 42,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

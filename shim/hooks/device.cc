@@ -27,6 +27,8 @@ std::atomic<void*> g_pointer_get_attribute;
 std::atomic<void*> g_get_address_range;
 std::atomic<void*> g_mem_get_info;
 std::atomic<void*> g_exchange_capture_mode;
+std::atomic<void*> g_get_pool;
+std::atomic<void*> g_get_pool_attribute;
 
 // 0 is the default stream, 1 and 2 name the legacy and the per-thread one: all of the current context.
 constexpr uint64_t kLastNamedStream = 2;
@@ -75,6 +77,16 @@ bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes)
   *free_bytes = free_now;
   *total_bytes = total;
   return answered;
+}
+
+bool MemoryOfPool(uint64_t handle, int16_t device, uint64_t* used_bytes, uint64_t* reserved_bytes) {
+  const auto get_pool = Cached<decltype(&::cuDeviceGetMemPool)>(g_get_pool, "cuDeviceGetMemPool");
+  const auto ask = Cached<decltype(&::cuMemPoolGetAttribute)>(g_get_pool_attribute, "cuMemPoolGetAttribute");
+  if (get_pool == nullptr || ask == nullptr) return false;
+  auto pool = reinterpret_cast<CUmemoryPool>(handle);
+  if (pool == nullptr && (device < 0 || get_pool(&pool, device) != CUDA_SUCCESS)) return false;
+  return ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used_bytes) == CUDA_SUCCESS &&
+         ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved_bytes) == CUDA_SUCCESS;
 }
 
 }  // namespace gpumemshim::hooks

@@ -30,6 +30,10 @@ uint64_t SizeOfAddress(uint64_t address);
 // does around its own.
 bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes);
 
+// What the pool `handle` (0 = the current one of `device`) holds of the device, and how much of that is in use. False
+// where the driver does not say.
+bool MemoryOfPool(uint64_t handle, int16_t device, uint64_t* used_bytes, uint64_t* reserved_bytes);
+
 }  // namespace gpumemshim::hooks
 
 #endif  // GPUMEM_SHIM_HOOKS_DEVICE_H_

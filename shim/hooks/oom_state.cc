@@ -17,9 +17,10 @@ bool LiesOnDevice(Memory memory) {
 }
 
 // No call of the program, so of no layer.
-void Record(EventKind kind, int16_t device, uint64_t size, uint64_t requested_size) {
+void Record(EventKind kind, const Event& failed, uint64_t size, uint64_t requested_size) {
   Event event = MakeEvent(ApiId::kNone, kind, Memory::kDevice);
-  event.device = device;
+  event.device = failed.device;
+  event.handle = kind == EventKind::kOomPool ? failed.handle : 0;
   event.size = size;
   event.requested_size = requested_size;
   ring::Record(event, 0);
@@ -30,11 +31,17 @@ void Record(EventKind kind, int16_t device, uint64_t size, uint64_t requested_si
 void RecordOomState(const Event& failed) {
   if (failed.result != kOutOfMemory || !LiesOnDevice(failed.memory)) return;
   if (failed.layer == Layer::kTorch)
-    Record(EventKind::kOomAllocator, failed.device, failed.torch_allocated, failed.torch_reserved);
+    Record(EventKind::kOomAllocator, failed, failed.torch_allocated, failed.torch_reserved);
+  uint64_t used_bytes = 0;
+  uint64_t reserved_bytes = 0;
+  // Only of a pool that is in use for certain: the question might make one.
+  const bool asked_pool = failed.memory == Memory::kStreamOrdered;
+  if (asked_pool && MemoryOfPool(failed.handle, failed.device, &used_bytes, &reserved_bytes))
+    Record(EventKind::kOomPool, failed, used_bytes, reserved_bytes);
   uint64_t free_bytes = 0;
   uint64_t total_bytes = 0;
   if (MemoryOfDevice(failed.device, &free_bytes, &total_bytes))
-    Record(EventKind::kOomDevice, failed.device, free_bytes, total_bytes);
+    Record(EventKind::kOomDevice, failed, free_bytes, total_bytes);
 }
 
 }  // namespace gpumemshim::hooks

@@ -84,7 +84,7 @@ class OomTest(unittest.TestCase):
 
 
 class Native(OomTest):
-    CASES = ("plain", "fragmented", "mempool", "capture", "backward", "search", "retries", "fraction")
+    CASES = ("plain", "fragmented", "mempool", "capture", "backward", "autograd", "search", "retries", "fraction")
 
     def test_every_number_of_pytorchs_message(self):
         pairs, said, answer = self.run_cases(*self.CASES)
@@ -119,6 +119,13 @@ class Native(OomTest):
 
     def check_backward(self, pairs, _said, _answer):
         self.assertIn("oom_cases.py", self.one(pairs)["site"])
+
+    def check_autograd(self, pairs, said, answer):
+        oom = self.one(pairs)
+        self.assertFalse(any(frame["python"] for frame in oom["frames"]))
+        self.assertIn("backward", oom["site"])
+        end = oom["time_ns"] / 1e9 + 1e-6
+        self.assertIn("A thread of autograd's own, without Python frames", self.oom("--to", f"{end:.6f}s"))
 
     def check_search(self, pairs, _said, _answer):
         self.assertEqual([oom["requested_bytes"] for oom, _ in pairs], [mib * MIB for mib in range(4000, 2800, -100)])

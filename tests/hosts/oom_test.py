@@ -118,9 +118,31 @@ say(info=info())
 
     def test_a_pool(self):
         said = self.said(
-            "address = ctypes.c_void_p()\nassert runtime.cudaMallocAsync(ctypes.byref(address), ctypes.c_size_t(600 * MIB), None) == 2\nsay(info=info())"
+            """
+pool, held = ctypes.c_void_p(), ctypes.c_uint64(1 << 40)
+assert runtime.cudaDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
+assert runtime.cudaMemPoolSetAttribute(pool, 4, ctypes.byref(held)) == 0  # the release threshold
+kept, gone, address = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert runtime.cudaMallocAsync(ctypes.byref(kept), ctypes.c_size_t(40 * MIB), None) == 0
+assert runtime.cudaMallocAsync(ctypes.byref(gone), ctypes.c_size_t(60 * MIB), None) == 0
+assert runtime.cudaFreeAsync(gone, None) == 0
+assert runtime.cudaMallocAsync(ctypes.byref(address), ctypes.c_size_t(600 * MIB), None) == 2
+values = []
+for attribute in (7, 5):  # used, reserved
+    value = ctypes.c_uint64()
+    assert runtime.cudaMemPoolGetAttribute(pool, attribute, ctypes.byref(value)) == 0
+    values.append(value.value)
+say(info=info(), pool=values)
+"""
         )
-        self.compare(self.the_oom(), said, 600 * MIB, 0)
+        oom = self.the_oom()
+        free, total = said["info"]
+        used, reserved = said["pool"]
+        self.assertEqual((oom["pool_used_bytes"], oom["pool_reserved_bytes"]), (used, reserved))
+        self.assertEqual(oom["device_free_bytes"], free)
+        self.assertEqual(oom["values"]["total_bytes"], 40 * MIB)
+        self.assertEqual(oom["unseen_bytes"], total - free - 40 * MIB - (reserved - used))
+        self.assertIn("idle in the stream-ordered pool", self.oom_text())
 
     def test_pinned_host_memory(self):
         self.run_script(
@@ -279,6 +301,12 @@ print(reaped, len(signals), left, flush=True)
     def test_no_analyzer_is_said_once(self):
         error = self.compare_with_bare(self.FAIL + "time.sleep(0.5)\n" + self.FAIL, GPUMEMSHIM_GPUMEM="/nowhere/gpumem")
         self.assertEqual(error.count("no report"), 1)
+
+    def test_a_file_in_the_place_of_standard_error_stays_as_it_is(self):
+        script = "os.close(2)\nassert os.open('data', os.O_RDWR | os.O_CREAT) == 2\n" + self.FAIL + "time.sleep(1)"
+        # The library is set up at the first call, when descriptor 2 was still standard error.
+        self.run_script("malloc(1)\n" + script, GPUMEMSHIM_OOM_REPORT="1", GPUMEMSHIM_QUIET="1")
+        self.assertEqual((self.folder / "data").read_bytes(), b"")
 
     def test_nothing_outlives_a_killed_host(self):
         stub = self.stub(f"echo $$ > {self.folder}/pid\nexec sleep 100\n")

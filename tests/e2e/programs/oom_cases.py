@@ -89,6 +89,14 @@ def backward(messages):
     return x
 
 
+def autograd(messages):
+    """On autograd's own thread, in code that is not Python's."""
+    weight = torch.empty(150 * MIB, device="cuda", requires_grad=True)
+    kept = take(1000)
+    messages.expect(weight.sum().backward)
+    return weight, kept
+
+
 def search(messages):
     kept = take(100)
     for mib in range(4000, 2800, -100):

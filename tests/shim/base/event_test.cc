@@ -40,7 +40,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kDeviceReset), pb::DEVICE_RESET);
   EXPECT_EQ(Number(EventKind::kOomDevice), pb::OOM_DEVICE);
   EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOomAllocator));
+  EXPECT_EQ(Number(EventKind::kOomPool), pb::OOM_POOL);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOomPool));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {
