@@ -170,6 +170,7 @@ class RunCommand final : public Command {
     }
     setenv("LD_PRELOAD", PreloadValue(*library, std::getenv("LD_PRELOAD")).c_str(), 1);
     setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
+    setenv("NVTX_INJECTION64_PATH", library->c_str(), 0);  // another tool that the user named goes first
     if (no_native_) setenv("GPUMEMSHIM_NATIVE", "0", 1);
     if (quiet_) setenv("GPUMEMSHIM_QUIET", "1", 1);
     return kExitFine;

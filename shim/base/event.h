@@ -39,6 +39,15 @@ enum class EventKind : uint8_t {
   kPoolDestroy = 17,
   kPoolTrim = 18,
   kDeviceReset = 19,
+  kMark = 30,
+  kRangePush = 31,
+  kRangePop = 32,
+  kStep = 33,
+  kTag = 34,
+  kRangeStart = 35,
+  kRangeEnd = 36,
+  kRecordingStart = 37,
+  kRecordingStop = 38,
   kOomDevice = 40,
   kOomAllocator = 41,
   kOomPool = 42,
@@ -46,6 +55,9 @@ enum class EventKind : uint8_t {
 
 // Whose call was recorded. See trace.proto, Layer.
 enum class Layer : uint8_t { kUnspecified = 0, kDriver = 1, kRuntime = 2, kTorch = 3 };
+
+// True for the kinds that are no call: what the program says about itself.
+constexpr bool IsMark(EventKind kind) { return kind >= EventKind::kMark && kind <= EventKind::kRecordingStop; }
 
 // Of what sort the memory is. See trace.proto, Memory.
 enum class Memory : uint8_t {
@@ -63,14 +75,17 @@ enum class Memory : uint8_t {
 inline constexpr int16_t kNoDevice = -1;
 
 struct Event {
-  uint64_t time_ns;          // CLOCK_MONOTONIC; filled by ring::Record when 0
-  uint64_t address;          // device pointer, host pointer, or array handle
-  uint64_t size;             // bytes as the layer states them
-  uint64_t requested_size;   // bytes; 0 = not known
-  uint64_t stream;           // handle; 0 = default or none
-  uint64_t handle;           // pool or physical handle, by kind
-  uint64_t stack;            // content hash of the stack (stack/intern.h); 0 = none
-  uint64_t torch_allocated;  // torch layer: the allocator's own totals after this event, bytes
+  uint64_t time_ns;         // CLOCK_MONOTONIC; filled by ring::Record when 0
+  uint64_t address;         // device pointer, host pointer, or array handle
+  uint64_t size;            // bytes as the layer states them
+  uint64_t requested_size;  // bytes; 0 = not known
+  uint64_t stream;          // handle; 0 = default or none. Marks: id of the thread that is meant; 0 = the recording one
+  uint64_t handle;          // pool or physical handle, number of a step or range, by kind
+  uint64_t stack;           // content hash of the stack (stack/intern.h); 0 = none
+  union {
+    uint64_t torch_allocated;  // torch layer: the allocator's own totals after this event, bytes
+    uint64_t text;             // marks: the key that ring::RecordText was given; 0 = none
+  };
   uint64_t torch_reserved;
   uint32_t tag;          // 0 = none
   uint32_t duration_ns;  // of the real call; 0 = not measured

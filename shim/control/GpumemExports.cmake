@@ -3,7 +3,10 @@
 # lookups, PyTorch's reports, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
 function(gpumem_write_exports table script)
   file(STRINGS ${table} rows REGEX "^GPUMEM_(RUNTIME|DRIVER)_SYMBOL\\(")
-  set(names dlsym dlvsym
+  set(names dlsym dlvsym gpumemshim_get_api_v1
+    InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtx2_fnptr
+    nvtxMarkA nvtxMarkW nvtxMarkEx nvtxRangePushA nvtxRangePushW nvtxRangePushEx nvtxRangePop
+    nvtxRangeStartA nvtxRangeStartW nvtxRangeStartEx nvtxRangeEnd
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
   foreach(row IN LISTS rows)

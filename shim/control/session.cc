@@ -7,8 +7,12 @@
 //   kIdle --cuInit or event--> kStarting --> kActive --destructor--> kEnded
 //                                   \--> kFailed              \--fork--> kForked --cuInit--> kStarting
 //
-// Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. Nothing starts inside
-// dlsym, a constructor, or before CUDA is used.
+// Where recording is not to begin at once, and where it is switched (recording.cc):
+//
+//   kStarting --> kDormant --start--> kSwitching --> kActive --stop--> kSwitching --> kPaused --start--> ...
+//
+// Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. One at a time switches.
+// Nothing starts inside dlsym, a constructor, or before CUDA is used.
 
 #include "shim/hooks/session.h"
 
@@ -20,11 +24,17 @@
 
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
+#include "shim/control/injection.h"
+#include "shim/control/marks.h"
+#include "shim/control/open_ranges.h"
 #include "shim/control/output_path.h"
 #include "shim/control/process_facts.h"
 #include "shim/control/sampling.h"
+#include "shim/control/server.h"
+#include "shim/control/session_state.h"
 #include "shim/control/settings.h"
 #include "shim/control/summary_line.h"
+#include "shim/control/unknown_settings.h"
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
 #include "shim/hooks/symbol_lookup.h"
@@ -43,20 +53,24 @@ extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (
                                                        void* library) noexcept;
 
 namespace gpumemshim::control {
-namespace {
 
-enum class State : uint32_t { kIdle, kStarting, kActive, kFailed, kForked, kEnded };
+std::atomic<State> g_state{State::kIdle};
+std::atomic<int32_t> g_pid;
+std::atomic<Wish> g_wish;
+std::atomic<uint64_t> g_since_ns;
+std::atomic<uint64_t> g_spans;
+ProcessFacts g_facts;
+
+namespace {
 
 constexpr uint32_t kStopTimeoutMs = 2000;
 constexpr int kStartWaitMs = 200;
+constexpr uint32_t kServerStopTimeoutMs = 500;
 
-std::atomic<State> g_state{State::kIdle};
 std::atomic<int32_t> g_starter;  // thread id
-std::atomic<int32_t> g_pid;      // process that the session belongs to
 std::atomic<bool> g_any_event;   // since recording began
 bool g_fork_handler;             // only ever set by a starter
 Settings g_settings;
-ProcessFacts g_facts;
 
 bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
 
@@ -91,12 +105,17 @@ void AfterForkInChild() {
   sampler::ForgetInChild();
   stack::ForgetInChild();
   oom::ForgetInChild();
+  server::ForgetInChild();
+  ForgetNotes();
+  session::g_off.store(false, std::memory_order_relaxed);
   g_state.store(State::kForked, std::memory_order_release);
 }
 
 // A child that no fork handler saw: of a raw clone, or of a fork while another thread was setting up. A child in its
-// parent's memory (vfork, CLONE_VM) has another process id too, but there the ring is as active as before.
-bool WasCopied() { return g_pid.load(std::memory_order_relaxed) != getpid() && !ring::Active(); }
+// parent's memory (vfork, CLONE_VM) has another process id too, but there the ring is as active, or paused, as before.
+bool WasCopied() {
+  return g_pid.load(std::memory_order_relaxed) != getpid() && !ring::Active() && ring::GetStats().size_bytes == 0;
+}
 
 void SawEvent(const Event& event, uint32_t tid) {
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
@@ -129,17 +148,28 @@ bool StartRing() {
   return ring::Start(config);
 }
 
-bool SetUp() {
-  g_settings = ReadSettings();
-  if (g_settings.disabled) return false;
-  UseClock(reinterpret_cast<ClockFunction>(hooks::FindInLoaded("libc.so.6", "clock_gettime")));
-  ReadProcessFacts(&g_facts);
+void Say(const char* line, size_t size) {
+  if (size > 0 && write(STDERR_FILENO, line, size) < 0) return;
+}
+
+void WarnOfUnknownSettings() {
+  if (g_settings.quiet) return;
+  static char line[2048];
+  Say(line, UnknownSettingsLine(environ, line, sizeof line));
+}
+
+}  // namespace
+
+void BeginSpan() {
+  g_since_ns.store(MonotonicNs(), std::memory_order_relaxed);
+  g_spans.fetch_add(1, std::memory_order_relaxed);
+  RecordOpenRanges();
+}
+
+bool BeginRecording() {
   ForgetVersions();
+  ForgetSentTexts();
   g_any_event.store(false, std::memory_order_relaxed);
-  if (!g_fork_handler && __register_atfork != nullptr) {
-    g_fork_handler =
-        __register_atfork(&sampler::BeforeFork, &sampler::AfterForkInParent, &AfterForkInChild, nullptr) == 0;
-  }
   stack::Options options;
   options.python = g_settings.python;
   options.native = g_settings.native;
@@ -150,6 +180,40 @@ bool SetUp() {
   ring::Stop(0);
   ring::Unlink();
   return false;
+}
+
+namespace {
+
+void StartServer() {
+  server::Options options;
+  options.listen = g_settings.control;
+  options.directory = g_settings.control_directory;
+  options.signal = g_settings.signal;
+  server::Start(options);
+}
+
+State SetUp() {
+  g_settings = ReadSettings();
+  if (g_settings.disabled) return State::kFailed;
+  UseClock(reinterpret_cast<ClockFunction>(hooks::FindInLoaded("libc.so.6", "clock_gettime")));
+  ReadProcessFacts(&g_facts);
+  if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
+  g_pid.store(g_facts.pid, std::memory_order_relaxed);
+  g_spans.store(0, std::memory_order_relaxed);
+  if (!g_fork_handler && __register_atfork != nullptr) {
+    g_fork_handler =
+        __register_atfork(&sampler::BeforeFork, &sampler::AfterForkInParent, &AfterForkInChild, nullptr) == 0;
+  }
+  WarnOfUnknownSettings();
+  const Wish wish = g_wish.load(std::memory_order_relaxed);
+  State state = State::kDormant;
+  if (wish == Wish::kRecord || (wish == Wish::kNone && !g_settings.dormant)) {
+    state = BeginRecording() ? State::kActive : State::kFailed;
+  }
+  session::g_off.store(state == State::kDormant, std::memory_order_relaxed);
+  if (state == State::kActive) BeginSpan();
+  if (state != State::kFailed) StartServer();
+  return state;
 }
 
 // A second thread may not lose its event because the first is still at it.
@@ -170,24 +234,38 @@ bool StartFrom(State from) {
   }
   g_starter.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   const hooks::Scope scope;
-  const bool started = SetUp();
-  g_state.store(started ? State::kActive : State::kFailed, std::memory_order_release);
-  return started;
+  const State state = SetUp();
+  g_state.store(state, std::memory_order_release);
+  return state == State::kActive;
+}
+
+// From one of two states to kEnded, past a switch that is under way. False: there is nothing to end.
+bool EnterEnd() {
+  for (int i = 0; i < kStartWaitMs; ++i) {
+    State state = g_state.load(std::memory_order_acquire);
+    const bool may_end = state == State::kActive || state == State::kPaused || state == State::kDormant;
+    if (may_end && g_state.compare_exchange_strong(state, State::kEnded, std::memory_order_acq_rel)) {
+      return state != State::kDormant;
+    }
+    if (!may_end && state != State::kSwitching) return false;
+    const timespec millisecond{0, 1'000'000};
+    nanosleep(&millisecond, nullptr);
+  }
+  return false;
 }
 
 // Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.
 __attribute__((destructor)) void End() {
-  State active = State::kActive;
   if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child that no fork handler saw
-  if (!g_state.compare_exchange_strong(active, State::kEnded, std::memory_order_acq_rel)) return;
   const hooks::Scope scope;
+  server::Stop(kServerStopTimeoutMs);
+  if (!EnterEnd()) return;
   FinishSampling();
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
   if (g_settings.quiet) return;
   static char line[2 * sizeof summary.path + 1024];
-  const size_t size = SummaryLine(summary, g_facts.working_directory, line, sizeof line);
-  if (size > 0 && write(STDERR_FILENO, line, size) < 0) return;
+  Say(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
 }
 
 }  // namespace
@@ -197,13 +275,17 @@ namespace gpumemshim::session {
 
 using control::State;
 
+std::atomic<bool> g_off;
+
 bool StartAtInit() {
   State state = control::g_state.load(std::memory_order_acquire);
-  if ((state == State::kActive || state == State::kStarting) && control::WasCopied()) {
+  const bool has_begun = state == State::kActive || state == State::kStarting || state == State::kPaused ||
+                         state == State::kDormant || state == State::kSwitching;
+  if (has_begun && control::WasCopied()) {
     control::AfterForkInChild();
     state = State::kForked;
   }
-  if (state == State::kFailed || state == State::kEnded) return false;
+  if (state != State::kIdle && state != State::kStarting && state != State::kForked) return state == State::kActive;
   return control::StartFrom(state == State::kForked ? State::kForked : State::kIdle);
 }
 

@@ -3,6 +3,7 @@
 
 #include "shim/control/settings.h"
 
+#include <signal.h>
 #include <strings.h>
 
 #include <cstdlib>
@@ -24,6 +25,16 @@ stack::Unwinder ReadUnwinder() {
   if (value != nullptr && strcasecmp(value, "libgcc") == 0) return stack::Unwinder::kLibgcc;
   if (value != nullptr && strcasecmp(value, "libunwind") == 0) return stack::Unwinder::kLibunwind;
   return ParseSwitch(value, true) ? stack::Unwinder::kLibunwind : stack::Unwinder::kNone;
+}
+
+// A switch, or the directory that the socket is to lie in.
+void ReadControl(Settings* settings) {
+  const char* value = std::getenv("GPUMEMSHIM_CONTROL");
+  if (value != nullptr && value[0] == '/') {
+    Copy(settings->control_directory, sizeof settings->control_directory, "GPUMEMSHIM_CONTROL");
+  } else {
+    settings->control = ParseSwitch(value, true);
+  }
 }
 
 }  // namespace
@@ -67,6 +78,23 @@ uint32_t ParseMilliseconds(const char* text, uint32_t otherwise) {
   return *text != '\0' || value > kDay ? otherwise : value;
 }
 
+int ParseSignal(const char* text) {
+  if (text == nullptr) return 0;
+  if (strncasecmp(text, "SIG", 3) == 0) text += 3;
+  if (strcasecmp(text, "USR1") == 0) return SIGUSR1;
+  if (strcasecmp(text, "USR2") == 0) return SIGUSR2;
+  int number = 0;
+  const bool real_time = strncasecmp(text, "RTMIN", 5) == 0;
+  if (real_time) text += text[5] == '+' ? 6 : 5;
+  if (*text == '\0') return real_time ? SIGRTMIN : 0;
+  for (; *text != '\0'; ++text) {
+    if (*text < '0' || *text > '9' || number > 100) return 0;
+    number = number * 10 + (*text - '0');
+  }
+  if (real_time) number += SIGRTMIN;
+  return number == SIGUSR1 || number == SIGUSR2 || (number >= SIGRTMIN && number <= SIGRTMAX) ? number : 0;
+}
+
 bool ParseSwitch(const char* text, bool otherwise) {
   if (text == nullptr || *text == '\0') return otherwise;
   for (const char* yes : {"1", "true", "yes", "on"}) {
@@ -80,6 +108,9 @@ Settings ReadSettings() {
   Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
   settings.quiet = ParseSwitch(std::getenv("GPUMEMSHIM_QUIET"), false);
   settings.disabled = ParseSwitch(std::getenv("GPUMEMSHIM_DISABLE"), false);
+  settings.dormant = !ParseSwitch(std::getenv("GPUMEMSHIM_START"), true);
+  ReadControl(&settings);
+  settings.signal = ParseSignal(std::getenv("GPUMEMSHIM_SIGNAL"));
   settings.native = ReadUnwinder();
   settings.python = ParseSwitch(std::getenv("GPUMEMSHIM_PYTHON"), true);
   settings.oom_report = ParseSwitch(std::getenv("GPUMEMSHIM_OOM_REPORT"), false);

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The GPUMEMSHIM_* environment, read once at set-up. docs/environment.md is the table for people; kSettingNames is the
-// same list for the trace's header.
+// same list for the trace's header and for the warning about unknown names. A test compares the two.
 //
 // Thread-safety: ReadSettings reads the environment, so it may race with a setenv of the host, as every getenv may.
 // Failure: a value that makes no sense counts as absent.
@@ -17,16 +17,39 @@
 
 namespace gpumemshim::control {
 
+// One a line: a name added here needs a row in docs/environment.md, and nothing else to be known.
+// clang-format off
 inline constexpr const char* kSettingNames[] = {
-    "GPUMEMSHIM_OUTPUT", "GPUMEMSHIM_QUIET",     "GPUMEMSHIM_DISABLE",        "GPUMEMSHIM_NATIVE",
-    "GPUMEMSHIM_PYTHON", "GPUMEMSHIM_RING_SIZE", "GPUMEMSHIM_RING_DIRECTORY", "GPUMEMSHIM_OOM_REPORT",
-    "GPUMEMSHIM_GPUMEM", "GPUMEMSHIM_SAMPLE_MS", "GPUMEMSHIM_WARN_AT",
+    "GPUMEMSHIM_OUTPUT",
+    "GPUMEMSHIM_QUIET",
+    "GPUMEMSHIM_DISABLE",
+    "GPUMEMSHIM_START",
+    "GPUMEMSHIM_CONTROL",
+    "GPUMEMSHIM_SIGNAL",
+    "GPUMEMSHIM_NATIVE",
+    "GPUMEMSHIM_PYTHON",
+    "GPUMEMSHIM_RING_SIZE",
+    "GPUMEMSHIM_RING_DIRECTORY",
+    "GPUMEMSHIM_OOM_REPORT",
+    "GPUMEMSHIM_GPUMEM",
+    "GPUMEMSHIM_SAMPLE_MS",
+    "GPUMEMSHIM_WARN_AT",
+};
+// clang-format on
+
+// Read by the programs around the library, so neither unknown nor part of the header.
+inline constexpr const char* kToolSettingNames[] = {
+    "GPUMEMSHIM_LIBRARY",
 };
 
 struct Settings {
   char output[1024] = "";  // pattern; empty = the default name
   bool quiet = false;
   bool disabled = false;
+  bool dormant = false;              // set up, but record only once told to
+  bool control = true;               // the socket for `gpumem ctl`
+  char control_directory[512] = "";  // empty = the usual place
+  int signal = 0;                    // switches recording on and off; 0 = none
   stack::Unwinder native = stack::Unwinder::kLibunwind;
   bool python = true;
   bool oom_report = false;
@@ -37,6 +60,9 @@ struct Settings {
 };
 
 Settings ReadSettings();
+
+// "USR1", "SIGUSR2", "12", "RTMIN+3" as a number; 0 where it is no signal that a program may use as it likes.
+int ParseSignal(const char* text);
 
 // "8388608", "8M", "8MiB", "512k"; 0 where it is none of these.
 uint64_t ParseSize(const char* text);

@@ -20,6 +20,7 @@
 #include "shim/base/clock.h"
 #include "shim/base/event.h"
 #include "shim/hooks/real.h"
+#include "shim/hooks/session.h"
 
 namespace gpumemshim::hooks {
 
@@ -81,7 +82,7 @@ auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill)
   if (IsForeign(api)) [[unlikely]]
     return call();
   Scope scope;
-  if (!scope.outermost()) return call();
+  if (!scope.outermost() || session::IsOff()) return call();
   const uint64_t started_ns = MonotonicNs();
   const auto result = call();
   const ErrnoSaver saver;
@@ -99,7 +100,7 @@ auto RecordBefore(ApiId api, EventKind kind, Memory memory, Fill fill, Call call
   if (IsForeign(api)) [[unlikely]]
     return call();
   Scope scope;
-  if (!scope.outermost()) return call();
+  if (!scope.outermost() || session::IsOff()) return call();
   Event event = MakeEvent(api, kind, memory);
   {
     const ErrnoSaver saver;

@@ -8,7 +8,14 @@
 #ifndef GPUMEM_SHIM_HOOKS_SESSION_H_
 #define GPUMEM_SHIM_HOOKS_SESSION_H_
 
+#include <atomic>
+
 namespace gpumemshim::session {
+
+// Recording was switched off, or is not to begin yet: calls pass through unlooked at. A hint, so that they cost next to
+// nothing; whether an event is taken is the ring's decision.
+extern std::atomic<bool> g_off;
+inline bool IsOff() { return g_off.load(std::memory_order_relaxed); }
 
 // The driver was initialised in this process: set up here, outside of any allocator's lock. Safe to call again.
 bool StartAtInit();

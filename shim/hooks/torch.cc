@@ -45,7 +45,7 @@ void* FindReal(std::atomic<void*>& slot, const char* name) {
 }
 
 void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
-  if (device.type != kCudaDeviceType || size == 0) return;
+  if (device.type != kCudaDeviceType || size == 0 || session::IsOff()) return;
   // A block inside a segment is its own layer, so this is no nested call; but our own calls below must pass through.
   const Scope scope;
   Event event = size > 0 ? MakeEvent(ApiId::kTorchMalloc, EventKind::kAlloc, Memory::kDevice)
@@ -59,7 +59,7 @@ void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_
 }
 
 void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
-  if (device.type != kCudaDeviceType) return;
+  if (device.type != kCudaDeviceType || session::IsOff()) return;
   const ErrnoSaver saver;
   const Scope scope;
   Event event = MakeEvent(ApiId::kTorchMalloc, EventKind::kAllocFailed, Memory::kDevice);

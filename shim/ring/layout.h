@@ -93,7 +93,7 @@ struct ChunkDescriptor {
 static_assert(sizeof(ChunkDescriptor) == 128);
 static_assert(offsetof(ChunkDescriptor, read) == 64);
 
-enum RecordType : uint16_t { kRecordEvent = 1, kRecordStack = 2, kRecordCode = 3 };
+enum RecordType : uint16_t { kRecordEvent = 1, kRecordStack = 2, kRecordCode = 3, kRecordText = 4 };
 
 // Before every record. size counts this header too and is a multiple of 8.
 struct RecordHeader {
@@ -130,6 +130,15 @@ struct CodeRecord {
 };
 static_assert(sizeof(CodeRecord) == 32);
 inline constexpr uint32_t kMaxCodePartBytes = 4096;
+
+// The text of a mark, followed by its bytes and padding. A reader that knows no texts passes over it.
+struct TextRecord {
+  RecordHeader header;
+  uint64_t key;
+  uint32_t bytes;
+  uint32_t reserved;
+};
+static_assert(sizeof(TextRecord) == 24);
 
 struct CodeBlob {
   uint32_t first_line;

@@ -158,9 +158,10 @@ bool Start(const Config& config) {
 }
 
 void Stop(uint32_t timeout_ms) {
-  if (!Active()) return;
+  Hot* hot = g_hot.load(std::memory_order_relaxed);
+  if (hot->mapped.load(std::memory_order_acquire) == 0) return;  // not Active(): it may be paused
   int saved = errno;
-  g_hot.load(std::memory_order_relaxed)->generation.store(0, std::memory_order_seq_cst);
+  hot->generation.store(0, std::memory_order_seq_cst);
   uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
   if (!HeavyBarrier()) {
     timespec pause = {0, 1'000'000};
@@ -168,6 +169,17 @@ void Stop(uint32_t timeout_ms) {
   }
   while (Busy() && MonotonicNs() < deadline_ns) sched_yield();
   errno = saved;
+}
+
+void Pause() { g_hot.load(std::memory_order_relaxed)->generation.store(0, std::memory_order_seq_cst); }
+
+bool Resume() {
+  Hot* hot = g_hot.load(std::memory_order_relaxed);
+  if (Active()) return true;
+  if (hot->mapped.load(std::memory_order_acquire) == 0 || g_state.pid != static_cast<uint32_t>(getpid())) return false;
+  // The number of before: threads find their chunks again.
+  hot->generation.store(g_state.generation, std::memory_order_release);
+  return true;
 }
 
 void Unlink() {
@@ -198,6 +210,8 @@ Stats GetStats() {
   stats.truncated_stacks = Atomic(header->truncated_stacks).load(std::memory_order_relaxed);
   stats.stalled_threads = Atomic(header->stalled_threads).load(std::memory_order_relaxed);
   stats.high_bytes = uint64_t{g_state.pool->high_chunks.load(std::memory_order_relaxed)} * kChunkBytes;
+  const int32_t free_chunks = g_state.pool->free_chunks.load(std::memory_order_relaxed);
+  stats.used_bytes = (g_state.chunk_count - static_cast<uint32_t>(free_chunks)) * uint64_t{kChunkBytes};
   stats.size_bytes = header->size_bytes;
   return stats;
 }

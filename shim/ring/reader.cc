@@ -59,10 +59,11 @@ void Reader::BeginPass(bool everything) {
   ExtendClosed();
   Gather(Limit::kStacks);  // a stack is defined before an event uses it, so look after the events
   Gather(Limit::kCodes);   // and a code object before a stack does
+  Gather(Limit::kTexts);
   Sort();
   BuildHeap();
   Revoke();
-  code_cursor_ = stack_cursor_ = 0;
+  code_cursor_ = stack_cursor_ = text_cursor_ = 0;
 }
 
 uint64_t Reader::LowestInFlight(uint64_t now_ns) {
@@ -126,6 +127,7 @@ void Reader::Gather(Limit limit) {
       if (limit == Limit::kEvents) track.event_limit = committed;
       if (limit == Limit::kStacks) track.stack_limit = committed;
       if (limit == Limit::kCodes) track.code_limit = committed;
+      if (limit == Limit::kTexts) track.text_limit = committed;
     }
   }
   if (in_use > g_state.pool->high_chunks.load(std::memory_order_relaxed)) {
@@ -181,6 +183,20 @@ bool Reader::NextStack(StackView* stack) {
     if (found == nullptr) continue;
     auto* record = reinterpret_cast<const StackRecord*>(found);
     *stack = {record->hash, reinterpret_cast<const RawFrame*>(record + 1), record->count};
+    return true;
+  }
+  return false;
+}
+
+bool Reader::NextText(TextView* text) {
+  for (; text_cursor_ < order_.size(); text_cursor_++) {
+    uint32_t index = order_[text_cursor_];
+    Track& track = tracks_[index];
+    const RecordHeader* found =
+        NextDefinition(kRecordText, &track.text_position, track.text_limit, &track.text_definitions, index);
+    if (found == nullptr) continue;
+    auto* record = reinterpret_cast<const TextRecord*>(found);
+    *text = {record->key, reinterpret_cast<const char*>(record + 1), record->bytes};
     return true;
   }
   return false;
@@ -312,6 +328,7 @@ void Reader::Commit() {
     ChunkDescriptor& chunk = g_state.chunks[index];
     uint32_t state = Atomic(chunk.state).load(std::memory_order_acquire);
     uint32_t committed = Atomic(chunk.committed).load(std::memory_order_acquire);
+    // Texts are not waited for: who asks for them has them all by now, who does not loses nothing but them.
     bool drained =
         track.event_position == committed && track.stack_position == committed && track.code_position == committed;
     if (drained && (state == kChunkClosed || track.harvest)) Release(index);

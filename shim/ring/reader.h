@@ -2,14 +2,15 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Reader: the other end of the ring. Goes over it in passes; a pass first fixes how far each kind of record is taken,
-// so that nothing is used before its definition, then hands out code objects, stacks and events, the events in one
-// order for all threads.
+// so that nothing is used before its definition, then hands out texts, code objects, stacks and events, the events in
+// one order for all threads.
 //
 // Thread-safety: one thread, and one Reader for a ring. Ownership: what Next* return points into the ring and is valid
 // until Commit. Failure: Attach returns false without memory. A thread that holds an unfinished record holds later
 // events back, for two seconds at most.
 //
 //   reader.BeginPass(false);
+//   while (reader.NextText(&text)) ...
 //   while (reader.NextCode(&code)) ...
 //   while (reader.NextStack(&stack)) ...
 //   while (room && reader.NextEvent(&event)) ...
@@ -40,6 +41,12 @@ struct StackView {
   uint32_t count;
 };
 
+struct TextView {
+  uint64_t key;
+  const char* text;  // without terminator
+  uint32_t size;
+};
+
 class Reader {
  public:
   // To the ring that is active now.
@@ -48,6 +55,7 @@ class Reader {
   // everything: the ring was stopped, take all there is.
   void BeginPass(bool everything);
 
+  bool NextText(TextView* text);
   bool NextCode(RawCode* code);
   bool NextStack(StackView* stack);
   bool NextEvent(EventView* view);
@@ -66,8 +74,9 @@ class Reader {
     uint32_t event_position, event_limit;
     uint32_t stack_position, stack_limit;
     uint32_t code_position, code_limit;
-    uint32_t stack_definitions, code_definitions;  // walked over so far
-    uint32_t marked;                               // event_position of the last MarkPending
+    uint32_t text_position, text_limit;
+    uint32_t stack_definitions, code_definitions, text_definitions;  // walked over so far
+    uint32_t marked;                                                 // event_position of the last MarkPending
     uint32_t idle_passes;
     uint32_t number, serial;  // copies of the descriptor's, 0 while the chunk is free
     bool revoking, harvest;
@@ -92,7 +101,7 @@ class Reader {
   };
   static constexpr int kMaxAssemblies = 8;
 
-  enum class Limit { kEvents, kStacks, kCodes };
+  enum class Limit { kEvents, kStacks, kCodes, kTexts };
 
   uint64_t LowestInFlight(uint64_t now_ns);
   void ReapLanes();
@@ -117,6 +126,7 @@ class Reader {
   Assembly assemblies_[kMaxAssemblies] = {};
   uint32_t code_cursor_ = 0;  // index into order_
   uint32_t stack_cursor_ = 0;
+  uint32_t text_cursor_ = 0;
   uint64_t watermark_ns_ = 0;
   uint64_t reaped_ns_ = 0;
   uint64_t broken_codes_ = 0;

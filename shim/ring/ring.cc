@@ -174,4 +174,16 @@ bool RecordCode(const RawCode& code) {
   return true;
 }
 
+bool RecordText(uint64_t key, const char* text, uint32_t size) {
+  if (size > kMaxTextBytes) size = kMaxTextBytes;
+  const uint32_t bytes = RoundUp8(static_cast<uint32_t>(sizeof(TextRecord)) + size);
+  Lane* lane = Begin(bytes, Loss::kDefinition);
+  if (lane == nullptr) return false;
+  auto* record = reinterpret_cast<TextRecord*>(lane->data + lane->position);
+  *record = {{kRecordText, 0, bytes}, key, size, 0};
+  if (size != 0) memcpy(record + 1, text, size);
+  CommitDefinition(lane, bytes);
+  return true;
+}
+
 }  // namespace gpumemshim::ring

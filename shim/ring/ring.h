@@ -8,11 +8,11 @@
 // the chunk that it writes to and publishes each record by one release store, so threads share nothing in the steady
 // state. docs/ring.md has the argument.
 //
-// Thread-safety: Record, RecordStack, RecordCode, Active and GetStats may be called from any thread at any time, also
-// while Start or Stop runs and in a forked child (where the ring is inactive). None allocates, locks, or changes errno.
-// Start, Stop and ForgetInChild: one at a time. Signals: a handler that interrupts one of them may call it again; the
-// inner record is then dropped and counted. Ownership: the ring copies what it is given. Failure: a record that finds
-// no room within kMaxWaitNs is dropped and counted.
+// Thread-safety: Record, RecordStack, RecordCode, RecordText, Active and GetStats may be called from any thread at any
+// time, also while Start or Stop runs and in a forked child (where the ring is inactive). None allocates, locks, or
+// changes errno. Start, Stop and ForgetInChild: one at a time. Signals: a handler that interrupts one of them may call
+// it again; the inner record is then dropped and counted. Ownership: the ring copies what it is given. Failure: a
+// record that finds no room within kMaxWaitNs is dropped and counted.
 //
 //   ring::Config config;
 //   if (!ring::Start(config)) return;
@@ -37,6 +37,7 @@ inline constexpr uint64_t kMaxSizeBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxWaitNs = 100'000;  // a full ring holds a caller up for no longer than this
 inline constexpr uint32_t kMaxFrames = 512;      // of one stack; outer frames beyond are cut and counted
 inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
+inline constexpr uint32_t kMaxTextBytes = 1024;  // of a mark; what is longer is cut
 
 struct Config {
   uint64_t size_bytes = kDefaultSizeBytes;  // clamped to [kMinSizeBytes, kMaxSizeBytes]
@@ -72,10 +73,11 @@ struct RawCode {
 struct Stats {
   uint64_t dropped_allocs;       // everything that is not a free
   uint64_t dropped_frees;        // see IsFree
-  uint64_t dropped_definitions;  // RecordStack and RecordCode that returned false for want of room
+  uint64_t dropped_definitions;  // RecordStack, RecordCode and RecordText that returned false for want of room
   uint64_t truncated_stacks;     // cut at kMaxFrames
   uint64_t stalled_threads;      // did not finish a record within seconds; their order was no longer waited for
   uint64_t high_bytes;           // most of the mapping that was ever taken at a time
+  uint64_t used_bytes;           // taken now
   uint64_t size_bytes;           // of the mapping; 0 when not started
 };
 
@@ -109,6 +111,15 @@ bool RecordStack(uint64_t hash, const RawFrame* frames, uint32_t count);
 
 // Defines the code object behind RawFrame.pc, before the first RecordStack that uses it. Repeats and false as above.
 bool RecordCode(const RawCode& code);
+
+// Defines the text behind Event.text, before the first event that uses it. No terminator needed. Repeats and false as
+// above.
+bool RecordText(uint64_t key, const char* text, uint32_t size);
+
+// Refuses records from now on, and takes them again; the reader goes on meanwhile and the mapping stays. Whoever is in
+// the middle of a record finishes it. One at a time with Start and Stop. Resume: false where nothing was paused.
+void Pause();
+bool Resume();
 
 Stats GetStats();
 

@@ -104,11 +104,27 @@ uint32_t Definitions::ApiId(uint16_t api) {
   uint32_t* place = name == nullptr || name[0] == '\0' ? nullptr : apis_.Insert(api);
   if (place == nullptr) return 0;
   *place = ++last_string_;
-  size_t mark = out_.Open(fields::Definitions::kStrings);
-  out_.Varint(fields::InternedString::kId, *place);
-  out_.String(fields::InternedString::kValue, name);
-  out_.Close(mark);
+  PutString(*place, name, strlen(name), 0);
   return *place;
+}
+
+void Definitions::AddText(const ring::TextView& text) {
+  uint32_t* id = texts_.Insert(text.key);
+  if (id == nullptr) {
+    lost_++;
+    return;
+  }
+  if (*id != 0) return;
+  *id = ++last_string_;
+  PutString(*id, text.text, text.size, text.key);
+}
+
+void Definitions::PutString(uint32_t id, const char* text, size_t size, uint64_t key) {
+  size_t mark = out_.Open(fields::Definitions::kStrings);
+  out_.Varint(fields::InternedString::kId, id);
+  out_.String(fields::InternedString::kValue, text, size);
+  if (key != 0) out_.Fixed64(fields::InternedString::kKey, key);
+  out_.Close(mark);
 }
 
 uint32_t Definitions::ThreadId(const ring::EventView& view) {

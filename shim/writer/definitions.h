@@ -50,10 +50,12 @@ class Definitions {
 
   void AddCode(const ring::RawCode& code);
   void AddStack(const ring::StackView& stack);
+  void AddText(const ring::TextView& text);
 
   // Ids for an event's columns. 0 = none, or never defined.
   uint32_t StackId(uint64_t hash);
   uint32_t ApiId(uint16_t api);
+  uint32_t TextId(uint64_t key) const { return key == 0 ? 0 : texts_.Find(key); }
   uint32_t ThreadId(const ring::EventView& view);
 
   // Asks the hooks for a device that an event names and that was not defined yet.
@@ -72,6 +74,7 @@ class Definitions {
 
   uint32_t FrameId(const ring::RawFrame& frame);
   uint32_t CodeId(uint64_t key);
+  void PutString(uint32_t id, const char* text, size_t size, uint64_t key);
   uint32_t NodeId(uint32_t parent, uint32_t frame);
 
   const Hooks hooks_;
@@ -84,6 +87,7 @@ class Definitions {
   FlatTable<uint64_t> codes_{kMaxStacks};
   FlatTable<uint64_t> written_codes_{kMaxStacks};
   FlatTable<uint64_t> apis_{65536};
+  FlatTable<uint64_t> texts_{kMaxStacks};
   FlatTable<uint64_t> threads_{kMaxStacks};
   Array<uint32_t> parents_, node_frames_;  // of the nodes that the file lacks
   Array<uint64_t> keys_, key_leaves_;

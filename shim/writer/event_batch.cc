@@ -75,7 +75,7 @@ bool EventBatch::Init() {
   return true;
 }
 
-void EventBatch::Add(const Event& e, uint32_t thread, uint64_t stack, uint32_t api) {
+void EventBatch::Add(const Event& e, uint32_t thread, uint64_t stack, uint32_t api, uint32_t text) {
   Columns& c = *columns_;
   uint32_t i = count_++;
   c.time_ns[i] = e.time_ns;
@@ -89,6 +89,7 @@ void EventBatch::Add(const Event& e, uint32_t thread, uint64_t stack, uint32_t a
   c.tag[i] = e.tag;
   c.duration_ns[i] = e.duration_ns;
   c.api[i] = api;
+  c.text[i] = text;
   c.result[i] = e.result;
   c.device[i] = e.device;
   c.kind[i] = static_cast<uint8_t>(e.kind);
@@ -124,6 +125,7 @@ void EventBatch::Encode(ProtoWriter* w) const {
   PutColumn(w, Field::kResult, c.result, n, zigzag);
   PutColumn(w, Field::kDurationNs, c.duration_ns, n, Same());
   PutColumn(w, Field::kApi, c.api, n, Same());
+  PutColumn(w, Field::kText, c.text, n, Same());
 }
 
 }  // namespace gpumemshim::writer

@@ -32,7 +32,7 @@ class EventBatch {
   void Clear() { count_ = 0; }
 
   // Not when full().
-  void Add(const Event& event, uint32_t thread, uint64_t stack, uint32_t api);
+  void Add(const Event& event, uint32_t thread, uint64_t stack, uint32_t api, uint32_t text = 0);
 
   void Encode(ProtoWriter* w) const;
 
@@ -40,7 +40,7 @@ class EventBatch {
   struct Columns {
     uint64_t time_ns[kMaxEvents], address[kMaxEvents], size[kMaxEvents], requested_size[kMaxEvents];
     uint64_t stream[kMaxEvents], handle[kMaxEvents], stack[kMaxEvents];
-    uint32_t thread[kMaxEvents], tag[kMaxEvents], duration_ns[kMaxEvents], api[kMaxEvents];
+    uint32_t thread[kMaxEvents], tag[kMaxEvents], duration_ns[kMaxEvents], api[kMaxEvents], text[kMaxEvents];
     int32_t result[kMaxEvents];
     int16_t device[kMaxEvents];
     uint8_t kind[kMaxEvents], layer[kMaxEvents], memory[kMaxEvents];

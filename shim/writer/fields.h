@@ -83,7 +83,7 @@ struct StackKeys {
   enum : uint32_t { kKey = 1, kStack = 2 };
 };
 struct InternedString {
-  enum : uint32_t { kId = 1, kValue = 2 };
+  enum : uint32_t { kId = 1, kValue = 2, kKey = 3 };
 };
 struct Module {
   enum : uint32_t { kId = 1, kPath = 2, kBuildId = 3, kLoadBias = 4, kStart = 5, kEnd = 6, kTimeNs = 7 };
@@ -132,7 +132,8 @@ struct EventBatch {
     kTag = 17,
     kResult = 18,
     kDurationNs = 19,
-    kApi = 20
+    kApi = 20,
+    kText = 21
   };
 };
 struct Counters {

@@ -50,6 +50,11 @@ void Session::Pass(bool everything) {
 }
 
 void Session::TakeDefinitions() {
+  ring::TextView text;
+  while (reader_.NextText(&text)) {
+    definitions_.AddText(text);
+    if (definitions_.pending_bytes() > kMaxPendingBytes) WritePacket(false);
+  }
   ring::RawCode code;
   while (reader_.NextCode(&code)) {
     definitions_.AddCode(code);
@@ -68,7 +73,8 @@ void Session::FillBatch() {
   ring::EventView view;
   while (!batch_.full() && reader_.NextEvent(&view)) {
     const Event& event = *view.event;
-    batch_.Add(event, definitions_.ThreadId(view), definitions_.StackId(event.stack), definitions_.ApiId(event.api));
+    batch_.Add(event, definitions_.ThreadId(view), definitions_.StackId(event.stack), definitions_.ApiId(event.api),
+               IsMark(event.kind) ? definitions_.TextId(event.text) : 0);
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
     definitions_.AddDevice(event.device, pass_ns_);
     AddTotals(event);
@@ -213,6 +219,14 @@ void Session::WriteEnd() {
   w.VarintIf(Field::kRuntimeEvents, layer_events_[static_cast<int>(Layer::kRuntime)]);
   w.VarintIf(Field::kDriverEvents, layer_events_[static_cast<int>(Layer::kDriver)]);
   ended_ = w.ok() && file_.AppendPlain(fields::Packet::kEnd, scratch_);
+}
+
+void Session::Report(Progress* progress) const {
+  progress->file_bytes = file_.bytes();
+  progress->events = events_;
+  progress->unwritten_events = unwritten_;
+  strcpy(progress->path, file_.path());
+  memcpy(progress->error, file_.error(), sizeof(progress->error));
 }
 
 void Session::Finish(Summary* summary) {

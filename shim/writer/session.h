@@ -42,6 +42,9 @@ class Session {
   // Everything recorded before this time is in the file (or counted as unwritten).
   uint64_t written_until_ns() const { return written_until_ns_; }
 
+  // How far the file is now. The writer thread's.
+  void Report(Progress* progress) const;
+
   // In a forked child.
   void Abandon() { file_.Close(); }
 

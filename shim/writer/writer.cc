@@ -42,6 +42,10 @@ struct Run {
   std::atomic<uint32_t> passes{0};    // futex
   std::atomic<uint64_t> written_until_ns{0};
   std::atomic<uint32_t> stop_timeout_ms{0};
+  // Copied between two readings of an even `progress_version` that are equal; odd while it is written. By relaxed
+  // 8-byte words, so that a copy that is thrown away is no data race.
+  std::atomic<uint32_t> progress_version{0};
+  std::atomic<uint64_t> progress[sizeof(Progress) / 8] = {};
 };
 
 Run* g_run = nullptr;
@@ -55,6 +59,19 @@ void FutexWakeAll(std::atomic<uint32_t>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
+void PublishProgress(Run* run) {
+  static_assert(sizeof(Progress) % 8 == 0);
+  Progress progress = {};
+  run->session.Report(&progress);
+  uint64_t words[sizeof(Progress) / 8];
+  memcpy(words, &progress, sizeof(words));
+  const uint32_t version = run->progress_version.load(std::memory_order_relaxed);
+  run->progress_version.store(version + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  for (size_t i = 0; i < sizeof(Progress) / 8; i++) run->progress[i].store(words[i], std::memory_order_relaxed);
+  run->progress_version.store(version + 2, std::memory_order_release);
+}
+
 void* Main(void* argument) {
   Run* run = static_cast<Run*>(argument);
   prctl(PR_SET_NAME, "gpumem-writer", 0, 0, 0);
@@ -65,6 +82,7 @@ void* Main(void* argument) {
     ring::g_wake.store(0, std::memory_order_release);
     if (run->stop.load(std::memory_order_acquire) != 0) break;
     run->session.Pass(false);
+    PublishProgress(run);
     run->written_until_ns.store(run->session.written_until_ns(), std::memory_order_release);
     run->passes.fetch_add(1, std::memory_order_release);
     FutexWakeAll(&run->passes);
@@ -146,6 +164,21 @@ Summary Stop(uint32_t timeout_ms) {
   }
   errno = saved;
   return summary;
+}
+
+void GetProgress(Progress* progress) {
+  memset(progress, 0, sizeof(*progress));
+  const Run* run = Current();
+  for (int attempt = 0; run != nullptr && attempt < 1000; attempt++) {
+    const uint32_t version = run->progress_version.load(std::memory_order_acquire);
+    if (version % 2 != 0) continue;
+    uint64_t words[sizeof(Progress) / 8];
+    for (size_t i = 0; i < sizeof(Progress) / 8; i++) words[i] = run->progress[i].load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (run->progress_version.load(std::memory_order_relaxed) != version) continue;
+    memcpy(progress, words, sizeof(words));
+    return;
+  }
 }
 
 void Flush() {

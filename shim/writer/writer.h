@@ -5,11 +5,11 @@
 // appends them to the file, at least every 100 ms. The file is opened at the first event, so a process that records
 // nothing leaves nothing.
 //
-// Thread-safety: Flush from any thread at any time (it only wakes). Start, Stop and ForgetInChild: one at a time, by
-// control. Ownership: Config is copied; its hooks are called on the writer thread only, with all signals blocked and no
-// lock held. What a hook points to must stay valid until the same hook is called again or Stop has returned. Failure:
-// an error of the file ends the writing, not the program: events are counted as unwritten, the first error is kept for
-// the summary.
+// Thread-safety: Flush and GetProgress from any thread at any time (they wake, and copy). Start, Stop and
+// ForgetInChild: one at a time, by control. Ownership: Config is copied; its hooks are called on the writer thread
+// only, with all signals blocked and no lock held. What a hook points to must stay valid until the same hook is called
+// again or Stop has returned. Failure: an error of the file ends the writing, not the program: events are counted as
+// unwritten, the first error is kept for the summary.
 //
 //   writer::Config config;
 //   config.hooks.output_path = &OutputPath;
@@ -116,6 +116,18 @@ struct Summary {
   uint64_t unread_python_frames;
   char error[256];  // first error of the file, "" if none
 };
+
+// How far the file is, for whoever asks while it is written.
+struct Progress {
+  char path[4096];      // "" while no file was opened
+  uint64_t file_bytes;  // whole packets
+  uint64_t events;
+  uint64_t unwritten_events;
+  char error[256];
+};
+
+// As of the last pass; empty where there is no writer. Not while Start or Stop runs.
+void GetProgress(Progress* progress);
 
 // Starts the thread. The ring must be active. False: no thread or no memory could be had.
 bool Start(const Config& config);

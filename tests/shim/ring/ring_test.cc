@@ -103,6 +103,59 @@ TEST_F(RingTest, DefinitionsComeBack) {
 }
 
 // A code object that comes while passes go on is put together over several of them.
+TEST_F(RingTest, TextsComeBackAsTheyWere) {
+  StartRing(kMinSizeBytes);
+  const std::string longest(2 * kMaxTextBytes, 'x');
+  ASSERT_TRUE(RecordText(7, "forward", 7));
+  ASSERT_TRUE(RecordText(8, longest.data(), static_cast<uint32_t>(longest.size())));
+  ASSERT_TRUE(RecordText(9, "", 0));
+  Event event = MakeEvent(EventKind::kRangePush, 0);
+  event.text = 7;
+  ASSERT_TRUE(Record(event));
+  Stop(1000);
+  reader_.BeginPass(true);
+  std::vector<std::string> texts;
+  for (TextView text; reader_.NextText(&text);) texts.emplace_back(text.text, text.size);
+  EXPECT_EQ(texts, (std::vector<std::string>{"forward", std::string(kMaxTextBytes, 'x'), ""}));
+  EventView view;
+  ASSERT_TRUE(reader_.NextEvent(&view));
+  EXPECT_EQ(view.event->text, 7u);
+}
+
+TEST_F(RingTest, ChunksOfTextsAreGivenBackToWhoDoesNotAskForThem) {
+  StartRing(kMinSizeBytes);
+  std::vector<Event> events;
+  for (uint64_t i = 0; i < 5000; ++i) {
+    ASSERT_TRUE(RecordText(i + 1, "a text of some length", 21)) << i;
+    if (i % 50 == 0) Drain(&events);
+  }
+}
+
+TEST_F(RingTest, PausedTakesNothingAndGoesOnWhereItWas) {
+  StartRing();
+  Event event = MakeEvent(EventKind::kAlloc, 1);
+  ASSERT_TRUE(Record(event));
+  Pause();
+  EXPECT_FALSE(Active());
+  event = MakeEvent(EventKind::kAlloc, 2);
+  EXPECT_FALSE(Record(event));
+  EXPECT_EQ(GetStats().dropped_allocs, 0u);
+  EXPECT_GT(GetStats().used_bytes, 0u);
+  std::vector<Event> events;
+  Drain(&events);
+  ASSERT_TRUE(Resume());
+  event = MakeEvent(EventKind::kAlloc, 3);
+  ASSERT_TRUE(Record(event));
+  Pause();
+  Stop(1000);  // of a paused ring
+  Drain(&events, true);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].address, 1u);
+  EXPECT_EQ(events[1].address, 3u);
+  Unlink();
+  EXPECT_FALSE(Resume());  // there is none any more
+}
+
 TEST_F(RingTest, CodeInPartsOverSeveralPasses) {
   StartRing(kMinSizeBytes);  // smaller than the code object
   std::string table(1'000'000, 'x');

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/App.hpp>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/ctl_client.h"
+#include "commands/ctl_snapshot.h"
+#include "commands/trace_options.h"
+
+namespace gpumem {
+namespace {
+
+constexpr int kJsonSchemaVersion = 1;
+constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump"};
+
+uint64_t LostEvents(const ControlAnswer& answer) {
+  return answer.Number("dropped_allocs") + answer.Number("dropped_frees") + answer.Number("unwritten_events");
+}
+
+uint64_t RecordingForNs(const ControlAnswer& answer) {
+  const uint64_t since = answer.Number("since_ns"), now = answer.Number("now_ns");
+  return since == 0 || now < since ? 0 : now - since;
+}
+
+void WriteStatus(const ControlAnswer& answer, JsonWriter* json) {
+  json->Field("pid", answer.Number("pid"));
+  json->Field("program", answer.Text("program"));
+  json->Field("writer_version", answer.Text("version"));
+  json->Field("state", answer.Text("state"));
+  json->Field("spans", answer.Number("spans"));
+  json->Field("recording_for_ns", RecordingForNs(answer));
+  json->Key("file");
+  answer.Text("file").empty() ? json->Null() : json->Value(answer.Text("file"));
+  json->Field("file_bytes", answer.Number("file_bytes"));
+  json->Field("events", answer.Number("events"));
+  json->Field("lost_events", LostEvents(answer));
+  json->Field("dropped_definitions", answer.Number("dropped_definitions"));
+  json->Field("ring_bytes", answer.Number("ring_bytes"));
+  json->Field("ring_used_bytes", answer.Number("ring_used_bytes"));
+  json->Field("ring_high_bytes", answer.Number("ring_high_bytes"));
+  json->Key("write_error");
+  answer.Text("write_error").empty() ? json->Null() : json->Value(answer.Text("write_error"));
+}
+
+void BeginAnswer(absl::string_view asked, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("schema_version", kJsonSchemaVersion);
+  json->Field("command", "ctl");
+  json->Field("asked", asked);
+}
+
+std::string StateText(const ControlAnswer& answer) {
+  std::string text = answer.Text("state");
+  if (const uint64_t ns = RecordingForNs(answer); ns != 0) absl::StrAppend(&text, " for ", FormatTime(ns));
+  if (answer.Number("spans") > 1) absl::StrAppend(&text, ", ", answer.Number("spans"), " spans so far");
+  return text;
+}
+
+std::string StatusText(const ControlAnswer& answer) {
+  std::string text = absl::StrCat(EscapeControls(answer.Text("program")), "  process ", answer.Number("pid"), ", ",
+                                  EscapeControls(StateText(answer)), "\n");
+  if (answer.Text("file").empty()) {
+    absl::StrAppend(&text, "  file    none so far: nothing was recorded\n");
+  } else {
+    absl::StrAppend(&text, "  file    ", EscapeControls(answer.Text("file")), ", ",
+                    FormatBytes(answer.Number("file_bytes")), ", ",
+                    FormatCountOf(answer.Number("events"), "event", "events"), "\n");
+  }
+  absl::StrAppend(&text, "  lost    ", FormatCountOf(LostEvents(answer), "event", "events"));
+  if (!answer.Text("write_error").empty())
+    absl::StrAppend(&text, " (", EscapeControls(answer.Text("write_error")), ")");
+  absl::StrAppend(&text, "\n");
+  if (answer.Number("ring_bytes") != 0) {
+    absl::StrAppend(&text, "  ring    ", FormatBytes(answer.Number("ring_used_bytes")), " of ",
+                    FormatBytes(answer.Number("ring_bytes")), " in use, at most ",
+                    FormatBytes(answer.Number("ring_high_bytes")), "\n");
+  }
+  return text;
+}
+
+class CtlCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "ctl"; }
+  absl::string_view summary() const override { return "look at and switch recordings of running programs"; }
+  absl::string_view arguments() const override { return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump]]"; }
+  absl::string_view help() const override {
+    return "Talks to programs that run with libgpumemshim.so and have used CUDA. Without PID: lists those of this "
+           "user.\n"
+           "\n"
+           "  status      what is recorded, into which file, what was lost (the default)\n"
+           "  start       begin to record, or go on; memory from before is not known\n"
+           "  stop        record nothing more until start: calls pass through\n"
+           "  flush       everything recorded so far is in the file when the command returns\n"
+           "  mark TEXT   a mark at this moment, which reports and timelines show\n"
+           "  dump        flush, and copy the trace up to now into a file of its own (-o)\n"
+           "\n"
+           "  gpumem ctl\n"
+           "  GPUMEMSHIM_START=off gpumem run -- python serve.py &      then, when it matters:\n"
+           "  gpumem ctl 4242 start\n"
+           "  gpumem ctl 4242 mark \"traffic doubled\"\n"
+           "  gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace\n"
+           "\n"
+           "Only the user whose program it is, and root, may do this.\n";
+  }
+  size_t most_arguments() const override { return std::numeric_limits<size_t>::max(); }
+
+  void AddFlags(CLI::App* app) override {
+    app->add_option("-o,--output", output_, "dump: where to (gpumem.PROGRAM.PID.snapshot.gmtrace)")->type_name("FILE");
+    app->add_flag("--force", force_, "dump: replace FILE if it exists");
+    app->add_flag("--json", json_, "print JSON");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (arguments.empty()) return List(console);
+    int pid = 0;
+    if (!absl::SimpleAtoi(arguments[0], &pid) || pid <= 0) {
+      console->Complain(absl::StrCat(arguments[0], " is no process id. gpumem ctl lists the processes that listen."));
+      return kExitUsage;
+    }
+    const std::string asked = arguments.size() > 1 ? arguments[1] : "status";
+    if (const std::string problem = ProblemWith(asked, arguments.size()); !problem.empty()) {
+      console->Complain(absl::StrCat(problem, " See gpumem ctl --help."));
+      return kExitUsage;
+    }
+    const std::string request =
+        arguments.size() > 1 ? absl::StrJoin(arguments.begin() + 1, arguments.end(), " ") : asked;
+    if (request.find_first_of("\r\n") != std::string::npos || request.size() > kLongestRequest) {
+      console->Complain("a mark is one line of at most 1,024 bytes.");
+      return kExitUsage;
+    }
+    absl::StatusOr<ControlAnswer> answer = AskProcess(pid, request);
+    absl::Status status = answer.status();
+    Snapshot snapshot;
+    if (status.ok() && asked == "dump") {
+      const std::string to = output_.empty() ? SnapshotName(answer->Text("file")) : output_;
+      absl::StatusOr<Snapshot> taken =
+          TakeSnapshot(pid, answer->Text("file"), answer->Number("file_bytes"), to, force_);
+      status = taken.status();
+      if (taken.ok()) snapshot = *std::move(taken);
+    }
+    if (!status.ok()) {
+      console->Complain(absl::StrCat(status.message(), "."));
+      return absl::IsFailedPrecondition(status) ? kExitCheckFailed : kExitCannotRead;
+    }
+    console->Print(json_ ? Json(asked, *answer, snapshot) : Words(asked, *answer, snapshot));
+    return kExitFine;
+  }
+
+ private:
+  static constexpr size_t kLongestRequest = 1024 + 5;
+
+  static std::string ProblemWith(const std::string& asked, size_t arguments) {
+    bool known = false;
+    for (const absl::string_view word : kCommands) known = known || word == asked;
+    if (!known) return absl::StrCat(asked, " is no command of ctl.");
+    if (asked == "mark" && arguments < 3) return "mark needs a text.";
+    if (asked != "mark" && arguments > 2) return absl::StrCat(asked, " takes no argument.");
+    return "";
+  }
+
+  int List(Console* console) const {
+    const std::vector<ControlAnswer> answers = AskAll();
+    std::string out;
+    if (!json_) {
+      for (const ControlAnswer& answer : answers) out += StatusText(answer);
+      if (answers.empty()) out = "No process of this user is being recorded, or listens.\n";
+      console->Print(out);
+      return kExitFine;
+    }
+    JsonWriter json(&out);
+    BeginAnswer("list", &json);
+    json.Key("processes");
+    json.BeginArray();
+    for (const ControlAnswer& answer : answers) {
+      json.BeginObject();
+      WriteStatus(answer, &json);
+      json.EndObject();
+    }
+    json.EndArray();
+    json.EndObject();
+    console->Print(absl::StrCat(out, "\n"));
+    return kExitFine;
+  }
+
+  static std::string Json(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
+    std::string out;
+    JsonWriter json(&out);
+    BeginAnswer(asked, &json);
+    if (asked == "dump") {
+      json.Field("snapshot_file", snapshot.path);
+      json.Field("snapshot_bytes", snapshot.bytes);
+    }
+    if (asked == "flush" || asked == "dump") {
+      json.Field("file", answer.Text("file"));
+      json.Field("file_bytes", answer.Number("file_bytes"));
+      json.Field("events", answer.Number("events"));
+    } else if (asked != "mark") {
+      WriteStatus(answer, &json);
+    }
+    json.EndObject();
+    return absl::StrCat(out, "\n");
+  }
+
+  static std::string Words(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
+    if (asked == "mark") return "marked\n";
+    if (asked == "dump") {
+      return absl::StrCat(snapshot.path, ": ", FormatBytes(snapshot.bytes), ", ",
+                          FormatCountOf(answer.Number("events"), "event", "events"), " up to now. Next: gpumem report ",
+                          ShellQuoted(snapshot.path), "\n");
+    }
+    if (asked == "flush") {
+      return absl::StrCat(EscapeControls(answer.Text("file")), ": ", FormatBytes(answer.Number("file_bytes")), ", ",
+                          FormatCountOf(answer.Number("events"), "event", "events"), "\n");
+    }
+    return StatusText(answer);
+  }
+
+  std::string output_;
+  bool force_ = false, json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCtlCommand() { return std::make_unique<CtlCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The library's side of include/gpumemshim.h: one exported function, which hands out the others. A program finds it by
+// dlsym, so that it need not link to us.
+
+#include <cstring>
+
+#include "include/gpumemshim.h"
+#include "shim/control/marks.h"
+#include "shim/control/recording.h"
+#include "shim/hooks/record.h"
+#include "shim/ring/ring.h"
+
+namespace gpumemshim::control {
+namespace {
+
+size_t SizeOf(const char* text) { return text == nullptr ? 0 : strnlen(text, ring::kMaxTextBytes); }
+
+int IsRecording() { return ring::Active() ? 1 : 0; }
+
+void AddMark(const char* text) {
+  RecordMark({.kind = EventKind::kMark, .text = text == nullptr ? "" : text, .size = SizeOf(text)});
+}
+
+void PushStage(const char* name) {
+  RecordMark({.kind = EventKind::kRangePush, .text = name == nullptr ? "" : name, .size = SizeOf(name)});
+}
+
+void PopStage() { RecordMark({.kind = EventKind::kRangePop}); }
+
+void BeginStep(uint64_t number) { RecordMark({.kind = EventKind::kStep, .number = number}); }
+
+void SetTag(const char* name) { RecordMark({.kind = EventKind::kTag, .text = name, .size = SizeOf(name)}); }
+
+void Pause() {
+  const hooks::ErrnoSaver saver;
+  StopRecording();
+}
+
+void Resume() {
+  const hooks::ErrnoSaver saver;
+  StartRecording();
+}
+
+constexpr gpumemshim_api kApi = {
+    .version = GPUMEMSHIM_API_VERSION,
+    .size = sizeof(gpumemshim_api),
+    .recording = &IsRecording,
+    .mark = &AddMark,
+    .stage_push = &PushStage,
+    .stage_pop = &PopStage,
+    .step = &BeginStep,
+    .tag = &SetTag,
+    .pause = &Pause,
+    .resume = &Resume,
+};
+
+}  // namespace
+}  // namespace gpumemshim::control
+
+extern "C" __attribute__((visibility("default"))) const gpumemshim_api* gpumemshim_get_api_v1() {
+  return &gpumemshim::control::kApi;
+}

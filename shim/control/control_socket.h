@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The listening socket of `gpumem ctl`: PID.sock in a directory of the user's own, which is $XDG_RUNTIME_DIR/gpumemshim
+// or else /tmp/gpumemshim-UID. A file rather than an abstract name: those ignore file modes, and end at a container's
+// network namespace instead of its file system.
+//
+// The directory must be ours and closed to writing by others, and no symbolic link; everything is done through its
+// descriptor, so neither a swapped name nor a path too long for a socket's address matters.
+//
+// Thread-safety: one thread at a time. Ownership: a ControlSocket owns its descriptor until Close or Forget. Failure:
+// Open returns false, and the program goes on without.
+//
+//   ControlSocket socket;
+//   if (OpenControlSocket("", getpid(), &socket)) ... poll(socket.fd) ...
+//   CloseControlSocket(&socket);
+
+#ifndef GPUMEM_SHIM_CONTROL_CONTROL_SOCKET_H_
+#define GPUMEM_SHIM_CONTROL_CONTROL_SOCKET_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemshim::control {
+
+struct ControlSocket {
+  int fd = -1;
+  char path[1024] = "";
+  // Programs close descriptors that they do not know, and the number may be somebody else's by now.
+  uint64_t fd_inode = 0;
+  uint64_t file_inode = 0;
+};
+
+// `directory`: an absolute path, or "" for the usual places.
+bool OpenControlSocket(const char* directory, pid_t pid, ControlSocket* socket);
+
+// True while the descriptor is still the socket that was opened.
+bool IsStillOpen(const ControlSocket& socket);
+
+// Closes it and removes its file.
+void CloseControlSocket(ControlSocket* socket);
+
+// In a forked child: closes the inherited descriptor and leaves the parent's file alone.
+void ForgetControlSocket(ControlSocket* socket);
+
+// Removes sockets of the same directory that nobody listens on any more, as a kill leaves them. Returns how many.
+uint32_t RemoveStaleSockets(const ControlSocket& socket);
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_CONTROL_CONTROL_SOCKET_H_

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/requests.h"
+
+#include <cstdint>
+
+#include "shim/base/clock.h"
+#include "shim/control/marks.h"
+#include "shim/control/recording.h"
+#include "shim/control/text.h"
+#include "shim/ring/ring.h"
+#include "shim/writer/writer.h"
+
+#ifndef GPUMEMSHIM_VERSION
+#define GPUMEMSHIM_VERSION "0"
+#endif
+
+namespace gpumemshim::control {
+namespace {
+
+constexpr char kProtocol[] = "gpumem/1 ";
+constexpr uint32_t kFlushTimeoutMs = 5000;
+
+class Answer {
+ public:
+  Answer(char* out, size_t capacity) : text_(out, capacity) {}
+
+  void Error(const char* why) { text_.Add(kProtocol).Add("error ").Add(why).Add('\n'); }
+  void Begin() { text_.Add(kProtocol).Add("ok\n"); }
+  void Field(const char* name, const char* value) {
+    text_.Add(name).Add(' ');
+    for (; *value != '\0'; ++value) AddEscaped(*value);
+    text_.Add('\n');
+  }
+  void Field(const char* name, uint64_t value) { text_.Add(name).Add(' ').Add(value).Add('\n'); }
+  size_t End() {
+    text_.Add("end\n");
+    return text_.size();
+  }
+  size_t size() const { return text_.size(); }
+
+ private:
+  void AddEscaped(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && c != '\\' && byte != 0x7f) {
+      text_.Add(c);
+      return;
+    }
+    constexpr char kDigits[] = "0123456789abcdef";
+    text_.Add("\\x").Add(kDigits[byte >> 4]).Add(kDigits[byte & 15]);
+  }
+
+  Text text_;
+};
+
+void AddFile(const writer::Progress& progress, Answer* answer) {
+  answer->Field("file", progress.path);
+  answer->Field("file_bytes", progress.file_bytes);
+  answer->Field("events", progress.events);
+  answer->Field("unwritten_events", progress.unwritten_events);
+  answer->Field("write_error", progress.error);
+}
+
+size_t AnswerStatus(Answer* answer) {
+  const RecordingStatus status = GetRecordingStatus();
+  const ring::Stats ring = ring::GetStats();
+  static writer::Progress progress;  // the control thread's
+  writer::GetProgress(&progress);
+  answer->Begin();
+  answer->Field("version", GPUMEMSHIM_VERSION);
+  answer->Field("pid", static_cast<uint64_t>(status.pid));
+  answer->Field("program", status.program);
+  answer->Field("state", RecordingName(status.recording));
+  answer->Field("spans", status.spans);
+  answer->Field("since_ns", status.since_ns);
+  answer->Field("now_ns", MonotonicNs());
+  AddFile(progress, answer);
+  answer->Field("dropped_allocs", ring.dropped_allocs);
+  answer->Field("dropped_frees", ring.dropped_frees);
+  answer->Field("dropped_definitions", ring.dropped_definitions);
+  answer->Field("ring_bytes", ring.size_bytes);
+  answer->Field("ring_used_bytes", ring.used_bytes);
+  answer->Field("ring_high_bytes", ring.high_bytes);
+  return answer->End();
+}
+
+size_t AnswerFlush(Answer* answer) {
+  const bool flushed = FlushRecording(kFlushTimeoutMs);
+  static writer::Progress progress;
+  writer::GetProgress(&progress);
+  if (progress.path[0] == '\0') {
+    answer->Error("nothing was recorded so far, so there is no file");
+    return answer->size();
+  }
+  if (!flushed) {
+    answer->Error("the file did not take everything in time");
+    return answer->size();
+  }
+  answer->Begin();
+  AddFile(progress, answer);
+  return answer->End();
+}
+
+size_t AnswerMark(const Request& request, Answer* answer) {
+  if (GetRecordingStatus().recording != Recording::kRecording) {
+    answer->Error("recording is off");
+    return answer->size();
+  }
+  if (!RecordMark({.kind = EventKind::kMark, .text = request.argument, .size = request.argument_size})) {
+    answer->Error("the ring took no more");
+    return answer->size();
+  }
+  answer->Begin();
+  return answer->End();
+}
+
+size_t AnswerSwitch(bool done, const char* error, Answer* answer) {
+  if (!done) {
+    answer->Error(error);
+    return answer->size();
+  }
+  return AnswerStatus(answer);
+}
+
+}  // namespace
+
+size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
+  Answer answer(out, capacity);
+  switch (request.command) {
+    case Command::kStatus:
+      return AnswerStatus(&answer);
+    case Command::kStart:
+      return AnswerSwitch(StartRecording(), "recording could not be started", &answer);
+    case Command::kStop:
+      return AnswerSwitch(StopRecording(), "recording could not be stopped", &answer);
+    case Command::kFlush:
+    case Command::kDump:
+      return AnswerFlush(&answer);
+    case Command::kMark:
+      return AnswerMark(request, &answer);
+    case Command::kNone:
+      break;
+  }
+  answer.Error(request.error == nullptr ? "no request" : request.error);
+  return answer.size();
+}
+
+}  // namespace gpumemshim::control

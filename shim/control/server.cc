@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "shim/base/clock.h"
+#include "shim/control/control_socket.h"
+#include "shim/control/recording.h"
+#include "shim/control/requests.h"
+#include "shim/hooks/record.h"
+
+namespace gpumemshim::control::server {
+namespace {
+
+constexpr size_t kThreadStackBytes = size_t{512} << 10;  // as the writer's
+constexpr uint64_t kRequestTimeoutNs = 1'000'000'000;
+constexpr int kSliceMs = 50;  // after which a wait looks whether we are to stop
+constexpr int kRestAfterErrorMs = 200;
+
+ControlSocket g_socket;
+// A pipe that wakes the thread: Stop, and the signal handler. Not an eventfd, which has no inode of its own: programs
+// close descriptors that they do not know, and what they open next under the number must not be read or written.
+std::atomic<int> g_wake_reader{-1}, g_wake_writer{-1};
+std::atomic<uint64_t> g_wake_inode;
+std::atomic<uint32_t> g_stop;
+std::atomic<uint32_t> g_finished;      // futex
+std::atomic<uint32_t> g_signals_seen;  // since the thread looked
+pthread_t g_thread;
+bool g_running;
+
+bool IsOurPipe(int fd) {
+  struct stat status;
+  return fd >= 0 && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
+         status.st_ino == g_wake_inode.load(std::memory_order_relaxed);
+}
+
+void WakeThread() {
+  const int writer = g_wake_writer.load(std::memory_order_relaxed);
+  if (IsOurPipe(writer) && write(writer, "", 1) < 0) return;  // full: it is awake anyway
+}
+
+bool OpenPipe() {
+  int ends[2];
+  struct stat status;
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || fstat(ends[0], &status) != 0) return false;
+  g_wake_inode.store(status.st_ino, std::memory_order_relaxed);
+  g_wake_reader.store(ends[0], std::memory_order_relaxed);
+  g_wake_writer.store(ends[1], std::memory_order_relaxed);
+  return true;
+}
+
+void ClosePipe() {
+  for (std::atomic<int>* end : {&g_wake_writer, &g_wake_reader}) {
+    const int fd = end->exchange(-1, std::memory_order_relaxed);
+    if (IsOurPipe(fd)) close(fd);
+  }
+}
+
+// In a handler: what is async-signal-safe only.
+void OnSignal(int) {
+  const int saved = errno;
+  g_signals_seen.fetch_add(1, std::memory_order_relaxed);
+  WakeThread();
+  errno = saved;
+}
+
+void TakeSignal(int number) {
+  struct sigaction present;
+  if (sigaction(number, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) return;
+  struct sigaction ours;
+  std::memset(&ours, 0, sizeof ours);
+  ours.sa_handler = &OnSignal;
+  ours.sa_flags = SA_RESTART;
+  sigaction(number, &ours, nullptr);
+}
+
+// Waits until `fd` can be read. False: time is up, or we are to stop.
+bool WaitReadable(int fd, uint64_t deadline_ns) {
+  while (!IsStopping()) {
+    if (MonotonicNs() >= deadline_ns) return false;
+    pollfd wanted = {fd, POLLIN, 0};
+    const int ready = poll(&wanted, 1, kSliceMs);
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0) return true;
+  }
+  return false;
+}
+
+// One line, without its newline; -1 where none came in time, or it was too long.
+ssize_t ReadLine(int fd, char* line, size_t capacity) {
+  const uint64_t deadline_ns = MonotonicNs() + kRequestTimeoutNs;
+  size_t size = 0;
+  while (size < capacity && WaitReadable(fd, deadline_ns)) {
+    const ssize_t got = recv(fd, line + size, capacity - size, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) return -1;
+    const void* end = std::memchr(line + size, '\n', static_cast<size_t>(got));
+    if (end != nullptr) return static_cast<const char*>(end) - line;
+    size += static_cast<size_t>(got);
+  }
+  return -1;
+}
+
+bool MayAsk(int fd) {
+  ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
+void Serve(int fd) {
+  static char line[kMaxRequestBytes];  // the thread's own, off its small stack
+  static char answer[kMaxAnswerBytes];
+  const ssize_t size = ReadLine(fd, line, sizeof line);
+  if (size < 0) return;
+  const size_t answer_size = AnswerRequest(ParseRequest(line, static_cast<size_t>(size)), answer, sizeof answer);
+  // Smaller than a socket's buffer, so a caller that does not read holds nobody up.
+  send(fd, answer, answer_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void ServeNext() {
+  const int fd = accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) {
+    if (MayAsk(fd)) Serve(fd);
+    close(fd);
+  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+    const timespec rest = {0, kRestAfterErrorMs * 1'000'000L};  // no descriptors left, say
+    nanosleep(&rest, nullptr);
+  }
+}
+
+void* Main(void*) {
+  prctl(PR_SET_NAME, "gpumem-control", 0, 0, 0);
+  const hooks::Scope scope;  // what we call is not the program's
+  if (g_socket.fd >= 0) RemoveStaleSockets(g_socket);
+  while (!IsStopping()) {
+    const int reader = g_wake_reader.load(std::memory_order_relaxed);
+    pollfd wanted[2] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
+    if (poll(wanted, 2, -1) < 0 && errno != EINTR) break;
+    if (IsStopping() || !IsOurPipe(reader)) break;  // the program closed it: there is no way to wake us
+    char wishes[64];
+    if ((wanted[0].revents & POLLIN) != 0 && read(reader, wishes, sizeof wishes) < 0 && errno != EAGAIN) break;
+    if (g_signals_seen.exchange(0, std::memory_order_relaxed) % 2 != 0) SwitchRecording();
+    if (wanted[1].revents != 0 && IsStillOpen(g_socket)) ServeNext();
+  }
+  g_finished.store(1, std::memory_order_release);
+  syscall(SYS_futex, &g_finished, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  return nullptr;
+}
+
+bool StartThread() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
+  const int error = pthread_create(&g_thread, &attributes, &Main, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+}  // namespace
+
+bool IsStopping() { return g_stop.load(std::memory_order_relaxed) != 0; }
+
+bool Start(const Options& options) {
+  if (g_running || (!options.listen && options.signal == 0)) return g_running;
+  if (!OpenPipe()) return false;
+  g_stop.store(0, std::memory_order_relaxed);
+  g_finished.store(0, std::memory_order_relaxed);
+  const bool listens = options.listen && OpenControlSocket(options.directory, getpid(), &g_socket);
+  g_running = (listens || options.signal != 0) && StartThread();
+  if (g_running && options.signal != 0) TakeSignal(options.signal);
+  if (!g_running) {
+    CloseControlSocket(&g_socket);
+    ClosePipe();
+  }
+  return g_running;
+}
+
+void Stop(uint32_t timeout_ms) {
+  if (!g_running) return;
+  g_running = false;
+  g_stop.store(1, std::memory_order_relaxed);
+  if (!IsOurPipe(g_wake_writer.load(std::memory_order_relaxed))) {
+    pthread_detach(g_thread);  // the program closed it, so nothing wakes the thread
+    return;
+  }
+  WakeThread();
+  const uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  for (uint64_t now_ns = MonotonicNs(); g_finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
+       now_ns = MonotonicNs()) {
+    const timespec slice = {0, 10'000'000};
+    syscall(SYS_futex, &g_finished, FUTEX_WAIT_PRIVATE, 0, &slice, nullptr, 0);
+  }
+  if (g_finished.load(std::memory_order_acquire) == 0) {
+    pthread_detach(g_thread);
+    return;  // it still uses the descriptors
+  }
+  pthread_join(g_thread, nullptr);
+  CloseControlSocket(&g_socket);
+  ClosePipe();
+}
+
+void ForgetInChild() {
+  g_running = false;
+  g_signals_seen.store(0, std::memory_order_relaxed);
+  ForgetControlSocket(&g_socket);
+  ClosePipe();
+}
+
+}  // namespace gpumemshim::control::server

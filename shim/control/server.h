@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The thread that answers `gpumem ctl`, and that a signal (GPUMEMSHIM_SIGNAL) wakes to switch the recording. It exists
+// from the first use of CUDA on, sleeps until somebody asks, and serves one caller after the other: a caller that says
+// nothing, too much or nonsense costs the program nothing, and the next caller at most a second.
+//
+// Only the user that the program runs as, and root, are answered (SO_PEERCRED), whatever the file system says.
+//
+// Thread-safety: Start, Stop and ForgetInChild one at a time, by session.cc. Failure: Start returns false where there
+// is neither a socket nor a signal to wait for, and the program goes on without.
+//
+//   server::Options options; options.directory = ""; options.signal = SIGUSR2;
+//   server::Start(options);
+//   server::Stop(1000);
+
+#ifndef GPUMEM_SHIM_CONTROL_SERVER_H_
+#define GPUMEM_SHIM_CONTROL_SERVER_H_
+
+#include <cstdint>
+
+namespace gpumemshim::control::server {
+
+struct Options {
+  bool listen = true;
+  const char* directory = "";  // "" = the usual place
+  int signal = 0;              // 0 = none. Left alone where the program has a handler for it
+};
+
+bool Start(const Options& options);
+
+// Ends the thread and removes the socket. Waits at most timeout_ms for a request that is being answered.
+void Stop(uint32_t timeout_ms);
+
+// In a forked child: the thread is not here, the descriptors are.
+void ForgetInChild();
+
+// True from Stop's beginning on: whoever works for a caller gives up.
+bool IsStopping();
+
+}  // namespace gpumemshim::control::server
+
+#endif  // GPUMEM_SHIM_CONTROL_SERVER_H_

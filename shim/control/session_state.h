@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The state of a session that session.cc (its life) and recording.cc (its switch) share. session.cc draws it.
+//
+// Thread-safety: atomics; g_facts is written while the state is kStarting and read afterwards.
+
+#ifndef GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
+#define GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/control/process_facts.h"
+
+namespace gpumemshim::control {
+
+enum class State : uint32_t { kIdle, kStarting, kActive, kFailed, kForked, kEnded, kDormant, kSwitching, kPaused };
+
+// How recording is to begin, as the program said before it used CUDA (gpumemshim.h).
+enum class Wish : uint32_t { kNone, kDormant, kRecord };
+
+extern std::atomic<State> g_state;
+extern std::atomic<int32_t> g_pid;  // process that the session belongs to
+extern std::atomic<Wish> g_wish;
+extern std::atomic<uint64_t> g_since_ns;  // of the present span; 0 = none
+extern std::atomic<uint64_t> g_spans;
+extern ProcessFacts g_facts;
+
+// The first time in this process: everything that a recording needs and a dormant process does not.
+bool BeginRecording();
+
+// Recording is on from here: counts, and tells the trace what stages are open.
+void BeginSpan();
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_CONTROL_SESSION_STATE_H_

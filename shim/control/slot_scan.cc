@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/slot_scan.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "shim/base/api.h"
+#include "shim/hooks/own_symbols.h"
+#include "shim/hooks/real.h"
+#include "shim/hooks/symbol_lookup.h"
+
+// PyTorch's reports under both manglings, as hooks/torch.cc defines them.
+#define GPUMEM_TORCH_REPORTS(X)                                                  \
+  X(GpumemReport, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")       \
+  X(GpumemReportSigned, "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE") \
+  X(GpumemReportOom, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE")      \
+  X(GpumemReportOomSigned, "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE")
+#define GPUMEM_DECLARE(function, name) extern "C" void function() asm(name);
+GPUMEM_TORCH_REPORTS(GPUMEM_DECLARE)
+#undef GPUMEM_DECLARE
+
+namespace gpumemshim::control {
+namespace {
+
+constexpr uintptr_t kPage = 4096;
+
+struct Report {
+  const char* name;
+  void (*wrapper)();
+};
+#define GPUMEM_ROW(function, name) {name, &::function},
+constexpr Report kReports[] = {GPUMEM_TORCH_REPORTS(GPUMEM_ROW)};
+#undef GPUMEM_ROW
+constexpr size_t kReportCount = sizeof kReports / sizeof *kReports;
+
+struct Wanted {
+  uintptr_t real;
+  uintptr_t wrapper;
+  Layer layer;
+};
+
+struct Scan {
+  Wanted wanted[kApiCount + kReportCount];
+  uint32_t count;
+  uintptr_t lowest, highest;  // of Wanted.real
+  int pagemap;
+  SlotCounts counts;
+};
+
+// One loaded object, as far as the scan needs it.
+struct Object {
+  uintptr_t base = 0;
+  const ElfW(Phdr) * headers = nullptr;
+  int header_count = 0;
+  bool is_runtime = false;
+};
+
+void Add(uintptr_t real, uintptr_t wrapper, Layer layer, Scan* scan) {
+  if (real == 0 || wrapper == 0) return;
+  scan->wanted[scan->count++] = {real, wrapper, layer};
+  if (real < scan->lowest) scan->lowest = real;
+  if (real > scan->highest) scan->highest = real;
+}
+
+void AddWanted(Scan* scan) {
+  scan->lowest = UINTPTR_MAX;
+  for (uint16_t i = 1; i < kApiCount; ++i) {
+    const auto id = static_cast<ApiId>(i);
+    const auto wrapper = reinterpret_cast<uintptr_t>(hooks::OwnAddress(id));
+    if (wrapper != 0) Add(reinterpret_cast<uintptr_t>(hooks::RealFunction(id)), wrapper, ApiLayer(id), scan);
+  }
+  for (const Report& report : kReports) {
+    Add(reinterpret_cast<uintptr_t>(hooks::FindInLoaded("libc10.so", report.name)),
+        reinterpret_cast<uintptr_t>(report.wrapper), Layer::kTorch, scan);
+  }
+}
+
+bool StartsWith(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
+
+const char* FileName(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+// The protection of the page that holds `address`, as the object's headers have it after relocation.
+bool IsReadOnly(const Object& object, uintptr_t address) {
+  for (int i = 0; i < object.header_count; ++i) {
+    const ElfW(Phdr)& header = object.headers[i];
+    const uintptr_t start = (object.base + header.p_vaddr) & ~(kPage - 1);
+    const uintptr_t end = (object.base + header.p_vaddr + header.p_memsz) & ~(kPage - 1);
+    if (header.p_type == PT_GNU_RELRO && address >= start && address < end) return true;
+  }
+  return false;
+}
+
+bool Store(const Object& object, uintptr_t address, uintptr_t value) {
+  void* const page = reinterpret_cast<void*>(address & ~(kPage - 1));
+  const bool read_only = IsReadOnly(object, address);
+  if (read_only && mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return false;
+  std::atomic_ref<uintptr_t>(*reinterpret_cast<uintptr_t*>(address)).store(value, std::memory_order_release);
+  if (read_only) mprotect(page, kPage, PROT_READ);
+  return true;
+}
+
+void Count(Layer layer, SlotCounts* counts) {
+  ++(layer == Layer::kDriver ? counts->driver : layer == Layer::kRuntime ? counts->runtime : counts->torch);
+}
+
+[[gnu::noinline]] void Exchange(Scan* scan, const Object& object, uintptr_t address, uintptr_t value) {
+  for (uint32_t i = 0; i < scan->count; ++i) {
+    const Wanted& wanted = scan->wanted[i];
+    // A runtime's own tables of its own functions are its business.
+    if (wanted.real != value || (object.is_runtime && wanted.layer == Layer::kRuntime)) continue;
+    if (Store(object, address, wanted.wrapper)) Count(wanted.layer, &scan->counts);
+    return;
+  }
+}
+
+void ScanWords(Scan* scan, const Object& object, uintptr_t start, uintptr_t end) {
+  const uintptr_t lowest = scan->lowest, span = scan->highest - scan->lowest;
+  for (uintptr_t at = start; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+    const uintptr_t value = *reinterpret_cast<const volatile uintptr_t*>(at);
+    if (value - lowest <= span) [[unlikely]]
+      Exchange(scan, object, at, value);
+  }
+}
+
+// Pages that were never touched hold no slot, and are not to be touched by us: 512 of them at a time.
+void ScanRange(Scan* scan, const Object& object, uintptr_t start, uintptr_t end) {
+  constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
+  constexpr size_t kAtATime = 512;
+  static uint64_t entries[kAtATime];  // under the loader's lock
+  for (uintptr_t page = start & ~(kPage - 1); page < end; page += kAtATime * kPage) {
+    const ssize_t got = scan->pagemap < 0 ? -1
+                                          : pread(scan->pagemap, entries, sizeof entries,
+                                                  static_cast<off_t>(page / kPage * sizeof(uint64_t)));
+    for (size_t i = 0; i < kAtATime && page + i * kPage < end; ++i) {
+      const bool known = got > static_cast<ssize_t>(i * sizeof(uint64_t));
+      if (known && (entries[i] & kPresentOrSwapped) == 0) continue;
+      const uintptr_t from = page + i * kPage < start ? start : page + i * kPage;
+      const uintptr_t to = page + (i + 1) * kPage > end ? end : page + (i + 1) * kPage;
+      ScanWords(scan, object, from, to);
+    }
+  }
+}
+
+struct PltTables {
+  const ElfW(Rela) * relocations = nullptr;
+  size_t count = 0;
+  const ElfW(Sym) * symbols = nullptr;
+  const char* strings = nullptr;
+};
+
+PltTables ReadPlt(const Object& object, const ElfW(Dyn) * entry) {
+  PltTables plt;
+  bool rela = true;
+  for (; entry->d_tag != DT_NULL; ++entry) {
+    const uintptr_t value = entry->d_un.d_ptr;
+    const uintptr_t absolute = value < object.base ? object.base + value : value;
+    if (entry->d_tag == DT_JMPREL) plt.relocations = reinterpret_cast<const ElfW(Rela)*>(absolute);
+    if (entry->d_tag == DT_PLTRELSZ) plt.count = value / sizeof(ElfW(Rela));
+    if (entry->d_tag == DT_PLTREL) rela = value == DT_RELA;
+    if (entry->d_tag == DT_SYMTAB) plt.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute);
+    if (entry->d_tag == DT_STRTAB) plt.strings = reinterpret_cast<const char*>(absolute);
+  }
+  if (!rela || plt.relocations == nullptr || plt.symbols == nullptr || plt.strings == nullptr) plt.count = 0;
+  return plt;
+}
+
+// What a call by this name is to reach, with its layer; nullptr where it is none of ours. dlsym has no layer.
+void* WrapperOfName(const Object& object, const char* name, Layer* layer) {
+  *layer = Layer::kUnspecified;
+  if (std::strcmp(name, "dlsym") == 0) return reinterpret_cast<void*>(&::dlsym);
+  if (std::strcmp(name, "dlvsym") == 0) return reinterpret_cast<void*>(&::dlvsym);
+  for (const Report& report : kReports) {
+    *layer = Layer::kTorch;
+    if (std::strcmp(name, report.name) == 0) return reinterpret_cast<void*>(report.wrapper);
+  }
+  const ApiId id = hooks::FindOwnSymbol(name);
+  *layer = ApiLayer(id);
+  return id == ApiId::kNone || object.is_runtime || hooks::RealFunction(id) == nullptr ? nullptr
+                                                                                       : hooks::OwnAddress(id);
+}
+
+// Calls that the loader has not bound yet, and dlsym however it is bound.
+void PatchPlt(Scan* scan, const Object& object, const ElfW(Dyn) * dynamic) {
+  const PltTables plt = ReadPlt(object, dynamic);
+  for (size_t i = 0; i < plt.count; ++i) {
+    const ElfW(Rela)& relocation = plt.relocations[i];
+    if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_JUMP_SLOT) continue;
+    Layer layer;
+    const char* name = plt.strings + plt.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
+    const auto wrapper = reinterpret_cast<uintptr_t>(WrapperOfName(object, name, &layer));
+    const uintptr_t slot = object.base + relocation.r_offset;
+    if (wrapper == 0 || *reinterpret_cast<const volatile uintptr_t*>(slot) == wrapper) continue;
+    if (!Store(object, slot, wrapper)) continue;
+    if (layer == Layer::kUnspecified) {
+      ++scan->counts.lookups;
+    } else {
+      Count(layer, &scan->counts);
+    }
+  }
+}
+
+int Visit(dl_phdr_info* info, size_t, void* data) {
+  auto* const scan = static_cast<Scan*>(data);
+  const char* name = FileName(info->dlpi_name == nullptr ? "" : info->dlpi_name);
+  if (StartsWith(name, "libcuda.so") || StartsWith(name, "ld-linux") || StartsWith(name, "linux-vdso") ||
+      StartsWith(name, "libc.so")) {
+    return 0;
+  }
+  const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, StartsWith(name, "libcudart")};
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && hooks::IsOwnAddress(reinterpret_cast<const void*>(start))) return 0;
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
+  }
+  ++scan->counts.objects;
+  if (dynamic != nullptr) PatchPlt(scan, object, dynamic);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    const uintptr_t start = (info->dlpi_addr + header.p_vaddr + 7) & ~uintptr_t{7};
+    ScanRange(scan, object, start, info->dlpi_addr + header.p_vaddr + header.p_memsz);
+  }
+  return 0;
+}
+
+}  // namespace
+
+SlotCounts PatchSlots() {
+  const int saved = errno;
+  static Scan scan;
+  scan = Scan();
+  AddWanted(&scan);
+  scan.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (scan.count != 0) dl_iterate_phdr(&Visit, &scan);
+  if (scan.pagemap >= 0) close(scan.pagemap);
+  errno = saved;
+  return scan.counts;
+}
+
+}  // namespace gpumemshim::control

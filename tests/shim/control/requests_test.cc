@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/requests.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gpumemshim::control {
+namespace {
+
+Request Parse(const std::string& line) {
+  static std::string kept;
+  kept = line;
+  return ParseRequest(kept.data(), kept.size());
+}
+
+TEST(Requests, Commands) {
+  EXPECT_EQ(Parse("gpumem/1 status").command, Command::kStatus);
+  EXPECT_EQ(Parse("gpumem/1 start").command, Command::kStart);
+  EXPECT_EQ(Parse("gpumem/1 stop\r").command, Command::kStop);
+  EXPECT_EQ(Parse("gpumem/1 flush ").command, Command::kFlush);
+  EXPECT_EQ(Parse("gpumem/1 dump").command, Command::kDump);
+}
+
+TEST(Requests, MarkKeepsItsText) {
+  const Request request = Parse("gpumem/1 mark  epoch 3 ");
+  EXPECT_EQ(request.command, Command::kMark);
+  EXPECT_EQ(std::string(request.argument, request.argument_size), " epoch 3 ");
+}
+
+TEST(Requests, WhatIsNoRequest) {
+  for (const char* line : {"", "status", "gpumem/2 status", "GET / HTTP/1.1", "gpumem/1", "gpumem/1 ", "gpumem/1 statu",
+                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 mark ", "gpumem/1  status"}) {
+    const Request request = Parse(line);
+    EXPECT_EQ(request.command, Command::kNone) << line;
+    EXPECT_NE(request.error, nullptr) << line;
+  }
+  EXPECT_EQ(Parse(std::string("gpumem/1 st\0tus", 15)).command, Command::kNone);
+  EXPECT_EQ(Parse(std::string(2048, '\xff')).command, Command::kNone);
+}
+
+}  // namespace
+}  // namespace gpumemshim::control
