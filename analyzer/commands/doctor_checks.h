@@ -30,6 +30,8 @@ Finding CheckDriver();
 Finding CheckPreload(const std::string& ld_preload);
 Finding CheckRingMemory(const std::string& folder);
 Finding CheckWorkingDirectory();
+// One for each ring in `folder`, up to eight; none where there is none.
+std::vector<Finding> CheckRings(const std::string& folder);
 Finding CheckFileLimit();
 Finding CheckCoreLimit();
 

@@ -41,14 +41,12 @@ std::string EnvironmentOr(const char* name, const char* otherwise) {
 }
 
 std::vector<Finding> CheckMachine() {
-  return {CheckLibrary(),
-          CheckUnwinder(),
-          CheckDriver(),
-          CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
-          CheckRingMemory(EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm")),
-          CheckWorkingDirectory(),
-          CheckFileLimit(),
-          CheckCoreLimit()};
+  const std::string rings = EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm");
+  std::vector<Finding> findings = {
+      CheckLibrary(),         CheckUnwinder(),         CheckDriver(),    CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
+      CheckRingMemory(rings), CheckWorkingDirectory(), CheckFileLimit(), CheckCoreLimit()};
+  for (Finding& ring : CheckRings(rings)) findings.push_back(std::move(ring));
+  return findings;
 }
 
 void AddFinding(const Finding& finding, Page* page) {

@@ -50,24 +50,33 @@ bool WritePackets(const Recovery& recovery, int descriptor) {
   return fsync(descriptor) == 0 || errno == EINVAL;
 }
 
-// The whole packets of `from` ("" = none), then the recovered ones.
-absl::Status WriteCopy(const std::string& from, const Recovery& recovery, const std::string& to) {
+absl::Status CopyBytes(FileWindow* window, uint64_t from, uint64_t to, int descriptor, const std::string& name) {
+  for (uint64_t at = from; at < to;) {
+    const absl::string_view bytes = window->Read(at, std::min(kCopyBytes, to - at));
+    if (bytes.empty()) return absl::InternalError("cannot read the trace to its end");
+    if (!WriteAll(descriptor, bytes)) return FileError("write", name);
+    at += bytes.size();
+  }
+  return absl::OkStatus();
+}
+
+// The whole packets of each process in `from` ("" = none), and behind them the recovered ones.
+absl::Status WriteCopy(const std::string& from, const std::vector<Recovery>& recoveries, const std::string& to) {
   const int descriptor = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (descriptor < 0) {
     return FileError(errno == EEXIST ? "replace, so give another name with -o:" : "write", to);
   }
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   absl::Cleanup remover = [&to] { unlink(to.c_str()); };
-  if (!from.empty()) {
-    GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
-    for (uint64_t at = 0; at < recovery.whole_bytes;) {
-      const absl::string_view bytes = window.Read(at, std::min(kCopyBytes, recovery.whole_bytes - at));
-      if (bytes.empty()) return absl::InternalError(absl::StrCat("cannot read ", from, " to its end"));
-      if (!WriteAll(descriptor, bytes)) return FileError("write", to);
-      at += bytes.size();
+  uint64_t copied = 0;
+  for (const Recovery& recovery : recoveries) {
+    if (!from.empty()) {
+      GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
+      GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, copied, recovery.whole_bytes, descriptor, to));
+      copied = recovery.whole_bytes;
     }
+    if (!WritePackets(recovery, descriptor)) return FileError("write", to);
   }
-  if (!WritePackets(recovery, descriptor)) return FileError("write", to);
   std::move(remover).Cancel();
   return absl::OkStatus();
 }
@@ -160,30 +169,52 @@ class RecoverCommand final : public Command {
     GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
     const bool is_ring = RingFile::Open(path).ok();
     if (is_ring && in_place_) return absl::InvalidArgumentError(absl::StrCat(path, " is a ring, not a trace"));
-    Recovery recovery;
+    std::vector<Recovery> recoveries;
     if (is_ring) {
-      GPUMEM_ASSIGN_OR_RETURN(recovery, RecoverRingAlone(path));
+      GPUMEM_ASSIGN_OR_RETURN(Recovery alone, RecoverRingAlone(path));
+      recoveries.push_back(std::move(alone));
     } else {
       GPUMEM_RETURN_IF_ERROR(PacketReader::Open(path).status());
-      recovery = RecoverFromRing(path);
+      do {
+        recoveries.push_back(RecoverFromRing(path, recoveries.size()));
+      } while (!recoveries.back().is_last);
     }
-    if (const std::string idle = NothingToDo(path, recovery); !idle.empty()) {
-      if (delete_ && recovery.read_ring) RemoveRing(recovery, console);
-      console->Print(absl::StrCat(idle, "\n"));
-      return absl::OkStatus();
+    const auto has_packets = [](const Recovery& recovery) { return !recovery.packets.empty(); };
+    if (std::none_of(recoveries.begin(), recoveries.end(), has_packets)) return NothingFound(path, recoveries, console);
+    if (in_place_ && std::any_of(recoveries.begin(), recoveries.end() - 1, has_packets)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " holds several processes, so it cannot be changed in place: leave --in-place out"));
     }
-    if (!recovery.read_ring) return absl::NotFoundError(NoRing(path, recovery));
     const std::string to = in_place_          ? path
                            : !output_.empty() ? output_
                            : is_ring          ? NameOfRingsTrace(path)
                                               : NameOfCopy(path);
-    GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recovery) : WriteCopy(is_ring ? "" : path, recovery, to));
-    if (!recovery.note.empty()) console->Complain(recovery.note);
-    console->Print(absl::StrCat(to, ": ", FormatCountOf(recovery.events, "event", "events"),
+    GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recoveries.back())
+                                     : WriteCopy(is_ring ? "" : path, recoveries, to));
+    Tell(recoveries, to, console);
+    return absl::OkStatus();
+  }
+
+  // No process of the file left anything: says why, of the first that has no End, else of the last.
+  absl::Status NothingFound(const std::string& path, const std::vector<Recovery>& recoveries, Console* console) const {
+    auto of = std::find_if(recoveries.begin(), recoveries.end() - 1, [](const Recovery& r) { return !r.complete; });
+    const std::string idle = NothingToDo(path, *of);
+    if (idle.empty()) return absl::NotFoundError(NoRing(path, *of));
+    if (delete_ && of->read_ring) RemoveRing(*of, console);
+    console->Print(absl::StrCat(idle, "\n"));
+    return absl::OkStatus();
+  }
+
+  void Tell(const std::vector<Recovery>& recoveries, const std::string& to, Console* console) const {
+    uint64_t events = 0;
+    for (const Recovery& recovery : recoveries) {
+      if (!recovery.note.empty()) console->Complain(recovery.note);
+      events += recovery.events;
+      if (delete_ && recovery.read_ring) RemoveRing(recovery, console);
+    }
+    console->Print(absl::StrCat(to, ": ", FormatCountOf(events, "event", "events"),
                                 " recovered from the ring of the killed process. Next: gpumem report ", ShellQuoted(to),
                                 "\n"));
-    if (delete_) RemoveRing(recovery, console);
-    return absl::OkStatus();
   }
 
   static void RemoveRing(const Recovery& recovery, Console* console) {

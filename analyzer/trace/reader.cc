@@ -119,14 +119,15 @@ ItemType TraceReader::Next() {
   PacketReader::Outcome outcome;
   if (in_ring_) return NextRecovered();
   while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
+    if (packet.type == PacketType::kHeader && RecoverBefore(packet.file_offset)) return NextRecovered();
     if (!packet.compressed) next_ordinal_ = 0;
     place_ = {packet.file_offset, next_ordinal_++};
     type_ = ParseItem(packet);
     if (type_ != ItemType::kEndOfStream || !damage().empty()) return type_;
   }
   if (outcome == PacketReader::Outcome::kDamaged && damage_offset_ == 0) damage_offset_ = packets_.position();
-  if (!EndIsMissing()) return type_ = ItemType::kEndOfStream;
-  Recover();
+  if (!EndIsMissing() || !RecoverBefore(kAtTheEnd)) return type_ = ItemType::kEndOfStream;
+  healed_ = recovery_.read_ring || recovery_.process == ProcessState::kRunning;
   return NextRecovered();
 }
 
@@ -134,11 +135,14 @@ bool TraceReader::EndIsMissing() const {
   return started_ && !ended_ && (packets_.damage().empty() || packets_.cut_short());
 }
 
-void TraceReader::Recover() {
-  if (!std::exchange(recovered_, true)) recovery_ = RecoverFromRing(path_);
-  healed_ = recovery_.read_ring || recovery_.process == ProcessState::kRunning;
+// Turns to what the ring of the section before this place still holds. False: there is nothing to turn to.
+bool TraceReader::RecoverBefore(uint64_t place) {
+  if (!started_ || ended_ || passed_ == place) return false;
+  if (recovered_before_ != place) recovery_ = RecoverFromRing(path_, section_);
+  recovered_before_ = place;
   in_ring_ = true;
   next_recovered_ = 0;
+  return true;
 }
 
 ItemType TraceReader::NextRecovered() {
@@ -153,11 +157,16 @@ ItemType TraceReader::NextRecovered() {
     type_ = ParseItem(packet);
     if (type_ != ItemType::kEndOfStream) return type_;
   }
-  return type_ = ItemType::kEndOfStream;
+  if (recovered_before_ == kAtTheEnd) return type_ = ItemType::kEndOfStream;
+  in_ring_ = false;
+  passed_ = recovered_before_;
+  packets_.Seek(passed_);
+  return Next();
 }
 
 void TraceReader::Seek(const Place& place) {
   in_ring_ = place.packet_offset == kInRing;
+  passed_ = kNowhere;
   if (in_ring_) {
     next_recovered_ = place.ordinal;
     return;

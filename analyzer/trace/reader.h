@@ -5,7 +5,7 @@
 // are taken into stacks() on the way, before the batch that needs them is returned. EventSource is the seam: whatever
 // else can yield items (the ring of a killed process) can be replayed in its place.
 //
-// Behind the last packet of a process that was killed come the events that wait in its ring (ring_recovery.h), as if
+// Behind the last packet of each process that was killed come the events that wait in its ring (ring_recovery.h), as if
 // the file held them; recovery() tells.
 //
 // Bounded memory apart from the definitions and the ring. Not thread-safe. Damage: PacketReader's rules.
@@ -93,7 +93,7 @@ class TraceReader final : public EventSource {
   uint64_t section() const { return section_; }  // 0 = the file's first
   // Empty where a packet is cut short, but its content was recovered or is being written.
   const std::string& damage() const { return healed_ ? no_damage_ : packets_.damage(); }
-  // Of the file's last process, once Next has come to the end of a file without End; empty before and else.
+  // Of the process whose packets came to an end last without an End; empty where there is none.
   const Recovery& recovery() const { return recovery_; }
   // Bytes from the first damage on; 0 without damage.
   uint64_t damaged_bytes() const { return damage().empty() ? 0 : file_bytes() - damage_offset_; }
@@ -101,6 +101,7 @@ class TraceReader final : public EventSource {
  private:
   // Place::packet_offset of the items that the ring gave; their ordinal is the index in recovery_.packets.
   static constexpr uint64_t kInRing = UINT64_MAX;
+  static constexpr uint64_t kNowhere = UINT64_MAX, kAtTheEnd = UINT64_MAX - 1;
 
   TraceReader(absl::string_view path, PacketReader packets) : path_(path), packets_(std::move(packets)) {}
   ItemType Damaged(const RawPacket& packet, absl::string_view what);
@@ -108,7 +109,7 @@ class TraceReader final : public EventSource {
   void CountSequence(const RawPacket& packet);
   ItemType ParseItem(const RawPacket& packet);
   bool EndIsMissing() const;
-  void Recover();
+  bool RecoverBefore(uint64_t place);
   ItemType NextRecovered();
 
   std::string path_;
@@ -130,9 +131,10 @@ class TraceReader final : public EventSource {
   size_t next_recovered_ = 0;
   std::string no_damage_;
   bool started_ = false;
-  bool ended_ = false;      // the section's End was read
-  bool recovered_ = false;  // recovery_ holds
-  bool in_ring_ = false;    // the file's items are through
+  bool ended_ = false;  // the section's End was read
+  // The recovered items stand before the header at this offset; and the header that was passed after them.
+  uint64_t recovered_before_ = kNowhere, passed_ = kNowhere;
+  bool in_ring_ = false;  // the section's items in the file are through
   bool healed_ = false;
   bool forget_stacks_ = false;
 };

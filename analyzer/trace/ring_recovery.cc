@@ -11,11 +11,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <queue>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "trace/ring_definitions.h"
 #include "trace/ring_file.h"
 
@@ -30,7 +32,7 @@ bool Parse(const RawPacket& packet, google::protobuf::Message* message) {
   return message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()));
 }
 
-// What a recovery must know of the trace: of its last process.
+// What a recovery must know of the trace: of one process in it.
 struct TraceEnd {
   bool readable = false;
   bool ended = false;
@@ -39,16 +41,25 @@ struct TraceEnd {
   TraceIds ids;
   uint64_t whole_bytes = 0;
   uint64_t last_sequence = 0;
+  bool is_last = true;
 };
 
-TraceEnd ReadTrace(absl::string_view path) {
+TraceEnd ReadTrace(absl::string_view path, uint64_t section) {
   TraceEnd end;
   absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
   if (!reader.ok()) return end;
   RawPacket packet;
   trace::Definitions definitions;
+  uint64_t headers = 0;
   while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader) {
+      if (section != kLastSection && headers > section) {
+        end.whole_bytes = packet.file_offset;
+        end.readable = true;
+        end.is_last = false;
+        return end;
+      }
+      ++headers;
       end = TraceEnd();
       if (!Parse(packet, &end.header)) return TraceEnd();
     }
@@ -209,9 +220,10 @@ uint64_t ClockNs(clockid_t clock) {
 
 }  // namespace
 
-Recovery RecoverFromRing(absl::string_view trace_path) {
+Recovery RecoverFromRing(absl::string_view trace_path, uint64_t section) {
   Recovery recovery;
-  TraceEnd end = ReadTrace(trace_path);
+  TraceEnd end = ReadTrace(trace_path, section);
+  recovery.is_last = end.is_last;
   if (!end.readable) return recovery;
   recovery.complete = end.ended;
   recovery.whole_bytes = end.whole_bytes;
@@ -250,9 +262,14 @@ absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
   header.set_process_start_ticks(ring.header().process_start_ticks);
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) == 0) header.set_hostname(name);
-  // The ring lies in memory as a rule, so the clock is still the one that its events were timed by.
-  header.set_anchor_monotonic_ns(ClockNs(CLOCK_MONOTONIC));
-  header.set_anchor_realtime_ns(ClockNs(CLOCK_REALTIME));
+  const ring_layout::RingHeader& known = ring.header();
+  header.set_parent_pid(known.parent_pid);
+  header.set_program(EscapeControls(absl::string_view(known.program, strnlen(known.program, sizeof(known.program)))));
+  // A ring lies in memory as a rule, so where it does not say, the clock is still the one that its events were timed
+  // by.
+  const bool has_anchor = known.anchor_monotonic_ns != 0 && known.anchor_realtime_ns != 0;
+  header.set_anchor_monotonic_ns(has_anchor ? known.anchor_monotonic_ns : ClockNs(CLOCK_MONOTONIC));
+  header.set_anchor_realtime_ns(has_anchor ? known.anchor_realtime_ns : ClockNs(CLOCK_REALTIME));
   recovery.packets.push_back({PacketType::kHeader, header.SerializeAsString()});
   TakeFrom(ring, contents, TraceIds(), trace::Losses(), &recovery);
   if (contents.was_read && recovery.note.empty()) {

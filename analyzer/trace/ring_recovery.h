@@ -5,9 +5,9 @@
 // belong behind the trace's last one: definitions, event batches, losses. docs/ring.md has the rules and why nothing is
 // lost and nothing is found twice.
 //
-// Recovers for the last process of the file, and only where its End is missing, where it has ended for sure, and where
-// the ring that its header names is its own (pid, start time, owner of the file). Everything else is a note, never an
-// error. Not thread-safe. Memory: the ring, twice, and the numbers of the trace's stacks.
+// Recovers for one process of the file (of `cat a b` for either), and only where its End is missing, where it has ended
+// for sure, and where the ring that its header names is its own (pid, start time, owner of the file). Everything else
+// is a note, never an error. Not thread-safe. Memory: the ring, twice, and the numbers of the trace's stacks.
 //
 //   const Recovery recovery = RecoverFromRing(path);
 //   for (const RecoveredPacket& packet : recovery.packets) ...
@@ -40,13 +40,15 @@ struct Recovery {
   std::string ring_path;          // as the header names it
   std::string note;               // a sentence where a ring was there and not, or not wholly, read
   uint64_t events = 0;            // in `packets`
+  bool is_last = true;            // no other process follows in the file
   std::vector<RecoveredPacket> packets;
   // Where the packets belong: behind so many bytes of the file, from this number on.
   uint64_t whole_bytes = 0;
   uint64_t next_sequence = 0;
 };
 
-Recovery RecoverFromRing(absl::string_view trace_path);
+inline constexpr uint64_t kLastSection = UINT64_MAX;
+Recovery RecoverFromRing(absl::string_view trace_path, uint64_t section = kLastSection);
 
 // From a ring alone, where no trace is at hand: everything that it still holds. `packets` starts with a Header. Fails
 // as RingFile::Open does, and where the process still runs.

@@ -145,6 +145,7 @@ bool StartRing() {
   config.directory = g_settings.ring_directory[0] == '\0' ? nullptr : g_settings.ring_directory;
   config.api_name = &ApiName;
   config.api_count = kApiCount;
+  config.program = g_facts.program;
   return ring::Start(config);
 }
 

@@ -34,6 +34,7 @@ inline constexpr uint32_t kLayoutVersion = 1;
 inline constexpr uint32_t kChunkBytes = 16 * 1024;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr uint32_t kThreadNameBytes = 16;
+inline constexpr uint32_t kProgramNameBytes = 32;
 
 struct RingHeader {
   uint64_t magic;
@@ -49,7 +50,11 @@ struct RingHeader {
   uint64_t api_names_offset;
   uint64_t chunks_offset;
   uint32_t locked;  // 1: the file is locked (flock) for as long as its process has it mapped
-  uint8_t padding0[52];
+  // For a trace that has to be made from the ring alone; 0 and "" = not known.
+  uint32_t parent_pid;
+  uint64_t anchor_monotonic_ns;  // the two clocks at the same moment
+  uint64_t anchor_realtime_ns;
+  char program[kProgramNameBytes];  // cut where it is longer, terminated
 
   // Losses so far, written by whoever loses something; rare.
   uint64_t dropped_allocs;

@@ -80,6 +80,12 @@ void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t
   header->descriptors_offset = kPageBytes;
   header->api_names_offset = s.names_offset;
   header->chunks_offset = s.chunks_offset;
+  header->anchor_monotonic_ns = MonotonicNs();
+  header->anchor_realtime_ns = ClockNs(CLOCK_REALTIME);
+  header->parent_pid = static_cast<uint32_t>(getppid());
+  if (config.program != nullptr) {
+    memcpy(header->program, config.program, strnlen(config.program, kProgramNameBytes - 1));
+  }
   char* names = reinterpret_cast<char*>(header) + s.names_offset;
   for (uint32_t i = 0; i < header->api_count; i++) {
     const char* name = NameOf(config, static_cast<uint16_t>(i));

@@ -45,7 +45,8 @@ struct Config {
   // Names of Event.api by index, copied into the mapping so that a recovery can name them. ApiName of base/api.h; may
   // stay nullptr.
   const char* (*api_name)(uint16_t api) = nullptr;
-  uint16_t api_count = 0;  // indices below this are asked for
+  uint16_t api_count = 0;         // indices below this are asked for
+  const char* program = nullptr;  // its name, for a trace that is made from the ring alone; copied
 };
 
 // One frame as captured. Frames of a stack stand innermost first.

@@ -43,7 +43,8 @@ void Session::Pass(bool everything) {
     FillBatch();
     more = batch_.full();
     WritePacket(everything && !more);
-    reader_.Commit();
+    // Before the first event nothing is written, and definitions that only we hold would die with us.
+    if (definitions_.pending_bytes() == 0) reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
   if (hooks_.passed != nullptr && !everything) hooks_.passed(file_.writable() ? file_.path() : "", false);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Writes small correct traces into a folder, as seeds for reader_fuzz.
+// Writes small correct traces and rings into two folders, as seeds for reader_fuzz and ring_fuzz.
 
 #include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
 
 namespace {
@@ -34,13 +35,27 @@ void AddEveryKind(TraceBuilder* trace) {
   }
 }
 
+void WriteRings(const std::string& folder) {
+  gpumem::testing::RingBuilder plain, marked;
+  plain.Chunk(1, 1).Code(9, "m.py", "f").PythonStack(5, {9}).Stack(6, {16, 32}).Alloc(0x7f0000000000, 512, 5).Free(1);
+  marked.Chunk(2, 1, gpumem::ring_layout::kChunkClosed).Alloc(1, 1).Mark(3).Alloc(2, 1).Mark(4).Alloc(3, 1);
+  marked.Chunk(2, 2).Alloc(4, 1);
+  int number = 0;
+  for (gpumem::testing::RingBuilder* ring : {&plain, &marked}) {
+    const std::string bytes = std::string(1, '\0') + ring->bytes();
+    std::ofstream(folder + "/ring" + std::to_string(number++), std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s TRACES RINGS\n", argv[0]);
     return 2;
   }
+  WriteRings(argv[2]);
   int number = 0;
   for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD}) {
     TraceBuilder trace(8);

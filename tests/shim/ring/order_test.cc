@@ -146,5 +146,28 @@ TEST_F(OrderTest, UnfinishedRecordHoldsLaterOnesBack) {
   EXPECT_EQ(got.size(), 1u);
 }
 
+// As if the thread had been cut off in the middle: bytes behind `committed`, in_flight set, and no more thread. Its
+// record does not exist, and it holds nobody up for longer than it takes to find that it is gone.
+TEST_F(OrderTest, ThreadThatDiesInARecordHoldsNobodyUp) {
+  StartRing();
+  std::thread([&] {
+    Event whole = MakeEvent(EventKind::kAlloc, 1);
+    ASSERT_TRUE(Record(whole));
+    auto* half = reinterpret_cast<EventRecord*>(t_lane->data + t_lane->position);
+    half->header = {kRecordEvent, 0, sizeof(EventRecord)};
+    half->event.address = 2;
+    t_lane->in_flight.store(whole.time_ns, std::memory_order_release);
+  }).join();
+  Event later = MakeEvent(EventKind::kAlloc, 3);
+  ASSERT_TRUE(Record(later));
+  std::vector<Event> got;
+  while (got.size() < 2) Drain(&got);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].address, 1u);
+  EXPECT_EQ(got[1].address, 3u);
+  EXPECT_EQ(GetStats().stalled_threads, 0u);
+  EXPECT_EQ(GetStats().dropped_allocs, 0u);
+}
+
 }  // namespace
 }  // namespace gpumemshim::ring

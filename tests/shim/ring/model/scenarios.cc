@@ -54,6 +54,26 @@ void PublishAgain() {
   world().Finish();
 }
 
+// No interleaving here, but the model's clock: a full ring holds a caller up for 100 us at most and the next one not at
+// all, turns allocations and stacks away, and takes frees.
+void FullRing() {
+  constexpr uint64_t kAReading = 25'000;  // of the clock moves it by so much
+  world().Reset(13);
+  world().Record(0);
+  world().FillChunk(0);
+  world().RecordWithin(0, EventKind::kAlloc, false, gpumemshim::ring::kMaxWaitNs / 2,
+                       gpumemshim::ring::kMaxWaitNs + kAReading);
+  world().RecordWithin(0, EventKind::kAlloc, false, 0, 0);
+  world().RecordWithin(1, EventKind::kAlloc, false, 0, 0);
+  world().RecordWithStack(1, 2);
+  world().RecordWithin(0, EventKind::kFree, true, 0, 2 * kAReading);
+  world().RecordWithin(0, EventKind::kUnmap, true, 0, 2 * kAReading);
+  world().RecordWithin(0, EventKind::kMap, false, 0, 0);
+  world().Pass();
+  world().Record(0);
+  world().Finish();
+}
+
 // One thread goes on to its next chunk while the other publishes and the first chunk is given back.
 void ChangeChunks() {
   world().Reset();
@@ -152,6 +172,7 @@ const std::vector<Scenario>& Scenarios() {
       {"take back", {.preemptions = 1}, {.preemptions = 2}, &TakeBack},
       {"take back late", {.preemptions = 0, .delayed_stores = 1}, {.preemptions = 1, .delayed_stores = 2}, &TakeBack},
       {"last chunk", {.preemptions = 1}, {.preemptions = 2}, &LastChunk},
+      {"full ring", {.preemptions = 0}, {.preemptions = 0}, &FullRing},
       {"death", {.preemptions = 0, .deaths = 1}, {.preemptions = 1, .deaths = 1}, &Death},
       {"stop", {.preemptions = 1, .delayed_stores = 1}, {.preemptions = 2}, &StopAll},
   };

@@ -95,6 +95,16 @@ void World::RecordEvent(int writer, EventKind kind, uint64_t stack) {
 
 void World::Record(int writer, EventKind kind) { RecordEvent(writer, kind, 0); }
 
+void World::RecordWithin(int writer, EventKind kind, bool taken, uint64_t shortest_ns, uint64_t longest_ns) {
+  const uint64_t before_ns = now_ns_;
+  RecordEvent(writer, kind, 0);
+  const uint64_t waited_ns = now_ns_ - before_ns;
+  const Fate fate = fates_[writer][begun_[writer]];
+  if ((fate == Fate::kRecorded) != taken) FailAt("taken or refused against the rule", writer, begun_[writer]);
+  if (waited_ns < shortest_ns) FailAt("refused without a wait", writer, begun_[writer]);
+  if (waited_ns > longest_ns) FailAt("held up for too long", writer, begun_[writer]);
+}
+
 void World::RecordWithStack(int writer, uint32_t frames) {
   static const ring::RawFrame kFrames[ring::kMaxFrames] = {};
   Become(writer);

@@ -39,6 +39,8 @@ class World {
   void Record(int writer, gpumemshim::EventKind kind = gpumemshim::EventKind::kAlloc);
   // Defines a stack of `frames` frames and records an event that refers to it.
   void RecordWithStack(int writer, uint32_t frames);
+  // The same, and whether it is taken and how long it may hold the caller up are told before.
+  void RecordWithin(int writer, gpumemshim::EventKind kind, bool taken, uint64_t shortest_ns, uint64_t longest_ns);
   // Stacks, until the writer's chunk has no room for an event more. Outside of fibers, after the chunk's first event.
   void FillChunk(int writer);
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+// `gpumem recover` and its flags, and what `gpumem doctor` says of rings that were left.
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "program.h"
+#include "testing/ring_builder.h"
+#include "testing/trace_builder.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Outcome;
+using testing::RingBuilder;
+using testing::RunGpumem;
+using testing::TraceBuilder;
+
+constexpr uint32_t kGone = 0x7ffffff0;
+
+class RecoverTest : public ::testing::Test {
+ protected:
+  void SetUp() override { folder_ = testing::MakeFolder(); }
+  Outcome Run(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {}) {
+    return RunGpumem(arguments, folder_, environment);
+  }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  bool Exists(const std::string& name) const { return access(Path(name).c_str(), F_OK) == 0; }
+
+  // A ring with two events, of a process that is gone.
+  void PutRing(const std::string& name, uint32_t pid = kGone) {
+    RingBuilder ring(pid);
+    std::snprintf(ring.header().program, sizeof(ring.header().program), "train");
+    ring.Chunk(1, 1).Stack(5, {0x10}).Alloc(0x7f0000000000, 2 << 20, 5).Alloc(0x7f0000200000, 2 << 20, 5);
+    ring.Write(Path(name));
+  }
+  // Its trace, with one event more before them.
+  std::string TraceOf(const std::string& ring, uint32_t pid = kGone) {
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    TraceBuilder trace;
+    trace.header().set_pid(pid);
+    trace.header().set_process_start_ticks(1234);
+    trace.header().set_hostname(host);
+    trace.header().mutable_ring()->set_path(Path(ring));
+    trace.CudaAlloc(0x7f0001000000, 2 << 20).FlushBatch();
+    return trace.Bytes();
+  }
+  void Put(const std::string& name, const std::string& bytes) { testing::WriteFile(Path(name), bytes); }
+  std::string EventsOf(const std::string& trace) { return Run({"dump", "--events", "--json", trace}).out; }
+  static size_t Count(const std::string& text, const std::string& piece) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find(piece, at)) != std::string::npos; at += piece.size()) ++count;
+    return count;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(RecoverTest, WritesANewFileAndLeavesTheOldOne) {
+  PutRing("a.ring");
+  const std::string bytes = TraceOf("a.ring");
+  Put("run.gmtrace", bytes);
+  const Outcome outcome = Run({"recover", "run.gmtrace"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 events recovered"));
+  EXPECT_TRUE(Exists("run.recovered.gmtrace"));
+  EXPECT_TRUE(Exists("a.ring"));
+  std::ifstream file(Path("run.gmtrace"), std::ios::binary);
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()), bytes);
+  unlink(Path("a.ring").c_str());
+  EXPECT_EQ(Count(EventsOf("run.recovered.gmtrace"), "\"kind\""), 3u);
+  EXPECT_EQ(Run({"recover", "run.gmtrace"}).exit_code, 3) << "the ring is gone";
+}
+
+TEST_F(RecoverTest, ANameThatIsTakenIsNotReplaced) {
+  PutRing("a.ring");
+  Put("run.gmtrace", TraceOf("a.ring"));
+  Put("out.gmtrace", "mine");
+  const Outcome outcome = Run({"recover", "run.gmtrace", "-o", "out.gmtrace"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("-o"));
+}
+
+TEST_F(RecoverTest, InPlaceAppendsOnceAndDeleteRemovesTheRing) {
+  PutRing("a.ring");
+  Put("run.gmtrace", TraceOf("a.ring") + "\x0a");  // and the beginning of a packet
+  EXPECT_EQ(Run({"recover", "--in-place", "run.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"kind\""), 3u);
+  const Outcome again = Run({"recover", "--in-place", "--delete", "run.gmtrace"});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.out, HasSubstr("recovered already"));
+  EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"kind\""), 3u);
+  Put("other.gmtrace", TraceOf("a.ring"));
+  EXPECT_EQ(Run({"recover", "--delete", "other.gmtrace"}).exit_code, 0);
+  EXPECT_FALSE(Exists("a.ring"));
+}
+
+TEST_F(RecoverTest, ARingAloneBecomesATraceThatNamesItsProgram) {
+  PutRing("gpumem.1.2.ring");
+  EXPECT_EQ(Run({"recover", "gpumem.1.2.ring", "-o", "out.gmtrace"}).exit_code, 0);
+  const Outcome outcome = Run({"info", "out.gmtrace"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("train"));
+  EXPECT_EQ(Run({"recover", "--in-place", "gpumem.1.2.ring"}).exit_code, 3) << "there is no trace to append to";
+}
+
+TEST_F(RecoverTest, EachProcessOfAConcatenatedTrace) {
+  PutRing("a.ring");
+  PutRing("b.ring", kGone + 1);
+  Put("both.gmtrace", TraceOf("a.ring") + TraceOf("b.ring", kGone + 1));
+  const Outcome in_place = Run({"recover", "--in-place", "both.gmtrace"});
+  EXPECT_EQ(in_place.exit_code, 3);
+  EXPECT_THAT(in_place.err, HasSubstr("--in-place"));
+  const Outcome outcome = Run({"recover", "--delete", "both.gmtrace"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("4 events recovered"));
+  EXPECT_FALSE(Exists("a.ring"));
+  EXPECT_FALSE(Exists("b.ring"));
+  EXPECT_EQ(Count(EventsOf("both.recovered.gmtrace"), "\"kind\""), 6u);
+}
+
+TEST_F(RecoverTest, WrongUseAndWhatIsNoTrace) {
+  EXPECT_EQ(Run({"recover", "-o", "x.gmtrace", "--in-place", "run.gmtrace"}).exit_code, 2);
+  EXPECT_EQ(Run({"recover", "-o", "x.gmtrace", "a", "b"}).exit_code, 2);
+  EXPECT_EQ(Run({"recover", "nothing.gmtrace"}).exit_code, 3);
+  Put("damaged.ring", std::string("GPUMRING") + std::string(4096, '\xff'));
+  const Outcome outcome = Run({"recover", "damaged.ring"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("damaged.ring"));
+}
+
+TEST_F(RecoverTest, ACompleteTraceIsLeftAsItIs) {
+  TraceBuilder trace;
+  trace.CudaAlloc(1, 1).End();
+  Put("run.gmtrace", trace.Bytes());
+  const Outcome outcome = Run({"recover", "run.gmtrace"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("complete"));
+  EXPECT_FALSE(Exists("run.recovered.gmtrace"));
+}
+
+TEST_F(RecoverTest, DoctorListsTheRingsThatWereLeft) {
+  const std::map<std::string, std::string> here = {{"GPUMEMSHIM_RING_DIRECTORY", folder_}};
+  EXPECT_THAT(Run({"doctor"}, here).out, ::testing::Not(HasSubstr("ring left")));
+  PutRing("gpumem.1.2.ring");
+  Put("gpumem.3.4.ring", "nonsense");
+  const Outcome outcome = Run({"doctor", "--json"}, here);
+  EXPECT_THAT(outcome.out, HasSubstr("gpumem.1.2.ring"));
+  EXPECT_THAT(outcome.out, HasSubstr("train (pid 2147483632)"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumem recover --delete"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumem.3.4.ring"));
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "testing/ring_builder.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gpumem/trace.pb.h"
+
+namespace gpumem::testing {
+namespace {
+
+using ring_layout::ChunkDescriptor;
+using ring_layout::RecordHeader;
+using ring_layout::RingHeader;
+
+constexpr uint64_t kPage = 4096;
+constexpr char kApiNames[] = "\0cudaMalloc\0cudaFree";  // and a terminator
+
+template <typename T>
+absl::string_view BytesOf(const T& value) {
+  return absl::string_view(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+}  // namespace
+
+RingBuilder::RingBuilder(uint32_t pid, uint64_t start_ticks) {
+  RingHeader made{};
+  made.magic = ring_layout::kMagic;
+  made.layout_version = ring_layout::kLayoutVersion;
+  made.pid = pid;
+  made.process_start_ticks = start_ticks;
+  made.chunk_bytes = ring_layout::kChunkBytes;
+  made.chunk_count = kChunks;
+  made.api_count = 3;
+  made.descriptors_offset = kPage;
+  made.api_names_offset = kPage + kChunks * sizeof(ChunkDescriptor);
+  made.chunks_offset = 2 * kPage;
+  made.size_bytes = made.chunks_offset + uint64_t{kChunks} * made.chunk_bytes;
+  bytes_.assign(made.size_bytes, '\0');
+  header() = made;
+  std::memcpy(bytes_.data() + made.api_names_offset, kApiNames, sizeof(kApiNames));
+}
+
+ChunkDescriptor& RingBuilder::chunk(uint32_t index) {
+  return *reinterpret_cast<ChunkDescriptor*>(bytes_.data() + kPage + index * sizeof(ChunkDescriptor));
+}
+
+RingBuilder& RingBuilder::Chunk(uint32_t owner_serial, uint32_t number, ring_layout::ChunkState state) {
+  ++used_;
+  marks_ = 0;
+  current().state = state;
+  current().owner_serial = owner_serial;
+  current().owner_tid = 100 + owner_serial;
+  current().number = number;
+  std::strcpy(current().thread_name, "worker");
+  return *this;
+}
+
+void RingBuilder::Append(absl::string_view record) {
+  const uint64_t at = 2 * kPage + uint64_t{used_ - 1} * ring_layout::kChunkBytes + current().committed;
+  std::memcpy(bytes_.data() + at, record.data(), record.size());
+  current().committed += static_cast<uint32_t>(record.size());
+}
+
+RingBuilder& RingBuilder::Raw(uint16_t type, uint32_t claimed_size, absl::string_view body) {
+  std::string record = absl::StrCat(BytesOf(RecordHeader{type, 0, claimed_size}), body);
+  record.resize((record.size() + 7) & ~size_t{7});
+  Append(record);
+  return *this;
+}
+
+RingBuilder& RingBuilder::Event(ring_layout::Event event) {
+  if (event.time_ns == 0) event.time_ns = time_ns_ += 1000;
+  return Raw(ring_layout::kRecordEvent, sizeof(ring_layout::EventRecord), BytesOf(event));
+}
+
+RingBuilder& RingBuilder::Alloc(uint64_t address, uint64_t size, uint64_t stack) {
+  ring_layout::Event event{};
+  event.kind = trace::ALLOC;
+  event.layer = trace::RUNTIME;
+  event.address = address;
+  event.size = size;
+  event.stack = stack;
+  event.api = 1;
+  return Event(event);
+}
+
+RingBuilder& RingBuilder::Free(uint64_t address) {
+  ring_layout::Event event{};
+  event.kind = trace::FREE;
+  event.layer = trace::RUNTIME;
+  event.address = address;
+  event.api = 2;
+  return Event(event);
+}
+
+RingBuilder& RingBuilder::Stack(uint64_t hash, const std::vector<uint64_t>& innermost_first) {
+  std::string body = absl::StrCat(BytesOf(hash), BytesOf(static_cast<uint64_t>(innermost_first.size())));
+  for (const uint64_t pc : innermost_first) absl::StrAppend(&body, BytesOf(ring_layout::RawFrame{pc, 0, 0}));
+  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+}
+
+RingBuilder& RingBuilder::PythonStack(uint64_t hash, const std::vector<uint64_t>& code_keys) {
+  std::string body = absl::StrCat(BytesOf(hash), BytesOf(static_cast<uint64_t>(code_keys.size())));
+  for (const uint64_t key : code_keys)
+    absl::StrAppend(&body, BytesOf(ring_layout::RawFrame{key, 2, ring_layout::kFramePython}));
+  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+}
+
+RingBuilder& RingBuilder::Code(uint64_t key, absl::string_view filename, absl::string_view name) {
+  const ring_layout::CodeBlob blob = {7, 11, static_cast<uint32_t>(filename.size()), static_cast<uint32_t>(name.size()),
+                                      0, 0};
+  const std::string part = absl::StrCat(BytesOf(blob), filename, name);
+  const auto size = static_cast<uint32_t>(part.size());
+  const ring_layout::CodeRecord record = {{}, key, size, 0, size, 0};
+  const std::string body = absl::StrCat(BytesOf(record).substr(sizeof(RecordHeader)), part);
+  const uint32_t whole = static_cast<uint32_t>((sizeof(RecordHeader) + body.size() + 7) & ~size_t{7});
+  return Raw(ring_layout::kRecordCode, whole, body);
+}
+
+RingBuilder& RingBuilder::Mark(uint64_t packet_sequence) {
+  current().read[marks_++ % 2] = {packet_sequence, current().committed, 0};
+  return *this;
+}
+
+void RingBuilder::Write(const std::string& path) const {
+  std::ofstream(path, std::ios::binary).write(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
+}
+
+std::string RingBuilder::WriteTemporary() const {
+  static int number = 0;
+  const char* const folder = std::getenv("TMPDIR");
+  const std::string path =
+      absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumem_test.", getpid(), ".", number++, ".ring");
+  Write(path);
+  return path;
+}
+
+}  // namespace gpumem::testing
