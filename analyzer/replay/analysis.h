@@ -203,12 +203,19 @@ struct LeakReport {
   uint64_t unknown_frees = 0;    // frees of addresses that this trace never saw allocated
 };
 
+// Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.
+struct ResidualUse {
+  uint64_t contexts = 0, context_bytes = 0, peak_context_bytes = 0;
+  uint64_t modules = 0, module_bytes = 0, peak_module_bytes = 0;
+};
+
 struct DeviceAnalysis {
   int device = 0;
   std::string name;
   uint64_t capacity = 0;
   SeriesPeak peak_allocated, peak_reserved, peak_total, peak_other;
   MeasureValues end;
+  ResidualUse residual;  // at the end, with the peaks
   std::vector<TimelinePoint> timeline;
   LiveSet at_peak_allocated;  // exact live blocks
   LiveSet at_peak_reserved;   // segments (by the stack that made them)

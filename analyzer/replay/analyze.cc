@@ -117,6 +117,7 @@ class DeviceAnalyst {
     const uint64_t end_ns = pass_->window_end_ns();
     const uint64_t last = pass_->last_event_in_window() == FirstPass::kNoEvent ? 0 : pass_->last_event_in_window();
     out_->end = state.values(slot_);
+    out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
     out_->leaks.unknown_frees = state.accounts().devices[slot_].unknown_frees;

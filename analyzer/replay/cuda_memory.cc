@@ -6,6 +6,8 @@
 
 #include "replay/cuda_memory.h"
 
+#include <algorithm>
+
 namespace gpumem {
 namespace {
 
@@ -42,13 +44,28 @@ uint32_t CudaMemory::Apply(const EventRow& row, const Lookahead& ahead, Accounts
     case trace::PHYSICAL_RETAIN:
       return Retain(row);
     case trace::MAP:
-      return Map(row, ahead, accounts);
+      return row.memory == trace::ARRAY ? MapArray(row, accounts) : Map(row, ahead, accounts);
     case trace::UNMAP:
-      return Unmap(row, ahead, accounts);
+      return row.memory == trace::ARRAY ? MapArray(row, accounts) : Unmap(row, ahead, accounts);
     case trace::DEVICE_RESET:
-      return ResetDevice(row, accounts);
+      return CorrectionFollows(row, ahead) ? SlotOfDevice(row.device) : ResetDevice(row, accounts);
+    case trace::CONTEXT_DESTROY:
+      return DestroyContext(row, ahead, accounts);
+    case trace::POOL_CREATE:
+      if (row.memory != trace::EXTERNAL)
+        pools_[row.handle] = {SlotOfDevice(row.device), static_cast<uint8_t>(row.memory)};
+      return SlotOfDevice(row.device);
+    case trace::GRAPH_NODE_ALLOC:
+      graph_addresses_.insert(row.address);
+      return SlotOfDevice(row.device);
+    case trace::GRAPH_MEMORY:
+      return SetGraphMemory(row, accounts);
+    case trace::MULTICAST_BIND:
+      return Bind(row, accounts);
+    case trace::MULTICAST_UNBIND:
+      return Unbind(row, ahead, accounts);
     default:
-      return SlotOfDevice(row.device);  // failed calls and pools change nothing
+      return SlotOfDevice(row.device);  // failed calls and settings change nothing
   }
 }
 
@@ -87,6 +104,11 @@ uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahe
   allocation.slot = slot;
   allocation.layer = static_cast<uint8_t>(row.layer);
   allocation.memory = space == kRegistered ? uint8_t{trace::HOST_PINNED} : static_cast<uint8_t>(row.memory);
+  if (row.memory == trace::STREAM_ORDERED) {
+    PlaceInPool(row, &allocation);
+  } else {
+    allocation.context = row.handle;
+  }
   allocation.on_device = (space == kPointers || space == kArrays) && IsDeviceMemory(allocation.memory);
   allocation.counted = space != kImported && Matches(allocation.layer);
   allocation.torch = allocation.on_device && HoldsBlocks(allocation, space) &&
@@ -100,7 +122,7 @@ uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahe
   }
   if (HoldsBlocks(allocation, space)) RemoveOverlaps(row.address, row.address + row.size, accounts);
   Insert(allocation, space, accounts);
-  return slot;
+  return allocation.slot;
 }
 
 void CudaMemory::Insert(const CudaAllocation& allocation, KeySpace space, Accounts* accounts) {
@@ -124,7 +146,14 @@ uint32_t CudaMemory::Free(const EventRow& row, KeySpace space, Accounts* account
   // A buffer of an imported object goes by an ordinary free.
   if (index_[space].Find(row.address) == AddressIndex::kNone) space = kImported;
   const uint32_t place = index_[space].Find(row.address);
-  if (place == AddressIndex::kNone) return FreeUnknown(row, accounts);
+  if (place == AddressIndex::kNone) {
+    undo_.erase(row.thread);
+    if (EndExternalBuffer(row.address, accounts)) return SlotOfDevice(row.device);
+    // What a graph allocated may be freed outside of it; the driver says what is left.
+    if (graph_addresses_.contains(row.address)) return SlotOfDevice(row.device);
+    return FreeUnknown(row, accounts);
+  }
+  if (space == kArrays) LetGo(&array_holds_, row.address, kAnySlot, UINT64_MAX, accounts);
   undo_[row.thread] = {space, true, allocations_[place]};
   const uint32_t slot = allocations_[place].slot;
   Remove(place, space, accounts);
@@ -162,7 +191,9 @@ uint32_t CudaMemory::ResetDevice(const EventRow& row, Accounts* accounts) {
     std::vector<uint32_t> gone;
     allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {
       const bool is_here = index_[space].Find(allocation.address) == place;
-      if (is_here && allocation.slot == slot && allocation.memory != trace::HOST_PINNED) gone.push_back(place);
+      if (is_here && allocation.slot == slot && allocation.context == 0 && allocation.memory != trace::HOST_PINNED) {
+        gone.push_back(place);
+      }
     });
     for (const uint32_t place : gone) Remove(place, space, accounts);
   }
@@ -171,16 +202,25 @@ uint32_t CudaMemory::ResetDevice(const EventRow& row, Accounts* accounts) {
     if (physicals_[it->second.physical].slot == slot) EraseMapping(it, accounts);
     it = mappings_.upper_bound(address);
   }
+  for (std::vector<Hold>* holds : {&multicast_holds_, &array_holds_}) {
+    holds->erase(std::remove_if(holds->begin(), holds->end(),
+                                [&](const Hold& hold) { return physicals_[hold.physical].slot == slot; }),
+                 holds->end());
+  }
   std::vector<uint32_t> gone;
   physicals_.ForEachPlace([&](uint32_t place, const PhysicalHandle& physical) {
-    if (physical.slot == slot) gone.push_back(place);
+    if (physical.slot == slot && !physical.imported) gone.push_back(place);
   });
   for (const uint32_t place : gone) {
     const auto it = handle_index_.find(physicals_[place].handle);
     if (it != handle_index_.end() && it->second == place) handle_index_.erase(it);
     physicals_[place].refs = 0;
     physicals_[place].maps = 0;
+    physicals_[place].holds = 0;
     DropIfUnused(place, accounts);
+  }
+  if (const uint32_t graphs = index_[kGraphs].Find(slot + 1); graphs != AddressIndex::kNone) {
+    Remove(graphs, kGraphs, accounts);
   }
   undo_.clear();
   return slot;

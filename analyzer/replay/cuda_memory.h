@@ -15,6 +15,9 @@
 //      mappings     |--20 MiB--|--20 MiB--|--20 MiB--|                      each of a handle (physical memory)
 //      torch blocks |bb|bbbbbbbbbbbbbb|  |bbb|                              may span mappings
 //
+// Graphs' memory is one allocation a device, as large as the driver last said. A pool's allocations are where the pool
+// is. An external object's buffers are mappings of it. Contexts and modules are in ResidualMemory.
+//
 // Copyable value, so that a replay can go on from a copy. Not thread-safe. Nothing in it fails: impossible events are
 // counted in Accounts.
 
@@ -28,6 +31,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "replay/accounts.h"
 #include "replay/address_index.h"
 #include "replay/lookahead.h"
@@ -49,6 +53,7 @@ struct SegmentRef {
 struct CudaAllocation {
   uint64_t address = 0, size = 0, stack = 0, time_ns = 0;
   uint32_t api = 0, live_blocks = 0;
+  uint64_t context = 0;  // 0: the primary one of its device
   uint32_t slot = 0;
   uint8_t layer = 0, memory = 0;
   bool torch = false;
@@ -68,6 +73,7 @@ struct Reservation {
 struct PhysicalHandle {
   uint64_t handle = 0, size = 0, stack = 0, time_ns = 0;
   uint32_t api = 0, refs = 0, maps = 0;
+  uint32_t holds = 0;  // by multicast objects and arrays
   uint32_t slot = 0;
   uint8_t layer = 0, memory = 0;
   bool torch = false;
@@ -120,13 +126,25 @@ class CudaMemory {
  private:
   // Addresses of different sorts may be equal: a registered host range and an allocation, an array's handle and a
   // pointer.
-  enum KeySpace : uint32_t { kPointers, kArrays, kRegistered, kImported, kKeySpaces };
+  enum KeySpace : uint32_t { kPointers, kArrays, kRegistered, kImported, kGraphs, kKeySpaces };
 
   // What the last free of a thread removed, for the correction that may follow.
   struct Undo {
     KeySpace space = kPointers;
     bool was_known = false;
     CudaAllocation allocation;  // its address and slot also where it was not known
+  };
+
+  struct Pool {
+    uint32_t slot = 0;
+    uint8_t memory = 0;
+  };
+
+  // Physical memory that a multicast object or an array holds.
+  struct Hold {
+    uint64_t owner = 0;
+    uint64_t size = 0;
+    uint32_t physical = 0;  // place
   };
 
   struct Range {
@@ -157,6 +175,19 @@ class CudaMemory {
   void Count(const CudaAllocation& allocation, int64_t sign, Accounts* accounts);
   void RemoveOverlaps(uint64_t start, uint64_t end, Accounts* accounts);
 
+  // Memory of pools, graphs, arrays, multicast objects and other owners: cuda_memory_shared.cc.
+  void PlaceInPool(const EventRow& row, CudaAllocation* allocation) const;
+  uint32_t SetGraphMemory(const EventRow& row, Accounts* accounts);
+  bool EndExternalBuffer(uint64_t address, Accounts* accounts);
+  uint32_t Bind(const EventRow& row, Accounts* accounts);
+  uint32_t Unbind(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
+  uint32_t MapArray(const EventRow& row, Accounts* accounts);
+  void Keep(const Hold& hold);
+  // Lets go what `owner` holds on the device of `slot`, up to `bytes`.
+  static constexpr uint32_t kAnySlot = UINT32_MAX;
+  void LetGo(std::vector<Hold>* holds, uint64_t owner, uint32_t slot, uint64_t bytes, Accounts* accounts);
+  uint32_t DestroyContext(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
+
   uint32_t Reserve(const EventRow& row, Accounts* accounts);
   uint32_t Unreserve(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
   uint32_t Create(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
@@ -185,6 +216,10 @@ class CudaMemory {
   // next?
   static bool ReleaseFollows(uint32_t thread, uint64_t handle, const Lookahead& ahead);
   static bool CorrectionFollows(const EventRow& row, const Lookahead& ahead);
+  // External objects have numbers of their own.
+  static uint64_t HandleKey(const EventRow& row) {
+    return row.memory == trace::EXTERNAL ? row.handle ^ (uint64_t{1} << 63) : row.handle;
+  }
   bool SeesTorch() const { return filter_ == LayerFilter::kAll || filter_ == LayerFilter::kTorch; }
 
   LayerFilter filter_;
@@ -199,6 +234,9 @@ class CudaMemory {
   uint64_t range_generation_ = 1;
   std::array<CachedRange, kCachedRanges> range_cache_;
   absl::flat_hash_map<uint32_t, Undo> undo_;  // by thread
+  absl::flat_hash_map<uint64_t, Pool> pools_;
+  absl::flat_hash_set<uint64_t> graph_addresses_;  // that nodes of graphs allocate
+  std::vector<Hold> multicast_holds_, array_holds_;
   std::vector<std::pair<uint64_t, uint64_t>> lost_ranges_;
 };
 

@@ -106,7 +106,8 @@ uint32_t CudaMemory::Create(const EventRow& row, const Lookahead& ahead, Account
   physical.refs = 1;
   physical.slot = SlotOfDevice(row.device);
   physical.layer = static_cast<uint8_t>(row.layer);
-  physical.memory = row.memory == trace::PHYSICAL_HOST ? uint8_t{trace::PHYSICAL_HOST} : uint8_t{trace::PHYSICAL};
+  const bool is_special = row.memory == trace::PHYSICAL_HOST || row.memory == trace::MULTICAST;
+  physical.memory = is_special ? static_cast<uint8_t>(row.memory) : uint8_t{trace::PHYSICAL};
   physical.counted = physical.memory == trace::PHYSICAL && Matches(physical.layer);
   if (physical.counted && HandleBecomesSegment(row, ahead)) {
     // Would be in `other` for a moment, or in `reserved` without a place.
@@ -119,11 +120,15 @@ uint32_t CudaMemory::Create(const EventRow& row, const Lookahead& ahead, Account
 
 uint32_t CudaMemory::ImportHandle(const EventRow& row, Accounts* accounts) {
   PhysicalHandle physical;
-  physical.handle = row.handle;
+  physical.handle = HandleKey(row);
   physical.size = row.size;
+  physical.stack = row.stack;
+  physical.time_ns = row.time_ns;
+  physical.api = row.api;
   physical.refs = 1;
   physical.slot = SlotOfDevice(row.device);
-  physical.memory = trace::PHYSICAL;
+  physical.layer = static_cast<uint8_t>(row.layer);
+  physical.memory = row.memory == trace::EXTERNAL ? uint8_t{trace::EXTERNAL} : uint8_t{trace::PHYSICAL};
   physical.imported = true;
   AddPhysical(physical, accounts);
   return physical.slot;
@@ -148,7 +153,7 @@ uint32_t CudaMemory::Retain(const EventRow& row) {
 }
 
 uint32_t CudaMemory::Release(const EventRow& row, const Lookahead& ahead, Accounts* accounts) {
-  const auto it = handle_index_.find(row.handle);
+  const auto it = handle_index_.find(HandleKey(row));
   if (it == handle_index_.end()) {
     const uint32_t unknown = SlotOfDevice(row.device);
     if (!CorrectionFollows(row, ahead)) ++accounts->device(unknown).unknown_frees;
@@ -165,31 +170,39 @@ uint32_t CudaMemory::Release(const EventRow& row, const Lookahead& ahead, Accoun
 }
 
 void CudaMemory::DropIfUnused(uint32_t physical, Accounts* accounts) {
-  const PhysicalHandle& handle = physicals_[physical];
-  if (handle.refs != 0 || handle.maps != 0) return;
+  const PhysicalHandle handle = physicals_[physical];
+  if (handle.refs != 0 || handle.maps != 0 || handle.holds != 0) return;
   CountPhysical(handle, -1, accounts);
   physicals_.Remove(physical);
+  if (handle.memory == trace::MULTICAST) LetGo(&multicast_holds_, handle.handle, kAnySlot, UINT64_MAX, accounts);
 }
 
 uint32_t CudaMemory::Map(const EventRow& row, const Lookahead& ahead, Accounts* accounts) {
   if (row.address == 0 || row.size == 0) return SlotOfDevice(row.device);
   uint32_t place;
-  if (const auto it = handle_index_.find(row.handle); it != handle_index_.end()) {
+  if (const auto it = handle_index_.find(HandleKey(row)); it != handle_index_.end()) {
     place = it->second;
   } else {
     // Its creation was lost, or lies before the trace; the mapping proves that the memory is there.
     ++accounts->unknown_maps;
     PhysicalHandle physical;
-    physical.handle = row.handle;
+    physical.handle = HandleKey(row);
     physical.size = row.size;
     physical.stack = row.stack;
     physical.time_ns = row.time_ns;
     physical.api = row.api;
     physical.slot = SlotOfDevice(row.device);
     physical.layer = static_cast<uint8_t>(row.layer);
-    physical.memory = trace::PHYSICAL;
-    physical.counted = Matches(physical.layer);
+    physical.imported = row.memory == trace::EXTERNAL;
+    physical.memory = physical.imported ? uint8_t{trace::EXTERNAL} : uint8_t{trace::PHYSICAL};
+    physical.counted = !physical.imported && Matches(physical.layer);
     place = AddPhysical(physical, accounts);
+  }
+  if (physicals_[place].imported && physicals_[place].size < row.size) {
+    // The call that imports a handle does not say how much it is; its mapping does.
+    CountPhysical(physicals_[place], -1, accounts);
+    physicals_[place].size = row.size;
+    CountPhysical(physicals_[place], 1, accounts);
   }
   if (std::exchange(physicals_[place].awaits_map, false)) {
     physicals_[place].counted = true;

@@ -77,7 +77,9 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   for (DeviceAccount& device : accounts_.devices) {
     if (std::exchange(device.reported_last, false)) device.at_report = device.values;
   }
-  if (row.kind == trace::DEVICE_RESET) DropBlocksOfDevice(SlotOfDevice(row.device));
+  const bool ends_primary = row.kind == trace::CONTEXT_DESTROY && row.handle == 0;
+  if (row.kind == trace::DEVICE_RESET || ends_primary) DropBlocksOfDevice(SlotOfDevice(row.device));
+  residual_.Apply(row);
   if (row.kind == trace::ALLOC_FAILED && row.result != kOutOfMemory) ++accounts_.failed_calls;
   const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following), &accounts_);
   accounts_.device(slot).seen = true;

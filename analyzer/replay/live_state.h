@@ -19,6 +19,7 @@
 #include "replay/accounts.h"
 #include "replay/address_index.h"
 #include "replay/cuda_memory.h"
+#include "replay/residual_memory.h"
 #include "replay/slab.h"
 #include "trace/event_batch.h"
 
@@ -48,6 +49,7 @@ class LiveState {
   uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
   const Accounts& accounts() const { return accounts_; }
   const CudaMemory& cuda() const { return cuda_; }
+  const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
   size_t live_count() const { return blocks_.size() + cuda_.size(); }
 
@@ -61,6 +63,7 @@ class LiveState {
   void DropBlocksOfDevice(uint32_t slot);
 
   CudaMemory cuda_;
+  ResidualMemory residual_;
   Accounts accounts_;
   Slab<TorchBlock> blocks_;
   AddressIndex block_index_;

@@ -44,6 +44,18 @@ void WriteHostPinned(const Analysis& analysis, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteResidual(const ResidualUse& use, JsonWriter* json) {
+  json->Key("residual");
+  json->BeginObject();
+  json->Field("contexts", use.contexts);
+  json->Field("context_bytes", use.context_bytes);
+  json->Field("modules", use.modules);
+  json->Field("module_bytes", use.module_bytes);
+  json->Field("peak_context_bytes", use.peak_context_bytes);
+  json->Field("peak_module_bytes", use.peak_module_bytes);
+  json->EndObject();
+}
+
 }  // namespace
 
 std::string ReportJson(const ReportInput& input, size_t top) {
@@ -51,6 +63,7 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteHostPinned(*input.analysis, json);
     WriteJsonOoms(input.analysis->ooms, top, input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
       WriteJsonTimeline(device, input, json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);

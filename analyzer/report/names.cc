@@ -26,8 +26,9 @@ absl::string_view LayerName(uint8_t layer) {
 }
 
 absl::string_view MemoryName(uint8_t memory) {
-  static constexpr absl::string_view kNames[] = {"device", "stream_ordered", "managed",  "host_pinned",
-                                                 "array",  "virtual",        "physical", "physical_host"};
+  static constexpr absl::string_view kNames[] = {"device",    "stream_ordered", "managed",  "host_pinned",
+                                                 "array",     "virtual",        "physical", "physical_host",
+                                                 "multicast", "external"};
   return NameAt(kNames, memory);
 }
 

@@ -19,7 +19,8 @@ constexpr uint32_t kHighestId = uint32_t{1} << 31;
 bool RingKindIsFree(uint8_t kind) {
   return kind == trace::FREE || kind == trace::ADDRESS_FREE || kind == trace::PHYSICAL_RELEASE ||
          kind == trace::UNMAP || kind == trace::IMPORT_CLOSE || kind == trace::HOST_UNREGISTER ||
-         kind == trace::POOL_DESTROY || kind == trace::DEVICE_RESET;
+         kind == trace::POOL_DESTROY || kind == trace::DEVICE_RESET || kind == trace::CONTEXT_DESTROY ||
+         kind == trace::MODULE_UNLOAD || kind == trace::GRAPH_MEMORY || kind == trace::MULTICAST_UNBIND;
 }
 
 void TraceIds::Add(const trace::Definitions& definitions) {

@@ -39,6 +39,16 @@ enum class EventKind : uint8_t {
   kPoolDestroy = 17,
   kPoolTrim = 18,
   kDeviceReset = 19,
+  kContextCreate = 20,
+  kContextDestroy = 21,
+  kModuleLoad = 22,
+  kModuleUnload = 23,
+  kGraphNodeAlloc = 24,
+  kGraphNodeFree = 25,
+  kGraphMemory = 26,
+  kMulticastBind = 27,
+  kMulticastUnbind = 28,
+  kPoolSetting = 29,
   kMark = 30,
   kRangePush = 31,
   kRangePop = 32,
@@ -69,6 +79,8 @@ enum class Memory : uint8_t {
   kVirtual = 5,
   kPhysical = 6,
   kPhysicalHost = 7,
+  kMulticast = 8,
+  kExternal = 9,
 };
 
 // The device of memory that lies on the host, or whose device is not known.

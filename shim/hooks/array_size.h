@@ -56,6 +56,30 @@ constexpr uint64_t FormatBytes(CUarray_format format) {
   }
 }
 
+// Formats that name their channels have all of them in the format; normalized ones say so in their names.
+constexpr uint64_t ElementBytes(CUarray_format format, uint64_t channels) {
+  switch (format) {
+    case CU_AD_FORMAT_UNORM_INT8X1:
+    case CU_AD_FORMAT_SNORM_INT8X1:
+      return 1;
+    case CU_AD_FORMAT_UNORM_INT8X2:
+    case CU_AD_FORMAT_SNORM_INT8X2:
+    case CU_AD_FORMAT_UNORM_INT16X1:
+    case CU_AD_FORMAT_SNORM_INT16X1:
+      return 2;
+    case CU_AD_FORMAT_UNORM_INT8X4:
+    case CU_AD_FORMAT_SNORM_INT8X4:
+    case CU_AD_FORMAT_UNORM_INT16X2:
+    case CU_AD_FORMAT_SNORM_INT16X2:
+      return 4;
+    case CU_AD_FORMAT_UNORM_INT16X4:
+    case CU_AD_FORMAT_SNORM_INT16X4:
+      return 8;
+    default:
+      return FormatBytes(format) * AtLeastOne(channels);
+  }
+}
+
 constexpr uint64_t ElementBytes(const cudaChannelFormatDesc& desc) {
   return static_cast<uint64_t>(desc.x + desc.y + desc.z + desc.w) / 8;
 }

@@ -27,6 +27,18 @@ namespace gpumemshim::hooks {
 inline constexpr CUresult kMissingDriver = CUDA_ERROR_NOT_FOUND;
 inline constexpr cudaError_t kMissingRuntime = cudaErrorSharedObjectSymbolNotFound;
 
+// A driver function that we call and do not wrap. Looked up once; one that the driver lacks is asked for again, which
+// costs a walk over the loaded objects.
+template <typename Function>
+Function CachedDriverFunction(std::atomic<void*>& slot, const char* name) {
+  void* known = slot.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    known = DriverFunction(name);
+    slot.store(known, std::memory_order_release);
+  }
+  return reinterpret_cast<Function>(known);
+}
+
 template <typename Pointer>
 uint64_t AddressOf(Pointer pointer) {
   return reinterpret_cast<uint64_t>(pointer);

@@ -11,17 +11,6 @@
 namespace gpumemshim::hooks {
 namespace {
 
-// Looked up once; a driver that lacks a function is asked again, which costs one walk of the loaded objects.
-template <typename Function>
-Function Cached(std::atomic<void*>& slot, const char* name) {
-  void* known = slot.load(std::memory_order_acquire);
-  if (known == nullptr) {
-    known = DriverFunction(name);
-    slot.store(known, std::memory_order_release);
-  }
-  return reinterpret_cast<Function>(known);
-}
-
 std::atomic<void*> g_ctx_get_device;
 std::atomic<void*> g_pointer_get_attribute;
 std::atomic<void*> g_get_address_range;
@@ -36,14 +25,15 @@ constexpr uint64_t kLastNamedStream = 2;
 }  // namespace
 
 int16_t CurrentDevice() {
-  const auto get = Cached<decltype(&::cuCtxGetDevice)>(g_ctx_get_device, "cuCtxGetDevice");
+  const auto get = CachedDriverFunction<decltype(&::cuCtxGetDevice)>(g_ctx_get_device, "cuCtxGetDevice");
   CUdevice device = kNoDevice;
   if (get == nullptr || get(&device) != CUDA_SUCCESS) return kNoDevice;
   return static_cast<int16_t>(device);
 }
 
 int16_t DeviceOfAddress(uint64_t address) {
-  const auto get = Cached<decltype(&::cuPointerGetAttribute)>(g_pointer_get_attribute, "cuPointerGetAttribute");
+  const auto get =
+      CachedDriverFunction<decltype(&::cuPointerGetAttribute)>(g_pointer_get_attribute, "cuPointerGetAttribute");
   int ordinal = kNoDevice;
   if (get == nullptr || get(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS || ordinal < 0) {
     return CurrentDevice();
@@ -56,7 +46,8 @@ int16_t DeviceOfStreamAllocation(uint64_t stream, uint64_t address) {
 }
 
 uint64_t SizeOfAddress(uint64_t address) {
-  const auto get = Cached<decltype(&::cuMemGetAddressRange_v2)>(g_get_address_range, "cuMemGetAddressRange_v2");
+  const auto get =
+      CachedDriverFunction<decltype(&::cuMemGetAddressRange_v2)>(g_get_address_range, "cuMemGetAddressRange_v2");
   CUdeviceptr base = 0;
   size_t size = 0;
   if (get == nullptr || get(&base, &size, address) != CUDA_SUCCESS) return 0;

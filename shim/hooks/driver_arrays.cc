@@ -6,6 +6,7 @@
 #include "shim/hooks/array_size.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/own_contexts.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {
@@ -17,7 +18,16 @@ ArrayShape ShapeOf(const Descriptor* desc) {
   if (desc == nullptr) return {0, 0, 0, 0};
   uint64_t depth = 0;
   if constexpr (requires { desc->Depth; }) depth = desc->Depth;
-  return {desc->Width, desc->Height, depth, FormatBytes(desc->Format) * AtLeastOne(desc->NumChannels)};
+  return {desc->Width, desc->Height, depth, ElementBytes(desc->Format, desc->NumChannels)};
+}
+
+// Sparse arrays, and those whose mapping is deferred, get their memory by cuMemMapArrayAsync, if at all.
+template <typename Descriptor>
+bool HasMemory(const Descriptor* desc) {
+  if constexpr (requires { desc->Flags; }) {
+    return desc == nullptr || (desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0;
+  }
+  return true;
 }
 
 template <typename Real, typename Array, typename Descriptor>
@@ -25,8 +35,34 @@ CUresult Create(ApiId api, Real real, const Array* out, const Descriptor* desc, 
   return RecordAfter(api, EventKind::kAlloc, Memory::kArray, real, [&](Event& event, bool succeeded) {
     event.size = MipmapBytes(ShapeOf(desc), levels);
     event.device = CurrentDevice();
+    event.handle = OwnContext();
+    if (!HasMemory(desc)) {
+      event.requested_size = event.size;
+      event.size = 0;
+    }
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
+}
+
+// One event an array: the physical memory that it holds from now on, or lets go.
+template <typename Real>
+CUresult MapArrays(ApiId api, Real real, const CUarrayMapInfo* list, unsigned int count, CUstream stream) {
+  const Scope scope;
+  const CUresult result = real();
+  if (!scope.outermost() || result != CUDA_SUCCESS || list == nullptr) return result;
+  const ErrnoSaver saver;
+  for (unsigned int i = 0; i < count; ++i) {
+    const CUarrayMapInfo& info = list[i];
+    const bool maps = info.memOperationType == CU_MEM_OPERATION_TYPE_MAP;
+    Event event = MakeEvent(api, maps ? EventKind::kMap : EventKind::kUnmap, Memory::kArray);
+    event.address = info.resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ? AddressOf(info.resource.mipmap)
+                                                                          : AddressOf(info.resource.array);
+    event.handle = maps ? info.memHandle.memHandle : 0;
+    event.stream = AddressOf(stream);
+    event.device = CurrentDevice();
+    Emit(event);
+  }
+  return result;
 }
 
 template <typename Real>
@@ -91,6 +127,20 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
   if (real == nullptr) return kMissingDriver;
   return Destroy(
       ApiId::kcuMipmappedArrayDestroy, [&] { return real(array); }, AddressOf(array));
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo* list, unsigned int count, CUstream stream) {
+  const auto real = GPUMEM_REAL(cuMemMapArrayAsync);
+  if (real == nullptr) return kMissingDriver;
+  return MapArrays(
+      ApiId::kcuMemMapArrayAsync, [&] { return real(list, count, stream); }, list, count, stream);
+}
+
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo* list, unsigned int count, CUstream stream) {
+  const auto real = GPUMEM_REAL(cuMemMapArrayAsync_ptsz);
+  if (real == nullptr) return kMissingDriver;
+  return MapArrays(
+      ApiId::kcuMemMapArrayAsync_ptsz, [&] { return real(list, count, stream); }, list, count, stream);
 }
 
 }  // extern "C"

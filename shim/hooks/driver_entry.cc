@@ -45,13 +45,6 @@ void ExchangeForWrapper(const char* symbol, void** function, int version, cuuint
   if (wrapper != nullptr) *function = wrapper;
 }
 
-template <typename Real>
-CUresult PrimaryCtxReset(ApiId api, Real real, CUdevice device) {
-  return RecordBefore(
-      api, EventKind::kDeviceReset, Memory::kDevice, [&](Event& event) { event.device = static_cast<int16_t>(device); },
-      real);
-}
-
 }  // namespace
 }  // namespace gpumemshim::hooks
 
@@ -86,20 +79,6 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
   const CUresult result = real(symbol, function, version, flags, status);
   if (result == CUDA_SUCCESS) ExchangeForWrapper(symbol, function, version, flags);
   return result;
-}
-
-CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxReset);
-  if (real == nullptr) return kMissingDriver;
-  return PrimaryCtxReset(
-      ApiId::kcuDevicePrimaryCtxReset, [&] { return real(device); }, device);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxReset_v2);
-  if (real == nullptr) return kMissingDriver;
-  return PrimaryCtxReset(
-      ApiId::kcuDevicePrimaryCtxReset_v2, [&] { return real(device); }, device);
 }
 
 }  // extern "C"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The driver's linear memory: device, managed, pinned host, and memory opened from another process.
+// The driver's linear memory: device, managed, pinned host.
 
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/own_contexts.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {
@@ -14,6 +15,7 @@ template <typename Real, typename Pointer>
 CUresult Alloc(ApiId api, Memory memory, Real real, Pointer* out, uint64_t bytes) {
   return RecordAfter(api, EventKind::kAlloc, memory, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
+    event.handle = OwnContext();
     if (memory != Memory::kHostPinned) event.device = CurrentDevice();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
@@ -23,6 +25,7 @@ template <typename Real, typename Pointer, typename Size>
 CUresult AllocPitch(ApiId api, Real real, Pointer* out, const Size* pitch, uint64_t width, uint64_t height) {
   return RecordAfter(api, EventKind::kAlloc, Memory::kDevice, real, [&](Event& event, bool succeeded) {
     event.size = width * height;
+    event.handle = OwnContext();
     event.device = CurrentDevice();
     if (!succeeded || out == nullptr) return;
     event.address = AddressOf(*out);
@@ -43,16 +46,6 @@ CUresult HostRegister(ApiId api, Real real, const void* address, uint64_t bytes)
   return RecordAfter(api, EventKind::kHostRegister, Memory::kHostPinned, real, [&](Event& event, bool) {
     event.address = AddressOf(address);
     event.size = bytes;
-  });
-}
-
-template <typename Real>
-CUresult IpcOpen(ApiId api, Real real, const CUdeviceptr* out) {
-  return RecordAfter(api, EventKind::kImport, Memory::kDevice, real, [&](Event& event, bool) {
-    event.device = CurrentDevice();
-    if (out == nullptr) return;
-    event.address = *out;
-    event.size = SizeOfAddress(*out);
   });
 }
 
@@ -162,27 +155,6 @@ CUresult cuMemHostUnregister(void* address) {
   return End(
       ApiId::kcuMemHostUnregister, EventKind::kHostUnregister, Memory::kHostPinned, [&] { return real(address); },
       AddressOf(address));
-}
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-  const auto real = GPUMEM_REAL(cuIpcOpenMemHandle);
-  if (real == nullptr) return kMissingDriver;
-  return IpcOpen(
-      ApiId::kcuIpcOpenMemHandle, [&] { return real(out, handle, flags); }, out);
-}
-
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-  const auto real = GPUMEM_REAL(cuIpcOpenMemHandle_v2);
-  if (real == nullptr) return kMissingDriver;
-  return IpcOpen(
-      ApiId::kcuIpcOpenMemHandle_v2, [&] { return real(out, handle, flags); }, out);
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  const auto real = GPUMEM_REAL(cuIpcCloseMemHandle);
-  if (real == nullptr) return kMissingDriver;
-  return End(
-      ApiId::kcuIpcCloseMemHandle, EventKind::kImportClose, Memory::kDevice, [&] { return real(address); }, address);
 }
 
 }  // extern "C"

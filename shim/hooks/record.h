@@ -95,6 +95,25 @@ auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill)
   return result;
 }
 
+// For what is no allocation: a context, a module. It is recorded inside of other calls too, since cudaMalloc makes the
+// context and then allocates. `prepare()` runs before the call, its answer is handed to `fill(event, answer)`.
+template <typename Prepare, typename Call, typename Fill>
+auto RecordInside(ApiId api, EventKind kind, Prepare prepare, Call call, Fill fill) {
+  const Scope scope;
+  const uint64_t started_ns = MonotonicNs();
+  const auto before = [&] {
+    const ErrnoSaver saver;
+    return prepare();
+  }();
+  const auto result = call();
+  if (static_cast<int>(result) != 0) return result;
+  const ErrnoSaver saver;
+  Event event = MakeEvent(api, kind, Memory::kDevice);
+  fill(event, before);
+  if (event.kind != EventKind::kUnspecified) Emit(event, started_ns);
+  return result;
+}
+
 template <typename Call, typename Fill>
 auto RecordBefore(ApiId api, EventKind kind, Memory memory, Fill fill, Call call) {
   if (IsForeign(api)) [[unlikely]]

@@ -3,8 +3,10 @@
 //
 // The runtime's linear memory on the device: plain, pitched, managed and stream-ordered.
 
+#include "shim/hooks/capture.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/own_contexts.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {
@@ -15,31 +17,44 @@ cudaError_t Malloc(ApiId api, Memory memory, Real real, void** out, uint64_t byt
   return RecordAfter(api, EventKind::kAlloc, memory, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
     event.device = CurrentDevice();
+    event.handle = OwnContext();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }
 
+// While the stream is captured, the call makes a node of a graph and no memory.
 template <typename Real>
-cudaError_t MallocOnStream(ApiId api, Real real, void** out, uint64_t bytes, uint64_t pool, cudaStream_t stream) {
+cudaError_t MallocOnStream(ApiId api, Real real, void** out, uint64_t bytes, uint64_t pool, cudaStream_t stream,
+                           bool per_thread = false) {
   return RecordAfter(api, EventKind::kAlloc, Memory::kStreamOrdered, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
     event.stream = AddressOf(stream);
     event.handle = pool;
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
     event.device = succeeded ? DeviceOfStreamAllocation(event.stream, event.address) : CurrentDevice();
+    if (succeeded && capture::IsCapturing(stream, per_thread)) capture::MarkNode(event);
   });
 }
 
 template <typename Real>
-cudaError_t Free(ApiId api, Memory memory, Real real, void* address, cudaStream_t stream = nullptr) {
+cudaError_t Free(ApiId api, Real real, void* address) {
   if (address == nullptr) return real();  // a no-op, or a way to create the context
   return RecordBefore(
-      api, EventKind::kFree, memory,
-      [&](Event& event) {
-        event.address = AddressOf(address);
-        event.stream = AddressOf(stream);
-      },
-      real);
+      api, EventKind::kFree, Memory::kDevice, [&](Event& event) { event.address = AddressOf(address); }, real);
+}
+
+template <typename Real>
+cudaError_t FreeOnStream(ApiId api, Real real, void* address, cudaStream_t stream, bool per_thread = false) {
+  if (address == nullptr) return real();
+  const auto fill = [&](Event& event) {
+    event.address = AddressOf(address);
+    event.stream = AddressOf(stream);
+  };
+  if (capture::IsCapturing(stream, per_thread)) {
+    return RecordAfter(api, EventKind::kGraphNodeFree, Memory::kStreamOrdered, real,
+                       [&](Event& event, bool) { fill(event); });
+  }
+  return RecordBefore(api, EventKind::kFree, Memory::kStreamOrdered, fill, real);
 }
 
 }  // namespace
@@ -72,6 +87,7 @@ cudaError_t cudaMallocPitch(void** out, size_t* pitch, size_t width, size_t heig
       [&](Event& event, bool succeeded) {
         event.size = width * height;
         event.device = CurrentDevice();
+        event.handle = OwnContext();
         if (!succeeded || out == nullptr) return;
         event.address = AddressOf(*out);
         event.requested_size = event.size;
@@ -87,6 +103,7 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent extent) {
       [&](Event& event, bool succeeded) {
         event.size = extent.width * extent.height * extent.depth;
         event.device = CurrentDevice();
+        event.handle = OwnContext();
         if (!succeeded || out == nullptr) return;
         event.address = AddressOf(out->ptr);
         event.requested_size = event.size;
@@ -105,7 +122,7 @@ cudaError_t cudaMallocAsync_ptsz(void** out, size_t bytes, cudaStream_t stream) 
   const auto real = GPUMEM_REAL(cudaMallocAsync_ptsz);
   if (real == nullptr) return kMissingRuntime;
   return MallocOnStream(
-      ApiId::kcudaMallocAsync_ptsz, [&] { return real(out, bytes, stream); }, out, bytes, 0, stream);
+      ApiId::kcudaMallocAsync_ptsz, [&] { return real(out, bytes, stream); }, out, bytes, 0, stream, true);
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
@@ -121,28 +138,28 @@ cudaError_t cudaMallocFromPoolAsync_ptsz(void** out, size_t bytes, cudaMemPool_t
   if (real == nullptr) return kMissingRuntime;
   return MallocOnStream(
       ApiId::kcudaMallocFromPoolAsync_ptsz, [&] { return real(out, bytes, pool, stream); }, out, bytes, AddressOf(pool),
-      stream);
+      stream, true);
 }
 
 cudaError_t cudaFree(void* address) {
   const auto real = GPUMEM_REAL(cudaFree);
   if (real == nullptr) return kMissingRuntime;
   return Free(
-      ApiId::kcudaFree, Memory::kDevice, [&] { return real(address); }, address);
+      ApiId::kcudaFree, [&] { return real(address); }, address);
 }
 
 cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
   const auto real = GPUMEM_REAL(cudaFreeAsync);
   if (real == nullptr) return kMissingRuntime;
-  return Free(
-      ApiId::kcudaFreeAsync, Memory::kStreamOrdered, [&] { return real(address, stream); }, address, stream);
+  return FreeOnStream(
+      ApiId::kcudaFreeAsync, [&] { return real(address, stream); }, address, stream);
 }
 
 cudaError_t cudaFreeAsync_ptsz(void* address, cudaStream_t stream) {
   const auto real = GPUMEM_REAL(cudaFreeAsync_ptsz);
   if (real == nullptr) return kMissingRuntime;
-  return Free(
-      ApiId::kcudaFreeAsync_ptsz, Memory::kStreamOrdered, [&] { return real(address, stream); }, address, stream);
+  return FreeOnStream(
+      ApiId::kcudaFreeAsync_ptsz, [&] { return real(address, stream); }, address, stream, true);
 }
 
 cudaError_t cudaDeviceReset() {

@@ -6,6 +6,9 @@
 #include "shim/hooks/array_size.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/measure.h"
+#include "shim/hooks/own_contexts.h"
+#include "shim/hooks/pool_location.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {
@@ -15,17 +18,24 @@ template <typename Real>
 cudaError_t HostAlloc(ApiId api, Real real, void** out, uint64_t bytes) {
   return RecordAfter(api, EventKind::kAlloc, Memory::kHostPinned, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
+    event.handle = OwnContext();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }
 
 template <typename Real, typename Array>
 cudaError_t ArrayAlloc(ApiId api, Real real, Array* out, const cudaChannelFormatDesc* desc, cudaExtent extent,
-                       uint32_t levels) {
+                       uint32_t levels, unsigned int flags) {
+  const bool has_memory = (flags & (cudaArraySparse | cudaArrayDeferredMapping)) == 0;
   return RecordAfter(api, EventKind::kAlloc, Memory::kArray, real, [&](Event& event, bool succeeded) {
     const uint64_t element = desc == nullptr ? 1 : ElementBytes(*desc);
     event.size = MipmapBytes({extent.width, extent.height, extent.depth, element}, levels);
     event.device = CurrentDevice();
+    event.handle = OwnContext();
+    if (!has_memory) {
+      event.requested_size = event.size;
+      event.size = 0;
+    }
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }
@@ -36,11 +46,6 @@ cudaError_t End(ApiId api, EventKind kind, Memory memory, Real real, uint64_t ad
   if (address == 0) return real();
   return RecordBefore(
       api, kind, memory, [&](Event& event) { event.address = address; }, real);
-}
-
-int16_t DeviceOfPool(const cudaMemPoolProps* props) {
-  const bool on_device = props != nullptr && props->location.type == cudaMemLocationTypeDevice;
-  return on_device ? static_cast<int16_t>(props->location.id) : kNoDevice;
 }
 
 }  // namespace
@@ -97,7 +102,8 @@ cudaError_t cudaMallocArray(cudaArray_t* out, const cudaChannelFormatDesc* desc,
   const auto real = GPUMEM_REAL(cudaMallocArray);
   if (real == nullptr) return kMissingRuntime;
   return ArrayAlloc(
-      ApiId::kcudaMallocArray, [&] { return real(out, desc, width, height, flags); }, out, desc, {width, height, 0}, 1);
+      ApiId::kcudaMallocArray, [&] { return real(out, desc, width, height, flags); }, out, desc, {width, height, 0}, 1,
+      flags);
 }
 
 cudaError_t cudaMalloc3DArray(cudaArray_t* out, const cudaChannelFormatDesc* desc, cudaExtent extent,
@@ -105,7 +111,7 @@ cudaError_t cudaMalloc3DArray(cudaArray_t* out, const cudaChannelFormatDesc* des
   const auto real = GPUMEM_REAL(cudaMalloc3DArray);
   if (real == nullptr) return kMissingRuntime;
   return ArrayAlloc(
-      ApiId::kcudaMalloc3DArray, [&] { return real(out, desc, extent, flags); }, out, desc, extent, 1);
+      ApiId::kcudaMalloc3DArray, [&] { return real(out, desc, extent, flags); }, out, desc, extent, 1, flags);
 }
 
 cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t* out, const cudaChannelFormatDesc* desc, cudaExtent extent,
@@ -114,7 +120,7 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t* out, const cudaChanne
   if (real == nullptr) return kMissingRuntime;
   return ArrayAlloc(
       ApiId::kcudaMallocMipmappedArray, [&] { return real(out, desc, extent, levels, flags); }, out, desc, extent,
-      levels);
+      levels, flags);
 }
 
 cudaError_t cudaFreeArray(cudaArray_t array) {
@@ -137,7 +143,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* out, const cudaMemPoolProps* props)
   return RecordAfter(
       ApiId::kcudaMemPoolCreate, EventKind::kPoolCreate, Memory::kStreamOrdered, [&] { return real(out, props); },
       [&](Event& event, bool) {
-        event.device = DeviceOfPool(props);
+        LocatePool(event, props);
         if (out != nullptr) event.handle = AddressOf(*out);
       });
 }
@@ -159,6 +165,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes_to_keep) {
       [&](Event& event, bool) {
         event.handle = AddressOf(pool);
         event.size = bytes_to_keep;
+        event.requested_size = PoolReserved(reinterpret_cast<CUmemoryPool>(pool));
       });
 }
 

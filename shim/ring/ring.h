@@ -132,7 +132,8 @@ const char* Path();
 constexpr bool IsFree(EventKind kind) {
   return kind == EventKind::kFree || kind == EventKind::kAddressFree || kind == EventKind::kPhysicalRelease ||
          kind == EventKind::kUnmap || kind == EventKind::kImportClose || kind == EventKind::kHostUnregister ||
-         kind == EventKind::kPoolDestroy || kind == EventKind::kDeviceReset;
+         kind == EventKind::kPoolDestroy || kind == EventKind::kDeviceReset || kind == EventKind::kContextDestroy ||
+         kind == EventKind::kModuleUnload || kind == EventKind::kGraphMemory || kind == EventKind::kMulticastUnbind;
 }
 
 }  // namespace gpumemshim::ring

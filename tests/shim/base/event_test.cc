@@ -37,6 +37,16 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kPoolCreate), pb::POOL_CREATE);
   EXPECT_EQ(Number(EventKind::kPoolDestroy), pb::POOL_DESTROY);
   EXPECT_EQ(Number(EventKind::kPoolTrim), pb::POOL_TRIM);
+  EXPECT_EQ(Number(EventKind::kContextCreate), pb::CONTEXT_CREATE);
+  EXPECT_EQ(Number(EventKind::kContextDestroy), pb::CONTEXT_DESTROY);
+  EXPECT_EQ(Number(EventKind::kModuleLoad), pb::MODULE_LOAD);
+  EXPECT_EQ(Number(EventKind::kModuleUnload), pb::MODULE_UNLOAD);
+  EXPECT_EQ(Number(EventKind::kGraphNodeAlloc), pb::GRAPH_NODE_ALLOC);
+  EXPECT_EQ(Number(EventKind::kGraphNodeFree), pb::GRAPH_NODE_FREE);
+  EXPECT_EQ(Number(EventKind::kGraphMemory), pb::GRAPH_MEMORY);
+  EXPECT_EQ(Number(EventKind::kMulticastBind), pb::MULTICAST_BIND);
+  EXPECT_EQ(Number(EventKind::kMulticastUnbind), pb::MULTICAST_UNBIND);
+  EXPECT_EQ(Number(EventKind::kPoolSetting), pb::POOL_SETTING);
   EXPECT_EQ(Number(EventKind::kDeviceReset), pb::DEVICE_RESET);
   EXPECT_EQ(Number(EventKind::kOomDevice), pb::OOM_DEVICE);
   EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
@@ -57,7 +67,9 @@ TEST(EventTest, LayersAndMemoryAreTheSchemas) {
   EXPECT_EQ(Number(Memory::kVirtual), pb::VIRTUAL);
   EXPECT_EQ(Number(Memory::kPhysical), pb::PHYSICAL);
   EXPECT_EQ(Number(Memory::kPhysicalHost), pb::PHYSICAL_HOST);
-  EXPECT_EQ(pb::Memory_MAX, Number(Memory::kPhysicalHost));
+  EXPECT_EQ(Number(Memory::kMulticast), pb::MULTICAST);
+  EXPECT_EQ(Number(Memory::kExternal), pb::EXTERNAL);
+  EXPECT_EQ(pb::Memory_MAX, Number(Memory::kExternal));
 }
 
 }  // namespace

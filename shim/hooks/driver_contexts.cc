@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Contexts. What one takes no call tells: it is measured where another context of the device is current, and is 0 where
+// not; the sampler knows the rest. What is allocated in a context goes with it.
+//
+// The primary context is made by its first retain and ends with its last release, so its state is asked around both.
+
+#include "shim/hooks/cuda_api.h"
+#include "shim/hooks/device.h"
+#include "shim/hooks/measure.h"
+#include "shim/hooks/own_contexts.h"
+#include "shim/hooks/record.h"
+
+namespace gpumemshim::hooks {
+namespace {
+
+bool PrimaryIsActive(CUdevice device) {
+  static std::atomic<void*> slot;
+  const auto get = CachedDriverFunction<decltype(&::cuDevicePrimaryCtxGetState)>(slot, "cuDevicePrimaryCtxGetState");
+  unsigned int flags = 0;
+  int active = 0;
+  return get != nullptr && get(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// How the device stood before a context was made. Free memory is known where a context of this very device is current.
+struct Before {
+  FreeMemory memory;
+  bool is_here;
+  bool primary_was_active;
+};
+
+Before Look(CUdevice device) {
+  const bool is_here = CurrentDevice() == device;
+  return {is_here ? FreeMemory::Now() : FreeMemory(), is_here, PrimaryIsActive(device)};
+}
+
+template <typename Real, typename Context>
+CUresult Create(ApiId api, Real real, const Context* out, CUdevice device, bool own) {
+  return RecordInside(
+      api, EventKind::kContextCreate, [&] { return Look(device); }, real,
+      [&](Event& event, const Before& before) {
+        event.device = static_cast<int16_t>(device);
+        event.handle = out == nullptr ? 0 : AddressOf(*out);
+        event.size = before.is_here ? before.memory.FellBy() : 0;
+        if (own) AddOwnContext(event.handle);
+      });
+}
+
+// Before the call: its memory's addresses may be given out again the moment it is gone.
+template <typename Real>
+CUresult Destroy(ApiId api, Real real, uint64_t context) {
+  if (context == 0) return real();
+  const CUresult result = RecordBefore(
+      api, EventKind::kContextDestroy, Memory::kDevice, [&](Event& event) { event.handle = context; }, real);
+  if (result == CUDA_SUCCESS) RemoveOwnContext(context);
+  return result;
+}
+
+// Only the last release ends it, which is known afterwards.
+template <typename Real>
+CUresult Release(ApiId api, Real real, CUdevice device) {
+  return RecordInside(
+      api, EventKind::kContextDestroy, [&] { return PrimaryIsActive(device); }, real,
+      [&](Event& event, bool was_active) {
+        event.device = static_cast<int16_t>(device);
+        if (!was_active || PrimaryIsActive(device)) event.kind = EventKind::kUnspecified;
+      });
+}
+
+template <typename Real>
+CUresult Reset(ApiId api, Real real, CUdevice device) {
+  return RecordBefore(
+      api, EventKind::kDeviceReset, Memory::kDevice, [&](Event& event) { event.device = static_cast<int16_t>(device); },
+      real);
+}
+
+}  // namespace
+}  // namespace gpumemshim::hooks
+
+using namespace gpumemshim;         // NOLINT: definitions of C functions
+using namespace gpumemshim::hooks;  // NOLINT
+
+extern "C" {
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxRetain);
+  if (real == nullptr) return kMissingDriver;
+  return RecordInside(
+      ApiId::kcuDevicePrimaryCtxRetain, EventKind::kContextCreate, [&] { return Look(device); },
+      [&] { return real(out, device); },
+      [&](Event& event, const Before& before) {
+        event.device = static_cast<int16_t>(device);
+        if (before.primary_was_active)
+          event.kind = EventKind::kUnspecified;
+        else if (before.is_here)
+          event.size = before.memory.FellBy();
+      });
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxRelease);
+  if (real == nullptr) return kMissingDriver;
+  return Release(
+      ApiId::kcuDevicePrimaryCtxRelease, [&] { return real(device); }, device);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxRelease_v2);
+  if (real == nullptr) return kMissingDriver;
+  return Release(
+      ApiId::kcuDevicePrimaryCtxRelease_v2, [&] { return real(device); }, device);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxReset);
+  if (real == nullptr) return kMissingDriver;
+  return Reset(
+      ApiId::kcuDevicePrimaryCtxReset, [&] { return real(device); }, device);
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  const auto real = GPUMEM_REAL(cuDevicePrimaryCtxReset_v2);
+  if (real == nullptr) return kMissingDriver;
+  return Reset(
+      ApiId::kcuDevicePrimaryCtxReset_v2, [&] { return real(device); }, device);
+}
+
+CUresult cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
+  const auto real = GPUMEM_REAL(cuCtxCreate);
+  if (real == nullptr) return kMissingDriver;
+  return Create(
+      ApiId::kcuCtxCreate, [&] { return real(out, flags, device); }, out, device, true);
+}
+
+CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
+  const auto real = GPUMEM_REAL(cuCtxCreate_v2);
+  if (real == nullptr) return kMissingDriver;
+  return Create(
+      ApiId::kcuCtxCreate_v2, [&] { return real(out, flags, device); }, out, device, true);
+}
+
+CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinities, int count, unsigned int flags,
+                        CUdevice device) {
+  const auto real = GPUMEM_REAL(cuCtxCreate_v3);
+  if (real == nullptr) return kMissingDriver;
+  return Create(
+      ApiId::kcuCtxCreate_v3, [&] { return real(out, affinities, count, flags, device); }, out, device, true);
+}
+
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags, CUdevice device) {
+  const auto real = GPUMEM_REAL(cuCtxCreate_v4);
+  if (real == nullptr) return kMissingDriver;
+  return Create(
+      ApiId::kcuCtxCreate_v4, [&] { return real(out, params, flags, device); }, out, device, true);
+}
+
+CUresult cuCtxDestroy(CUcontext context) {
+  const auto real = GPUMEM_REAL(cuCtxDestroy);
+  if (real == nullptr) return kMissingDriver;
+  return Destroy(
+      ApiId::kcuCtxDestroy, [&] { return real(context); }, AddressOf(context));
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  const auto real = GPUMEM_REAL(cuCtxDestroy_v2);
+  if (real == nullptr) return kMissingDriver;
+  return Destroy(
+      ApiId::kcuCtxDestroy_v2, [&] { return real(context); }, AddressOf(context));
+}
+
+CUresult cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
+  const auto real = GPUMEM_REAL(cuGreenCtxCreate);
+  if (real == nullptr) return kMissingDriver;
+  return Create(
+      ApiId::kcuGreenCtxCreate, [&] { return real(out, resources, device, flags); }, out, device, false);
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx context) {
+  const auto real = GPUMEM_REAL(cuGreenCtxDestroy);
+  if (real == nullptr) return kMissingDriver;
+  return Destroy(
+      ApiId::kcuGreenCtxDestroy, [&] { return real(context); }, AddressOf(context));
+}
+
+}  // extern "C"
