@@ -5,7 +5,7 @@
 // that the compiler compares our definitions with NVIDIA's declarations: a wrapper with a wrong signature does not
 // build. Everything that they declare has default visibility; the version script decides what is exported.
 //
-// GPUMEM_REAL(name) is the function behind our wrapper of that name, or nullptr.
+// GPUMEM_REAL(name), used in the wrapper of that name alone, is the function behind it for this caller, or nullptr.
 
 #ifndef GPUMEM_SHIM_HOOKS_CUDA_API_H_
 #define GPUMEM_SHIM_HOOKS_CUDA_API_H_
@@ -16,10 +16,12 @@
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
+#include "shim/hooks/caller_runtime.h"
 #include "shim/hooks/real.h"
 
-#define GPUMEM_REAL(name) \
-  reinterpret_cast<decltype(&::name)>(::gpumemshim::hooks::RealFunction(::gpumemshim::ApiId::k##name))
+#define GPUMEM_REAL(name)              \
+  reinterpret_cast<decltype(&::name)>( \
+      ::gpumemshim::hooks::RealFunctionFor(::gpumemshim::ApiId::k##name, __builtin_return_address(0)))
 
 namespace gpumemshim::hooks {
 

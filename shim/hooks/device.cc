@@ -55,9 +55,9 @@ uint64_t SizeOfAddress(uint64_t address) {
 }
 
 bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes) {
-  const auto get = Cached<decltype(&::cuMemGetInfo_v2)>(g_mem_get_info, "cuMemGetInfo_v2");
-  const auto exchange = Cached<decltype(&::cuThreadExchangeStreamCaptureMode)>(g_exchange_capture_mode,
-                                                                               "cuThreadExchangeStreamCaptureMode");
+  const auto get = CachedDriverFunction<decltype(&::cuMemGetInfo_v2)>(g_mem_get_info, "cuMemGetInfo_v2");
+  const auto exchange = CachedDriverFunction<decltype(&::cuThreadExchangeStreamCaptureMode)>(
+      g_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   if (get == nullptr || device < 0 || CurrentDevice() != device) return false;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (exchange != nullptr && exchange(&mode) != CUDA_SUCCESS) return false;

@@ -51,13 +51,7 @@ Function FindLoaderFunction(const char* name) {
 
 const char* LibraryOf(ApiId id) { return ApiLayer(id) == Layer::kDriver ? kLibcuda : kLibcudart; }
 
-void* FindInLibrary(ApiId id) {
-  char path[4096];
-  void* found = FindInLoaded(LibraryOf(id), ApiName(static_cast<uint16_t>(id)), path, sizeof path);
-  // Held for good: we keep its address, and a library loaded again elsewhere would leave us with a stale one.
-  if (found != nullptr && path[0] != '\0') dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-  return found;
-}
+void* FindInLibrary(ApiId id) { return FindAndPin(LibraryOf(id), ApiName(static_cast<uint16_t>(id))); }
 
 // The first finder wins, so that every call of one function goes to one library.
 void* Publish(ApiId id, void* found) {
@@ -116,6 +110,13 @@ void* NextInScope(const char* name) {
   void* found = real_dlsym(RTLD_NEXT, name);
   if (found == nullptr) dlerror();
   return IsOwnAddress(found) ? nullptr : found;
+}
+
+void* FindAndPin(const char* library, const char* name) {
+  char path[4096];
+  void* found = FindInLoaded(library, name, path, sizeof path);
+  if (found != nullptr && path[0] != '\0') dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  return found;
 }
 
 void* ResolveRealFunction(ApiId id) {

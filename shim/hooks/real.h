@@ -10,8 +10,8 @@
 //
 //   auto real = reinterpret_cast<decltype(&cuMemAlloc_v2)>(RealFunction(ApiId::kcuMemAlloc_v2));
 //
-// Limit: where several libcudart live in one process, calls bound by the loader go to the one found first. Their
-// functions looked up by dlsym are answered with the library's own ones, whose driver calls are recorded instead.
+// Several libcudart in one process: see caller_runtime.h. What dlsym finds in one that we do not forward to is answered
+// with the library's own function, whose driver calls are recorded instead.
 
 #ifndef GPUMEM_SHIM_HOOKS_REAL_H_
 #define GPUMEM_SHIM_HOOKS_REAL_H_
@@ -39,6 +39,10 @@ extern std::atomic<void*> g_real_functions[kApiCount];
 extern std::atomic<bool> g_foreign_runtime[kApiCount];
 
 void* ResolveRealFunction(ApiId id);
+
+// A function of the first loaded object whose file name begins with `library`. The object is held for good: we keep the
+// address, and a library loaded again elsewhere would leave us with a stale one.
+void* FindAndPin(const char* library, const char* name);
 
 inline void* RealFunction(ApiId id) {
   void* known = g_real_functions[static_cast<uint16_t>(id)].load(std::memory_order_acquire);

@@ -106,12 +106,6 @@ int Visit(dl_phdr_info* object, size_t, void* data) {
   return 1;
 }
 
-struct Owner {
-  uintptr_t address;
-  const char* file_prefix;
-  bool matches;
-};
-
 bool Holds(const dl_phdr_info& object, uintptr_t address) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object.dlpi_phdr[i];
@@ -120,6 +114,39 @@ bool Holds(const dl_phdr_info& object, uintptr_t address) {
   }
   return false;
 }
+
+struct Needed {
+  uintptr_t address;
+  const char* prefix;
+  char* name;
+  size_t capacity;
+  bool found;
+};
+
+int VisitNeeded(dl_phdr_info* object, size_t, void* data) {
+  auto* needed = static_cast<Needed*>(data);
+  if (!Holds(*object, needed->address)) return 0;
+  const char* strings = ReadTables(*object).strings;
+  for (int i = 0; strings != nullptr && i < object->dlpi_phnum; ++i) {
+    if (object->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL && !needed->found; ++entry) {
+      if (entry->d_tag != DT_NEEDED) continue;
+      const char* name = FileName(strings + entry->d_un.d_val);
+      const size_t length = std::strlen(name);
+      if (!HasPrefix(name, needed->prefix) || length >= needed->capacity) continue;
+      std::memcpy(needed->name, name, length + 1);
+      needed->found = true;
+    }
+  }
+  return 1;
+}
+
+struct Owner {
+  uintptr_t address;
+  const char* file_prefix;
+  bool matches;
+};
 
 int VisitOwner(dl_phdr_info* object, size_t, void* data) {
   auto* owner = static_cast<Owner*>(data);
@@ -153,6 +180,12 @@ bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity) {
   if (path_capacity > 0) path[0] = '\0';
   Query query{file_prefix, nullptr, path, path_capacity, nullptr};
   return dl_iterate_phdr(&Visit, &query) != 0 && path_capacity > 0 && path[0] != '\0';
+}
+
+bool FindNeeded(const void* address, const char* prefix, char* name, size_t capacity) {
+  Needed needed{reinterpret_cast<uintptr_t>(address), prefix, name, capacity, false};
+  dl_iterate_phdr(&VisitNeeded, &needed);
+  return needed.found;
 }
 
 bool IsOwnAddress(const void* address) {

@@ -23,6 +23,9 @@ void* FindInLoaded(const char* file_prefix, const char* symbol, char* path = nul
 // Path of the first loaded object whose file name begins with `file_prefix`; false where there is none.
 bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity);
 
+// Copies the first name beginning with `prefix` among the libraries that the object around `address` was linked with.
+bool FindNeeded(const void* address, const char* prefix, char* name, size_t capacity);
+
 // True where `address` lies in our own mapping.
 bool IsOwnAddress(const void* address);
 

@@ -130,7 +130,7 @@ def traced_calls(events):
             refused[name] += 1
         elif event["kind"] in END_KINDS and refused[name]:
             refused[name] -= 1
-        elif event["layer"] != "torch":
+        elif event["layer"] != "torch" and (event["address"] or event["handle"] or event["size_bytes"]):  # cudaMalloc of 0 bytes gives nothing
             yield event["kind"], event["address"], event["handle"], event["size_bytes"]
 
 
@@ -173,7 +173,7 @@ def live_differences(answer, rows):
 
 def compare_case(name, setup, folder):
     """All differences of a case, as sentences."""
-    case = truth.CASES[name]
+    case = {**truth.CASES, **truth.LOGGED}[name]
     trace, history, log = folder / f"{name}.gmtrace", folder / f"{name}.json", folder / f"{name}.tsv"
     environment = truth.environment_of(case, setup)
     environment["SIMCUDA_LOG"] = str(log)
@@ -192,7 +192,7 @@ def compare_case(name, setup, folder):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", choices=sorted(truth.CASES), required=True)
+    parser.add_argument("--case", choices=sorted({**truth.CASES, **truth.LOGGED}), required=True)
     parser.add_argument("--build", type=pathlib.Path, default=truth.ROOT / "build" / "release", help="build tree (%(default)s)")
     parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"), help="Python with torch (%(default)s)")
     arguments = parser.parse_args(argv)

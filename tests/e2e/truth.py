@@ -45,6 +45,13 @@ CASES = {
     "empty_cache": Case("empty_cache.py"),
     "oom_caught": Case("oom_caught.py"),
     "two_devices": Case("two_devices.py", devices=2),
+    "pools_and_pins": Case("pools_and_pins.py"),
+}
+
+# PyTorch has no numbers of its own for these; history.py compares them with the simulated driver's log.
+LOGGED = {
+    "no_caching": Case("gpt.py", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, blocks=False),
+    "pluggable": Case("pluggable.py", blocks=False),
 }
 
 
@@ -82,6 +89,7 @@ def environment_of(case, setup):
     environment.update(case.environment)
     if setup.simulated:
         environment["SIMCUDA_DEVICES"] = str(case.devices)
+        environment["GPUMEM_TEST_ALLOCATOR"] = str(setup.build / "tests" / "e2e" / "libe2e_allocator.so")
         environment["SIMCUDA_LIB"] = str(setup.build / "lib" / "simcuda")
     return environment
 

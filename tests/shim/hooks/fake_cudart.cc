@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A libcudart.so.13 of a few functions that reaches the driver as the real one does: dlopen, dlsym, cuGetProcAddress.
+// A libcudart.so.13 (and, built a second time, .12) of a few functions that reaches the driver as the real one does:
+// dlopen, dlsym, cuGetProcAddress.
 
 #include <dlfcn.h>
 
@@ -30,8 +31,13 @@ void Initialize() {
 
 }  // namespace
 
+// How many allocations this very library was asked for.
+static int g_calls;
+EXPORT int FakeRuntimeCalls() { return g_calls; }
+
 EXPORT int cudaMalloc(void** out, size_t bytes) {
   Initialize();
+  ++g_calls;
   static const auto alloc = Driver<int (*)(unsigned long long*, size_t)>("cuMemAlloc");
   return alloc(reinterpret_cast<unsigned long long*>(out), bytes);
 }

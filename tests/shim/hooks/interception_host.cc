@@ -106,6 +106,27 @@ void Runtime() {
   CHECK(reinterpret_cast<int (*)(int)>(dlsym(user, "UseRuntime"))(10) == 0);
 }
 
+// Two runtimes in one process: each library's calls reach the one that it was linked with.
+void Runtimes() {
+  const struct {
+    const char* user;
+    const char* runtime;
+    int calls;
+  } kPairs[] = {{"libruntime_user.so", "libcudart.so.13", 3}, {"libruntime_user_12.so", "libcudart.so.12", 5}};
+  for (const auto& pair : kPairs) {
+    void* user = dlopen(pair.user, RTLD_NOW | RTLD_LOCAL);
+    CHECK(user != nullptr);
+    if (user == nullptr) return;
+    CHECK(reinterpret_cast<int (*)(int)>(dlsym(user, "UseRuntime"))(pair.calls) == 0);
+  }
+  for (const auto& pair : kPairs) {
+    void* runtime = dlopen(pair.runtime, RTLD_NOW | RTLD_NOLOAD);
+    CHECK(runtime != nullptr);
+    if (runtime == nullptr) return;
+    CHECK(reinterpret_cast<int (*)()>(dlsym(runtime, "FakeRuntimeCalls"))() == pair.calls);
+  }
+}
+
 void Threads() {
   CHECK(Find<Init>("cuInit")(0) == 0);
   const auto alloc = Find<Alloc>("cuMemAlloc_v2");
@@ -173,6 +194,7 @@ int main(int argc, char** argv) {
   if (what == "proc_address") ProcAddress();
   if (what == "calls") Calls();
   if (what == "runtime") Runtime();
+  if (what == "runtimes") Runtimes();
   if (what == "threads") Threads();
   if (what == "fork") Fork();
   if (what == "fork_then_init") ForkThenInit();

@@ -56,6 +56,9 @@ class Preload(unittest.TestCase):
     def test_runtime_loaded_locally_is_counted_once(self):
         self.assertEqual(self.run_host("runtime"), [(20, 0, 20, 0, 0)])
 
+    def test_each_of_two_runtimes_gets_its_own_calls(self):
+        self.assertEqual(self.run_host("runtimes"), [(16, 0, 16, 0, 0)])
+
     def test_threads(self):
         self.assertEqual(self.run_host("threads"), [(16000, 0, 0, 16000, 0)])
 
