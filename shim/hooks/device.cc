@@ -71,8 +71,9 @@ bool MemoryOfDevice(int16_t device, uint64_t* free_bytes, uint64_t* total_bytes)
 }
 
 bool MemoryOfPool(uint64_t handle, int16_t device, uint64_t* used_bytes, uint64_t* reserved_bytes) {
-  const auto get_pool = Cached<decltype(&::cuDeviceGetMemPool)>(g_get_pool, "cuDeviceGetMemPool");
-  const auto ask = Cached<decltype(&::cuMemPoolGetAttribute)>(g_get_pool_attribute, "cuMemPoolGetAttribute");
+  const auto get_pool = CachedDriverFunction<decltype(&::cuDeviceGetMemPool)>(g_get_pool, "cuDeviceGetMemPool");
+  const auto ask =
+      CachedDriverFunction<decltype(&::cuMemPoolGetAttribute)>(g_get_pool_attribute, "cuMemPoolGetAttribute");
   if (get_pool == nullptr || ask == nullptr) return false;
   auto pool = reinterpret_cast<CUmemoryPool>(handle);
   if (pool == nullptr && (device < 0 || get_pool(&pool, device) != CUDA_SUCCESS)) return false;

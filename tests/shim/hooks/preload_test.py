@@ -98,7 +98,7 @@ class Preload(unittest.TestCase):
         table = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
         for row in table.splitlines():
             name = row.split()[-1]
-            self.assertRegex(name, r"^(dlsym|dlvsym|cu[A-Z]\w*|cuda[A-Z]\w*|_ZN3c1027reportMemoryUsageToProfiler\w*|"
+            self.assertRegex(name, r"^(dlsym|dlvsym|InitializeInjection\w*|gpumemshim_\w*|nvtx\w*|cu[A-Z]\w*|cuda[A-Z]\w*|_ZN3c1027reportMemoryUsageToProfiler\w*|"
                                    r"_ZN3c1025reportOutOfMemoryToProfiler\w*|_ZN3c1027reportOutOfMemoryToProfiler\w*)$")
         dynamic = subprocess.run(["readelf", "-dW", SHIM], capture_output=True, text=True, check=True).stdout
         self.assertEqual(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic), ["libc.so.6"])
