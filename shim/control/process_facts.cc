@@ -4,6 +4,7 @@
 #include "shim/control/process_facts.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -87,6 +88,34 @@ void ReadVariables(ProcessFacts* facts) {
   facts->environment_count = CopyVariables(kRecordedVariables, &text, facts->variable_text, facts->environment);
 }
 
+// From the parent up to the first process of the namespace. One that began after its child took the number of the real
+// parent, which is gone.
+void ReadAncestors(ProcessFacts* facts) {
+  char path[64], line[1024];
+  uint32_t pid = static_cast<uint32_t>(getppid());
+  uint64_t child_ticks = facts->start_ticks;
+  facts->ancestor_count = 0;
+  while (pid != 0 && facts->ancestor_count < kMaxAncestors) {
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    ReadFile(path, line, sizeof line);
+    const writer::Ancestor ancestor = ParseStat(line, &pid);
+    if (ancestor.pid == 0 || ancestor.start_ticks > child_ticks) return;
+    facts->ancestors[facts->ancestor_count++] = ancestor;
+    child_ticks = ancestor.start_ticks;
+  }
+}
+
+void ReadNamespace(ProcessFacts* facts) {
+  char link[64];
+  const ssize_t size = readlink("/proc/self/ns/pid", link, sizeof link - 1);  // pid:[4026531836]
+  link[size < 0 ? 0 : size] = '\0';
+  const char* number = std::strchr(link, '[');
+  facts->pid_namespace = number == nullptr ? 0 : std::strtoull(number + 1, nullptr, 10);
+  char boot[64];
+  ReadFile("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+  facts->has_boot_id = ParseUuid(boot, facts->boot_id);
+}
+
 int64_t FirstRank(const char* a, const char* b, const char* c) {
   for (const char* name : {a, b, c}) {
     const int64_t rank = ParseRank(std::getenv(name));
@@ -105,6 +134,34 @@ uint64_t ParseStartTicks(const char* stat_line) {
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
+writer::Ancestor ParseStat(const char* stat_line, uint32_t* parent_pid) {
+  writer::Ancestor process{};
+  const char* name = std::strchr(stat_line, '(');
+  const char* end = std::strrchr(stat_line, ')');
+  *parent_pid = 0;
+  if (name == nullptr || end == nullptr || end < name || std::strlen(end) < 5) return process;
+  process.pid = static_cast<uint32_t>(std::strtoul(stat_line, nullptr, 10));
+  process.start_ticks = ParseStartTicks(stat_line);
+  const size_t size = static_cast<size_t>(end - name - 1);
+  std::memcpy(process.name, name + 1, size < sizeof process.name ? size : sizeof process.name - 1);
+  *parent_pid = static_cast<uint32_t>(std::strtoul(end + 4, nullptr, 10));  // ") S 4242"
+  return process;
+}
+
+bool ParseUuid(const char* text, uint8_t* out) {
+  size_t digits = 0;
+  for (; *text != '\0' && *text != '\n' && digits < 32; ++text) {
+    if (*text == '-') continue;
+    const char* hex = "0123456789abcdef";
+    const char* digit = std::strchr(hex, *text);
+    if (digit == nullptr) return false;
+    const auto value = static_cast<uint8_t>(digit - hex);
+    out[digits / 2] = static_cast<uint8_t>(digits % 2 == 0 ? value << 4 : out[digits / 2] | value);
+    ++digits;
+  }
+  return digits == 32;
+}
+
 int64_t ParseRank(const char* text) {
   if (text == nullptr || *text == '\0') return -1;
   int64_t rank = 0;
@@ -120,6 +177,8 @@ void ReadProcessFacts(ProcessFacts* facts) {
   char stat_line[1024];
   ReadFile("/proc/self/stat", stat_line, sizeof stat_line);
   facts->start_ticks = ParseStartTicks(stat_line);
+  ReadAncestors(facts);
+  ReadNamespace(facts);
   if (gethostname(facts->hostname, sizeof facts->hostname) != 0) facts->hostname[0] = '\0';
   facts->hostname[sizeof facts->hostname - 1] = '\0';
   if (getcwd(facts->working_directory, sizeof facts->working_directory) == nullptr) {

@@ -19,6 +19,7 @@ namespace gpumemshim::control {
 
 inline constexpr size_t kMaxArguments = 256;
 inline constexpr size_t kMaxVariables = 64;
+inline constexpr uint32_t kMaxAncestors = 32;
 
 // The environment that a trace may hold: never anything else. docs/environment.md says what each is good for.
 inline constexpr const char* kRecordedVariables[] = {
@@ -64,12 +65,23 @@ struct ProcessFacts {
   uint32_t environment_count;
   writer::KeyValue settings[kMaxVariables];
   uint32_t settings_count;
+  writer::Ancestor ancestors[kMaxAncestors];  // parent first
+  uint32_t ancestor_count;
+  uint64_t pid_namespace;  // 0 = not known
+  uint8_t boot_id[16];
+  bool has_boot_id;
 };
 
 void ReadProcessFacts(ProcessFacts* facts);
 
 // Field 22 of a /proc/PID/stat line, whose second field may hold spaces and brackets; 0 where there is none.
 uint64_t ParseStartTicks(const char* stat_line);
+
+// Pid, name, start time and parent of a /proc/PID/stat line; 0 as pid where it is none.
+writer::Ancestor ParseStat(const char* stat_line, uint32_t* parent_pid);
+
+// "0123abcd-...": 16 bytes; false where the text is no such id.
+bool ParseUuid(const char* text, uint8_t* out);
 
 // A whole decimal number, or -1.
 int64_t ParseRank(const char* text);

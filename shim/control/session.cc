@@ -90,6 +90,10 @@ void FillHeader(writer::HeaderInfo* info) {
   info->rank = g_facts.rank;
   info->world_size = g_facts.world_size;
   info->local_rank = g_facts.local_rank;
+  info->ancestors = g_facts.ancestors;
+  info->ancestor_count = g_facts.ancestor_count;
+  info->pid_namespace = g_facts.pid_namespace;
+  info->boot_id = g_facts.has_boot_id ? g_facts.boot_id : nullptr;
 }
 
 void CountStackLosses(writer::StackLosses* losses) {

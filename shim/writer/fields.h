@@ -56,8 +56,14 @@ struct Header {
     kAnchorMonotonicNs = 15,
     kAnchorRealtimeNs = 16,
     kRing = 17,
-    kSettings = 18
+    kSettings = 18,
+    kAncestors = 19,
+    kPidNamespace = 20,
+    kBootId = 21
   };
+};
+struct Ancestor {
+  enum : uint32_t { kPid = 1, kStartTicks = 2, kName = 3 };
 };
 struct Ring {
   enum : uint32_t { kPath = 1, kSizeBytes = 2 };

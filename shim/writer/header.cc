@@ -64,6 +64,15 @@ void EncodeHeader(const HeaderInfo& info, ProtoWriter* w) {
   w->VarintIf(fields::Ring::kSizeBytes, ring::GetStats().size_bytes);
   w->Close(mark);
   PutMap(w, Field::kSettings, info.settings, info.settings_count);
+  for (uint32_t i = 0; i < info.ancestor_count; i++) {
+    mark = w->Open(Field::kAncestors);
+    w->Varint(fields::Ancestor::kPid, info.ancestors[i].pid);
+    w->Varint(fields::Ancestor::kStartTicks, info.ancestors[i].start_ticks);
+    w->StringIf(fields::Ancestor::kName, info.ancestors[i].name);
+    w->Close(mark);
+  }
+  w->VarintIf(Field::kPidNamespace, info.pid_namespace);
+  if (info.boot_id != nullptr) w->Bytes(Field::kBootId, info.boot_id, 16);
 }
 
 }  // namespace gpumemshim::writer

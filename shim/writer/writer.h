@@ -33,6 +33,13 @@ struct KeyValue {
   const char* value;
 };
 
+// A process above this one.
+struct Ancestor {
+  uint32_t pid;
+  uint64_t start_ticks;
+  char name[16];
+};
+
 // The process's part of trace.proto's Header; nullptr or 0 = not known. format_version, pid, parent_pid, the clock
 // anchors and the ring are filled in by the writer itself.
 struct HeaderInfo {
@@ -51,6 +58,10 @@ struct HeaderInfo {
   int64_t rank = -1;  // -1 = absent
   int64_t world_size = -1;
   int64_t local_rank = -1;
+  const Ancestor* ancestors = nullptr;  // parent first
+  uint32_t ancestor_count = 0;
+  uint64_t pid_namespace = 0;
+  const uint8_t* boot_id = nullptr;  // 16 bytes
 };
 
 struct DeviceInfo {

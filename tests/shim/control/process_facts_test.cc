@@ -19,6 +19,29 @@ TEST(ProcessFacts, StartTicksBehindAnyName) {
   EXPECT_EQ(ParseStartTicks("7 (x) S 1"), 0u);
 }
 
+TEST(ProcessFacts, Stat) {
+  uint32_t parent = 7;
+  const writer::Ancestor odd = ParseStat("7 (a) b) (c) S 5 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2", &parent);
+  EXPECT_EQ(odd.pid, 7u);
+  EXPECT_EQ(odd.start_ticks, 987654u);
+  EXPECT_STREQ(odd.name, "a) b) (c");
+  EXPECT_EQ(parent, 5u);
+  EXPECT_STREQ(ParseStat("8 (a name that is longer than it may be) S 5 7", &parent).name, "a name that is ");
+  for (const char* none : {"", "7", "7 (x", "7 (x)", ")("}) {
+    EXPECT_EQ(ParseStat(none, &parent).pid, 0u) << none;
+    EXPECT_EQ(parent, 0u) << none;
+  }
+}
+
+TEST(ProcessFacts, Uuid) {
+  uint8_t bytes[16] = {};
+  EXPECT_TRUE(ParseUuid("00ff1234-5678-9abc-def0-123456789abc\n", bytes));
+  EXPECT_EQ(bytes[0], 0x00);
+  EXPECT_EQ(bytes[1], 0xff);
+  EXPECT_EQ(bytes[15], 0xbc);
+  for (const char* none : {"", "00ff", "00ff1234-5678-9abc-def0-123456789abX"}) EXPECT_FALSE(ParseUuid(none, bytes));
+}
+
 TEST(ProcessFacts, Rank) {
   EXPECT_EQ(ParseRank("0"), 0);
   EXPECT_EQ(ParseRank("17"), 17);
@@ -36,6 +59,10 @@ TEST(ProcessFacts, OwnProcess) {
   ReadProcessFacts(facts.get());
   EXPECT_EQ(facts->pid, getpid());
   EXPECT_GT(facts->start_ticks, 0u);
+  ASSERT_GE(facts->ancestor_count, 1u);
+  EXPECT_EQ(facts->ancestors[0].pid, static_cast<uint32_t>(getppid()));
+  EXPECT_GT(facts->pid_namespace, 0u);
+  EXPECT_TRUE(facts->has_boot_id);
   EXPECT_EQ(facts->rank, 5);
   EXPECT_EQ(facts->world_size, 8);
   EXPECT_EQ(facts->local_rank, -1);

@@ -57,8 +57,17 @@ TEST(FieldsTest, Header) {
   SAME(Header, kAnchorRealtimeNs, "anchor_realtime_ns");
   SAME(Header, kRing, "ring");
   SAME(Header, kSettings, "settings");
+  SAME(Header, kAncestors, "ancestors");
+  SAME(Header, kPidNamespace, "pid_namespace");
+  SAME(Header, kBootId, "boot_id");
   SAME(Ring, kPath, "path");
   SAME(Ring, kSizeBytes, "size_bytes");
+}
+
+TEST(FieldsTest, Ancestor) {
+  SAME(Ancestor, kPid, "pid");
+  SAME(Ancestor, kStartTicks, "start_ticks");
+  SAME(Ancestor, kName, "name");
 }
 
 TEST(FieldsTest, Definitions) {
