@@ -5,6 +5,7 @@
 
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/folder_report.h"
 #include "commands/trace_options.h"
 #include "report/json_answers.h"
 #include "report/sections.h"
@@ -23,12 +24,14 @@ class ReportCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
     return "Says what the GPU memory of one program was used for. Without FILE it takes the newest *.gmtrace of\n"
-           "the working directory (or of DIR). A request that failed comes first: who asked, who had filled the GPU,\n"
-           "what would have fit. Stacks are shown by the line of your code that allocated; what lies between that\n"
-           "line and CUDA, and who called it, stands below.\n"
+           "the working directory. A DIR that holds several gets a list of their processes: who started whom, which\n"
+           "had the most memory, how each ended. A request that failed comes first: who asked, who had filled the\n"
+           "GPU, what would have fit. Stacks are shown by the line of your code that allocated; what lies between\n"
+           "that line and CUDA, and who called it, stands below.\n"
            "\n"
            "  gpumem report                              the newest trace here\n"
            "  gpumem report run.gmtrace --device 1       one GPU\n"
+           "  gpumem report runs/                        all processes of a job\n"
            "  gpumem report --from 10 --to 12.5          what happened between these seconds\n"
            "  gpumem report --json | jq '.devices[].peak'\n";
   }
@@ -39,6 +42,10 @@ class ReportCommand final : public Command {
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (!arguments.empty()) {
+      const std::vector<std::string> traces = TracesOfFolder(arguments.front());
+      if (traces.size() > 1) return ReportFolder(arguments.front(), traces, trace_, console);
+    }
     const auto loaded = LoadTrace(trace_, arguments, console);
     if (!loaded->readable()) return loaded->exit_code;
     if (trace_.json) {

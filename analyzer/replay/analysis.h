@@ -251,6 +251,15 @@ struct ProcessInfo {
   std::string program, executable, hostname, working_directory, writer_version;
   std::vector<std::string> command_line;
   uint32_t pid = 0, parent_pid = 0;
+  uint64_t start_ticks = 0;  // with boot, namespace and pid it names a process for good
+  uint64_t pid_namespace = 0;
+  std::string boot_id;
+  struct Ancestor {
+    uint32_t pid = 0;
+    uint64_t start_ticks = 0;
+    std::string name;
+  };
+  std::vector<Ancestor> ancestors;  // parent first
   int rank = -1, world_size = -1;
   std::map<std::string, std::string> versions, settings, environment;
   uint64_t anchor_monotonic_ns = 0, anchor_realtime_ns = 0;

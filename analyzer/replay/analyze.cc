@@ -44,6 +44,11 @@ ProcessInfo ToInfo(const trace::Header& header) {
   info.command_line.assign(header.command_line().begin(), header.command_line().end());
   info.pid = header.pid();
   info.parent_pid = header.parent_pid();
+  info.start_ticks = header.process_start_ticks();
+  info.pid_namespace = header.pid_namespace();
+  info.boot_id = header.boot_id();
+  for (const trace::Ancestor& above : header.ancestors())
+    info.ancestors.push_back({above.pid(), above.start_ticks(), above.name()});
   if (header.has_rank()) info.rank = static_cast<int>(header.rank());
   if (header.has_world_size()) info.world_size = static_cast<int>(header.world_size());
   info.settings = ToMap(header.settings());

@@ -7,6 +7,7 @@ log of that process, and nobody notices us.
 """
 
 import collections
+import json
 import os
 import re
 import signal
@@ -159,6 +160,20 @@ class Children(ProcessTest):
         ours = self.as_without_us(f"{words} spawn ( spawn ( exit:1 ) ) exit:0")
         self.assertEqual(len(ours), 5)
         self.assertEqual(self.allocations(self.compare(5)), [2, 2, 2, 4, 6])
+
+    def test_the_tree_is_reported(self):
+        """`gpumem report DIR`: who started whom, past processes without CUDA; the two images of an exec."""
+        self.victim("alloc:2 spawn ( alloc:3 ) sleep:20 spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
+        answer = json.loads(hosts_test.truth.run([self.setup.gpumem, "report", "--json", str(self.folder)], self.setup))
+        self.assertEqual(len(answer["processes"]), 4)
+        root = answer["processes"][0]
+        self.assertIsNone(root["parent_file"])
+        self.assertEqual({process["parent_file"] for process in answer["processes"][1:]}, {root["file"]})
+        self.assertEqual(sorted(process["peak_bytes"] >> 20 for process in answer["processes"]), [1, 2, 3, 9])
+        self.assertEqual(sum(process["pid"] == root["pid"] for process in answer["processes"]), 2)
+        self.assertEqual(root["ancestors"][0]["pid"], os.getpid())
+        text = hosts_test.truth.run([self.setup.gpumem, "report", str(self.folder)], self.setup)
+        self.assertIn("(by exec)", text)
 
     def test_daemon(self):
         """Two forks and closed descriptors, then CUDA."""

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "fixture.h"
+#include "report/process_list.h"
 
 namespace gpumem {
 namespace {
@@ -60,6 +61,9 @@ std::vector<json> AllAnswers() {
         PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {})}) {
     answers.push_back(json::parse(text));
   }
+  ListedProcess listed = Listed(example.analysis);
+  listed.process.ancestors.push_back({4200, 1, "torchrun"});
+  answers.push_back(json::parse(ProcessListJson({listed}, "runs")));
   return answers;
 }
 
