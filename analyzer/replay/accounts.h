@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
+#include "replay/device_counters.h"
 
 namespace gpumem {
 
@@ -26,6 +27,7 @@ struct DeviceAccount {
   MeasureValues values;
   // As of PyTorch's last report, where events of CUDA came since; behind a failed request, of the report before it.
   MeasureValues at_report;
+  DriverUse driver;  // what CUDA takes beyond `values`
   uint64_t torch_events = 0;
   uint64_t unknown_frees = 0;
   bool reported_last = false;  // its last event was a report of PyTorch: `values` are those of the report

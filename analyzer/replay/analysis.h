@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "replay/device_counters.h"
+
 namespace gpumem {
 
 // Numbers of trace.proto's Layer.
@@ -209,6 +211,38 @@ struct ResidualUse {
   uint64_t modules = 0, module_bytes = 0, peak_module_bytes = 0;
 };
 
+// What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.
+//
+//   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + unexplained
+struct StackUp {
+  bool any = false;
+  uint64_t time_ns = 0;
+  MeasureValues values;
+  DriverUse driver;
+  uint64_t host_pinned = 0, managed = 0, imported = 0;  // of the whole process, in no device's share
+  std::vector<StackUse> other;                          // what `values.other` is made of, by stack, largest first
+  bool has_reading = false;
+  DeviceReading reading;  // the sample that says most about this instant
+  // The sample saw this very state of memory. Else what changed between the two is added: the sums below are derived.
+  bool same_state = false;
+  uint64_t pool_idle = kNotStated;  // reserved by the device's default pool and not in use
+  uint64_t process = kNotStated;    // what nvidia-smi shows for this process
+  int64_t unexplained = 0;          // only where `process` is stated; negative: more is recorded than the device shows
+  // The sum of all parts but the unexplained one.
+  uint64_t Explained() const {
+    return values.total + driver.Stated() + driver.Rounding() + (pool_idle == kNotStated ? 0 : pool_idle);
+  }
+};
+
+// What the samples of a device say all in all.
+struct DeviceUse {
+  uint64_t samples = 0;
+  uint64_t peak_used = 0, peak_used_ns = 0;  // by all processes
+  uint64_t peak_own = 0, peak_own_ns = 0;
+  std::vector<Neighbour> neighbours;  // largest peak first
+  std::vector<DeviceReading> readings;
+};
+
 struct DeviceAnalysis {
   int device = 0;
   std::string name;
@@ -224,6 +258,18 @@ struct DeviceAnalysis {
                                   // the first is the peak
   Fragmentation fragmentation;
   LeakReport leaks;
+  StackUp stack_up_at_peak, stack_up_at_end;  // at the peak of total; at the end, or at `to`
+  DeviceUse use;
+};
+
+// What the sampler says of itself and of the machine.
+struct SamplingInfo {
+  uint64_t samples = 0;
+  uint64_t took_ns = 0;              // all of them
+  std::string source, source_error;  // "NVML 13.580.65"; "" = there was no sample
+  uint64_t peak_rss = 0;
+  uint64_t system_total = 0, least_system_available = 0;  // RAM; 0 = not known
+  std::vector<CrossedLimit> crossed;                      // GPUMEMSHIM_WARN_AT
 };
 
 struct EventCounts {
@@ -283,6 +329,7 @@ struct Analysis {
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
   std::vector<ServedRetries> retries;  // by device
+  SamplingInfo sampling;
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;
   // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.
   uint64_t managed_peak = 0, managed_end = 0;

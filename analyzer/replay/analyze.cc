@@ -17,6 +17,7 @@
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
 #include "replay/revisit.h"
+#include "replay/stack_up.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -110,11 +111,25 @@ class DeviceAnalyst {
       looks->push_back(
           {out_->peak_reserved.event_index, [this](const LiveState& state) { DescribeFragmentationAtPeak(state); }});
     }
+    if (out_->peak_total.bytes > 0) {
+      looks->push_back({out_->peak_total.event_index, [this](const LiveState& state) {
+                          const SeriesPeak& peak = out_->peak_total;
+                          out_->stack_up_at_peak = TakeStackUp(state, slot_, peak.time_ns, peak.event_index, *names_);
+                        }});
+    }
     AddGrowthLooks(looks);
   }
 
   // After the looks.
-  void Finish() { out_->leaks.growth = Growth(before_, after_); }
+  void Finish() {
+    out_->leaks.growth = Growth(before_, after_);
+    CompleteStackUp(pass_->counters(), slot_, &out_->stack_up_at_peak);
+    CompleteStackUp(pass_->counters(), slot_, &out_->stack_up_at_end);
+    if (const DeviceLog* log = pass_->counters().Of(slot_); log != nullptr) {
+      out_->use = {log->count,       log->peak_used,  log->peak_used_ns, log->peak_own,
+                   log->peak_own_ns, log->neighbours, log->readings};
+    }
+  }
 
  private:
   void DescribeEnd() {
@@ -125,6 +140,7 @@ class DeviceAnalyst {
     out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
+    out_->stack_up_at_end = TakeStackUp(state, slot_, end_ns, last, *names_);
     out_->leaks.unknown_frees = state.accounts().devices[slot_].unknown_frees;
     FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
     out_->fragmentation.at_end = detail.all;
@@ -241,6 +257,21 @@ void AddRecovery(const Recovery& recovery, Analysis* analysis) {
   if (!recovery.note.empty()) analysis->notes.push_back(recovery.note);
 }
 
+SamplingInfo ToInfo(const CounterLog& log, const AnalyzeOptions& options) {
+  SamplingInfo info;
+  info.samples = log.samples();
+  info.took_ns = log.took_ns();
+  info.source = log.source();
+  info.source_error = log.source_error();
+  info.peak_rss = log.peak_rss();
+  info.system_total = log.system_total();
+  info.least_system_available = log.least_system_available() == UINT64_MAX ? 0 : log.least_system_available();
+  for (const CrossedLimit& limit : log.crossed()) {
+    if (options.device < 0 || limit.device == options.device) info.crossed.push_back(limit);
+  }
+  return info;
+}
+
 void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
   analysis->ooms = pass->ooms().Finish();
   analysis->retries = pass->ooms().TakeRetries();
@@ -269,6 +300,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   pass.Run(progress);
   AddRecovery(reader.recovery(), &analysis);
   AddOoms(options, &pass, &analysis);
+  analysis.sampling = ToInfo(pass.counters(), options);
   StackTable names = reader.TakeStacks();
   analysis.process.versions = names.versions();
   std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";

@@ -11,6 +11,9 @@
 namespace gpumem {
 namespace {
 
+// How CUDA gives out plain memory: in pages, which smaller allocations share.
+constexpr uint64_t kPage = uint64_t{2} << 20, kSharesPageBelow = uint64_t{1} << 20, kSmallStep = 512;
+
 bool IsDeviceMemory(uint8_t memory) {
   return memory == trace::DEVICE || memory == trace::STREAM_ORDERED || memory == trace::ARRAY;
 }
@@ -75,9 +78,25 @@ bool CudaMemory::HoldsBlocks(const CudaAllocation& allocation, KeySpace space) {
   return space == kPointers && allocation.memory != trace::HOST_PINNED && allocation.size != 0;
 }
 
+// What CUDA takes for an allocation beyond its size.
+void CudaMemory::CountOverhead(const CudaAllocation& allocation, int64_t sign, DriverUse* driver) {
+  const uint64_t size = allocation.size;
+  const auto add = [sign](uint64_t bytes, uint64_t* to) { *to += static_cast<uint64_t>(sign) * bytes; };
+  if (allocation.memory == trace::STREAM_ORDERED) {
+    add(size, &driver->stream_ordered);
+    if (allocation.own_pool) add(size, &driver->stream_ordered_in_own_pools);
+  } else if (size >= kSharesPageBelow) {
+    add((kPage - size % kPage) % kPage, &driver->rounding);
+  } else {
+    add((size + kSmallStep - 1) / kSmallStep * kSmallStep, &driver->small_bytes);
+    add(size, &driver->small_requested);
+  }
+}
+
 void CudaMemory::Count(const CudaAllocation& allocation, int64_t sign, Accounts* accounts) {
   const int64_t bytes = sign * static_cast<int64_t>(allocation.size);
   if (allocation.on_device) {
+    CountOverhead(allocation, sign, &accounts->device(allocation.slot).driver);
     if (allocation.torch) {
       accounts->AddReserved(allocation.slot, bytes);
     } else if (InOther(allocation)) {
@@ -110,6 +129,7 @@ uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahe
     allocation.context = row.handle;
   }
   allocation.on_device = (space == kPointers || space == kArrays) && IsDeviceMemory(allocation.memory);
+  allocation.own_pool = allocation.memory == trace::STREAM_ORDERED && row.handle != 0;
   allocation.counted = space != kImported && Matches(allocation.layer);
   allocation.torch = allocation.on_device && HoldsBlocks(allocation, space) &&
                      BecomesSegment(row.thread, row.address, row.size, ahead);

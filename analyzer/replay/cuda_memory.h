@@ -59,6 +59,7 @@ struct CudaAllocation {
   bool torch = false;
   bool counted = false;  // towards its device, or, where !on_device, towards an account of its own
   bool on_device = false;
+  bool own_pool = false;  // from a stream-ordered pool that the program named
   bool live = false;
 };
 
@@ -171,6 +172,7 @@ class CudaMemory {
   uint32_t ResetDevice(const EventRow& row, Accounts* accounts);
   void Insert(const CudaAllocation& allocation, KeySpace space, Accounts* accounts);
   void Remove(uint32_t place, KeySpace space, Accounts* accounts);
+  static void CountOverhead(const CudaAllocation& allocation, int64_t sign, DriverUse* driver);
   static bool HoldsBlocks(const CudaAllocation& allocation, KeySpace space);
   void Count(const CudaAllocation& allocation, int64_t sign, Accounts* accounts);
   void RemoveOverlaps(uint64_t start, uint64_t end, Accounts* accounts);

@@ -44,6 +44,8 @@ void FirstPass::Run(const ProgressCallback& progress) {
   }
   found_next_section_ = stream.found_next_section();
   end_ns_ = clock_ns_;
+  counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state_.accounts());
+  counters_.Finish();
   if (!is_open_ && has_origin_) OpenWindow();
   for (std::optional<DeviceSeries>& series : series_) {
     if (series) series->Finish(window_end_ns(), index_);
@@ -67,12 +69,24 @@ void FirstPass::OpenWindow() {
   }
 }
 
+// The state is the one before event `i`.
+void FirstPass::SettleSamples(const EventBatch& batch, size_t i) {
+  CounterLog::Instant instant{batch.time_ns(i), last_change_ns_, UINT64_MAX};
+  if (batch.layer(i) != trace::TORCH) {
+    instant.next_change_ns = batch.time_ns(i) - std::min<uint64_t>(batch.time_ns(i), batch.duration_ns(i));
+  }
+  counters_.Settle(instant, state_.accounts());
+}
+
 void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following) {
   for (size_t i = 0; i < batch.count(); ++i, ++index_) {
     const uint32_t kind = batch.kind(i);
     ++counts_[std::min(batch.layer(i), 3u)][std::min(kind, 63u)];
+    if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
+      SettleSamples(batch, i);
     clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
     if (clock_ns_ > to_ns_) continue;
+    if (batch.layer(i) != trace::TORCH) last_change_ns_ = clock_ns_;
     if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
     last_in_window_ = index_;
     const uint32_t slot = state_.Apply(batch, i, following);
@@ -94,6 +108,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       complete_ = true;
     } else if (item.type == ItemType::kCounters) {
       if (clock_ns_ <= to_ns_) Compare(item.counters);
+      counters_.Offer(item.counters);
     } else if (item.type == ItemType::kLosses) {
       // Counted from the start each time: the last one holds.
       losses_.dropped_allocs = item.losses.dropped_allocs();

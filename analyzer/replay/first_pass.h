@@ -21,6 +21,7 @@
 #include "replay/analyze.h"
 #include "replay/batch_stream.h"
 #include "replay/checkpoints.h"
+#include "replay/counters.h"
 #include "replay/fragmentation_history.h"
 #include "replay/live_state.h"
 #include "replay/oom.h"
@@ -43,6 +44,7 @@ class FirstPass {
   const FragmentationHistory& fragmentation() const { return fragmentation_; }
   DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
   OomDetector& ooms() { return ooms_; }
+  const CounterLog& counters() const { return counters_; }
 
   bool found_next_section() const { return found_next_section_; }
   bool complete() const { return complete_; }
@@ -61,6 +63,7 @@ class FirstPass {
  private:
   void ReplayBatch(const EventBatch& batch, const EventBatch* following);
   void OpenWindow();
+  void SettleSamples(const EventBatch& batch, size_t i);
   DeviceSeries& SeriesOf(uint32_t slot);
   void TakeItems(const std::vector<BatchStream::Item>& items);
   void Compare(const trace::Counters& counters);
@@ -73,6 +76,8 @@ class FirstPass {
   FragmentationHistory fragmentation_;
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
+  CounterLog counters_;
+  uint64_t last_change_ns_ = 0;                       // of CUDA's memory
   std::array<std::array<uint64_t, 64>, 4> counts_{};  // by layer and kind; the last of each for what is not known
   LossCounts losses_;
   std::vector<std::string> disagreements_;

@@ -81,6 +81,7 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   if (row.kind == trace::DEVICE_RESET || ends_primary) DropBlocksOfDevice(SlotOfDevice(row.device));
   residual_.Apply(row);
   if (row.kind == trace::ALLOC_FAILED && row.result != kOutOfMemory) ++accounts_.failed_calls;
+  if (DriverUseTable::Concerns(row.kind)) driver_use_.Apply(row, &accounts_);
   const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following), &accounts_);
   accounts_.device(slot).seen = true;
   if (cuda_.has_lost_ranges()) {

@@ -19,6 +19,7 @@
 #include "replay/accounts.h"
 #include "replay/address_index.h"
 #include "replay/cuda_memory.h"
+#include "replay/driver_use.h"
 #include "replay/residual_memory.h"
 #include "replay/slab.h"
 #include "trace/event_batch.h"
@@ -64,6 +65,7 @@ class LiveState {
 
   CudaMemory cuda_;
   ResidualMemory residual_;
+  DriverUseTable driver_use_;
   Accounts accounts_;
   Slab<TorchBlock> blocks_;
   AddressIndex block_index_;

@@ -99,6 +99,7 @@ void AddHead(const ReportInput& input, Detail detail, Page* page) {
                             FormatTime(input.Since(input.window_end_ns()))));
   }
   AddState(input, page);
+  AddLimits(input, page);
 }
 
 }  // namespace gpumem

@@ -61,10 +61,12 @@ void WriteResidual(const ResidualUse& use, JsonWriter* json) {
 std::string ReportJson(const ReportInput& input, size_t top) {
   return Answer("report", input, [&](JsonWriter* json) {
     WriteHostPinned(*input.analysis, json);
+    WriteJsonSampling(input.analysis->sampling, input, json);
     WriteJsonOoms(input.analysis->ooms, top, input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
+      WriteJsonStackUp(device, input, json);
       WriteJsonTimeline(device, input, json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);
       WriteJsonLeaks(device.leaks, top, input, json);
@@ -75,7 +77,10 @@ std::string ReportJson(const ReportInput& input, size_t top) {
 std::string TimelineJson(const ReportInput& input) {
   return Answer("timeline", input, [&](JsonWriter* json) {
     WriteHostPinned(*input.analysis, json);
-    WriteDevices(input, json, [&](const DeviceAnalysis& device) { WriteJsonTimeline(device, input, json); });
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteJsonTimeline(device, input, json);
+      WriteJsonDeviceSamples(device, input, json);
+    });
   });
 }
 

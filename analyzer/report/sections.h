@@ -28,6 +28,13 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
              Page* page);
 void AddPlateaus(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
 
+// What the share of the device that nvidia-smi shows for this process is made of, and who else is there. Nothing where
+// the trace has no samples.
+void AddStackUp(const DeviceAnalysis& device, const ReportInput& input, Page* page);
+
+// Limits of GPUMEMSHIM_WARN_AT that were reached.
+void AddLimits(const ReportInput& input, Page* page);
+
 void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
 
 void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);

@@ -54,8 +54,6 @@ void SplitProcesses(uint32_t own_pid, bool machine_ids, ProcessUse* processes, u
   if (out->own_process != OwnProcess::kNotFound) {
     out->own = processes[own].bytes;
     processes[own] = processes[--count];
-  } else if (machine_ids) {
-    out->own = 0;  // every process with memory is listed, and we are not
   }
   out->others_known = true;
   out->other_count = count;

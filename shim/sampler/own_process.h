@@ -7,7 +7,7 @@
 //   our ids are the machine's             the entry with our id                       kByPid
 //   a namespace, an entry has our id      that one: the driver translates, as some do  kByPidInside
 //   a namespace, one entry in all         that one                                     kOnlyOne
-//   else                                  not known
+//   else                                  not known: under MPS, too, where the server holds all memory
 //
 // Thread-safety: stateless. Failure: kUnknown.
 

@@ -185,6 +185,50 @@ ResolvedFrame Native(const std::string& function, const std::string& module, con
   return frame;
 }
 
+Example SampledExample() {
+  Example example = TrainingExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  DeviceReading reading;
+  reading.time_ns = kOrigin + 9 * kSecond;
+  reading.took_ns = 2'000'000;
+  reading.cause = 2;
+  reading.own_process = OwnProcessMatch::kByPid;
+  reading.total = 81 * kGiB;
+  reading.driver_reserved = kGiB;
+  reading.own = 50 * kGiB;
+  reading.used = 53 * kGiB;
+  reading.free = 27 * kGiB;
+  reading.other_count = 1;
+  reading.others = {{777, "ollama\x1b[31m", 3 * kGiB}};
+  StackUp peak;
+  peak.any = peak.has_reading = peak.same_state = true;
+  peak.time_ns = kOrigin + 9 * kSecond;
+  peak.values = {36 * kGiB, 46 * kGiB, 2 * kGiB, 48 * kGiB};
+  peak.driver.contexts = 512 * kMiB;
+  peak.driver.context_count = 1;
+  peak.driver.modules = 256 * kMiB;
+  peak.driver.module_count = 12;
+  peak.other = {Use(kNccl, 1, 2 * kGiB, 8, 1, 2, "cuMemCreate")};
+  peak.reading = reading;
+  peak.process = 50 * kGiB;
+  peak.unexplained = static_cast<int64_t>(peak.process) - static_cast<int64_t>(peak.Explained());
+  StackUp end = peak;
+  end.time_ns = kOrigin + 12 * kSecond;
+  end.same_state = false;
+  end.values = {5 * kGiB, 46 * kGiB, 2 * kGiB, 48 * kGiB};
+  device.stack_up_at_peak = peak;
+  device.stack_up_at_end = end;
+  device.use = {12,        53 * kGiB,       reading.time_ns,
+                50 * kGiB, reading.time_ns, {{777, "ollama", kOrigin, kOrigin + 12 * kSecond, 3 * kGiB, 2 * kGiB}},
+                {reading}};
+  SamplingInfo& sampling = example.analysis.sampling;
+  sampling.samples = 12;
+  sampling.source = "NVML 13.580.65";
+  sampling.crossed = {{kOrigin + 8 * kSecond, 0, 60, 0, 53 * kGiB, 81 * kGiB, 50 * kGiB},
+                      {kOrigin + 8 * kSecond, 0, 0, 50 * kGiB, 53 * kGiB, 81 * kGiB, kNotStated}};
+  return example;
+}
+
 Example TrainingExample() {
   Example example;
   AddStacks(&example.stacks);
@@ -222,7 +266,7 @@ Example TrainingExample() {
 }
 
 Example OomExample() {
-  Example example = TrainingExample();
+  Example example = SampledExample();
   DeviceAnalysis& device = example.analysis.devices[0];
   OomEvent oom;
   oom.time_ns = kOrigin + 11 * kSecond;

@@ -40,7 +40,9 @@ struct Example {
 
 // A training on one GPU that ended in order.
 Example TrainingExample();
-// The same, dead of an out-of-memory error.
+// The same with samples of the device, and another process on it.
+Example SampledExample();
+// The same again, dead of an out-of-memory error.
 Example OomExample();
 
 }  // namespace gpumem::testing

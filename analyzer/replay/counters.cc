@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/counters.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace gpumem {
+namespace {
+
+// A free is recorded before it is carried out: what CUDA did shortly before a sample may not have shown yet.
+constexpr uint64_t kSettlingNs = 1'000'000;
+constexpr size_t kMostCrossed = 64;
+
+DeviceReading ToReading(const trace::Counters& counters, const trace::DeviceCounters& device) {
+  DeviceReading reading;
+  reading.time_ns = counters.time_ns();
+  reading.took_ns = counters.took_ns();
+  reading.cause = static_cast<uint8_t>(counters.cause());
+  reading.own_process = device.own_process() >= 0 && device.own_process() <= trace::OWN_ONLY_ONE
+                            ? static_cast<OwnProcessMatch>(device.own_process())
+                            : OwnProcessMatch::kUnknown;
+  if (device.has_total_bytes()) reading.total = device.total_bytes();
+  if (device.has_used_bytes()) reading.used = device.used_bytes();
+  if (device.has_free_bytes()) reading.free = device.free_bytes();
+  if (device.has_driver_reserved_bytes()) reading.driver_reserved = device.driver_reserved_bytes();
+  if (device.has_own_bytes()) reading.own = device.own_bytes();
+  if (device.has_pool_reserved_bytes()) reading.pool_reserved = device.pool_reserved_bytes();
+  if (device.has_other_count()) reading.other_count = device.other_count();
+  for (const trace::DeviceProcess& other : device.others()) {
+    reading.others.push_back({other.pid(), other.name(), other.has_used_bytes() ? other.used_bytes() : kNotStated});
+  }
+  return reading;
+}
+
+// Keeps every second one, and the last.
+void Thin(std::vector<DeviceReading>* readings) {
+  size_t kept = 0;
+  for (size_t i = 1; i < readings->size(); i += 2) (*readings)[kept++] = std::move((*readings)[i]);
+  readings->resize(kept);
+}
+
+}  // namespace
+
+void CounterLog::Offer(const trace::Counters& counters) {
+  peak_rss_ = std::max(peak_rss_, counters.process_rss_bytes());
+  if (counters.cause() == trace::NO_SAMPLE) return;
+  ++samples_;
+  took_ns_ += counters.took_ns();
+  source_ = counters.source();
+  source_error_ = counters.source_error();
+  system_total_ = std::max(system_total_, counters.system_total_bytes());
+  if (counters.system_available_bytes() > 0) {
+    least_system_available_ = std::min(least_system_available_, counters.system_available_bytes());
+  }
+  for (const trace::ThresholdCrossing& crossing : counters.crossings()) {
+    if (crossed_.size() == kMostCrossed) break;
+    crossed_.push_back({counters.time_ns(), crossing.device(), crossing.percent(), crossing.bytes(),
+                        crossing.used_bytes(), crossing.total_bytes(),
+                        crossing.has_own_bytes() ? crossing.own_bytes() : kNotStated});
+  }
+  pending_.push_back(counters);
+}
+
+void CounterLog::Settle(const Instant& instant, const Accounts& accounts) {
+  while (!pending_.empty() && pending_.front().time_ns() < instant.until_ns) {
+    const trace::Counters counters = std::move(pending_.front());
+    pending_.pop_front();
+    for (const trace::DeviceCounters& device : counters.devices()) Add(counters, device, instant, accounts);
+  }
+}
+
+void CounterLog::Add(const trace::Counters& counters, const trace::DeviceCounters& device, const Instant& instant,
+                     const Accounts& accounts) {
+  const uint32_t slot = SlotOfDevice(device.device());
+  if (slot == 0) return;
+  if (slot >= logs_.size()) logs_.resize(slot + 1);
+  DeviceReading reading = ToReading(counters, device);
+  if (slot < accounts.devices.size()) {
+    reading.known = accounts.devices[slot].values.total;
+    reading.driver = accounts.devices[slot].driver;
+  }
+  const uint64_t began_ns = reading.time_ns - std::min(reading.time_ns, reading.took_ns + kSettlingNs);
+  reading.steady = instant.last_change_ns < began_ns && instant.next_change_ns > reading.time_ns;
+
+  DeviceLog& log = logs_[slot];
+  if (reading.used != kNotStated && reading.used > log.peak_used) {
+    log.peak_used = reading.used;
+    log.peak_used_ns = reading.time_ns;
+  }
+  if (reading.own != kNotStated && reading.own > log.peak_own) {
+    log.peak_own = reading.own;
+    log.peak_own_ns = reading.time_ns;
+  }
+  AddNeighbours(reading, &log);
+  if (log.count++ == 0 || std::tie(reading.known, reading.steady) >= std::tie(log.fullest.known, log.fullest.steady)) {
+    log.fullest = reading;
+  }
+  if (log.readings.size() == kMostReadings) Thin(&log.readings);
+  log.readings.push_back(std::move(reading));
+}
+
+void CounterLog::AddNeighbours(const DeviceReading& reading, DeviceLog* log) {
+  for (const OtherProcess& other : reading.others) {
+    const auto same = [&](const Neighbour& neighbour) { return neighbour.pid == other.pid; };
+    auto it = std::find_if(log->neighbours.begin(), log->neighbours.end(), same);
+    if (it == log->neighbours.end()) {
+      if (log->neighbours.size() == kMostNeighbours) continue;
+      it = log->neighbours.insert(it, Neighbour());
+      it->pid = other.pid;
+      it->first_ns = reading.time_ns;
+    }
+    if (!other.name.empty()) it->name = other.name;
+    it->last_ns = reading.time_ns;
+    it->last = other.bytes == kNotStated ? 0 : other.bytes;
+    it->peak = std::max(it->peak, it->last);
+  }
+}
+
+void CounterLog::Finish() {
+  for (DeviceLog& log : logs_) {
+    std::stable_sort(log.neighbours.begin(), log.neighbours.end(),
+                     [](const Neighbour& a, const Neighbour& b) { return a.peak > b.peak; });
+  }
+}
+
+const DeviceReading* CounterLog::Best(uint32_t slot, uint64_t time_ns, uint64_t known, const DriverUse& driver) const {
+  const DeviceLog* log = Of(slot);
+  if (log == nullptr) return nullptr;
+  const auto rank = [&](const DeviceReading& reading) {
+    const bool same = reading.known == known && reading.driver == driver;
+    const uint64_t distance = std::max(reading.time_ns, time_ns) - std::min(reading.time_ns, time_ns);
+    return std::tuple(reading.own == kNotStated, !reading.steady, !same, distance);
+  };
+  const DeviceReading* best = &log->fullest;
+  for (const DeviceReading& reading : log->readings) {
+    if (rank(reading) < rank(*best)) best = &reading;
+  }
+  return best;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// How this process's share of a device is made up at one instant. Pure functions.
+//
+//   StackUp stack_up = TakeStackUp(state, slot, time_ns, event_index, names);   // while the state is at hand
+//   CompleteStackUp(counters, slot, &stack_up);                                 // once all samples were read
+
+#ifndef GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
+#define GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
+
+#include <cstdint>
+
+#include "replay/analysis.h"
+#include "replay/counters.h"
+#include "replay/live_state.h"
+#include "trace/stack_table.h"
+
+namespace gpumem {
+
+StackUp TakeStackUp(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
+                    const StackTable& names);
+
+// Lays the sample that says most about the instant beside it. What changed between the two is added to what the sample
+// says, so that a share can be stated for instants that nobody sampled.
+void CompleteStackUp(const CounterLog& counters, uint32_t slot, StackUp* stack_up);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
