@@ -44,6 +44,7 @@ class TimelineCommand final : public Command {
     AddHead(loaded->input, Detail::kBrief, &page);
     for (const DeviceAnalysis& device : loaded->analysis.devices)
       AddTimeline(device, loaded->input, Detail::kFull, &page);
+    AddMarks(loaded->input, Detail::kFull, &page);
     console->Print(page.text());
     return loaded->exit_code;
   }

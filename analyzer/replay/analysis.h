@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "replay/device_counters.h"
+#include "replay/mark_log.h"
 
 namespace gpumem {
 
@@ -328,6 +329,8 @@ struct Analysis {
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
+  MarkLog marks;                       // what the program said about itself, and when recording was on
+  bool snapshot = false;               // a copy of the trace while the program went on; complete up to there
   std::vector<ServedRetries> retries;  // by device
   SamplingInfo sampling;
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;

@@ -323,6 +323,8 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.managed_end = accounts.managed;
   analysis.imported_peak = accounts.imported_peak;
   analysis.imported_end = accounts.imported;
+  analysis.marks = std::move(pass.marks());
+  analysis.snapshot = pass.snapshot();
   for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));
   for (const std::string& disagreement : pass.disagreements()) analysis.notes.push_back(disagreement);
   if (!other_sections.empty()) analysis.notes.push_back(std::move(other_sections));

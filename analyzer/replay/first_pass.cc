@@ -46,6 +46,7 @@ void FirstPass::Run(const ProgressCallback& progress) {
   end_ns_ = clock_ns_;
   counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state_.accounts());
   counters_.Finish();
+  marks_.Finish(origin_ns_, end_ns_);
   if (!is_open_ && has_origin_) OpenWindow();
   for (std::optional<DeviceSeries>& series : series_) {
     if (series) series->Finish(window_end_ns(), index_);
@@ -85,6 +86,10 @@ void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following
     if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
       SettleSamples(batch, i);
     clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+    if (IsMark(kind)) [[unlikely]] {
+      marks_.Add(batch, i, reader_->stacks());
+      continue;
+    }
     if (clock_ns_ > to_ns_) continue;
     if (batch.layer(i) != trace::TORCH) last_change_ns_ = clock_ns_;
     if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
@@ -106,6 +111,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
   for (const BatchStream::Item& item : items) {
     if (item.type == ItemType::kEnd) {
       complete_ = true;
+      snapshot_ = item.end.snapshot();
     } else if (item.type == ItemType::kCounters) {
       if (clock_ns_ <= to_ns_) Compare(item.counters);
       counters_.Offer(item.counters);

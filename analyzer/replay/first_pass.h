@@ -24,6 +24,7 @@
 #include "replay/counters.h"
 #include "replay/fragmentation_history.h"
 #include "replay/live_state.h"
+#include "replay/mark_log.h"
 #include "replay/oom.h"
 #include "replay/series.h"
 #include "trace/reader.h"
@@ -45,9 +46,11 @@ class FirstPass {
   DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
   OomDetector& ooms() { return ooms_; }
   const CounterLog& counters() const { return counters_; }
+  MarkLog& marks() { return marks_; }
 
   bool found_next_section() const { return found_next_section_; }
   bool complete() const { return complete_; }
+  bool snapshot() const { return snapshot_; }
   const LossCounts& losses() const { return losses_; }
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
@@ -77,7 +80,9 @@ class FirstPass {
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
   CounterLog counters_;
-  uint64_t last_change_ns_ = 0;                       // of CUDA's memory
+  uint64_t last_change_ns_ = 0;  // of CUDA's memory
+  MarkLog marks_;
+  bool snapshot_ = false;
   std::array<std::array<uint64_t, 64>, 4> counts_{};  // by layer and kind; the last of each for what is not known
   LossCounts losses_;
   std::vector<std::string> disagreements_;

@@ -13,10 +13,39 @@ std::string CountOf(uint64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
+// What recording only part of the time means for the numbers.
+std::string NoteOnSpans(const MarkLog& marks) {
+  if (!marks.was_switched()) return "";
+  std::string note;
+  if (marks.began_late())
+    note =
+        "Recording began when the program was under way: memory from before is in no number, and its frees are those "
+        "of unknown memory.";
+  if (marks.spans().size() > 1) {
+    absl::StrAppend(&note, note.empty() ? "" : " ", "Recording was switched off in between (",
+                    CountOf(marks.spans().size(), "span"),
+                    "): what was allocated then is not known, and what was freed then still counts as live, in peaks "
+                    "and leaks too.");
+  } else if (!marks.began_late()) {
+    note = "Recording was switched off before the end: what was not freed until then need not be a leak.";
+  }
+  return note;
+}
+
 }  // namespace
 
 std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
   std::vector<std::string> notes;
+  const auto loaded = analysis.process.settings.find("loaded_by");
+  if (loaded != analysis.process.settings.end()) {
+    notes.push_back(
+        absl::StrCat("Loaded by ", loaded->second,
+                     ": libraries loaded after CUDA's start, and function pointers kept on the heap, are not seen. "
+                     "LD_PRELOAD sees them."));
+    if (analysis.events.torch == 0 && analysis.process.versions.count("torch") != 0)
+      notes.push_back("PyTorch's own events need LD_PRELOAD here: what CUDA handed out to it counts as other.");
+  }
+  if (std::string note = NoteOnSpans(analysis.marks); !note.empty()) notes.push_back(std::move(note));
   if (analysis.events.torch > 0) {
     notes.push_back(
         "PyTorch reports no pool and no deferred free: pools are inferred from the segments, and a block freed while "

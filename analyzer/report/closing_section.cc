@@ -83,6 +83,7 @@ void AddReport(const ReportInput& input, const TextOptions& options, Page* page)
   AddOoms(input, options, page);
   const DeviceAnalysis* largest = LargestDevice(*input.analysis);
   for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, page);
+  AddMarks(input, Detail::kBrief, page);
   if (largest != nullptr) {
     TextOptions fewer = options;
     if (!input.analysis->ooms.empty())

@@ -10,6 +10,8 @@
 namespace gpumem {
 namespace {
 
+constexpr size_t kMostSpans = 4;
+
 std::string VersionsText(const ProcessInfo& process) {
   return absl::StrJoin(process.versions, ", ", [](std::string* out, const auto& item) {
     absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
@@ -46,6 +48,24 @@ void AddDevices(const ReportInput& input, Page* page) {
   if (input.analysis->devices.empty()) page->Line("  No GPU memory was allocated in this trace.");
 }
 
+// Which parts of the run were recorded, where that is not all of it.
+void AddSpans(const ReportInput& input, Page* page) {
+  const MarkLog& marks = input.analysis->marks;
+  if (!marks.was_switched()) return;
+  std::vector<std::string> spans;
+  for (const RecordedSpan& span : marks.spans()) {
+    if (spans.size() == kMostSpans) break;
+    spans.push_back(absl::StrCat(FormatTime(input.Since(span.from_ns)), " to ", FormatTime(input.Since(span.to_ns))));
+  }
+  page->Paragraph("  recorded ",
+                  absl::StrCat("from ", absl::StrJoin(spans, ", "),
+                               marks.spans().size() > kMostSpans
+                                   ? absl::StrCat(" and ", marks.spans().size() - kMostSpans, " times more")
+                                   : "",
+                               "; see the notes for what that means"),
+                  Tone::kWarning);
+}
+
 // Why the end is missing, and what was done about it.
 std::string EndText(const Analysis& analysis) {
   std::string text = analysis.state == Analysis::Process::kRunning ? "The program is still running."
@@ -68,6 +88,9 @@ void AddState(const ReportInput& input, Page* page) {
         "  DAMAGED ",
         absl::StrCat(analysis.damage, ". All that follows is up to ", FormatTime(input.Since(analysis.end_ns)), "."),
         Tone::kAlarm);
+  } else if (analysis.snapshot) {
+    page->Paragraph("  state   ", absl::StrCat("A copy made while the program ran: up to ",
+                                               FormatTime(input.Since(analysis.end_ns)), "."));
   } else if (!analysis.complete) {
     page->Paragraph(
         "  state   ",
@@ -94,6 +117,7 @@ void AddHead(const ReportInput& input, Detail detail, Page* page) {
   AddDevices(input, page);
   const std::string versions = VersionsText(input.analysis->process);
   if (!versions.empty()) page->Line(absl::StrCat("  with    ", versions));
+  AddSpans(input, page);
   if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) {
     page->Line(absl::StrCat("  window  ", FormatTime(input.Since(input.window_start_ns())), " to ",
                             FormatTime(input.Since(input.window_end_ns()))));

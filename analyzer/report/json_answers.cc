@@ -77,6 +77,7 @@ std::string ReportJson(const ReportInput& input, size_t top) {
 std::string TimelineJson(const ReportInput& input) {
   return Answer("timeline", input, [&](JsonWriter* json) {
     WriteHostPinned(*input.analysis, json);
+    WriteJsonMarks(input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteJsonTimeline(device, input, json);
       WriteJsonDeviceSamples(device, input, json);
@@ -115,6 +116,7 @@ std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Mea
     json->Field("time_ns", input.Since(live.time_ns));
     json->Field("bytes", live.bytes);
     json->Field("count", live.block_count);
+    WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
     json->Key("values");
     json->BeginObject();
     WriteJsonValues(live.values, json);

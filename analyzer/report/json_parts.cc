@@ -68,6 +68,7 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   json->Field("file_bytes", analysis.file_bytes);
   json->Field("program", analysis.process.program);
   json->Field("complete", analysis.complete);
+  json->Field("snapshot", analysis.snapshot);
   json->Key("running");
   analysis.complete || analysis.state != Analysis::Process::kUnknown
       ? json->Value(analysis.state == Analysis::Process::kRunning)
@@ -80,6 +81,7 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   json->Field("from_ns", input.Since(input.window_start_ns()));
   json->Field("to_ns", input.Since(input.window_end_ns()));
   WriteProcess(analysis.process, json);
+  WriteJsonRecording(input, json);
   WriteJsonEvents(analysis.events, json);
   WriteJsonLosses(analysis.losses, json);
   json->Key("notes");
@@ -156,6 +158,7 @@ void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks,
     json->Field("api", use.api);
     json->Field("oldest_ns", input.Since(use.oldest_ns));
     json->Field("newest_ns", input.Since(use.newest_ns));
+    if (!input.analysis->marks.empty()) WriteJsonPlace(input.analysis->marks.At(use.newest_ns), json);
     WriteJsonStack(use.stack_id, use.api, input, json);
     json->EndObject();
   }
@@ -174,6 +177,7 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
   const absl::string_view phase = reached == nullptr ? "" : PhaseOf(input.stacks->Frames(reached->stack_id));
   json->Key("phase");
   phase.empty() ? json->Null() : json->Value(phase);
+  WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
   json->Key("values");
   json->BeginObject();
   WriteJsonValues(live.values, json);

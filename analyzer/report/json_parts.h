@@ -44,6 +44,10 @@ void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportIn
 void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
                    JsonWriter* json);
 
+void WriteJsonPlace(const MarkPlace& place, JsonWriter* json);        // "where": {...}
+void WriteJsonRecording(const ReportInput& input, JsonWriter* json);  // "recording": {...}
+void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks": [...], "marks_left_out"
+
 // Members of a device's object.
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);

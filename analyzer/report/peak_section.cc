@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/marks.h"
 #include "report/names.h"
 #include "report/phase.h"
 #include "report/sections.h"
@@ -60,6 +61,8 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
                                             FormatBytes(peak.bytes))},
               {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(peak.time_ns)), WhenText(live, input), ", ",
                                           FormatCountOf(live.block_count, "live block", "live blocks"))}});
+  if (const std::string place = PlaceText(input.analysis->marks.At(peak.time_ns)); !place.empty())
+    page->Paragraph("  at      ", place);
   if (options.detail == Detail::kFull) {
     AddOtherSeries(live, page);
     AddAges(live, input, page);

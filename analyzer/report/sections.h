@@ -24,6 +24,9 @@ void AddOomExplanation(const ReportInput& input, const TextOptions& options, Pag
 
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page);
 
+// What the program said about itself in the window; nothing where it said nothing.
+void AddMarks(const ReportInput& input, Detail detail, Page* page);
+
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
              Page* page);
 void AddPlateaus(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);

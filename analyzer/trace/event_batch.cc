@@ -95,6 +95,8 @@ Column* EventBatch::ColumnOf(uint32_t field) {
       return &duration_ns_;
     case Batch::kApiFieldNumber:
       return &api_;
+    case Batch::kTextFieldNumber:
+      return &text_;
     default:
       return nullptr;
   }
@@ -110,7 +112,7 @@ absl::Status EventBatch::DecodeColumns(absl::string_view message) {
   count_ = 0;
   first_time_ns_ = 0;
   address_shift_ = size_shift_ = 0;
-  for (uint32_t field = 0; field <= Batch::kApiFieldNumber; ++field) {
+  for (uint32_t field = 0; field <= Batch::kTextFieldNumber; ++field) {
     if (Column* column = ColumnOf(field)) column->values_.clear();
   }
   // No column may be longer than the message, so this bounds memory too.
@@ -146,7 +148,7 @@ absl::Status EventBatch::DecodeColumns(absl::string_view message) {
 
 // Checks the columns' lengths, then turns deltas and shifts into values.
 absl::Status EventBatch::Finish() {
-  for (uint32_t field = 0; field <= Batch::kApiFieldNumber; ++field) {
+  for (uint32_t field = 0; field <= Batch::kTextFieldNumber; ++field) {
     Column* const column = ColumnOf(field);
     if (column == nullptr) continue;
     std::vector<uint64_t>& values = column->values_;
@@ -195,6 +197,7 @@ EventRow EventBatch::Row(size_t i) const {
   row.result = result(i);
   row.duration_ns = duration_ns(i);
   row.api = api(i);
+  row.text = text(i);
   return row;
 }
 

@@ -21,6 +21,9 @@
 
 namespace gpumem {
 
+// The kinds that are no call: what the program says about itself.
+constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= trace::RECORDING_STOP; }
+
 // One column: `count` values, or one value that stands for all.
 class Column {
  public:
@@ -52,6 +55,7 @@ struct EventRow {
   int result = 0;
   uint32_t duration_ns = 0;
   uint32_t api = 0;
+  uint32_t text = 0;
 };
 
 class EventBatch {
@@ -80,6 +84,7 @@ class EventBatch {
   int result(size_t i) const { return static_cast<int>(static_cast<int64_t>(result_[i])); }
   uint32_t duration_ns(size_t i) const { return static_cast<uint32_t>(duration_ns_[i]); }
   uint32_t api(size_t i) const { return static_cast<uint32_t>(api_[i]); }
+  uint32_t text(size_t i) const { return static_cast<uint32_t>(text_[i]); }
 
   EventRow Row(size_t i) const;
 
@@ -93,7 +98,7 @@ class EventBatch {
   uint32_t address_shift_ = 0;
   uint32_t size_shift_ = 0;
   Column time_, kind_, layer_, memory_, device_, address_, size_, requested_size_, stream_, handle_, thread_, stack_,
-      tag_, result_, duration_ns_, api_;
+      tag_, result_, duration_ns_, api_, text_;
 };
 
 }  // namespace gpumem

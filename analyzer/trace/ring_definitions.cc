@@ -27,6 +27,7 @@ void TraceIds::Add(const trace::Definitions& definitions) {
   for (const trace::InternedString& string : definitions.strings()) {
     strings_.try_emplace(string.value(), string.id());
     last_string_ = std::max(last_string_, string.id());
+    if (string.key() != 0) texts_.try_emplace(string.key(), string.id());
   }
   for (const trace::PythonCode& code : definitions.python_codes()) {
     if (code.key() != 0) codes_.try_emplace(code.key(), code.id());
@@ -108,7 +109,19 @@ uint64_t RingDefinitions::StackId(uint64_t hash) {
 uint32_t RingDefinitions::ApiId(uint16_t api) {
   if (api == 0 || api >= contents_->api_names.size()) return 0;
   const std::string name = EscapeControls(contents_->api_names[api]);
-  if (name.empty()) return 0;
+  return name.empty() ? 0 : StringId(name);
+}
+
+uint32_t RingDefinitions::TextId(uint64_t key) {
+  if (key == 0) return 0;
+  const auto [it, is_new] = ids_.texts_.try_emplace(key, 0);
+  if (!is_new) return it->second;
+  const auto found = contents_->texts.find(key);
+  if (found == contents_->texts.end()) return 0;
+  return it->second = StringId(EscapeControls(found->second));
+}
+
+uint32_t RingDefinitions::StringId(const std::string& name) {
   const auto [it, is_new] = ids_.strings_.try_emplace(name, 0);
   if (!is_new) return it->second;
   if (ids_.last_string_ >= kHighestId) return 0;

@@ -34,6 +34,7 @@ class TraceIds {
   absl::flat_hash_map<uint64_t, uint64_t> stacks_;  // key -> innermost node
   absl::flat_hash_map<uint64_t, uint32_t> codes_;
   absl::flat_hash_map<std::string, uint32_t> strings_;
+  absl::flat_hash_map<uint64_t, uint32_t> texts_;
   uint64_t last_node_ = 0;
   uint32_t last_frame_ = 0, last_code_ = 0, last_string_ = 0;
 };
@@ -49,12 +50,14 @@ class RingDefinitions {
   // 0 = none, or its definition is gone.
   uint64_t StackId(uint64_t hash);
   uint32_t ApiId(uint16_t api);
+  uint32_t TextId(uint64_t key);
   void UseThread(uint32_t serial);
 
   // The definitions that the trace lacks, serialized; "" where there is none.
   std::string Take();
 
  private:
+  uint32_t StringId(const std::string& value);
   uint32_t FrameId(const ring_layout::RawFrame& frame);
   uint32_t CodeId(uint64_t key);
   uint64_t NodeId(uint64_t parent, uint32_t frame);

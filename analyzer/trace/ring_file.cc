@@ -103,6 +103,14 @@ bool AddStack(absl::string_view record, RingContents* contents) {
   return true;
 }
 
+bool AddText(absl::string_view record, RingContents* contents) {
+  if (record.size() < sizeof(ring_layout::TextRecord)) return false;
+  const auto text = Load<ring_layout::TextRecord>(record, 0);
+  if (text.bytes > record.size() - sizeof(ring_layout::TextRecord)) return false;
+  contents->texts.try_emplace(text.key, record.substr(sizeof(ring_layout::TextRecord), text.bytes));
+  return true;
+}
+
 std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
   std::vector<std::string> names;
   while (names.size() < count) {
@@ -219,6 +227,8 @@ bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t 
       if (!AddStack(record, contents)) return false;
     } else if (header.type == ring_layout::kRecordCode) {
       if (!AddCodePart(record, &thread.partial_code, contents)) return false;
+    } else if (header.type == ring_layout::kRecordText) {
+      if (!AddText(record, contents)) return false;
     }
     at += header.size;
   }

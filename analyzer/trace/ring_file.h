@@ -48,6 +48,7 @@ struct RingContents {
   // Definitions by the numbers that records name them by; also of what the trace has already.
   absl::flat_hash_map<uint64_t, std::vector<ring_layout::RawFrame>> stacks;  // innermost first
   absl::flat_hash_map<uint64_t, RingCode> codes;
+  absl::flat_hash_map<uint64_t, std::string> texts;
   std::vector<std::string> api_names;  // by Event.api
   uint64_t broken_chunks = 0;
   bool was_read = false;  // some of it went to a trace

@@ -78,7 +78,7 @@ struct ChunkDescriptor {
   uint8_t padding2[32];
 };
 
-enum RecordType : uint16_t { kRecordEvent = 1, kRecordStack = 2, kRecordCode = 3 };
+enum RecordType : uint16_t { kRecordEvent = 1, kRecordStack = 2, kRecordCode = 3, kRecordText = 4 };
 
 struct RecordHeader {
   uint16_t type;
@@ -94,7 +94,7 @@ struct Event {
   uint64_t stream;
   uint64_t handle;
   uint64_t stack;
-  uint64_t torch_allocated;
+  uint64_t torch_allocated;  // of a mark: the key of its text
   uint64_t torch_reserved;
   uint32_t tag;
   uint32_t duration_ns;
@@ -133,6 +133,14 @@ struct CodeRecord {
   uint32_t total_bytes;
   uint32_t offset;
   uint32_t part_bytes;
+  uint32_t reserved;
+};
+
+// The text of a mark, followed by its bytes.
+struct TextRecord {
+  RecordHeader header;
+  uint64_t key;
+  uint32_t bytes;
   uint32_t reserved;
 };
 

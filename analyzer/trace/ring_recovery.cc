@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "trace/event_batch.h"
 #include "trace/ring_definitions.h"
 #include "trace/ring_file.h"
 
@@ -128,6 +129,7 @@ void ShortenColumns(trace::EventBatch* batch) {
   Shorten(batch->mutable_result());
   Shorten(batch->mutable_duration_ns());
   Shorten(batch->mutable_api());
+  Shorten(batch->mutable_text());
 }
 
 std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* definitions) {
@@ -155,6 +157,7 @@ std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* 
     batch.add_result(e.result);
     batch.add_duration_ns(e.duration_ns);
     batch.add_api(definitions->ApiId(e.api));
+    batch.add_text(IsMark(e.kind) ? definitions->TextId(e.torch_allocated) : 0);
     definitions->UseThread(events[i].thread);
   }
   ShortenColumns(&batch);

@@ -30,7 +30,12 @@ static_assert(int{ours::kChunkFree} == int{theirs::kChunkFree} && int{ours::kChu
               int{ours::kChunkClosed} == int{theirs::kChunkClosed});
 static_assert(int{ours::kRecordEvent} == int{theirs::kRecordEvent} &&
               int{ours::kRecordStack} == int{theirs::kRecordStack} &&
-              int{ours::kRecordCode} == int{theirs::kRecordCode});
+              int{ours::kRecordCode} == int{theirs::kRecordCode} && int{ours::kRecordText} == int{theirs::kRecordText});
+
+SAME_SIZE(TextRecord, theirs::TextRecord);
+SAME_PLACE(TextRecord, theirs::TextRecord, key);
+SAME_PLACE(TextRecord, theirs::TextRecord, bytes);
+static_assert(offsetof(ours::Event, torch_allocated) == offsetof(gpumemshim::Event, text));
 
 SAME_SIZE(RingHeader, theirs::RingHeader);
 SAME_PLACE(RingHeader, theirs::RingHeader, magic);

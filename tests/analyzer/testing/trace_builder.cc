@@ -87,6 +87,7 @@ trace::EventBatch ToBatch(const std::vector<EventRow>& rows) {
   SetColumn(rows, batch.mutable_result(), [](const EventRow& row) { return row.result; });
   SetColumn(rows, batch.mutable_duration_ns(), [](const EventRow& row) { return row.duration_ns; });
   SetColumn(rows, batch.mutable_api(), [](const EventRow& row) { return row.api; });
+  SetColumn(rows, batch.mutable_text(), [](const EventRow& row) { return row.text; });
   return batch;
 }
 

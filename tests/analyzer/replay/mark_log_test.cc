@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/mark_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analyze_trace.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSecond = 1'000'000'000, kAddress = 0x7f0000000000, kMiB = 1 << 20;
+
+class MarkLogTest : public ::testing::Test {
+ protected:
+  void At(uint64_t seconds, trace::EventKind kind, const char* text = nullptr, uint64_t number = 0, uint32_t thread = 1,
+          uint32_t tid = 0) {
+    EventRow row;
+    row.time_ns = seconds * kSecond;
+    row.kind = kind;
+    row.thread = thread;
+    row.handle = number;
+    row.stream = tid;
+    row.text = text == nullptr ? 0 : trace_.String(text);
+    trace_.Event(row);
+  }
+  void Alloc(uint64_t seconds, uint64_t number = 0) {
+    trace_.AtTime(seconds * kSecond).CudaAlloc(kAddress + number * kMiB, kMiB);
+  }
+  Analysis Result() {
+    trace_.End();
+    return AnalyzeTrace(trace_);
+  }
+
+  gpumem::testing::TraceBuilder trace_;
+};
+
+TEST_F(MarkLogTest, SaysNothingWhereNothingWasSaid) {
+  Alloc(1);
+  Alloc(3, 1);
+  const Analysis analysis = Result();
+  EXPECT_TRUE(analysis.marks.At(2 * kSecond).empty());
+  EXPECT_FALSE(analysis.marks.was_switched());
+  ASSERT_EQ(analysis.marks.spans().size(), 1u);
+  EXPECT_EQ(analysis.marks.spans()[0].from_ns, 1 * kSecond);
+  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
+}
+
+TEST_F(MarkLogTest, StagesNestAndEnd) {
+  At(1, trace::RANGE_PUSH, "train");
+  At(2, trace::RANGE_PUSH, "forward");
+  Alloc(3);
+  At(4, trace::RANGE_POP);
+  At(5, trace::RANGE_PUSH, "backward");
+  At(6, trace::RANGE_POP);
+  At(7, trace::RANGE_POP);
+  At(8, trace::RANGE_POP);  // one too many
+  At(9, trace::STEP, nullptr, 4);
+  const Analysis analysis = Result();
+  const MarkLog& marks = analysis.marks;
+  EXPECT_EQ(marks.At(1).stage, "");
+  EXPECT_EQ(marks.At(1 * kSecond).stage, "train");
+  EXPECT_EQ(marks.At(3 * kSecond).stage, "train > forward");
+  EXPECT_EQ(marks.At(4 * kSecond).stage, "train");
+  EXPECT_EQ(marks.At(5 * kSecond).stage, "train > backward");
+  EXPECT_EQ(marks.At(8 * kSecond).stage, "");
+  EXPECT_EQ(marks.At(8 * kSecond).step, 0u);
+  EXPECT_EQ(marks.At(20 * kSecond).step, 4u);
+  EXPECT_EQ(analysis.events.by_kind.at("RANGE_PUSH"), 3u);
+}
+
+// autograd's threads have no stages; another thread's end does not hide those that are open.
+TEST_F(MarkLogTest, TheThreadThatLastSaidSomethingAndIsNotDone) {
+  const uint32_t main = trace_.Thread(100, "main"), loader = trace_.Thread(200, "loader");
+  At(1, trace::RANGE_PUSH, "backward", 0, main);
+  At(2, trace::RANGE_PUSH, "pin", 0, loader);
+  Alloc(3);
+  At(4, trace::RANGE_POP, nullptr, 0, loader);
+  At(5, trace::RANGE_POP, nullptr, 0, loader, 100);  // said for the main thread by another
+  const Analysis analysis = Result();
+  EXPECT_EQ(analysis.marks.At(3 * kSecond).stage, "pin");
+  EXPECT_EQ(analysis.marks.At(4 * kSecond).stage, "backward");
+  EXPECT_EQ(analysis.marks.At(5 * kSecond).stage, "");
+}
+
+TEST_F(MarkLogTest, RangesOfTheProcessTagsAndMarks) {
+  At(1, trace::RANGE_START, "job", 7);
+  At(2, trace::RANGE_PUSH, "inner");
+  At(3, trace::TAG, "tenant");
+  At(4, trace::MARK, "now");
+  Alloc(5);
+  At(6, trace::RANGE_END, nullptr, 7, 2);
+  At(7, trace::TAG);
+  const Analysis analysis = Result();
+  const MarkPlace place = analysis.marks.At(5 * kSecond);
+  EXPECT_EQ(place.stage, "job > inner");
+  EXPECT_EQ(place.tag, "tenant");
+  EXPECT_EQ(place.mark, "now");
+  EXPECT_EQ(analysis.marks.At(6 * kSecond).stage, "inner");
+  EXPECT_EQ(analysis.marks.At(7 * kSecond).tag, "");
+}
+
+TEST_F(MarkLogTest, SpansOfASwitchedRecording) {
+  Alloc(1);
+  At(3, trace::RECORDING_STOP);
+  At(5, trace::RECORDING_START);
+  Alloc(8, 1);
+  const Analysis analysis = Result();
+  ASSERT_EQ(analysis.marks.spans().size(), 2u);
+  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
+  EXPECT_EQ(analysis.marks.spans()[1].from_ns, 5 * kSecond);
+  EXPECT_EQ(analysis.marks.spans()[1].to_ns, 8 * kSecond);
+  EXPECT_FALSE(analysis.marks.began_late());
+  ASSERT_FALSE(analysis.notes.empty());
+  EXPECT_THAT(analysis.notes[0], HasSubstr("switched off in between (2 spans)"));
+  ASSERT_EQ(analysis.devices.size(), 1u);  // a switch is no event of a device
+  EXPECT_EQ(analysis.devices[0].peak_total.bytes, 2 * kMiB);
+}
+
+TEST_F(MarkLogTest, ARecordingThatBeganLate) {
+  At(1, trace::RECORDING_START);
+  Alloc(2);
+  At(3, trace::RECORDING_STOP);
+  const Analysis analysis = Result();
+  EXPECT_TRUE(analysis.marks.began_late());
+  ASSERT_EQ(analysis.marks.spans().size(), 1u);
+  EXPECT_THAT(analysis.notes[0], HasSubstr("under way"));
+}
+
+}  // namespace
+}  // namespace gpumem
