@@ -50,10 +50,17 @@ std::unique_ptr<google::protobuf::Message> ParseBody(const RawPacket& packet) {
     case PacketType::kEnd:
       message = std::make_unique<trace::End>();
       break;
+    case PacketType::kCarried:
+      message = std::make_unique<trace::Carried>();
+      break;
+    case PacketType::kContinued:
+      message = std::make_unique<trace::Continued>();
+      break;
     case PacketType::kNone:
       return nullptr;
   }
-  if (!message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()))) return nullptr;
+  if (message == nullptr || !message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size())))
+    return nullptr;
   return message;
 }
 
@@ -71,6 +78,10 @@ absl::string_view TypeName(PacketType type) {
       return "losses";
     case PacketType::kEnd:
       return "end";
+    case PacketType::kCarried:
+      return "carried";
+    case PacketType::kContinued:
+      return "continued";
     case PacketType::kNone:
       break;
   }

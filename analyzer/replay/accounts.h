@@ -7,6 +7,7 @@
 #ifndef GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
 #define GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -63,6 +64,27 @@ struct Accounts {
     MeasureValues& values = device(slot).values;
     values.other += static_cast<uint64_t>(bytes);
     values.total += static_cast<uint64_t>(bytes);
+  }
+  // What was counted before what is alive was taken anew. Nothing of that was a report of PyTorch's.
+  void Continue(const Accounts& before) {
+    for (DeviceAccount& device : devices) {
+      device.torch_events = device.unknown_frees = 0;
+      device.reported_last = false;
+      device.at_report = device.values;
+    }
+    for (uint32_t slot = 0; slot < before.devices.size(); ++slot) {
+      device(slot).unknown_frees = before.devices[slot].unknown_frees;
+      device(slot).seen |= before.devices[slot].seen;
+    }
+    host_pinned_peak = std::max(host_pinned, before.host_pinned_peak);
+    managed_peak = std::max(managed, before.managed_peak);
+    imported_peak = std::max(imported, before.imported_peak);
+    implicit_frees = before.implicit_frees;
+    lost_block_frees = before.lost_block_frees;
+    blocks_without_segment = before.blocks_without_segment;
+    unknown_maps = before.unknown_maps;
+    size_mismatches = before.size_mismatches;
+    failed_calls = before.failed_calls;
   }
   static void AddTo(int64_t bytes, uint64_t* total, uint64_t* peak) {
     *total += static_cast<uint64_t>(bytes);

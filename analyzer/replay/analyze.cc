@@ -251,6 +251,32 @@ std::string SkipOtherSections(TraceReader* reader) {
                       count > 3 ? ", ..." : "", ".");
 }
 
+// "1 file", "3 files".
+std::string CountedAs(uint64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+// What of a series of files is not here.
+void AddSeriesNotes(const TraceReader& reader, const FirstPass& pass, uint64_t events_before, Analysis* analysis) {
+  const std::vector<SeriesFile>& files = reader.files();
+  if (files.front().number == 0) return;
+  std::vector<std::string>& notes = analysis->notes;
+  if (files.front().number > 1) {
+    notes.push_back(absl::StrCat("This trace starts with file ", files.front().number,
+                                 " of a series, with what was alive then; ", CountedAs(events_before, "event"),
+                                 " before it are gone."));
+  }
+  if (pass.carried_lost() > 0)
+    notes.push_back(absl::StrCat(CountedAs(pass.carried_lost(), "object"), " that were alive then are not known."));
+  const uint64_t missing = files.back().number - files.front().number + 1 - files.size();
+  if (missing > 0) {
+    notes.push_back(absl::StrCat(CountedAs(missing, "file"),
+                                 " of the series missing in between: what happened in them is in no number."));
+  }
+  if (reader.goes_on_elsewhere())
+    notes.push_back(absl::StrCat("The trace goes on in file ", files.back().number + 1, ", which is not here."));
+}
+
 void AddRecovery(const Recovery& recovery, Analysis* analysis) {
   if (recovery.process == ProcessState::kRunning) analysis->state = Analysis::Process::kRunning;
   if (recovery.process == ProcessState::kEnded) analysis->state = Analysis::Process::kEnded;
@@ -295,6 +321,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.path = std::string(path);
   analysis.file_bytes = reader.file_bytes();
   analysis.process = ToInfo(reader.header());
+  const uint64_t events_before = reader.header().part().events_before();
 
   FirstPass pass(options, &reader);
   pass.Run(progress);
@@ -304,6 +331,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   StackTable names = reader.TakeStacks();
   analysis.process.versions = names.versions();
   std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";
+  AddSeriesNotes(reader, pass, events_before, &analysis);
   analysis.damage = reader.damage();
   analysis.complete = pass.complete();
   analysis.recovered_events = pass.recovered_events();

@@ -10,6 +10,7 @@ namespace gpumem {
 void BatchStream::ReadAhead() {
   has_following_ = false;
   items_.clear();
+  following_carried_.clear();
   if (found_next_section_) return;
   for (;;) {
     Item item;
@@ -20,6 +21,10 @@ void BatchStream::ReadAhead() {
         following_place_ = reader_->place();
         has_following_ = true;
         return;
+      case ItemType::kCarried:
+        if (reader_->carried().begins) following_carried_.clear();
+        following_carried_.push_back(reader_->carried());
+        continue;
       case ItemType::kHeader:
         found_next_section_ = true;
         return;
@@ -42,6 +47,7 @@ void BatchStream::ReadAhead() {
 bool BatchStream::Advance() {
   if (!has_following_) return false;
   std::swap(current_, following_);
+  std::swap(carried_, following_carried_);
   current_place_ = following_place_;
   ReadAhead();
   return true;

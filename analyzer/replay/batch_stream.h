@@ -34,6 +34,8 @@ class BatchStream {
   bool Advance();
 
   const EventBatch& current() const { return current_; }
+  // What was alive before the current batch, where the events that made it are not in the stream; mostly empty.
+  const std::vector<CarriedBatch>& carried() const { return carried_; }
   const EventBatch* following() const { return has_following_ ? &following_ : nullptr; }
   TraceReader::Place place() const { return current_place_; }  // of the current batch
   // What stands between the current batch and the one after it; before the first call of Advance, what stands before
@@ -47,6 +49,7 @@ class BatchStream {
 
   TraceReader* reader_;
   EventBatch current_, following_;
+  std::vector<CarriedBatch> carried_, following_carried_;
   TraceReader::Place current_place_, following_place_;
   bool has_following_ = false;
   bool found_next_section_ = false;

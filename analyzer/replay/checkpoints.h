@@ -34,9 +34,10 @@ class Checkpoints {
     while (list_.size() > 1 && (list_.size() > kMost || live_ > kMostLive)) Thin();
   }
 
-  // The last one at or before the event; null where there is none at all.
+  // The last one at or before the event, or else the first, which has what was alive before the first event; null where
+  // there is none at all.
   const Checkpoint* Before(uint64_t event_index) const {
-    const Checkpoint* best = nullptr;
+    const Checkpoint* best = list_.empty() ? nullptr : &list_.front();
     for (const Checkpoint& checkpoint : list_) {
       if (checkpoint.next_event_index <= event_index) best = &checkpoint;
     }

@@ -34,6 +34,7 @@ void FirstPass::Run(const ProgressCallback& progress) {
   uint64_t next_progress = kEventsPerProgress;
   while (stream.Advance()) {
     SetOrigin(stream.current());
+    Resume(stream.carried());
     checkpoints_.Offer(stream.place(), index_, state_);
     ReplayBatch(stream.current(), stream.following());
     TakeItems(stream.items());
@@ -51,6 +52,15 @@ void FirstPass::Run(const ProgressCallback& progress) {
   for (std::optional<DeviceSeries>& series : series_) {
     if (series) series->Finish(window_end_ns(), index_);
   }
+}
+
+// What was alive counts as events before those that follow.
+void FirstPass::Resume(const std::vector<CarriedBatch>& carried) {
+  if (carried.empty()) return;
+  resumed_at_start_ |= index_ == 0;
+  resumed_later_ += index_ != 0 ? 1 : 0;
+  carried_lost_ = carried.back().lost;
+  index_ += state_.Resume(carried);
 }
 
 DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {

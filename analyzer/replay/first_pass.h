@@ -54,6 +54,10 @@ class FirstPass {
   const LossCounts& losses() const { return losses_; }
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
+  // Its start is not that of the process: what was alive then was given.
+  bool resumed_at_start() const { return resumed_at_start_; }
+  uint64_t resumed_later() const { return resumed_later_; }  // as often a file was missing in the middle
+  uint64_t carried_lost() const { return carried_lost_; }
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t end_ns() const { return end_ns_; }
@@ -67,6 +71,7 @@ class FirstPass {
   void ReplayBatch(const EventBatch& batch, const EventBatch* following);
   void OpenWindow();
   void SettleSamples(const EventBatch& batch, size_t i);
+  void Resume(const std::vector<CarriedBatch>& carried);
   DeviceSeries& SeriesOf(uint32_t slot);
   void TakeItems(const std::vector<BatchStream::Item>& items);
   void Compare(const trace::Counters& counters);
@@ -88,6 +93,8 @@ class FirstPass {
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;
   uint64_t recovered_events_ = 0;
+  uint64_t carried_lost_ = 0, resumed_later_ = 0;
+  bool resumed_at_start_ = false;
   bool complete_ = false;
   bool found_next_section_ = false;
   bool has_origin_ = false;

@@ -90,6 +90,28 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   return slot;
 }
 
+uint64_t LiveState::Resume(const std::vector<CarriedBatch>& carried) {
+  if (carried.empty()) return 0;
+  LiveState now(filter_);
+  uint64_t events = 0;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const EventBatch& batch = carried[i].batch;
+    const EventBatch* const following = i + 1 < carried.size() ? &carried[i + 1].batch : nullptr;
+    for (size_t event = 0; event < batch.count(); ++event) now.Apply(batch, event, following);
+    events += batch.count();
+  }
+  // A segment without blocks looks like any other allocation.
+  for (const CarriedBatch& part : carried) {
+    for (const uint32_t event : part.torch_segments) {
+      if (event < part.batch.count() && now.sees_torch_)
+        now.cuda_.TakeAsSegment(part.batch.address(event), &now.accounts_);
+    }
+  }
+  now.accounts_.Continue(accounts_);
+  *this = std::move(now);
+  return events;
+}
+
 void LiveState::DropBlocks(uint64_t start, uint64_t end) {
   std::vector<uint32_t> gone;
   blocks_.ForEachPlace([&](uint32_t place, const TorchBlock& block) {

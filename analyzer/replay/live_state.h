@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "replay/accounts.h"
 #include "replay/address_index.h"
@@ -22,7 +23,7 @@
 #include "replay/driver_use.h"
 #include "replay/residual_memory.h"
 #include "replay/slab.h"
-#include "trace/event_batch.h"
+#include "trace/reader.h"
 
 namespace gpumem {
 
@@ -37,7 +38,7 @@ struct TorchBlock {
 class LiveState {
  public:
   explicit LiveState(LayerFilter filter)
-      : cuda_(filter), sees_torch_(filter == LayerFilter::kAll || filter == LayerFilter::kTorch) {}
+      : filter_(filter), cuda_(filter), sees_torch_(filter == LayerFilter::kAll || filter == LayerFilter::kTorch) {}
 
   // Applies event `i`. `following` is the batch after this one, or null. Returns the slot of the device whose totals
   // may have changed.
@@ -47,6 +48,10 @@ class LiveState {
     if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
     return ApplyTorch(batch, i);
   }
+
+  // Forgets what is alive and takes what a file of a series began with instead. Returns its number of events. Nothing
+  // happens where `carried` is empty.
+  uint64_t Resume(const std::vector<CarriedBatch>& carried);
 
   const MeasureValues& values(uint32_t slot) const { return accounts_.devices[slot].values; }
   uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
@@ -65,6 +70,7 @@ class LiveState {
   void DropBlocks(uint64_t start, uint64_t end);
   void DropBlocksOfDevice(uint32_t slot);
 
+  LayerFilter filter_;
   CudaMemory cuda_;
   ResidualMemory residual_;
   DriverUseTable driver_use_;

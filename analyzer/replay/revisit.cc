@@ -32,6 +32,7 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
       if (next_in_batch == stream->current().count()) {
         if (!stream->Advance()) return;
         next_in_batch = 0;
+        next_event += state->Resume(stream->carried());
         continue;
       }
       state->Apply(stream->current(), next_in_batch++, stream->following());

@@ -7,7 +7,9 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@ namespace {
 constexpr uint64_t kMaxUncompressed = 64u << 20;
 // Longest packet of the file: an uncompressed batch of the greatest size, and its framing.
 constexpr uint64_t kMaxPacket = kMaxUncompressed + (1u << 20);
+constexpr size_t kDictionaryBytes = 64 << 10;
 constexpr char kPacketTag = '\x0a';   // Trace.packet, length-delimited
 constexpr size_t kMaxFrame = 1 + 10;  // tag and longest varint
 constexpr size_t kSyncBytes = 5;      // tag of Packet.sync and its value
@@ -34,7 +37,8 @@ constexpr size_t kChecksumBytes = 1 + 8;
 
 bool IsPayload(uint32_t field) {
   return field == trace::Packet::kDefinitionsFieldNumber || field == trace::Packet::kEventsFieldNumber ||
-         field == trace::Packet::kCountersFieldNumber || field == trace::Packet::kLossesFieldNumber;
+         field == trace::Packet::kCountersFieldNumber || field == trace::Packet::kLossesFieldNumber ||
+         field == trace::Packet::kCarriedFieldNumber;
 }
 
 bool IsData(uint32_t field) {
@@ -42,7 +46,8 @@ bool IsData(uint32_t field) {
 }
 
 // Decompresses `payload` into `out`, which gets exactly `size` bytes. Returns what is wrong, or "".
-std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size, std::string* out) {
+std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size, absl::string_view dictionary,
+                       std::string* out) {
   if (size > kMaxUncompressed)
     return absl::StrCat("a compressed packet claims ", size, " bytes; at most ", kMaxUncompressed, " are allowed");
   out->resize(size);
@@ -50,6 +55,12 @@ std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size,
     const int got =
         LZ4_decompress_safe(payload.data(), out->data(), static_cast<int>(payload.size()), static_cast<int>(size));
     return got >= 0 && static_cast<uint64_t>(got) == size ? "" : "an LZ4 block is broken";
+  }
+  if (codec == trace::CODEC_LZ4_CHAINED) {
+    const int got =
+        LZ4_decompress_safe_usingDict(payload.data(), out->data(), static_cast<int>(payload.size()),
+                                      static_cast<int>(size), dictionary.data(), static_cast<int>(dictionary.size()));
+    return got >= 0 && static_cast<uint64_t>(got) == size ? "" : "a chained LZ4 block is broken";
   }
   if (codec == trace::CODEC_ZSTD) {
     const size_t got = ZSTD_decompress(out->data(), size, payload.data(), payload.size());
@@ -82,6 +93,9 @@ struct PacketReader::State {
   uint64_t packets = 0;
   std::string damage;
   bool cut_short = false;
+
+  std::string dictionary;              // of the next chained packet
+  std::vector<uint64_t> chain_starts;  // offsets of the packets that need none, ascending
 
   std::string inner;  // the decompressed Trace that Next walks through
   size_t inner_position = 0;
@@ -185,7 +199,19 @@ std::string PacketReader::State::Unpack(absl::string_view compressed) {
   }
   if (!reader.ok()) return "a compressed packet is broken";
   inner_position = 0;
-  return Decompress(codec, payload, size, &inner);
+  if (codec != trace::CODEC_LZ4_CHAINED) {
+    dictionary.clear();
+    if (chain_starts.empty() || chain_starts.back() < packet_offset) chain_starts.push_back(packet_offset);
+  }
+  const std::string wrong = Decompress(codec, payload, size, dictionary, &inner);
+  if (!wrong.empty()) return wrong;
+  if (inner.size() >= kDictionaryBytes) {
+    dictionary.assign(inner, inner.size() - kDictionaryBytes);
+  } else {
+    dictionary += inner;
+    if (dictionary.size() > kDictionaryBytes) dictionary.erase(0, dictionary.size() - kDictionaryBytes);
+  }
+  return "";
 }
 
 // `bytes` is one packet of the file. Checks its sync word and checksum before anything of it is believed.
@@ -262,12 +288,24 @@ PacketReader::Outcome PacketReader::Next(RawPacket* packet) {
 }
 
 void PacketReader::Seek(uint64_t position) {
-  state_->offset = position;
-  state_->inner.clear();
-  state_->inner_position = 0;
-  state_->damage.clear();
-  state_->cut_short = false;
+  State& state = *state_;
+  state.inner.clear();
+  state.inner_position = 0;
+  state.damage.clear();
+  state.cut_short = false;
+  const auto after = std::upper_bound(state.chain_starts.begin(), state.chain_starts.end(), position);
+  state.offset = after == state.chain_starts.begin() ? position : *std::prev(after);
+  state.dictionary.clear();
+  RawPacket packet;
+  while (state.offset < position && state.NextOuter(&packet) == Outcome::kPacket) {
+    --state.packets;  // it was counted before
+  }
+  state.offset = position;
+  state.inner.clear();
 }
+
+std::vector<uint64_t> PacketReader::TakeChainStarts() { return std::move(state_->chain_starts); }
+void PacketReader::SetChainStarts(std::vector<uint64_t> starts) { state_->chain_starts = std::move(starts); }
 
 uint64_t PacketReader::position() const { return state_->offset; }
 uint64_t PacketReader::file_bytes() const { return state_->window.file_bytes(); }

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -37,6 +38,8 @@ enum class PacketType : uint32_t {
   kCounters = 6,
   kLosses = 7,
   kEnd = 8,
+  kCarried = 10,
+  kContinued = 11,
 };
 
 struct RawPacket {
@@ -61,8 +64,13 @@ class PacketReader {
 
   Outcome Next(RawPacket* packet);
 
-  // Goes on at a place that position() gave between two packets of the file.
+  // Goes on at a place that position() gave between two packets of the file. A packet that was compressed with others
+  // as its dictionary needs them read again.
   void Seek(uint64_t position);
+
+  // Where such chains begin, as far as was read: what another reader of the same file needs for its Seek.
+  std::vector<uint64_t> TakeChainStarts();
+  void SetChainStarts(std::vector<uint64_t> starts);
 
   uint64_t position() const;  // offset of the first byte that no returned packet covers
   uint64_t file_bytes() const;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -21,6 +22,7 @@
 #include "trace/event_batch.h"
 #include "trace/ring_definitions.h"
 #include "trace/ring_file.h"
+#include "trace/series.h"
 
 namespace gpumem {
 namespace {
@@ -37,6 +39,7 @@ bool Parse(const RawPacket& packet, google::protobuf::Message* message) {
 struct TraceEnd {
   bool readable = false;
   bool ended = false;
+  bool continued = false;
   trace::Header header;
   trace::Losses losses;
   TraceIds ids;
@@ -45,8 +48,10 @@ struct TraceEnd {
   bool is_last = true;
 };
 
-TraceEnd ReadTrace(absl::string_view path, uint64_t section) {
+// Adds to `ids`, which may hold those of the file before.
+TraceEnd ReadTrace(absl::string_view path, uint64_t section, TraceIds ids) {
   TraceEnd end;
+  end.ids = std::move(ids);
   absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
   if (!reader.ok()) return end;
   RawPacket packet;
@@ -60,14 +65,14 @@ TraceEnd ReadTrace(absl::string_view path, uint64_t section) {
         end.is_last = false;
         return end;
       }
-      ++headers;
-      end = TraceEnd();
+      if (headers++ > 0) end = TraceEnd();
       if (!Parse(packet, &end.header)) return TraceEnd();
     }
     if (!packet.compressed) end.last_sequence = packet.sequence;
     if (packet.type == PacketType::kDefinitions && Parse(packet, &definitions)) end.ids.Add(definitions);
     if (packet.type == PacketType::kLosses) Parse(packet, &end.losses);
     end.ended |= packet.type == PacketType::kEnd;
+    end.continued |= packet.type == PacketType::kContinued;
   }
   end.whole_bytes = reader->position();
   end.readable = reader->damage().empty() || reader->cut_short();
@@ -225,8 +230,18 @@ uint64_t ClockNs(clockid_t clock) {
 
 Recovery RecoverFromRing(absl::string_view trace_path, uint64_t section) {
   Recovery recovery;
-  TraceEnd end = ReadTrace(trace_path, section);
+  // A file of a series repeats all definitions, but the last one may be cut off before their end.
+  const Series series = FindSeries(trace_path);
+  TraceIds before;
+  for (size_t i = 1; i < series.files.size(); ++i) {
+    if (series.files[i].path == trace_path) before = ReadTrace(series.files[i - 1].path, kLastSection, TraceIds()).ids;
+  }
+  TraceEnd end = ReadTrace(trace_path, section, std::move(before));
   recovery.is_last = end.is_last;
+  if (end.continued && !(series.next_was_begun && series.files.back().path == trace_path)) {
+    recovery.note = absl::StrCat(trace_path, " goes on in the next file of its series.");
+    return recovery;
+  }
   if (!end.readable) return recovery;
   recovery.complete = end.ended;
   recovery.whole_bytes = end.whole_bytes;

@@ -12,6 +12,7 @@
 #ifndef GPUMEM_SHIM_BASE_KERNEL_H_
 #define GPUMEM_SHIM_BASE_KERNEL_H_
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@
 namespace gpumemshim::kernel {
 
 inline int Fstat(int fd, struct stat* status) { return static_cast<int>(syscall(SYS_fstat, fd, status)); }
+
+inline int Lstat(const char* path, struct stat* status) {
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW));
+}
 
 }  // namespace gpumemshim::kernel
 

@@ -66,4 +66,13 @@ bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_
   return !text.overflowed();
 }
 
+bool FallbackPath(uint32_t attempt, const char* temporary, const ProcessFacts& facts, char* out, size_t capacity) {
+  const char* const places[] = {temporary[0] == '/' ? temporary : "/tmp", "/tmp"};
+  if (attempt >= sizeof places / sizeof places[0]) return false;
+  Text text(out, capacity);
+  text.Add(places[attempt]).Add('/');
+  AddDefaultName(facts, &text);
+  return !text.overflowed();
+}
+
 }  // namespace gpumemshim::control

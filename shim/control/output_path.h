@@ -18,6 +18,10 @@ namespace gpumemshim::control {
 
 bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_t capacity);
 
+// Where to go when that place cannot be written: the default name in `temporary` (TMPDIR, may be ""), then in /tmp.
+// False: no more places.
+bool FallbackPath(uint32_t attempt, const char* temporary, const ProcessFacts& facts, char* out, size_t capacity);
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_CONTROL_OUTPUT_PATH_H_

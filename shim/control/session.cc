@@ -33,6 +33,7 @@
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
+#include "shim/control/stderr_line.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/unknown_settings.h"
 #include "shim/control/versions.h"
@@ -73,6 +74,10 @@ bool g_fork_handler;             // only ever set by a starter
 Settings g_settings;
 
 bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
+
+bool OtherPath(uint32_t attempt, char* out, size_t capacity) {
+  return FallbackPath(attempt, g_settings.fallback, g_facts, out, capacity);
+}
 
 void FillHeader(writer::HeaderInfo* info) {
   info->writer_version = GPUMEMSHIM_VERSION;
@@ -129,6 +134,7 @@ void SawEvent(const Event& event, uint32_t tid) {
 bool StartWriter() {
   writer::Config config;
   config.hooks.output_path = &WantedPath;
+  config.hooks.fallback_path = &OtherPath;
   config.hooks.fill_header = &FillHeader;
   config.hooks.fill_device = &DescribeAndSampleDevice;
   config.hooks.new_versions = &NewVersions;
@@ -140,6 +146,7 @@ bool StartWriter() {
   }
   config.hooks.saw_event = &SawEvent;
   config.hooks.put_sample = &sampler::PutSample;
+  config.limit = g_settings.size_limit;
   return writer::Start(config);
 }
 
@@ -153,14 +160,10 @@ bool StartRing() {
   return ring::Start(config);
 }
 
-void Say(const char* line, size_t size) {
-  if (size > 0 && write(STDERR_FILENO, line, size) < 0) return;
-}
-
 void WarnOfUnknownSettings() {
   if (g_settings.quiet) return;
   static char line[2048];
-  Say(line, UnknownSettingsLine(environ, line, sizeof line));
+  WriteLine(line, UnknownSettingsLine(environ, line, sizeof line));
 }
 
 }  // namespace
@@ -270,7 +273,7 @@ __attribute__((destructor)) void End() {
   summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
   if (g_settings.quiet) return;
   static char line[2 * sizeof summary.path + 1024];
-  Say(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
+  WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
 }
 
 }  // namespace

@@ -37,6 +37,15 @@ void ReadControl(Settings* settings) {
   }
 }
 
+writer::SizeLimit ReadSizeLimit() {
+  writer::SizeLimit limit;
+  limit.max_bytes = ParseSize(std::getenv("GPUMEMSHIM_MAX_SIZE"));
+  const char* value = std::getenv("GPUMEMSHIM_ON_FULL");
+  if (value != nullptr && strcasecmp(value, "rotate") == 0) limit.on_full = writer::OnFull::kRotate;
+  if (value != nullptr && strcasecmp(value, "stop") == 0) limit.on_full = writer::OnFull::kStop;
+  return limit;
+}
+
 }  // namespace
 
 uint64_t ParseSize(const char* text) {
@@ -106,6 +115,7 @@ bool ParseSwitch(const char* text, bool otherwise) {
 Settings ReadSettings() {
   Settings settings;
   Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
+  Copy(settings.fallback, sizeof settings.fallback, "TMPDIR");
   settings.quiet = ParseSwitch(std::getenv("GPUMEMSHIM_QUIET"), false);
   settings.disabled = ParseSwitch(std::getenv("GPUMEMSHIM_DISABLE"), false);
   settings.dormant = !ParseSwitch(std::getenv("GPUMEMSHIM_START"), true);
@@ -119,6 +129,7 @@ Settings ReadSettings() {
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
   settings.sample_ms = ParseMilliseconds(std::getenv("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
   Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
+  settings.size_limit = ReadSizeLimit();
   return settings;
 }
 

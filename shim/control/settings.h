@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "shim/stack/native_unwind.h"
+#include "shim/writer/writer.h"
 
 namespace gpumemshim::control {
 
@@ -34,6 +35,8 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_GPUMEM",
     "GPUMEMSHIM_SAMPLE_MS",
     "GPUMEMSHIM_WARN_AT",
+    "GPUMEMSHIM_MAX_SIZE",
+    "GPUMEMSHIM_ON_FULL",
 };
 // clang-format on
 
@@ -43,7 +46,8 @@ inline constexpr const char* kToolSettingNames[] = {
 };
 
 struct Settings {
-  char output[1024] = "";  // pattern; empty = the default name
+  char output[1024] = "";    // pattern; empty = the default name
+  char fallback[1024] = "";  // TMPDIR
   bool quiet = false;
   bool disabled = false;
   bool dormant = false;              // set up, but record only once told to
@@ -57,6 +61,7 @@ struct Settings {
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
   char warn_at[256] = "";                 // sampler/thresholds.h; empty = never
+  writer::SizeLimit size_limit;
 };
 
 Settings ReadSettings();

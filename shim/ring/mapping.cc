@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "shim/base/clock.h"
@@ -31,9 +32,16 @@ int CreateFile(const char* directory, char* path, size_t capacity) {
   return -1;
 }
 
+// Growing a file past the limit raises SIGXFSZ on the program's own thread.
+bool MayGrowTo(size_t bytes) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
+}
+
 // The lock belongs to the open file, which the mapping keeps open: it goes with the process, or with its exec, and can
 // be asked for from another PID namespace.
 void* MapFile(const char* directory, size_t bytes, char* path, size_t capacity, bool* locked) {
+  if (!MayGrowTo(bytes)) return MAP_FAILED;
   RemoveStaleRings(directory, static_cast<time_t>(ClockNs(CLOCK_REALTIME) / 1'000'000'000));
   int fd = CreateFile(directory, path, capacity);
   if (fd < 0) return MAP_FAILED;

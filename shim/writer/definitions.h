@@ -65,6 +65,7 @@ class Definitions {
   bool empty() const { return pending_.size() == 0 && parents_.size() == 0; }
   size_t pending_bytes() const { return pending_.size() + parents_.size() * 16; }
   uint64_t lost() const { return lost_; }
+  void CountLost() { lost_++; }
 
   // Appends the pending fields of a Definitions message and forgets them.
   void Take(ProtoWriter* out, uint64_t now_ns);

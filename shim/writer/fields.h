@@ -12,7 +12,7 @@
 
 namespace gpumemshim::writer::fields {
 
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 inline constexpr uint32_t kSync = 0x31544D47;
 
 struct Trace {
@@ -29,6 +29,8 @@ struct Packet {
     kLosses = 7,
     kEnd = 8,
     kCompressed = 9,
+    kCarried = 10,
+    kContinued = 11,
     kChecksum = 15
   };
 };
@@ -37,6 +39,7 @@ struct Compressed {
 };
 inline constexpr uint32_t kCodecNone = 0;
 inline constexpr uint32_t kCodecLz4Block = 1;
+inline constexpr uint32_t kCodecLz4Chained = 3;
 struct Header {
   enum : uint32_t {
     kFormatVersion = 1,
@@ -59,11 +62,21 @@ struct Header {
     kSettings = 18,
     kAncestors = 19,
     kPidNamespace = 20,
-    kBootId = 21
+    kBootId = 21,
+    kPart = 23
   };
 };
 struct Ancestor {
   enum : uint32_t { kPid = 1, kStartTicks = 2, kName = 3 };
+};
+struct Part {
+  enum : uint32_t { kSeries = 1, kNumber = 2, kEventsBefore = 3, kContiguous = 4 };
+};
+struct Carried {
+  enum : uint32_t { kEvents = 1, kTorchSegments = 2, kBegins = 3, kLost = 4 };
+};
+struct Continued {
+  enum : uint32_t { kNextNumber = 1, kTimeNs = 2 };
 };
 struct Ring {
   enum : uint32_t { kPath = 1, kSizeBytes = 2 };

@@ -42,7 +42,7 @@ void PutAnchors(ProtoWriter* w) {
 
 }  // namespace
 
-void EncodeHeader(const HeaderInfo& info, ProtoWriter* w) {
+void EncodeHeader(const HeaderInfo& info, const PartInfo& part, ProtoWriter* w) {
   w->Varint(Field::kFormatVersion, fields::kFormatVersion);
   w->StringIf(Field::kWriterVersion, info.writer_version);
   w->Varint(Field::kPid, static_cast<uint64_t>(getpid()));
@@ -73,6 +73,13 @@ void EncodeHeader(const HeaderInfo& info, ProtoWriter* w) {
   }
   w->VarintIf(Field::kPidNamespace, info.pid_namespace);
   if (info.boot_id != nullptr) w->Bytes(Field::kBootId, info.boot_id, 16);
+  if (part.number == 0) return;
+  mark = w->Open(Field::kPart);
+  w->Varint(fields::Part::kSeries, part.series);
+  w->Varint(fields::Part::kNumber, part.number);
+  w->VarintIf(fields::Part::kEventsBefore, part.events_before);
+  w->VarintIf(fields::Part::kContiguous, part.contiguous ? 1 : 0);
+  w->Close(mark);
 }
 
 }  // namespace gpumemshim::writer

@@ -4,6 +4,7 @@
 #include "shim/writer/session.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,14 +41,14 @@ void Session::Pass(bool everything) {
   TakeDefinitions();
   bool more = true;
   while (more) {
-    FillBatch();
-    more = batch_.full();
+    more = FillBatch();
     WritePacket(everything && !more);
     // Before the first event nothing is written, and definitions that only we hold would die with us.
     if (definitions_.pending_bytes() == 0) reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
-  if (hooks_.passed != nullptr && !everything) hooks_.passed(file_.writable() ? file_.path() : "", false);
+  const bool takes_more = started_ && retry_ns_ == 0 && !stopped_ && !file_.gone();
+  if (hooks_.passed != nullptr && !everything) hooks_.passed(takes_more ? file_.path() : "", false);
 }
 
 void Session::TakeDefinitions() {
@@ -68,19 +69,24 @@ void Session::TakeDefinitions() {
   }
 }
 
-void Session::FillBatch() {
+// False: that was all.
+bool Session::FillBatch() {
   batch_.Clear();
   memset(batch_layers_, 0, sizeof(batch_layers_));
   ring::EventView view;
-  while (!batch_.full() && reader_.NextEvent(&view)) {
+  const uint32_t most = series_.EventsPerPacket(EventBatch::kMaxEvents);
+  while (batch_.count() < most && reader_.NextEvent(&view)) {
     const Event& event = *view.event;
-    batch_.Add(event, definitions_.ThreadId(view), definitions_.StackId(event.stack), definitions_.ApiId(event.api),
-               IsMark(event.kind) ? definitions_.TextId(event.text) : 0);
+    const EventIds ids = {definitions_.ThreadId(view), definitions_.StackId(event.stack),
+                          definitions_.ApiId(event.api)};
+    batch_.Add(event, ids.thread, ids.stack, ids.api, IsMark(event.kind) ? definitions_.TextId(event.text) : 0);
+    if (series_.enabled()) live_.Apply(event, ids);
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
     definitions_.AddDevice(event.device, pass_ns_);
     AddTotals(event);
     if (hooks_.saw_event != nullptr) hooks_.saw_event(event, view.tid);
   }
+  return batch_.count() == most;
 }
 
 void Session::AddTotals(const Event& event) {
@@ -88,57 +94,166 @@ void Session::AddTotals(const Event& event) {
   totals_[event.device] = {event.torch_allocated, event.torch_reserved, true};
 }
 
-bool Session::OpenOnce() {
-  if (open_tried_) return file_.writable();
-  open_tried_ = true;
-  char path[4096];
-  if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path))) return false;
+// Made before the file, so that a kill in between leaves no empty one behind. For part `number` of a series.
+bool Session::MakeHeader(uint32_t number) {
   HeaderInfo info;
   if (hooks_.fill_header != nullptr) hooks_.fill_header(&info);
-  scratch_.Clear();
-  ProtoWriter w(&scratch_);
-  EncodeHeader(info, &w);
-  return w.ok() && file_.Open(path) && file_.AppendPlain(fields::Packet::kHeader, scratch_);
+  PartInfo part;
+  if (series_.enabled()) part = {series_.id(), number, events_, contiguous_};
+  header_.Clear();
+  ProtoWriter w(&header_);
+  EncodeHeader(info, part, &w);
+  fresh_header_ = w.ok();
+  return fresh_header_ || file_.Fail("no memory for a header");
 }
 
-void Session::WritePacket(bool last) {
-  if (batch_.count() == 0 && !open_tried_) return;  // no event yet, so no file yet
-  bool writable = OpenOnce();
-  packets_.Clear();
-  ProtoWriter w(&packets_);
+// Tries the wanted place, then others: a trace in another place is better than none.
+bool Session::OpenFirst() {
+  char path[4096];
+  series_.Identify(MonotonicNs());
+  if (!MakeHeader(1)) return false;
+  if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path)))
+    return file_.Fail("no path for a trace");
+  bool opened = file_.Open(path);
+  for (uint32_t i = 0; !opened && hooks_.fallback_path != nullptr && hooks_.fallback_path(i, path, sizeof(path)); i++) {
+    opened = file_.Open(path);
+  }
+  if (!opened) return false;
+  series_.Begin(file_.path());
+  snprintf(place_error_, sizeof(place_error_), "%s", file_.error());
+  file_.ForgetError();  // nothing of the trace is missing so far
+  return true;
+}
+
+// Everything that comes before a file's first event, from its first byte on.
+bool Session::StartPart() {
+  if (series_.number() > 1) GiveBatchUp();
+  if (file_.bytes() != 0 && !file_.Restart()) return false;
+  if (!fresh_header_ && !MakeHeader(series_.number())) return false;
+  fresh_header_ = false;
+  started_ = file_.AppendPlain(fields::Packet::kHeader, header_);
+  if (started_ && series_.number() > 1) {
+    started_ = history_.Write(&file_, &packets_) && WriteCarried(&live_, &batch_, &file_, &packets_);
+    series_.HasBase(file_.bytes());
+  }
+  losses_ = {};
+  counters_ns_ = 0;
+  incomplete_ &= !started_;
+  return started_;
+}
+
+// The next file of the series.
+bool Session::NextPart() {
+  char path[4096];
+  contiguous_ = !incomplete_;
+  const uint32_t number = series_.number() + 1;
+  GiveBatchUp();  // none, but after a loss
+  if (!series_.NextPath(path, sizeof(path)) || !MakeHeader(number) || !file_.CreateNext(path)) return false;
+  scratch_.Clear();
+  ProtoWriter w(&scratch_);
+  w.Varint(fields::Continued::kNextNumber, number);
+  w.Varint(fields::Continued::kTimeNs, pass_ns_);
+  if (w.ok()) file_.AppendPlain(fields::Packet::kContinued, scratch_);
+  series_.Finish(file_.bytes());
+  file_.SwitchToNext();
+  series_.Begin(file_.path());
+  return StartPart();
+}
+
+// Its events are in what is alive already.
+void Session::GiveBatchUp() {
+  unwritten_ += batch_.count();
+  contiguous_ &= batch_.count() == 0;
+  memset(batch_layers_, 0, sizeof(batch_layers_));
+  batch_.Clear();
+}
+
+void Session::CountFailure() {
+  incomplete_ |= batch_.count() != 0;
+  GiveBatchUp();
+  if (pass_ns_ >= retry_ns_) retry_ns_ = pass_ns_ + kRetryNs;
+}
+
+bool Session::CanWrite(bool last) {
+  if (pass_ns_ < retry_ns_ && !last) return false;
+  if (!file_.opened() && !OpenFirst()) return false;
+  if (series_.enabled()) {
+    // A new file tells what is missing now: it begins with what is alive.
+    if (file_.gone() || (started_ && incomplete_)) return NextPart();
+    return started_ || StartPart();
+  }
+  return !file_.gone() && (started_ || StartPart());
+}
+
+void Session::TakeNewDefinitions() {
   if (pass_ns_ - versions_ns_ >= kCountersIntervalNs) {
     definitions_.AddVersions();
     versions_ns_ = pass_ns_;
   }
-  size_t packet = w.Open(fields::Trace::kPacket);
-  size_t message = w.Open(fields::Packet::kDefinitions);
+  const size_t before = unsent_.size();
+  ProtoWriter w(&unsent_);
   definitions_.Take(&w, pass_ns_);
-  if (w.size() == message) {
-    packets_.Clear();
-  } else {
-    w.Close(message);
+  if (w.ok()) return;
+  unsent_.Resize(before);
+  definitions_.CountLost();
+}
+
+bool Session::Encode(bool last, const LossCounts& losses) {
+  packets_.Clear();
+  ProtoWriter w(&packets_);
+  if (unsent_.size() != 0) {
+    size_t packet = w.Open(fields::Trace::kPacket);
+    w.Bytes(fields::Packet::kDefinitions, unsent_.data(), unsent_.size());
     w.Close(packet);
   }
   PutSamples(&w);
   if (batch_.count() != 0) {
-    packet = w.Open(fields::Trace::kPacket);
-    message = w.Open(fields::Packet::kEvents);
+    size_t packet = w.Open(fields::Trace::kPacket);
+    size_t message = w.Open(fields::Packet::kEvents);
     batch_.Encode(&w);
     w.Close(message);
     w.Close(packet);
   }
-  if (last || pass_ns_ - counters_ns_ >= kCountersIntervalNs) PutCounters(&w);
-  LossCounts losses = CountLosses();
-  if (last || !(losses == losses_)) PutLosses(&w, losses);
-  if (w.ok() && packets_.size() == 0) return;
-  if (writable) reader_.MarkPending(file_.next_sequence());
-  if (writable && w.ok() && file_.AppendCompressed(packets_)) {
+  const uint64_t interval_ns = stopped_ ? kCountersIntervalWhenStoppedNs : kCountersIntervalNs;
+  const bool due = last || pass_ns_ - counters_ns_ >= interval_ns;
+  if (due) PutCounters(&w);
+  if (last || (!(losses == losses_) && (due || !stopped_))) PutLosses(&w, losses);
+  return w.ok();
+}
+
+void Session::WritePacket(bool last) {
+  wanted_ |= batch_.count() != 0;
+  if (!wanted_) return;  // no event yet, so no file yet
+  TakeNewDefinitions();
+  const bool writable = CanWrite(last);
+  if (stopped_) {
+    GiveBatchUp();
+    unsent_.Clear();
+  }
+  const LossCounts losses = CountLosses();
+  const bool encoded = writable && Encode(last, losses);
+  if (encoded && packets_.size() == 0) return;
+  if (encoded) reader_.MarkPending(file_.next_sequence());
+  if (encoded && file_.AppendCompressed(packets_)) {
     losses_ = losses;
+    retry_ns_ = 0;
     CountWritten();
+    if (series_.enabled()) history_.Keep(unsent_);
+    unsent_.Clear();
   } else {
-    unwritten_ += batch_.count();
+    CountFailure();
   }
   batch_.Clear();
+  AtSizeLimit(last);
+}
+
+void Session::AtSizeLimit(bool last) {
+  if (!stopped_ && series_.StopsAt(file_.bytes())) {
+    stopped_ = true;
+    counters_ns_ = 0;
+    file_.Fail("GPUMEMSHIM_MAX_SIZE was reached");
+  }
+  if (!last && retry_ns_ == 0 && series_.Full(file_.bytes())) NextPart();
 }
 
 void Session::CountWritten() {
@@ -182,7 +297,7 @@ Session::LossCounts Session::CountLosses() const {
   if (hooks_.stack_losses != nullptr) hooks_.stack_losses(&stacks);
   return {ring.dropped_allocs,
           ring.dropped_frees,
-          ring.dropped_definitions + definitions_.lost() + reader_.broken_codes(),
+          ring.dropped_definitions + definitions_.lost() + history_.lost() + reader_.broken_codes(),
           unwritten_,
           ring.truncated_stacks + stacks.truncated_stacks,
           stacks.unread_python_frames};
@@ -205,13 +320,12 @@ void Session::PutLosses(ProtoWriter* w, const LossCounts& losses) {
 
 void Session::WriteEnd() {
   using Field = fields::End;
-  if (!file_.opened()) return;
-  if (!file_.writable()) {
+  if (wanted_ && retry_ns_ != 0) {
     // The disk may have room again: say at least what is missing.
-    file_.TryAgain();
     batch_.Clear();
     WritePacket(true);
   }
+  if (!file_.opened() || !started_) return;
   scratch_.Clear();
   ProtoWriter w(&scratch_);
   w.Varint(Field::kTimeNs, MonotonicNs());
@@ -232,12 +346,16 @@ void Session::Report(Progress* progress) const {
 
 void Session::Finish(Summary* summary) {
   WriteEnd();
+  if (file_.gone()) {
+    unwritten_ += events_;
+    events_ = layer_events_[0] = 0;
+  }
   LossCounts losses = CountLosses();
   memset(summary, 0, sizeof(*summary));
-  summary->opened = file_.opened();
+  summary->opened = file_.opened() && !file_.gone();
   summary->complete = ended_;
   memcpy(summary->path, file_.path(), strlen(file_.path()) + 1);
-  summary->file_bytes = file_.bytes();
+  summary->file_bytes = series_.finished_bytes() + file_.bytes();
   summary->events = events_ - layer_events_[0];  // calls of the program
   summary->torch_events = layer_events_[static_cast<int>(Layer::kTorch)];
   summary->runtime_events = layer_events_[static_cast<int>(Layer::kRuntime)];
@@ -248,7 +366,7 @@ void Session::Finish(Summary* summary) {
   summary->unwritten_events = losses.unwritten;
   summary->truncated_stacks = losses.truncated;
   summary->unread_python_frames = losses.unread;
-  memcpy(summary->error, file_.error(), sizeof(summary->error));
+  snprintf(summary->error, sizeof(summary->error), "%s", file_.error()[0] != '\0' ? file_.error() : place_error_);
   file_.Close();
   if (hooks_.passed != nullptr) hooks_.passed(ended_ ? summary->path : "", true);
 }

@@ -3,10 +3,11 @@
 //
 // Session: one trace from the ring to the file, apart from the thread that drives it. A pass takes what is ready, gives
 // it ids, and appends one packet for every 64 Ki events: definitions first, then the events, then counters and losses
-// when they are due.
+// when they are due. Where the trace has a greatest size, Series says when it goes on in a new file.
 //
 // Thread-safety: one thread at a time. Ownership: owns the file and all tables. Failure: a file that takes no more
-// leaves the session draining the ring and counting.
+// leaves the session draining the ring and counting; definitions are kept for when it takes more again, which is tried
+// once a second.
 //
 //   session.Init();
 //   session.Pass(false);         // again and again
@@ -20,8 +21,11 @@
 
 #include "shim/base/buffer.h"
 #include "shim/ring/reader.h"
+#include "shim/writer/carried.h"
 #include "shim/writer/definitions.h"
 #include "shim/writer/event_batch.h"
+#include "shim/writer/live_set.h"
+#include "shim/writer/series.h"
 #include "shim/writer/trace_file.h"
 #include "shim/writer/writer.h"
 
@@ -29,7 +33,7 @@ namespace gpumemshim::writer {
 
 class Session {
  public:
-  explicit Session(const Config& config) : hooks_(config.hooks), definitions_(config.hooks) {}
+  explicit Session(const Config& config) : hooks_(config.hooks), series_(config.limit), definitions_(config.hooks) {}
 
   bool Init() { return batch_.Init() && reader_.Attach(); }
 
@@ -52,6 +56,8 @@ class Session {
   static constexpr size_t kMaxDevices = 128;
   static constexpr size_t kMaxPendingBytes = size_t{8} << 20;
   static constexpr uint64_t kCountersIntervalNs = 1'000'000'000;
+  static constexpr uint64_t kCountersIntervalWhenStoppedNs = 60'000'000'000;
+  static constexpr uint64_t kRetryNs = 1'000'000'000;
 
   struct TorchTotals {
     uint64_t allocated, reserved;
@@ -63,11 +69,20 @@ class Session {
   };
 
   void TakeDefinitions();
-  void FillBatch();
+  bool FillBatch();
   void AddTotals(const Event& event);
-  bool OpenOnce();
+  bool CanWrite(bool last);
+  bool MakeHeader(uint32_t number);
+  bool OpenFirst();
+  bool StartPart();
+  bool NextPart();
   void WritePacket(bool last);
   void PutSamples(ProtoWriter* w);
+  void TakeNewDefinitions();
+  bool Encode(bool last, const LossCounts& losses);
+  void GiveBatchUp();
+  void CountFailure();
+  void AtSizeLimit(bool last);
   void PutCounters(ProtoWriter* w);
   void PutLosses(ProtoWriter* w, const LossCounts& losses);
   LossCounts CountLosses() const;
@@ -75,15 +90,27 @@ class Session {
   void WriteEnd();
 
   const Hooks hooks_;
+  Series series_;
   ring::Reader reader_;
   Definitions definitions_;
   EventBatch batch_;
   TraceFile file_;
-  Buffer packets_;  // what goes into one compressed packet
+  Buffer packets_;                   // what goes into one compressed packet
+  Buffer unsent_{size_t{48} << 20};  // fields of Definitions that are not in the file yet
+  Buffer header_;
   Buffer scratch_;
-  bool open_tried_ = false;
+  LiveSet live_;               // of a series
+  DefinitionHistory history_;  // of a series
+  bool wanted_ = false;        // there was an event
+  bool fresh_header_ = false;  // header_ says what holds now
+  bool started_ = false;       // the file has what a file begins with
+  bool stopped_ = false;       // the greatest size was reached
+  bool incomplete_ = false;    // the file lacks events
+  bool contiguous_ = false;    // the file goes on where the one before it ended
   bool ended_ = false;
   bool samples_due_ = false;
+  char place_error_[256] = {};  // why the trace is not where it was wanted
+  uint64_t retry_ns_ = 0;       // after a failure: when to try again
   uint64_t written_until_ns_ = 0;
   uint64_t counters_ns_ = 0;
   uint64_t versions_ns_ = 0;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// TraceFile: the file, packet by packet. Frames a packet (sync word, sequence, checksum), compresses it where that
-// helps, and appends it.
+// TraceFile: the trace, packet by packet. Frames a packet (sync word, sequence, checksum), compresses it where that
+// helps, and appends it to a file. Numbers go on from one file of a series to the next.
 //
-// Thread-safety: the writer thread only. Ownership: owns the descriptor. Failure: the first error closes the file for
-// further writing, is kept in error(), and every later Append returns false; a file that was begun keeps its whole
-// packets. A descriptor that the program closed or took for itself is noticed, and the file is opened again.
+// Thread-safety: the writer thread only. Ownership: owns the file. Failure: Append returns false, error() has the first
+// reason, the number of the packet is used up (the gap says that something is missing), and the next call tries again.
 //
 //   TraceFile file;
 //   if (!file.Open("run.gmtrace")) ...
@@ -20,13 +19,26 @@
 #include <cstdint>
 
 #include "shim/base/buffer.h"
+#include "shim/writer/compressor.h"
+#include "shim/writer/output_file.h"
 
 namespace gpumemshim::writer {
 
 class TraceFile {
  public:
-  // Creates it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace".
+  // Creates it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace". False: a file that
+  // was open before stays the one.
   bool Open(const char* path);
+
+  // The first of two steps of the same: what is appended still goes to the file before, until SwitchToNext.
+  bool CreateNext(const char* path);
+  void SwitchToNext();
+
+  // Back to an empty file.
+  bool Restart() {
+    compressor_.Forget();
+    return file().Truncate(0);
+  }
 
   // One packet whose `field` (fields::Packet) holds the message.
   bool AppendPlain(uint32_t field, const Buffer& message);
@@ -37,33 +49,29 @@ class TraceFile {
   // In a forked child: let go without writing.
   void Close();
 
-  bool opened() const { return path_[0] != '\0'; }
-  bool writable() const { return fd_ >= 0 && !failed_; }
-  // Lets the last words (losses, end) be tried in spite of an earlier error.
-  void TryAgain() { failed_ = false; }
+  bool opened() const { return file().opened(); }
+  bool gone() const { return file().gone(); }
 
   uint64_t next_sequence() const { return sequence_; }
-  uint64_t bytes() const { return bytes_; }
-  const char* path() const { return path_; }
+  uint64_t bytes() const { return file().bytes(); }
+  const char* path() const { return file().path(); }
   const char* error() const { return error_; }
+  void ForgetError() { error_[0] = '\0'; }
+  // Keeps the text as the error if there is none yet. Returns false.
+  bool Fail(const char* text);
 
  private:
+  OutputFile& file() { return files_[current_]; }
+  const OutputFile& file() const { return files_[current_]; }
+  bool Failed(const OutputFile& file) { return Fail(file.error()); }
   bool Append(uint32_t field, const uint8_t* message, size_t size);
-  bool Write(const uint8_t* data, size_t size);
-  bool Fail(const char* what, int error_number);
-  void Settle();
-  bool IsOurs() const;
-  bool Reclaim();
 
-  int fd_ = -1;
-  uint64_t device_ = 0, inode_ = 0;  // by which we know that fd_ is still our file; 0 = nothing written yet
-  bool failed_ = false;
+  OutputFile files_[2];
+  int current_ = 0;
   uint64_t sequence_ = 0;
-  uint64_t bytes_ = 0;
   Buffer packet_;
   Buffer compressed_;
-  Buffer state_;  // LZ4's working memory
-  char path_[4096] = {};
+  Compressor compressor_;
   char error_[256] = {};
 };
 

@@ -82,10 +82,11 @@ struct StackLosses {
 
 // Each may be nullptr (output_path excepted).
 struct Hooks {
-  // Writes the wanted path, terminated, into out. Called once, when the file is about to be opened. False: write no
-  // file.
+  // Writes the wanted path, terminated, into out. Called when the file is about to be opened. False: write no file.
   bool (*output_path)(char* out, size_t capacity) = nullptr;
-  // Called once, when the file is about to be opened.
+  // The same for the places to try where the wanted one cannot be written, attempt 0 first. False: no more of them.
+  bool (*fallback_path)(uint32_t attempt, char* out, size_t capacity) = nullptr;
+  // Called when a file is about to be opened.
   void (*fill_header)(HeaderInfo* info) = nullptr;
   // Called when the first event of a device is about to be written. False: not known now; asked again about once a
   // second.
@@ -104,18 +105,30 @@ struct Hooks {
   bool (*put_sample)(ProtoWriter* w) = nullptr;
 };
 
+enum class OnFull : uint8_t {
+  kLast,    // go on in new files and remove the oldest: the last max_bytes are kept
+  kRotate,  // go on in new files of max_bytes each
+  kStop,    // counters and losses only
+};
+
+struct SizeLimit {
+  uint64_t max_bytes = 0;  // 0 = none
+  OnFull on_full = OnFull::kLast;
+};
+
 struct Config {
   Hooks hooks;
+  SizeLimit limit;
   uint32_t interval_ms = 90;  // between appends when nobody asks for more; <= 100 by contract
 };
 
 // What the one line on stderr and the tests need.
 struct Summary {
-  bool opened;      // a file exists
-  bool complete;    // everything up to Stop is in it, End included
-  char path[4096];  // as opened, "" if none
-  uint64_t file_bytes;
-  uint64_t events;  // written
+  bool opened;          // a file exists
+  bool complete;        // everything up to Stop is in it, End included
+  char path[4096];      // as opened, "" if none; of a series the last
+  uint64_t file_bytes;  // of a series all that is kept
+  uint64_t events;      // written
   uint64_t torch_events;
   uint64_t runtime_events;
   uint64_t driver_events;

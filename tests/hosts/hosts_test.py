@@ -263,10 +263,11 @@ class Settings(HostTest):
         self.assertRegex(self.the_trace().name, r"^gpumem\.host_endings\.\d+\.r3\.gmtrace$")
 
     def test_an_output_that_cannot_be_written_changes_nothing(self):
-        done = self.run_host("host_endings", "exit", "6", GPUMEMSHIM_OUTPUT="/proc/no/such/folder/x.gmtrace")
+        done = self.run_host("host_endings", "exit", "6", GPUMEMSHIM_OUTPUT="/proc/no/such/folder/x.gmtrace", TMPDIR=str(self.folder))
         self.assertEqual(done.returncode, 6)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("/proc/no/such/folder", done.stderr)
+        self.assertIn(self.the_trace().name, done.stderr)
 
     def test_names_that_are_no_text(self):
         name = os.fsdecode(b"caf\xe9-\xff\x1b[31m")

@@ -33,6 +33,18 @@ void AppendFramed(const std::string& packet, std::string* out) {
   out->append(packet);
 }
 
+constexpr size_t kDictionaryBytes = 64 << 10;
+
+std::string Chained(const std::string& bytes, const std::string& dictionary) {
+  LZ4_stream_t* const stream = LZ4_createStream();
+  LZ4_loadDict(stream, dictionary.data(), static_cast<int>(dictionary.size()));
+  std::string out(static_cast<size_t>(LZ4_compressBound(static_cast<int>(bytes.size()))), '\0');
+  out.resize(static_cast<size_t>(LZ4_compress_fast_continue(
+      stream, bytes.data(), out.data(), static_cast<int>(bytes.size()), static_cast<int>(out.size()), 1)));
+  LZ4_freeStream(stream);
+  return out;
+}
+
 std::string Compressed(trace::Codec codec, const std::string& bytes) {
   std::string out;
   if (codec == trace::CODEC_LZ4_BLOCK) {
@@ -311,7 +323,13 @@ TraceBuilder& TraceBuilder::FlushBatch() {
     trace::Packet packet;
     packet.mutable_compressed()->set_codec(codec_);
     packet.mutable_compressed()->set_uncompressed_size(static_cast<uint32_t>(plain.size()));
-    packet.mutable_compressed()->set_payload(Compressed(codec_, plain));
+    packet.mutable_compressed()->set_payload(codec_ == trace::CODEC_LZ4_CHAINED ? Chained(plain, dictionary_)
+                                                                                : Compressed(codec_, plain));
+    // The first of a chain stands alone.
+    if (codec_ == trace::CODEC_LZ4_CHAINED && dictionary_.empty())
+      packet.mutable_compressed()->set_codec(trace::CODEC_LZ4_BLOCK);
+    dictionary_ += plain;
+    if (dictionary_.size() > kDictionaryBytes) dictionary_.erase(0, dictionary_.size() - kDictionaryBytes);
     Append(std::move(packet));
   }
   return *this;

@@ -86,6 +86,7 @@ class TraceBuilder {
 
   uint32_t batch_events_;
   trace::Codec codec_ = trace::CODEC_NONE;
+  std::string dictionary_;  // of CODEC_LZ4_CHAINED
   trace::Header header_;
   trace::Definitions definitions_;
   bool has_definitions_ = false;

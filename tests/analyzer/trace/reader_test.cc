@@ -39,7 +39,8 @@ uint64_t CountEvents(TraceReader* reader) {
 }
 
 TEST(TraceReaderTest, ReadsEveryCodec) {
-  for (const trace::Codec codec : {trace::CODEC_NONE, trace::CODEC_LZ4_BLOCK, trace::CODEC_ZSTD}) {
+  for (const trace::Codec codec :
+       {trace::CODEC_NONE, trace::CODEC_LZ4_BLOCK, trace::CODEC_ZSTD, trace::CODEC_LZ4_CHAINED}) {
     TraceBuilder trace(16);
     trace.Compress(codec);
     for (uint64_t i = 1; i <= 100; ++i) trace.CudaAlloc(i << 21, i * 512);
@@ -57,22 +58,25 @@ TEST(TraceReaderTest, ReadsEveryCodec) {
 }
 
 TEST(TraceReaderTest, GoesBackToAPlace) {
-  TraceBuilder trace(10);
-  trace.Compress(trace::CODEC_ZSTD);
-  for (uint64_t i = 1; i <= 40; ++i)
-    trace.CudaAlloc(i << 21, 512, trace.PythonStack({{"f", "m.py", static_cast<uint32_t>(i)}}));
-  const File file(trace.Bytes());
-  absl::StatusOr<TraceReader> reader = TraceReader::Open(file.path());
-  ASSERT_TRUE(reader.ok());
-  std::vector<TraceReader::Place> places;
-  while (reader->Next() != ItemType::kEndOfStream) {
-    if (reader->type() == ItemType::kEvents) places.push_back(reader->place());
+  for (const trace::Codec codec : {trace::CODEC_ZSTD, trace::CODEC_LZ4_CHAINED}) {
+    TraceBuilder trace(10);
+    trace.Compress(codec);
+    for (uint64_t i = 1; i <= 40; ++i)
+      trace.CudaAlloc(i << 21, 512, trace.PythonStack({{"f", "m.py", static_cast<uint32_t>(i)}}));
+    const File file(trace.Bytes());
+    absl::StatusOr<TraceReader> reader = TraceReader::Open(file.path());
+    ASSERT_TRUE(reader.ok());
+    std::vector<TraceReader::Place> places;
+    while (reader->Next() != ItemType::kEndOfStream) {
+      if (reader->type() == ItemType::kEvents) places.push_back(reader->place());
+    }
+    ASSERT_EQ(reader->damage(), "");
+    ASSERT_EQ(places.size(), 4u);
+    reader->Seek(places[2]);
+    ASSERT_EQ(reader->Next(), ItemType::kEvents);
+    EXPECT_EQ(reader->batch().address(0), 21u << 21);
+    EXPECT_EQ(CountEvents(&*reader), 10u);
   }
-  ASSERT_EQ(places.size(), 4u);
-  reader->Seek(places[2]);
-  ASSERT_EQ(reader->Next(), ItemType::kEvents);
-  EXPECT_EQ(reader->batch().address(0), 21u << 21);
-  EXPECT_EQ(CountEvents(&*reader), 10u);
 }
 
 TEST(TraceReaderTest, ReadsConcatenatedSections) {
@@ -117,7 +121,7 @@ TEST(TraceReaderTest, TellsWhatAFileIsNot) {
 
 TEST(TraceReaderTest, RefusesANewerFormat) {
   TraceBuilder trace;
-  trace.header().set_format_version(2);
+  trace.header().set_format_version(3);
   trace.End();
   const File file(trace.Bytes());
   EXPECT_EQ(TraceReader::Open(file.path()).status().code(), absl::StatusCode::kUnimplemented);

@@ -46,5 +46,16 @@ TEST_F(OutputPathTest, DirectoryGetsTheDefaultName) {
 
 TEST_F(OutputPathTest, TooLong) { EXPECT_EQ(Path(std::string(600, 'a').c_str()), "(too long)"); }
 
+TEST_F(OutputPathTest, OtherPlaces) {
+  char out[512];
+  ASSERT_TRUE(FallbackPath(0, "/scratch", *facts_, out, sizeof out));
+  EXPECT_STREQ(out, "/scratch/gpumem.train.123.gmtrace");
+  ASSERT_TRUE(FallbackPath(1, "/scratch", *facts_, out, sizeof out));
+  EXPECT_STREQ(out, "/tmp/gpumem.train.123.gmtrace");
+  EXPECT_FALSE(FallbackPath(2, "/scratch", *facts_, out, sizeof out));
+  ASSERT_TRUE(FallbackPath(0, "not/absolute", *facts_, out, sizeof out));
+  EXPECT_STREQ(out, "/tmp/gpumem.train.123.gmtrace");
+}
+
 }  // namespace
 }  // namespace gpumemshim::control

@@ -3,6 +3,7 @@
 //
 // The file fails, the program goes on: what was written stays readable, the rest is counted.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@ void RecordSome(int count, uint64_t seed) {
   for (int i = 0; i < count; i++) {
     Event e{};
     e.kind = EventKind::kAlloc;
+    e.layer = Layer::kDriver;
     e.address = random();
     e.size = random();
     while (!ring::Record(e)) usleep(100);
@@ -69,6 +71,126 @@ TEST_F(WriterTest, DirectoryThatIsNotThere) {
   EXPECT_EQ(summary.unwritten_events, 100u);
   EXPECT_EQ(summary.events, 0u);
   EXPECT_NE(std::string(summary.error).find("No such file"), std::string::npos) << summary.error;
+}
+
+bool FallbackOfTest(uint32_t attempt, char* out, size_t capacity) {
+  return attempt == 0 && snprintf(out, capacity, "%s", "/tmp/gpumem_writer_test_fallback.gmtrace") > 0;
+}
+
+TEST_F(WriterTest, AnotherPlaceIsBetterThanNone) {
+  path() = directory_ + "/missing/run.gmtrace";
+  Config config = MakeConfig();
+  config.hooks.fallback_path = &FallbackOfTest;
+  StartBoth(config);
+  RecordSome(100, 1);
+  Summary summary = Stop(5000);
+  EXPECT_TRUE(summary.complete);
+  EXPECT_EQ(summary.unwritten_events, 0u);
+  EXPECT_NE(std::string(summary.error).find("missing/run.gmtrace: No such file"), std::string::npos) << summary.error;
+  Decoded d = DecodeFile(summary.path);
+  EXPECT_EQ(d.rows.size(), 100u);
+  EXPECT_EQ(d.losses.write_error(), "") << "nothing is missing";
+  std::filesystem::remove(summary.path);
+}
+
+int DescriptorOf(const std::string& path) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry.path(), error) == path) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+TEST_F(WriterTest, ADescriptorThatTheProgramClosedIsOpenedAgain) {
+  StartBoth();
+  RecordSome(100, 1);
+  ASSERT_TRUE(FlushAndWait(5000));
+  const int descriptor = DescriptorOf(path());
+  ASSERT_GT(descriptor, 2);
+  // Its number now stands for a file of the program, which must stay as it is.
+  const std::string other = directory_ + "/other";
+  const int file = open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(dup3(file, descriptor, O_CLOEXEC), descriptor);
+  RecordSome(100, 2);
+  ASSERT_TRUE(FlushAndWait(5000));
+  RecordSome(100, 3);
+  Summary summary = Stop(5000);
+  EXPECT_TRUE(summary.complete) << summary.error;
+  EXPECT_EQ(std::filesystem::file_size(other), 0u);
+  EXPECT_EQ(write(descriptor, "x", 1), 1) << "and must stay open";
+  EXPECT_EQ(DecodeFile(path()).rows.size(), 300u);
+  close(file);
+  close(descriptor);
+}
+
+TEST_F(WriterTest, NoDescriptorLeftForAWhile) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  StartBoth();
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  RecordSome(100, 1);
+  ASSERT_TRUE(FlushAndWait(5000));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  Summary summary = Stop(5000);
+  EXPECT_TRUE(summary.complete);
+  EXPECT_EQ(summary.unwritten_events, 100u);
+  EXPECT_NE(std::string(summary.error).find("Too many open files"), std::string::npos) << summary.error;
+  EXPECT_EQ(DecodeFile(path()).losses.unwritten_events(), 100u);
+}
+
+TEST_F(WriterTest, ADeletedFileIsGivenUp) {
+  StartBoth();
+  RecordSome(100, 1);
+  ASSERT_TRUE(FlushAndWait(5000));
+  std::filesystem::remove(path());
+  RecordSome(100, 2);
+  ASSERT_TRUE(FlushAndWait(5000));
+  EXPECT_EQ(DescriptorOf(path() + " (deleted)"), -1) << "its disk space is given back";
+  Summary summary = Stop(5000);
+  EXPECT_FALSE(summary.opened);
+  EXPECT_EQ(summary.events, 0u);
+  EXPECT_EQ(summary.unwritten_events, 200u);
+  EXPECT_NE(std::string(summary.error).find("deleted while the program ran"), std::string::npos) << summary.error;
+}
+
+TEST_F(WriterTest, ATruncatedFileIsGivenUp) {
+  StartBoth();
+  RecordSome(100, 1);
+  ASSERT_TRUE(FlushAndWait(5000));
+  std::filesystem::resize_file(path(), 10);
+  RecordSome(100, 2);
+  Summary summary = Stop(5000);
+  EXPECT_EQ(std::filesystem::file_size(path()), 10u);
+  EXPECT_NE(std::string(summary.error).find("truncated"), std::string::npos) << summary.error;
+}
+
+TEST_F(WriterTest, WritingResumesWithAllDefinitions) {
+  StartBoth();
+  RecordSome(100, 1);
+  ASSERT_TRUE(FlushAndWait(5000));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full = {std::filesystem::file_size(path()) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  const ring::RawFrame frames[] = {{0x1000, 0, 0}, {0x2000, 0, 0}};
+  ASSERT_TRUE(ring::RecordStack(77, frames, 2));
+  RecordSome(100, 2);
+  ASSERT_TRUE(FlushAndWait(5000));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  usleep(1'100'000);  // it is tried again once a second
+  Event e{};
+  e.kind = EventKind::kAlloc;
+  e.layer = Layer::kDriver;
+  e.address = 42;
+  e.stack = 77;
+  ASSERT_TRUE(ring::Record(e));
+  Summary summary = Stop(5000);
+  EXPECT_TRUE(summary.complete);
+  Decoded d = DecodeFile(path());
+  ASSERT_EQ(d.rows.size(), 101u);
+  EXPECT_NE(d.rows.back().stack, 0u) << "defined while nothing could be written";
+  EXPECT_EQ(d.losses.unwritten_events(), 100u);
 }
 
 TEST_F(WriterTest, ForkedChildWritesItsOwnTrace) {

@@ -31,11 +31,14 @@ TEST(FieldsTest, PacketsAndCompressed) {
   SAME(Packet, kLosses, "losses");
   SAME(Packet, kEnd, "end");
   SAME(Packet, kCompressed, "compressed");
+  SAME(Packet, kCarried, "carried");
+  SAME(Packet, kContinued, "continued");
   SAME(Packet, kChecksum, "checksum");
   SAME(Compressed, kCodec, "codec");
   SAME(Compressed, kUncompressedSize, "uncompressed_size");
   SAME(Compressed, kPayload, "payload");
   EXPECT_EQ(fields::kCodecLz4Block, static_cast<uint32_t>(pb::CODEC_LZ4_BLOCK));
+  EXPECT_EQ(fields::kCodecLz4Chained, static_cast<uint32_t>(pb::CODEC_LZ4_CHAINED));
 }
 
 TEST(FieldsTest, Header) {
@@ -60,6 +63,17 @@ TEST(FieldsTest, Header) {
   SAME(Header, kAncestors, "ancestors");
   SAME(Header, kPidNamespace, "pid_namespace");
   SAME(Header, kBootId, "boot_id");
+  SAME(Header, kPart, "part");
+  SAME(Part, kSeries, "series");
+  SAME(Part, kNumber, "number");
+  SAME(Part, kEventsBefore, "events_before");
+  SAME(Part, kContiguous, "contiguous");
+  SAME(Carried, kEvents, "events");
+  SAME(Carried, kTorchSegments, "torch_segments");
+  SAME(Carried, kBegins, "begins");
+  SAME(Carried, kLost, "lost");
+  SAME(Continued, kNextNumber, "next_number");
+  SAME(Continued, kTimeNs, "time_ns");
   SAME(Ring, kPath, "path");
   SAME(Ring, kSizeBytes, "size_bytes");
 }

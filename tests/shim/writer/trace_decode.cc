@@ -65,6 +65,25 @@ void TakeEvents(const pb::EventBatch& batch, Decoded* out) {
   }
 }
 
+std::string Unpack(const pb::Compressed& c, Decoded* out) {
+  std::string payload = c.payload();
+  const int packed = static_cast<int>(payload.size()), size = static_cast<int>(c.uncompressed_size());
+  const bool chained = c.codec() == pb::CODEC_LZ4_CHAINED;
+  if (chained || c.codec() == pb::CODEC_LZ4_BLOCK) {
+    payload.resize(c.uncompressed_size());
+    if (!chained) out->window.clear();
+    const int got = LZ4_decompress_safe_usingDict(c.payload().data(), payload.data(), packed, size, out->window.data(),
+                                                  static_cast<int>(out->window.size()));
+    if (got != size) out->error = "lz4";
+    out->chained += chained ? 1 : 0;
+  } else {
+    out->window.clear();
+  }
+  out->window += payload;
+  if (out->window.size() > 65536) out->window.erase(0, out->window.size() - 65536);
+  return payload;
+}
+
 void TakePacket(const pb::Packet& packet, bool inner, Decoded* out) {
   out->packets.push_back(packet);
   switch (packet.data_case()) {
@@ -77,6 +96,15 @@ void TakePacket(const pb::Packet& packet, bool inner, Decoded* out) {
     case pb::Packet::kEvents:
       TakeEvents(packet.events(), out);
       break;
+    case pb::Packet::kCarried:
+      for (uint32_t i : packet.carried().torch_segments())
+        out->torch_segments.push_back(i + static_cast<uint32_t>(out->carried.size()));
+      if (packet.carried().begins() != out->carried.empty()) out->error = "begin of what is carried";
+      if (!Rows(packet.carried().events(), &out->carried)) out->error = "carried";
+      break;
+    case pb::Packet::kContinued:
+      out->continued = true;
+      break;
     case pb::Packet::kCounters:
       out->counters = packet.counters();
       break;
@@ -88,16 +116,9 @@ void TakePacket(const pb::Packet& packet, bool inner, Decoded* out) {
       out->has_end = true;
       break;
     case pb::Packet::kCompressed: {
-      const pb::Compressed& c = packet.compressed();
-      std::string payload = c.payload();
-      if (c.codec() == pb::CODEC_LZ4_BLOCK) {
-        payload.resize(c.uncompressed_size());
-        int size = LZ4_decompress_safe(c.payload().data(), payload.data(), static_cast<int>(c.payload().size()),
-                                       static_cast<int>(payload.size()));
-        if (size != static_cast<int>(payload.size())) out->error = "lz4";
-      }
+      const std::string payload = Unpack(packet.compressed(), out);
       pb::Trace trace;
-      if (inner || payload.size() != c.uncompressed_size() || !trace.ParseFromString(payload))
+      if (inner || payload.size() != packet.compressed().uncompressed_size() || !trace.ParseFromString(payload))
         out->error = "compressed";
       for (const auto& p : trace.packet()) {
         if (p.sync() != 0 || p.sequence() != 0 || p.checksum() != 0) out->error = "framing inside a compressed packet";
@@ -153,7 +174,8 @@ Decoded DecodeBytes(const std::string& bytes) {
     if (!packet.ParseFromString(text)) return out.error = "parse", out;
     if (packet.sync() != 0x31544D47 || text.compare(1, 4, "GMT1") != 0) out.error = "sync";
     if (text.size() < 9 || packet.checksum() != XXH3_64bits(text.data(), text.size() - 9)) out.error = "checksum";
-    if (packet.sequence() != expected) out.error = "sequence";
+    if (packet.sequence() != expected && !out.packets.empty()) out.error = "sequence";
+    if (out.packets.empty() && packet.sequence() != 0 && packet.header().part().number() < 2) out.error = "sequence";
     expected = packet.sequence() + 1;
     out.last_sequence = packet.sequence();
     TakePacket(packet, false, &out);

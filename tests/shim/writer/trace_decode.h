@@ -27,9 +27,14 @@ struct Row {
 struct Decoded {
   std::string error;  // first thing found wrong; "" = none
   bool truncated = false;
+  std::string window;    // dictionary of chained packets
+  uint64_t chained = 0;  // packets of that sort
   uint64_t last_sequence = 0;
   std::vector<gpumem::trace::Packet> packets;  // decompressed, in order
   std::vector<Row> rows;
+  std::vector<Row> carried;
+  std::vector<uint32_t> torch_segments;  // indexes into carried
+  bool continued = false;
   gpumem::trace::Header header;
   gpumem::trace::Losses losses;
   gpumem::trace::Counters counters;  // the last ones

@@ -211,7 +211,7 @@ uint32_t NewTestVersions(KeyValue* out, uint32_t) {
 }
 
 void ExpectTestHeader(const pb::Header& h, const std::string& ring_path, uint64_t before_ns) {
-  EXPECT_EQ(h.format_version(), 1u);
+  EXPECT_EQ(h.format_version(), 2u);
   EXPECT_EQ(h.writer_version(), "0.1.0");
   EXPECT_EQ(h.pid(), static_cast<uint32_t>(getpid()));
   EXPECT_EQ(h.parent_pid(), static_cast<uint32_t>(getppid()));

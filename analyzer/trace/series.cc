@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "trace/series.h"
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gpumem/trace.pb.h"
+#include "trace/packet_reader.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kExtension = ".gmtrace";
+
+std::optional<trace::Header> HeaderOf(const std::string& path) {
+  absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
+  RawPacket packet;
+  if (!reader.ok() || reader->Next(&packet) != PacketReader::Outcome::kPacket || packet.type != PacketType::kHeader)
+    return std::nullopt;
+  const google::protobuf::LogSilencer silencer;
+  trace::Header header;
+  if (!header.ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()))) return std::nullopt;
+  return header;
+}
+
+// "run" of run.gmtrace, run.part2.gmtrace and run.part2.1.gmtrace.
+std::string StemOf(absl::string_view name) {
+  if (absl::EndsWith(name, kExtension)) name.remove_suffix(kExtension.size());
+  const size_t part = name.rfind(".part");
+  if (part != absl::string_view::npos && name.find_first_not_of("0123456789.", part + 5) == absl::string_view::npos)
+    name = name.substr(0, part);
+  return std::string(name);
+}
+
+bool IsSame(const trace::Part& a, const trace::Part& b) { return a.series() == b.series() && a.series() != 0; }
+
+uint64_t SizeOf(const std::string& path) {
+  std::error_code error;
+  const uintmax_t bytes = fs::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+}  // namespace
+
+Series FindSeries(absl::string_view path) {
+  Series series;
+  const std::string named(path);
+  series.files.push_back({named, 0, SizeOf(named), 0});
+  const std::optional<trace::Header> header = HeaderOf(named);
+  if (!header || !header->has_part()) return series;
+  series.files[0].number = header->part().number();
+  const fs::path folder = fs::path(named).parent_path();
+  const std::string stem = StemOf(fs::path(named).filename().string());
+  std::vector<std::string> unreadable;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name == fs::path(named).filename() || StemOf(name) != stem || !absl::EndsWith(name, kExtension) ||
+        !entry->is_regular_file(ignored))
+      continue;
+    const std::string sibling = (folder / name).string();
+    const std::optional<trace::Header> other = HeaderOf(sibling);
+    if (!other) {
+      unreadable.push_back(name);
+    } else if (other->has_part() && IsSame(other->part(), header->part())) {
+      series.files.push_back({sibling, other->part().number(), SizeOf(sibling), 0});
+    }
+  }
+  std::sort(series.files.begin(), series.files.end(),
+            [](const SeriesFile& a, const SeriesFile& b) { return a.number < b.number; });
+  // A copy of a file of the series says nothing new.
+  series.files.erase(std::unique(series.files.begin(), series.files.end(),
+                                 [](const SeriesFile& a, const SeriesFile& b) { return a.number == b.number; }),
+                     series.files.end());
+  for (size_t i = 1; i < series.files.size(); ++i)
+    series.files[i].bytes_before = series.files[i - 1].bytes_before + series.files[i - 1].bytes;
+  const std::string next = absl::StrCat(stem, ".part", series.files.back().number + 1, kExtension);
+  series.next_was_begun = std::count(unreadable.begin(), unreadable.end(), next) != 0;
+  return series;
+}
+
+}  // namespace gpumem

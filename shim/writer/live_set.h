@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// LiveSet: what is alive, kept as the events that made it, so that a new file of a series can begin with them. Played
+// to an empty state in their order they give the state again: a reservation, the physical memory made for it, its
+// mappings, the release of the handle that only a mapping keeps alive; and for PyTorch its segments and blocks.
+//
+//   slab:  [Entry] [Entry] [free] ...     index: (space, key) -> place in the slab
+//   a physical's references and its release hang on it in a list and go with it
+//
+// Thread-safety: the writer thread only. Ownership: owns its memory. Failure: without memory, or past a million
+// objects, what is new is not kept, and lost() counts it.
+//
+//   live.Apply(event, {thread, stack, api});
+//   live.Sort();
+//   for (uint32_t i = 0; i < live.count(); i++) batch.Add(live[i]...);
+
+#ifndef GPUMEM_SHIM_WRITER_LIVE_SET_H_
+#define GPUMEM_SHIM_WRITER_LIVE_SET_H_
+
+#include <cstdint>
+
+#include "shim/base/buffer.h"
+#include "shim/base/event.h"
+#include "shim/writer/key_index.h"
+
+namespace gpumemshim::writer {
+
+// What an event refers to, as ids of the trace.
+struct EventIds {
+  uint32_t thread;
+  uint32_t stack;
+  uint32_t api;
+};
+
+class LiveSet {
+ public:
+  static constexpr uint32_t kMaxObjects = 1u << 20;
+
+  struct Entry {
+    Event event;
+    EventIds ids;
+    uint32_t next;      // what hangs on a physical: its place in the slab + 1
+    uint32_t physical;  // of a mapping: its place + 1
+    uint32_t refs, maps;
+    uint64_t order;  // 0 = not in use
+    bool torch_segment;
+  };
+
+  void Apply(const Event& event, const EventIds& ids);
+
+  // Puts the entries in the order of their events. Entries are valid until the next Apply.
+  bool Sort();
+  uint32_t count() const { return static_cast<uint32_t>(sorted_.size()); }
+  const Entry& operator[](uint32_t i) const { return slab_[sorted_[i].place]; }
+
+  uint64_t lost() const { return lost_; }
+
+ private:
+  enum Space : uint8_t {
+    kBlocks = 1,  // of PyTorch; the others are CUDA's
+    kPointers,
+    kArrays,
+    kRegistered,
+    kImported,
+    kReservations,
+    kMappings,
+    kHandles,
+    kPools,
+    kModules
+  };
+  // What the last event of a thread took away, for the correction that may follow.
+  struct Undo {
+    Entry entry;
+    uint32_t thread;
+    Space space;  // 0 = nothing
+  };
+  struct Sorted {
+    uint64_t order;
+    uint32_t place;
+  };
+  static constexpr uint32_t kUndos = 64;
+
+  void ApplyTorch(const Event& event, const EventIds& ids);
+  void ApplyCuda(const Event& event, const EventIds& ids);
+  void ApplyVirtual(const Event& event, const EventIds& ids);
+  void ApplyModule(const Event& event, const EventIds& ids);
+  uint32_t Add(Space space, uint64_t key, const Event& event, const EventIds& ids);
+  uint32_t TakePlace(const Event& event, const EventIds& ids);
+  bool Remove(Space space, uint64_t key, uint32_t thread);
+  void Restore(const Event& event, uint32_t thread);
+  void Hang(uint32_t physical, const Event& event, const EventIds& ids);
+  void DropHung(uint32_t physical);
+  void Release(const Event& event, const EventIds& ids);
+  void Unmap(const Event& event, const EventIds& ids);
+  void DropIfUnused(uint32_t place);
+  void Reset(int16_t device);
+  void MarkSegment(uint64_t address);
+  void Free(uint32_t place);
+  static Space SpaceOf(const Event& event);
+
+  Array<Entry> slab_{kMaxObjects};
+  Array<uint32_t> free_{kMaxObjects};
+  Array<Sorted> sorted_{kMaxObjects};
+  KeyIndex index_;
+  Undo undo_[kUndos] = {};
+  uint64_t last_order_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_LIVE_SET_H_

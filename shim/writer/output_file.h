@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// OutputFile: a file that is only ever appended to, whole pieces or nothing, in a process that is not ours. The program
+// may close our descriptor and be given its number for a file of its own, delete or truncate the file, or run out of
+// disk, quota or descriptors. Each piece is written only after a look at what the descriptor stands for.
+//
+// Thread-safety: the writer thread only, with all signals blocked (SIGXFSZ would end the program). Ownership: owns the
+// descriptor. Failure: a call returns false and error() has its reason; the next call tries again.
+//
+//   OutputFile file;
+//   if (file.Create("run.gmtrace")) file.Append(bytes, size);
+
+#ifndef GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
+#define GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemshim::writer {
+
+class OutputFile {
+ public:
+  // Creates it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace". False: path() is "".
+  bool Create(const char* path);
+
+  // What could not be written as a whole is taken back.
+  bool Append(const uint8_t* data, size_t size);
+
+  // In a forked child, and at the end.
+  void Close();
+
+  bool Truncate(uint64_t bytes);
+
+  bool opened() const { return path_[0] != '\0'; }
+  // Deleted, truncated or replaced: nothing that is appended would be found.
+  bool gone() const { return gone_; }
+  uint64_t bytes() const { return bytes_; }
+  const char* path() const { return path_; }
+  const char* error() const { return error_; }
+
+ private:
+  bool Fail(const char* what, int error_number);
+  bool Ready();
+  bool Reopen();
+  bool IsOurs() const;
+  bool Gone(const char* how);
+
+  int fd_ = -1;
+  bool gone_ = false;
+  uint64_t device_ = 0;
+  uint64_t inode_ = 0;
+  uint64_t bytes_ = 0;
+  char path_[4096] = {};
+  char error_[256] = {};
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Series: what happens where the trace reaches its greatest size. It may stop, go on in a new file, or go on in a new
+// file and drop the oldest ones so that all of them together stay below the size.
+//
+//   run.gmtrace  run.part2.gmtrace  run.part3.gmtrace ...
+//
+// A file is at least twice as large as what it begins with (definitions, live set), so that most of it is news; so a
+// size below four times that is not held exactly.
+//
+// Thread-safety: the writer thread only. Ownership: knows files by their paths, holds none open. Failure: a file that
+// cannot be removed stays.
+//
+//   Series series({64 << 20, OnFull::kLast});
+//   if (series.Full(file.bytes())) ... series.NextPath(path, sizeof(path)) ... series.Begin(path);
+
+#ifndef GPUMEM_SHIM_WRITER_SERIES_H_
+#define GPUMEM_SHIM_WRITER_SERIES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/base/buffer.h"
+#include "shim/writer/writer.h"
+
+namespace gpumemshim::writer {
+
+class Series {
+ public:
+  explicit Series(const SizeLimit& limit) : limit_(limit) {}
+
+  // Files follow each other, so what a next one begins with has to be kept.
+  bool enabled() const { return limit_.max_bytes != 0 && limit_.on_full != OnFull::kStop; }
+  // The trace is to end at this size.
+  bool StopsAt(uint64_t bytes) const {
+    return limit_.max_bytes != 0 && limit_.on_full == OnFull::kStop && bytes >= limit_.max_bytes;
+  }
+  // It is time for the next file.
+  bool Full(uint64_t bytes) const { return enabled() && bytes >= PartBytes(); }
+  // Small enough that one packet more does not take a file far past its size.
+  uint32_t EventsPerPacket(uint32_t most) const;
+
+  // Before the first file: makes id().
+  void Identify(uint64_t now_ns);
+  // The first file, or one that NextPath named, now exists.
+  void Begin(const char* path);
+  // It holds so much before its first event.
+  void HasBase(uint64_t bytes) { base_bytes_ = bytes; }
+  // Removes the oldest files where they are in the way. `bytes`: of the file just finished.
+  void Finish(uint64_t bytes);
+
+  bool NextPath(char* out, size_t capacity) const;
+
+  uint64_t id() const { return id_; }
+  uint32_t number() const { return number_; }
+  // Of the finished files that are still there.
+  uint64_t finished_bytes() const { return finished_bytes_; }
+
+ private:
+  struct Part {
+    char path[4096];
+    uint64_t inode;
+    uint64_t bytes;
+  };
+  static constexpr uint32_t kParts = 8;
+
+  uint64_t PartBytes() const;
+
+  const SizeLimit limit_;
+  uint64_t id_ = 0;
+  uint32_t number_ = 0;
+  uint64_t base_bytes_ = 0;
+  uint64_t finished_bytes_ = 0;
+  Part current_ = {};
+  Array<Part> finished_;  // oldest first; not those that stay for good
+  char first_path_[4096] = {};
+};
+
+}  // namespace gpumemshim::writer
+
+#endif  // GPUMEM_SHIM_WRITER_SERIES_H_

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "trace/series.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "testing/trace_builder.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TraceBuilder;
+
+class SeriesTest : public ::testing::Test {
+ protected:
+  SeriesTest() {
+    char pattern[] = "/tmp/gpumem_series_test.XXXXXX";
+    folder_ = mkdtemp(pattern);
+  }
+  ~SeriesTest() override { std::filesystem::remove_all(folder_); }
+
+  static std::string NameOf(uint32_t number) {
+    return number == 1 ? "run.gmtrace" : "run.part" + std::to_string(number) + ".gmtrace";
+  }
+
+  // A file with two allocations of its own. What it carries: one for each file before it.
+  std::string Write(uint32_t number, bool contiguous = true, uint64_t series = 77) {
+    TraceBuilder trace;
+    for (uint32_t i = 1; i < number; ++i) {
+      for (int packet = 0; packet < kPacketsOfAFile; ++packet) trace.SkipSequence();
+    }
+    trace.header().mutable_part()->set_series(series);
+    trace.header().mutable_part()->set_number(number);
+    trace.header().mutable_part()->set_events_before(uint64_t{2} * (number - 1));
+    trace.header().mutable_part()->set_contiguous(contiguous && number > 1);
+    trace.FlushBatch();
+    trace::Packet carried;
+    carried.mutable_carried()->set_begins(true);
+    trace::EventBatch* const events = carried.mutable_carried()->mutable_events();
+    events->set_count(number - 1);
+    events->set_first_time_ns(5);
+    if (number > 1) {
+      events->add_kind(trace::ALLOC);
+      events->add_layer(trace::DRIVER);
+      events->add_address_delta(int64_t{1} << 30);
+      events->add_size(512);
+    }
+    trace.Append(carried);
+    trace.CudaAlloc(uint64_t{number} << 21, 512).CudaAlloc((uint64_t{number} << 21) + 4096, 512).FlushBatch();
+    trace::Packet continued;
+    continued.mutable_continued()->set_next_number(number + 1);
+    trace.Append(continued);
+    const std::string path = folder_ + "/" + NameOf(number);
+    trace.Write(path);
+    return path;
+  }
+  static constexpr int kPacketsOfAFile = 4;  // header, carried, events, continued
+
+  std::vector<uint32_t> Numbers(const std::string& path) {
+    std::vector<uint32_t> numbers;
+    for (const SeriesFile& file : FindSeries(path).files) numbers.push_back(file.number);
+    return numbers;
+  }
+
+  struct Seen {
+    uint64_t headers = 0, events = 0, carried = 0, missing = 0;
+    bool goes_on = false;
+    std::string damage;
+    std::vector<TraceReader::Place> places;
+  };
+  static Seen ReadAll(TraceReader* reader) {
+    Seen seen;
+    for (ItemType type = reader->Next(); type != ItemType::kEndOfStream; type = reader->Next()) {
+      seen.headers += type == ItemType::kHeader ? 1 : 0;
+      if (type == ItemType::kEvents) {
+        seen.events += reader->batch().count();
+        seen.places.push_back(reader->place());
+      }
+      if (type == ItemType::kCarried) seen.carried += reader->carried().batch.count();
+    }
+    seen.missing = reader->missing_packets();
+    seen.goes_on = reader->goes_on_elsewhere();
+    seen.damage = reader->damage();
+    return seen;
+  }
+  static Seen ReadAll(const std::string& path) {
+    absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return reader.ok() ? ReadAll(&*reader) : Seen();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(SeriesTest, AnyFileStandsForAll) {
+  for (const uint32_t number : {10u, 1u, 2u, 3u, 9u}) Write(number);
+  Write(4, true, 88);  // of another series
+  for (const uint32_t number : {1u, 2u, 10u})
+    EXPECT_THAT(Numbers(folder_ + "/" + NameOf(number)), ElementsAre(1, 2, 3, 9, 10));
+}
+
+TEST_F(SeriesTest, ACopyIsNotRead) {
+  const std::string first = Write(1), second = Write(2);
+  std::filesystem::copy_file(first, folder_ + "/run.part7.gmtrace");
+  EXPECT_THAT(Numbers(second), ElementsAre(1, 2));
+}
+
+TEST_F(SeriesTest, AFileByItselfIsNoSeries) {
+  TraceBuilder trace;
+  trace.CudaAlloc(1 << 21, 512).End();
+  trace.Write(folder_ + "/run.gmtrace");
+  Write(2);
+  EXPECT_THAT(Numbers(folder_ + "/run.gmtrace"), ElementsAre(0));
+  EXPECT_THAT(Numbers(folder_ + "/missing.gmtrace"), ElementsAre(0));
+}
+
+TEST_F(SeriesTest, ReadAsOne) {
+  for (const uint32_t number : {1u, 2u, 3u}) Write(number);
+  const Seen seen = ReadAll(folder_ + "/run.part2.gmtrace");
+  EXPECT_EQ(seen.headers, 1u);
+  EXPECT_EQ(seen.events, 6u);
+  EXPECT_EQ(seen.carried, 0u) << "the events that made it were read";
+  EXPECT_EQ(seen.missing, 0u);
+  EXPECT_EQ(seen.damage, "");
+  EXPECT_TRUE(seen.goes_on);
+}
+
+TEST_F(SeriesTest, WithoutItsStart) {
+  Write(3);
+  Write(4);
+  const Seen seen = ReadAll(folder_ + "/run.part4.gmtrace");
+  EXPECT_EQ(seen.events, 4u);
+  EXPECT_EQ(seen.carried, 2u);
+  EXPECT_EQ(seen.missing, 0u);
+}
+
+TEST_F(SeriesTest, WithAGap) {
+  Write(1);
+  Write(3);
+  const Seen seen = ReadAll(folder_ + "/run.gmtrace");
+  EXPECT_EQ(seen.headers, 1u);
+  EXPECT_EQ(seen.events, 4u);
+  EXPECT_EQ(seen.carried, 2u);
+  EXPECT_EQ(seen.missing, static_cast<uint64_t>(kPacketsOfAFile));
+}
+
+TEST_F(SeriesTest, AfterALossWhatIsAliveIsTakenAnew) {
+  Write(1);
+  Write(2, /*contiguous=*/false);
+  EXPECT_EQ(ReadAll(folder_ + "/run.gmtrace").carried, 1u);
+}
+
+TEST_F(SeriesTest, DamageEndsAFileNotTheSeries) {
+  const std::string first = Write(1);
+  Write(2);
+  std::filesystem::resize_file(first, std::filesystem::file_size(first) - 5);
+  const Seen seen = ReadAll(first);
+  EXPECT_EQ(seen.events, 4u);
+  EXPECT_THAT(seen.damage, HasSubstr("run.gmtrace: the last packet is cut short"));
+}
+
+TEST_F(SeriesTest, GoesBackIntoAnotherFile) {
+  for (const uint32_t number : {1u, 2u, 3u}) Write(number);
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(folder_ + "/run.gmtrace");
+  ASSERT_TRUE(reader.ok());
+  const Seen seen = ReadAll(&*reader);
+  ASSERT_EQ(seen.places.size(), 3u);
+  reader->Seek(seen.places[1]);
+  const Seen again = ReadAll(&*reader);
+  EXPECT_EQ(again.events, 4u);
+  EXPECT_EQ(again.headers, 0u);
+  EXPECT_EQ(again.carried, 0u);
+}
+
+TEST_F(SeriesTest, PutTogetherTheyAreOneFile) {
+  std::string bytes;
+  for (const uint32_t number : {1u, 2u}) {
+    std::ifstream in(Write(number), std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  const std::string both = folder_ + "/both.gmtrace";
+  std::ofstream(both, std::ios::binary) << bytes;
+  const Seen seen = ReadAll(both);
+  EXPECT_EQ(seen.headers, 1u);
+  EXPECT_EQ(seen.events, 4u);
+  EXPECT_EQ(seen.carried, 0u);
+}
+
+}  // namespace
+}  // namespace gpumem
