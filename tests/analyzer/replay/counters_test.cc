@@ -33,6 +33,7 @@ EventRow Row(uint32_t kind, uint64_t time_ns, uint64_t address, uint64_t size, u
   EventRow row;
   row.kind = static_cast<trace::EventKind>(kind);
   row.layer = trace::RUNTIME;
+  row.device = 0;
   row.memory = static_cast<trace::Memory>(memory);
   row.time_ns = time_ns;
   row.address = address;
