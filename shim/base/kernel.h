@@ -21,6 +21,10 @@ namespace gpumemshim::kernel {
 
 inline int Fstat(int fd, struct stat* status) { return static_cast<int>(syscall(SYS_fstat, fd, status)); }
 
+inline int Stat(const char* path, struct stat* status) {
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, 0));
+}
+
 inline int Lstat(const char* path, struct stat* status) {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW));
 }

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shim/base/kernel.h"
 #include "shim/control/text.h"
 
 namespace gpumemshim::control {
@@ -37,7 +38,7 @@ int OpenDirectory(const char* path) {
   const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status;
   if (fd < 0) return -1;
-  if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 022) == 0) return fd;
+  if (kernel::Fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 022) == 0) return fd;
   close(fd);
   return -1;
 }
@@ -62,7 +63,7 @@ bool AddressOf(int directory, const char* path, const char* name, sockaddr_un* a
   Text text(address->sun_path, sizeof address->sun_path);
   text.Add("/proc/self/fd/").Add(static_cast<uint64_t>(directory));
   struct stat status;
-  if (stat(address->sun_path, &status) != 0) {
+  if (kernel::Stat(address->sun_path, &status) != 0) {
     text = Text(address->sun_path, sizeof address->sun_path);
     text.Add(path);
   }
@@ -105,7 +106,7 @@ bool BindToPid(int fd, int directory, const char* path, pid_t pid, char* name, s
 
 uint64_t InodeOf(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+  return kernel::Fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
 bool Listen(int directory, const char* path, pid_t pid, ControlSocket* out) {
@@ -153,7 +154,7 @@ bool IsStillOpen(const ControlSocket& socket) {
 
 void CloseControlSocket(ControlSocket* socket) {
   struct stat status;
-  if (socket->path[0] != '\0' && lstat(socket->path, &status) == 0 && status.st_ino == socket->file_inode) {
+  if (socket->path[0] != '\0' && kernel::Lstat(socket->path, &status) == 0 && status.st_ino == socket->file_inode) {
     unlink(socket->path);
   }
   ForgetControlSocket(socket);

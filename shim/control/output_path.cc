@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include "shim/base/kernel.h"
 #include "shim/control/text.h"
 
 namespace gpumemshim::control {
@@ -42,7 +43,7 @@ void AddField(char letter, const ProcessFacts& facts, Text* text) {
 
 bool IsDirectory(const char* path) {
   struct stat status;
-  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+  return kernel::Stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 }  // namespace

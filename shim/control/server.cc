@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "shim/base/clock.h"
+#include "shim/base/kernel.h"
 #include "shim/control/control_socket.h"
 #include "shim/control/recording.h"
 #include "shim/control/requests.h"
@@ -46,7 +47,7 @@ bool g_running;
 
 bool IsOurPipe(int fd) {
   struct stat status;
-  return fd >= 0 && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
+  return fd >= 0 && kernel::Fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
          status.st_ino == g_wake_inode.load(std::memory_order_relaxed);
 }
 
@@ -58,7 +59,7 @@ void WakeThread() {
 bool OpenPipe() {
   int ends[2];
   struct stat status;
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || fstat(ends[0], &status) != 0) return false;
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || kernel::Fstat(ends[0], &status) != 0) return false;
   g_wake_inode.store(status.st_ino, std::memory_order_relaxed);
   g_wake_reader.store(ends[0], std::memory_order_relaxed);
   g_wake_writer.store(ends[1], std::memory_order_relaxed);

@@ -13,6 +13,8 @@
 
 #include <cstring>
 
+#include "shim/base/kernel.h"
+
 // Absent from other C libraries; a preload must load there too.
 extern "C" __attribute__((weak)) int dladdr1(const void*, Dl_info*, void**, int) noexcept;
 
@@ -28,7 +30,7 @@ class MappedFile {
   explicit MappedFile(const char* path) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (file >= 0 && fstat(file, &status) == 0 && status.st_size > 0) {
+    if (file >= 0 && kernel::Fstat(file, &status) == 0 && status.st_size > 0) {
       void* memory = mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
       if (memory != MAP_FAILED) {
         data_ = static_cast<const char*>(memory);

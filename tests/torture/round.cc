@@ -223,7 +223,7 @@ void Runner::CheckWhatIsLeft() {
   const Mapping file(truth_path_, PROT_READ);
   const auto& truth = *reinterpret_cast<const Truth*>(file.data());
   const std::string trace = TheOne(folder_, ".gmtrace"), ring = TheOne(ring_folder_, ".ring");
-  outcome_.no_file = trace.empty();
+  outcome_.no_file = trace.empty() || fs::file_size(trace) == 0;  // killed between opening and its first write
   if (ring.empty()) {
     Wrong("the ring is gone");
     return;

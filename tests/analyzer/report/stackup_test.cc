@@ -74,7 +74,7 @@ TEST(StackUp, WhyTheShareIsNotKnown) {
   StackUp& end = example.analysis.devices[0].stack_up_at_end;
   end.process = end.reading.own = kNotStated;
   end.reading.own_process = OwnProcessMatch::kUnknown;
-  EXPECT_THAT(Section(&example), HasSubstr("inside a container, or under MPS"));
+  EXPECT_THAT(Section(&example), HasSubstr("no process on the device has this one's id"));
   end.reading.other_count = kNotStated;
   EXPECT_THAT(Section(&example), HasSubstr("does not list its processes"));
   end.has_reading = false;

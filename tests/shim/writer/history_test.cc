@@ -40,6 +40,7 @@ void Work(uint64_t seed, int steps) {
   for (int i = 0; i < steps; i++) {
     uint64_t slot = random() % kAddresses;
     Event e{};
+    e.layer = Layer::kDriver;
     e.address = (slot + 1) << 21;
     e.stack = UseStack(1 + random() % (kStacks - 1));
     int expected = 0;

@@ -331,6 +331,7 @@ TEST_F(WriterTest, ManyEvents) {
   const uint64_t count = 300'000;
   for (uint64_t i = 0; i < count; i++) {
     Event e{};
+    e.layer = Layer::kDriver;
     e.kind = EventKind::kAlloc;
     e.address = i;
     ASSERT_TRUE(ring::Record(e));
