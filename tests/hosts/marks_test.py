@@ -7,6 +7,7 @@ CUDA_INJECTION64_PATH alone, without a preload, records what the driver hands ou
 """
 
 import json
+import os
 import subprocess
 
 import hosts_test
@@ -30,7 +31,8 @@ class Spans(MarksTest):
         page = (truth.ROOT / "docs" / "json.md").read_text()
         answers = [self.ask(), self.ask("flush"), self.ask("mark", "y"), self.ask("dump"), json.loads(self.ctl("--json"))["processes"][0]]
         self.end()
-        answers += self.timeline()["marks"][:1]
+        (trace,) = [trace for trace in self.traces() if "snapshot" not in trace.name]
+        answers += self.timeline(trace)["marks"][:1]
         for key in set().union(*answers):
             self.assertRegex(page, rf"(?m)^\|[^|]*`{key}`[^|]*\|" if key not in ("file", "time_ns") else key)
 
@@ -46,7 +48,7 @@ class Spans(MarksTest):
         self.assertEqual(self.allocations(), [MIB, 3 * MIB])
         report = self.report()
         self.assertEqual((report["recording"]["began_late"], len(report["recording"]["spans"])), (False, 2))
-        self.assertEqual(report["devices"][0]["leaks"]["unknown_frees"], 1)
+        self.assertTrue(any("1 free named memory that this trace never saw allocated" in note for note in report["notes"]), report["notes"])
         self.assertEqual(report["devices"][0]["end"]["total_bytes"], 0)
         self.assertTrue(any("switched off in between" in note for note in report["notes"]))
 
@@ -106,7 +108,9 @@ class Marks(MarksTest):
         self.assertEqual([text for kind, text in self.marks() if kind == "mark"], ["traffic doubled \u00fc", "inside"])
 
     def test_they_survive_a_kill(self):
-        self.start("init", f"alloc {MIB}", "push last words", "mark and out", f"alloc {2 * MIB}")
+        self.start("init", f"alloc {MIB}")
+        self.ask("flush")
+        self.tell("push last words", "mark and out", f"alloc {2 * MIB}")
         self.process.kill()
         self.process.communicate()
         report = self.report()
@@ -157,7 +161,7 @@ class Nvtx(MarksTest):
         self.assertIn("outer", [text for _, text in self.marks()])
 
     def test_the_old_library_by_symbol(self):
-        done = self.run_nvtx("host_nvtx_library", LD_LIBRARY_PATH=f"{hosts_test.BUILD / 'lib' / 'simcuda'}:{hosts_test.HOSTS}")
+        done = self.run_nvtx("host_nvtx_library", LD_LIBRARY_PATH=f"{hosts_test.HOSTS}:{hosts_test.BUILD / 'lib' / 'simcuda'}")
         self.assertEqual(self.report()["devices"][0]["at_peak"]["where"]["stage"], "old outer > old inner")
         self.assertIn("library heard 2 pushes 2 pops 1 marks", done.stdout)
 

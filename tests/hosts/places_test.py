@@ -21,6 +21,7 @@ import hosts_test
 import truth
 
 WORK_EVENTS = 350  # of one `work` or `thread`
+CONTEXT_EVENTS = 1  # the device's context is made
 LIVE_BLOCKS = 50
 
 
@@ -102,7 +103,7 @@ class Directories(Place):
         line = self.compare("work", "wait", "remove", "gpumem.", "work")
         self.assertIn("no trace written", line)
         self.assertIn("deleted while the program ran", line)
-        self.assertIn(f"{2 * WORK_EVENTS} events lost", line)
+        self.assertIn(f"{2 * WORK_EVENTS + CONTEXT_EVENTS} events lost", line)
         self.assertEqual(self.traces(), [])
 
     def test_no_home_and_no_streams(self):
@@ -161,7 +162,7 @@ class Mounts(Place):
         jail = self.folder / "jail"
         jail.mkdir()
         line = self.compare("hold", "chroot", str(jail), "work", "wait", "work")
-        self.assertIn("700 events", line)
+        self.assertIn(f"{2 * WORK_EVENTS + CONTEXT_EVENTS} events", line)
         found = list(self.folder.glob("**/*.gmtrace"))
         self.assertEqual(len(found), 1, found)
         self.assert_whole(found[0], works=2)
@@ -191,7 +192,7 @@ class Limits(Place):
 
     def test_no_descriptor_left(self):
         line = self.compare("hold", "work", "wait", "descriptors", "work", "wait", "work")
-        self.assertIn(f"{3 * WORK_EVENTS:,} events", line)
+        self.assertIn(f"{3 * WORK_EVENTS + CONTEXT_EVENTS:,} events", line)
         self.assert_whole(self.the_trace(), works=3)
 
     def test_size_of_files(self):
@@ -218,7 +219,7 @@ class Limits(Place):
 class Descriptors(Place):
     def test_all_are_closed_and_their_numbers_used(self):
         line = self.compare("work", "wait", "closeall", "work", "wait", "work")
-        self.assertIn(f"{3 * WORK_EVENTS:,} events", line)
+        self.assertIn(f"{3 * WORK_EVENTS + CONTEXT_EVENTS:,} events", line)
         self.assert_whole(self.the_trace(), works=3)
         self.assertEqual((self.folder / "own.txt").stat().st_size, 0)
 
@@ -278,7 +279,7 @@ class Size(Place):
         answer = self.report_of(self.traces()[0])
         self.assertNotIn("missing", self.notes_of(answer))
         before = int(re.search(r"with what was alive then; (\d+) events before it are gone", self.notes_of(answer)).group(1))
-        self.assertEqual(answer["events"]["runtime"] + before, 8 * WORK_EVENTS)
+        self.assertEqual(answer["events"]["runtime"] + before, 8 * WORK_EVENTS + CONTEXT_EVENTS)
         sizes = [(i % 7 + 1) << 16 for i in range(200)]
         live = sum(sizes[i] for i in range(0, 200, 4))
         self.assertEqual(answer["devices"][0]["end"]["total_bytes"], 8 * live)
