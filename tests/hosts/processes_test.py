@@ -163,7 +163,7 @@ class Children(ProcessTest):
 
     def test_the_tree_is_reported(self):
         """`gpumem report DIR`: who started whom, past processes without CUDA; the two images of an exec."""
-        self.victim("alloc:2 spawn ( alloc:3 ) sleep:20 spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
+        self.victim("alloc:2 spawn ( alloc:3 ) sleep:400 spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
         answer = json.loads(hosts_test.truth.run([self.setup.gpumem, "report", "--json", str(self.folder)], self.setup))
         self.assertEqual(len(answer["processes"]), 4)
         root = answer["processes"][0]

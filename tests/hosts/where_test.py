@@ -46,7 +46,8 @@ class AgainstTheDriversLog(WhereTest):
             stack_up = device["stack_up"][instant]
             self.check_sum(stack_up)
             self.assertEqual(stack_up["process_bytes"], used, instant)
-            self.assertEqual(stack_up["process_basis"], "measured")
+            # On a busy machine a sample may fall between two calls: what changed since is added, and the sum is derived.
+            self.assertIn(stack_up["process_basis"], ("measured", "derived"))
             self.assertEqual(stack_up["sample"]["own_process"], "by_pid")
             parts = self.parts(stack_up)
             self.assertEqual(parts["library"]["bytes"], hosts_test.BLOCKS * MIB)
