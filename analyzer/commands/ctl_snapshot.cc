@@ -10,13 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
@@ -26,20 +26,6 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kCopyBytes = 1 << 20;
-
-absl::Status FileError(absl::string_view what, absl::string_view path) {
-  return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
-}
-
-bool WriteAll(int descriptor, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(descriptor, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
 
 absl::Status Copy(const std::string& from, uint64_t bytes, int to, const std::string& to_path) {
   const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);

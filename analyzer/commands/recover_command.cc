@@ -14,6 +14,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
@@ -27,20 +28,6 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kCopyBytes = 1 << 20;
-
-absl::Status FileError(absl::string_view what, absl::string_view path) {
-  return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
-}
-
-bool WriteAll(int descriptor, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(descriptor, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
 
 bool WritePackets(const Recovery& recovery, int descriptor) {
   uint64_t sequence = recovery.next_sequence;

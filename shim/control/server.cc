@@ -5,14 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 
 #include "shim/base/clock.h"
 #include "shim/base/kernel.h"
+#include "shim/base/thread.h"
 #include "shim/control/control_socket.h"
 #include "shim/control/recording.h"
 #include "shim/control/requests.h"
@@ -29,7 +28,6 @@
 namespace gpumemshim::control::server {
 namespace {
 
-constexpr size_t kThreadStackBytes = size_t{512} << 10;  // as the writer's
 constexpr uint64_t kRequestTimeoutNs = 1'000'000'000;
 constexpr int kSliceMs = 50;  // after which a wait looks whether we are to stop
 constexpr int kRestAfterErrorMs = 200;
@@ -161,21 +159,8 @@ void* Main(void*) {
     if (wanted[1].revents != 0 && IsStillOpen(g_socket)) ServeNext();
   }
   g_finished.store(1, std::memory_order_release);
-  syscall(SYS_futex, &g_finished, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  FutexWakeAll(&g_finished);
   return nullptr;
-}
-
-bool StartThread() {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
-  const int error = pthread_create(&g_thread, &attributes, &Main, nullptr);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
 }
 
 }  // namespace
@@ -188,7 +173,7 @@ bool Start(const Options& options) {
   g_stop.store(0, std::memory_order_relaxed);
   g_finished.store(0, std::memory_order_relaxed);
   const bool listens = options.listen && OpenControlSocket(options.directory, getpid(), &g_socket);
-  g_running = (listens || options.signal != 0) && StartThread();
+  g_running = (listens || options.signal != 0) && StartThread(&g_thread, &Main, nullptr);
   if (g_running && options.signal != 0) TakeSignal(options.signal);
   if (!g_running) {
     CloseControlSocket(&g_socket);
@@ -209,8 +194,7 @@ void Stop(uint32_t timeout_ms) {
   const uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
   for (uint64_t now_ns = MonotonicNs(); g_finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
        now_ns = MonotonicNs()) {
-    const timespec slice = {0, 10'000'000};
-    syscall(SYS_futex, &g_finished, FUTEX_WAIT_PRIVATE, 0, &slice, nullptr, 0);
+    FutexWait(&g_finished, 0, 10'000'000);
   }
   if (g_finished.load(std::memory_order_acquire) == 0) {
     pthread_detach(g_thread);

@@ -6,6 +6,8 @@
 //
 // The primary context is made by its first retain and ends with its last release, so its state is asked around both.
 
+#include <optional>
+
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
 #include "shim/hooks/measure.h"
@@ -23,26 +25,17 @@ bool PrimaryIsActive(CUdevice device) {
   return get != nullptr && get(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-// How the device stood before a context was made. Free memory is known where a context of this very device is current.
-struct Before {
-  FreeMemory memory;
-  bool is_here;
-  bool primary_was_active;
-};
-
-Before Look(CUdevice device) {
-  const bool is_here = CurrentDevice() == device;
-  return {is_here ? FreeMemory::Now() : FreeMemory(), is_here, PrimaryIsActive(device)};
-}
+// What is free before a context is made: known where a context of this very device is current.
+FreeMemory Look(CUdevice device) { return CurrentDevice() == device ? FreeMemory::Now() : FreeMemory(); }
 
 template <typename Real, typename Context>
 CUresult Create(ApiId api, Real real, const Context* out, CUdevice device, bool own) {
   return RecordInside(
       api, EventKind::kContextCreate, [&] { return Look(device); }, real,
-      [&](Event& event, const Before& before) {
+      [&](Event& event, const FreeMemory& before) {
         event.device = static_cast<int16_t>(device);
         event.handle = out == nullptr ? 0 : AddressOf(*out);
-        event.size = before.is_here ? before.memory.FellBy() : 0;
+        event.size = before.FellBy();
         if (own) AddOwnContext(event.handle);
       });
 }
@@ -87,14 +80,17 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   const auto real = GPUMEM_REAL(cuDevicePrimaryCtxRetain);
   if (real == nullptr) return kMissingDriver;
   return RecordInside(
-      ApiId::kcuDevicePrimaryCtxRetain, EventKind::kContextCreate, [&] { return Look(device); },
+      ApiId::kcuDevicePrimaryCtxRetain, EventKind::kContextCreate,
+      // Most calls retain what is there already: nothing is measured then.
+      [&]() -> std::optional<FreeMemory> {
+        if (PrimaryIsActive(device)) return std::nullopt;
+        return Look(device);
+      },
       [&] { return real(out, device); },
-      [&](Event& event, const Before& before) {
+      [&](Event& event, const std::optional<FreeMemory>& before) {
         event.device = static_cast<int16_t>(device);
-        if (before.primary_was_active)
-          event.kind = EventKind::kUnspecified;
-        else if (before.is_here)
-          event.size = before.memory.FellBy();
+        event.size = before ? before->FellBy() : 0;
+        if (!before) event.kind = EventKind::kUnspecified;
       });
 }
 

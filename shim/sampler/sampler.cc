@@ -4,14 +4,11 @@
 #include "shim/sampler/sampler.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include <new>
 
 #include "shim/base/clock.h"
+#include "shim/base/thread.h"
 #include "shim/sampler/encode.h"
 #include "shim/sampler/reading.h"
 #include "shim/sampler/thresholds.h"
@@ -27,7 +25,6 @@
 namespace gpumemshim::sampler {
 namespace {
 
-constexpr size_t kThreadStackBytes = size_t{512} << 10;
 constexpr uint64_t kMillisecondNs = 1'000'000;
 constexpr uint64_t kLeastRestNs = 100 * kMillisecondNs;  // between samples that events ask for
 constexpr uint64_t kRestPerCost = 200;
@@ -64,16 +61,6 @@ std::atomic<State*> g_state{nullptr};  // set by the writer thread, read by any 
 // No thread is to start: none, or no memory, could be had, or the program ends. Set by whoever ends it, read by the
 // writer thread.
 std::atomic<bool> g_closed{false};
-
-void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns) {
-  const timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
-                            static_cast<long>(timeout_ns % 1'000'000'000)};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, nullptr, 0);
-}
-
-void FutexWakeAll(std::atomic<uint32_t>* word) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
-}
 
 void SleepMs(uint32_t ms) {
   const timespec time = {0, static_cast<long>(ms * kMillisecondNs)};
@@ -161,19 +148,6 @@ void* Main(void* argument) {
   return nullptr;
 }
 
-bool StartThread(State* state) {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
-  const int error = pthread_create(&state->thread, &attributes, &Main, state);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
-}
-
 State* Start() {
   void* memory = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -206,7 +180,7 @@ void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
   state->reading.AddDevice(device, uuid);
   Request(state, Cause::kFirstEvent);
   if (running != nullptr) return;
-  if (StartThread(state)) {
+  if (StartThread(&state->thread, &Main, state)) {
     g_state.store(state, std::memory_order_release);
   } else {
     munmap(static_cast<void*>(state), sizeof(State));

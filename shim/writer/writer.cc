@@ -4,29 +4,23 @@
 #include "shim/writer/writer.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <new>
 
 #include "shim/base/clock.h"
+#include "shim/base/thread.h"
 #include "shim/ring/ring.h"
 #include "shim/ring/state.h"
 #include "shim/writer/session.h"
 
 namespace gpumemshim::writer {
 namespace {
-
-constexpr size_t kThreadStackBytes = size_t{512}
-                                     << 10;  // our 20 KiB, and the static TLS of whatever the host has loaded
 
 // Everything of one Start; in memory of its own, so that a thread given up by Stop can go on with it.
 struct Run {
@@ -49,15 +43,6 @@ struct Run {
 };
 
 Run* g_run = nullptr;
-
-void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns) {
-  timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000), static_cast<long>(timeout_ns % 1'000'000'000)};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, nullptr, 0);
-}
-
-void FutexWakeAll(std::atomic<uint32_t>* word) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
-}
 
 void PublishProgress(Run* run) {
   static_assert(sizeof(Progress) % 8 == 0);
@@ -96,19 +81,6 @@ void* Main(void* argument) {
   return nullptr;
 }
 
-bool StartThread(Run* run) {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: the host's handlers must never run on our thread
-  int error = pthread_create(&run->thread, &attributes, &Main, run);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
-}
-
 // The run of this process; a forked child finds its parent's and forgets it. One that lives in its parent's memory (its
 // ring is active) leaves it alone.
 Run* Current() {
@@ -128,7 +100,7 @@ bool Start(const Config& config) {
     Run* run = new (memory) Run(config);
     run->pid = static_cast<uint32_t>(getpid());
     if (run->interval_ms == 0) run->interval_ms = 1;
-    started = run->session.Init() && StartThread(run);
+    started = run->session.Init() && StartThread(&run->thread, &Main, run);
     if (started) {
       g_run = run;
     } else {

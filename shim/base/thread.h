@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The recorder's own threads, and how they wait for each other.
+//
+// Thread-safety: any thread. No allocation of ours; pthread_create maps the thread's stack.
+//
+//   if (!StartThread(&run->thread, &Main, run)) return false;
+//   FutexWait(&run->finished, 0, 100'000'000);
+
+#ifndef GPUMEM_SHIM_BASE_THREAD_H_
+#define GPUMEM_SHIM_BASE_THREAD_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpumemshim {
+
+// Starts `main(argument)` with a stack of 512 KiB and all signals blocked: the host's handlers never run on our
+// threads. False: the system gave no thread.
+bool StartThread(pthread_t* thread, void* (*main)(void*), void* argument);
+
+// Sleeps until a FutexWakeAll of `word`, at most `timeout_ns`; returns at once where `*word` is not `value`. May also
+// return for no reason: ask again.
+void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns);
+
+// Wakes every thread of this process that sleeps at `word`.
+void FutexWakeAll(std::atomic<uint32_t>* word);
+
+}  // namespace gpumemshim
+
+#endif  // GPUMEM_SHIM_BASE_THREAD_H_
