@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Step overhead: examples/train_gpt.py with and without the recorder, in turn; PyTorch's own history beside it."""
+"""Step overhead: examples/train_gpt.py with and without the recorder; PyTorch's own history beside it."""
 
+import dataclasses
+import os
 import pathlib
 import re
+import subprocess
+import tempfile
 
 import processes
 
@@ -28,31 +32,81 @@ def arguments(setup, steps):
 
 
 def measure(setup, rounds, steps, history=True):
-    command = setup.on_cuda([setup.python, SCRIPT, *arguments(setup, steps)])
-    in_history = setup.on_cuda([setup.python, HISTORY, SCRIPT, *arguments(setup, steps)])
-
-    def plain():
-        return step_ms(processes.run(command, setup.environment()))
-
-    def recorded():
-        return processes.with_trace(setup, lambda environment: step_ms(processes.run(command, environment)))[0]
-
-    def with_history():
-        return step_ms(processes.run(in_history, setup.environment()))
-
-    variants = [plain, recorded] + ([with_history] if history else [])
-    results = processes.alternate(rounds, *variants)
-    answer = {"steps": steps, "plain_ms": processes.spread(results[0]), "recorded_ms": processes.spread(results[1])}
-    answer["overhead_percent"] = overhead_percent(results[0], results[1])
+    """The GPT's step, plain and recorded and under PyTorch's history. On simulated CUDA, where a step is CPU work, the two that are compared run at the
+    same time, each on a core of its own and on the other's in the next round: the machine's slow moments meet both. A GPU is not shared: in turn."""
+    script = [setup.python, SCRIPT, *arguments(setup, steps)]
+    plain, history_command = setup.on_cuda(script), setup.on_cuda([setup.python, HISTORY, *script[1:]])
+    together = setup.simulated and len(os.sched_getaffinity(0)) >= 2
+    compare = side_by_side if together else in_turn
+    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+        recorded = setup.environment(pathlib.Path(folder) / "step.%p.gmtrace")
+        answer = {"steps": steps, "side_by_side": together, **named("recorded", compare(rounds, (plain, setup.environment()), (plain, recorded)))}
     if history:
-        answer["history_all_ms"] = processes.spread(results[2])
-        answer["history_all_overhead_percent"] = overhead_percent(results[0], results[2])
+        answer = {**named("history_all", compare(rounds, (plain, setup.environment()), (history_command, setup.environment()))), **answer}
+        answer["history_all_overhead_percent"] = answer.pop("history_all_overhead")
+    answer["overhead_percent"] = answer.pop("recorded_overhead")
     return answer
 
 
+def named(name, compared):
+    """What a comparison found, as the fields of the answer."""
+    plain, other = compared
+    return {
+        "plain_ms": processes.spread([run.step_ms for run in plain]),
+        f"{name}_ms": processes.spread([run.step_ms for run in other]),
+        f"{name}_overhead": overhead_percent(plain, other),
+        f"{name}_rss_mib": processes.median([(b.rss_bytes - a.rss_bytes) / 2**20 for a, b in zip(plain, other)]),
+    }
+
+
+@dataclasses.dataclass
+class Run:
+    """One training: its median step, and the most memory that it had resident."""
+
+    step_ms: float
+    rss_bytes: int
+
+
+def start(command, environment, core=None):
+    """The running process and the file of its output."""
+    output = tempfile.TemporaryFile("w+")
+    pin = (lambda: os.sched_setaffinity(0, {core})) if core is not None else None
+    command = [str(part) for part in command]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, preexec_fn=pin), output
+
+
+def finish(process, output):
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    output.seek(0)
+    text = output.read()
+    output.close()
+    if process.returncode:
+        raise processes.Failure(f"exit {process.returncode}: {' '.join(process.args)}\n{text[-2000:]}")
+    return Run(step_ms(text), usage.ru_maxrss * 1024)
+
+
+def side_by_side(rounds, first, second):
+    """Two commands (with their environments) at the same time, on two cores that they exchange."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    results = [], []
+    for number in range(2 * rounds):
+        of_first, of_second = cores if number % 2 == 0 else reversed(cores)
+        started = [start(*first, of_first), start(*second, of_second)]
+        for collected, running in zip(results, started):
+            collected.append(finish(*running))
+    return results
+
+
+def in_turn(rounds, first, second):
+    return processes.alternate(rounds, lambda: finish(*start(*first)), lambda: finish(*start(*second)))
+
+
 def overhead_percent(plain, other):
-    """Median over the pairs of runs that stood beside each other."""
-    return processes.median([100 * (b / a - 1) for a, b in zip(plain, other)])
+    """Median over pairs of rounds of the geometric mean of their two ratios, which takes out what one core is slower than the other."""
+    ratios = [b.step_ms / a.step_ms for a, b in zip(plain, other)]
+    pairs = [(a * b) ** 0.5 for a, b in zip(ratios[0::2], ratios[1::2])] or ratios
+    return 100 * (processes.median(pairs) - 1)
 
 
 def trace_of_training(setup, steps, folder):

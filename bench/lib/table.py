@@ -19,6 +19,8 @@ ROWS = (
     ("step", "recorded_ms.median", "training step, recorded", "{:.2f} ms", ""),
     ("step", "overhead_percent", "step overhead", "{:+.1f} %", "{step_bar}"),
     ("step", "history_all_overhead_percent", "step overhead of PyTorch's own history, all stacks", "{:+.1f} %", ""),
+    ("step", "recorded_rss_mib", "resident memory that the recorder adds", "{:+.0f} MiB", ""),
+    ("step", "history_all_rss_mib", "resident memory that PyTorch's own history adds", "{:+.0f} MiB", ""),
     ("file", "bytes_an_event", "bytes an event on disk", "{:.2f}", "4"),
     ("file", "report_events_per_s", "events/s of the whole `gpumem report`", "{:,.0f}", ""),
     ("file", "replay.replay_events_per_cpu_s", "events/s of the replay, a core (10 M events, LZ4)", "{:,.0f}", "20,000,000"),
