@@ -87,4 +87,19 @@ std::optional<uint64_t> ParseTime(absl::string_view text) {
   return static_cast<uint64_t>(std::llround(std::min(number * scale, 9.2e18)));
 }
 
+std::optional<uint64_t> ParseBytes(absl::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+  absl::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  double scale = 1;
+  for (const auto& [letter, factor] : {std::pair('K', 0x1p10), {'M', 0x1p20}, {'G', 0x1p30}, {'T', 0x1p40}}) {
+    if (!unit.empty() && (unit[0] == letter || unit[0] == letter + ('a' - 'A'))) scale = factor;
+  }
+  if (scale != 1) unit.remove_prefix(1);
+  const bool is_known = unit.empty() || unit == "B" || (scale != 1 && unit == "iB");
+  if (!is_known || number * scale >= 1.8e19) return std::nullopt;
+  return static_cast<uint64_t>(std::floor(number * scale));
+}
+
 }  // namespace gpumem

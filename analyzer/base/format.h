@@ -42,6 +42,10 @@ std::string FormatUtc(uint64_t realtime_ns);
 // anything else, for negative values and for what does not fit.
 std::optional<uint64_t> ParseTime(absl::string_view text);
 
+// "4096", "512B", "64K", "64KiB", "1.5G": bytes, in binary units (K, M, G, T; a following iB or B says the same).
+// Nothing for anything else, for negative values and for what does not fit.
+std::optional<uint64_t> ParseBytes(absl::string_view text);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_BASE_FORMAT_H_

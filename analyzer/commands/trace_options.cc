@@ -129,7 +129,7 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
 }
 
 std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::vector<std::string>& arguments,
-                                       Console* console) {
+                                       Console* console, const FurtherLook& look) {
   auto loaded = std::make_unique<LoadedTrace>();
   AnalyzeOptions asked;
   loaded->exit_code = kExitUsage;
@@ -140,9 +140,10 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
     console->Complain(path.status().message());
     return loaded;
   }
-  absl::StatusOr<Analysis> analysis = Analyze(*path, asked, &loaded->stacks, [&](uint64_t done, uint64_t all) {
+  const auto progress = [&](uint64_t done, uint64_t all) {
     console->Progress(absl::StrCat("reading ", *path), done, all);
-  });
+  };
+  absl::StatusOr<Analysis> analysis = Analyze(*path, asked, &loaded->stacks, progress, look);
   console->ProgressDone();
   if (!analysis.ok()) {
     console->Complain(analysis.status().message());

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "commands/console.h"
 #include "replay/analysis.h"
+#include "replay/analyze.h"
 #include "report/input.h"
 #include "symbols/symbolizer.h"
 #include "trace/stack_table.h"
@@ -72,9 +73,10 @@ struct LoadedTrace {
   bool readable() const { return source != nullptr; }
 };
 
-// Complains and sets exit_code where the trace cannot be read or the flags make no sense. Never null.
+// Complains and sets exit_code where the trace cannot be read or the flags make no sense. Never null. `look`:
+// Analyze's.
 std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::vector<std::string>& arguments,
-                                       Console* console);
+                                       Console* console, const FurtherLook& look = nullptr);
 
 // The file itself, or the newest *.gmtrace of a directory; "" means the working directory.
 absl::StatusOr<std::string> FindTrace(const std::string& argument);

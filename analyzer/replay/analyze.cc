@@ -314,7 +314,7 @@ void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis)
 }  // namespace
 
 absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& options, StackTable* stacks,
-                                 const ProgressCallback& progress) {
+                                 const ProgressCallback& progress, const FurtherLook& look) {
   GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
   if (reader.Next() != ItemType::kHeader) return absl::InvalidArgumentError(absl::StrCat(path, ": ", reader.damage()));
   Analysis analysis;
@@ -356,6 +356,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));
   for (const std::string& disagreement : pass.disagreements()) analysis.notes.push_back(disagreement);
   if (!other_sections.empty()) analysis.notes.push_back(std::move(other_sections));
+  if (look) look({&reader, &pass.checkpoints(), &names, &analysis});
   if (progress) progress(reader.file_bytes(), reader.file_bytes());
   if (stacks != nullptr) *stacks = std::move(names);
   return analysis;

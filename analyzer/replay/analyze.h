@@ -24,12 +24,27 @@
 
 namespace gpumem {
 
+class Checkpoints;
+class TraceReader;
+
 // Called now and then from the analyzing thread: bytes of the file done, of all.
 using ProgressCallback = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
 
-// `stacks`, where not null, receives what the stack ids of the Analysis mean.
+// What a further look at the events of the analyzed section needs, while the file is open. Seek the reader to a
+// checkpoint's place first; it may stand anywhere afterwards.
+struct OpenTrace {
+  TraceReader* reader = nullptr;
+  const Checkpoints* checkpoints = nullptr;  // empty where there is no event
+  const StackTable* names = nullptr;
+  const Analysis* analysis = nullptr;
+};
+using FurtherLook = std::function<void(const OpenTrace&)>;
+
+// `stacks`, where not null, receives what the stack ids of the Analysis mean. `look` is called once, where not null and
+// the file can be read, when everything else is known.
 absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& options = {},
-                                 StackTable* stacks = nullptr, const ProgressCallback& progress = nullptr);
+                                 StackTable* stacks = nullptr, const ProgressCallback& progress = nullptr,
+                                 const FurtherLook& look = nullptr);
 
 }  // namespace gpumem
 

@@ -121,6 +121,7 @@ uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahe
   allocation.time_ns = row.time_ns;
   allocation.api = row.api;
   allocation.slot = slot;
+  allocation.thread = row.thread;
   allocation.layer = static_cast<uint8_t>(row.layer);
   allocation.memory = space == kRegistered ? uint8_t{trace::HOST_PINNED} : static_cast<uint8_t>(row.memory);
   if (row.memory == trace::STREAM_ORDERED) {
@@ -150,10 +151,12 @@ void CudaMemory::Insert(const CudaAllocation& allocation, KeySpace space, Accoun
   index_[space].Insert(allocation.address, place);
   if (HoldsBlocks(allocation, space)) AddRange(allocation.address, allocation.size, SegmentRef{place});
   Count(allocation, 1, accounts);
+  if (watcher_ != nullptr && space != kGraphs) watcher_->Born(Held::kAllocation, place);
 }
 
 void CudaMemory::Remove(uint32_t place, KeySpace space, Accounts* accounts) {
   const CudaAllocation& allocation = allocations_[place];
+  if (watcher_ != nullptr && space != kGraphs) watcher_->Died(Held::kAllocation, place);
   Count(allocation, -1, accounts);
   if (allocation.live_blocks > 0) lost_ranges_.emplace_back(allocation.address, allocation.address + allocation.size);
   if (HoldsBlocks(allocation, space)) RemoveRange(allocation.address);

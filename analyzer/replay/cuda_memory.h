@@ -34,6 +34,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "replay/accounts.h"
 #include "replay/address_index.h"
+#include "replay/life_watcher.h"
 #include "replay/lookahead.h"
 #include "replay/slab.h"
 #include "trace/event_batch.h"
@@ -55,6 +56,7 @@ struct CudaAllocation {
   uint32_t api = 0, live_blocks = 0;
   uint64_t context = 0;  // 0: the primary one of its device
   uint32_t slot = 0;
+  uint32_t thread = 0;  // that allocated it
   uint8_t layer = 0, memory = 0;
   bool torch = false;
   bool counted = false;  // towards its device, or, where !on_device, towards an account of its own
@@ -76,6 +78,7 @@ struct PhysicalHandle {
   uint32_t api = 0, refs = 0, maps = 0;
   uint32_t holds = 0;  // by multicast objects and arrays
   uint32_t slot = 0;
+  uint32_t thread = 0;  // that made it
   uint8_t layer = 0, memory = 0;
   bool torch = false;
   bool awaits_map = false;  // will be mapped into a torch segment; counts from then on
@@ -92,6 +95,8 @@ struct Mapping {
 class CudaMemory {
  public:
   explicit CudaMemory(LayerFilter filter = LayerFilter::kAll) : filter_(filter) {}
+
+  void Watch(LifeWatcher* watcher) { watcher_ = watcher; }  // LiveState::Watch
 
   // An event of the driver or the runtime. Returns the slot of the device that it touched.
   uint32_t Apply(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
@@ -240,6 +245,7 @@ class CudaMemory {
   absl::flat_hash_set<uint64_t> graph_addresses_;  // that nodes of graphs allocate
   std::vector<Hold> multicast_holds_, array_holds_;
   std::vector<std::pair<uint64_t, uint64_t>> lost_ranges_;
+  LifeWatcher* watcher_ = nullptr;
 };
 
 }  // namespace gpumem

@@ -84,6 +84,7 @@ void CudaMemory::SetTorch(uint32_t physical, bool torch, Accounts* accounts) {
 uint32_t CudaMemory::AddPhysical(const PhysicalHandle& physical, Accounts* accounts) {
   const uint32_t place = physicals_.Add(physical);
   CountPhysical(physical, 1, accounts);
+  if (watcher_ != nullptr) watcher_->Born(Held::kPhysical, place);
   if (physical.refs == 0) return place;
   const auto [it, is_new] = handle_index_.try_emplace(physical.handle, place);
   if (!is_new) {
@@ -105,6 +106,7 @@ uint32_t CudaMemory::Create(const EventRow& row, const Lookahead& ahead, Account
   physical.api = row.api;
   physical.refs = 1;
   physical.slot = SlotOfDevice(row.device);
+  physical.thread = row.thread;
   physical.layer = static_cast<uint8_t>(row.layer);
   const bool is_special = row.memory == trace::PHYSICAL_HOST || row.memory == trace::MULTICAST;
   physical.memory = is_special ? static_cast<uint8_t>(row.memory) : uint8_t{trace::PHYSICAL};
@@ -127,6 +129,7 @@ uint32_t CudaMemory::ImportHandle(const EventRow& row, Accounts* accounts) {
   physical.api = row.api;
   physical.refs = 1;
   physical.slot = SlotOfDevice(row.device);
+  physical.thread = row.thread;
   physical.layer = static_cast<uint8_t>(row.layer);
   physical.memory = row.memory == trace::EXTERNAL ? uint8_t{trace::EXTERNAL} : uint8_t{trace::PHYSICAL};
   physical.imported = true;
@@ -172,6 +175,7 @@ uint32_t CudaMemory::Release(const EventRow& row, const Lookahead& ahead, Accoun
 void CudaMemory::DropIfUnused(uint32_t physical, Accounts* accounts) {
   const PhysicalHandle handle = physicals_[physical];
   if (handle.refs != 0 || handle.maps != 0 || handle.holds != 0) return;
+  if (watcher_ != nullptr) watcher_->Died(Held::kPhysical, physical);
   CountPhysical(handle, -1, accounts);
   physicals_.Remove(physical);
   if (handle.memory == trace::MULTICAST) LetGo(&multicast_holds_, handle.handle, kAnySlot, UINT64_MAX, accounts);
@@ -192,6 +196,7 @@ uint32_t CudaMemory::Map(const EventRow& row, const Lookahead& ahead, Accounts* 
     physical.time_ns = row.time_ns;
     physical.api = row.api;
     physical.slot = SlotOfDevice(row.device);
+    physical.thread = row.thread;
     physical.layer = static_cast<uint8_t>(row.layer);
     physical.imported = row.memory == trace::EXTERNAL;
     physical.memory = physical.imported ? uint8_t{trace::EXTERNAL} : uint8_t{trace::PHYSICAL};

@@ -15,6 +15,7 @@ constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
 
 // `place` has left the index already.
 void LiveState::Forget(uint32_t place) {
+  if (watcher_ != nullptr) watcher_->Died(Held::kBlock, place);
   const TorchBlock& block = blocks_[place];
   accounts_.devices[block.slot].values.allocated -= block.size;
   cuda_.RemoveBlock(block.segment);
@@ -35,7 +36,8 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.stack = batch.stack(i);
   block.time_ns = batch.time_ns(i);
   block.api = batch.api(i);
-  block.slot = slot;
+  block.thread = batch.thread(i);
+  block.slot = static_cast<uint16_t>(slot);  // at most kMostDevices
   if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) {
     ++accounts_.implicit_frees;
     RemoveBlock(old);
@@ -44,7 +46,9 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   cuda_.AddBlock(block.segment);
   if (block.segment.is_none()) ++accounts_.blocks_without_segment;
   accounts_.devices[slot].values.allocated += block.size;
-  block_index_.Insert(block.address, blocks_.Add(block));
+  const uint32_t place = blocks_.Add(block);
+  block_index_.Insert(block.address, place);
+  if (watcher_ != nullptr) watcher_->Born(Held::kBlock, place);
 }
 
 uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {

@@ -21,6 +21,7 @@
 #include "replay/address_index.h"
 #include "replay/cuda_memory.h"
 #include "replay/driver_use.h"
+#include "replay/life_watcher.h"
 #include "replay/residual_memory.h"
 #include "replay/slab.h"
 #include "trace/reader.h"
@@ -31,7 +32,8 @@ struct TorchBlock {
   uint64_t address = 0, size = 0, requested = 0, stack = 0, time_ns = 0;
   SegmentRef segment;
   uint32_t api = 0;
-  uint32_t slot = 0;
+  uint32_t thread = 0;  // that allocated it
+  uint16_t slot = 0;
   bool live = false;
 };
 
@@ -47,6 +49,13 @@ class LiveState {
       return slots();  // says nothing about memory
     if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
     return ApplyTorch(batch, i);
+  }
+
+  // From now on `watcher` is told what begins and ends; null: nobody. It must outlive this and what is copied from it.
+  // A call of Resume ends it.
+  void Watch(LifeWatcher* watcher) {
+    watcher_ = watcher;
+    cuda_.Watch(watcher);
   }
 
   // Forgets what is alive and takes what a file of a series began with instead. Returns its number of events. Nothing
@@ -77,6 +86,7 @@ class LiveState {
   Accounts accounts_;
   Slab<TorchBlock> blocks_;
   AddressIndex block_index_;
+  LifeWatcher* watcher_ = nullptr;
   bool sees_torch_;
 };
 

@@ -104,6 +104,8 @@ const std::vector<ResolvedFrame>& Symbolizer::State::ResolveFrame(uint32_t id) {
   return it->second = std::move(resolved);
 }
 
+const std::vector<ResolvedFrame>& Symbolizer::ResolveFrame(uint32_t frame_id) { return state_->ResolveFrame(frame_id); }
+
 std::vector<ResolvedFrame> Symbolizer::Resolve(uint64_t stack_id) {
   std::vector<ResolvedFrame> resolved;
   for (const uint32_t id : state_->stacks->Frames(stack_id)) {

@@ -45,6 +45,8 @@ class Symbolizer {
 
   // Frames innermost first. Inlined functions are frames of their own.
   std::vector<ResolvedFrame> Resolve(uint64_t stack_id);
+  // One frame of the StackTable, the functions inlined into it first. Valid until the next call.
+  const std::vector<ResolvedFrame>& ResolveFrame(uint32_t frame_id);
 
   // What could not be used and why, one sentence each ("libfoo.so: build id differs").
   const std::vector<std::string>& notes() const;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What the views by stack (flame, tree, table, stacks, sizes) have in common: their flags, and from the flags and a
+// trace to weighted stacks with their frames.
+//
+//   ViewOptions options;
+//   options.AddFlags(&app);
+//   ...
+//   const std::unique_ptr<LoadedView> view = LoadView(options, {}, arguments, console);
+//   if (!view->readable()) return view->exit_code();
+//   const StackTree tree(view->weighted, view->frames.get());
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
+#define GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/console.h"
+#include "commands/trace_options.h"
+#include "views/frame_source.h"
+#include "views/frame_table.h"
+#include "views/selection.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+struct ViewOptions {
+  TraceOptions trace;
+  bool leaks = false, total = false, temporary = false;
+  uint64_t temporary_threshold = 1;
+  std::string measure;
+  std::string min_size, max_size, min_age, max_age;
+  std::string function, file, module, thread;
+  std::vector<std::string> ignore;
+  std::string native = "trimmed", split;
+  bool no_imports = false, invert = false;
+  size_t depth = 0;
+
+  // All of them; TraceOptions' too.
+  void AddFlags(CLI::App* app);
+  // Those that choose what is weighed, for views that show no frames in order.
+  void AddSelectionFlags(CLI::App* app);
+  void AddFrameFlags(CLI::App* app);
+
+ private:
+  CLI::Option* threshold_option_ = nullptr;
+  friend bool MakeSelection(const ViewOptions&, StackSelection*, Console*);
+};
+
+// The flags as views/ wants them. Complains and returns false where they make no sense.
+bool MakeSelection(const ViewOptions& options, StackSelection* selection, Console* console);
+bool MakeFrameRules(const ViewOptions& options, FrameRules* rules, Console* console);
+bool MakeStackFilters(const ViewOptions& options, StackFilters* filters, Console* console);
+
+// How a view departs from the usual.
+struct ViewNeeds {
+  bool by_size = false;      // StackSelection::by_size
+  bool all_devices = false;  // the peak of every GPU, each at its own time; else of the one with the largest
+};
+
+struct LoadedView {
+  std::unique_ptr<LoadedTrace> trace;
+  WeightedStacks weighted;  // filtered by name
+  std::unique_ptr<FrameSource> source;
+  std::unique_ptr<FrameTable> frames;
+  StackSelection selection;
+
+  bool readable() const { return frames != nullptr; }
+  int exit_code() const { return trace->exit_code; }
+};
+
+// Complains and sets the exit code where the trace cannot be read or the flags make no sense. Never null.
+std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds& needs,
+                                     const std::vector<std::string>& arguments, Console* console);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_

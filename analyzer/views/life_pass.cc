@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "views/life_pass.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "replay/batch_stream.h"
+#include "replay/checkpoints.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint64_t kEventsPerProgress = 1u << 18;
+
+bool CountsBlocks(Weighed weighed) { return weighed == Weighed::kAllocated || weighed == Weighed::kHeld; }
+bool CountsSegments(Weighed weighed) { return weighed == Weighed::kReserved || weighed == Weighed::kTotal; }
+bool CountsOther(Weighed weighed) { return weighed == Weighed::kHeld || weighed == Weighed::kTotal; }
+
+// As CollectLiveSet has it.
+bool Counts(Weighed weighed, const CudaMemory& cuda, const CudaAllocation& allocation) {
+  return allocation.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(allocation);
+}
+
+bool Counts(Weighed weighed, const CudaMemory& cuda, const PhysicalHandle& physical) {
+  if (!physical.counted) return false;
+  return physical.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(physical);
+}
+
+template <typename Thing>
+Life ToLife(Held kind, const Thing& thing) {
+  Life life;
+  life.kind = kind;
+  life.stack = thing.stack;
+  life.size = thing.size;
+  life.born_ns = thing.time_ns;
+  life.thread = thing.thread;
+  life.slot = thing.slot;
+  life.api = thing.api;
+  return life;
+}
+
+// Does the thread take back, with its next event, what this free says?
+bool IsTakenBack(const EventBatch& batch, size_t i, const EventBatch* following) {
+  bool taken_back = false;
+  Lookahead(&batch, i, following).ForThread(batch.thread(i), [&](const EventBatch& in, size_t next) {
+    taken_back = in.kind(next) == trace::FREE_FAILED && in.address(next) == batch.address(i);
+    return false;
+  });
+  return taken_back;
+}
+
+bool EndsAllocation(uint32_t kind) {
+  return kind == trace::FREE || kind == trace::HOST_UNREGISTER || kind == trace::IMPORT_CLOSE;
+}
+
+}  // namespace
+
+void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit) {
+  const auto show = [&](Held kind, const auto& thing) {
+    Life life = ToLife(kind, thing);
+    life.ended_ns = now_ns;
+    visit(life);
+  };
+  const CudaMemory& cuda = state.cuda();
+  if (CountsBlocks(weighed)) {
+    state.blocks().ForEach([&](const TorchBlock& block) {
+      if (block.slot == slot) show(Held::kBlock, block);
+    });
+  }
+  cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
+    if (allocation.slot == slot && Counts(weighed, cuda, allocation)) show(Held::kAllocation, allocation);
+  });
+  cuda.physicals().ForEach([&](const PhysicalHandle& physical) {
+    if (physical.slot == slot && Counts(weighed, cuda, physical)) show(Held::kPhysical, physical);
+  });
+}
+
+std::optional<Life> LifePass::Read(Held kind, uint32_t place) const {
+  const auto asked = [&](uint32_t slot) { return slot < weighed_.size() ? weighed_[slot] : std::nullopt; };
+  const CudaMemory& cuda = state_.cuda();
+  if (kind == Held::kBlock) {
+    const TorchBlock& block = state_.blocks()[place];
+    const std::optional<Weighed> weighed = asked(block.slot);
+    if (weighed && CountsBlocks(*weighed)) return ToLife(kind, block);
+  } else if (kind == Held::kAllocation) {
+    const CudaAllocation& allocation = cuda.allocations()[place];
+    const std::optional<Weighed> weighed = asked(allocation.slot);
+    if (weighed && Counts(*weighed, cuda, allocation)) return ToLife(kind, allocation);
+  } else {
+    const PhysicalHandle& physical = cuda.physicals()[place];
+    const std::optional<Weighed> weighed = asked(physical.slot);
+    if (weighed && Counts(*weighed, cuda, physical)) return ToLife(kind, physical);
+  }
+  return std::nullopt;
+}
+
+template <typename Visit>
+void LifePass::ForEachPlace(Visit visit) const {
+  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
+  state_.cuda().allocations().ForEachPlace(
+      [&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
+  state_.cuda().physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
+}
+
+uint64_t& LifePass::Counter(const Life& life) {
+  const uint64_t sort = life.kind == Held::kBlock ? 1 : 0;
+  const uint64_t key = sort << 63 | static_cast<uint64_t>(life.slot) << 32 | life.thread;
+  if (counter_ == nullptr || key != counter_key_) {
+    counter_ = &counters_[key];
+    counter_key_ = key;
+  }
+  return *counter_;
+}
+
+uint64_t LifePass::NumberAt(Held kind, uint32_t place) const {
+  const std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
+  return place < numbers.size() ? numbers[place] : 0;
+}
+
+// What is numbered: all that a device's memory is given out for. As what it is weighed may show later.
+std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
+  if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place]);
+  if (kind == Held::kAllocation) {
+    const CudaAllocation& allocation = state_.cuda().allocations()[place];
+    return allocation.on_device ? std::optional<Life>(ToLife(kind, allocation)) : std::nullopt;
+  }
+  const PhysicalHandle& physical = state_.cuda().physicals()[place];
+  return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical));
+}
+
+void LifePass::Born(Held kind, uint32_t place) {
+  std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
+  const bool is_simple = !counts_others_ && gap_ns_ == 0 && !reborn_number_;
+  if (is_simple && place >= numbers.size()) return;
+  uint64_t number = 0;
+  if (kind == Held::kAllocation && reborn_number_) {
+    number = *std::exchange(reborn_number_, std::nullopt);
+  } else if (const std::optional<Life> life = ReadNumbered(kind, place)) {
+    if (gap_ns_ != 0 && life->born_ns <= gap_ns_) {
+      number = kNotShown;
+    } else if (counts_others_) {
+      number = ++Counter(*life);
+    }
+  }
+  if (place >= numbers.size()) numbers.resize(std::max<size_t>(place + 1, numbers.size() * 2));
+  numbers[place] = number;
+}
+
+void LifePass::Died(Held kind, uint32_t place) {
+  std::optional<Life> life = Read(kind, place);
+  if (kind == Held::kAllocation && awaits_correction_ != nullptr) {
+    if (life) *awaits_correction_ = Ended{*life, NumberAt(kind, place)};
+  } else if (life) {
+    Show(*life, NumberAt(kind, place), true);
+  }
+}
+
+void LifePass::Show(Life life, uint64_t number, bool freed) {
+  if (number == kNotShown) return;
+  life.ended_ns = clock_ns_;
+  life.freed = freed;
+  if (freed && counts_others_) life.others = Counter(life) - number;
+  (*visit_)(life);
+}
+
+void LifePass::ShowAllAlive() {
+  ForEachPlace([&](Held kind, uint32_t place) {
+    if (const std::optional<Life> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
+  });
+  for (const auto& [thread, ended] : undone_) Show(ended.life, ended.number, true);
+  undone_.clear();
+}
+
+void LifePass::Resume(const std::vector<CarriedBatch>& carried) {
+  if (carried.empty()) return;
+  gap_ns_ = clock_ns_;
+  ShowAllAlive();
+  for (std::vector<uint64_t>& numbers : numbers_) numbers.clear();
+  state_.Watch(nullptr);
+  state_.Resume(carried);
+  state_.Watch(this);
+  ForEachPlace([&](Held kind, uint32_t place) { Born(kind, place); });
+  gap_ns_ = 0;
+}
+
+void LifePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
+  const uint32_t kind = batch.kind(i);
+  std::optional<Ended> ended;
+  if (EndsAllocation(kind) && IsTakenBack(batch, i, following)) awaits_correction_ = &ended;
+  const auto undone = kind == trace::FREE_FAILED ? undone_.find(batch.thread(i)) : undone_.end();
+  if (undone != undone_.end()) reborn_number_ = undone->second.number;
+  state_.Apply(batch, i, following);
+  awaits_correction_ = nullptr;
+  if (ended) undone_[batch.thread(i)] = *ended;
+  if (undone == undone_.end()) return;
+  // Its place may have been taken meanwhile.
+  const bool is_gone = std::exchange(reborn_number_, std::nullopt).has_value();
+  if (is_gone) Show(undone->second.life, undone->second.number, true);
+  undone_.erase(undone);
+}
+
+// False where the view ends.
+bool LifePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
+  for (size_t i = 0; i < batch.count(); ++i) {
+    clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+    if (IsMark(batch.kind(i))) [[unlikely]]
+      continue;
+    if (clock_ns_ > to_ns_) {
+      clock_ns_ = to_ns_;
+      return false;
+    }
+    if (batch.layer(i) == trace::TORCH) [[likely]] {
+      state_.Apply(batch, i, following);
+    } else {
+      ApplyCuda(batch, i, following);
+    }
+  }
+  return true;
+}
+
+void LifePass::Run(const std::vector<WeighedDevice>& devices, const LifeVisitor& visit,
+                   const ProgressCallback& progress) {
+  const Checkpoint* const start = trace_.checkpoints->Before(0);
+  if (start == nullptr) return;
+  for (const WeighedDevice& device : devices) {
+    const uint32_t slot = SlotOfDevice(device.device);
+    if (slot >= weighed_.size()) weighed_.resize(slot + 1);
+    weighed_[slot] = device.weighed;
+  }
+  visit_ = &visit;
+  trace_.reader->Seek(start->place);
+  BatchStream stream(trace_.reader);
+  state_ = start->state;
+  state_.Watch(this);
+  ForEachPlace([&](Held kind, uint32_t place) { Born(kind, place); });
+  uint64_t events = 0, next_progress = kEventsPerProgress;
+  bool is_first = true;
+  while (stream.Advance()) {
+    if (!std::exchange(is_first, false)) Resume(stream.carried());
+    if (!ApplyBatch(stream.current(), stream.following())) break;
+    events += stream.current().count();
+    if (progress && events >= next_progress) {
+      next_progress = events + kEventsPerProgress;
+      progress(trace_.reader->position(), trace_.reader->file_bytes());
+    }
+  }
+  ShowAllAlive();
+}
+
+}  // namespace gpumem

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Lives: single allocations, with how long they were held. VisitLive shows what is alive at an instant; LifePass
+// replays a section from its first event and shows every allocation once, at its end: then alone it is known as what it
+// counted, and how long.
+//
+// What a file of a series was given as alive at its start begins then. Where a file is missing in between, what was
+// alive before it ends there, and of what is given behind it only what began in the gap is shown.
+
+#ifndef GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_
+#define GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "replay/analyze.h"
+#include "replay/life_watcher.h"
+#include "replay/live_state.h"
+#include "trace/reader.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+struct Life {
+  Held kind = Held::kBlock;
+  uint64_t stack = 0, size = 0;
+  uint64_t born_ns = 0;
+  uint64_t ended_ns = 0;  // where !freed: the instant of the view
+  uint32_t thread = 0, slot = 0, api = 0;
+  bool freed = false;
+  // Allocations of the same sort (blocks; CUDA's memory) by the same thread on the same device after it and before its
+  // end. Only where freed, and where LifePass counts them.
+  uint64_t others = 0;
+};
+
+using LifeVisitor = std::function<void(const Life&)>;
+
+// Everything of a device that `weighed` counts and that is alive in `state`, as of `now_ns`.
+void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit);
+
+// Used once. Not thread-safe.
+class LifePass final : private LifeWatcher {
+ public:
+  // `to_ns`: absolute; events behind it do not happen. `counts_others`: Life::others is wanted.
+  LifePass(const OpenTrace& trace, LayerFilter layer, uint64_t to_ns, bool counts_others)
+      : trace_(trace), state_(layer), to_ns_(to_ns), counts_others_(counts_others) {}
+
+  void Run(const std::vector<WeighedDevice>& devices, const LifeVisitor& visit, const ProgressCallback& progress);
+
+ private:
+  // In place of a number: shown before a gap.
+  static constexpr uint64_t kNotShown = UINT64_MAX;
+
+  struct Ended {
+    Life life;
+    uint64_t number = 0;
+  };
+
+  void Born(Held kind, uint32_t place) override;
+  void Died(Held kind, uint32_t place) override;
+  bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
+  void ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
+  void Resume(const std::vector<CarriedBatch>& carried);
+  template <typename Visit>
+  void ForEachPlace(Visit visit) const;
+  std::optional<Life> Read(Held kind, uint32_t place) const;
+  std::optional<Life> ReadNumbered(Held kind, uint32_t place) const;
+  void Show(Life life, uint64_t number, bool freed);
+  void ShowAllAlive();
+  uint64_t& Counter(const Life& life);
+  uint64_t NumberAt(Held kind, uint32_t place) const;
+
+  OpenTrace trace_;
+  LiveState state_;
+  uint64_t to_ns_;
+  bool counts_others_;
+  const LifeVisitor* visit_ = nullptr;
+  std::vector<std::optional<Weighed>> weighed_;  // by slot; empty: not asked for
+  uint64_t clock_ns_ = 0;
+  uint64_t gap_ns_ = 0;               // while what is alive behind a gap is taken: the time before it; else 0
+  std::vector<uint64_t> numbers_[3];  // by kind and place: the how many'th of its Counter it was
+  absl::flat_hash_map<uint64_t, uint64_t> counters_;  // by sort, slot and thread
+  uint64_t counter_key_ = UINT64_MAX;                 // of the last use
+  uint64_t* counter_ = nullptr;
+  // Frees that a correction will undo, by thread; and the one that is being undone.
+  absl::flat_hash_map<uint32_t, Ended> undone_;
+  std::optional<Ended>* awaits_correction_ = nullptr;
+  std::optional<uint64_t> reborn_number_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// StackSelection: which allocations a view by stack is made of. Plain values; views/weigh.h applies them.
+//
+// The four views, of each GPU by itself:
+//   peak       what was alive when memory was highest
+//   leaks      what was allocated at or after --from and is still alive at --to (the end)
+//   total      everything that was allocated between --from and --to, freed or not
+//   temporary  of that, what was freed after at most `temporary_threshold` others: allocations of the same sort
+//              (PyTorch's blocks, or CUDA's memory) by the same thread on the same GPU between the two calls
+
+#ifndef GPUMEM_ANALYZER_VIEWS_SELECTION_H_
+#define GPUMEM_ANALYZER_VIEWS_SELECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace gpumem {
+
+enum class ViewMode : uint8_t { kPeak, kLeaks, kTotal, kTemporary };
+
+absl::string_view ViewModeName(ViewMode mode);  // "peak"
+
+// Which memory is weighed. A PyTorch block lies inside a segment, so no choice has both.
+enum class Weighed : uint8_t {
+  kDefault,    // peak: allocated, or total on a GPU where PyTorch did nothing; the other views: held
+  kAllocated,  // PyTorch's blocks
+  kReserved,   // PyTorch's segments
+  kTotal,      // all CUDA memory: segments and the rest
+  kHeld,       // what the program itself asked for: PyTorch's blocks, and CUDA memory that is no segment
+};
+
+absl::string_view WeighedName(Weighed weighed);  // "allocated"; "default" for kDefault
+
+struct StackSelection {
+  ViewMode mode = ViewMode::kPeak;
+  Weighed weighed = Weighed::kDefault;  // kHeld is not possible for the peak: no series has it
+  uint64_t temporary_threshold = 1;
+  std::optional<int> device;  // only this one of those that were analyzed
+  // Of one allocation, both ends included. The age is the time from the allocation to the view's instant (peak, leaks),
+  // or to its free (total, temporary; where it was not freed, to the end).
+  uint64_t min_bytes = 0, max_bytes = UINT64_MAX;
+  uint64_t min_age_ns = 0, max_age_ns = UINT64_MAX;
+  // Allocations of one stack stay apart where their sizes differ (WeightedStack::size).
+  bool by_size = false;
+  // Most entries that are kept; more are merged, the smallest first (WeightedStacks::merged).
+  size_t most_stacks = size_t{1} << 20;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_VIEWS_SELECTION_H_

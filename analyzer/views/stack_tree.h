@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// StackTree: stacks merged where they begin alike: what a call tree, a flame graph and an icicle are drawn from.
+// Bounded: where there are more nodes than allowed the smallest stacks end at the deepest node that they share with
+// larger ones, as its `merged`. Not thread-safe.
+//
+//      main ── forward ─┬─ linear   self 10
+//      total 17         ├─ relu     self  5
+//                       └─ (merged       2)
+//
+//   StackTree tree(weighted, &frames);
+//   for (const uint32_t child : tree.Children(StackTree::kRoot)) Print(tree.node(child).total.bytes);
+//
+// Invariant: total = self + merged + the totals of the children; the root's total is WeightedStacks::shown.
+
+#ifndef GPUMEM_ANALYZER_VIEWS_STACK_TREE_H_
+#define GPUMEM_ANALYZER_VIEWS_STACK_TREE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "views/frame_table.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+class StackTree {
+ public:
+  static constexpr uint32_t kRoot = 0;  // stands for all; has no frame
+  static constexpr size_t kMostNodes = size_t{1} << 20;
+
+  struct Node {
+    uint32_t frame = 0;  // FrameTable::frame
+    uint32_t parent = kRoot;
+    Weight self;    // of stacks that end here
+    Weight merged;  // of stacks that go on, but not as nodes
+    Weight total;
+  };
+
+  // Takes weighted.stacks as FilterStacks left them, the largest first, and weighted.merged.
+  StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes = kMostNodes);
+
+  const Node& node(uint32_t index) const { return nodes_[index]; }
+  size_t size() const { return nodes_.size(); }
+  // By total bytes, then count, most first.
+  absl::Span<const uint32_t> Children(uint32_t index) const {
+    return absl::MakeConstSpan(children_).subspan(first_child_[index], first_child_[index + 1] - first_child_[index]);
+  }
+
+  // Stacks that ended early, and everything in them; weighted.merged included. 0 where the tree is whole.
+  uint64_t merged_stacks() const { return merged_stacks_; }
+  const Weight& merged() const { return merged_; }
+
+ private:
+  void SumUp();
+  void SortChildren();
+
+  std::vector<Node> nodes_;  // parents before children
+  std::vector<uint32_t> children_, first_child_;
+  uint64_t merged_stacks_ = 0;
+  Weight merged_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_VIEWS_STACK_TREE_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "views/weigh.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "replay/revisit.h"
+#include "views/life_pass.h"
+#include "views/weight_map.h"
+
+namespace gpumem {
+namespace {
+
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+
+// Decides what counts, and where.
+class Weigher {
+ public:
+  Weigher(const StackSelection& selection, uint64_t from_ns)
+      : selection_(selection), from_ns_(from_ns), map_(selection.most_stacks) {}
+
+  void Take(const Life& life) {
+    if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
+    const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.born_ns);
+    if (age_ns < selection_.min_age_ns || age_ns > selection_.max_age_ns) return;
+    if (selection_.mode != ViewMode::kPeak && life.born_ns < from_ns_) return;
+    if (selection_.mode == ViewMode::kTemporary && (!life.freed || life.others > selection_.temporary_threshold))
+      return;
+    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread}, {life.size, 1}, life.api);
+  }
+
+  void Finish(WeightedStacks* result) { map_.Take(result); }
+
+ private:
+  const StackSelection& selection_;
+  uint64_t from_ns_;
+  WeightMap map_;
+};
+
+// PyTorch's own measure where it was at work, as `gpumem peak` chooses.
+Weighed ChosenForPeak(const DeviceAnalysis& device, Weighed asked) {
+  if (asked != Weighed::kDefault && asked != Weighed::kHeld) return asked;
+  const bool uses_torch = device.peak_allocated.bytes > 0 || device.peak_reserved.bytes > 0;
+  return uses_torch ? Weighed::kAllocated : Weighed::kTotal;
+}
+
+const SeriesPeak& PeakOf(const DeviceAnalysis& device, Weighed weighed) {
+  if (weighed == Weighed::kAllocated) return device.peak_allocated;
+  return weighed == Weighed::kReserved ? device.peak_reserved : device.peak_total;
+}
+
+// What was alive at an instant of each device.
+void WeighLive(const OpenTrace& trace, WeightedStacks* result, Weigher* weigher) {
+  std::vector<Look> looks;
+  for (WeighedDevice& weighed : result->devices) {
+    const DeviceAnalysis& device =
+        *std::find_if(trace.analysis->devices.begin(), trace.analysis->devices.end(),
+                      [&](const DeviceAnalysis& candidate) { return candidate.device == weighed.device; });
+    uint64_t event_index = device.leaks.at_end_torch.event_index;
+    if (result->mode == ViewMode::kPeak) {
+      const SeriesPeak& peak = PeakOf(device, weighed.weighed);
+      weighed.time_ns = peak.time_ns;
+      weighed.bytes = peak.bytes;
+      if (peak.bytes == 0) continue;
+      event_index = peak.event_index;
+    }
+    looks.push_back({event_index, [weighed, weigher](const LiveState& state) {
+                       VisitLive(state, SlotOfDevice(weighed.device), weighed.weighed, weighed.time_ns,
+                                 [&](const Life& life) { weigher->Take(life); });
+                     }});
+  }
+  Revisit(trace.reader, *trace.checkpoints, std::move(looks));
+}
+
+uint64_t EndBytes(const MeasureValues& end, Weighed weighed) {
+  switch (weighed) {
+    case Weighed::kAllocated:
+      return end.allocated;
+    case Weighed::kReserved:
+      return end.reserved;
+    case Weighed::kTotal:
+      return end.total;
+    default:
+      return end.allocated + end.other;
+  }
+}
+
+std::vector<WeighedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
+  std::vector<WeighedDevice> devices;
+  for (const DeviceAnalysis& device : trace.analysis->devices) {
+    if (selection.device && device.device != *selection.device) continue;
+    WeighedDevice weighed{device.device, selection.weighed, end_ns, 0};
+    if (selection.mode == ViewMode::kPeak) weighed.weighed = ChosenForPeak(device, selection.weighed);
+    if (weighed.weighed == Weighed::kDefault) weighed.weighed = Weighed::kHeld;
+    if (selection.mode == ViewMode::kLeaks) weighed.bytes = EndBytes(device.end, weighed.weighed);
+    devices.push_back(weighed);
+  }
+  return devices;
+}
+
+}  // namespace
+
+WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
+                           const ProgressCallback& progress) {
+  WeightedStacks result;
+  result.mode = selection.mode;
+  const uint64_t origin_ns = trace.analysis->origin_ns;
+  const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
+  const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
+  result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
+  Weigher weigher(selection, from_ns);
+  if (selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks) {
+    WeighLive(trace, &result, &weigher);
+  } else {
+    LifePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);
+    pass.Run(
+        result.devices, [&](const Life& life) { weigher.Take(life); }, progress);
+  }
+  weigher.Finish(&result);
+  return result;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// WeighStacks: an open trace and a selection in, WeightedStacks out. Called from Analyze's further look; the views
+// "peak" and "leaks" replay a short stretch from a checkpoint, "total" and "temporary" the whole section once more
+// (about 100 ns an event). Memory: the live set, and at most twice StackSelection::most_stacks entries. Never fails;
+// any trace is accepted.
+//
+//   WeightedStacks weighted;
+//   Analyze(path, asked, &stacks, progress,
+//           [&](const OpenTrace& trace) { weighted = WeighStacks(trace, asked, selection); });
+//
+// `asked` is what Analyze was asked for: its device, layer and times hold here too. Without a device every GPU is
+// weighed, each at its own peak: do not add their bytes up in the view "peak".
+
+#ifndef GPUMEM_ANALYZER_VIEWS_WEIGH_H_
+#define GPUMEM_ANALYZER_VIEWS_WEIGH_H_
+
+#include <functional>
+
+#include "replay/analysis.h"
+#include "replay/analyze.h"
+#include "views/selection.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
+                           const ProgressCallback& progress = nullptr);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_VIEWS_WEIGH_H_
