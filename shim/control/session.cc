@@ -24,6 +24,7 @@
 
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
+#include "shim/base/symbol_lookup.h"
 #include "shim/control/injection.h"
 #include "shim/control/marks.h"
 #include "shim/control/open_ranges.h"
@@ -38,7 +39,6 @@
 #include "shim/control/unknown_settings.h"
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/symbol_lookup.h"
 #include "shim/oom/reporter.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
@@ -203,7 +203,7 @@ void StartServer() {
 State SetUp() {
   g_settings = ReadSettings();
   if (g_settings.disabled) return State::kFailed;
-  UseClock(reinterpret_cast<ClockFunction>(hooks::FindInLoaded("libc.so.6", "clock_gettime")));
+  UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
   ReadProcessFacts(&g_facts);
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
   g_pid.store(g_facts.pid, std::memory_order_relaxed);

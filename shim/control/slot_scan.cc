@@ -15,9 +15,9 @@
 #include <cstring>
 
 #include "shim/base/api.h"
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
 #include "shim/hooks/real.h"
-#include "shim/hooks/symbol_lookup.h"
 
 // PyTorch's reports under both manglings, as hooks/torch.cc defines them.
 #define GPUMEM_TORCH_REPORTS(X)                                                  \
@@ -80,7 +80,7 @@ void AddWanted(Scan* scan) {
     if (wrapper != 0) Add(reinterpret_cast<uintptr_t>(hooks::RealFunction(id)), wrapper, ApiLayer(id), scan);
   }
   for (const Report& report : kReports) {
-    Add(reinterpret_cast<uintptr_t>(hooks::FindInLoaded("libc10.so", report.name)),
+    Add(reinterpret_cast<uintptr_t>(FindInLoaded("libc10.so", report.name)),
         reinterpret_cast<uintptr_t>(report.wrapper), Layer::kTorch, scan);
   }
 }
@@ -223,7 +223,7 @@ int Visit(dl_phdr_info* info, size_t, void* data) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-    if (info->dlpi_phdr[i].p_type == PT_LOAD && hooks::IsOwnAddress(reinterpret_cast<const void*>(start))) return 0;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && IsOwnAddress(reinterpret_cast<const void*>(start))) return 0;
     if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
   }
   ++scan->counts.objects;

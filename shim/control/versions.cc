@@ -8,11 +8,11 @@
 
 #include <cstring>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/control/text.h"
 #include "shim/control/version_text.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/symbol_lookup.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/python_interpreter.h"
 
@@ -32,7 +32,7 @@ bool DriverVersion(char* out) {
 
 bool RuntimeVersion(char* out) {
   const auto get =
-      reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(hooks::FindInLoaded("libcudart", "cudaRuntimeGetVersion"));
+      reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(FindInLoaded("libcudart", "cudaRuntimeGetVersion"));
   int version = 0;
   if (get == nullptr || get(&version) != cudaSuccess) return false;
   FormatCudaVersion(version, out, kMaxVersion);
@@ -49,7 +49,7 @@ bool TorchVersion(char* out) {
   constexpr const char* kLibrary = "/lib/libc10.so";
   constexpr char kVersionFile[] = "/version.py";
   char path[4096];
-  if (!hooks::FindLoadedPath("libc10.so", path, sizeof path)) return false;
+  if (!FindLoadedPath("libc10.so", path, sizeof path)) return false;
   char* library = std::strstr(path, kLibrary);
   if (library == nullptr || static_cast<size_t>(library - path) + sizeof kVersionFile > sizeof path) return false;
   std::memcpy(library, kVersionFile, sizeof kVersionFile);

@@ -3,8 +3,8 @@
 
 #include "shim/hooks/caller_runtime.h"
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/symbol_lookup.h"
 
 namespace gpumemshim::hooks {
 

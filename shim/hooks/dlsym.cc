@@ -11,9 +11,9 @@
 
 #include <cstring>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
 #include "shim/hooks/real.h"
-#include "shim/hooks/symbol_lookup.h"
 
 // Ours, of dlsym_<arch>.S.
 extern "C" void* dlsym(void* handle, const char* name) noexcept;

@@ -7,8 +7,8 @@
 
 #include <dlfcn.h>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
-#include "shim/hooks/symbol_lookup.h"
 
 namespace gpumemshim::hooks {
 

@@ -9,9 +9,9 @@
 
 #include <atomic>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/real.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/symbol_lookup.h"
 
 namespace gpumemshim::hooks {
 namespace {

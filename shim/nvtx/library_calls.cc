@@ -9,9 +9,9 @@
 
 #include <atomic>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/hooks/real.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/symbol_lookup.h"
 #include "shim/nvtx/ranges.h"
 
 namespace gpumemshim::nvtx {
@@ -25,7 +25,7 @@ void* Real(std::atomic<void*>& slot, const char* name) {
   if (known != nullptr) return known;
   const hooks::ErrnoSaver saver;
   known = hooks::NextInScope(name);
-  if (known == nullptr) known = hooks::FindInLoaded(kLibrary, name);
+  if (known == nullptr) known = FindInLoaded(kLibrary, name);
   slot.store(known, std::memory_order_release);
   return known;
 }

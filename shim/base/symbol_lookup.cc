@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/hooks/symbol_lookup.h"
+#include "shim/base/symbol_lookup.h"
 
 #include <elf.h>
 #include <link.h>
@@ -15,7 +15,7 @@ extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 }
 
-namespace gpumemshim::hooks {
+namespace gpumemshim {
 namespace {
 
 struct DynamicTables {
@@ -205,4 +205,4 @@ bool LiesIn(const void* address, const char* file_prefix) {
   return owner.matches;
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim

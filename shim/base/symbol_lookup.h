@@ -9,12 +9,12 @@
 //
 //   void* fn = FindInLoaded("libc10.so", "_ZN3c10...");
 
-#ifndef GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
-#define GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
+#ifndef GPUMEM_SHIM_BASE_SYMBOL_LOOKUP_H_
+#define GPUMEM_SHIM_BASE_SYMBOL_LOOKUP_H_
 
 #include <cstddef>
 
-namespace gpumemshim::hooks {
+namespace gpumemshim {
 
 // Looks for a default-version definition of `symbol` in the loaded objects whose file name begins with `file_prefix`,
 // in load order, ourselves excepted. Copies the object's path to `path` where one is wanted.
@@ -35,6 +35,6 @@ bool LiesIn(const void* address, const char* file_prefix);
 // True where `address` lies in an object that was loaded before us: the program, or a preload named before us.
 bool IsLoadedBeforeUs(const void* address);
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim
 
-#endif  // GPUMEM_SHIM_HOOKS_SYMBOL_LOOKUP_H_
+#endif  // GPUMEM_SHIM_BASE_SYMBOL_LOOKUP_H_
