@@ -21,7 +21,6 @@ extern "C" __attribute__((weak)) int dladdr1(const void*, Dl_info*, void**, int)
 namespace gpumemshim::stack {
 namespace {
 
-constexpr const char* kEvaluationLoop = "_PyEval_EvalFrameDefault";
 constexpr const char* kColdPart = "_PyEval_EvalFrameDefault.cold";
 
 // A file mapped for reading; every access is checked against its size.
@@ -87,13 +86,9 @@ CodeRange FindColdPart(const char* path, uintptr_t base) {
 
 }  // namespace
 
-void FindEvaluationRange(CodeRange* main_part, CodeRange* cold_part) {
+void FindEvaluationRange(const void* function, CodeRange* main_part, CodeRange* cold_part) {
   *main_part = *cold_part = {0, 0};
-  const void* function = dlsym(RTLD_DEFAULT, kEvaluationLoop);
-  if (function == nullptr) {
-    dlerror();
-    return;
-  }
+  if (function == nullptr) return;
   Dl_info info;
   const ElfW(Sym)* symbol = nullptr;
   if (dladdr1 == nullptr ||

@@ -3,8 +3,6 @@
 
 #include "shim/stack/python_interpreter.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,8 +11,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "shim/base/symbol_lookup.h"
 #include "shim/stack/evaluation_range.h"
 #include "shim/stack/memory_read.h"
+#include "shim/stack/python_offsets.h"
 #include "shim/stack/python_walk.h"
 
 namespace gpumemshim::stack {
@@ -22,16 +22,26 @@ namespace {
 
 enum class State : uint32_t { kAbsent, kFound, kVerified, kRefused };
 
-Interpreter g_interpreter;
+constinit Interpreter g_interpreter{};
 std::atomic<State> g_state{State::kAbsent};
 std::atomic_flag g_busy;
 std::atomic<uint32_t> g_misses;
 std::atomic<const char*> g_refusal{""};
 
-void* Find(const char* name) {
-  void* found = dlsym(RTLD_DEFAULT, name);
-  if (found == nullptr) dlerror();
-  return found;
+// Of the object that the interpreter lies in; "" is the program itself, which comes first.
+char g_file[256];
+
+void* Find(const char* name) { return FindInLoaded(g_file, name); }
+
+// A program may hold more than one library of Python: all that we use comes from the first.
+bool FindFile() {
+  char path[4096];
+  if (FindInLoaded("", "PyGILState_GetThisThreadState", path, sizeof path) == nullptr) return false;
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  if (std::strlen(name) >= sizeof g_file) return false;
+  std::strcpy(g_file, name);
+  return true;
 }
 
 void Refuse(const char* why) {
@@ -39,24 +49,37 @@ void Refuse(const char* why) {
   g_state.store(State::kRefused, std::memory_order_release);
 }
 
-void LookUp() {
-  auto* this_thread_state = reinterpret_cast<void* (*)()>(Find("PyGILState_GetThisThreadState"));
-  auto* version = reinterpret_cast<const char* (*)()>(Find("Py_GetVersion"));
-  if (this_thread_state == nullptr || version == nullptr) return;
-  const PythonLayout* layout = FindPythonLayout(ReadableMinor(version()));
-  if (layout == nullptr) return Refuse("this Python version or build is not known");
-  if (Find("_Py_RefTotal") != nullptr || Find("_Py_GetRefTotal") != nullptr) return Refuse("debug build of Python");
+const char* DescribeUnreadable(const char* version) {
+  if (std::strstr(version, "free-threading") != nullptr) return "free-threaded build of Python";
+  if (std::strstr(version, "PyPy") != nullptr) return "not CPython";
+  return "this version of Python is not known";
+}
 
-  g_interpreter.this_thread_state = this_thread_state;
+// "" or why this build cannot be read.
+const char* ReadLayout(const char* version, PythonLayout* layout) {
+  const PythonLayout* known = FindPythonLayout(ReadableMinor(version));
+  if (known == nullptr) return DescribeUnreadable(version);
+  if (Find("_Py_PrintReferences") != nullptr) return "Python built with Py_TRACE_REFS";
+  *layout = *known;
+  return layout->minor < kFirstWithDebugOffsets ? "" : ReadDebugOffsets(Find("_PyRuntime"), layout);
+}
+
+void LookUp() {
+  if (!FindFile()) return;
+  auto* version = reinterpret_cast<const char* (*)()>(Find("Py_GetVersion"));
+  if (version == nullptr) return;
+  const char* refusal = ReadLayout(version(), &g_interpreter.layout);
+  if (refusal[0] != '\0') return Refuse(refusal);
+
+  g_interpreter.this_thread_state = reinterpret_cast<void* (*)()>(Find("PyGILState_GetThisThreadState"));
   void* finalizing = Find("Py_IsFinalizing");
   if (finalizing == nullptr) finalizing = Find("_Py_IsFinalizing");
   g_interpreter.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
-  g_interpreter.layout = *layout;
-  g_interpreter.hash_frames = FrameHasher(*layout);
+  g_interpreter.hash_frames = FrameHasher(g_interpreter.layout);
   g_interpreter.code_type = Find("PyCode_Type");
   g_interpreter.string_type = Find("PyUnicode_Type");
   g_interpreter.bytes_type = Find("PyBytes_Type");
-  FindEvaluationRange(&g_interpreter.evaluation, &g_interpreter.evaluation_cold);
+  FindEvaluationRange(Find("_PyEval_EvalFrameDefault"), &g_interpreter.evaluation, &g_interpreter.evaluation_cold);
   g_state.store(State::kFound, std::memory_order_release);
 }
 
@@ -73,6 +96,25 @@ bool IsCode(const Interpreter& python, const void* code) {
          TryRead(code, python.layout.code_qualname, &name) &&
          TryRead(code, python.layout.code_line_table, &line_table) && HasType(filename, python.string_type) &&
          HasType(name, python.string_type) && HasType(line_table, python.bytes_type);
+}
+
+// Within the bytecode, or just before it.
+bool IsPosition(const PythonLayout& layout, const void* frame, const void* code) {
+  const void* sized = code;
+  int64_t at = 0;
+  int64_t units = 0;
+  if (layout.position == Position::kPointer) {
+    if (!TryRead(frame, layout.frame_position, &at)) return false;
+    at -= static_cast<int64_t>(reinterpret_cast<uintptr_t>(code) + layout.code_bytecode);
+  } else {
+    int32_t index = 0;
+    if (!TryRead(frame, layout.frame_position, &index) || !TryRead(code, layout.code_instructions, &sized))
+      return false;
+    at = layout.position == Position::kUnitIndex ? int64_t{index} * kCodeUnit : index;
+  }
+  if (!TryRead(sized, kObjectSize, &units)) return false;
+  const int64_t size = layout.position == Position::kPointer ? units * kCodeUnit : units;
+  return at >= -int64_t{kCodeUnit} && at <= size;
 }
 
 bool IsOwnThread(const Interpreter& python, const void* thread) {
@@ -101,7 +143,8 @@ Verdict Walk(const Interpreter& python, const void* thread) {
     if (layout.frame_owner != 0 && !TryRead(frame, layout.frame_owner, &owner)) return Verdict::kWrong;
     if (!TryRead(frame, layout.frame_code, &code)) return Verdict::kWrong;
     if (owner < kFirstForeignOwner) {
-      if (owner > 2 || !IsCode(python, code)) return Verdict::kWrong;
+      code = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(code) & ~uintptr_t{layout.code_tag});
+      if (!IsCode(python, code) || !IsPosition(layout, frame, code)) return Verdict::kWrong;
       seen = true;
     }
     if (!TryRead(frame, layout.frame_previous, &frame)) return Verdict::kWrong;
@@ -153,7 +196,7 @@ const Interpreter* FindInterpreter() {
 const char* Refusal() { return g_refusal.load(std::memory_order_relaxed); }
 
 const char* InterpreterVersion() {
-  auto* version = reinterpret_cast<const char* (*)()>(Find("Py_GetVersion"));
+  auto* version = reinterpret_cast<const char* (*)()>(FindInLoaded("", "Py_GetVersion"));
   return version == nullptr ? "" : version();
 }
 
@@ -163,7 +206,9 @@ int ReadableMinor(const char* version) {
   int minor = 0;
   const char* digit = version + 2;
   for (; *digit >= '0' && *digit <= '9' && minor < 100; ++digit) minor = minor * 10 + (*digit - '0');
-  return *digit == '.' ? minor : 0;
+  if (*digit++ != '.') return 0;
+  while (*digit >= '0' && *digit <= '9') ++digit;
+  return *digit == 'a' || *digit == 'b' ? 0 : minor;  // before a candidate the layout still changes
 }
 
 void EndSearchInChild() { g_busy.clear(std::memory_order_release); }

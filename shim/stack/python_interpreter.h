@@ -4,8 +4,9 @@
 // The Python interpreter of this process, if there is one that we can read: its functions (looked up, never linked),
 // its layout, and the code range of its evaluation loop.
 //
-// Nothing here takes the GIL or calls anything that does. The layout is believed only after one known stack was walked
-// with checked reads and every object on it had the type that the layout promises.
+// Nothing here takes the GIL or calls anything that does. The layout comes from the table of offsets that the build
+// carries (3.13 and newer) or from what its version is known to have, and is believed only after one known stack was
+// walked with checked reads and every object on it had the type that the layout promises.
 //
 // Thread-safety: FindInterpreter and the accessors from any thread; found state is published once and constant after.
 // Failure: no interpreter, so no Python frames; Refusal() says why.
@@ -53,7 +54,8 @@ const char* Refusal();
 // The interpreter's version as it prints it ("3.11.7 (main, ...)"), or "" without one.
 const char* InterpreterVersion();
 
-// Looks at the version text alone: the minor version of a CPython 3 release build, 0 for anything else.
+// Looks at the version text alone: the minor version of a CPython 3 build, 0 for anything else, free-threaded builds
+// and versions before their first candidate.
 int ReadableMinor(const char* version);
 
 // In a forked child: a search that another thread of the parent was in will never end here. What was found stays true.

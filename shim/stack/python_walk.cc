@@ -7,36 +7,52 @@
 #include <unistd.h>
 
 #include <iterator>
+#include <utility>
 
 namespace gpumemshim::stack {
 namespace {
 
-// Positions and contents in two chains, since each step waits for the one before. With the layout as a constant it is
-// about fifteen instructions a frame.
-template <size_t kIndex>
-uint64_t HashFramesOf(const void* frame, uint64_t hash, uint32_t room) {
-  constexpr PythonLayout kLayout = kPythonLayouts[kIndex];
+// Positions and contents in two chains, since each step waits for the one before.
+[[gnu::always_inline]] inline uint64_t HashWith(const PythonLayout& layout, const void* frame, uint64_t hash,
+                                                uint32_t room) {
   uint64_t contents = kHashSeed;
-  for (; frame != nullptr && room > 0; frame = Load<const void*>(frame, kLayout.frame_previous)) {
-    if (kLayout.frame_owner != 0 && Load<uint8_t>(frame, kLayout.frame_owner) >= kFirstForeignOwner) continue;
-    hash = Append(hash, InstructionOf(kLayout, frame));
-    contents = Append(contents, ContentOf(kLayout, Load<const void*>(frame, kLayout.frame_code)));
+  for (; frame != nullptr && room > 0; frame = Load<const void*>(frame, layout.frame_previous)) {
+    if (layout.frame_owner != 0 && Load<uint8_t>(frame, layout.frame_owner) >= kFirstForeignOwner) continue;
+    hash = Append(hash, InstructionOf(layout, frame));
+    contents = Append(contents, ContentOf(layout, CodeOf(layout, frame)));
     --room;
   }
   return Mix(hash, contents);
 }
 
-constexpr HashFrames kHashers[] = {&HashFramesOf<0>, &HashFramesOf<1>, &HashFramesOf<2>, &HashFramesOf<3>,
-                                   &HashFramesOf<4>};
-static_assert(std::size(kHashers) == std::size(kPythonLayouts));
+// With the layout as a constant it is about fifteen instructions a frame.
+template <size_t kIndex>
+uint64_t HashKnown(const void* frame, uint64_t hash, uint32_t room) {
+  constexpr PythonLayout kLayout = kPythonLayouts[kIndex];
+  return HashWith(kLayout, frame, hash, room);
+}
+
+// A build that its own table of offsets describes and python_layout.h does not. Written before the first use.
+constinit PythonLayout g_other_layout{};
+
+uint64_t HashOther(const void* frame, uint64_t hash, uint32_t room) {
+  return HashWith(g_other_layout, frame, hash, room);
+}
+
+template <size_t... kIndices>
+HashFrames FindHasher(const PythonLayout& layout, std::index_sequence<kIndices...>) {
+  HashFrames found = nullptr;
+  ((kPythonLayouts[kIndices] == layout ? found = &HashKnown<kIndices> : found), ...);
+  return found;
+}
 
 }  // namespace
 
 HashFrames FrameHasher(const PythonLayout& layout) {
-  for (size_t i = 0; i < std::size(kPythonLayouts); ++i) {
-    if (kPythonLayouts[i].minor == layout.minor) return kHashers[i];
-  }
-  return nullptr;
+  const HashFrames known = FindHasher(layout, std::make_index_sequence<std::size(kPythonLayouts)>());
+  if (known != nullptr) return known;
+  g_other_layout = layout;
+  return &HashOther;
 }
 
 const void* InnermostPythonFrame(const Interpreter& python) {

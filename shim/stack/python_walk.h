@@ -29,10 +29,39 @@ struct PythonPosition {
   uint32_t instruction;
 };
 
-// First line and what follows it, file name and name: one or two cache lines of the code object.
+// What a frame points to may carry tag bits from 3.14 on.
+[[gnu::always_inline]] inline const void* CodeOf(const PythonLayout& layout, const void* frame) {
+  return reinterpret_cast<const void*>(Load<uintptr_t>(frame, layout.frame_code) & ~uintptr_t{layout.code_tag});
+}
+
+// A line table. From 3.10 on the compiler leaves its hash in it, and no other one is ever dropped while its module
+// lives. Before, its size and ends must do.
+[[gnu::always_inline]] inline uint64_t SampleOfTable(const PythonLayout& layout, const void* table) {
+  if (layout.line_table_is_hashed) return Load<uint64_t>(table, kTextHash) ^ reinterpret_cast<uint64_t>(table);
+  const auto size = Load<uint64_t>(table, kObjectSize);
+  return Load<uint64_t>(table, kBytesData) ^ Rotate(Load<uint64_t>(table, kBytesData - 8 + size), 32) ^ size;
+}
+
+// A file name: its size and its end. Only a compact str has its characters behind it.
+[[gnu::always_inline]] inline uint64_t SampleOfFile(const PythonLayout& layout, const void* name) {
+  const auto size = Load<uint64_t>(name, kObjectSize);
+  const uint64_t end = (Load<uint32_t>(name, kStringState) & kStringCompact) != 0 ? size : 0;
+  return Load<uint64_t>(name, layout.ascii_data - 8 + end) ^ Rotate(size, 48) ^
+         Rotate(reinterpret_cast<uint64_t>(name), 20);
+}
+
+// What tells a code object from another one at the same address. From 3.12 on that is its serial number. Before, memory
+// of a dropped code object and of all that it pointed to is used again at once, so only their contents tell: first
+// line, file name, name (whose hash is set) and line table.
 [[gnu::always_inline]] inline uint64_t ContentOf(const PythonLayout& layout, const void* code) {
-  return Load<uint64_t>(code, layout.code_first_line) ^ Rotate(Load<uint64_t>(code, layout.code_filename), 24) ^
-         Rotate(Load<uint64_t>(code, layout.code_name), 40);
+  if (layout.code_version != 0) {
+    return uint64_t{Load<uint32_t>(code, layout.code_first_line)} << 32 | Load<uint32_t>(code, layout.code_version);
+  }
+  uint64_t content = Load<uint64_t>(code, layout.code_first_line);
+  content ^= Rotate(SampleOfFile(layout, Load<const void*>(code, layout.code_filename)), 32);
+  content ^= Load<uint64_t>(Load<const void*>(code, layout.code_name), kTextHash);
+  content ^= Rotate(SampleOfTable(layout, Load<const void*>(code, layout.code_line_table)), 8);
+  return content ^ Rotate(Load<uint64_t>(code, layout.code_qualname), 44);
 }
 
 inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, const void* code) {
@@ -50,12 +79,23 @@ inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, 
   return position;
 }
 
+// A frame that the interpreter is still setting up: it has not come to its function's first line, and the interpreter
+// does not show it either.
+inline bool HasBegun(const PythonLayout& layout, const void* frame, const PythonPosition& position) {
+  if (layout.code_first_traceable == 0 || Load<uint8_t>(frame, layout.frame_owner) == kGeneratorOwner) return true;
+  const auto first = Load<int32_t>(position.code, layout.code_first_traceable);
+  const auto bytecode = reinterpret_cast<uintptr_t>(position.code) + layout.code_bytecode;
+  const auto at = static_cast<int64_t>(Load<uintptr_t>(frame, layout.frame_position) - bytecode);
+  return at >= int64_t{first} * kCodeUnit;
+}
+
 // Calls visit(position) for each Python frame from `frame` outwards until it returns false.
 template <typename Visit>
 inline void ForEachPythonFrame(const PythonLayout& layout, const void* frame, Visit visit) {
   for (; frame != nullptr; frame = Load<const void*>(frame, layout.frame_previous)) {
     if (layout.frame_owner != 0 && Load<uint8_t>(frame, layout.frame_owner) >= kFirstForeignOwner) continue;
-    if (!visit(PositionOf(layout, frame, Load<const void*>(frame, layout.frame_code)))) return;
+    const PythonPosition position = PositionOf(layout, frame, CodeOf(layout, frame));
+    if (HasBegun(layout, frame, position) && !visit(position)) return;
   }
 }
 

@@ -12,14 +12,14 @@ namespace gpumemshim::stack {
 namespace {
 
 TEST(PythonLayout, KnownVersions) {
-  for (int minor = 9; minor <= 13; ++minor) {
+  for (int minor = 9; minor <= 15; ++minor) {
     const PythonLayout* layout = FindPythonLayout(minor);
     ASSERT_NE(layout, nullptr) << minor;
     EXPECT_EQ(layout->minor, minor);
     EXPECT_EQ(layout->position == Position::kPointer, layout->code_bytecode != 0) << minor;
   }
   EXPECT_EQ(FindPythonLayout(8), nullptr);
-  EXPECT_EQ(FindPythonLayout(14), nullptr);
+  EXPECT_EQ(FindPythonLayout(16), nullptr);
 }
 
 TEST(PythonLayout, ReadsTheVersionText) {
@@ -27,6 +27,8 @@ TEST(PythonLayout, ReadsTheVersionText) {
   EXPECT_EQ(ReadableMinor("3.9.18 (default)"), 9);
   EXPECT_EQ(ReadableMinor("3.13.0 experimental free-threading build (main)"), 0);
   EXPECT_EQ(ReadableMinor("2.7.18 (default)"), 0);
+  EXPECT_EQ(ReadableMinor("3.14.0rc2 (main)"), 14);
+  EXPECT_EQ(ReadableMinor("3.15.0b1 (main)"), 0);
   EXPECT_EQ(ReadableMinor("3.x"), 0);
   EXPECT_EQ(ReadableMinor(nullptr), 0);
 }
