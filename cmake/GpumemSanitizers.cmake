@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A sanitizer is chosen for the whole build tree: -DGPUMEM_SANITIZER=address|thread|undefined.
-set(GPUMEM_SANITIZER "" CACHE STRING "address, thread, undefined, or empty for none")
+# A sanitizer is chosen for the whole build tree: -DGPUMEM_SANITIZER=address|thread|undefined|address,undefined.
+set(GPUMEM_SANITIZER "" CACHE STRING "address, thread, undefined, both of address,undefined, or empty for none")
 if(GPUMEM_SANITIZER)
   add_compile_options(-fsanitize=${GPUMEM_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # The instrumentation hides from gcc's flow analysis what initialises an optional: it warns of good code (gcc's manual, -fsanitize=address).
