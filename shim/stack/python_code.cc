@@ -9,8 +9,6 @@
 namespace gpumemshim::stack {
 namespace {
 
-constexpr size_t kMaxFilename = 1024;
-constexpr size_t kMaxName = 512;
 constexpr int64_t kMaxLineTable = int64_t{1} << 20;
 
 // The state word of a str object. The two bits below `kind` tell how it is interned.

@@ -17,6 +17,10 @@
 
 namespace gpumemshim::stack {
 
+// Bytes of UTF-8 that are kept of a text; the rest is cut at a character.
+inline constexpr size_t kMaxFilename = 1024;
+inline constexpr size_t kMaxName = 512;
+
 enum class CodeResult : uint8_t {
   kSent,
   kNoRoom,      // the ring took nothing: try again at the next use

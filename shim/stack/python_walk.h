@@ -37,17 +37,17 @@ struct PythonPosition {
 // A line table. From 3.10 on the compiler leaves its hash in it, and no other one is ever dropped while its module
 // lives. Before, its size and ends must do.
 [[gnu::always_inline]] inline uint64_t SampleOfTable(const PythonLayout& layout, const void* table) {
-  if (layout.line_table_is_hashed) return Load<uint64_t>(table, kTextHash) ^ reinterpret_cast<uint64_t>(table);
+  if (layout.line_table_is_hashed) return Load<uint64_t>(table, kTextHash);
   const auto size = Load<uint64_t>(table, kObjectSize);
-  return Load<uint64_t>(table, kBytesData) ^ Rotate(Load<uint64_t>(table, kBytesData - 8 + size), 32) ^ size;
+  const uint64_t ends = Append(Load<uint64_t>(table, kBytesData), Load<uint64_t>(table, kBytesData - 8 + size));
+  return Append(ends, size);
 }
 
 // A file name: its size and its end. Only a compact str has its characters behind it.
 [[gnu::always_inline]] inline uint64_t SampleOfFile(const PythonLayout& layout, const void* name) {
   const auto size = Load<uint64_t>(name, kObjectSize);
   const uint64_t end = (Load<uint32_t>(name, kStringState) & kStringCompact) != 0 ? size : 0;
-  return Load<uint64_t>(name, layout.ascii_data - 8 + end) ^ Rotate(size, 48) ^
-         Rotate(reinterpret_cast<uint64_t>(name), 20);
+  return Load<uint64_t>(name, layout.ascii_data - 8 + end) ^ Rotate(size, 48);
 }
 
 // What tells a code object from another one at the same address. From 3.12 on that is its serial number. Before, memory
@@ -57,11 +57,14 @@ struct PythonPosition {
   if (layout.code_version != 0) {
     return uint64_t{Load<uint32_t>(code, layout.code_first_line)} << 32 | Load<uint32_t>(code, layout.code_version);
   }
-  uint64_t content = Load<uint64_t>(code, layout.code_first_line);
-  content ^= Rotate(SampleOfFile(layout, Load<const void*>(code, layout.code_filename)), 32);
-  content ^= Load<uint64_t>(Load<const void*>(code, layout.code_name), kTextHash);
-  content ^= Rotate(SampleOfTable(layout, Load<const void*>(code, layout.code_line_table)), 8);
-  return content ^ Rotate(Load<uint64_t>(code, layout.code_qualname), 44);
+  // Hashes may be combined bit by bit; pointers, numbers and text would cancel each other out, so they are multiplied.
+  const void* filename = Load<const void*>(code, layout.code_filename);
+  const uint64_t place =
+      Load<uint64_t>(code, layout.code_first_line) + Rotate(reinterpret_cast<uint64_t>(filename), 32);
+  const uint64_t file = Append(Append(0, place), SampleOfFile(layout, filename));
+  const uint64_t names = Load<uint64_t>(Load<const void*>(code, layout.code_name), kTextHash) ^
+                         Rotate(SampleOfTable(layout, Load<const void*>(code, layout.code_line_table)), 32);
+  return file + names + Rotate(Load<uint64_t>(code, layout.code_qualname), 20);
 }
 
 inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, const void* code) {

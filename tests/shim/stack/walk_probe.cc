@@ -1,34 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Loaded by walk_test.py through ctypes, which lets go of the GIL around the call: the walk as a hook does it. Writes
-// the hash of the stack, then one line a frame, innermost first: qualified name, file, first line, instruction offset,
-// line table in hex.
+// Loaded by walk_check.py through ctypes, which lets go of the GIL around the call: the walk as a hook does it, and the
+// lines as the analyzer decodes them. Writes the hash of the stack, then for each frame, innermost first: name, file,
+// first line, instruction, line, key, line table's size. Fields end with \x1f, rows with \x1e.
 
 #include <cstdio>
-#include <cstring>
 
 #include "shim/stack/python_code.h"
 #include "shim/stack/python_walk.h"
+#include "symbols/python_lines.h"
 
+namespace {
+
+using namespace gpumemshim::stack;
+
+constexpr int kMostOfARow = 2048;
+
+unsigned Line(const Interpreter& python, const PythonPosition& position, gpumem::PythonCodeInfo* info) {
+  const PythonLayout& layout = python.layout;
+  const void* table = Load<const void*>(position.code, layout.code_line_table);
+  info->line_table.assign(static_cast<const char*>(table) + kBytesData, Load<uint64_t>(table, kObjectSize));
+  info->first_line = Load<uint32_t>(position.code, layout.code_first_line);
+  info->python_minor = layout.minor;
+  return gpumem::PythonLine(*info, position.instruction);
+}
+
+int Append(const Interpreter& python, const PythonPosition& position, char* out, size_t capacity) {
+  static thread_local gpumem::PythonCodeInfo info;
+  char buffers[2][kMaxFilename];
+  Text file{"<unreadable>", 12};
+  Text name{"<unreadable>", 12};
+  ReadString(python, Load<const void*>(position.code, python.layout.code_filename), buffers[0], kMaxFilename, &file);
+  ReadString(python, Load<const void*>(position.code, python.layout.code_qualname), buffers[1], kMaxName, &name);
+  const unsigned line = Line(python, position, &info);
+  return std::snprintf(out, capacity, "%.*s\x1f%.*s\x1f%u\x1f%u\x1f%u\x1f%016llx\x1f%zu\x1e",
+                       static_cast<int>(name.size), name.data, static_cast<int>(file.size), file.data, info.first_line,
+                       position.instruction, line, static_cast<unsigned long long>(position.key),
+                       info.line_table.size());
+}
+
+}  // namespace
+
+// Bytes written. "REFUSED why" where the interpreter is not read.
 extern "C" __attribute__((visibility("default"))) int WalkInto(char* out, int capacity) {
-  using namespace gpumemshim::stack;
+  const auto room = static_cast<size_t>(capacity);
   const Interpreter* python = FindInterpreter();
-  if (python == nullptr) return std::snprintf(out, static_cast<size_t>(capacity), "REFUSED %s", Refusal());
-  const PythonLayout& layout = python->layout;
+  if (python == nullptr) return std::snprintf(out, room, "REFUSED %s", Refusal());
   const void* innermost = InnermostPythonFrame(*python);
-  int size = std::snprintf(out, static_cast<size_t>(capacity), "%016llx\n",
-                           static_cast<unsigned long long>(python->hash_frames(innermost, kHashSeed, 512)));
-  ForEachPythonFrame(layout, innermost, [&](const PythonPosition& position) {
-    char buffers[2][512];
-    Text file{};
-    Text name{};
-    ReadString(*python, Load<const void*>(position.code, layout.code_filename), buffers[0], 512, &file);
-    ReadString(*python, Load<const void*>(position.code, layout.code_qualname), buffers[1], 512, &name);
-    size += std::snprintf(out + size, static_cast<size_t>(capacity - size), "%.*s\t%.*s\t%u\t%u\n",
-                          static_cast<int>(name.size), name.data, static_cast<int>(file.size), file.data,
-                          Load<uint32_t>(position.code, layout.code_first_line), position.instruction);
-    return size + 1200 < capacity;
+  int size = std::snprintf(out, room, "%016llx\x1e",
+                           static_cast<unsigned long long>(python->hash_frames(innermost, kHashSeed, 1u << 20)));
+  ForEachPythonFrame(python->layout, innermost, [&](const PythonPosition& position) {
+    size += Append(*python, position, out + size, room - static_cast<size_t>(size));
+    return size + kMostOfARow < capacity;
   });
   return size;
+}
+
+// Walks without end: for threads that the process leaves behind.
+extern "C" __attribute__((visibility("default"))) void WalkOn() {
+  char out[1 << 16];
+  for (;;) WalkInto(out, sizeof out);
+}
+
+// A C function that calls Python back.
+extern "C" __attribute__((visibility("default"))) int CallBack(int (*function)(int), int argument) {
+  return function(argument);
 }

@@ -1,190 +1,174 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The shim's own walk against sys._getframe: equal in function, file, first line and instruction, at many points.
+"""The shim's own walk against sys._getframe, in this interpreter, at many random points. Exit 0 when all are equal.
 
-usage: walk_test.py <libshim_stack_walk_probe.so>
+usage: walk_test.py <libshim_stack_walk_probe.so> [CHECKS [SEED]]
 """
-import asyncio
+
+import atexit
 import ctypes
-import functools
+import os
+import random
 import sys
 import threading
 
-probe = ctypes.CDLL(sys.argv[1])
-BUFFER = ctypes.create_string_buffer(1 << 20)
-QUALIFIED = sys.version_info >= (3, 11)
-checks = 0
-stacks_by_hash = {}
+import walk_check
+import walk_shapes
+
+checker = walk_check.Checker(sys.argv[1])
+walk_shapes.library = checker.library
 
 
-def ours():
-    local = ctypes.create_string_buffer(1 << 20)
-    size = probe.WalkInto(local, len(local))
-    return local.raw[:size].decode()
+def around(shape, inner):
+    def run():
+        shape(inner)
+        return 1
+
+    return run
 
 
-def theirs(frame):
-    rows = []
-    while frame is not None:
-        code = frame.f_code
-        name = code.co_qualname if QUALIFIED else code.co_name
-        rows.append((name, code.co_filename, code.co_firstlineno, frame.f_lasti))
-        frame = frame.f_back
-    return rows
+def nest(shapes):
+    """A function that runs the first shape, in it the second, ..., and in the last one the check."""
+    inner = checker.check
+    for shape in reversed(shapes):
+        inner = around(shape, inner)
+    return inner
 
 
-def check():
-    global checks
-    text = ours()
-    assert not text.startswith("REFUSED"), text
-    got = []
-    stack_hash, _, text = text.partition("\n")
-    # One hash never names two stacks. (One stack may have two hashes: its code objects may have been made twice.)
-    assert stacks_by_hash.setdefault(stack_hash, text) == text, stack_hash
-    for row in text.splitlines():
-        name, filename, first_line, instruction = row.split("\t")
-        got.append((name, filename, int(first_line), int(instruction)))
-    got = got[1:]  # ours() itself
-    want = theirs(sys._getframe())
-    # check() has gone on since: only its function counts. All frames outside of it stand still.
-    assert got[0][:3] == want[0][:3], (got[0], want[0])
-    # PyPy-like delays aside, an offset may stand anywhere within one instruction and its inline cache.
-    for mine, other in zip(got[1:], want[1:]):
-        assert mine[:3] == other[:3], (mine, other)
-        assert mine[3] == other[3], (mine, other)
-    assert len(got) == len(want), (len(got), len(want))
-    checks += 1
-    return True
+def random_points(checks, seed):
+    chooser = random.Random(seed)
+    for shape in walk_shapes.SHAPES:
+        before = checker.checks
+        nest([shape])()
+        if checker.checks == before:
+            raise SystemExit(f"the shape {shape.__name__} checked nothing")
+    while checker.checks < checks:
+        nest(chooser.choices(walk_shapes.SHAPES, k=chooser.randint(2, 6)))()
 
 
-def recurse(depth):
-    return check() if depth == 0 else recurse(depth - 1)
+def deep_recursion():
+    def recurse(depth):
+        return recurse(depth - 1) if depth else checker.check()
+
+    for depth in (100, 511, 512, 513, 900):
+        recurse(depth)
 
 
-def generator():
-    for _ in range(3):
-        check()
-        yield from inner_generator()
+def variant(i):
+    """(name, file, lines before the function, lines within): in turn one of them differs, the others stay as they are."""
+    number = i // 4 % 1000
+    return [(f"f{number:03}", "file", 0, 0), ("fun", f"file{number:03}", 0, 0), ("fun", "file", number % 50, 0), ("fun", "file", 0, number % 50)][i % 4]
 
 
-def inner_generator():
-    check()
-    yield 1
+def dropped_functions(count):
+    """Each is freed before the next is made, so that the memory of code objects and of all they point to is used again. Nothing that stays is made
+    in between, or that would not happen."""
+    row_size = 4096
+    rows = ctypes.create_string_buffer(count * row_size)
+    sizes, addresses = [0] * count, [0] * count
+
+    def walk(i):
+        sizes[i] = checker.library.WalkInto(ctypes.byref(rows, i * row_size), row_size)
+
+    for i in range(count):
+        name, file, before, within = variant(i)
+        names = {"walk": walk}
+        exec(compile("\n" * before + f"def {name}(i):\n  x = 1\n" + "\n" * within + "  walk(i)\n", file, "exec"), names)
+        addresses[i] = id(names[name].__code__)
+        names[name](i)
+        names.clear()  # the function holds it
+    used = len(set(addresses))
+    if used > count // 2:
+        raise SystemExit(f"{used} addresses for {count} functions: hardly one was used twice, nothing was tested")
+    for i in range(count):
+        stack_hash, *text = rows.raw[i * row_size : i * row_size + sizes[i]].decode().split("\x1e")[:-1]
+        got = [row.split("\x1f") for row in text]
+        name, file, before, within = variant(i)
+        got_place = [got[1][field] for field in (0, 1, 2, 4)]
+        place = [name, file, str(before + 1), str(before + within + 3)]
+        if got_place != place:
+            checker.differ(f"dropped function {i}: got {got_place}, want {place}")
+        checker.definitions(stack_hash, got)
+    return used
 
 
-async def coroutine(depth):
-    check()
-    if depth:
-        await asyncio.sleep(0)
-        await coroutine(depth - 1)
+def threads():
+    running = [threading.Thread(target=nest([walk_shapes.recursion, walk_shapes.generator])) for _ in range(8)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
 
 
-class Thing:
-    def __init__(self):
-        check()
-
-    @property
-    def value(self):
-        return check()
-
-    def __enter__(self):
-        check()
-        return self
-
-    def __exit__(self, *_):
-        check()
-
-    def __lt__(self, other):
-        return check()
-
-    def __del__(self):
-        check()
-
-    @staticmethod
-    def nested():
-        return (lambda: [check() for _ in range(2)])()
+def forked_child():
+    child = os.fork()
+    if child == 0:
+        before = len(checker.differences)
+        walk_shapes.thread(nest([walk_shapes.generator]))
+        nest([walk_shapes.coroutine])()
+        os._exit(len(checker.differences) - before)
+    if os.waitpid(child, 0)[1] != 0:
+        checker.differ("in a forked child")
 
 
-def décoré(function):
-    @functools.wraps(function)
-    def 包装(*args):
-        check()
-        return function(*args)
-    return 包装
-
-
-@décoré
-def decorated(x):
-    return check() and x
-
-
-def exceptions():
+def subinterpreter():
+    """Where the interpreter of the walk is another one than that of the thread, the walk shows one of them whole, never a mixture."""
+    read_end, write_end = os.pipe()
+    script = (
+        "import ctypes, os\nbuffer = ctypes.create_string_buffer(1 << 15)\n"
+        f"size = ctypes.CDLL({sys.argv[1]!r}).WalkInto(buffer, len(buffer))\nos.write({write_end}, buffer.raw[:size])\n"
+    )
     try:
-        raise ValueError
-    except ValueError:
-        check()
-    finally:
-        check()
-
-
-def code_objects_at_reused_addresses():
-    """Each is freed before the next is made, and runs in the frame that the one before ran in."""
-    hashes_before = len(stacks_by_hash)
-    addresses = set()
-    for i in range(300):
-        code = compile(f"def f{i}(): return check()\nresult = f{i}()", "again", "exec")
-        addresses.add(id(code.co_consts[0]))
-        names = {"check": check}
-        exec(code, names)
-        del code, names
-    assert len(addresses) < 300, "no address was used twice: nothing was tested"
-    assert len(stacks_by_hash) == hashes_before + 300
-
-
-def resume_at_other_depths():
-    def steps():
-        while True:
-            yield check()
-
-    def step_at(depth, generator):
-        return next(generator) if depth == 0 else step_at(depth - 1, generator)
-
-    hashes_before = len(stacks_by_hash)
-    generator = steps()
-    for _ in range(3):
-        for depth in range(10):
-            step_at(depth, generator)
-    # Each depth its own; a call may also stand at another instruction once the interpreter has specialized it.
-    met = list(stacks_by_hash.values())[hashes_before:]
-    assert len(met) == len(set(met)) >= 10
+        import _interpreters as interpreters
+        identity = interpreters.create("legacy")
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+        identity = interpreters.create(isolated=False)
+    interpreters.run_string(identity, script)
+    rows = [row.split("\x1f")[0] for row in os.read(read_end, 1 << 16).decode().split("\x1e")[1:-1]]
+    interpreters.destroy(identity)
+    own, outer = rows[:1] == ["<module>"], rows[:1] == ["subinterpreter"]
+    if not own and not outer:
+        checker.differ(f"in a sub-interpreter: {rows}")
+    return "its own frames" if own else "the frames that it was started from"
 
 
 def main():
-    for depth in (0, 1, 5, 50, 150):
-        recurse(depth)
-    list(generator())
-    asyncio.run(coroutine(4))
-    with Thing() as thing:
-        thing.value
-        thing.nested()
-        sorted([thing, Thing(), Thing()])
-    del thing
-    exceptions()
-    decorated(1)
-    list(map(lambda _: check(), range(10)))
-    functools.reduce(lambda a, b: check(), range(5))
-    max([1, 2], key=lambda _: check())
-    eval("check()")
-    for name in ("latin1 é", "ucs2 包", "ucs4 😀"):
-        exec(compile("def f():\n  return check()\nf()", name, "exec"), globals())
-    code_objects_at_reused_addresses()
-    resume_at_other_depths()
-    threads = [threading.Thread(target=recurse, args=(20,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-        thread.join()
-    print(f"python {sys.version_info[0]}.{sys.version_info[1]}: {checks} stacks equal")
-    assert checks > 50
+    checks = int(sys.argv[2]) if len(sys.argv) > 2 else 4000
+    random_points(checks, int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    deep_recursion()
+    addresses = dropped_functions(checks)
+    threads()
+    forked_child()
+    shown = subinterpreter()
+    checker.finish()
+    version = "%d.%d.%d" % sys.version_info[:3]
+    debug = " (debug build)" if hasattr(sys, "gettotalrefcount") else ""
+    greenlets = "with greenlets" if walk_shapes.greenlet else "greenlet is not installed here"
+    print(f"python {version}{debug}: {checker.checks} stacks of {checker.frames} frames equal, {len(walk_shapes.SHAPES)} shapes, {greenlets}")
+    print(f"  {checks} functions at {addresses} addresses told apart; a sub-interpreter shows {shown}")
+    atexit.register(ending)
+    for _ in range(2):
+        threading.Thread(target=checker.library.WalkOn, daemon=True).start()
 
 
+def ending():
+    checker.check()
+    if checker.differences:
+        print("\n".join(checker.differences), flush=True)
+        os._exit(1)
+
+
+class AtTheVeryEnd:
+    """Walks while the interpreter takes itself apart, under threads that are in C code and walk too."""
+
+    def __init__(self):
+        self.buffer, _ = checker.walk()
+        self.walk = checker.library.WalkInto
+
+    def __del__(self):
+        self.walk(self.buffer, len(self.buffer))
+
+
+last = AtTheVeryEnd()
 main()
