@@ -12,11 +12,12 @@ import random
 import sys
 import threading
 
+import walk_callbacks
 import walk_check
 import walk_shapes
 
 checker = walk_check.Checker(sys.argv[1])
-walk_shapes.library = checker.library
+walk_callbacks.library = checker.library
 
 
 def around(shape, inner):
