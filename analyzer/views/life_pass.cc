@@ -169,7 +169,7 @@ void LifePass::ShowAllAlive() {
   ForEachPlace([&](Held kind, uint32_t place) {
     if (const std::optional<Life> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
   });
-  for (const auto& [thread, ended] : undone_) Show(ended.life, ended.number, true);
+  for (const auto& [thread, ended] : undone_) Show(ended.life, ended.number, false);
   undone_.clear();
 }
 

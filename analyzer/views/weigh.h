@@ -3,7 +3,7 @@
 //
 // WeighStacks: an open trace and a selection in, WeightedStacks out. Called from Analyze's further look; the views
 // "peak" and "leaks" replay a short stretch from a checkpoint, "total" and "temporary" the whole section once more
-// (about 100 ns an event). Memory: the live set, and at most twice StackSelection::most_stacks entries. Never fails;
+// (about 40 ns an event). Memory: the live set, and at most twice StackSelection::most_stacks entries. Never fails;
 // any trace is accepted.
 //
 //   WeightedStacks weighted;

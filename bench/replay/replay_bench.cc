@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How fast gpumem reads and replays: a trace of N events (10 million unless given) shaped like a training, on tmpfs.
+// How fast gpumem reads, replays and weighs by stack: a trace of N events (10 million unless given) shaped like a
+// training, on tmpfs.
 //
 //   build/release/bin/replay_bench [EVENTS]
 
@@ -23,6 +24,7 @@
 #include "replay/analyze.h"
 #include "testing/trace_builder.h"
 #include "trace/reader.h"
+#include "views/weigh.h"
 
 namespace gpumem {
 namespace {
@@ -81,8 +83,28 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double NsAnEvent(const std::vector<double>& seconds, uint64_t events) {
+  return 1e9 * Median(seconds) / static_cast<double>(events);
+}
+
+// What a view by stack costs beyond the replay, by mode.
+void MeasureViews(const std::string& path, std::vector<double>* seconds) {
+  Analyze(path, {}, nullptr, nullptr,
+          [&](const OpenTrace& trace) {
+            for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kTotal, ViewMode::kTemporary}) {
+              StackSelection selection;
+              selection.mode = mode;
+              const double start = CpuSeconds();
+              if (WeighStacks(trace, {}, selection).all.count == 0 && mode != ViewMode::kTemporary) std::abort();
+              seconds[static_cast<size_t>(mode)].push_back(CpuSeconds() - start);
+            }
+          })
+      .status()
+      .IgnoreError();
+}
+
 void Measure(const std::string& path, const char* codec) {
-  std::vector<double> reads, replays, answers;
+  std::vector<double> reads, replays, answers, views[4];
   uint64_t events = 0;
   uint64_t bytes = 0;
   for (int run = 0; run < kRuns; ++run) {
@@ -99,16 +121,20 @@ void Measure(const std::string& path, const char* codec) {
     replays.push_back(CpuSeconds() - start);
     answers.push_back(WallSeconds() - wall_start);
     if (!analysis.ok() || !analysis->complete) std::abort();
+    MeasureViews(path, views);
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
       "{\"codec\": \"%s\", \"events\": %llu, \"bytes_per_event\": %.2f, \"read_events_per_cpu_s\": %.0f, "
       "\"replay_events_per_cpu_s\": %.0f, "
-      "\"first_answer_wall_s\": %.3f, \"max_rss_mib\": %ld}\n",
+      "\"first_answer_wall_s\": %.3f, \"peak_by_stack_cpu_s\": %.3f, \"total_by_stack_ns_per_event\": %.1f, "
+      "\"temporary_by_stack_ns_per_event\": %.1f, \"max_rss_mib\": %ld}\n",
       codec, static_cast<unsigned long long>(events), static_cast<double>(bytes) / static_cast<double>(events),
       static_cast<double>(events) / Median(reads), static_cast<double>(events) / Median(replays), Median(answers),
-      usage.ru_maxrss / 1024);
+      Median(views[static_cast<size_t>(ViewMode::kPeak)]),
+      NsAnEvent(views[static_cast<size_t>(ViewMode::kTotal)], events),
+      NsAnEvent(views[static_cast<size_t>(ViewMode::kTemporary)], events), usage.ru_maxrss / 1024);
 }
 
 int Run(int argc, char** argv) {
