@@ -14,6 +14,8 @@
 namespace gpumem {
 namespace {
 
+constexpr size_t kStacksPerProgress = 64;
+
 bool ParseSize(absl::string_view flag, const std::string& text, uint64_t* bytes, Console* console) {
   if (text.empty()) return true;
   const std::optional<uint64_t> parsed = ParseBytes(text);
@@ -61,17 +63,19 @@ CLI::Validator OneOf(const std::vector<std::string>& names) {
 
 void ViewOptions::AddSelectionFlags(CLI::App* app) {
   trace.AddFlags(app);
-  CLI::Option* const leaks_flag = app->add_flag("--leaks", leaks, "what is not freed at the end, instead of the peak");
-  CLI::Option* const total_flag = app->add_flag("--total", total, "everything that was allocated, freed or not");
-  CLI::Option* const temporary_flag =
-      app->add_flag("--temporary,--temporary-allocations", temporary, "what was freed after at most N others");
-  leaks_flag->excludes(total_flag)->excludes(temporary_flag);
-  total_flag->excludes(temporary_flag);
+  CLI::Option* const modes[] = {
+      app->add_flag("--peak", peak, "what was alive when memory was highest"),
+      app->add_flag("--leaks", leaks, "what is not freed at the end"),
+      app->add_flag("--total", total, "everything that was allocated, freed or not"),
+      app->add_flag("--temporary,--temporary-allocations", temporary, "what was freed after at most N others"),
+  };
+  for (size_t i = 0; i < std::size(modes); ++i) {
+    for (size_t k = 0; k < i; ++k) modes[i]->excludes(modes[k]);
+  }
   threshold_option_ = app->add_option("--temporary-threshold,--temporary-allocation-threshold", temporary_threshold,
-                                      "that N; makes it --temporary (1)")
-                          ->type_name("N")
-                          ->excludes(leaks_flag)
-                          ->excludes(total_flag);
+                                      "that N, 1 unless given; means --temporary")
+                          ->type_name("N");
+  for (size_t i = 0; i < 3; ++i) threshold_option_->excludes(modes[i]);
   app->add_option("--measure", measure, "allocated, reserved, total or held")
       ->type_name("WHAT")
       ->check(OneOf({"allocated", "reserved", "total", "held"}));
@@ -93,6 +97,9 @@ void ViewOptions::AddFrameFlags(CLI::App* app) {
   app->add_option("--ignore", ignore, "leave out such frames (more than once)")
       ->type_name("REGEX")
       ->allow_extra_args(false);
+}
+
+void ViewOptions::AddOrderFlags(CLI::App* app) {
   app->add_option("--depth", depth, "at most so many frames from the root on; 0 = all")->type_name("N");
   app->add_flag("--invert", invert, "from the allocating frame outwards");
   app->add_option("--split", split, "apart by thread or device")->type_name("WHAT")->check(OneOf({"thread", "device"}));
@@ -101,10 +108,13 @@ void ViewOptions::AddFrameFlags(CLI::App* app) {
 void ViewOptions::AddFlags(CLI::App* app) {
   AddSelectionFlags(app);
   AddFrameFlags(app);
+  AddOrderFlags(app);
 }
 
 bool MakeSelection(const ViewOptions& options, StackSelection* selection, Console* console) {
   const bool has_threshold = options.threshold_option_ != nullptr && options.threshold_option_->count() > 0;
+  selection->mode = options.usual_mode;
+  if (options.peak) selection->mode = ViewMode::kPeak;
   if (options.leaks) selection->mode = ViewMode::kLeaks;
   if (options.total) selection->mode = ViewMode::kTotal;
   if (options.temporary || has_threshold) selection->mode = ViewMode::kTemporary;
@@ -169,6 +179,12 @@ std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds
   view->frames = std::make_unique<FrameTable>(view->source.get(), std::move(rules),
                                               view->trace->analysis.process.working_directory);
   FilterStacks(filters, view->frames.get(), &view->weighted);
+  const std::vector<WeightedStack>& stacks = view->weighted.stacks;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    view->frames->LookUp(stacks[i]);
+    if (i % kStacksPerProgress == 0) console->Progress("looking up symbols", i, stacks.size());
+  }
+  console->ProgressDone();
   return view;
 }
 

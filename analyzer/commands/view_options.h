@@ -20,32 +20,37 @@
 #include <string>
 #include <vector>
 
+#include "base/text_sink.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
+#include "views/view_input.h"
 #include "views/weighted_stacks.h"
 
 namespace gpumem {
 
 struct ViewOptions {
   TraceOptions trace;
-  bool leaks = false, total = false, temporary = false;
+  bool peak = false, leaks = false, total = false, temporary = false;
+  ViewMode usual_mode = ViewMode::kPeak;  // without a flag for another; a command may set it
   uint64_t temporary_threshold = 1;
   std::string measure;
   std::string min_size, max_size, min_age, max_age;
   std::string function, file, module, thread;
   std::vector<std::string> ignore;
-  std::string native = "trimmed", split;
+  std::string native;  // "" = trimmed
+  std::string split;
   bool no_imports = false, invert = false;
   size_t depth = 0;
 
   // All of them; TraceOptions' too.
   void AddFlags(CLI::App* app);
-  // Those that choose what is weighed, for views that show no frames in order.
+  // Those that choose what is weighed; which frames there are; and, for views that show calls in order, how.
   void AddSelectionFlags(CLI::App* app);
   void AddFrameFlags(CLI::App* app);
+  void AddOrderFlags(CLI::App* app);
 
  private:
   CLI::Option* threshold_option_ = nullptr;
@@ -70,6 +75,8 @@ struct LoadedView {
   std::unique_ptr<FrameTable> frames;
   StackSelection selection;
 
+  // Of this; valid as long as it.
+  ViewInput input() const { return {trace->input, &weighted, frames.get(), &selection}; }
   bool readable() const { return frames != nullptr; }
   int exit_code() const { return trace->exit_code; }
 };
@@ -77,6 +84,11 @@ struct LoadedView {
 // Complains and sets the exit code where the trace cannot be read or the flags make no sense. Never null.
 std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds& needs,
                                      const std::vector<std::string>& arguments, Console* console);
+
+// Console::Print, for what writes its answer piece by piece.
+inline TextSink SinkOf(Console* console) {
+  return [console](absl::string_view text) { console->Print(text); };
+}
 
 }  // namespace gpumem
 

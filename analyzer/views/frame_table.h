@@ -72,8 +72,16 @@ class FrameTable {
   // known)"). Valid until the next call.
   const std::vector<uint32_t>& Resolve(const WeightedStack& stack);
 
+  // Looks a stack's frames up before they are needed, for the sake of a progress line: symbols may take seconds.
+  void LookUp(const WeightedStack& stack) {
+    for (const uint32_t id : source_->FrameIds(stack.stack_id)) FactsOf(id);
+  }
+
   const ViewFrame& frame(uint32_t index) const { return frames_[index]; }
   size_t size() const { return frames_.size(); }
+
+  // "thread 1234 (python)"
+  std::string ThreadLabel(uint32_t thread);
 
   // The same filters each time.
   bool Matches(const WeightedStack& stack, const StackFilters& filters);
@@ -97,7 +105,6 @@ class FrameTable {
   uint32_t InternLabel(std::string label);
   void AppendShown(const std::vector<uint32_t>& frame_ids);
   std::string StandIn(const WeightedStack& stack);
-  std::string ThreadLabel(uint32_t thread);
   uint8_t MatchesOf(uint32_t frame_id, const StackFilters& filters);
 
   FrameSource* source_;

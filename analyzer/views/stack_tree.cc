@@ -41,13 +41,20 @@ StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t 
     ++merged_stacks_;
     merged_.Add(stack.weight);
   }
-  if (weighted.shown == weighted.all && weighted.merged_entries > 0) {
+  if (weighted.merged_is_shown()) {
     nodes_[kRoot].merged.Add(weighted.merged);
     merged_.Add(weighted.merged);
     merged_stacks_ += weighted.merged_entries;
   }
   SumUp();
   SortChildren();
+}
+
+std::vector<uint32_t> StackTree::Path(uint32_t index) const {
+  std::vector<uint32_t> frames;
+  for (; index != kRoot; index = nodes_[index].parent) frames.push_back(nodes_[index].frame);
+  std::reverse(frames.begin(), frames.end());
+  return frames;
 }
 
 void StackTree::SumUp() {

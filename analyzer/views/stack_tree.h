@@ -50,6 +50,9 @@ class StackTree {
     return absl::MakeConstSpan(children_).subspan(first_child_[index], first_child_[index + 1] - first_child_[index]);
   }
 
+  // The frames from the root's child down to this node.
+  std::vector<uint32_t> Path(uint32_t index) const;
+
   // Stacks that ended early, and everything in them; weighted.merged included. 0 where the tree is whole.
   uint64_t merged_stacks() const { return merged_stacks_; }
   const Weight& merged() const { return merged_; }

@@ -64,6 +64,9 @@ struct WeightedStacks {
   // or, where a stack came back after it had been merged, a little too small. merged_entries counts how often.
   Weight merged;
   uint64_t merged_entries = 0;
+
+  // Merged stacks have no names that a filter could match.
+  bool merged_is_shown() const { return merged_entries > 0 && shown == all; }
 };
 
 }  // namespace gpumem

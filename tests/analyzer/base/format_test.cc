@@ -73,5 +73,22 @@ TEST(ParseTime, RefusesWhatItDoesNotKnow) {
   }
 }
 
+TEST(ParseBytes, TakesBinaryUnits) {
+  EXPECT_EQ(ParseBytes("0"), 0u);
+  EXPECT_EQ(ParseBytes("4096"), 4096u);
+  EXPECT_EQ(ParseBytes("512B"), 512u);
+  EXPECT_EQ(ParseBytes("64K"), 65536u);
+  EXPECT_EQ(ParseBytes("64kB"), 65536u);
+  EXPECT_EQ(ParseBytes("1.5MiB"), 1572864u);
+  EXPECT_EQ(ParseBytes("2g"), uint64_t{2} << 30);
+  EXPECT_EQ(ParseBytes("1T"), uint64_t{1} << 40);
+}
+
+TEST(ParseBytes, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"", "K", "-1", "1.5 K", "1Q", "nan", "inf", "1e30", "5KK", "5iB", "1KiBs"}) {
+    EXPECT_FALSE(ParseBytes(text).has_value()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -50,8 +50,8 @@ TEST_F(CliTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--help"}).exit_code, 0);
   EXPECT_THAT(Run({"--help"}).out, HasSubstr("fragmentation"));
   EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumem 0."));
-  for (const char* command :
-       {"run", "report", "timeline", "peak", "leaks", "fragmentation", "info", "dump", "doctor"}) {
+  for (const char* command : {"run", "report", "timeline", "peak", "leaks", "tree", "table", "sizes", "stacks",
+                              "fragmentation", "info", "dump", "doctor"}) {
     const Outcome outcome = Run({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumem ") + command));
@@ -78,6 +78,14 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"report", "--device", "-3"}, "--device");
   expect({"report", "--from", "soon"}, "soon is no time");
   expect({"report", "--from", "2", "--to", "1s"}, "--from is later than --to");
+  expect({"tree", "--leaks", "--total"}, "--leaks");
+  expect({"tree", "--temporary-threshold", "3", "--peak"}, "--peak");
+  expect({"tree", "--function", "("}, "( is no regular expression");
+  expect({"tree", "--ignore", "["}, "in --ignore");
+  expect({"tree", "--measure", "held"}, "--measure held has no peak of its own");
+  expect({"table", "--min-size", "big"}, "big is no size");
+  expect({"table", "--max-age", "-1"}, "-1 is no time");
+  expect({"table", "--by", "colour"}, "--by");
   expect({"run"}, "gpumem run -- python train.py");
   expect({"run", "--bogus", "true"}, "unknown flag --bogus");
 }
@@ -88,7 +96,8 @@ TEST_F(CliTest, WhatCannotBeReadIsCode3WithANextStep) {
   EXPECT_EQ(Run({"report", "missing.gmtrace"}).exit_code, 3);
   Put("empty.gmtrace", "");
   Put("foreign.gmtrace", std::string(4096, 'x'));
-  for (const char* command : {"report", "timeline", "peak", "leaks", "fragmentation", "info", "dump"}) {
+  for (const char* command :
+       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "stacks", "fragmentation", "info", "dump"}) {
     EXPECT_EQ(Run({command, "empty.gmtrace"}).exit_code, 3) << command;
     EXPECT_EQ(Run({command, "foreign.gmtrace"}).exit_code, 3) << command;
     EXPECT_THAT(Run({command, "foreign.gmtrace"}).out, IsEmpty()) << command;
@@ -105,6 +114,29 @@ TEST_F(CliTest, DamagedIsCode4AndAnsweredInPart) {
   EXPECT_EQ(answer["devices"][0]["peak"]["allocated_bytes"], 1536);
   EXPECT_THAT(Run({"report", "cut.gmtrace"}).out, HasSubstr("DAMAGED"));
   EXPECT_EQ(Run({"dump", "cut.gmtrace"}).exit_code, 4);
+  const Outcome tree = Run({"tree", "cut.gmtrace", "--total", "--json"});
+  EXPECT_EQ(tree.exit_code, 4);
+  EXPECT_EQ(json::parse(tree.out)["nodes"][0]["bytes"], 1536);
+}
+
+TEST_F(CliTest, ViewsTakeFiltersTogether) {
+  Put("a.gmtrace", SmallTrace(true));
+  const auto bytes = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"tree", "--json"});
+    return json::parse(Run(arguments).out)["view"]["shown_bytes"].get<uint64_t>();
+  };
+  EXPECT_EQ(bytes({}), 1536u);
+  EXPECT_EQ(bytes({"--leaks"}), 1024u);
+  EXPECT_EQ(bytes({"--temporary"}), 512u);
+  EXPECT_EQ(bytes({"--temporary-threshold", "0"}), 0u);
+  EXPECT_EQ(bytes({"--total", "--min-size", "1K"}), 1024u);
+  EXPECT_EQ(bytes({"--total", "--max-size", "512B"}), 512u);
+  EXPECT_EQ(bytes({"--measure", "reserved"}), 2u << 20);
+  EXPECT_EQ(bytes({"--leaks", "--min-age", "1h"}), 0u);
+  EXPECT_EQ(bytes({"--leaks", "--from", "2us"}), 1024u);
+  EXPECT_EQ(bytes({"--function", "^step$", "--file", "train"}), 1536u);
+  EXPECT_EQ(bytes({"--function", "nowhere"}), 0u);
+  EXPECT_EQ(Run({"stacks", "--total", "--invert"}).out, "job/train.py:12 step;job/train.py:40 <module> 1536\n");
 }
 
 TEST_F(CliTest, KilledIsNotDamagedButIncomplete) {
@@ -133,7 +165,8 @@ TEST_F(CliTest, ADeviceThatIsNotThereIsWrongUse) {
 
 TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   Put("a.gmtrace", SmallTrace(true));
-  for (const char* command : {"report", "timeline", "peak", "leaks", "fragmentation", "info", "doctor"}) {
+  for (const char* command :
+       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "stacks", "fragmentation", "info", "doctor"}) {
     EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], 1) << command;
   }
 }

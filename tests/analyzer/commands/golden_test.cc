@@ -70,20 +70,26 @@ TEST_P(GoldenTest, IsAsCheckedIn) {
   EXPECT_EQ(outcome.out, expected.str()) << "run tests/golden/regenerate after an intended change";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
-                         ::testing::Values(Case{"report.txt", {"report", "run.gmtrace"}},
-                                           Case{"report.json", {"report", "--json", "run.gmtrace"}},
-                                           Case{"timeline.txt", {"timeline", "run.gmtrace"}},
-                                           Case{"peak.txt", {"peak", "run.gmtrace"}},
-                                           Case{"peak.json", {"peak", "--json", "run.gmtrace"}},
-                                           Case{"leaks.txt", {"leaks", "run.gmtrace"}},
-                                           Case{"fragmentation.txt", {"fragmentation", "run.gmtrace"}},
-                                           Case{"dump_events.txt", {"dump", "--events", "run.gmtrace"}}),
-                         [](const auto& each) {
-                           std::string name = each.param.file;
-                           name[name.find('.')] = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, GoldenTest,
+    ::testing::Values(Case{"report.txt", {"report", "run.gmtrace"}},
+                      Case{"report.json", {"report", "--json", "run.gmtrace"}},
+                      Case{"timeline.txt", {"timeline", "run.gmtrace"}}, Case{"peak.txt", {"peak", "run.gmtrace"}},
+                      Case{"peak.json", {"peak", "--json", "run.gmtrace"}}, Case{"leaks.txt", {"leaks", "run.gmtrace"}},
+                      Case{"tree.txt", {"tree", "run.gmtrace"}},
+                      Case{"tree_leaks.json", {"tree", "--leaks", "--json", "run.gmtrace"}},
+                      Case{"table.txt", {"table", "run.gmtrace"}},
+                      Case{"table_temporary.txt", {"table", "--temporary", "--by", "stack", "run.gmtrace"}},
+                      Case{"sizes.txt", {"sizes", "run.gmtrace"}},
+                      Case{"sizes.json", {"sizes", "--measure", "reserved", "--json", "run.gmtrace"}},
+                      Case{"stacks.txt", {"stacks", "--total", "run.gmtrace"}},
+                      Case{"fragmentation.txt", {"fragmentation", "run.gmtrace"}},
+                      Case{"dump_events.txt", {"dump", "--events", "run.gmtrace"}}),
+    [](const auto& each) {
+      std::string name = each.param.file;
+      name[name.find('.')] = '_';
+      return name;
+    });
 
 }  // namespace
 }  // namespace gpumem

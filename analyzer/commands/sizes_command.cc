@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/view_options.h"
+#include "views/table_view.h"
+
+namespace gpumem {
+namespace {
+
+class SizesCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "sizes"; }
+  absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Shows the sizes of all allocations by powers of two, the sizes that weigh most, and the lines that "
+           "allocate\n"
+           "most bytes and most often. Of everything that was allocated, freed or not; with --peak, --leaks and\n"
+           "--temporary of what was alive at the peak, not freed, or freed again at once.\n"
+           "\n"
+           "  gpumem sizes\n"
+           "  gpumem sizes --peak                        what the peak is made of\n"
+           "  gpumem sizes --measure reserved            the segments that PyTorch asked CUDA for\n"
+           "  gpumem sizes --temporary --top 10\n"
+           "  gpumem sizes --json | jq '.buckets[] | [.from_bytes, .count]'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    view_.AddSelectionFlags(app);
+    view_.AddFrameFlags(app);
+    view_.usual_mode = ViewMode::kTotal;
+    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (5)")->type_name("K");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (view_.native.empty()) view_.native = "none";  // lines are wanted, not operators
+    ViewNeeds needs;
+    needs.by_size = true;
+    const std::unique_ptr<LoadedView> view = LoadView(view_, needs, arguments, console);
+    if (!view->readable()) return view->exit_code();
+    SizesAnswer answer;
+    answer.histogram = HistogramOf(view->weighted);
+    answer.by_bytes = Locations(view->weighted, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
+    answer.by_count = answer.by_bytes;
+    SortLocations(LocationOrder::kCount, &answer.by_count);
+    const ViewInput input = view->input();
+    if (view_.trace.json) {
+      WriteSizesJson(answer, top_option_->count() > 0 ? top_ : 0, input, SinkOf(console));
+      return view->exit_code();
+    }
+    Page page(console->out_style());
+    AddViewHead(input, &page);
+    AddSizes(answer, top_, input, &page);
+    console->Print(page.text());
+    return view->exit_code();
+  }
+
+ private:
+  ViewOptions view_;
+  size_t top_ = 5;
+  CLI::Option* top_option_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeSizesCommand() { return std::make_unique<SizesCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/view_options.h"
+#include "views/stack_list.h"
+#include "views/stack_tree.h"
+
+namespace gpumem {
+namespace {
+
+class StacksCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "stacks"; }
+  absl::string_view summary() const override { return "who allocated, as collapsed stacks for other tools"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Prints one line a stack, outermost call first, with its bytes (or --count): the text that flamegraph.pl,\n"
+           "speedscope, inferno and others read. Which memory: as for gpumem tree.\n"
+           "\n"
+           "  gpumem stacks | flamegraph.pl --countname=bytes > peak.svg\n"
+           "  gpumem stacks --total --count > churn.txt  drop it into speedscope.app\n"
+           "  gpumem stacks --native full --leaks | grep optimizer\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    view_.AddFlags(app);
+    app->add_flag("--count", count_, "number of allocations instead of bytes");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
+    if (!view->readable()) return view->exit_code();
+    const StackTree tree(view->weighted, view->frames.get());
+    if (view_.trace.json) {
+      WriteStacksJson("stacks", tree, StackRows(tree, count_), 0, view->input(), SinkOf(console));
+    } else {
+      WriteCollapsedStacks(tree, *view->frames, count_, SinkOf(console));
+    }
+    return view->exit_code();
+  }
+
+ private:
+  ViewOptions view_;
+  bool count_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStacksCommand() { return std::make_unique<StacksCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/view_options.h"
+#include "views/stack_list.h"
+#include "views/stack_tree.h"
+#include "views/table_view.h"
+
+namespace gpumem {
+namespace {
+
+class TableCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "table"; }
+  absl::string_view summary() const override {
+    return "who allocated, by line, function, file, module, thread or stack";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Lists where memory was allocated: what was alive at the peak, or with --leaks, --total and --temporary "
+           "what\n"
+           "was not freed, all that was allocated, and what was freed again at once. `self` is what a place allocated\n"
+           "itself (it is the innermost frame that is shown), `total` what it and all that it called did.\n"
+           "\n"
+           "  gpumem table\n"
+           "  gpumem table --by function --sort total\n"
+           "  gpumem table --native none                 lines of Python only\n"
+           "  gpumem table --by stack --leaks --top 5\n"
+           "  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    view_.AddSelectionFlags(app);
+    view_.AddFrameFlags(app);
+    const auto one_of = [](const std::vector<std::string>& names) {
+      return CLI::Validator(CLI::IsMember(names)).description("");
+    };
+    app->add_option("--by", by_, "line, function, file, module, thread or stack")
+        ->type_name("WHAT")
+        ->check(one_of({"line", "function", "file", "module", "thread", "stack"}));
+    app->add_option("--sort", sort_, "by self, total or count")
+        ->type_name("WHAT")
+        ->check(one_of({"self", "total", "count"}));
+    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    // An operator is in no file.
+    if (view_.native.empty() && (by_ == "file" || by_ == "module")) view_.native = "none";
+    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
+    if (!view->readable()) return view->exit_code();
+    const size_t json_top = top_option_->count() > 0 ? top_ : 0;
+    const ViewInput input = view->input();
+    Page page(console->out_style());
+    if (!view_.trace.json) AddViewHead(input, &page);
+    if (const std::optional<LocationKind> kind = ParseLocationKind(by_)) {
+      const std::vector<Location> rows = Locations(view->weighted, view->frames.get(), *kind, Order());
+      if (view_.trace.json) {
+        WriteTableJson(rows, *kind, json_top, input, SinkOf(console));
+      } else {
+        AddTable(rows, *kind, top_, input, &page);
+      }
+    } else {
+      const StackTree tree(view->weighted, view->frames.get());
+      const std::vector<StackRow> rows = StackRows(tree, sort_ == "count");
+      if (view_.trace.json) {
+        WriteStacksJson("table", tree, rows, json_top, input, SinkOf(console));
+      } else {
+        AddStackTable(tree, rows, top_, input, &page);
+      }
+    }
+    if (!view_.trace.json) console->Print(page.text());
+    return view->exit_code();
+  }
+
+ private:
+  LocationOrder Order() const {
+    if (sort_ == "total") return LocationOrder::kTotal;
+    return sort_ == "count" ? LocationOrder::kCount : LocationOrder::kSelf;
+  }
+
+  ViewOptions view_;
+  std::string by_ = "line", sort_ = "self";
+  size_t top_ = 20;
+  CLI::Option* top_option_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTableCommand() { return std::make_unique<TableCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/view_options.h"
+#include "views/tree_view.h"
+
+namespace gpumem {
+namespace {
+
+class TreeCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "tree"; }
+  absl::string_view summary() const override { return "who allocated, as a call tree"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Shows the calls that led to memory as a tree, the largest branch first: what was alive at the peak of the\n"
+           "GPU with the largest one, or with --leaks, --total and --temporary what was not freed, all that was\n"
+           "allocated, and what was freed again at once. A chain of calls without branches is one line; branches\n"
+           "below --percent-limit are summed up. Native frames are trimmed to operators and nodes of the backward\n"
+           "pass; --native full shows all.\n"
+           "\n"
+           "  gpumem tree\n"
+           "  gpumem tree --invert --depth 3             what allocated, then its callers\n"
+           "  gpumem tree --leaks --from 60              what came after the first minute and stayed\n"
+           "  gpumem tree --temporary --sort count       buffers that could be reused\n"
+           "  gpumem tree --module '^torch\\.optim' --split thread\n"
+           "  gpumem tree --json | jq '.nodes[] | select(.self_bytes > 0) | {label, self_bytes}'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    view_.AddFlags(app);
+    limit_option_ = app->add_option("--percent-limit", text_.percent_limit, "smallest share that has a line (1)")
+                        ->type_name("PERCENT")
+                        ->check(CLI::Validator(CLI::Range(0.0, 100.0)).description(""));
+    app->add_flag("--no-collapse", no_collapse_, "a line for each call, also in a chain");
+    app->add_option("--sort", sort_, "by bytes or by count")
+        ->type_name("WHAT")
+        ->check(CLI::Validator(CLI::IsMember({"bytes", "count"})).description(""));
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
+    if (!view->readable()) return view->exit_code();
+    const StackTree tree(view->weighted, view->frames.get());
+    const ViewInput input = view->input();
+    if (view_.trace.json) {
+      WriteTreeJson(tree, input, limit_option_->count() > 0 ? text_.percent_limit : 0, SinkOf(console));
+      return view->exit_code();
+    }
+    text_.collapse = !no_collapse_;
+    text_.by_count = sort_ == "count";
+    Page page(console->out_style());
+    AddViewHead(input, &page);
+    AddTree(tree, input, text_, &page);
+    console->Print(page.text());
+    return view->exit_code();
+  }
+
+ private:
+  ViewOptions view_;
+  TreeOptions text_;
+  CLI::Option* limit_option_ = nullptr;
+  bool no_collapse_ = false;
+  std::string sort_ = "bytes";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTreeCommand() { return std::make_unique<TreeCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Where memory was allocated as a flat list: by line, function, file, module or thread, each with its own
+// weight (self: of stacks whose innermost shown frame it is) and that of all stacks through it (total: once a stack,
+// however often it recurs). Pure functions.
+//
+//   for (const Location& row : Locations(weighted, &frames, LocationKind::kLine)) Print(row.name, row.self.bytes);
+
+#ifndef GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_
+#define GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "views/frame_table.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+enum class LocationKind : uint8_t { kLine, kFunction, kFile, kModule, kThread };
+
+absl::string_view LocationKindName(LocationKind kind);  // "line"
+std::optional<LocationKind> ParseLocationKind(absl::string_view name);
+
+struct Location {
+  std::string name;  // as recorded: "model.py:42 Block.forward", "Block.forward (model.py)", "thread 1234 (python)"
+  Weight self, total;
+  uint64_t stacks = 0;  // WeightedStacks::stacks that it is in
+};
+
+enum class LocationOrder : uint8_t { kSelf, kTotal, kCount };
+
+// Largest first in `order` (kCount: by self.count), then by name. `frames` must not invert. Where weighted.merged
+// belongs to what is shown, one row "(smaller stacks)" has it.
+std::vector<Location> Locations(const WeightedStacks& weighted, FrameTable* frames, LocationKind kind,
+                                LocationOrder order = LocationOrder::kSelf);
+void SortLocations(LocationOrder order, std::vector<Location>* rows);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_

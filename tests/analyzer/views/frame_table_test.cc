@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "views/frame_table.h"
+
+#include <gmock/gmock.h>
+
+#include "frames.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeFrames;
+using testing::Labels;
+using testing::NativeFrame;
+using testing::PythonFrame;
+using testing::Weighs;
+
+constexpr char kTorch[] = "/v/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
+constexpr char kLinear[] = "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py";
+constexpr char kModule[] = "/v/lib/python3.11/site-packages/torch/nn/modules/module.py";
+
+Pattern Compiled(const std::string& text) { return *Pattern::Compile(text); }
+
+// What a layer's forward looks like, innermost first.
+uint64_t ForwardStack(FakeFrames* source) {
+  return source->Stack({NativeFrame("c10::cuda::malloc", kTorch), NativeFrame("at::_ops::empty::call", kTorch),
+                        NativeFrame("at::_ops::addmm::call", kTorch), NativeFrame("at::_ops::linear::call", kTorch),
+                        NativeFrame("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"),
+                        PythonFrame("Linear.forward", kLinear, 134), PythonFrame("Module._call_impl", kModule, 1784),
+                        PythonFrame("Block.forward", "/job/model.py", 42),
+                        PythonFrame("<module>", "/job/train.py", 9)});
+}
+
+TEST(FrameTable, TrimsNativeFramesToTheOperatorThatPythonCalled) {
+  FakeFrames source;
+  const uint64_t stack = ForwardStack(&source);
+  FrameTable table(&source, {}, "/job");
+  EXPECT_THAT(Labels(&table, Weighs(stack, 1)),
+              ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
+                          "torch/nn/modules/linear.py:134 Linear.forward", "aten::linear"));
+}
+
+TEST(FrameTable, ShowsAllNativeFramesOrNone) {
+  FakeFrames source;
+  const uint64_t stack = ForwardStack(&source);
+  FrameRules rules;
+  rules.native = NativeFrames::kFull;
+  FrameTable full(&source, std::move(rules), "/job");
+  EXPECT_EQ(full.Resolve(Weighs(stack, 1)).size(), 9u);
+  FrameRules none_rules;
+  none_rules.native = NativeFrames::kNone;
+  FrameTable none(&source, std::move(none_rules), "/job");
+  EXPECT_THAT(Labels(&none, Weighs(stack, 1)), ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
+                                                           "torch/nn/modules/linear.py:134 Linear.forward"));
+}
+
+TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
+  FakeFrames source;
+  const uint64_t stack =
+      source.Stack({NativeFrame("at::_ops::mm::call", kTorch), NativeFrame("my::kernel(int)", "/job/myext.so"),
+                    NativeFrame("myext.so+0x12", "/job/myext.so"),
+                    NativeFrame("torch::autograd::generated::AddmmBackward0::apply(x)", kTorch),
+                    NativeFrame("torch::autograd::generated::AddmmBackward0::apply_inner::apply(x)", kTorch),
+                    NativeFrame("torch::autograd::Engine::thread_main", kTorch)});
+  FrameTable table(&source, {}, "/job");
+  EXPECT_THAT(Labels(&table, Weighs(stack, 1)),
+              ElementsAre("AddmmBackward0", "my::kernel(int) (myext.so)", "aten::mm"));
+}
+
+TEST(FrameTable, SaysWhatIsKnownWhereNoFrameIsLeft) {
+  FakeFrames source;
+  source.apis[7] = "cudaMalloc";
+  FrameTable table(&source, {}, "/job");
+  WeightedStack unknown = Weighs(0, 1);
+  unknown.api = 7;
+  EXPECT_THAT(Labels(&table, unknown), ElementsAre("cudaMalloc (stack not known)"));
+  const uint64_t nccl = source.Stack({NativeFrame("ncclCommInit", "/usr/lib/libnccl.so.2")});
+  WeightedStack foreign = Weighs(nccl, 1);
+  foreign.api = 7;
+  EXPECT_THAT(Labels(&table, foreign), ElementsAre("ncclCommInit (libnccl.so.2)"));
+}
+
+TEST(FrameTable, LeavesOutIgnoredFramesAndImportMachinery) {
+  FakeFrames source;
+  const uint64_t stack =
+      source.Stack({PythonFrame("load", "/job/data.py", 3),
+                    PythonFrame("exec_module", "<frozen importlib._bootstrap_external>", 940),
+                    PythonFrame("<module>", "/job/train.py", 1), PythonFrame("run", "/job/launch.py", 8)});
+  FrameRules rules;
+  rules.imports = false;
+  rules.ignore.push_back(Compiled("launch\\.py"));
+  FrameTable table(&source, std::move(rules), "/job");
+  EXPECT_THAT(Labels(&table, Weighs(stack, 1)), ElementsAre("train.py:1 <module>", "data.py:3 load"));
+}
+
+TEST(FrameTable, InvertsCutsAndSplits) {
+  FakeFrames source;
+  source.threads[5] = {4711, "autograd"};
+  const uint64_t stack = source.Stack(
+      {PythonFrame("c", "/job/m.py", 3), PythonFrame("b", "/job/m.py", 2), PythonFrame("a", "/job/m.py", 1)});
+  FrameRules rules;
+  rules.invert = rules.split_devices = rules.split_threads = true;
+  rules.depth = 2;
+  FrameTable table(&source, std::move(rules), "/job");
+  WeightedStack weighted = Weighs(stack, 1);
+  weighted.device = 3;
+  weighted.thread = 5;
+  EXPECT_THAT(Labels(&table, weighted), ElementsAre("GPU 3", "thread 4711 (autograd)", "m.py:3 c", "m.py:2 b"));
+}
+
+TEST(FrameTable, FiltersByWhatAStackGoesThrough) {
+  FakeFrames source;
+  source.threads[5] = {4711, "autograd"};
+  const uint64_t forward = ForwardStack(&source);
+  const uint64_t other = source.Stack({PythonFrame("step", "/job/optim.py", 3)});
+  FrameTable table(&source, {}, "/job");
+  const auto kept = [&](StackFilters filters) {
+    FrameTable fresh(&source, {}, "/job");
+    WeightedStacks weighted = testing::WeightedBy({Weighs(forward, 8), Weighs(other, 2)});
+    weighted.stacks[1].thread = 5;
+    FilterStacks(filters, &fresh, &weighted);
+    EXPECT_EQ(weighted.all.bytes, 10u);
+    return weighted.shown.bytes;
+  };
+  const auto by = [](Pattern StackFilters::*which, const std::string& text) {
+    StackFilters filters;
+    filters.*which = Compiled(text);
+    return filters;
+  };
+  EXPECT_EQ(kept({}), 10u);
+  EXPECT_EQ(kept(by(&StackFilters::function, "^Block\\.")), 8u);
+  EXPECT_EQ(kept(by(&StackFilters::function, "aten::linear")), 8u);  // what is shown
+  EXPECT_EQ(kept(by(&StackFilters::function, "c10::cuda")), 8u);     // what is not shown
+  EXPECT_EQ(kept(by(&StackFilters::file, "/job/optim")), 2u);
+  EXPECT_EQ(kept(by(&StackFilters::module, "^torch\\.nn\\.modules\\.linear$")), 8u);
+  EXPECT_EQ(kept(by(&StackFilters::module, "libtorch_cpu")), 8u);
+  EXPECT_EQ(kept(by(&StackFilters::thread, "^autograd$")), 2u);
+  EXPECT_EQ(kept(by(&StackFilters::thread, "^4711$")), 2u);
+  StackFilters both = by(&StackFilters::file, "optim");
+  both.function = Compiled("Block");
+  EXPECT_EQ(kept(std::move(both)), 0u);
+}
+
+TEST(Pattern, RefusesWhatIsNoExpression) {
+  EXPECT_FALSE(Pattern::Compile("(").ok());
+  EXPECT_FALSE(Pattern().is_set());
+  EXPECT_TRUE(Pattern().Matches("anything"));
+  EXPECT_FALSE(Compiled("a{3}").Matches("aa"));
+}
+
+}  // namespace
+}  // namespace gpumem

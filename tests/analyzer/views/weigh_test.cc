@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Single cases; random schedules are in tests/property/weigh_property_test.cc.
+
+#include "views/weigh.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <map>
+
+#include "replay/analyze.h"
+#include "testing/trace_builder.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+using testing::TraceBuilder;
+
+constexpr uint64_t kSegment = 0x7f0000000000, kMiB = 1 << 20;
+
+using ByStack = std::map<uint64_t, uint64_t>;
+
+struct Answer {
+  Analysis analysis;
+  WeightedStacks weighted;
+  ByStack bytes() const {
+    ByStack result;
+    for (const WeightedStack& stack : weighted.stacks) result[stack.stack_id] += stack.weight.bytes;
+    return result;
+  }
+};
+
+Answer Weigh(TraceBuilder* trace, const StackSelection& selection, const AnalyzeOptions& asked = {}) {
+  const std::string path = trace->WriteTemporary();
+  Answer answer;
+  absl::StatusOr<Analysis> analysis = Analyze(path, asked, nullptr, nullptr, [&](const OpenTrace& open) {
+    answer.weighted = WeighStacks(open, asked, selection);
+  });
+  std::remove(path.c_str());
+  EXPECT_TRUE(analysis.ok()) << analysis.status();
+  if (analysis.ok()) answer.analysis = *std::move(analysis);
+  return answer;
+}
+
+StackSelection Of(ViewMode mode, Weighed weighed = Weighed::kDefault) {
+  StackSelection selection;
+  selection.mode = mode;
+  selection.weighed = weighed;
+  return selection;
+}
+
+uint64_t StackNamed(TraceBuilder* trace, const std::string& name) { return trace->PythonStack({{name, "m.py", 1}}); }
+
+TEST(Weigh, AnEmptyTraceWeighsNothing) {
+  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
+    TraceBuilder trace;
+    trace.End();
+    const Answer answer = Weigh(&trace, Of(mode));
+    EXPECT_TRUE(answer.weighted.stacks.empty());
+    EXPECT_EQ(answer.weighted.all, Weight{});
+  }
+}
+
+TEST(Weigh, ThePeakIsWhatThePeakCommandSays) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
+  trace.CudaAlloc(kSegment, 20 * kMiB, b).TorchAlloc(kSegment, 4 * kMiB, a).TorchAlloc(kSegment + 8 * kMiB, kMiB, b);
+  trace.TorchFree(kSegment, 4 * kMiB).End();
+  const Answer answer = Weigh(&trace, Of(ViewMode::kPeak));
+  EXPECT_THAT(answer.bytes(), ElementsAre(Pair(a, 4 * kMiB), Pair(b, kMiB)));
+  ASSERT_EQ(answer.weighted.devices.size(), 1u);
+  EXPECT_EQ(answer.weighted.devices[0].bytes, answer.analysis.devices[0].peak_allocated.bytes);
+  EXPECT_EQ(answer.weighted.devices[0].weighed, Weighed::kAllocated);
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kPeak, Weighed::kReserved)).bytes(), ElementsAre(Pair(b, 20 * kMiB)));
+}
+
+TEST(Weigh, WithoutPyTorchThePeakIsThatOfAllMemory) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a");
+  trace.CudaAlloc(kSegment, kMiB, a).CudaFree(kSegment).End();
+  const Answer answer = Weigh(&trace, Of(ViewMode::kPeak));
+  EXPECT_THAT(answer.bytes(), ElementsAre(Pair(a, kMiB)));
+  EXPECT_EQ(answer.weighted.devices[0].weighed, Weighed::kTotal);
+}
+
+TEST(Weigh, TemporaryIsWhatIsFreedAfterAtMostNOthersOfItsThread) {
+  TraceBuilder trace;
+  const uint64_t grows = StackNamed(&trace, "grows"), stays = StackNamed(&trace, "stays");
+  const uint32_t one = trace.Thread(1, "one"), two = trace.Thread(2, "two");
+  trace.OnThread(one).CudaAlloc(kSegment, 20 * kMiB);
+  trace.TorchAlloc(kSegment, kMiB, stays).TorchAlloc(kSegment + kMiB, kMiB, grows);
+  trace.TorchAlloc(kSegment + 2 * kMiB, kMiB, stays);
+  trace.OnThread(two).TorchAlloc(kSegment + 3 * kMiB, kMiB, stays).TorchAlloc(kSegment + 4 * kMiB, kMiB, stays);
+  trace.OnThread(one).TorchFree(kSegment + kMiB, kMiB);  // one other of its own thread
+  trace.TorchFree(kSegment, kMiB).End();                 // two others
+  StackSelection selection = Of(ViewMode::kTemporary);
+  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB)));
+  selection.temporary_threshold = 0;
+  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre());
+  selection.temporary_threshold = 2;
+  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB), Pair(stays, kMiB)));
+}
+
+TEST(Weigh, TotalCountsPhysicalMemoryOnceAndSegmentsApart) {
+  TraceBuilder trace;
+  const uint64_t expands = StackNamed(&trace, "expands"), uses = StackNamed(&trace, "uses");
+  const auto vmm = [&](trace::EventKind kind, uint64_t address, uint64_t size, uint64_t handle, uint64_t stack = 0) {
+    EventRow row;
+    row.kind = kind;
+    row.layer = trace::DRIVER;
+    row.memory = kind == trace::PHYSICAL_CREATE ? trace::PHYSICAL : trace::VIRTUAL;
+    row.device = 0;
+    row.address = address;
+    row.size = size;
+    row.handle = handle;
+    row.stack = stack;
+    trace.Event(row);
+  };
+  vmm(trace::ADDRESS_RESERVE, kSegment, 64 * kMiB, 0);
+  vmm(trace::PHYSICAL_CREATE, 0, 2 * kMiB, 77, expands);
+  vmm(trace::MAP, kSegment, 2 * kMiB, 77);
+  trace.TorchAlloc(kSegment, kMiB, uses).TorchFree(kSegment, kMiB).TorchAlloc(kSegment, kMiB, uses);
+  trace.TorchFree(kSegment, kMiB);
+  vmm(trace::UNMAP, kSegment, 2 * kMiB, 0);
+  vmm(trace::PHYSICAL_RELEASE, 0, 0, 77);
+  trace.End();
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(uses, 2 * kMiB)));
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal, Weighed::kReserved)).bytes(), ElementsAre(Pair(expands, 2 * kMiB)));
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal, Weighed::kTotal)).bytes(), ElementsAre(Pair(expands, 2 * kMiB)));
+}
+
+TEST(Weigh, AFreeThatWasLostEndsALifeToo) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
+  trace.CudaAlloc(kSegment, 20 * kMiB).TorchAlloc(kSegment, kMiB, a).TorchAlloc(kSegment, kMiB, b);
+  trace.CudaFree(kSegment).End();  // with the block of b in it
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, kMiB), Pair(b, kMiB)));
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kLeaks)).bytes(), ElementsAre());
+}
+
+TEST(Weigh, GraphMemoryIsStatedAgainAndCountsOnce) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a");
+  for (const uint64_t size : {2 * kMiB, 6 * kMiB, 4 * kMiB}) {
+    EventRow row;
+    row.kind = trace::GRAPH_MEMORY;
+    row.layer = trace::DRIVER;
+    row.device = 0;
+    row.size = size;
+    row.stack = a;
+    trace.Event(row);
+  }
+  trace.End();
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, 4 * kMiB)));
+}
+
+TEST(Weigh, ALayerAndADeviceMayBeAskedFor) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b"), c = StackNamed(&trace, "c");
+  trace.CudaAlloc(kSegment, 20 * kMiB, a).TorchAlloc(kSegment, kMiB, b);
+  trace.CudaAlloc(kSegment + 64 * kMiB, 2 * kMiB, c, 1).End();
+  AnalyzeOptions runtime;
+  runtime.layer = LayerFilter::kRuntime;
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal), runtime).bytes(), ElementsAre(Pair(a, 20 * kMiB), Pair(c, 2 * kMiB)));
+  AnalyzeOptions device;
+  device.device = 1;
+  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal), device).bytes(), ElementsAre(Pair(c, 2 * kMiB)));
+  StackSelection first = Of(ViewMode::kTotal);
+  first.device = 0;
+  EXPECT_THAT(Weigh(&trace, first).bytes(), ElementsAre(Pair(b, kMiB)));
+}
+
+TEST(Weigh, ATraceWithoutAnEndIsWeighedUpToItsLastEvent) {
+  TraceBuilder trace;
+  const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
+  trace.CudaAlloc(kSegment, 20 * kMiB, a).TorchAlloc(kSegment, kMiB, b).FlushBatch();
+  const Answer answer = Weigh(&trace, Of(ViewMode::kTotal));
+  EXPECT_FALSE(answer.analysis.complete);
+  EXPECT_THAT(answer.bytes(), ElementsAre(Pair(b, kMiB)));
+  EXPECT_EQ(answer.weighted.stacks[0].weight.count, 1u);
+}
+
+}  // namespace
+}  // namespace gpumem
