@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kOldestPythonMinor = 8, kNewestPythonMinor = 14;
+constexpr int kOldestPythonMinor = 9, kNewestPythonMinor = 15;  // whose frames the recorder reads
 
 bool IsPythonName(const std::string& name) {
   return absl::StartsWith(name, "python") || absl::StartsWith(name, "pypy");
@@ -51,30 +51,48 @@ std::string OutputOf(const std::string& shell_command) {
   return std::string(absl::StripAsciiWhitespace(absl::string_view(text, length)));
 }
 
-Finding JudgePython(const std::string& implementation, int major, int minor, const std::string& where) {
-  const std::string found = absl::StrCat(implementation, " ", major, ".", minor, " (", where, ")");
-  if (implementation != "cpython")
-    return {"python", Health::kWarning, absl::StrCat(found, ": its frames are not read"),
-            "use CPython for Python lines in stacks"};
-  if (major != 3 || minor < kOldestPythonMinor || minor > kNewestPythonMinor) {
-    return {"python", Health::kWarning,
-            absl::StrCat(found, " is not one of those that are known: stacks may lack Python frames"),
-            "look at a short trace first"};
-  }
-  return {"python", Health::kOk, found, ""};
+struct PythonBuild {
+  std::string implementation;
+  int major = 0, minor = 0;
+  std::string level;  // "alpha", "beta", "candidate" or "final"
+  int free_threaded = 0, trace_refs = 0;
+};
+
+// Why the recorder will not read the frames of such an interpreter; "" where it does. The recorder decides for itself.
+std::string WhyUnread(const PythonBuild& build) {
+  if (build.implementation != "cpython") return "not CPython";
+  if (build.major != 3 || build.minor < kOldestPythonMinor || build.minor > kNewestPythonMinor)
+    return absl::StrCat("only CPython 3.", kOldestPythonMinor, " to 3.", kNewestPythonMinor, " are known");
+  if (build.free_threaded != 0) return "a free-threaded build";
+  if (build.trace_refs != 0) return "built with Py_TRACE_REFS";
+  if (build.level == "alpha" || build.level == "beta") return "a pre-release";
+  return "";
+}
+
+Finding JudgePython(const PythonBuild& build, const std::string& where) {
+  const std::string found = absl::StrCat(build.implementation, " ", build.major, ".", build.minor, " (", where, ")");
+  const std::string why = WhyUnread(build);
+  if (why.empty()) return {"python", Health::kOk, found, ""};
+  return {"python", Health::kWarning, absl::StrCat(found, ": stacks will lack Python frames, ", why),
+          "use a released CPython for Python lines in stacks; all else is recorded"};
 }
 
 // Asks the interpreter itself, without site packages and the user's settings.
 Finding CheckPython(const std::string& python) {
-  const std::string answer = OutputOf(
-      absl::StrCat("env -u LD_PRELOAD ", ShellQuoted(python),
-                   " -I -S -c 'import sys; print(sys.implementation.name, *sys.version_info[:2])' 2>/dev/null"));
+  constexpr absl::string_view kQuestion =
+      "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4], "
+      "int(bool(sysconfig.get_config_var(\"Py_GIL_DISABLED\"))), int(hasattr(sys, \"getobjects\")))";
+  const std::string answer = OutputOf(absl::StrCat("env -u LD_PRELOAD ", ShellQuoted(python), " -I -S -c ",
+                                                   ShellQuoted(std::string(kQuestion)), " 2>/dev/null"));
   const std::vector<std::string> parts = absl::StrSplit(answer, ' ');
-  int major = 0, minor = 0;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &major) || !absl::SimpleAtoi(parts[2], &minor)) {
+  PythonBuild build;
+  if (parts.size() != 7 || !absl::SimpleAtoi(parts[1], &build.major) || !absl::SimpleAtoi(parts[2], &build.minor) ||
+      !absl::SimpleAtoi(parts[5], &build.free_threaded) || !absl::SimpleAtoi(parts[6], &build.trace_refs)) {
     return {"python", Health::kWarning, absl::StrCat(python, " did not tell its version"), "check that it starts"};
   }
-  return JudgePython(parts[0], major, minor, python);
+  build.implementation = parts[0];
+  build.level = parts[4];
+  return JudgePython(build, python);
 }
 
 std::string ReadSmallFile(const std::string& path) {

@@ -32,19 +32,27 @@ std::string NoteOnSpans(const MarkLog& marks) {
   return note;
 }
 
-}  // namespace
-
-std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
-  std::vector<std::string> notes;
+void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes) {
   const auto loaded = analysis.process.settings.find("loaded_by");
   if (loaded != analysis.process.settings.end()) {
-    notes.push_back(
+    notes->push_back(
         absl::StrCat("Loaded by ", loaded->second,
                      ": libraries loaded after CUDA's start, and function pointers kept on the heap, are not seen. "
                      "LD_PRELOAD sees them."));
     if (analysis.events.torch == 0 && analysis.process.versions.count("torch") != 0)
-      notes.push_back("PyTorch's own events need LD_PRELOAD here: what CUDA handed out to it counts as other.");
+      notes->push_back("PyTorch's own events need LD_PRELOAD here: what CUDA handed out to it counts as other.");
   }
+  const auto refused = analysis.process.versions.find("python_frames");
+  if (refused != analysis.process.versions.end()) {
+    notes->push_back(absl::StrCat("Stacks lack Python frames: ", refused->second, "."));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
+  std::vector<std::string> notes;
+  AddNotesOnProcess(analysis, &notes);
   if (std::string note = NoteOnSpans(analysis.marks); !note.empty()) notes.push_back(std::move(note));
   if (analysis.events.torch > 0) {
     notes.push_back(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <map>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
@@ -13,7 +16,9 @@ namespace {
 constexpr size_t kMostSpans = 4;
 
 std::string VersionsText(const ProcessInfo& process) {
-  return absl::StrJoin(process.versions, ", ", [](std::string* out, const auto& item) {
+  std::map<std::string, std::string> versions = process.versions;
+  versions.erase("python_frames");  // a sentence: it is in the notes
+  return absl::StrJoin(versions, ", ", [](std::string* out, const auto& item) {
     absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
   });
 }
