@@ -96,14 +96,16 @@ class Commands(ControlTest):
     def test_status_flush_and_list(self):
         self.start("init", f"alloc {MIB}")
         flushed = self.ask("flush")
-        self.assertEqual(flushed["file_bytes"], pathlib.Path(flushed["file"]).stat().st_size)
+        # A sample may have been written since.
+        self.assertTrue(0 < flushed["file_bytes"] <= pathlib.Path(flushed["file"]).stat().st_size)
         status = self.ask()
         self.assertEqual(
             (status["state"], status["pid"], status["program"], status["lost_events"]), ("recording", self.process.pid, "host_control", 0)
         )
         self.assertEqual(status["events"], flushed["events"])
         self.assertGreaterEqual(status["ring_bytes"], status["ring_used_bytes"])
-        self.assertEqual([one["pid"] for one in json.loads(self.ctl("--json"))["processes"]], [self.process.pid])
+        # The folder in /tmp is looked at too, where another program of this user may listen.
+        self.assertIn(self.process.pid, [one["pid"] for one in json.loads(self.ctl("--json"))["processes"]])
         self.assertIn(f"process {self.process.pid}, recording", self.ctl())
 
     def test_dormant_to_the_end(self):
@@ -136,7 +138,7 @@ class Commands(ControlTest):
         self.process.kill()
         self.process.communicate()
         self.assertTrue(path.exists())
-        self.assertIn("No process", self.ctl())
+        self.assertNotIn(f"process {self.process.pid},", self.ctl())
         self.assertFalse(path.exists())
 
     def test_a_forked_child_neither_answers_nor_removes_it(self):

@@ -48,15 +48,20 @@ void ExpectRefusal() {
   cudaGetLastError();
 }
 
+// So often that threads are in the middle of it when the process goes, and no oftener: on a busy machine eight of them
+// can fill the recorder's ring (80,000 events) before its one writer comes to run, and then calls are dropped.
+constexpr int kChurns = 2000;
+
 void Churn() {
-  for (;;) {
+  for (int i = 0; i < kChurns; ++i) {
     void* memory = nullptr;
     if (cudaMalloc(&memory, kBlockBytes) == cudaSuccess) cudaFree(memory);
     g_churned.fetch_add(1, std::memory_order_relaxed);
   }
+  for (;;) pause();
 }
 
-// Eight threads that allocate and free until the process goes. Returns once they have done so `times`.
+// Eight threads that allocate and free while the process goes. Returns once they have done so `times`, at most kChurns.
 void ChurnInThreads(long times) {
   for (int i = 0; i < 8; ++i) std::thread(&Churn).detach();
   while (g_churned.load(std::memory_order_relaxed) < times) usleep(1000);
