@@ -9,6 +9,7 @@
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"
 #include "shim/control/text.h"
+#include "shim/control/unseen_calls.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/writer.h"
 
@@ -79,6 +80,9 @@ size_t AnswerStatus(Answer* answer) {
   answer->Field("dropped_allocs", ring.dropped_allocs);
   answer->Field("dropped_frees", ring.dropped_frees);
   answer->Field("dropped_definitions", ring.dropped_definitions);
+  static char unseen[1024];
+  UnseenText(unseen, sizeof unseen);
+  answer->Field("unseen", unseen);
   answer->Field("ring_bytes", ring.size_bytes);
   answer->Field("ring_used_bytes", ring.used_bytes);
   answer->Field("ring_high_bytes", ring.high_bytes);

@@ -37,6 +37,7 @@
 #include "shim/control/stderr_line.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/unknown_settings.h"
+#include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
@@ -145,6 +146,8 @@ bool StartWriter() {
     config.hooks.passed = &oom::Passed;
   }
   config.hooks.saw_event = &SawEvent;
+  config.hooks.find_unseen = &FindUnseen;
+  config.hooks.put_unseen = &PutUnseen;
   config.hooks.put_sample = &sampler::PutSample;
   config.limit = g_settings.size_limit;
   return writer::Start(config);
@@ -262,9 +265,19 @@ bool EnterEnd() {
   return false;
 }
 
+// There is no trace to say it in.
+void SayUnseen() {
+  if (FindUnseen(true) == 0) return;
+  const Settings settings = ReadSettings();
+  static char line[1536];
+  if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
+}
+
 // Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.
 __attribute__((destructor)) void End() {
-  if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child that no fork handler saw
+  const int32_t pid = g_pid.load(std::memory_order_relaxed);
+  if (pid == 0) return SayUnseen();
+  if (pid != getpid()) return;  // a child that no fork handler saw
   const hooks::Scope scope;
   server::Stop(kServerStopTimeoutMs);
   if (!EnterEnd()) return;
@@ -272,6 +285,7 @@ __attribute__((destructor)) void End() {
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
   if (g_settings.quiet) return;
+  if (!summary.opened) SayUnseen();
   static char line[2 * sizeof summary.path + 1024];
   WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
 }

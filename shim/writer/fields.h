@@ -203,8 +203,12 @@ struct Losses {
     kUnwrittenEvents = 4,
     kTruncatedStacks = 5,
     kUnreadPythonFrames = 6,
-    kWriteError = 7
+    kWriteError = 7,
+    kUnseen = 9
   };
+};
+struct Unseen {
+  enum : uint32_t { kCause = 1, kObject = 2, kFunctionCount = 3, kFunctions = 4 };
 };
 struct End {
   enum : uint32_t { kTimeNs = 1, kEvents = 2, kTorchEvents = 3, kRuntimeEvents = 4, kDriverEvents = 5 };

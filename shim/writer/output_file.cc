@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "shim/base/kernel.h"
@@ -52,27 +54,91 @@ int MoveUp(int fd) {
   return -1;
 }
 
+// False: errno has why, and a part may be written.
+bool WriteAll(int fd, const uint8_t* data, size_t size) {
+  while (size != 0) {
+    const ssize_t n = write(fd, data, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
+    data += n;
+    size -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// The same file by its name: a descriptor that was opened without one is listed as deleted for ever, which would
+// mislead lsof and `gpumem doctor`. Takes `nameless`, and returns it where the name stands for something else.
+int OpenByName(int nameless, const char* path) {
+  const int named = MoveUp(open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_APPEND));
+  struct stat one, other;
+  if (named < 0) return nameless;
+  const bool same = kernel::Fstat(named, &one) == 0 && kernel::Fstat(nameless, &other) == 0 &&
+                    one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+  close(same ? nameless : named);
+  return same ? named : nameless;
+}
+
 }  // namespace
 
-bool OutputFile::Create(const char* path) {
-  int saved = ENAMETOOLONG;
-  for (int number = 0; number < kMaxCollisions; number++) {
-    if (!Numbered(path, number, path_, sizeof(path_))) break;
-    fd_ = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND, 0600);
-    if (fd_ >= 0) break;
-    saved = errno;
-    if (saved != EEXIST) break;
+// A file without a name, which gets one when `data` is in it. False: not here, so it is to be created by name; errno 0
+// where that may work.
+bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t size) {
+  const char* slash = strrchr(path, '/');
+  const int length = slash == nullptr ? 0 : static_cast<int>(slash - path);
+  const int written = snprintf(path_, sizeof(path_), "%.*s%s", length, path, slash == nullptr ? "." : "/");
+  errno = 0;
+  if (written < 0 || static_cast<size_t>(written) >= sizeof(path_)) return false;
+  const int fd = MoveUp(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600));
+  int error_number = 0;
+  if (fd >= 0 && WriteAll(fd, data, size)) {
+    char source[32];
+    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
+    for (int number = 0; number < kMaxCollisions && Numbered(path, number, path_, sizeof(path_)); number++) {
+      if (linkat(AT_FDCWD, source, AT_FDCWD, path_, AT_SYMLINK_FOLLOW) == 0) {
+        fd_ = OpenByName(fd, path_);
+        return true;
+      }
+      if (errno != EEXIST) break;
+    }
+  } else if (fd >= 0) {
+    error_number = errno;
   }
+  if (fd >= 0) close(fd);
+  errno = error_number;
+  return false;
+}
+
+bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size) {
+  errno = ENAMETOOLONG;
+  for (int number = 0; number < kMaxCollisions && Numbered(path, number, path_, sizeof(path_)); number++) {
+    fd_ = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND, 0600);
+    if (fd_ >= 0 || errno != EEXIST) break;
+  }
+  if (fd_ < 0) return false;
+  fd_ = MoveUp(fd_);
+  if (fd_ >= 0 && WriteAll(fd_, data, size)) return true;
+  const int saved = errno;
+  unlink(path_);  // nothing is in it
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+  errno = saved;
+  return false;
+}
+
+bool OutputFile::Create(const char* path, const uint8_t* data, size_t size) {
   struct stat status;
-  if (fd_ >= 0 && (fd_ = MoveUp(fd_)) < 0) saved = errno;
-  if (fd_ < 0 || kernel::Fstat(fd_, &status) != 0) {
+  bool created = CreateNameless(path, data, size);
+  if (!created && errno == 0) created = CreateNamed(path, data, size);
+  if (!created || kernel::Fstat(fd_, &status) != 0) {
     path_[0] = '\0';
-    return Fail(path, saved);
+    return Fail(path, errno);
   }
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  bytes_ = 0;
+  bytes_ = size;
   gone_ = false;
+  keeps_room_ = true;
   return true;
 }
 
@@ -110,22 +176,40 @@ bool OutputFile::Ready() {
   return Gone(how);
 }
 
+// Room for `size` bytes more and, behind them, for what must be said where there is no more. False: errno has why.
+bool OutputFile::KeepRoom(size_t size) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      bytes_ + size + std::min<uint64_t>(kKeptBack, limit.rlim_cur / 16) > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  if (!keeps_room_ ||
+      fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(bytes_), static_cast<off_t>(size + kKeptBack)) == 0) {
+    return true;
+  }
+  if (errno == ENOSPC || errno == EDQUOT) return false;
+  keeps_room_ = false;
+  return true;
+}
+
 bool OutputFile::Append(const uint8_t* data, size_t size) {
   if (!Ready()) return false;
-  const uint64_t whole = bytes_;
-  while (size != 0) {
-    const ssize_t n = write(fd_, data, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int error_number = n == 0 ? EIO : errno;
-      if (ftruncate(fd_, static_cast<off_t>(whole)) == 0) bytes_ = whole;  // half a packet would only look like damage
-      return Fail(path_, error_number);
-    }
-    data += n;
-    size -= static_cast<size_t>(n);
-    bytes_ += static_cast<uint64_t>(n);
+  return KeepRoom(size) ? AppendLast(data, size) : Fail(path_, errno);
+}
+
+bool OutputFile::AppendLast(const uint8_t* data, size_t size) {
+  if (!Ready()) return false;
+  if (WriteAll(fd_, data, size)) {
+    bytes_ += size;
+    return true;
   }
-  return true;
+  const int error_number = errno;
+  if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) {  // half a packet would only look like damage
+    struct stat status;
+    if (kernel::Fstat(fd_, &status) == 0) bytes_ = static_cast<uint64_t>(status.st_size);
+  }
+  return Fail(path_, error_number);
 }
 
 bool OutputFile::Truncate(uint64_t bytes) {
@@ -140,6 +224,11 @@ bool OutputFile::Fail(const char* what, int error_number) {
   const char* text = strerrordesc_np != nullptr ? strerrordesc_np(error_number) : nullptr;
   snprintf(error_, sizeof(error_), "%.180s: %s", what, text != nullptr ? text : "unknown error");
   return false;
+}
+
+void OutputFile::Finish() {
+  if (keeps_room_ && Ready() && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) keeps_room_ = false;
+  Close();
 }
 
 void OutputFile::Close() {

@@ -5,11 +5,16 @@
 // may close our descriptor and be given its number for a file of its own, delete or truncate the file, or run out of
 // disk, quota or descriptors. Each piece is written only after a look at what the descriptor stands for.
 //
+// The name appears when the first piece is in the file, so that a kill leaves no empty file behind (where the
+// filesystem knows nameless files; else it is created by its name and then written). Behind the end kKeptBack bytes are
+// kept of the disk, where the filesystem can do that, for what must be said when the disk is full: the room of
+// AppendLast.
+//
 // Thread-safety: the writer thread only, with all signals blocked (SIGXFSZ would end the program). Ownership: owns the
 // descriptor. Failure: a call returns false and error() has its reason; the next call tries again.
 //
 //   OutputFile file;
-//   if (file.Create("run.gmtrace")) file.Append(bytes, size);
+//   if (file.Create("run.gmtrace", header, header_size) && !file.Append(bytes, size)) file.AppendLast(why, why_size);
 
 #ifndef GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
 #define GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
@@ -21,13 +26,22 @@ namespace gpumemshim::writer {
 
 class OutputFile {
  public:
-  // Creates it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace". False: path() is "".
-  bool Create(const char* path);
+  static constexpr uint64_t kKeptBack = 4096;
+
+  // Creates it with `data` in it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace".
+  // False: path() is "", and there is no file.
+  bool Create(const char* path, const uint8_t* data, size_t size);
 
   // What could not be written as a whole is taken back.
   bool Append(const uint8_t* data, size_t size);
 
-  // In a forked child, and at the end.
+  // The same, into the room that is kept back.
+  bool AppendLast(const uint8_t* data, size_t size);
+
+  // Gives the room back that is kept, and closes.
+  void Finish();
+
+  // In a forked child, whose parent goes on with the file.
   void Close();
 
   bool Truncate(uint64_t bytes);
@@ -41,6 +55,9 @@ class OutputFile {
 
  private:
   bool Fail(const char* what, int error_number);
+  bool CreateNameless(const char* path, const uint8_t* data, size_t size);
+  bool CreateNamed(const char* path, const uint8_t* data, size_t size);
+  bool KeepRoom(size_t size);
   bool Ready();
   bool Reopen();
   bool IsOurs() const;
@@ -48,6 +65,7 @@ class OutputFile {
 
   int fd_ = -1;
   bool gone_ = false;
+  bool keeps_room_ = true;  // the filesystem can
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
   uint64_t bytes_ = 0;

@@ -3,7 +3,6 @@
 
 #include "shim/writer/session.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,25 +13,6 @@
 #include "shim/writer/header.h"
 
 namespace gpumemshim::writer {
-namespace {
-
-uint64_t ResidentBytes() {
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  char text[128];
-  ssize_t size = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  if (size <= 0) return 0;
-  text[size] = '\0';
-  const char* p = strchr(text, ' ');
-  uint64_t pages = 0;
-  if (p != nullptr) {
-    for (p++; *p >= '0' && *p <= '9'; p++) pages = pages * 10 + static_cast<uint64_t>(*p - '0');
-  }
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-}  // namespace
 
 void Session::Pass(bool everything) {
   pass_ns_ = MonotonicNs();
@@ -94,7 +74,7 @@ void Session::AddTotals(const Event& event) {
   totals_[event.device] = {event.torch_allocated, event.torch_reserved, true};
 }
 
-// Made before the file, so that a kill in between leaves no empty one behind. For part `number` of a series.
+// For part `number` of a series.
 bool Session::MakeHeader(uint32_t number) {
   HeaderInfo info;
   if (hooks_.fill_header != nullptr) hooks_.fill_header(&info);
@@ -103,8 +83,7 @@ bool Session::MakeHeader(uint32_t number) {
   header_.Clear();
   ProtoWriter w(&header_);
   EncodeHeader(info, part, &w);
-  fresh_header_ = w.ok();
-  return fresh_header_ || file_.Fail("no memory for a header");
+  return w.ok() || file_.Fail("no memory for a header");
 }
 
 // Tries the wanted place, then others: a trace in another place is better than none.
@@ -114,11 +93,12 @@ bool Session::OpenFirst() {
   if (!MakeHeader(1)) return false;
   if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path)))
     return file_.Fail("no path for a trace");
-  bool opened = file_.Open(path);
+  bool opened = file_.Open(path, header_);
   for (uint32_t i = 0; !opened && hooks_.fallback_path != nullptr && hooks_.fallback_path(i, path, sizeof(path)); i++) {
-    opened = file_.Open(path);
+    opened = file_.Open(path, header_);
   }
   if (!opened) return false;
+  fresh_file_ = true;
   series_.Begin(file_.path());
   snprintf(place_error_, sizeof(place_error_), "%s", file_.error());
   file_.ForgetError();  // nothing of the trace is missing so far
@@ -128,10 +108,13 @@ bool Session::OpenFirst() {
 // Everything that comes before a file's first event, from its first byte on.
 bool Session::StartPart() {
   if (series_.number() > 1) GiveBatchUp();
-  if (file_.bytes() != 0 && !file_.Restart()) return false;
-  if (!fresh_header_ && !MakeHeader(series_.number())) return false;
-  fresh_header_ = false;
-  started_ = file_.AppendPlain(fields::Packet::kHeader, header_);
+  if (!fresh_file_) {  // its first words are said anew
+    if (!file_.Restart() || !MakeHeader(series_.number())) return false;
+    started_ = file_.AppendPlain(fields::Packet::kHeader, header_);
+  } else {
+    started_ = true;
+  }
+  fresh_file_ = false;
   if (started_ && series_.number() > 1) {
     started_ = history_.Write(&file_, &packets_) && WriteCarried(&live_, &batch_, &file_, &packets_);
     series_.HasBase(file_.bytes());
@@ -148,7 +131,7 @@ bool Session::NextPart() {
   contiguous_ = !incomplete_;
   const uint32_t number = series_.number() + 1;
   GiveBatchUp();  // none, but after a loss
-  if (!series_.NextPath(path, sizeof(path)) || !MakeHeader(number) || !file_.CreateNext(path)) return false;
+  if (!series_.NextPath(path, sizeof(path)) || !MakeHeader(number) || !file_.CreateNext(path, header_)) return false;
   scratch_.Clear();
   ProtoWriter w(&scratch_);
   w.Varint(fields::Continued::kNextNumber, number);
@@ -156,6 +139,7 @@ bool Session::NextPart() {
   if (w.ok()) file_.AppendPlain(fields::Packet::kContinued, scratch_);
   series_.Finish(file_.bytes());
   file_.SwitchToNext();
+  fresh_file_ = true;
   series_.Begin(file_.path());
   return StartPart();
 }
@@ -171,6 +155,7 @@ void Session::GiveBatchUp() {
 void Session::CountFailure() {
   incomplete_ |= batch_.count() != 0;
   GiveBatchUp();
+  if (retry_ns_ == 0) SayLosses();
   if (pass_ns_ >= retry_ns_) retry_ns_ = pass_ns_ + kRetryNs;
 }
 
@@ -196,6 +181,12 @@ void Session::TakeNewDefinitions() {
   if (w.ok()) return;
   unsent_.Resize(before);
   definitions_.CountLost();
+}
+
+void Session::FindUnseen(bool last) {
+  if (hooks_.find_unseen == nullptr || (!last && pass_ns_ - unseen_ns_ < kCountersIntervalNs)) return;
+  unseen_ns_ = pass_ns_;
+  unseen_ = hooks_.find_unseen(last);
 }
 
 bool Session::Encode(bool last, const LossCounts& losses) {
@@ -230,6 +221,7 @@ void Session::WritePacket(bool last) {
     GiveBatchUp();
     unsent_.Clear();
   }
+  FindUnseen(last);
   const LossCounts losses = CountLosses();
   const bool encoded = writable && Encode(last, losses);
   if (encoded && packets_.size() == 0) return;
@@ -269,61 +261,13 @@ void Session::PutSamples(ProtoWriter* w) {
   }
 }
 
-void Session::PutCounters(ProtoWriter* w) {
-  using Field = fields::Counters;
-  counters_ns_ = pass_ns_;
-  size_t packet = w->Open(fields::Trace::kPacket);
-  size_t message = w->Open(fields::Packet::kCounters);
-  uint64_t watermark_ns = reader_.watermark_ns();
-  w->Varint(Field::kTimeNs, watermark_ns < pass_ns_ ? watermark_ns : pass_ns_);
-  for (size_t i = 0; i < kMaxDevices; i++) {
-    if (!totals_[i].seen) continue;
-    size_t mark = w->Open(Field::kDevices);
-    w->SInt(fields::DeviceCounters::kDevice, static_cast<int64_t>(i));
-    w->Varint(fields::DeviceCounters::kTorchAllocatedBytes, totals_[i].allocated);
-    w->Varint(fields::DeviceCounters::kTorchReservedBytes, totals_[i].reserved);
-    w->Close(mark);
-  }
-  w->VarintIf(Field::kProcessRssBytes, ResidentBytes());
-  w->Varint(Field::kShimCpuNs, ClockNs(CLOCK_THREAD_CPUTIME_ID));
-  w->Varint(Field::kShimRingHighBytes, ring::GetStats().high_bytes);
-  w->Close(message);
-  w->Close(packet);
-}
-
-Session::LossCounts Session::CountLosses() const {
-  ring::Stats ring = ring::GetStats();
-  StackLosses stacks;
-  if (hooks_.stack_losses != nullptr) hooks_.stack_losses(&stacks);
-  return {ring.dropped_allocs,
-          ring.dropped_frees,
-          ring.dropped_definitions + definitions_.lost() + history_.lost() + reader_.broken_codes(),
-          unwritten_,
-          ring.truncated_stacks + stacks.truncated_stacks,
-          stacks.unread_python_frames};
-}
-
-void Session::PutLosses(ProtoWriter* w, const LossCounts& losses) {
-  using Field = fields::Losses;
-  size_t packet = w->Open(fields::Trace::kPacket);
-  size_t message = w->Open(fields::Packet::kLosses);
-  w->VarintIf(Field::kDroppedAllocs, losses.dropped_allocs);
-  w->VarintIf(Field::kDroppedFrees, losses.dropped_frees);
-  w->VarintIf(Field::kDroppedDefinitions, losses.dropped_definitions);
-  w->VarintIf(Field::kUnwrittenEvents, losses.unwritten);
-  w->VarintIf(Field::kTruncatedStacks, losses.truncated);
-  w->VarintIf(Field::kUnreadPythonFrames, losses.unread);
-  w->StringIf(Field::kWriteError, file_.error());
-  w->Close(message);
-  w->Close(packet);
-}
-
 void Session::WriteEnd() {
   using Field = fields::End;
   if (wanted_ && retry_ns_ != 0) {
     // The disk may have room again: say at least what is missing.
     batch_.Clear();
     WritePacket(true);
+    if (retry_ns_ != 0) SayLosses();
   }
   if (!file_.opened() || !started_) return;
   scratch_.Clear();
@@ -333,7 +277,7 @@ void Session::WriteEnd() {
   w.VarintIf(Field::kTorchEvents, layer_events_[static_cast<int>(Layer::kTorch)]);
   w.VarintIf(Field::kRuntimeEvents, layer_events_[static_cast<int>(Layer::kRuntime)]);
   w.VarintIf(Field::kDriverEvents, layer_events_[static_cast<int>(Layer::kDriver)]);
-  ended_ = w.ok() && file_.AppendPlain(fields::Packet::kEnd, scratch_);
+  ended_ = w.ok() && file_.AppendLast(fields::Packet::kEnd, scratch_);
 }
 
 void Session::Report(Progress* progress) const {
@@ -367,7 +311,7 @@ void Session::Finish(Summary* summary) {
   summary->truncated_stacks = losses.truncated;
   summary->unread_python_frames = losses.unread;
   snprintf(summary->error, sizeof(summary->error), "%s", file_.error()[0] != '\0' ? file_.error() : place_error_);
-  file_.Close();
+  file_.Finish();
   if (hooks_.passed != nullptr) hooks_.passed(ended_ ? summary->path : "", true);
 }
 

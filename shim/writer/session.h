@@ -64,7 +64,7 @@ class Session {
     bool seen;
   };
   struct LossCounts {
-    uint64_t dropped_allocs, dropped_frees, dropped_definitions, unwritten, truncated, unread;
+    uint64_t dropped_allocs, dropped_frees, dropped_definitions, unwritten, truncated, unread, unseen;
     bool operator==(const LossCounts&) const = default;
   };
 
@@ -79,12 +79,15 @@ class Session {
   void WritePacket(bool last);
   void PutSamples(ProtoWriter* w);
   void TakeNewDefinitions();
+  void FindUnseen(bool last);
   bool Encode(bool last, const LossCounts& losses);
   void GiveBatchUp();
   void CountFailure();
   void AtSizeLimit(bool last);
   void PutCounters(ProtoWriter* w);
   void PutLosses(ProtoWriter* w, const LossCounts& losses);
+  void PutLossFields(ProtoWriter* w, const LossCounts& losses);
+  void SayLosses();
   LossCounts CountLosses() const;
   void CountWritten();
   void WriteEnd();
@@ -102,7 +105,7 @@ class Session {
   LiveSet live_;               // of a series
   DefinitionHistory history_;  // of a series
   bool wanted_ = false;        // there was an event
-  bool fresh_header_ = false;  // header_ says what holds now
+  bool fresh_file_ = false;    // it has its header and nothing else
   bool started_ = false;       // the file has what a file begins with
   bool stopped_ = false;       // the greatest size was reached
   bool incomplete_ = false;    // the file lacks events
@@ -114,6 +117,8 @@ class Session {
   uint64_t written_until_ns_ = 0;
   uint64_t counters_ns_ = 0;
   uint64_t versions_ns_ = 0;
+  uint64_t unseen_ns_ = 0;
+  uint32_t unseen_ = 0;  // what is known of calls past us
   uint64_t pass_ns_ = 0;
   uint64_t unwritten_ = 0;
   uint64_t events_ = 0;

@@ -14,21 +14,28 @@
 
 namespace gpumemshim::writer {
 
-bool TraceFile::Open(const char* path) {
-  if (!CreateNext(path)) return false;
+bool TraceFile::Open(const char* path, const Buffer& header) {
+  if (!Create(path, header, sequence_)) return false;
   SwitchToNext();
   return true;
 }
 
-bool TraceFile::CreateNext(const char* path) {
+bool TraceFile::Create(const char* path, const Buffer& header, uint64_t sequence) {
   OutputFile& next = files_[1 - current_];
-  return next.Create(path) || Failed(next);
+  if (!Frame(fields::Packet::kHeader, header.data(), header.size(), sequence)) return false;
+  next_header_ = sequence;
+  return next.Create(path, packet_.data(), packet_.size()) || Failed(next);
 }
 
 void TraceFile::SwitchToNext() {
-  file().Close();
+  file().Finish();
   current_ = 1 - current_;
+  sequence_ = next_header_ + 1;
   compressor_.Forget();
+}
+
+void TraceFile::Finish() {
+  for (OutputFile& file : files_) file.Finish();
 }
 
 void TraceFile::Close() {
@@ -42,6 +49,12 @@ bool TraceFile::Fail(const char* text) {
 
 bool TraceFile::AppendPlain(uint32_t field, const Buffer& message) {
   return Append(field, message.data(), message.size());
+}
+
+bool TraceFile::AppendLast(uint32_t field, const Buffer& message) {
+  if (!Frame(field, message.data(), message.size(), sequence_)) return false;
+  sequence_++;
+  return file().AppendLast(packet_.data(), packet_.size()) || Failed(file());
 }
 
 bool TraceFile::AppendCompressed(const Buffer& trace) {
@@ -67,17 +80,22 @@ bool TraceFile::AppendCompressed(const Buffer& trace) {
   return appended;
 }
 
-bool TraceFile::Append(uint32_t field, const uint8_t* message, size_t size) {
+// Into packet_.
+bool TraceFile::Frame(uint32_t field, const uint8_t* message, size_t size, uint64_t sequence) {
   packet_.Clear();
   ProtoWriter w(&packet_);
   size_t mark = w.Open(fields::Trace::kPacket);
   w.Fixed32(fields::Packet::kSync, fields::kSync);
-  w.VarintIf(fields::Packet::kSequence, sequence_);
+  w.VarintIf(fields::Packet::kSequence, sequence);
   w.Bytes(field, message, size);
   if (!w.ok()) return Fail("no memory to encode with");
   w.Fixed64(fields::Packet::kChecksum, XXH3_64bits(packet_.data() + mark, packet_.size() - mark));
   w.Close(mark);
-  if (!w.ok()) return Fail("no memory to encode with");
+  return w.ok() || Fail("no memory to encode with");
+}
+
+bool TraceFile::Append(uint32_t field, const uint8_t* message, size_t size) {
+  if (!Frame(field, message, size, sequence_)) return false;
   sequence_++;
   return file().Append(packet_.data(), packet_.size()) || Failed(file());
 }

@@ -8,8 +8,7 @@
 // reason, the number of the packet is used up (the gap says that something is missing), and the next call tries again.
 //
 //   TraceFile file;
-//   if (!file.Open("run.gmtrace")) ...
-//   file.AppendPlain(fields::Packet::kHeader, header);
+//   if (!file.Open("run.gmtrace", header)) ...
 //   file.AppendCompressed(packets);   // serialized packets without sync and checksum
 
 #ifndef GPUMEM_SHIM_WRITER_TRACE_FILE_H_
@@ -26,12 +25,12 @@ namespace gpumemshim::writer {
 
 class TraceFile {
  public:
-  // Creates it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace". False: a file that
-  // was open before stays the one.
-  bool Open(const char* path);
+  // Creates it with its header in it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace".
+  // False: a file that was open before stays the one.
+  bool Open(const char* path, const Buffer& header);
 
-  // The first of two steps of the same: what is appended still goes to the file before, until SwitchToNext.
-  bool CreateNext(const char* path);
+  // The first of two steps of the same: the one packet that is appended before SwitchToNext goes to the file before.
+  bool CreateNext(const char* path, const Buffer& header) { return Create(path, header, sequence_ + 1); }
   void SwitchToNext();
 
   // Back to an empty file.
@@ -43,8 +42,13 @@ class TraceFile {
   // One packet whose `field` (fields::Packet) holds the message.
   bool AppendPlain(uint32_t field, const Buffer& message);
 
+  // The same, into the room that is kept for when the disk is full. Small.
+  bool AppendLast(uint32_t field, const Buffer& message);
+
   // One Compressed packet around a serialized Trace.
   bool AppendCompressed(const Buffer& trace);
+
+  void Finish();
 
   // In a forked child: let go without writing.
   void Close();
@@ -64,11 +68,14 @@ class TraceFile {
   OutputFile& file() { return files_[current_]; }
   const OutputFile& file() const { return files_[current_]; }
   bool Failed(const OutputFile& file) { return Fail(file.error()); }
+  bool Create(const char* path, const Buffer& header, uint64_t sequence);
+  bool Frame(uint32_t field, const uint8_t* message, size_t size, uint64_t sequence);
   bool Append(uint32_t field, const uint8_t* message, size_t size);
 
   OutputFile files_[2];
   int current_ = 0;
   uint64_t sequence_ = 0;
+  uint64_t next_header_ = 0;  // number of the header that CreateNext wrote
   Buffer packet_;
   Buffer compressed_;
   Compressor compressor_;

@@ -101,6 +101,10 @@ struct Hooks {
   void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
   // What was seen is in the file at `path` ("" = there is none, or it takes no more). `last`: the file is closed.
   void (*passed)(const char* path, bool last) = nullptr;
+  // Looks for calls of CUDA that go past us, about once a second and at the end (`last`); returns how many things are
+  // known of it so far. Then, where that changed, appends them as fields of Losses.
+  uint32_t (*find_unseen)(bool last) = nullptr;
+  void (*put_unseen)(ProtoWriter* w) = nullptr;
   // Appends one packet of counters that waits to be written; false: none. Called at the start of a pass, till false.
   bool (*put_sample)(ProtoWriter* w) = nullptr;
 };

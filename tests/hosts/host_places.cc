@@ -10,6 +10,7 @@
 //   remove PATH...  deletes the files that match "PATH*" (a trace that somebody cleans up)
 //   work            200 allocations from 60 calls deep, 150 frees
 //   thread          the same on a thread with a stack of 64 KiB
+//   kill            SIGKILL
 //   wait            long enough for the recorder to write
 // The exit code is 3.
 
@@ -21,6 +22,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -129,6 +131,8 @@ int main(int argc, char** argv) {
       ExhaustDescriptors();
     } else if (action == "closeall") {
       CloseAll();
+    } else if (action == "kill") {
+      kill(getpid(), SIGKILL);
     } else if (action == "work") {
       Work();
     } else if (action == "thread") {

@@ -134,11 +134,22 @@ class Mounts(Place):
         line = self.compare(*["work", "wait"] * 8, prefix=prefix)
         self.assertIn("No space left on device", line)
         answer = self.report_of(kept)
-        if not answer["losses"]["write_error"]:  # not even the packet that says so found room
-            self.assertGreater(kept.stat().st_size, (8 << 10) - 512)
-            return
+        # Room for these words was kept.
         self.assertIn("No space left", answer["losses"]["write_error"])
+        self.assertTrue(answer["complete"])
         self.assertEqual(answer["events"]["runtime"] + answer["losses"]["unwritten_events"], 8 * WORK_EVENTS)
+
+    def test_a_full_disk_and_a_kill(self):
+        """The loss is said when it happens: nobody knows who will be killed next."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        kept = self.folder / "kept.gmtrace"
+        script = f"mount -t tmpfs -o size=8k none {disk} && cd {disk}"
+        prefix = ("unshare", "-m", "sh", "-c", f"{script} && \"$@\"; cp {disk}/*.gmtrace {kept} 2>/dev/null; exit 0", "sh")
+        self.run_in([*["work", "wait"] * 8, "kill"], True, prefix=prefix)
+        losses = self.report_of(kept)["losses"]
+        self.assertIn("No space left", losses["write_error"])
+        self.assertGreater(losses["unwritten_events"], 0)
 
     def test_no_disk_at_all(self):
         disk = self.folder / "disk"
@@ -239,8 +250,38 @@ class Descriptors(Place):
         self.assert_whole(self.the_trace())
 
 
+class Kills(Place):
+    def test_between_the_file_and_its_first_words(self):
+        """Wherever the writer is killed on its way to the first packet, there is no file or one with a header."""
+        if not self.has_nameless_files():
+            self.skipTest("this filesystem knows no files without names (O_TMPFILE)")
+        for where in ("openat", "write", "linkat", "after"):
+            with self.subTest(where=where):
+                environment = self.environment(KILLED_AT=where)
+                environment["LD_PRELOAD"] = f"{hosts_test.HOSTS / 'libpreload_killed.so'}:{environment['LD_PRELOAD']}"
+                done = subprocess.run(
+                    [str(hosts_test.HOSTS / "host_places"), "work", "wait"], cwd=self.folder, env=environment, capture_output=True, timeout=60
+                )
+                self.assertEqual(done.returncode, -signal.SIGKILL)
+                traces = list(self.folder.glob("*.gmtrace"))
+                self.assertEqual(len(traces), 1 if where == "after" else 0, traces)
+                for trace in traces:
+                    self.assertGreater(trace.stat().st_size, 0)
+
+    def has_nameless_files(self):
+        try:
+            os.close(os.open(self.folder, os.O_TMPFILE | os.O_WRONLY))
+        except OSError:
+            return False
+        return True
+
+
 class Size(Place):
     ROUNDS = ["work", "wait"] * 8
+
+    def series(self, files, first, last, **more):
+        whole = {"events_before": 0, "objects_not_carried": 0, "missing_files": 0, "goes_on_elsewhere": False}
+        return {"files": files, "first_number": first, "last_number": last, **whole, **more}
 
     def test_a_series_is_read_as_one(self):
         self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate", GPUMEMSHIM_QUIET="1")
@@ -250,6 +291,7 @@ class Size(Place):
         for answer in answers:
             self.assertEqual(answer["events"]["runtime"], 8 * WORK_EVENTS)
             self.assertNotIn("file", self.notes_of(answer))
+            self.assertEqual(answer["series"], self.series(len(traces), 1, len(traces)))
             self.assertTrue(answer["complete"])
             self.assertEqual(answer["devices"][0]["end"], answers[0]["devices"][0]["end"])
         live = answers[0]["devices"][0]["end"]["total_bytes"]
@@ -261,10 +303,14 @@ class Size(Place):
         answer = self.report_of(alone / last.name)
         self.assertEqual(answer["devices"][0]["end"]["total_bytes"], live)
         self.assertIn(f"starts with file {len(traces)} of a series", self.notes_of(answer))
+        before = answer["series"]["events_before"]
+        self.assertEqual(answer["series"], self.series(1, len(traces), len(traces), events_before=before))
+        self.assertEqual(before + answer["events"]["runtime"], 8 * WORK_EVENTS + CONTEXT_EVENTS)
         # And one of the middle says that it is not all.
         shutil.copy(self.folder / traces[0].name.replace(".gmtrace", ".part2.gmtrace"), alone / "middle.gmtrace")
         answer = self.report_of(alone / "middle.gmtrace")
         self.assertIn("goes on in file 3, which is not here", self.notes_of(answer))
+        self.assertTrue(answer["series"]["goes_on_elsewhere"])
 
     def test_a_file_of_the_middle_is_missing(self):
         self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate")
@@ -273,6 +319,7 @@ class Size(Place):
         (self.folder / traces[0].name.replace(".gmtrace", ".part2.gmtrace")).unlink()
         answer = self.report_of(traces[0])
         self.assertIn("1 file of the series missing", self.notes_of(answer))
+        self.assertEqual(answer["series"]["missing_files"], 1)
         self.assertEqual(answer["devices"][0]["end"], whole["devices"][0]["end"])
         self.assertLess(answer["events"]["runtime"], 8 * WORK_EVENTS)
 

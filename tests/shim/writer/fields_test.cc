@@ -160,6 +160,11 @@ TEST(FieldsTest, EventsAndNumbers) {
   SAME(Losses, kTruncatedStacks, "truncated_stacks");
   SAME(Losses, kUnreadPythonFrames, "unread_python_frames");
   SAME(Losses, kWriteError, "write_error");
+  SAME(Losses, kUnseen, "unseen");
+  SAME(Unseen, kCause, "cause");
+  SAME(Unseen, kObject, "object");
+  SAME(Unseen, kFunctionCount, "function_count");
+  SAME(Unseen, kFunctions, "functions");
   SAME(End, kTimeNs, "time_ns");
   SAME(End, kEvents, "events");
   SAME(End, kTorchEvents, "torch_events");

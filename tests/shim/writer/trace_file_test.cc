@@ -46,8 +46,7 @@ class TraceFileTest : public testing::Test {
 TEST_F(TraceFileTest, TakesNoLowDescriptor) {
   const int lowest = open("/dev/null", O_RDONLY);
   close(lowest);
-  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str()));
-  ASSERT_TRUE(file_.AppendPlain(fields::Packet::kHeader, message_));
+  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str(), message_));
   EXPECT_GE(DescriptorOf(Path("a.gmtrace")), 900);
   const int next = open("/dev/null", O_RDONLY);
   EXPECT_EQ(next, lowest);
@@ -55,8 +54,7 @@ TEST_F(TraceFileTest, TakesNoLowDescriptor) {
 }
 
 TEST_F(TraceFileTest, GoesOnWhereTheProgramClosedTheDescriptor) {
-  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str()));
-  ASSERT_TRUE(file_.AppendPlain(fields::Packet::kHeader, message_));
+  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str(), message_));
   const auto size = std::filesystem::file_size(Path("a.gmtrace"));
   close(DescriptorOf(Path("a.gmtrace")));
   EXPECT_TRUE(file_.AppendPlain(fields::Packet::kHeader, message_));
@@ -64,8 +62,7 @@ TEST_F(TraceFileTest, GoesOnWhereTheProgramClosedTheDescriptor) {
 }
 
 TEST_F(TraceFileTest, NeverWritesToWhatTheProgramPutInItsPlace) {
-  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str()));
-  ASSERT_TRUE(file_.AppendPlain(fields::Packet::kHeader, message_));
+  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str(), message_));
   const auto size = std::filesystem::file_size(Path("a.gmtrace"));
   const int ours = DescriptorOf(Path("a.gmtrace"));
   const int own = open(Path("own").c_str(), O_RDWR | O_CREAT, 0600);
@@ -81,8 +78,7 @@ TEST_F(TraceFileTest, NeverWritesToWhatTheProgramPutInItsPlace) {
 }
 
 TEST_F(TraceFileTest, GivesUpWhereTheFileIsGoneToo) {
-  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str()));
-  ASSERT_TRUE(file_.AppendPlain(fields::Packet::kHeader, message_));
+  ASSERT_TRUE(file_.Open(Path("a.gmtrace").c_str(), message_));
   close(DescriptorOf(Path("a.gmtrace")));
   std::filesystem::remove(Path("a.gmtrace"));
   EXPECT_FALSE(file_.AppendPlain(fields::Packet::kHeader, message_));
