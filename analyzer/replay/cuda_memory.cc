@@ -210,13 +210,11 @@ uint32_t CudaMemory::UndoFree(const EventRow& row, Accounts* accounts) {
 
 uint32_t CudaMemory::ResetDevice(const EventRow& row, Accounts* accounts) {
   const uint32_t slot = SlotOfDevice(row.device);
-  for (const KeySpace space : {kPointers, kArrays}) {
+  for (const KeySpace space : {kPointers, kArrays, kRegistered}) {
     std::vector<uint32_t> gone;
     allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {
       const bool is_here = index_[space].Find(allocation.address) == place;
-      if (is_here && allocation.slot == slot && allocation.context == 0 && allocation.memory != trace::HOST_PINNED) {
-        gone.push_back(place);
-      }
+      if (is_here && allocation.slot == slot && allocation.context == 0) gone.push_back(place);
     });
     for (const uint32_t place : gone) Remove(place, space, accounts);
   }

@@ -97,7 +97,7 @@ uint32_t CudaMemory::DestroyContext(const EventRow& row, const Lookahead& ahead,
   const uint32_t slot = SlotOfDevice(row.device);
   if (CorrectionFollows(row, ahead)) return slot;
   if (row.handle == 0) return ResetDevice(row, accounts);
-  for (const KeySpace space : {kPointers, kArrays}) {
+  for (const KeySpace space : {kPointers, kArrays, kRegistered}) {
     std::vector<uint32_t> gone;
     allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {
       if (allocation.context == row.handle && index_[space].Find(allocation.address) == place) gone.push_back(place);

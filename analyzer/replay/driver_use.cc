@@ -8,16 +8,22 @@ namespace {
 
 // trace.proto's EventKind.
 constexpr uint32_t kContextCreate = 20, kContextDestroy = 21, kModuleLoad = 22, kModuleUnload = 23, kGraphMemory = 26;
+constexpr uint32_t kContextGrowth = 43;
 
 }  // namespace
 
 bool DriverUseTable::Concerns(uint32_t kind) {
-  return (kind >= kContextCreate && kind <= kModuleUnload) || kind == kGraphMemory || kind == trace::DEVICE_RESET;
+  return (kind >= kContextCreate && kind <= kModuleUnload) || kind == kGraphMemory || kind == kContextGrowth ||
+         kind == trace::DEVICE_RESET;
 }
 
 void DriverUseTable::Count(Sort sort, uint64_t size, int64_t sign, DriverUse* use) {
   const bool is_context = sort == Sort::kContext;
   const uint64_t one = static_cast<uint64_t>(sign);
+  if (sort == Sort::kGrowth) {
+    use->contexts += one * size;
+    return;
+  }
   (is_context ? use->contexts : use->modules) += one * size;
   (is_context ? use->context_count : use->module_count) += one;
   if (size == 0) (is_context ? use->contexts_not_measured : use->modules_not_measured) += one;
@@ -53,7 +59,11 @@ void DriverUseTable::Apply(const EventRow& row, Accounts* accounts) {
     case kContextCreate:
       return Add(Sort::kContext, slot, row, accounts);
     case kContextDestroy:
+      remove(Sort::kGrowth);
       return remove(Sort::kContext);
+    case kContextGrowth:
+      alive_[Key(slot, Sort::kGrowth, row.handle)] += row.size;
+      return Count(Sort::kGrowth, row.size, 1, &accounts->device(slot).driver);
     case kModuleLoad:
       return Add(Sort::kModule, slot, row, accounts);
     case kModuleUnload:

@@ -24,8 +24,8 @@ class DriverUseTable {
   void Apply(const EventRow& row, Accounts* accounts);
 
  private:
-  enum class Sort : uint8_t { kContext, kModule };
-  using Key = std::tuple<uint32_t, Sort, uint64_t>;  // slot, sort, handle
+  enum class Sort : uint8_t { kContext, kModule, kGrowth };  // growth: of the context of that handle
+  using Key = std::tuple<uint32_t, Sort, uint64_t>;          // slot, sort, handle
 
   void Add(Sort sort, uint32_t slot, const EventRow& row, Accounts* accounts);
   void Remove(std::map<Key, uint64_t>::iterator it, Accounts* accounts);

@@ -14,6 +14,8 @@ void ResidualMemory::Apply(const EventRow& row) {
   switch (row.kind) {
     case trace::CONTEXT_CREATE:
       return AddContext(row);
+    case trace::CONTEXT_GROWTH:
+      return GrowContext(row);
     case trace::CONTEXT_DESTROY:
       RemoveContext(row.handle, slot);
       if (row.handle == 0) RemoveModulesOf(slot);
@@ -36,6 +38,16 @@ void ResidualMemory::AddContext(const EventRow& row) {
   contexts_[{row.handle, row.handle == 0 ? slot : 0}] = {row.size, slot};
   ResidualUse& use = At(slot);
   ++use.contexts;
+  use.context_bytes += row.size;
+  use.peak_context_bytes = std::max(use.peak_context_bytes, use.context_bytes);
+}
+
+void ResidualMemory::GrowContext(const EventRow& row) {
+  const uint32_t slot = SlotOfDevice(row.device);
+  const auto it = contexts_.find({row.handle, row.handle == 0 ? slot : 0});
+  if (it == contexts_.end()) return;
+  it->second.size += row.size;
+  ResidualUse& use = At(it->second.slot);
   use.context_bytes += row.size;
   use.peak_context_bytes = std::max(use.peak_context_bytes, use.context_bytes);
 }

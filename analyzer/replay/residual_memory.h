@@ -46,6 +46,7 @@ class ResidualMemory {
     return devices_[slot];
   }
   void AddContext(const EventRow& row);
+  void GrowContext(const EventRow& row);
   void AddModule(const EventRow& row);
   void RemoveContext(uint64_t handle, uint32_t slot);
   void RemoveModule(uint64_t handle);

@@ -61,6 +61,7 @@ enum class EventKind : uint8_t {
   kOomDevice = 40,
   kOomAllocator = 41,
   kOomPool = 42,
+  kContextGrowth = 43,
 };
 
 // Whose call was recorded. See trace.proto, Layer.
@@ -83,7 +84,7 @@ enum class Memory : uint8_t {
   kExternal = 9,
 };
 
-// The device of memory that lies on the host, or whose device is not known.
+// Where the device is not known, or there is none: physical memory on the host.
 inline constexpr int16_t kNoDevice = -1;
 
 struct Event {

@@ -165,6 +165,41 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
       ApiId::kcuCtxDestroy_v2, [&] { return real(context); }, AddressOf(context));
 }
 
+CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
+  const auto real = GPUMEM_REAL(cuCtxAttach);
+  if (real == nullptr) return kMissingDriver;
+  const CUresult result = real(out, flags);
+  if (result == CUDA_SUCCESS && out != nullptr) AddUser(AddressOf(*out));
+  return result;
+}
+
+CUresult cuCtxDetach(CUcontext context) {
+  const auto real = GPUMEM_REAL(cuCtxDetach);
+  if (real == nullptr) return kMissingDriver;
+  if (!IsOwnContext(AddressOf(context))) return real(context);
+  if (!TakeUser(AddressOf(context))) {
+    return Destroy(
+        ApiId::kcuCtxDetach, [&] { return real(context); }, AddressOf(context));
+  }
+  const CUresult result = real(context);
+  if (result != CUDA_SUCCESS) AddUser(AddressOf(context));
+  return result;
+}
+
+// What a limit takes may come with the next launch only; then the sampler knows.
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  const auto real = GPUMEM_REAL(cuCtxSetLimit);
+  if (real == nullptr) return kMissingDriver;
+  return RecordInside(
+      ApiId::kcuCtxSetLimit, EventKind::kContextGrowth, &FreeMemory::Now, [&] { return real(limit, value); },
+      [&](Event& event, const FreeMemory& before) {
+        event.size = before.FellBy();
+        event.device = CurrentDevice();
+        event.handle = OwnContext();
+        if (event.size == 0) event.kind = EventKind::kUnspecified;
+      });
+}
+
 CUresult cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
   const auto real = GPUMEM_REAL(cuGreenCtxCreate);
   if (real == nullptr) return kMissingDriver;

@@ -16,7 +16,7 @@ CUresult Alloc(ApiId api, Memory memory, Real real, Pointer* out, uint64_t bytes
   return RecordAfter(api, EventKind::kAlloc, memory, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
     event.handle = OwnContext();
-    if (memory != Memory::kHostPinned) event.device = CurrentDevice();
+    event.device = CurrentDevice();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }
@@ -44,6 +44,8 @@ CUresult End(ApiId api, EventKind kind, Memory memory, Real real, uint64_t addre
 template <typename Real>
 CUresult HostRegister(ApiId api, Real real, const void* address, uint64_t bytes) {
   return RecordAfter(api, EventKind::kHostRegister, Memory::kHostPinned, real, [&](Event& event, bool) {
+    event.handle = OwnContext();
+    event.device = CurrentDevice();
     event.address = AddressOf(address);
     event.size = bytes;
   });

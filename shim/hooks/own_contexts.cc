@@ -13,13 +13,23 @@ namespace {
 
 constexpr int kMost = 256;
 std::atomic<uint64_t> g_contexts[kMost];
+std::atomic<int32_t> g_users[kMost];  // beyond the first
 
 bool Replace(uint64_t from, uint64_t to) {
-  for (auto& slot : g_contexts) {
+  for (int i = 0; i < kMost; ++i) {
     uint64_t expected = from;
-    if (slot.compare_exchange_strong(expected, to, std::memory_order_acq_rel)) return true;
+    if (!g_contexts[i].compare_exchange_strong(expected, to, std::memory_order_acq_rel)) continue;
+    g_users[i].store(0, std::memory_order_relaxed);
+    return true;
   }
   return false;
+}
+
+std::atomic<int32_t>* UsersOf(uint64_t context) {
+  for (int i = 0; context != 0 && i < kMost; ++i) {
+    if (g_contexts[i].load(std::memory_order_acquire) == context) return &g_users[i];
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -29,10 +39,22 @@ uint64_t FindOwnContext() {
   const auto get = CachedDriverFunction<decltype(&::cuCtxGetCurrent)>(get_current, "cuCtxGetCurrent");
   CUcontext current = nullptr;
   if (get == nullptr || get(&current) != CUDA_SUCCESS || current == nullptr) return 0;
-  for (const auto& slot : g_contexts) {
-    if (slot.load(std::memory_order_acquire) == AddressOf(current)) return AddressOf(current);
+  return IsOwnContext(AddressOf(current)) ? AddressOf(current) : 0;
+}
+
+bool IsOwnContext(uint64_t context) { return UsersOf(context) != nullptr; }
+
+void AddUser(uint64_t context) {
+  if (auto* const users = UsersOf(context)) users->fetch_add(1, std::memory_order_relaxed);
+}
+
+bool TakeUser(uint64_t context) {
+  auto* const users = UsersOf(context);
+  if (users == nullptr) return false;
+  int32_t count = users->load(std::memory_order_relaxed);
+  while (count > 0 && !users->compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
   }
-  return 0;
+  return count > 0;
 }
 
 void AddOwnContext(uint64_t context) {

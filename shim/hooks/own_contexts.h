@@ -26,6 +26,12 @@ inline uint64_t OwnContext() { return g_own_contexts.load(std::memory_order_rela
 void AddOwnContext(uint64_t context);
 void RemoveOwnContext(uint64_t context);
 
+bool IsOwnContext(uint64_t context);
+
+// Users beyond the one that made it (cuCtxAttach). TakeUser: false where there is none left, so the context ends.
+void AddUser(uint64_t context);
+bool TakeUser(uint64_t context);
+
 }  // namespace gpumemshim::hooks
 
 #endif  // GPUMEM_SHIM_HOOKS_OWN_CONTEXTS_H_

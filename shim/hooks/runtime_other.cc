@@ -19,6 +19,7 @@ cudaError_t HostAlloc(ApiId api, Real real, void** out, uint64_t bytes) {
   return RecordAfter(api, EventKind::kAlloc, Memory::kHostPinned, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
     event.handle = OwnContext();
+    event.device = CurrentDevice();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }

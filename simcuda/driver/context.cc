@@ -199,6 +199,26 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxAttach(CUcontext* handle, unsigned flags) {
+  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  if (handle == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(g_mutex);
+  ++CurrentContext()->users;
+  *handle = Handle(CurrentContext());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDetach(CUcontext handle) {
+  if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* const context = FindContext(handle);
+  if (context == nullptr || context->primary || context->owner != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::lock_guard lock(g_mutex);
+  if (--context->users > 0) return CUDA_SUCCESS;
+  Deactivate("cuCtxDetach", context);
+  if (CurrentContext() == context) Stack().pop_back();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetCurrent(CUcontext* handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -49,6 +49,7 @@ struct Context {
   bool primary = false;
   bool active = false;  // false: destroyed, or a primary context that nobody retains
   int retains = 0;
+  int users = 1;  // of one that cuCtxCreate made (cuCtxAttach, cuCtxDetach)
   unsigned flags = 0;
   uint64_t id = 0;
   uint64_t bytes = 0;              // what it is charged

@@ -54,7 +54,11 @@ CUcontext UseContexts() {
   if (CALL("context_create", cuCtxCreate_v2, &own, 0, 0) == CUDA_SUCCESS) {
     CUdeviceptr lost = 0;
     CALL("alloc", cuMemAlloc_v2, &lost, 3 * kPiece);  // goes with its context
-    CALL("context_destroy", cuCtxDestroy_v2, own);
+    CALL("context_growth", cuCtxSetLimit, CU_LIMIT_MALLOC_HEAP_SIZE, 64 << 20);
+    CUcontext same = own;
+    CALL("-", cuCtxAttach, &same, 0);
+    CALL("-", cuCtxDetach, own);
+    CALL("context_destroy", cuCtxDetach, own);
   }
   if (CALL("context_create", cuGreenCtxCreate, &green, nullptr, 0, 1) == CUDA_SUCCESS) {
     CALL("context_destroy", cuGreenCtxDestroy, green);

@@ -31,13 +31,13 @@ CUresult cuGraphCreate(CUgraph* out, unsigned) { *out = reinterpret_cast<CUgraph
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph, unsigned long long) { *out = reinterpret_cast<CUgraphExec>(0x7000); return CUDA_SUCCESS; }
 """
 
-NO_OUTPUT = re.compile(r"cuMemMapArrayAsync|cuMemSetMemPool|cuMemHost(Un)?[rR]egister|cuMemFreeHost|cuGetProcAddress")
+NO_OUTPUT = re.compile(r"cuMemMapArrayAsync|cuMemSetMemPool|cuMemHost(Un)?[rR]egister|cuMemFreeHost|cuGetProcAddress|cuCtxAttach")
 # What a call does beside succeeding.
 EFFECTS = (
     (re.compile(r"cuDevicePrimaryCtxRetain"), "++g_retains;"),
     (re.compile(r"cuDevicePrimaryCtxRelease"), "--g_retains;"),
     (re.compile(r"cuDevicePrimaryCtxReset"), "g_retains = 0;"),
-    (re.compile(r"cuCtxCreate|cuGreenCtxCreate|cuModuleLoad|cuLibraryLoad"), "g_used += 1 << 20;"),
+    (re.compile(r"cuCtxCreate|cuCtxSetLimit|cuGreenCtxCreate|cuModuleLoad|cuLibraryLoad"), "g_used += 1 << 20;"),
     (re.compile(r"cuStreamBeginCapture"), "g_capturing = 1;"),
     (re.compile(r"cuStreamEndCapture"), "g_capturing = 0;"),
     (re.compile(r"cuGraphLaunch"), "g_graph += 1 << 21;"),

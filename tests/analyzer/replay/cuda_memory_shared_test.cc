@@ -30,6 +30,18 @@ EventRow Row(trace::EventKind kind, trace::Memory memory, uint64_t address, uint
 
 uint64_t EndTotal(const Analysis& analysis) { return analysis.devices.at(0).end.total; }
 
+TEST(CudaMemorySharedTest, PinnedMemoryGoesWithItsContext) {
+  TraceBuilder trace;
+  trace.Event(Row(trace::ALLOC, trace::HOST_PINNED, kBase, 5 * kMiB, 0, 0));
+  trace.Event(Row(trace::HOST_REGISTER, trace::HOST_PINNED, kBase + (1 << 28), 3 * kMiB, 0, 0));
+  trace.Event(Row(trace::ALLOC, trace::HOST_PINNED, kBase + (1 << 29), 2 * kMiB, 0, 1));  // another device's
+  trace.Event(Row(trace::ALLOC, trace::HOST_PINNED, kBase + (1 << 30), kMiB, 0x77, 0));   // another context's
+  trace.Event(Row(trace::DEVICE_RESET, trace::DEVICE, 0, 0, 0, 0)).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.host_pinned_peak, 11 * kMiB);
+  EXPECT_EQ(analysis.host_pinned_end, 3 * kMiB);
+}
+
 TEST(CudaMemorySharedTest, APoolOnTheHostHoldsNoDeviceMemory) {
   TraceBuilder trace;
   trace.Event(Row(trace::POOL_CREATE, trace::HOST_PINNED, 0, 0, 0x50, -1));
