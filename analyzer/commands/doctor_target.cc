@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "commands/ctl_client.h"
 #include "commands/doctor_checks.h"
 #include "commands/elf_file.h"
 #include "commands/preload.h"
@@ -149,6 +150,32 @@ Finding CheckTraceOf(pid_t pid) {
   return {"trace", Health::kWarning, "no *.gmtrace is open in it", "it is made at the first CUDA allocation"};
 }
 
+// How often a file whose name starts with `prefix` is mapped from its beginning: once for each time that it was loaded.
+int TimesLoaded(const std::string& maps, absl::string_view prefix) {
+  int times = 0;
+  for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (fields.size() < 6 || fields[2].find_first_not_of('0') != absl::string_view::npos) continue;
+    if (absl::StartsWith(fs::path(std::string(fields[5])).filename().string(), prefix)) ++times;
+  }
+  return times;
+}
+
+// Calls that the library in the process cannot see: by its own word, and by what is loaded.
+Finding CheckUnseen(pid_t pid, const std::string& maps) {
+  const std::string next = "load it in the ordinary way (no RTLD_DEEPBIND, no dlmopen, one libcuda); docs/coverage.md";
+  if (const absl::StatusOr<ControlAnswer> status = AskProcess(pid, "status"); status.ok()) {
+    const std::string text = status->Text("unseen");
+    if (!text.empty()) return {"seen", Health::kWarning, text, next};
+  }
+  if (const int times = TimesLoaded(maps, "libcuda.so"); times > 1) {
+    return {"seen", Health::kWarning,
+            absl::StrCat("the driver is loaded ", times, " times: what is called in all but one of them is not seen"),
+            next};
+  }
+  return {"seen", Health::kOk, "no calls of CUDA are known to go past the recorder", ""};
+}
+
 }  // namespace
 
 std::vector<Finding> CheckCommand(const std::vector<std::string>& command_line) {
@@ -177,7 +204,10 @@ std::vector<Finding> CheckProcess(pid_t pid) {
              "ask as its user, inside its container"}};
   }
   std::vector<Finding> findings = {CheckTraced(maps), CheckCudaOf(maps)};
-  if (findings[0].health == Health::kOk) findings.push_back(CheckTraceOf(pid));
+  if (findings[0].health == Health::kOk) {
+    findings.push_back(CheckTraceOf(pid));
+    findings.push_back(CheckUnseen(pid, maps));
+  }
   findings.push_back(CheckPreload(EnvironmentOf(ReadSmallFile(absl::StrCat(folder, "/environ")), "LD_PRELOAD")));
   std::error_code error;
   const std::string program = fs::read_symlink(absl::StrCat(folder, "/exe"), error).string();

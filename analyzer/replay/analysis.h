@@ -214,7 +214,7 @@ struct ResidualUse {
 
 // What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.
 //
-//   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + unexplained
+//   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + context_estimate + unexplained
 struct StackUp {
   bool any = false;
   uint64_t time_ns = 0;
@@ -229,9 +229,13 @@ struct StackUp {
   uint64_t pool_idle = kNotStated;  // reserved by the device's default pool and not in use
   uint64_t process = kNotStated;    // what nvidia-smi shows for this process
   int64_t unexplained = 0;          // only where `process` is stated; negative: more is recorded than the device shows
+  // Of contexts whose making could not be measured (the first one of a device): what the first sample after it says of
+  // this process beyond all that is recorded. Derived, and 0 where no sample can tell.
+  uint64_t context_estimate = 0;
   // The sum of all parts but the unexplained one.
   uint64_t Explained() const {
-    return values.total + driver.Stated() + driver.Rounding() + (pool_idle == kNotStated ? 0 : pool_idle);
+    return values.total + driver.Stated() + driver.Rounding() + (pool_idle == kNotStated ? 0 : pool_idle) +
+           context_estimate;
   }
 };
 
@@ -280,6 +284,21 @@ struct EventCounts {
   std::map<std::string, uint64_t> by_kind;
 };
 
+// Calls of CUDA that the recorder could not see (trace.proto, Unseen). How many were made is not known.
+struct UnseenCalls {
+  enum class Cause : uint8_t {
+    kUnknown = 0,
+    kBoundPast = 1,
+    kLookedUpPast = 2,
+    kOtherNamespace = 3,
+    kSecondDriver = 4
+  };
+  Cause cause = Cause::kUnknown;
+  std::string object;
+  uint32_t function_count = 0;  // 0 = not told apart
+  std::vector<std::string> functions;
+};
+
 struct LossCounts {
   uint64_t dropped_allocs = 0;
   uint64_t dropped_frees = 0;
@@ -290,8 +309,20 @@ struct LossCounts {
   uint64_t missing_packets = 0;  // gaps in packet numbers
   uint64_t damaged_bytes = 0;    // of the file, from the first damage on
   std::string write_error;
+  std::vector<UnseenCalls> unseen;
   // Events that are not in this trace although they happened: what `.losses.total` prints.
   uint64_t Total() const { return dropped_allocs + dropped_frees + unwritten_events; }
+};
+
+// Which files of a series the numbers rest on, and what was left out (docs/trace-files.md). `files` 0 = it is no
+// series.
+struct SeriesInfo {
+  uint64_t files = 0;                          // that are here
+  uint64_t first_number = 0, last_number = 0;  // of them; 1 = the trace's beginning
+  uint64_t events_before = 0;                  // events before the first one, that are in no number
+  uint64_t objects_not_carried = 0;            // alive when the first file began, and not known
+  uint64_t missing_files = 0;                  // between the first and the last
+  bool goes_on_elsewhere = false;              // a file after the last one is not here
 };
 
 struct ProcessInfo {
@@ -324,6 +355,7 @@ struct Analysis {
   uint64_t origin_ns = 0;  // first event
   uint64_t end_ns = 0;     // last event
   EventCounts events;
+  SeriesInfo series;
   LossCounts losses;
   std::vector<std::string>
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own

@@ -123,8 +123,9 @@ class DeviceAnalyst {
   // After the looks.
   void Finish() {
     out_->leaks.growth = Growth(before_, after_);
-    CompleteStackUp(pass_->counters(), slot_, &out_->stack_up_at_peak);
-    CompleteStackUp(pass_->counters(), slot_, &out_->stack_up_at_end);
+    const bool all_calls_seen = pass_->losses().unseen.empty();
+    CompleteStackUp(pass_->counters(), slot_, all_calls_seen, &out_->stack_up_at_peak);
+    CompleteStackUp(pass_->counters(), slot_, all_calls_seen, &out_->stack_up_at_end);
     if (const DeviceLog* log = pass_->counters().Of(slot_); log != nullptr) {
       out_->use = {log->count,       log->peak_used,  log->peak_used_ns, log->peak_own,
                    log->peak_own_ns, log->neighbours, log->readings};
@@ -256,25 +257,37 @@ std::string CountedAs(uint64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// What of a series of files is not here.
-void AddSeriesNotes(const TraceReader& reader, const FirstPass& pass, uint64_t events_before, Analysis* analysis) {
+SeriesInfo ToInfo(const TraceReader& reader, const FirstPass& pass, uint64_t events_before) {
+  SeriesInfo info;
   const std::vector<SeriesFile>& files = reader.files();
-  if (files.front().number == 0) return;
-  std::vector<std::string>& notes = analysis->notes;
-  if (files.front().number > 1) {
-    notes.push_back(absl::StrCat("This trace starts with file ", files.front().number,
-                                 " of a series, with what was alive then; ", CountedAs(events_before, "event"),
-                                 " before it are gone."));
+  if (files.front().number == 0) return info;
+  info.files = files.size();
+  info.first_number = files.front().number;
+  info.last_number = files.back().number;
+  info.events_before = events_before;
+  info.objects_not_carried = pass.carried_lost();
+  info.missing_files = info.last_number - info.first_number + 1 - info.files;
+  info.goes_on_elsewhere = reader.goes_on_elsewhere();
+  return info;
+}
+
+// What of a series of files is not here.
+void AddSeriesNotes(const SeriesInfo& series, std::vector<std::string>* notes) {
+  if (series.first_number > 1) {
+    notes->push_back(absl::StrCat("This trace starts with file ", series.first_number,
+                                  " of a series, with what was alive then; ", CountedAs(series.events_before, "event"),
+                                  " before it are gone."));
   }
-  if (pass.carried_lost() > 0)
-    notes.push_back(absl::StrCat(CountedAs(pass.carried_lost(), "object"), " that were alive then are not known."));
-  const uint64_t missing = files.back().number - files.front().number + 1 - files.size();
-  if (missing > 0) {
-    notes.push_back(absl::StrCat(CountedAs(missing, "file"),
-                                 " of the series missing in between: what happened in them is in no number."));
+  if (series.objects_not_carried > 0) {
+    notes->push_back(
+        absl::StrCat(CountedAs(series.objects_not_carried, "object"), " that were alive then are not known."));
   }
-  if (reader.goes_on_elsewhere())
-    notes.push_back(absl::StrCat("The trace goes on in file ", files.back().number + 1, ", which is not here."));
+  if (series.missing_files > 0) {
+    notes->push_back(absl::StrCat(CountedAs(series.missing_files, "file"),
+                                  " of the series missing in between: what happened in them is in no number."));
+  }
+  if (series.goes_on_elsewhere)
+    notes->push_back(absl::StrCat("The trace goes on in file ", series.last_number + 1, ", which is not here."));
 }
 
 void AddRecovery(const Recovery& recovery, Analysis* analysis) {
@@ -331,7 +344,8 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   StackTable names = reader.TakeStacks();
   analysis.process.versions = names.versions();
   std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";
-  AddSeriesNotes(reader, pass, events_before, &analysis);
+  analysis.series = ToInfo(reader, pass, events_before);
+  AddSeriesNotes(analysis.series, &analysis.notes);
   analysis.damage = reader.damage();
   analysis.complete = pass.complete();
   analysis.recovered_events = pass.recovered_events();

@@ -98,6 +98,11 @@ void CounterLog::Add(const trace::Counters& counters, const trace::DeviceCounter
   if (log.count++ == 0 || std::tie(reading.known, reading.steady) >= std::tie(log.fullest.known, log.fullest.steady)) {
     log.fullest = reading;
   }
+  const bool says_more = !log.has_first_with_context || (reading.steady && !log.first_with_context.steady);
+  if (says_more && reading.own != kNotStated && reading.driver.contexts_not_measured > 0) {
+    log.has_first_with_context = true;
+    log.first_with_context = reading;
+  }
   if (log.readings.size() == kMostReadings) Thin(&log.readings);
   log.readings.push_back(std::move(reading));
 }

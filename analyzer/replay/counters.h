@@ -31,7 +31,11 @@ struct DeviceLog {
   uint64_t peak_own = 0, peak_own_ns = 0;
   std::vector<DeviceReading> readings;  // in order of time
   DeviceReading fullest;                // the one with most memory known to the replay
-  std::vector<Neighbour> neighbours;    // largest peak first, once Finish was called
+  // The first one after a context was made whose size nobody could measure; the first that was taken while nothing
+  // changed, where there is one.
+  DeviceReading first_with_context;
+  bool has_first_with_context = false;
+  std::vector<Neighbour> neighbours;  // largest peak first, once Finish was called
 };
 
 class CounterLog {

@@ -14,6 +14,23 @@ namespace {
 constexpr size_t kMostDisagreements = 3;
 constexpr uint64_t kEventsPerProgress = 1u << 18;
 
+std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
+  constexpr size_t kMostUnseen = 64, kMostFunctions = 64;
+  std::vector<UnseenCalls> all;
+  for (const trace::Unseen& unseen : losses.unseen()) {
+    if (all.size() == kMostUnseen) break;
+    const int cause = static_cast<int>(unseen.cause());
+    UnseenCalls& calls = all.emplace_back();
+    if (cause >= 0 && cause <= trace::UNSEEN_SECOND_DRIVER) calls.cause = static_cast<UnseenCalls::Cause>(cause);
+    calls.object = unseen.object();
+    calls.function_count = unseen.function_count();
+    for (const std::string& function : unseen.functions()) {
+      if (calls.functions.size() < kMostFunctions) calls.functions.push_back(function);
+    }
+  }
+  return all;
+}
+
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
 }  // namespace
@@ -135,6 +152,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       losses_.unread_python_frames = item.losses.unread_python_frames();
       recovered_events_ = item.losses.recovered_events();
       losses_.write_error = item.losses.write_error();
+      losses_.unseen = ToUnseen(item.losses);
     }
   }
 }

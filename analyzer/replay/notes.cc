@@ -4,6 +4,7 @@
 #include "replay/notes.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace gpumem {
 namespace {
@@ -32,6 +33,31 @@ std::string NoteOnSpans(const MarkLog& marks) {
   return note;
 }
 
+std::string NoteOnUnseen(const UnseenCalls& calls) {
+  constexpr absl::string_view kGone = " None of it is in this trace; how much that is shows as not explained.";
+  std::string functions = absl::StrJoin(calls.functions, ", ");
+  if (calls.function_count > calls.functions.size())
+    absl::StrAppend(&functions, " and ", calls.function_count - calls.functions.size(), " more");
+  switch (calls.cause) {
+    case UnseenCalls::Cause::kBoundPast:
+      return absl::StrCat(calls.object, " calls CUDA past the recorder (", functions,
+                          "): it was loaded with RTLD_DEEPBIND, or after a late start.", kGone);
+    case UnseenCalls::Cause::kLookedUpPast:
+      return absl::StrCat(calls.object,
+                          " found the driver past the recorder, so its calls are not seen: it was loaded ",
+                          "with RTLD_DEEPBIND, or after a late start.", kGone);
+    case UnseenCalls::Cause::kOtherNamespace:
+      return absl::StrCat("A namespace of dlmopen has a driver of its own (", calls.object,
+                          "), and what is called in there is not seen.", kGone);
+    case UnseenCalls::Cause::kSecondDriver:
+      return absl::StrCat("A second driver is loaded (", calls.object, "), and calls that reach it are not seen.",
+                          kGone);
+    case UnseenCalls::Cause::kUnknown:
+      break;
+  }
+  return absl::StrCat("Calls of CUDA from ", calls.object, " are not seen.", kGone);
+}
+
 void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes) {
   const auto loaded = analysis.process.settings.find("loaded_by");
   if (loaded != analysis.process.settings.end()) {
@@ -53,6 +79,7 @@ void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes
 std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
   std::vector<std::string> notes;
   AddNotesOnProcess(analysis, &notes);
+  for (const UnseenCalls& calls : analysis.losses.unseen) notes.push_back(NoteOnUnseen(calls));
   if (std::string note = NoteOnSpans(analysis.marks); !note.empty()) notes.push_back(std::move(note));
   if (analysis.events.torch > 0) {
     notes.push_back(

@@ -25,6 +25,17 @@ uint64_t Explained(const DeviceReading& reading) {
          (pool_idle == kNotStated ? 0 : pool_idle);
 }
 
+// What the contexts that are alive and were not measured take, if each takes as much as the first did.
+uint64_t EstimateContexts(const CounterLog& counters, uint32_t slot, const DriverUse& driver) {
+  const DeviceLog* log = counters.Of(slot);
+  if (log == nullptr || !log->has_first_with_context) return 0;
+  const DeviceReading& first = log->first_with_context;
+  const uint64_t rest = first.own - Explained(first);
+  if (static_cast<int64_t>(rest) <= 0) return 0;
+  const uint64_t alive = std::min(driver.contexts_not_measured, first.driver.contexts_not_measured);
+  return rest / first.driver.contexts_not_measured * alive;
+}
+
 }  // namespace
 
 StackUp TakeStackUp(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
@@ -42,7 +53,7 @@ StackUp TakeStackUp(const LiveState& state, uint32_t slot, uint64_t time_ns, uin
   return stack_up;
 }
 
-void CompleteStackUp(const CounterLog& counters, uint32_t slot, StackUp* stack_up) {
+void CompleteStackUp(const CounterLog& counters, uint32_t slot, bool all_calls_seen, StackUp* stack_up) {
   if (!stack_up->any) return;
   const DeviceReading* best = counters.Best(slot, stack_up->time_ns, stack_up->values.total, stack_up->driver);
   if (best == nullptr) return;
@@ -56,7 +67,12 @@ void CompleteStackUp(const CounterLog& counters, uint32_t slot, StackUp* stack_u
   const uint64_t explained = stack_up->Explained();
   const bool is_below_zero = static_cast<int64_t>(rest) < 0 && ~rest + 1 > explained;
   stack_up->process = is_below_zero ? 0 : explained + rest;
-  stack_up->unexplained = static_cast<int64_t>(stack_up->process - explained);
+  const auto beyond = static_cast<int64_t>(stack_up->process - explained);
+  if (all_calls_seen && beyond > 0) {
+    stack_up->context_estimate =
+        std::min(EstimateContexts(counters, slot, stack_up->driver), static_cast<uint64_t>(beyond));
+  }
+  stack_up->unexplained = beyond - static_cast<int64_t>(stack_up->context_estimate);
 }
 
 }  // namespace gpumem

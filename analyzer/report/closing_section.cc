@@ -50,6 +50,11 @@ void AddLosses(const ReportInput& input, Page* page) {
     page->Line({{Tone::kAlarm, absl::StrCat("  The trace could not be written: ", losses.write_error)}});
     any = true;
   }
+  if (!losses.unseen.empty()) {
+    page->Line({{Tone::kWarning, any ? "  Calls of CUDA went past the recorder: see the notes"
+                                     : "Losses  calls of CUDA went past the recorder: see the notes"}});
+    any = true;
+  }
   if (!any) page->Line({{Tone::kHeading, "Losses"}, {Tone::kPlain, "  none: every event is in the trace"}});
 }
 

@@ -58,6 +58,20 @@ void WritePeak(const DeviceAnalysis& device, const ReportInput& input, JsonWrite
   json->EndObject();
 }
 
+void WriteSeries(const SeriesInfo& series, JsonWriter* json) {
+  json->Key("series");
+  if (series.files == 0) return json->Null();
+  json->BeginObject();
+  json->Field("files", series.files);
+  json->Field("first_number", series.first_number);
+  json->Field("last_number", series.last_number);
+  json->Field("events_before", series.events_before);
+  json->Field("objects_not_carried", series.objects_not_carried);
+  json->Field("missing_files", series.missing_files);
+  json->Field("goes_on_elsewhere", series.goes_on_elsewhere);
+  json->EndObject();
+}
+
 }  // namespace
 
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json) {
@@ -84,6 +98,7 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   WriteJsonRecording(input, json);
   WriteJsonEvents(analysis.events, json);
   WriteJsonLosses(analysis.losses, json);
+  WriteSeries(analysis.series, json);
   json->Key("notes");
   json->BeginArray();
   for (const std::string& note : analysis.notes) json->Value(note);
@@ -117,6 +132,24 @@ void WriteJsonEvents(const EventCounts& events, JsonWriter* json) {
   json->EndObject();
 }
 
+namespace {
+
+void WriteUnseen(const UnseenCalls& calls, JsonWriter* json) {
+  constexpr absl::string_view kCauses[] = {"unknown", "bound_past", "looked_up_past", "other_namespace",
+                                           "second_driver"};
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("cause", kCauses[static_cast<size_t>(calls.cause)]);
+  json->Field("object", calls.object);
+  json->Field("function_count", calls.function_count);
+  json->Key("functions");
+  json->BeginArray();
+  for (const std::string& function : calls.functions) json->Value(function);
+  json->EndArray();
+  json->EndObject();
+}
+
+}  // namespace
+
 void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->Key("losses");
   json->BeginObject();
@@ -131,6 +164,10 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->Field("damaged_bytes", losses.damaged_bytes);
   json->Key("write_error");
   losses.write_error.empty() ? json->Null() : json->Value(losses.write_error);
+  json->Key("unseen");
+  json->BeginArray();
+  for (const UnseenCalls& calls : losses.unseen) WriteUnseen(calls, json);
+  json->EndArray();
   json->EndObject();
 }
 

@@ -99,6 +99,7 @@ std::vector<StackUpPart> PartsOf(const StackUp& stack_up, const ReportInput& inp
   add("contexts",
       driver.context_count == 1 ? "CUDA context" : absl::StrCat("CUDA contexts (", driver.context_count, ")"),
       driver.contexts, Basis::kMeasured);
+  add("context_estimate", "CUDA context, by the first sample", stack_up.context_estimate, Basis::kDerived);
   add("modules", absl::StrCat("loaded modules (", driver.module_count, ")"), driver.modules, Basis::kMeasured);
   add("rounding", "rounding to CUDA's pages", driver.Rounding(), Basis::kDerived);
   return parts;
@@ -119,7 +120,11 @@ std::string GuessAtRest(const StackUp& stack_up, const Analysis& analysis) {
                                        : "memory that CUDA had given back, or not yet taken, when the device was asked";
   }
   if (analysis.losses.Total() > 0) return "allocations among the events that were lost";
-  if (driver.contexts == 0) {
+  if (!analysis.losses.unseen.empty()) {
+    return driver.contexts == 0 ? "the CUDA context, and memory that was allocated past the recorder (see the notes)"
+                                : "memory that was allocated past the recorder (see the notes)";
+  }
+  if (driver.contexts == 0 && stack_up.context_estimate == 0) {
     return "mostly the CUDA context (some hundred MiB each) and the code of loaded kernels: no creation was measured";
   }
   if (stack_up.managed >= rest / 2) return "managed memory that lies on the device at the moment";

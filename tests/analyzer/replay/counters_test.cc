@@ -131,6 +131,69 @@ TEST(Counters, ContextsAndModulesCountWhileTheyLive) {
   EXPECT_EQ(device.peak_total.bytes, 2 * kMiB);  // they are in none of the series
 }
 
+TEST(Counters, AContextGrowsAndGoesWhole) {
+  testing::TraceBuilder trace;
+  trace.Device(0, "GPU", 1000 * kMiB);
+  trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 400 * kMiB));
+  trace.Event(Row(trace::CONTEXT_GROWTH, kSecond + 1, 0, 16 * kMiB));
+  trace.Event(Row(trace::CONTEXT_GROWTH, kSecond + 2, 0, 8 * kMiB));
+  trace.Event(Row(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
+  trace.Event(Row(trace::CONTEXT_DESTROY, 2 * kSecond, 0, 0));
+  trace.End();
+  const DeviceAnalysis device = AnalyzeTrace(trace).devices.at(0);
+  EXPECT_EQ(device.stack_up_at_peak.driver.contexts, 424 * kMiB);
+  EXPECT_EQ(device.stack_up_at_peak.driver.context_count, 1u);
+  EXPECT_EQ(device.stack_up_at_end.driver.contexts, 0u);
+  EXPECT_EQ(device.residual.peak_context_bytes, 424 * kMiB);
+  EXPECT_EQ(device.residual.context_bytes, 0u);
+}
+
+// A context that nobody could measure, 100 MiB on top, and what a library has besides (30 MiB) later on.
+testing::TraceBuilder FirstContext() {
+  testing::TraceBuilder trace;
+  trace.Device(0, "GPU", 1000 * kMiB);
+  trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 0));
+  trace.Event(Row(trace::ALLOC, kSecond + 1, kAddress, 100 * kMiB));
+  trace.FlushBatch();
+  trace.Counters(SampleAt(2 * kSecond, 614 * kMiB, 700 * kMiB));
+  trace.Event(Row(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 20 * kMiB));
+  trace.FlushBatch();
+  trace.Counters(SampleAt(4 * kSecond, 664 * kMiB, 700 * kMiB));
+  return trace;
+}
+
+TEST(Counters, TheFirstContextIsEstimatedByTheFirstSample) {
+  testing::TraceBuilder trace = FirstContext();
+  const StackUp end = AnalyzeTrace(trace.End()).devices.at(0).stack_up_at_end;
+  EXPECT_EQ(end.context_estimate, 514 * kMiB);
+  EXPECT_EQ(end.driver.contexts, 0u) << "nothing was measured";
+  EXPECT_EQ(end.unexplained, static_cast<int64_t>(30 * kMiB));
+  EXPECT_EQ(end.process, 664 * kMiB);
+}
+
+TEST(Counters, NothingIsEstimatedWhereCallsWerePassedBy) {
+  testing::TraceBuilder trace = FirstContext();
+  trace::Losses losses;
+  trace::Unseen* unseen = losses.add_unseen();
+  unseen->set_cause(trace::UNSEEN_BOUND_PAST);
+  unseen->set_object("/lib/libplugin.so");
+  unseen->set_function_count(9);
+  unseen->add_functions("cuMemAlloc_v2");
+  losses.add_unseen()->set_object("a");  // of a cause that this version does not know
+  const Analysis analysis = AnalyzeTrace(trace.Losses(losses).End());
+  const StackUp& end = analysis.devices.at(0).stack_up_at_end;
+  EXPECT_EQ(end.context_estimate, 0u);
+  EXPECT_EQ(end.unexplained, static_cast<int64_t>(544 * kMiB));
+  ASSERT_EQ(analysis.losses.unseen.size(), 2u);
+  EXPECT_EQ(analysis.losses.unseen[0].cause, UnseenCalls::Cause::kBoundPast);
+  EXPECT_EQ(analysis.losses.unseen[1].cause, UnseenCalls::Cause::kUnknown);
+  EXPECT_EQ(analysis.losses.Total(), 0u) << "how many calls is not known";
+  ASSERT_GE(analysis.notes.size(), 2u);
+  EXPECT_NE(analysis.notes[0].find("/lib/libplugin.so calls CUDA past the recorder (cuMemAlloc_v2 and 8 more)"),
+            std::string::npos)
+      << analysis.notes[0];
+}
+
 TEST(Counters, ANegativeRestIsSaid) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
