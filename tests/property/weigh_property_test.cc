@@ -323,6 +323,63 @@ TEST_P(WeighProperty, EqualsNaiveModel) {
   std::remove(path.c_str());
 }
 
+// Events that no program makes, in an order that none has.
+std::string NonsenseTrace(uint32_t seed, std::map<int, Weight>* blocks) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random); };
+  TraceBuilder trace(1 + seed % 70);
+  for (uint64_t i = 0, events = 50 + below(1500); i < events; ++i) {
+    EventRow row;
+    row.layer = static_cast<trace::Layer>(1 + below(3));
+    row.kind = below(5) < 3 ? trace::ALLOC : trace::FREE;
+    if (below(3) == 0) row.kind = static_cast<trace::EventKind>(below(40));
+    if (below(12) == 0) row.kind = trace::FREE_FAILED;
+    row.memory = static_cast<trace::Memory>(below(14));
+    row.device = static_cast<int>(below(kDevices));
+    row.address = below(20) == 0 ? 0 : 0x1000 * (1 + below(40));
+    row.size = 256 * below(40);
+    row.handle = below(4);
+    row.thread = 1 + static_cast<uint32_t>(below(3));
+    row.stack = below(9);
+    trace.Event(row);
+    if (row.layer == trace::TORCH && row.kind == trace::ALLOC && row.address != 0)
+      (*blocks)[row.device].Add({row.size, 1});
+  }
+  trace.End();
+  return trace.WriteTemporary();
+}
+
+// Whatever the events, the views agree with the replay and with themselves.
+TEST_P(WeighProperty, NonsenseAddsUp) {
+  std::map<int, Weight> blocks;
+  const std::string path = NonsenseTrace(GetParam(), &blocks);
+  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
+    for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal, Weighed::kHeld}) {
+      if (mode == ViewMode::kPeak && weighed == Weighed::kHeld) continue;
+      StackSelection selection;
+      selection.mode = mode;
+      selection.weighed = weighed;
+      selection.most_stacks = 5;
+      const WeightedStacks got = Weigh(path, {}, selection);
+      Weight sum = got.merged;
+      std::map<int, Weight> by_device;
+      for (const WeightedStack& stack : got.stacks) sum.Add(stack.weight);
+      EXPECT_EQ(sum, got.all);
+      selection.most_stacks = 1000;
+      for (const WeightedStack& stack : Weigh(path, {}, selection).stacks) by_device[stack.device].Add(stack.weight);
+      for (const WeighedDevice& device : got.devices) {
+        if (mode == ViewMode::kPeak || mode == ViewMode::kLeaks) {
+          EXPECT_EQ(by_device[device.device].bytes, device.bytes) << ViewModeName(mode) << " " << WeighedName(weighed);
+        }
+        if (mode == ViewMode::kTotal && weighed == Weighed::kAllocated) {
+          EXPECT_EQ(by_device[device.device], blocks[device.device]);
+        }
+      }
+    }
+  }
+  std::remove(path.c_str());
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, WeighProperty, ::testing::Range(1u, 25u));
 
 }  // namespace
