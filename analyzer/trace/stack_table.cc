@@ -71,8 +71,8 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::Module& module : message.modules()) {
     if (module.id() == 0) return ZeroId("module");
-    ModuleInfo info{module.path(),  module.build_id(), module.load_bias(),
-                    module.start(), module.end(),      module.time_ns()};
+    ModuleInfo info{module.path(), module.build_id(), module.load_bias(), module.start(),
+                    module.end(),  module.time_ns(),  module.id()};
     const auto [it, is_new] = module_index_.try_emplace(module.id(), modules_.size());
     if (is_new) modules_.emplace_back();
     modules_[it->second] = std::move(info);
@@ -102,6 +102,10 @@ absl::Status StackTable::Add(absl::string_view definitions) {
     if (tag.id() == 0) return ZeroId("tag");
     tags_.insert_or_assign(tag.id(), TagInfo{tag.stage(), tag.module(), tag.step()});
   }
+  for (const trace::ModuleSymbols& symbols : message.symbols()) {
+    if (symbols.module() == 0) return ZeroId("module's names");
+    GPUMEM_RETURN_IF_ERROR(symbols_[symbols.module()].Parse(symbols.SerializeAsString()));
+  }
   for (const trace::Device& device : message.devices()) devices_[device.index()] = ToInfo(device);
   for (const auto& [name, version] : message.versions()) versions_[name] = version;
   return absl::OkStatus();
@@ -125,6 +129,7 @@ std::vector<uint32_t> StackTable::Frames(uint64_t stack_id) const {
 const FrameInfo* StackTable::frame(uint32_t id) const { return FindOrNull(frames_, id); }
 const PythonCodeInfo* StackTable::python_code(uint32_t id) const { return FindOrNull(python_codes_, id); }
 const ThreadInfo* StackTable::thread(uint32_t id) const { return FindOrNull(threads_, id); }
+const ModuleSymbols* StackTable::symbols(uint32_t module_id) const { return FindOrNull(symbols_, module_id); }
 const TagInfo* StackTable::tag(uint32_t id) const { return FindOrNull(tags_, id); }
 
 const std::string& StackTable::string(uint32_t id) const {

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // StackTable: everything that the events of one section refer to by id: stacks (a trie of frames), frames, modules,
-// Python code, strings, threads, devices, tags and versions. Filled by TraceReader; read by symbols/ and report/.
-// Copyable value; not thread-safe while filled. Unknown ids are answered with an empty value or nullptr, never with an
-// error: definitions may have been dropped.
+// Python code, strings, threads, devices, tags, versions, and names where the trace holds them. Filled by TraceReader;
+// read by symbols/ and report/. Copyable value; not thread-safe while filled. Unknown ids are answered with an empty
+// value or nullptr, never with an error: definitions may have been dropped.
 //
 //   for (uint32_t frame_id : stacks.Frames(use.stack_id)) Print(*stacks.frame(frame_id));
 
@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "trace/module_symbols.h"
 
 namespace gpumem {
 
@@ -26,6 +27,7 @@ struct ModuleInfo {
   std::string path;
   std::string build_id;  // raw bytes
   uint64_t load_bias = 0, start = 0, end = 0, time_ns = 0;
+  uint32_t id = 0;
 };
 
 struct PythonCodeInfo {
@@ -78,6 +80,10 @@ class StackTable {
   const ModuleInfo* ModuleAt(uint64_t address, uint64_t time_ns = UINT64_MAX) const;
 
   const std::vector<ModuleInfo>& modules() const { return modules_; }
+  // The names that the trace itself holds for a module's addresses; nullptr where it holds none.
+  const ModuleSymbols* symbols(uint32_t module_id) const;
+  // Every frame, in no order.
+  const absl::flat_hash_map<uint32_t, FrameInfo>& frames() const { return frames_; }
   const std::map<int, DeviceInfo>& devices() const { return devices_; }
   const std::map<std::string, std::string>& versions() const { return versions_; }
   size_t stack_count() const { return dense_nodes_.size() + sparse_nodes_.size(); }
@@ -101,6 +107,7 @@ class StackTable {
   absl::flat_hash_map<uint32_t, TagInfo> tags_;
   absl::flat_hash_map<uint32_t, size_t> module_index_;  // id -> place in modules_
   std::vector<ModuleInfo> modules_;
+  absl::flat_hash_map<uint32_t, ModuleSymbols> symbols_;  // by module id
   std::map<int, DeviceInfo> devices_;
   std::map<std::string, std::string> versions_;
 };
