@@ -10,12 +10,18 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace gpumem {
 namespace {
 
 constexpr absl::string_view kAnonymous = "(anonymous namespace)";
 constexpr absl::string_view kOperator = "operator";
+constexpr absl::string_view kStubOfKernel = "__device_stub_";  // what nvcc makes of a kernel's name on the host
+constexpr absl::string_view kPlt = "@plt";                     // a stub of the dynamic linker
+// Of one name. The longest of PyTorch 2.11's has 14,356 bytes.
+constexpr size_t kMostNameBytes = 32 << 10;
 // Longest first.
 constexpr absl::string_view kOperatorSigns[] = {"<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "->"};
 
@@ -58,8 +64,13 @@ class Shortener {
       Take(kAnonymous.size());
     } else if (c == '{') {
       TakeBraces();
+    } else if (AtDeclarator()) {
+      at_ += 2;
+      out_.clear();
     } else if (c == '(' || c == '<' || c == '[') {
       at_ = SkipBrackets(text_, at_);
+    } else if (c == ')') {
+      done_ = true;  // behind the declarator
     } else if (c == ' ') {
       TakeSpace();
     } else {
@@ -71,6 +82,9 @@ class Shortener {
     out_.append(text_.data() + at_, count);
     at_ += count;
   }
+
+  // "void (*make(int))(char)" is a function that returns a pointer to one.
+  bool AtDeclarator() const { return absl::StartsWith(Rest(), "(*") && Rest().size() > 2 && IsNameChar(Rest()[2]); }
 
   bool AtOperator() const {
     if (!absl::StartsWith(Rest(), kOperator) || Rest().size() == kOperator.size()) return false;
@@ -132,20 +146,60 @@ class Shortener {
   bool done_ = false;
 };
 
+bool IsStubOfKernel(absl::string_view name) {
+  return absl::StartsWith(name, kStubOfKernel) && absl::StartsWith(name.substr(kStubOfKernel.size()), "_Z");
+}
+
+// Of a name that no demangler takes (they refuse the longest ones): what can be read off its start, as in
+// "cutlass::Kernel" of _ZN7cutlass6KernelI....
+std::string StartOfMangled(absl::string_view symbol) {
+  absl::ConsumePrefix(&symbol, "_Z");
+  while (absl::ConsumePrefix(&symbol, "Z")) {
+  }
+  absl::ConsumePrefix(&symbol, "L");
+  const bool is_nested = absl::ConsumePrefix(&symbol, "N");
+  while (is_nested && (absl::ConsumePrefix(&symbol, "K") || absl::ConsumePrefix(&symbol, "V"))) {
+  }
+  std::string name = absl::ConsumePrefix(&symbol, "St") ? "std" : "";
+  do {
+    size_t digits = 0, size = 0;
+    for (; digits < symbol.size() && digits < 6 && absl::ascii_isdigit(static_cast<unsigned char>(symbol[digits]));
+         ++digits)
+      size = size * 10 + static_cast<size_t>(symbol[digits] - '0');
+    if (digits == 0 || size == 0 || size > symbol.size() - digits) break;
+    absl::string_view part = symbol.substr(digits, size);
+    symbol.remove_prefix(digits + size);
+    if (IsStubOfKernel(part)) return StartOfMangled(part.substr(kStubOfKernel.size()));
+    if (absl::StartsWith(part, "_GLOBAL__N_")) part = kAnonymous;
+    absl::StrAppend(&name, name.empty() ? "" : "::", part);
+  } while (is_nested);
+  return name;
+}
+
 }  // namespace
 
 std::string Demangle(const std::string& symbol) {
-  if (!absl::StartsWith(symbol, "_Z")) return symbol;
+  const absl::string_view stub = absl::EndsWith(symbol, kPlt) ? kPlt : "";
+  const std::string name = symbol.substr(0, symbol.size() - stub.size());
+  if (!absl::StartsWith(name, "_Z")) return symbol.substr(0, kMostNameBytes);
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+  const std::unique_ptr<char, decltype(&std::free)> full(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
                                                          &std::free);
-  return status == 0 && name != nullptr ? name.get() : symbol;
+  if (status != 0 || full == nullptr) return symbol.substr(0, kMostNameBytes);
+  return absl::StrCat(absl::string_view(full.get()).substr(0, kMostNameBytes), stub);
 }
 
 std::string ShortName(absl::string_view demangled) {
+  if (absl::StartsWith(demangled, "_Z") || IsStubOfKernel(demangled)) {
+    const absl::string_view mangled = IsStubOfKernel(demangled) ? demangled.substr(kStubOfKernel.size()) : demangled;
+    const std::string start = StartOfMangled(mangled);
+    return start.empty() ? std::string(demangled) : start;
+  }
+  const bool is_stub = absl::ConsumeSuffix(&demangled, kPlt);
   std::string name = Shortener(demangled).Run();
   while (!name.empty() && (name.front() == '*' || name.front() == '&')) name.erase(0, 1);
-  return name.empty() ? std::string(demangled) : name;
+  if (name.empty()) name = std::string(demangled);
+  return is_stub ? absl::StrCat(name, kPlt) : name;
 }
 
 }  // namespace gpumem

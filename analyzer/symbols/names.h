@@ -15,10 +15,12 @@
 
 namespace gpumem {
 
-// The name itself where it is not mangled.
+// The name itself where it is not mangled, or in a way that is not understood. At most 32 KiB. Hostile input may need
+// much memory and time: to be called where that is limited (isolated.h).
 std::string Demangle(const std::string& symbol);
 
-// Without return type, parameters, template arguments and qualifiers. The name itself where nothing would be left.
+// Without return type, parameters, template arguments and qualifiers; of a mangled name the part that can be read off
+// it. The name itself where nothing would be left.
 std::string ShortName(absl::string_view demangled);
 
 }  // namespace gpumem

@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "symbols/elf_module.h"
 #include "symbols/names.h"
+#include "symbols/native_names.h"
 #include "symbols/python_lines.h"
 
 namespace gpumem {
@@ -19,32 +19,38 @@ absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfi
 }  // namespace
 
 struct Symbolizer::State {
-  State(const StackTable* table, SymbolizerOptions chosen) : stacks(table), options(chosen) {}
+  State(const StackTable* table, SymbolizerOptions chosen)
+      : stacks(table), options(std::move(chosen)), names(table, &options) {}
 
   const std::vector<ResolvedFrame>& ResolveFrame(uint32_t id);
   std::vector<ResolvedFrame> ResolveNative(uint64_t pc);
   ResolvedFrame ResolvePython(const FrameInfo& frame) const;
-  ElfModule& Open(const ModuleInfo& module);
+  void Prepare();
 
   const StackTable* stacks;
   SymbolizerOptions options;
-  absl::flat_hash_map<uint32_t, std::vector<ResolvedFrame>> frames;      // by frame id
-  absl::flat_hash_map<std::string, std::unique_ptr<ElfModule>> modules;  // by path and build id
-  std::vector<std::string> notes;
+  NativeNames names;
+  bool prepared = false;
+  absl::flat_hash_map<uint32_t, std::vector<ResolvedFrame>> frames;  // by frame id
 };
 
 Symbolizer::Symbolizer(const StackTable* stacks, SymbolizerOptions options)
-    : state_(std::make_unique<State>(stacks, options)) {}
+    : state_(std::make_unique<State>(stacks, std::move(options))) {}
 Symbolizer::~Symbolizer() = default;
-const std::vector<std::string>& Symbolizer::notes() const { return state_->notes; }
+void Symbolizer::Prepare() { state_->Prepare(); }
+const std::vector<std::string>& Symbolizer::notes() const { return state_->names.notes(); }
+const std::vector<ModuleReport>& Symbolizer::modules() const { return state_->names.reports(); }
 
-ElfModule& Symbolizer::State::Open(const ModuleInfo& module) {
-  std::unique_ptr<ElfModule>& opened = modules[absl::StrCat(module.path, "\n", module.build_id)];
-  if (opened == nullptr) {
-    opened = std::make_unique<ElfModule>(module, options.dwarf);
-    if (!opened->problem().empty()) notes.push_back(opened->problem());
-  }
-  return *opened;
+const ModuleSymbols* Symbolizer::SymbolsOf(const ModuleReport& module) const {
+  const std::vector<ModuleReport>& all = modules();
+  return &module < all.data() || &module >= all.data() + all.size()
+             ? nullptr
+             : &state_->names.symbols(static_cast<size_t>(&module - all.data()));
+}
+
+void Symbolizer::State::Prepare() {
+  if (std::exchange(prepared, true) || !options.native) return;
+  names.LookUp();
 }
 
 ResolvedFrame Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
@@ -63,28 +69,30 @@ ResolvedFrame Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
 
 std::vector<ResolvedFrame> Symbolizer::State::ResolveNative(uint64_t pc) {
   // A return address may lie behind its function, after a call that never returns; the call itself never does.
-  const uint64_t call = pc - 1;
-  const ModuleInfo* const module = stacks->ModuleAt(call);
+  const ModuleInfo* const module = stacks->ModuleAt(pc - 1);
   ResolvedFrame base;
   if (module == nullptr) {
-    base.function = base.short_function = absl::StrCat("0x", absl::Hex(pc));
+    base.function = base.short_function = absl::StrCat("[no file] 0x", absl::Hex(pc));
     return {base};
   }
   base.module = module->path;
   base.offset = pc - module->load_bias;
   base.function = base.short_function = absl::StrCat(BaseName(module->path), "+0x", absl::Hex(base.offset));
   if (!options.native) return {base};
+  Prepare();
   std::vector<ResolvedFrame> resolved;
-  for (NativeFrame& frame : Open(*module).Lookup(call - module->load_bias)) {
+  for (NativeFunction& function : names.At(module->id, base.offset)) {
     resolved.push_back(base);
     ResolvedFrame& last = resolved.back();
-    last.file = std::move(frame.file);
-    last.line = frame.line;
-    last.inlined = frame.inlined;
-    if (frame.symbol.empty()) continue;
-    last.function = Demangle(frame.symbol);
+    last.inlined = true;
+    last.file = std::move(function.file);
+    last.line = function.line;
+    if (function.function.empty()) continue;
+    last.function = std::move(function.function);
     last.short_function = ShortName(last.function);
   }
+  if (resolved.empty()) return {base};
+  resolved.back().inlined = false;
   return resolved;
 }
 
@@ -101,7 +109,7 @@ const std::vector<ResolvedFrame>& Symbolizer::State::ResolveFrame(uint32_t id) {
   } else {
     resolved = ResolveNative(frame->pc);
   }
-  return it->second = std::move(resolved);
+  return frames[id] = std::move(resolved);
 }
 
 const std::vector<ResolvedFrame>& Symbolizer::ResolveFrame(uint32_t frame_id) { return state_->ResolveFrame(frame_id); }

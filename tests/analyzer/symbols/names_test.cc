@@ -12,6 +12,8 @@ TEST(NamesTest, Demangles) {
   EXPECT_EQ(Demangle("_ZN2at6native3addIfEEvRKNS_6TensorE"), "void at::native::add<float>(at::Tensor const&)");
   EXPECT_EQ(Demangle("cudaMalloc"), "cudaMalloc");
   EXPECT_EQ(Demangle("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(Demangle("_ZN2at5emptyEv@plt"), "at::empty()@plt");
+  EXPECT_EQ(Demangle("@plt"), "@plt");
 }
 
 TEST(NamesTest, Shortens) {
@@ -33,6 +35,20 @@ TEST(NamesTest, Shortens) {
       {"std::__cxx11::basic_string<char>::append[abi:cxx11](char const*)", "std::__cxx11::basic_string::append"},
       {"decltype (f(0)) g<int>(int)", "g"},
       {"run(int) [clone .cold]", "run"},
+      {"cudaMalloc@plt", "cudaMalloc@plt"},
+      {"at::empty(c10::ArrayRef<long>)@plt", "at::empty@plt"},
+      // Too long for the demangler, so it was left mangled.
+      {"_ZN7cutlass6KernelINS_4gemm6kernel4GemmI", "cutlass::Kernel"},
+      {"_ZN2at6native12_GLOBAL__N_13addERKNS_6TensorE", "at::native::(anonymous namespace)::add"},
+      {"_ZL55__device_stub__ZN7cutlass6KernelINS_4gemm6kernel4GemmIEv", "cutlass::Kernel"},
+      {"_ZNSt6vectorIiE", "std::vector"},
+      {"_ZZN2at4wrapIZN5torch3rpcEE", "at::wrap"},
+      {"__device_stub__Z12fmha_forwardN22PyTorchMemEffAttentionE", "fmha_forward"},
+      {"void (*c10d::toFunction<float, 0>(c10d::ReduceOp const&))(void*, void const*) [clone .isra.0]",
+       "c10d::toFunction"},
+      {"run(void (*)(int))", "run"},
+      {"_Z", "_Z"},
+      {"_ZN99999999999f", "_ZN99999999999f"},
       {"", ""},
       {"<", "<"},
   };

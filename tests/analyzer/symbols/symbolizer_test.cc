@@ -10,13 +10,17 @@
 #include <link.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "testing/trace_builder.h"
+#include "victim_library.h"
 
 namespace gpumem {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::TraceBuilder;
@@ -113,7 +117,94 @@ TEST(SymbolizerTest, DoesNotBelieveAnotherBuild) {
   const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_THAT(frames[0].function, HasSubstr("exe+0x"));
-  EXPECT_THAT(symbolizer.notes(), ElementsAre(HasSubstr("another build")));
+  EXPECT_THAT(symbolizer.notes(), ElementsAre(AllOf(HasSubstr("another build"), HasSubstr("--symbols PATH"))));
+}
+
+TEST(SymbolizerTest, SaysWhichFilesAreMissing) {
+  CallerOfAll();
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions());
+  trace.definitions().mutable_modules(0)->set_path("/nowhere/libfoo.so");
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  symbolizer.Prepare();
+  EXPECT_THAT(symbolizer.notes(),
+              ElementsAre(AllOf(HasSubstr("libfoo.so"), HasSubstr("gpumem symbolize"), HasSubstr("--sysroot"))));
+  EXPECT_THAT(symbolizer.Resolve(stack)[0].function, HasSubstr("libfoo.so+0x"));
+}
+
+TEST(SymbolizerTest, SaysWhatCouldNotBeVerified) {
+  CallerOfAll();
+  TraceBuilder trace;
+  trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions());
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  symbolizer.Prepare();
+  EXPECT_THAT(symbolizer.notes(), ElementsAre(HasSubstr("no build id")));
+  ASSERT_EQ(symbolizer.modules().size(), 1u);
+  EXPECT_EQ(symbolizer.modules()[0].named, 1u);
+  EXPECT_EQ(symbolizer.modules()[0].with_lines, 1u);
+}
+
+TEST(SymbolizerTest, TheTracesOwnNamesComeFirst) {
+  CallerOfAll();
+  TraceBuilder trace;
+  const uint64_t stack = trace.NativeStack({g_pc});
+  AddThisModule(&trace.definitions());
+  ModuleSymbols names;
+  names.Add(g_pc - trace.definitions().modules(0).load_bias(),
+            {{"Inner()", "inner.h", 3}, {"Outer(int)", "outer.cc", 4}});
+  trace.definitions().add_symbols()->ParseFromString(names.Serialize(1));
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].function, "Inner()");
+  EXPECT_TRUE(frames[0].inlined);
+  EXPECT_EQ(frames[1].short_function, "Outer");
+  EXPECT_EQ(frames[1].line, 4u);
+  EXPECT_FALSE(frames[1].inlined);
+  EXPECT_TRUE(symbolizer.notes().empty()) << "no file was needed";
+  EXPECT_EQ(symbolizer.modules()[0].source, SymbolSource::kTrace);
+}
+
+// Stripped, found by its build id; then gone, and the cache still knows.
+TEST(SymbolizerTest, RemembersWhatWasLookedUp) {
+  const testing::VictimLibrary victim;
+  TraceBuilder trace;
+  std::vector<uint64_t> stacks;
+  for (const VictimFrame& frame : victim.frames()) stacks.push_back(trace.NativeStack({frame.pc}));
+  const ModuleInfo info = victim.Module(victim.Shape("--strip-debug", "lib.so"));
+  trace::Module* const module = trace.definitions().add_modules();
+  module->set_id(1);
+  module->set_path(info.path);
+  module->set_build_id(info.build_id);
+  module->set_load_bias(info.load_bias);
+  module->set_start(info.start);
+  module->set_end(info.end);
+  const StackTable table = TableOf(trace);
+  SymbolizerOptions options;
+  options.cache_folder = victim.Path("cache");
+  const auto names_by = [&](SymbolSource source) {
+    Symbolizer symbolizer(&table, options);
+    symbolizer.Prepare();
+    EXPECT_EQ(symbolizer.modules()[0].source, source);
+    EXPECT_TRUE(symbolizer.notes().empty());
+    std::vector<std::string> names;
+    for (const uint64_t stack : stacks) names.push_back(symbolizer.Resolve(stack)[0].short_function);
+    return names;
+  };
+  const std::vector<std::string> first = names_by(SymbolSource::kFile);
+  EXPECT_THAT(first, Contains("victim::Model::Forward"));
+  EXPECT_EQ(names_by(SymbolSource::kCache), first);
+  std::filesystem::remove(info.path);
+  EXPECT_EQ(names_by(SymbolSource::kCache), first);
+
+  // Debug information that comes to hand later is not hidden by what is known already.
+  std::filesystem::copy_file(victim.original(), info.path);
+  EXPECT_NE(names_by(SymbolSource::kFile), first) << "inlined functions are seen now";
 }
 
 TEST(SymbolizerTest, NamesPythonFrames) {
@@ -135,7 +226,7 @@ TEST(SymbolizerTest, LeavesTheUnknownUnknown) {
   const uint64_t stack = trace.NativeStack({0x1234});
   const StackTable table = TableOf(trace);
   Symbolizer symbolizer(&table);
-  EXPECT_EQ(symbolizer.Resolve(stack)[0].function, "0x1234");
+  EXPECT_EQ(symbolizer.Resolve(stack)[0].function, "[no file] 0x1234");
   EXPECT_TRUE(symbolizer.Resolve(99).empty());
 }
 
