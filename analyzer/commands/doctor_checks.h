@@ -32,6 +32,8 @@ Finding CheckRingMemory(const std::string& folder);
 Finding CheckWorkingDirectory();
 // One for each ring in `folder`, up to eight; none where there is none.
 std::vector<Finding> CheckRings(const std::string& folder);
+// Where names of native frames come from when a trace is read here.
+Finding CheckSymbols();
 Finding CheckFileLimit();
 Finding CheckCoreLimit();
 

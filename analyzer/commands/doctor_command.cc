@@ -44,7 +44,8 @@ std::vector<Finding> CheckMachine() {
   const std::string rings = EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm");
   std::vector<Finding> findings = {
       CheckLibrary(),         CheckUnwinder(),         CheckDriver(),    CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
-      CheckRingMemory(rings), CheckWorkingDirectory(), CheckFileLimit(), CheckCoreLimit()};
+      CheckRingMemory(rings), CheckWorkingDirectory(), CheckFileLimit(), CheckCoreLimit(),
+      CheckSymbols()};
   for (Finding& ring : CheckRings(rings)) findings.push_back(std::move(ring));
   return findings;
 }

@@ -69,7 +69,10 @@ class InfoCommand final : public Command {
            "  gpumem info --json | jq '.losses'\n";
   }
 
-  void AddFlags(CLI::App* app) override { trace_.AddFlags(app); }
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    trace_.shows_stacks = false;
+  }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
     const auto loaded = LoadTrace(trace_, arguments, console);

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/new_file.h"
 #include "commands/trace_options.h"
 #include "trace/file_window.h"
 #include "trace/ring_file.h"
@@ -27,24 +28,12 @@
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kCopyBytes = 1 << 20;
-
 bool WritePackets(const Recovery& recovery, int descriptor) {
   uint64_t sequence = recovery.next_sequence;
   for (const RecoveredPacket& packet : recovery.packets) {
     if (!WriteAll(descriptor, FramePacket(packet, sequence++))) return false;
   }
   return fsync(descriptor) == 0 || errno == EINVAL;
-}
-
-absl::Status CopyBytes(FileWindow* window, uint64_t from, uint64_t to, int descriptor, const std::string& name) {
-  for (uint64_t at = from; at < to;) {
-    const absl::string_view bytes = window->Read(at, std::min(kCopyBytes, to - at));
-    if (bytes.empty()) return absl::InternalError("cannot read the trace to its end");
-    if (!WriteAll(descriptor, bytes)) return FileError("write", name);
-    at += bytes.size();
-  }
-  return absl::OkStatus();
 }
 
 // The whole packets of each process in `from` ("" = none), and behind them the recovered ones.

@@ -22,6 +22,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeInfoCommand());
   commands.push_back(MakeDumpCommand());
   commands.push_back(MakeRecoverCommand());
+  commands.push_back(MakeSymbolizeCommand());
   commands.push_back(MakeCtlCommand());
   commands.push_back(MakeDoctorCommand());
   return commands;

@@ -28,6 +28,7 @@ class TimelineCommand final : public Command {
 
   void AddFlags(CLI::App* app) override {
     trace_.AddFlags(app);
+    trace_.shows_stacks = false;
     app->add_option("--points,--limit", trace_.timeline_buckets, "most points a device (240)")
         ->type_name("N")
         ->check(CLI::Validator(CLI::Range(1u, kMostPoints)).description(""));

@@ -76,7 +76,7 @@ void TraceOptions::AddFilterFlags(CLI::App* app) {
 
 void TraceOptions::AddFlags(CLI::App* app) {
   AddFilterFlags(app);
-  app->add_flag("--no-native-symbols", no_native_symbols, "leave native frames as module and offset");
+  symbols.AddFlags(app);
 }
 
 void ListOptions::AddFlags(CLI::App* app, size_t default_top) {
@@ -133,7 +133,7 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
   auto loaded = std::make_unique<LoadedTrace>();
   AnalyzeOptions asked;
   loaded->exit_code = kExitUsage;
-  if (!MakeAnalyzeOptions(options, &asked, console)) return loaded;
+  if (!MakeAnalyzeOptions(options, &asked, console) || !options.symbols.Check(console)) return loaded;
   loaded->exit_code = kExitCannotRead;
   const absl::StatusOr<std::string> path = FindTrace(arguments.empty() ? "" : arguments.front());
   if (!path.ok()) {
@@ -158,9 +158,17 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
   }
   loaded->exit_code = loaded->analysis.damage.empty() ? kExitFine : kExitDamaged;
   if (loaded->exit_code == kExitDamaged) console->Complain(loaded->analysis.damage);
-  SymbolizerOptions symbols;
-  symbols.native = !options.no_native_symbols;
-  loaded->symbolizer = std::make_unique<Symbolizer>(&loaded->stacks, symbols);
+  loaded->symbolizer = std::make_unique<Symbolizer>(
+      &loaded->stacks, options.symbols.Options(loaded->analysis.process.working_directory, console));
+  if (options.shows_stacks) {
+    loaded->symbolizer->Prepare();
+    console->ProgressDone();
+    // Said by every command, whether its text has a place for notes or not.
+    for (const std::string& note : loaded->symbolizer->notes()) {
+      if (!options.json) console->Complain(note);
+      if (options.json) loaded->analysis.notes.push_back(note);
+    }
+  }
   loaded->source = std::make_unique<SymbolizedStacks>(loaded->symbolizer.get());
   loaded->input = {&loaded->analysis, loaded->source.get(), asked, arguments.empty() ? "" : ShellQuoted(*path)};
   return loaded;

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "commands/console.h"
+#include "commands/symbol_flags.h"
 #include "replay/analysis.h"
 #include "replay/analyze.h"
 #include "report/input.h"
@@ -32,11 +33,12 @@ struct TraceOptions {
   bool json = false;
   int device = -1;
   std::string layer = "all", from, to;
-  bool no_native_symbols = false;
+  SymbolFlags symbols;
   // Not flags here: commands set them.
   uint32_t timeline_buckets = 240, plateaus = 5;
+  bool shows_stacks = true;  // false: LoadTrace looks nothing up
 
-  // --json, --device, --layer, --from, --to, --no-native-symbols.
+  // --json, --device, --layer, --from, --to, and SymbolFlags.
   void AddFlags(CLI::App* app);
   // The same without the last, for commands that resolve no frames.
   void AddFilterFlags(CLI::App* app);
