@@ -24,6 +24,13 @@ ROWS = (
     ("file", "bytes_an_event", "bytes an event on disk", "{:.2f}", "4"),
     ("file", "report_events_per_s", "events/s of the whole `gpumem report`", "{:,.0f}", ""),
     ("file", "replay.replay_events_per_cpu_s", "events/s of the replay, a core (10 M events, LZ4)", "{:,.0f}", "20,000,000"),
+    ("symbols", "none.wall_s.median", "`gpumem report` of a short GPT training, native frames without names", "{:.2f} s", ""),
+    ("symbols", "cold.wall_s.median", "the same with names, nothing cached (libtorch of 900 MB)", "{:.2f} s", ""),
+    ("symbols", "cached.wall_s.median", "the same with names out of the cache", "{:.2f} s", ""),
+    ("symbols", "cold.rss_mib", "peak memory of the cold one", "{:.0f} MiB", ""),
+    ("symbols", "cached.rss_mib", "peak memory of the cached one", "{:.0f} MiB", ""),
+    ("symbols", "torch_snapshot.seconds", "PyTorch's own snapshot of that training, all stacks", "{:.2f} s", ""),
+    ("symbols", "torch_snapshot.rss_mib", "memory that it adds", "{:+.0f} MiB", ""),
     ("startup", "added_ms", "start-up of a process that never uses CUDA", "{:+.2f} ms", "0.3 ms"),
 )
 
