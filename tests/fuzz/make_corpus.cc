@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Writes small correct traces and rings into two folders, as seeds for reader_fuzz and ring_fuzz.
+// Writes small correct traces and rings into folders, as seeds for reader_fuzz and ring_fuzz, and inputs of
+// symbols_fuzz.
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
+#include "trace/module_symbols.h"
 
 namespace {
 
@@ -48,14 +51,30 @@ void WriteRings(const std::string& folder) {
   }
 }
 
+// One seed a kind of input that symbols_fuzz chooses by the first byte.
+void WriteSymbols(const std::string& folder) {
+  gpumem::ModuleSymbols names;
+  names.Add(0x1000, {{"inner(int)", "a.h", 12}, {"outer()", "a.cc", 40}});
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::string elf(4096, '\0');
+  self.read(elf.data(), static_cast<std::streamsize>(elf.size()));
+  const std::string seeds[] = {elf, names.Serialize(1), std::string("\x80\x00\xf0\x02\x04\x01", 6),
+                               "void at::native::(anonymous namespace)::add<float>(at::Tensor const&) const"};
+  for (size_t kind = 0; kind < std::size(seeds); ++kind) {
+    std::ofstream(folder + "/symbols" + std::to_string(kind), std::ios::binary)
+        << static_cast<char>(kind) << seeds[kind];
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s TRACES RINGS\n", argv[0]);
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: %s TRACES RINGS SYMBOLS\n", argv[0]);
     return 2;
   }
   WriteRings(argv[2]);
+  WriteSymbols(argv[3]);
   int number = 0;
   for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD}) {
     TraceBuilder trace(8);

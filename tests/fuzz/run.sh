@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzes the trace reader with the replay, and the recovery from rings, half of the time each: tests/fuzz/run.sh [SECONDS]. Exit code 1 where an
-# input crashes; the input is named.
+# Fuzzes the trace reader with the replay, the recovery from rings, and what names are read from, a third of the time each: tests/fuzz/run.sh
+# [SECONDS]. Exit code 1 where an input crashes; the input is named.
 set -euo pipefail
 seconds=${1:-60}
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,10 +11,11 @@ cc=${cxx/clang++/clang}
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
   -DGPUMEM_FUZZ=ON -DGPUMEM_BUILD_SIMCUDA=OFF -DGPUMEM_BUILD_SHIM=OFF -DGPUMEM_BUILD_BENCH=OFF \
   -DCMAKE_CXX_FLAGS="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" >/dev/null
-ninja -C "$build" -j"${GPUMEM_JOBS:-2}" reader_fuzz ring_fuzz make_corpus
+ninja -C "$build" -j"${GPUMEM_JOBS:-2}" reader_fuzz ring_fuzz symbols_fuzz make_corpus
 cd "$build"
-mkdir -p corpus corpus-rings
-bin/make_corpus corpus corpus-rings
-half=$(((seconds + 1) / 2))
-bin/reader_fuzz -max_total_time="$half" -max_len=65536 -timeout=25 -rss_limit_mb=3000 corpus
-exec bin/ring_fuzz -max_total_time="$half" -max_len=90000 -timeout=25 -rss_limit_mb=3000 corpus-rings
+mkdir -p corpus corpus-rings corpus-symbols
+bin/make_corpus corpus corpus-rings corpus-symbols
+third=$(((seconds + 2) / 3))
+bin/reader_fuzz -max_total_time="$third" -max_len=65536 -timeout=25 -rss_limit_mb=3000 corpus
+bin/ring_fuzz -max_total_time="$third" -max_len=90000 -timeout=25 -rss_limit_mb=3000 corpus-rings
+exec bin/symbols_fuzz -max_total_time="$third" -max_len=65536 -timeout=25 -rss_limit_mb=3000 corpus-symbols
