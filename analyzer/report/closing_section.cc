@@ -2,18 +2,15 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/format.h"
 #include "report/sections.h"
+#include "report/state.h"
 
 namespace gpumem {
 namespace {
-
-struct Loss {
-  uint64_t count;
-  const char* words;
-};
 
 // "gpumem peak run.gmtrace --device 0": ready to be typed.
 std::string Next(absl::string_view command, const ReportInput& input, absl::string_view flags) {
@@ -29,33 +26,16 @@ std::string LargestDeviceFlag(const ReportInput& input) {
 }  // namespace
 
 void AddLosses(const ReportInput& input, Page* page) {
-  const LossCounts& losses = input.analysis->losses;
-  const Loss all[] = {{losses.dropped_allocs, "allocations dropped because the ring was full"},
-                      {losses.dropped_frees, "frees dropped because the ring was full: live memory is overstated"},
-                      {losses.unwritten_events, "events that the file could not take"},
-                      {losses.dropped_definitions, "stacks or names dropped: their frames are not known"},
-                      {losses.truncated_stacks, "stacks deeper than the limit: their outermost frames are missing"},
-                      {losses.unread_python_frames, "Python frames that could not be read"},
-                      {losses.missing_packets, "packets missing from the file"},
-                      {losses.damaged_bytes, "bytes of the file not readable"}};
-  bool any = false;
+  const std::vector<std::string> lines = LossLines(input);
   page->Gap();
-  for (const Loss& loss : all) {
-    if (loss.count == 0) continue;
-    if (!any) page->Line({{losses.Total() > 0 ? Tone::kAlarm : Tone::kWarning, "Losses"}});
-    page->Line(absl::StrCat("  ", FormatCount(loss.count), " ", loss.words));
-    any = true;
+  if (lines.empty()) {
+    page->Line({{Tone::kHeading, "Losses"}, {Tone::kPlain, "  none: every event is in the trace"}});
+    return;
   }
-  if (!losses.write_error.empty()) {
-    page->Line({{Tone::kAlarm, absl::StrCat("  The trace could not be written: ", losses.write_error)}});
-    any = true;
-  }
-  if (!losses.unseen.empty()) {
-    page->Line({{Tone::kWarning, any ? "  Calls of CUDA went past the recorder: see the notes"
-                                     : "Losses  calls of CUDA went past the recorder: see the notes"}});
-    any = true;
-  }
-  if (!any) page->Line({{Tone::kHeading, "Losses"}, {Tone::kPlain, "  none: every event is in the trace"}});
+  const LossCounts& losses = input.analysis->losses;
+  const bool alarm = losses.Total() > 0 || !losses.write_error.empty();
+  page->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Losses"}});
+  for (const std::string& line : lines) page->Line(absl::StrCat("  ", line));
 }
 
 void AddNotes(const ReportInput& input, Page* page) {

@@ -42,14 +42,6 @@ void AddAges(const LiveSet& live, const ReportInput& input, Page* page) {
                                    FormatTime(input.Since(middle)), " (long-lived)")}});
 }
 
-// What was going on when the peak was reached.
-std::string WhenText(const LiveSet& live, const ReportInput& input) {
-  const StackUse* const reached = ReachedBy(live);
-  if (reached == nullptr) return "";
-  const absl::string_view phase = PhaseOf(input.stacks->Frames(reached->stack_id));
-  return phase.empty() ? "" : absl::StrCat(" in ", phase);
-}
-
 }  // namespace
 
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "report/frame_class.h"
 
 namespace gpumem {
@@ -45,6 +46,13 @@ const StackUse* ReachedBy(const LiveSet& live) {
   const auto found = std::find_if(live.stacks.begin(), live.stacks.end(),
                                   [&live](const StackUse& use) { return use.newest_ns == live.time_ns; });
   return found == live.stacks.end() ? nullptr : &*found;
+}
+
+std::string WhenText(const LiveSet& live, const ReportInput& input) {
+  const StackUse* const reached = ReachedBy(live);
+  if (reached == nullptr) return "";
+  const absl::string_view phase = PhaseOf(input.stacks->Frames(reached->stack_id));
+  return phase.empty() ? "" : absl::StrCat(" in ", phase);
 }
 
 }  // namespace gpumem

@@ -13,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "replay/analysis.h"
+#include "report/input.h"
 #include "symbols/symbolizer.h"
 
 namespace gpumem {
@@ -24,6 +25,9 @@ absl::string_view PhaseOf(const std::vector<ResolvedFrame>& frames);
 // The entry of `live` whose allocation made it as large as it is: the one with an allocation at that very instant.
 // nullptr where none is (a window that begins at its peak).
 const StackUse* ReachedBy(const LiveSet& live);
+
+// What was going on when `live` was reached: " in backward"; "" where nothing tells.
+std::string WhenText(const LiveSet& live, const ReportInput& input);
 
 }  // namespace gpumem
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/state.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMostSpans = 4;
+
+std::string VersionsText(const ProcessInfo& process) {
+  std::map<std::string, std::string> versions = process.versions;
+  versions.erase("python_frames");  // a sentence: it is in the notes
+  return absl::StrJoin(versions, ", ", [](std::string* out, const auto& item) {
+    absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
+  });
+}
+
+std::string TraceText(const ReportInput& input) {
+  const Analysis& analysis = *input.analysis;
+  const EventCounts& events = analysis.events;
+  return absl::StrCat(analysis.path, ", ", FormatBytes(analysis.file_bytes), ": ",
+                      FormatCount(events.torch + events.runtime + events.driver), " events (torch ",
+                      FormatCount(events.torch), ", runtime ", FormatCount(events.runtime), ", driver ",
+                      FormatCount(events.driver), ") over ", FormatTime(input.Since(analysis.end_ns)));
+}
+
+void AppendDevices(const ReportInput& input, std::vector<Remark>* facts) {
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    const std::string name = device.name.empty() ? "(name not known)" : device.name;
+    const std::string size = device.capacity == 0 ? "" : absl::StrCat(", ", FormatBytes(device.capacity));
+    facts->push_back({absl::StrCat("GPU ", device.device), absl::StrCat(name, size), Tone::kPlain});
+  }
+  if (input.analysis->devices.empty())
+    facts->push_back({"", "No GPU memory was allocated in this trace.", Tone::kPlain});
+}
+
+// Which parts of the run were recorded, where that is not all of it.
+void AppendSpans(const ReportInput& input, std::vector<Remark>* facts) {
+  const MarkLog& marks = input.analysis->marks;
+  if (!marks.was_switched()) return;
+  std::vector<std::string> spans;
+  for (const RecordedSpan& span : marks.spans()) {
+    if (spans.size() == kMostSpans) break;
+    spans.push_back(absl::StrCat(FormatTime(input.Since(span.from_ns)), " to ", FormatTime(input.Since(span.to_ns))));
+  }
+  const std::string more =
+      marks.spans().size() > kMostSpans ? absl::StrCat(" and ", marks.spans().size() - kMostSpans, " times more") : "";
+  facts->push_back({"recorded",
+                    absl::StrCat("from ", absl::StrJoin(spans, ", "), more, "; see the notes for what that means"),
+                    Tone::kWarning});
+}
+
+// Why the end is missing, and what was done about it.
+std::string EndText(const Analysis& analysis) {
+  std::string text = analysis.state == Analysis::Process::kRunning ? "The program is still running."
+                     : analysis.state == Analysis::Process::kEnded
+                         ? "The end is missing: the process was killed, or ended without exit()."
+                     : analysis.recovered_events > 0 ? "The end is missing: the process was killed."
+                                                     : "The end is missing: killed, or still running.";
+  if (analysis.recovered_events > 0) {
+    absl::StrAppend(&text, " ", FormatCountOf(analysis.recovered_events, "event", "events"),
+                    " recovered from the ring of the killed process.");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ProcessText(const ReportInput& input) {
+  const ProcessInfo& process = input.analysis->process;
+  std::string about = absl::StrCat("process ", process.pid);
+  if (!process.hostname.empty()) absl::StrAppend(&about, " on ", process.hostname);
+  if (process.rank >= 0) absl::StrAppend(&about, ", rank ", process.rank);
+  if (process.rank >= 0 && process.world_size > 0) absl::StrAppend(&about, " of ", process.world_size);
+  if (const uint64_t start = input.StartRealtime(); start != 0) absl::StrAppend(&about, ", ", FormatUtc(start));
+  return about;
+}
+
+std::vector<Remark> HeadFacts(const ReportInput& input, bool full) {
+  std::vector<Remark> facts;
+  facts.push_back({"trace", TraceText(input), Tone::kPlain});
+  const ProcessInfo& process = input.analysis->process;
+  if (full && !process.command_line.empty())
+    facts.push_back({"command", absl::StrJoin(process.command_line, " "), Tone::kPlain});
+  AppendDevices(input, &facts);
+  const std::string versions = VersionsText(process);
+  if (!versions.empty()) facts.push_back({"with", versions, Tone::kPlain});
+  AppendSpans(input, &facts);
+  if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) {
+    facts.push_back({"window",
+                     absl::StrCat(FormatTime(input.Since(input.window_start_ns())), " to ",
+                                  FormatTime(input.Since(input.window_end_ns()))),
+                     Tone::kPlain});
+  }
+  return facts;
+}
+
+std::vector<Remark> StateRemarks(const ReportInput& input) {
+  const Analysis& analysis = *input.analysis;
+  const std::string up_to = absl::StrCat("up to ", FormatTime(input.Since(analysis.end_ns)), ".");
+  std::vector<Remark> remarks;
+  if (!analysis.damage.empty()) {
+    remarks.push_back({"DAMAGED", absl::StrCat(analysis.damage, ". All that follows is ", up_to), Tone::kAlarm});
+  } else if (analysis.snapshot) {
+    remarks.push_back({"state", absl::StrCat("A copy made while the program ran: ", up_to), Tone::kPlain});
+  } else if (!analysis.complete) {
+    remarks.push_back({"state", absl::StrCat(EndText(analysis), " All that follows is ", up_to), Tone::kWarning});
+  }
+  if (analysis.losses.Total() > 0) {
+    remarks.push_back({"LOST",
+                       absl::StrCat(FormatCountOf(analysis.losses.Total(), "event is", "events are"),
+                                    " missing, so totals may be off; see the end of the report."),
+                       Tone::kAlarm});
+  }
+  return remarks;
+}
+
+std::vector<std::string> LossLines(const ReportInput& input) {
+  const LossCounts& losses = input.analysis->losses;
+  const struct {
+    uint64_t count;
+    const char* words;
+  } all[] = {{losses.dropped_allocs, "allocations dropped because the ring was full"},
+             {losses.dropped_frees, "frees dropped because the ring was full: live memory is overstated"},
+             {losses.unwritten_events, "events that the file could not take"},
+             {losses.dropped_definitions, "stacks or names dropped: their frames are not known"},
+             {losses.truncated_stacks, "stacks deeper than the limit: their outermost frames are missing"},
+             {losses.unread_python_frames, "Python frames that could not be read"},
+             {losses.missing_packets, "packets missing from the file"},
+             {losses.damaged_bytes, "bytes of the file not readable"}};
+  std::vector<std::string> lines;
+  for (const auto& loss : all) {
+    if (loss.count > 0) lines.push_back(absl::StrCat(FormatCount(loss.count), " ", loss.words));
+  }
+  if (!losses.write_error.empty())
+    lines.push_back(absl::StrCat("The trace could not be written: ", losses.write_error));
+  return lines;
+}
+
+bool IsSimulated(const Analysis& analysis) {
+  return std::any_of(analysis.devices.begin(), analysis.devices.end(),
+                     [](const DeviceAnalysis& device) { return absl::StartsWith(device.name, "SimCUDA "); });
+}
+
+}  // namespace gpumem
