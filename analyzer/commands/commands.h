@@ -18,6 +18,7 @@ std::unique_ptr<Command> MakeOomCommand();
 std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
 std::unique_ptr<Command> MakeLeaksCommand();
+std::unique_ptr<Command> MakeFlameCommand();
 std::unique_ptr<Command> MakeTreeCommand();
 std::unique_ptr<Command> MakeTableCommand();
 std::unique_ptr<Command> MakeSizesCommand();

@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
   commands.push_back(MakeLeaksCommand());
+  commands.push_back(MakeFlameCommand());
   commands.push_back(MakeTreeCommand());
   commands.push_back(MakeTableCommand());
   commands.push_back(MakeSizesCommand());

@@ -144,6 +144,7 @@ std::vector<std::string> LossLines(const ReportInput& input) {
   }
   if (!losses.write_error.empty())
     lines.push_back(absl::StrCat("The trace could not be written: ", losses.write_error));
+  if (!losses.unseen.empty()) lines.push_back("calls of CUDA went past the recorder: see the notes");
   return lines;
 }
 

@@ -11,7 +11,8 @@
 
 namespace gpumem {
 
-StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes) : nodes_(1) {
+StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes, std::vector<StackEnd>* ends)
+    : nodes_(1) {
   most_nodes = std::max<size_t>(most_nodes, 1);
   absl::flat_hash_map<uint64_t, uint32_t> index;  // by parent and frame
   for (const WeightedStack& stack : weighted.stacks) {
@@ -36,6 +37,7 @@ StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t 
       nodes_.push_back(node);
       at = place;
     }
+    if (ends != nullptr) ends->push_back({at, whole});
     (whole ? nodes_[at].self : nodes_[at].merged).Add(stack.weight);
     if (whole) continue;
     ++merged_stacks_;

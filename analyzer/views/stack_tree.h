@@ -27,6 +27,12 @@
 
 namespace gpumem {
 
+// Where a stack of WeightedStacks::stacks went.
+struct StackEnd {
+  uint32_t node = 0;
+  bool whole = true;  // false: it goes on below the node, but not as nodes
+};
+
 class StackTree {
  public:
   static constexpr uint32_t kRoot = 0;  // stands for all; has no frame
@@ -40,8 +46,10 @@ class StackTree {
     Weight total;
   };
 
-  // Takes weighted.stacks as FilterStacks left them, the largest first, and weighted.merged.
-  StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes = kMostNodes);
+  // Takes weighted.stacks as FilterStacks left them, the largest first, and weighted.merged. `ends`, where not
+  // null, receives an entry for each of the stacks.
+  StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes = kMostNodes,
+            std::vector<StackEnd>* ends = nullptr);
 
   const Node& node(uint32_t index) const { return nodes_[index]; }
   size_t size() const { return nodes_.size(); }

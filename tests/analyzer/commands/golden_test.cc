@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"report.json", {"report", "--json", "run.gmtrace"}},
                       Case{"timeline.txt", {"timeline", "run.gmtrace"}}, Case{"peak.txt", {"peak", "run.gmtrace"}},
                       Case{"peak.json", {"peak", "--json", "run.gmtrace"}}, Case{"leaks.txt", {"leaks", "run.gmtrace"}},
-                      Case{"tree.txt", {"tree", "run.gmtrace"}},
+                      Case{"flame.json", {"flame", "--json", "run.gmtrace"}}, Case{"tree.txt", {"tree", "run.gmtrace"}},
                       Case{"tree_leaks.json", {"tree", "--leaks", "--json", "run.gmtrace"}},
                       Case{"table.txt", {"table", "run.gmtrace"}},
                       Case{"table_temporary.txt", {"table", "--temporary", "--by", "stack", "run.gmtrace"}},

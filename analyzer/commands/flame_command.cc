@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/file_output.h"
+#include "base/format.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/view_options.h"
+#include "views/flame_data.h"
+#include "views/flame_page.h"
+#include "views/weigh.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kDefaultNodes = 100'000;
+constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary};
+
+// Whole or not at all: a page that is open in a browser is replaced in one go. What is no plain file (a pipe,
+// /dev/null, a link) is written into instead.
+absl::Status WriteWhole(const std::string& path, absl::string_view text) {
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path, ignored).type();
+  const bool replace = type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
+  const std::string written = replace ? absl::StrCat(path, ".", getpid(), ".part") : path;
+  const int descriptor = open(written.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (replace ? O_EXCL : O_TRUNC), 0666);
+  if (descriptor < 0) return FileError("write", path);
+  absl::Status status = WriteAll(descriptor, text) ? absl::OkStatus() : FileError("write", path);
+  if (close(descriptor) != 0 && status.ok()) status = FileError("write", path);
+  if (status.ok() && replace && rename(written.c_str(), path.c_str()) != 0) status = FileError("write", path);
+  if (!status.ok() && replace) unlink(written.c_str());
+  return status;
+}
+
+std::string DefaultOutput(const std::string& trace) {
+  return absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".flame.html");
+}
+
+class FlameCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "flame"; }
+  absl::string_view summary() const override {
+    return "one offline HTML page: who allocated, by call stack, to zoom and search";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.html]"; }
+  absl::string_view help() const override {
+    return "Writes a page that shows every call stack as boxes as wide as their memory: at the peak, at the end, in\n"
+           "total, and temporary. The page is one file, needs no network and lets nothing out. In it: click to zoom,\n"
+           "search by regular expression, invert, hide native frames, split by thread or device, ? for all keys.\n"
+           "Without -o it lies beside the trace as NAME.flame.html; -o - writes it to standard output.\n"
+           "The flags that choose a view set what is shown first; the page has all four.\n"
+           "\n"
+           "  gpumem flame                               of the newest trace here\n"
+           "  gpumem flame run.gmtrace -o flame.html\n"
+           "  gpumem flame --leaks --from 60 --min-size 1M\n"
+           "  gpumem flame --invert --native full        from the allocating function outwards, every frame\n"
+           "  gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page\n"
+           "  gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'\n";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    view_.AddFlags(app);
+    app->add_option("-o,--output", output_, "where the page goes; - = standard output")->type_name("FILE");
+    app->add_flag("--flame", flame_, "root at the bottom at first, instead of at the top");
+    app->add_option("--max-nodes", max_nodes_, "most boxes in the page; the smallest stacks beyond are merged (100000)")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::Range(size_t{1}, size_t{10'000'000})).description(""));
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override;
+
+ private:
+  // The rules and filters of the flags; what the page itself can change is left to it.
+  bool ReadFlags(FrameRules* rules, StackFilters* filters, Console* console);
+  std::vector<WeightedStacks> Weigh(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
+  std::vector<std::string> Filters() const;
+  int WritePage(const std::string& path, const std::string& page, const FlameTree& tree, Console* console) const;
+
+  ViewOptions view_;
+  StackSelection selection_;
+  std::string output_;
+  bool flame_ = false;
+  size_t max_nodes_ = kDefaultNodes;
+};
+
+bool FlameCommand::ReadFlags(FrameRules* rules, StackFilters* filters, Console* console) {
+  if (!MakeSelection(view_, &selection_, console) || !MakeFrameRules(view_, rules, console) ||
+      !MakeStackFilters(view_, filters, console))
+    return false;
+  rules->invert = rules->split_devices = rules->split_threads = false;
+  rules->depth = 0;
+  return true;
+}
+
+std::vector<WeightedStacks> FlameCommand::Weigh(const OpenTrace& trace, const AnalyzeOptions& asked,
+                                                Console* console) const {
+  std::vector<WeightedStacks> views;
+  for (const ViewMode mode : kModes) {
+    StackSelection selection = selection_;
+    selection.mode = mode;
+    if (mode == ViewMode::kPeak && selection.weighed == Weighed::kHeld) selection.weighed = Weighed::kDefault;
+    views.push_back(WeighStacks(trace, asked, selection, [&](uint64_t done, uint64_t all) {
+      console->Progress(absl::StrCat("weighing stacks: ", ViewModeName(mode)), done, all);
+    }));
+  }
+  console->ProgressDone();
+  return views;
+}
+
+// Everything that leaves something out, as it was typed.
+std::vector<std::string> FlameCommand::Filters() const {
+  std::vector<std::string> filters;
+  const auto add = [&](absl::string_view flag, const std::string& value) {
+    if (!value.empty()) filters.push_back(absl::StrCat(flag, " ", value));
+  };
+  if (view_.trace.device >= 0) filters.push_back(absl::StrCat("--device ", view_.trace.device));
+  if (view_.trace.layer != "all") add("--layer", view_.trace.layer);
+  add("--measure", view_.measure);
+  add("--min-size", view_.min_size);
+  add("--max-size", view_.max_size);
+  add("--min-age", view_.min_age);
+  add("--max-age", view_.max_age);
+  add("--function", view_.function);
+  add("--file", view_.file);
+  add("--module", view_.module);
+  add("--thread", view_.thread);
+  for (const std::string& ignored : view_.ignore) add("--ignore", ignored);
+  return filters;
+}
+
+int FlameCommand::WritePage(const std::string& path, const std::string& page, const FlameTree& tree,
+                            Console* console) const {
+  if (const absl::Status status = WriteWhole(path, page); !status.ok()) {
+    console->Complain(absl::StrCat(status.message(), ". Name another place with -o."));
+    return kExitCannotRead;
+  }
+  console->Print(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
+                              FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
+                              ". Open it in a browser; it needs no network.\n"));
+  return kExitFine;
+}
+
+int FlameCommand::Run(const std::vector<std::string>& arguments, Console* console) {
+  FrameRules rules;
+  StackFilters filters;
+  AnalyzeOptions asked;
+  if (!ReadFlags(&rules, &filters, console) || !MakeAnalyzeOptions(view_.trace, &asked, console)) return kExitUsage;
+  std::vector<WeightedStacks> views;
+  const auto loaded =
+      LoadTrace(view_.trace, arguments, console, [&](const OpenTrace& trace) { views = Weigh(trace, asked, console); });
+  if (!loaded->readable()) return loaded->exit_code;
+  const std::string path = output_.empty() ? DefaultOutput(loaded->analysis.path) : output_;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(path, loaded->analysis.path, ignored)) {
+    console->Complain(absl::StrCat(path, " is the trace itself. Name another file with -o."));
+    return kExitUsage;
+  }
+  SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
+  FrameTable frames(&source, std::move(rules), loaded->analysis.process.working_directory);
+  FlameInput input;
+  for (WeightedStacks& view : views) {
+    FilterStacks(filters, &frames, &view);
+    input.views.push_back(&view);
+  }
+  input.report = &loaded->input;
+  input.temporary_threshold = selection_.temporary_threshold;
+  input.frames = &frames;
+  input.source = &source;
+  input.start = {selection_.mode, view_.invert, flame_, view_.split, view_.depth};
+  input.filters = Filters();
+  input.generator = "gpumem " GPUMEM_VERSION;
+  const FlameTree tree(input.views, &frames, max_nodes_);
+  if (view_.trace.json) {
+    console->Print(FlameJson(input, tree));
+    return loaded->exit_code;
+  }
+  const std::string page = FlamePage(FlameData(input, tree));
+  if (path == "-") {
+    console->Print(page);
+    return loaded->exit_code;
+  }
+  const int code = WritePage(path, page, tree, console);
+  return code == kExitFine ? loaded->exit_code : code;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFlameCommand() { return std::make_unique<FlameCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "views/flame_about.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+#include "report/marks.h"
+#include "report/names.h"
+#include "report/phase.h"
+
+namespace gpumem {
+namespace {
+
+const DeviceAnalysis* FindDevice(const Analysis& analysis, int index) {
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.device == index) return &device;
+  }
+  return nullptr;
+}
+
+Measure MeasureOf(Weighed weighed) {
+  if (weighed == Weighed::kReserved) return Measure::kReserved;
+  return weighed == Weighed::kTotal ? Measure::kTotal : Measure::kAllocated;
+}
+
+// Which memory, where it is not all that the program asked for.
+std::string OfWhat(Weighed weighed) {
+  switch (weighed) {
+    case Weighed::kAllocated:
+      return "PyTorch's blocks";
+    case Weighed::kReserved:
+      return "PyTorch's segments";
+    case Weighed::kTotal:
+      return "all CUDA memory";
+    default:
+      return "PyTorch's blocks and other CUDA memory";
+  }
+}
+
+std::string SizeText(const Weight& weight) {
+  return absl::StrCat(FormatBytes(weight.bytes), " in ", FormatCountOf(weight.count, "block", "blocks"));
+}
+
+std::string PeakText(const WeighedDevice& device, const Weight& weight, const FlameInput& input) {
+  const ReportInput& report = *input.report;
+  const Measure measure = MeasureOf(device.weighed);
+  std::string text = absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
+                                  FormatBytes(device.bytes), " at ", FormatTime(report.Since(device.time_ns)));
+  if (const DeviceAnalysis* const found = FindDevice(*report.analysis, device.device); found != nullptr)
+    absl::StrAppend(&text, WhenText(LiveAtPeak(*found, measure), report));
+  if (const std::string place = PlaceText(report.analysis->marks.At(device.time_ns)); !place.empty())
+    absl::StrAppend(&text, " (", place, ")");
+  if (weight.bytes == device.bytes) return absl::StrCat(text, ", ", FormatCountOf(weight.count, "block", "blocks"));
+  return absl::StrCat(text, "; shown: ", SizeText(weight));
+}
+
+}  // namespace
+
+ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold) {
+  switch (mode) {
+    case ViewMode::kPeak:
+      return {"Peak", "what was alive at the moment when memory was highest", "Nothing was alive at the peak."};
+    case ViewMode::kLeaks:
+      return {"Leaks",
+              "what is still alive at the end. A model and its optimizer's state are alive at the end of any training "
+              "and no leak",
+              "Nothing is alive at the end."};
+    case ViewMode::kTotal:
+      return {"Total allocated", "everything that was allocated, freed or not: who keeps the allocator busy",
+              "Nothing was allocated.", "allocation", "allocations"};
+    case ViewMode::kTemporary:
+      break;
+  }
+  return {"Temporary",
+          absl::StrCat("what was freed after at most ",
+                       FormatCountOf(temporary_threshold, "other allocation", "other allocations"),
+                       " of its thread: memory that could be kept and used again"),
+          "No allocation was temporary.", "allocation", "allocations"};
+}
+
+std::string MomentText(const WeightedStacks& view, const WeighedDevice& device, const Weight& weight,
+                       const FlameInput& input) {
+  const std::string place = absl::StrCat(" on ", DeviceLabel(device.device));
+  const std::string memory = absl::StrCat(" (", OfWhat(device.weighed), ")");
+  const std::string count = FormatCountOf(weight.count, "allocation", "allocations");
+  switch (view.mode) {
+    case ViewMode::kPeak:
+      return PeakText(device, weight, input);
+    case ViewMode::kLeaks:
+      return absl::StrCat("Alive at the end", place, ", ", FormatTime(input.report->Since(device.time_ns)), ": ",
+                          SizeText(weight), memory);
+    case ViewMode::kTotal:
+      return absl::StrCat("Allocated over time", place, ": ", FormatBytes(weight.bytes), " by ", count, memory);
+    case ViewMode::kTemporary:
+      break;
+  }
+  return absl::StrCat("Freed after at most ", FormatCountOf(input.temporary_threshold, "other", "others"), place, ": ",
+                      FormatBytes(weight.bytes), " by ", count, memory);
+}
+
+std::vector<Remark> FlameFacts(const FlameInput& input) {
+  std::vector<Remark> facts = {{"process", ProcessText(*input.report), Tone::kPlain}};
+  for (Remark& fact : HeadFacts(*input.report, /*full=*/true)) facts.push_back(std::move(fact));
+  const std::vector<std::string> losses = LossLines(*input.report);
+  facts.push_back(
+      {"losses", losses.empty() ? "none: every event is in the trace" : absl::StrJoin(losses, "; "), Tone::kPlain});
+  for (const std::string& note : input.report->analysis->notes) facts.push_back({"note", note, Tone::kPlain});
+  return facts;
+}
+
+std::vector<Remark> FlameWarnings(const FlameInput& input, const FlameTree& tree) {
+  std::vector<Remark> warnings;
+  for (Remark& remark : StateRemarks(*input.report)) {
+    if (remark.lead != "LOST") warnings.push_back(std::move(remark));
+  }
+  const std::vector<std::string> losses = LossLines(*input.report);
+  if (!losses.empty()) {
+    const bool alarm = input.report->analysis->losses.Total() > 0;
+    warnings.push_back({"losses",
+                        absl::StrCat("Lost: ", absl::StrJoin(losses, "; "), alarm ? ". Totals may be off." : "."),
+                        alarm ? Tone::kAlarm : Tone::kWarning});
+  }
+  for (const Remark& fact : HeadFacts(*input.report, false)) {
+    if (fact.tone == Tone::kWarning || fact.lead == "window")
+      warnings.push_back(
+          {fact.lead,
+           absl::StrCat("The trace was ", fact.lead == "window" ? "looked at from " : "recorded ", fact.text, "."),
+           fact.tone});
+  }
+  if (!input.filters.empty()) {
+    warnings.push_back(
+        {"filters", absl::StrCat("Not everything is shown: ", absl::StrJoin(input.filters, " "), "."), Tone::kWarning});
+  }
+  for (const WeightedStacks* view : input.views) {
+    if (view->merged_entries == 0 || view->shown == view->all) continue;
+    warnings.push_back(
+        {"merged",
+         absl::StrCat(WordsOf(view->mode, input.temporary_threshold).label, ": ", FormatBytes(view->merged.bytes),
+                      " in the smallest stacks had been merged before the filters by name, which could "
+                      "not look at them: they are left out."),
+         Tone::kWarning});
+  }
+  if (!tree.threads_apart())
+    warnings.push_back(
+        {"threads", "Threads are not told apart: there are too many for a page of this size.", Tone::kAside});
+  return warnings;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "views/flame_data.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+#include "report/json_parts.h"
+#include "report/names.h"
+#include "views/flame_about.h"
+
+namespace gpumem {
+namespace {
+
+constexpr int kKindMerged = 6;  // behind those of FrameClass
+
+std::string Shown(absl::string_view text) {
+  if (text.size() > kLongestName) {
+    // EscapeControls would spell out half a character at the cut.
+    size_t end = kLongestName;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return absl::StrCat(EscapeControls(text.substr(0, end)), "…");
+  }
+  return EscapeControls(text);
+}
+
+// A column of numbers as a JSON array.
+class Column {
+ public:
+  void Add(uint64_t value) { absl::StrAppend(&text_, text_.empty() ? "" : ",", value); }
+  void Write(absl::string_view key, JsonWriter* json) const {
+    json->Key(key);
+    json->Raw(absl::StrCat("[", text_, "]"));
+  }
+
+ private:
+  std::string text_;
+};
+
+// Equal neighbours as value and times.
+class Runs {
+ public:
+  void Add(uint64_t value) {
+    if (times_ > 0 && value == value_) {
+      ++times_;
+      return;
+    }
+    Flush();
+    value_ = value;
+    times_ = 1;
+  }
+  void Write(absl::string_view key, JsonWriter* json) {
+    Flush();
+    column_.Write(key, json);
+  }
+
+ private:
+  void Flush() {
+    if (times_ == 0) return;
+    column_.Add(value_);
+    column_.Add(times_);
+    times_ = 0;
+  }
+
+  Column column_;
+  uint64_t value_ = 0, times_ = 0;
+};
+
+class Strings {
+ public:
+  uint32_t Place(absl::string_view text) {
+    const auto [it, is_new] = places_.try_emplace(Shown(text), static_cast<uint32_t>(list_.size()));
+    if (is_new) list_.push_back(it->first);
+    return it->second;
+  }
+  void Write(JsonWriter* json) const {
+    json->Key("strings");
+    json->BeginArray(JsonLayout::kOneLine);
+    for (const std::string& text : list_) json->Value(text);
+    json->EndArray();
+  }
+
+ private:
+  std::map<std::string, uint32_t> places_;
+  std::vector<std::string> list_;
+};
+
+// Numbers in the order of their first use.
+template <typename T>
+class Places {
+ public:
+  uint32_t Place(T value) {
+    const auto [it, is_new] = places_.try_emplace(value, static_cast<uint32_t>(list_.size()));
+    if (is_new) list_.push_back(value);
+    return it->second;
+  }
+  const std::vector<T>& list() const { return list_; }
+
+ private:
+  absl::flat_hash_map<T, uint32_t> places_;
+  std::vector<T> list_;
+};
+
+class Writer {
+ public:
+  Writer(const FlameInput& input, const FlameTree& tree, JsonWriter* json) : input_(input), tree_(tree), json_(json) {}
+
+  void Write() {
+    WriteAbout();
+    WriteViews();
+    WriteNodes();
+    WriteFrames();
+    strings_.Write(json_);
+    WriteLabels();
+  }
+
+ private:
+  void WriteAbout();
+  void WriteRemarks(absl::string_view key, const std::vector<Remark>& remarks);
+  void WriteViews();
+  void WriteView(size_t place);
+  void WriteMoments(const WeightedStacks& view, const FlameView& rows);
+  void WriteRows(const FlameView& view);
+  void WriteNodes();
+  void WriteFrames();
+  void WriteLabels();
+  std::string DeviceText(int device) const;
+  std::string ThreadText(uint32_t thread) const;
+
+  const FlameInput& input_;
+  const FlameTree& tree_;
+  JsonWriter* json_;
+  Strings strings_;
+  Places<uint32_t> frames_, threads_;
+  Places<int> devices_;
+};
+
+absl::string_view ToneName(Tone tone) {
+  if (tone == Tone::kAlarm) return "alarm";
+  return tone == Tone::kWarning ? "warning" : "note";
+}
+
+void Writer::WriteRemarks(absl::string_view key, const std::vector<Remark>& remarks) {
+  json_->Key(key);
+  json_->BeginArray();
+  for (const Remark& remark : remarks) {
+    json_->BeginObject(JsonLayout::kOneLine);
+    json_->Field("lead", Shown(remark.lead));
+    json_->Field("text", Shown(remark.text));
+    json_->Field("level", ToneName(remark.tone));
+    json_->EndObject();
+  }
+  json_->EndArray();
+}
+
+void Writer::WriteAbout() {
+  const Analysis& analysis = *input_.report->analysis;
+  const std::vector<std::string> losses = LossLines(*input_.report);
+  json_->Key("about");
+  json_->BeginObject();
+  json_->Field("program", analysis.process.program.empty() ? "(program not known)" : Shown(analysis.process.program));
+  json_->Field("generator", input_.generator);
+  json_->Field("simulated", IsSimulated(analysis));
+  json_->Field("lossless", losses.empty());
+  WriteRemarks("facts", FlameFacts(input_));
+  WriteRemarks("warnings", FlameWarnings(input_, tree_));
+  json_->EndObject();
+  const FlameStart& start = input_.start;
+  json_->Key("start");
+  json_->BeginObject(JsonLayout::kOneLine);
+  json_->Field("mode", ViewModeName(start.mode));
+  json_->Field("invert", start.invert);
+  json_->Field("flame", start.flame);
+  json_->Field("split", start.split);
+  json_->Field("depth", uint64_t{start.depth});
+  const DeviceAnalysis* const largest = LargestDevice(analysis);
+  json_->Key("device");
+  largest == nullptr ? json_->Null() : json_->Value(devices_.Place(largest->device));
+  json_->EndObject();
+}
+
+void Writer::WriteViews() {
+  json_->Key("views");
+  json_->BeginArray();
+  for (size_t i = 0; i < input_.views.size(); ++i) WriteView(i);
+  json_->EndArray();
+}
+
+void Writer::WriteView(size_t place) {
+  const WeightedStacks& weighted = *input_.views[place];
+  const FlameView& view = tree_.views()[place];
+  const ViewWords words = WordsOf(weighted.mode, input_.temporary_threshold);
+  json_->BeginObject();
+  json_->Field("mode", ViewModeName(weighted.mode));
+  json_->Field("label", words.label);
+  json_->Field("meaning", words.meaning);
+  json_->Field("empty", words.empty);
+  json_->Key("counted");
+  json_->BeginArray(JsonLayout::kOneLine);
+  json_->Value(words.one);
+  json_->Value(words.many);
+  json_->EndArray();
+  json_->Field("bytes", view.all.bytes);
+  json_->Field("count", view.all.count);
+  json_->Field("merged_bytes", view.merged.bytes);
+  json_->Field("merged_stacks", view.merged_stacks);
+  WriteMoments(weighted, view);
+  WriteRows(view);
+  json_->EndObject();
+}
+
+void Writer::WriteMoments(const WeightedStacks& view, const FlameView& rows) {
+  std::map<int, Weight> weights;
+  for (const FlameRow& row : rows.rows) weights[row.device].Add(row.weight);
+  json_->Key("moments");
+  json_->BeginArray();
+  for (const WeighedDevice& device : view.devices) {
+    json_->BeginObject(JsonLayout::kOneLine);
+    json_->Field("device", devices_.Place(device.device));
+    json_->Field("measure", WeighedName(device.weighed));
+    json_->Field("time_ns", input_.report->Since(device.time_ns));
+    json_->Field("text", Shown(MomentText(view, device, weights[device.device], input_)));
+    json_->EndObject();
+  }
+  json_->EndArray();
+}
+
+void Writer::WriteRows(const FlameView& view) {
+  Column node, bytes, count;
+  Runs device, thread;
+  uint32_t before = 0;
+  for (const FlameRow& row : view.rows) {
+    node.Add(row.node - before);
+    before = row.node;
+    device.Add(devices_.Place(row.device));
+    thread.Add(threads_.Place(row.thread));
+    bytes.Add(row.weight.bytes);
+    count.Add(row.weight.count);
+  }
+  json_->Key("rows");
+  json_->BeginObject();
+  node.Write("node", json_);
+  device.Write("device", json_);
+  thread.Write("thread", json_);
+  bytes.Write("bytes", json_);
+  count.Write("count", json_);
+  json_->EndObject();
+}
+
+void Writer::WriteNodes() {
+  Column up, frame;
+  for (uint32_t i = 1; i < tree_.nodes().size(); ++i) {
+    up.Add(i - tree_.nodes()[i].parent);
+    frame.Add(frames_.Place(tree_.nodes()[i].frame));
+  }
+  json_->Key("nodes");
+  json_->BeginObject();
+  up.Write("up", json_);
+  frame.Write("frame", json_);
+  json_->EndObject();
+}
+
+void Writer::WriteFrames() {
+  Column function, file, path, line, module, kind;
+  for (const uint32_t index : frames_.list()) {
+    ViewFrame frame;
+    frame.function = "(smaller stacks, merged)";
+    if (index != FlameTree::kMerged) frame = input_.frames->frame(index);
+    function.Add(strings_.Place(frame.function.empty() ? frame.label : frame.function));
+    file.Add(strings_.Place(frame.file));
+    path.Add(strings_.Place(frame.path == frame.file ? "" : frame.path));
+    line.Add(frame.line);
+    module.Add(strings_.Place(frame.module));
+    kind.Add(index == FlameTree::kMerged ? kKindMerged : static_cast<uint64_t>(frame.kind));
+  }
+  json_->Key("frames");
+  json_->BeginObject();
+  function.Write("function", json_);
+  file.Write("file", json_);
+  path.Write("path", json_);
+  line.Write("line", json_);
+  module.Write("module", json_);
+  kind.Write("kind", json_);
+  json_->EndObject();
+}
+
+std::string Writer::DeviceText(int device) const {
+  if (device == FlameTree::kNoDevice) return "GPU not known";
+  for (const DeviceAnalysis& each : input_.report->analysis->devices) {
+    if (each.device == device && !each.name.empty()) return absl::StrCat(DeviceLabel(device), " ", each.name);
+  }
+  return DeviceLabel(device);
+}
+
+std::string Writer::ThreadText(uint32_t thread) const {
+  const ThreadInfo* const info = input_.source->Thread(thread);
+  if (info == nullptr || info->tid == 0) return "thread not known";
+  return absl::StrCat("thread ", info->tid, info->name.empty() ? "" : " ", info->name);
+}
+
+void Writer::WriteLabels() {
+  json_->Key("devices");
+  json_->BeginArray(JsonLayout::kOneLine);
+  for (const int device : devices_.list()) json_->Value(Shown(DeviceText(device)));
+  json_->EndArray();
+  json_->Key("threads");
+  json_->BeginArray(JsonLayout::kOneLine);
+  for (const uint32_t thread : threads_.list()) json_->Value(Shown(ThreadText(thread)));
+  json_->EndArray();
+}
+
+}  // namespace
+
+std::string FlameData(const FlameInput& input, const FlameTree& tree) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("schema_version", kJsonSchemaVersion);
+  Writer(input, tree, &json).Write();
+  json.EndObject();
+  // `<` stands in strings only, where JSON may spell it out.
+  return absl::StrReplaceAll(text, {{"<", "\\u003c"}});
+}
+
+std::string FlameJson(const FlameInput& input, const FlameTree& tree) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  WriteJsonCommon("flame", *input.report, &json);
+  Writer(input, tree, &json).Write();
+  json.EndObject();
+  text.push_back('\n');
+  return text;
+}
+
+}  // namespace gpumem
