@@ -23,7 +23,7 @@ struct Symbolizer::State {
       : stacks(table), options(std::move(chosen)), names(table, &options) {}
 
   const std::vector<ResolvedFrame>& ResolveFrame(uint32_t id);
-  std::vector<ResolvedFrame> ResolveNative(uint64_t pc);
+  std::vector<ResolvedFrame> ResolveNative(const FrameInfo& frame);
   ResolvedFrame ResolvePython(const FrameInfo& frame) const;
   void Prepare();
 
@@ -67,9 +67,9 @@ ResolvedFrame Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
   return resolved;
 }
 
-std::vector<ResolvedFrame> Symbolizer::State::ResolveNative(uint64_t pc) {
-  // A return address may lie behind its function, after a call that never returns; the call itself never does.
-  const ModuleInfo* const module = stacks->ModuleAt(pc - 1);
+std::vector<ResolvedFrame> Symbolizer::State::ResolveNative(const FrameInfo& frame) {
+  const uint64_t pc = frame.pc;
+  const ModuleInfo* const module = stacks->ModuleOf(frame);
   ResolvedFrame base;
   if (module == nullptr) {
     base.function = base.short_function = absl::StrCat("[no file] 0x", absl::Hex(pc));
@@ -104,10 +104,13 @@ const std::vector<ResolvedFrame>& Symbolizer::State::ResolveFrame(uint32_t id) {
   if (frame == nullptr) {
     resolved.emplace_back();
     resolved[0].function = resolved[0].short_function = "<lost frame>";
+  } else if (frame->cut) {
+    resolved.emplace_back();
+    resolved[0].function = resolved[0].short_function = "<callers not recorded>";
   } else if (frame->python_code != 0) {
     resolved.push_back(ResolvePython(*frame));
   } else {
-    resolved = ResolveNative(frame->pc);
+    resolved = ResolveNative(*frame);
   }
   return frames[id] = std::move(resolved);
 }

@@ -65,7 +65,7 @@ uint32_t RingDefinitions::CodeId(uint64_t key) {
 
 uint32_t RingDefinitions::FrameId(const ring_layout::RawFrame& raw) {
   const bool python = (raw.flags & ring_layout::kFramePython) != 0;
-  const auto [it, is_new] = frames_.try_emplace({raw.pc, raw.instruction, python}, 0);
+  const auto [it, is_new] = frames_.try_emplace({raw.pc, raw.instruction, raw.flags}, 0);
   if (!is_new) return it->second;
   if (ids_.last_frame_ >= kHighestId) return 0;
   it->second = ++ids_.last_frame_;
@@ -74,8 +74,11 @@ uint32_t RingDefinitions::FrameId(const ring_layout::RawFrame& raw) {
   if (python) {
     frame->set_python_code(CodeId(raw.pc));
     frame->set_instruction(raw.instruction);
+  } else if ((raw.flags & ring_layout::kFrameCut) != 0) {
+    frame->set_cut(true);
   } else {
     frame->set_pc(raw.pc);
+    frame->set_module(raw.instruction);
   }
   return it->second;
 }

@@ -65,7 +65,7 @@ class RingDefinitions {
   const RingContents* contents_;
   TraceIds ids_;
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint64_t> nodes_;
-  absl::flat_hash_map<std::tuple<uint64_t, uint32_t, bool>, uint32_t> frames_;
+  absl::flat_hash_map<std::tuple<uint64_t, uint32_t, uint32_t>, uint32_t> frames_;
   std::set<uint32_t> threads_;
   trace::Definitions message_;
 };

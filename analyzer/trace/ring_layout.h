@@ -27,6 +27,7 @@ inline constexpr uint32_t kProgramNameBytes = 32;
 inline constexpr uint32_t kMaxFrames = 512;
 inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
 inline constexpr uint32_t kFramePython = 1;
+inline constexpr uint32_t kFrameCut = 2;
 
 struct RingHeader {
   uint64_t magic;

@@ -84,7 +84,8 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::Frame& frame : message.frames()) {
     if (frame.id() == 0) return ZeroId("frame");
-    frames_.insert_or_assign(frame.id(), FrameInfo{frame.pc(), frame.python_code(), frame.instruction()});
+    frames_.insert_or_assign(
+        frame.id(), FrameInfo{frame.pc(), frame.python_code(), frame.instruction(), frame.module(), frame.cut()});
   }
   for (const trace::StackNodes& nodes : message.stacks()) {
     if (nodes.first_id() == 0) return ZeroId("stack");
@@ -147,6 +148,15 @@ const ModuleInfo* StackTable::ModuleAt(uint64_t address, uint64_t time_ns) const
     if (earliest == nullptr || module.time_ns < earliest->time_ns) earliest = &module;
   }
   return best != nullptr ? best : earliest;
+}
+
+const ModuleInfo* StackTable::ModuleOf(const FrameInfo& frame) const {
+  // A return address may lie behind its function, after a call that never returns; the call itself never does.
+  const uint64_t call = frame.pc - 1;
+  const auto named = module_index_.find(frame.module);
+  if (frame.module == 0 || named == module_index_.end()) return ModuleAt(call);
+  const ModuleInfo& module = modules_[named->second];
+  return call >= module.start && call < module.end ? &module : ModuleAt(call);
 }
 
 }  // namespace gpumem

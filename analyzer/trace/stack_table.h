@@ -39,6 +39,8 @@ struct FrameInfo {
   uint64_t pc = 0;           // return address; 0 = a Python frame
   uint32_t python_code = 0;  // 0 = a native frame
   uint32_t instruction = 0;
+  uint32_t module = 0;  // native: id of the module that held pc; 0 = to be found by address
+  bool cut = false;     // no frame: the callers of the one inside it were not recorded
 };
 
 struct ThreadInfo {
@@ -78,6 +80,9 @@ class StackTable {
   // The module whose range holds `address` and that was loaded last at or before `time_ns`; nullptr where there is
   // none.
   const ModuleInfo* ModuleAt(uint64_t address, uint64_t time_ns = UINT64_MAX) const;
+
+  // The module of a native frame: the one that it names, else the one at its address.
+  const ModuleInfo* ModuleOf(const FrameInfo& frame) const;
 
   const std::vector<ModuleInfo>& modules() const { return modules_; }
   // The names that the trace itself holds for a module's addresses; nullptr where it holds none.

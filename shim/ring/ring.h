@@ -52,11 +52,12 @@ struct Config {
 // One frame as captured. Frames of a stack stand innermost first.
 struct RawFrame {
   uint64_t pc;           // native: return address; Python: the key that RecordCode was given
-  uint32_t instruction;  // Python: byte offset of the instruction in the bytecode; native: 0
-  uint32_t flags;        // kFramePython or 0
+  uint32_t instruction;  // Python: byte offset of the instruction in the bytecode; native: number of the module
+  uint32_t flags;        // kFramePython, kFrameCut or 0
 };
 static_assert(sizeof(RawFrame) == 16, "part of the mapping's layout");
 inline constexpr uint32_t kFramePython = 1;
+inline constexpr uint32_t kFrameCut = 2;  // no frame, the outermost end: there are callers that were not recorded
 
 // A Python code object. Strings need no terminator. Equal keys mean equal content.
 struct RawCode {

@@ -50,8 +50,11 @@ uint32_t Definitions::FrameId(const ring::RawFrame& frame) {
   if ((frame.flags & ring::kFramePython) != 0) {
     out_.VarintIf(fields::Frame::kPythonCode, CodeId(frame.pc));
     out_.VarintIf(fields::Frame::kInstruction, frame.instruction);
+  } else if ((frame.flags & ring::kFrameCut) != 0) {
+    out_.Varint(fields::Frame::kCut, 1);
   } else {
     out_.Varint(fields::Frame::kPc, frame.pc);
+    out_.VarintIf(fields::Frame::kModule, frame.instruction);
   }
   out_.Close(mark);
   return *id;
@@ -174,8 +177,8 @@ void Definitions::AddVersions() {
   }
 }
 
-void Definitions::Take(ProtoWriter* out, uint64_t now_ns) {
-  modules_.Update(&out_, now_ns);
+void Definitions::Take(ProtoWriter* out) {
+  modules_.Update(&out_);
   if (!out_.ok()) {  // no memory for all of it, and half a message must not get out
     lost_++;
     pending_.Clear();

@@ -68,7 +68,7 @@ class Definitions {
   void CountLost() { lost_++; }
 
   // Appends the pending fields of a Definitions message and forgets them.
-  void Take(ProtoWriter* out, uint64_t now_ns);
+  void Take(ProtoWriter* out);
 
  private:
   static constexpr size_t kMaxDevices = 128;

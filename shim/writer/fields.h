@@ -111,7 +111,7 @@ struct PythonCode {
   enum : uint32_t { kId = 1, kFilename = 2, kName = 3, kFirstLine = 4, kLineTable = 5, kPythonMinor = 6, kKey = 7 };
 };
 struct Frame {
-  enum : uint32_t { kId = 1, kPc = 2, kPythonCode = 3, kInstruction = 4 };
+  enum : uint32_t { kId = 1, kPc = 2, kPythonCode = 3, kInstruction = 4, kModule = 5, kCut = 6 };
 };
 struct StackNodes {
   enum : uint32_t { kFirstId = 1, kParent = 2, kFrame = 3 };

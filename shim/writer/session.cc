@@ -177,7 +177,7 @@ void Session::TakeNewDefinitions() {
   }
   const size_t before = unsent_.size();
   ProtoWriter w(&unsent_);
-  definitions_.Take(&w, pass_ns_);
+  definitions_.Take(&w);
   if (w.ok()) return;
   unsent_.Resize(before);
   definitions_.CountLost();

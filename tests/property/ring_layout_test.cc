@@ -25,7 +25,8 @@ namespace theirs = gpumemshim::ring;
 static_assert(ours::kMagic == theirs::kMagic && ours::kLayoutVersion == theirs::kLayoutVersion);
 static_assert(ours::kChunkBytes == theirs::kChunkBytes && ours::kMaxRingBytes == theirs::kMaxSizeBytes);
 static_assert(ours::kThreadNameBytes == theirs::kThreadNameBytes && ours::kMaxFrames == theirs::kMaxFrames);
-static_assert(ours::kMaxCodeBytes == theirs::kMaxCodeBytes && ours::kFramePython == theirs::kFramePython);
+static_assert(ours::kMaxCodeBytes == theirs::kMaxCodeBytes && ours::kFramePython == theirs::kFramePython &&
+              ours::kFrameCut == theirs::kFrameCut);
 static_assert(int{ours::kChunkFree} == int{theirs::kChunkFree} && int{ours::kChunkOpen} == int{theirs::kChunkOpen} &&
               int{ours::kChunkClosed} == int{theirs::kChunkClosed});
 static_assert(int{ours::kRecordEvent} == int{theirs::kRecordEvent} &&

@@ -34,6 +34,30 @@ TEST(StackTableTest, WalksFromTheInnermostFrameOutwards) {
   EXPECT_THAT(table.Frames(99), IsEmpty());
 }
 
+TEST(StackTableTest, AFrameBelongsToTheModuleThatItNames) {
+  trace::Definitions definitions;
+  for (const uint32_t id : {1u, 2u}) {
+    trace::Module* const module = definitions.add_modules();
+    module->set_id(id);
+    module->set_path(id == 1 ? "/lib/first.so" : "/lib/second.so");
+    module->set_start(0x1000);
+    module->set_end(0x2000);
+    module->set_time_ns(id);
+  }
+  StackTable table;
+  ASSERT_TRUE(table.Add(definitions.SerializeAsString()).ok());
+  FrameInfo frame;
+  frame.pc = 0x1800;
+  EXPECT_EQ(table.ModuleOf(frame)->path, "/lib/second.so") << "without a name the one that came last";
+  frame.module = 1;
+  EXPECT_EQ(table.ModuleOf(frame)->path, "/lib/first.so");
+  frame.module = 9;
+  EXPECT_EQ(table.ModuleOf(frame)->path, "/lib/second.so") << "a lost definition";
+  frame.module = 1;
+  frame.pc = 0x5000;
+  EXPECT_EQ(table.ModuleOf(frame), nullptr) << "outside of what it names";
+}
+
 TEST(StackTableTest, KeepsNodesBehindAGap) {
   StackTable table;
   ASSERT_TRUE(table.Add(Nodes(1, {{0, 10}}).SerializeAsString()).ok());
