@@ -183,6 +183,7 @@ bool BeginRecording() {
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;
   options.python = g_settings.python;
+  options.unwinder = g_settings.unwinder;
   options.native = g_settings.native;
   stack::Enable(options);
   ConfigureSampling(g_settings);

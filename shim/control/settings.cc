@@ -20,11 +20,25 @@ void Copy(char* out, size_t capacity, const char* name) {
   if (length < capacity) std::memcpy(out, value, length + 1);
 }
 
+bool IsOneOf(const char* value, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    if (value != nullptr && strcasecmp(value, word) == 0) return true;
+  }
+  return false;
+}
+
+bool IsNo(const char* value) { return IsOneOf(value, {"0", "none", "off", "no", "false"}); }
+
 stack::Unwinder ReadUnwinder() {
-  const char* value = std::getenv("GPUMEMSHIM_NATIVE");
-  if (value != nullptr && strcasecmp(value, "libgcc") == 0) return stack::Unwinder::kLibgcc;
-  if (value != nullptr && strcasecmp(value, "libunwind") == 0) return stack::Unwinder::kLibunwind;
-  return ParseSwitch(value, true) ? stack::Unwinder::kLibunwind : stack::Unwinder::kNone;
+  const char* value = std::getenv("GPUMEMSHIM_UNWINDER");
+  if (IsNo(value) || IsNo(std::getenv("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
+  if (IsOneOf(value, {"libgcc"})) return stack::Unwinder::kLibgcc;
+  if (IsOneOf(value, {"fp"})) return stack::Unwinder::kFramePointers;
+  return stack::Unwinder::kLibunwind;
+}
+
+stack::NativeDepth ReadNativeDepth() {
+  return IsOneOf(std::getenv("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
 }
 
 // A switch, or the directory that the socket is to lie in.
@@ -121,7 +135,8 @@ Settings ReadSettings() {
   settings.dormant = !ParseSwitch(std::getenv("GPUMEMSHIM_START"), true);
   ReadControl(&settings);
   settings.signal = ParseSignal(std::getenv("GPUMEMSHIM_SIGNAL"));
-  settings.native = ReadUnwinder();
+  settings.unwinder = ReadUnwinder();
+  settings.native = ReadNativeDepth();
   settings.python = ParseSwitch(std::getenv("GPUMEMSHIM_PYTHON"), true);
   settings.oom_report = ParseSwitch(std::getenv("GPUMEMSHIM_OOM_REPORT"), false);
   settings.ring_size_bytes = ParseSize(std::getenv("GPUMEMSHIM_RING_SIZE"));

@@ -28,6 +28,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_CONTROL",
     "GPUMEMSHIM_SIGNAL",
     "GPUMEMSHIM_NATIVE",
+    "GPUMEMSHIM_UNWINDER",
     "GPUMEMSHIM_PYTHON",
     "GPUMEMSHIM_RING_SIZE",
     "GPUMEMSHIM_RING_DIRECTORY",
@@ -54,7 +55,8 @@ struct Settings {
   bool control = true;               // the socket for `gpumem ctl`
   char control_directory[512] = "";  // empty = the usual place
   int signal = 0;                    // switches recording on and off; 0 = none
-  stack::Unwinder native = stack::Unwinder::kLibunwind;
+  stack::Unwinder unwinder = stack::Unwinder::kLibunwind;
+  stack::NativeDepth native = stack::NativeDepth::kCut;
   bool python = true;
   bool oom_report = false;
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default

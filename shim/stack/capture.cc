@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cerrno>
 
+#include "shim/base/loaded_modules.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/hash.h"
+#include "shim/stack/mixed_frames.h"
 #include "shim/stack/python_code.h"
 #include "shim/stack/python_walk.h"
 #include "shim/stack/thread_state.h"
@@ -22,18 +24,23 @@ namespace gpumemshim::stack {
 namespace {
 
 std::atomic<bool> g_python{false};
+std::atomic<NativeDepth> g_native{NativeDepth::kCut};
 std::atomic<uint64_t> g_truncated_stacks;
 std::atomic<uint64_t> g_unread_python_frames;
 
 // Room for our own frames and the unwinder's above the first one that counts.
 constexpr uint32_t kOwnFrames = 12;
+// Generated code met for the first time has its stack unwound again; a stack may hold several such places.
+constexpr int kMaxAttempts = 4;
+static_assert(kMaxNative + kOwnFrames <= kMaxUnwind);
 
 struct NativePart {
   uint64_t hash;     // of its frames, kHashSeed where there are none
   const Path* path;  // where its frames are; nullptr: they are in pcs
   void** pcs;
   uint32_t count;
-  bool truncated;
+  bool cut;          // there are callers that were not found
+  uint32_t unwound;  // addresses that the unwinder met, and may remember: state->pcs[0 .. unwound)
 };
 
 struct PythonPart {
@@ -67,53 +74,56 @@ PythonPart FindPython() {
 // Index of the first frame that is the interpreter's loop, `count` where there is none.
 uint32_t FindEvaluation(const Interpreter& python, void* const* pcs, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    const auto pc = reinterpret_cast<uintptr_t>(pcs[i]);
-    if (python.evaluation.Contains(pc) || python.evaluation_cold.Contains(pc)) return i;
+    if (IsEvaluation(python, pcs[i])) return i;
   }
   return count;
 }
 
 // What an unwinding found. Frames [own, own + count) are those that count; `walked` with what proves their end.
-struct Unwound {
+struct Found {
   uint32_t own;
   uint32_t count;
   uint32_t walked;
-  bool truncated;
+  uint32_t unwound;
+  bool cut;
   bool whole;
+  bool forgettable;  // may not be remembered
 };
 
-Unwound CutAt(const ThreadState* state, uint32_t end, uint32_t count, bool truncated) {
-  const uint32_t own = CountOwn(state->pcs, count);
-  const uint32_t walked = end < count ? end + 1 : end;
-  return {own, end > own ? end - own : 0, walked, truncated, end == count && !truncated};
+Found CutAt(const ThreadState* state, uint32_t end, const Unwound& unwound) {
+  const uint32_t own = CountOwn(state->pcs, unwound.count);
+  const bool reached = end < unwound.count;  // the interpreter
+  const bool cut = !reached && (unwound.cut || unwound.count == kMaxUnwind);
+  return {own, end > own ? end - own : 0, reached ? end + 1 : end, unwound.count,
+          cut, !reached && !cut,          unwound.irregular};
 }
 
 // A Python position calls into C at the same few depths again and again. So ask the unwinder for as many frames as the
 // deepest of them needed, and for all of them only where that does not reach the interpreter.
-[[gnu::noinline]] Unwound UnwindDownToPython(ThreadState* state, const Interpreter& python, uint64_t key) {
-  uint8_t& hint = state->depth_hint[key % kDepthHints];
+[[gnu::noinline]] Found UnwindDownToPython(ThreadState* state, const Interpreter& python, uint64_t key) {
+  uint16_t& hint = state->depth_hint[key % kDepthHints];
   if (hint != 0) {
-    const uint32_t count = UnwindNative(state->pcs, hint);
-    const uint32_t end = FindEvaluation(python, state->pcs, count);
-    if (end < count) return CutAt(state, end, count, false);
+    const Unwound unwound = UnwindNative(state->pcs, hint);
+    const uint32_t end = FindEvaluation(python, state->pcs, unwound.count);
+    if (end < unwound.count) return CutAt(state, end, unwound);
   }
-  const uint32_t count = UnwindNative(state->pcs, kMaxNativeFrames);
-  const uint32_t end = FindEvaluation(python, state->pcs, count);
-  if (end < count && end + 1 > hint) hint = static_cast<uint8_t>(end + 1);
-  return CutAt(state, end, count, end == count && count == kMaxNativeFrames);
+  const Unwound unwound = UnwindNative(state->pcs, kMaxUnwind);
+  const uint32_t end = FindEvaluation(python, state->pcs, unwound.count);
+  if (end < unwound.count && end + 1 > hint) hint = static_cast<uint16_t>(end + 1);
+  return CutAt(state, end, unwound);
 }
 
-[[gnu::noinline]] Unwound UnwindAll(ThreadState* state) {
-  const uint32_t count = UnwindNative(state->pcs, kMaxNativeOnly + kOwnFrames);
-  const uint32_t own = CountOwn(state->pcs, count);
-  const uint32_t kept = count - own < kMaxNativeOnly ? count - own : kMaxNativeOnly;
-  return {own, kept, own + kept, count == kMaxNativeOnly + kOwnFrames, own + kept == count};
+[[gnu::noinline]] Found UnwindAll(ThreadState* state) {
+  const Unwound unwound = UnwindNative(state->pcs, kMaxNative + kOwnFrames);
+  const uint32_t own = CountOwn(state->pcs, unwound.count);
+  const uint32_t kept = unwound.count - own < kMaxNative ? unwound.count - own : kMaxNative;
+  const bool whole = own + kept == unwound.count && unwound.count < kMaxNative + kOwnFrames && !unwound.cut;
+  return {own, kept, own + kept, unwound.count, !whole, whole, unwound.irregular};
 }
 
 // Remembers a stack that comes again, so that the next time it is told by its words alone.
-[[gnu::noinline]] void Remember(ThreadState* state, uintptr_t frame, uint64_t key, const Unwound& found,
-                                uint64_t hash) {
-  if (!state->paths.IsWorthLearning(key, hash)) return;
+[[gnu::noinline]] void Remember(ThreadState* state, uintptr_t frame, uint64_t key, const Found& found, uint64_t hash) {
+  if (found.forgettable || !state->paths.IsWorthLearning(key, hash)) return;
   const void* caller = Load<const void*>(reinterpret_cast<const void*>(frame), sizeof(void*));
   uint32_t start = 0;
   while (start < found.own && state->pcs[start] != caller) ++start;
@@ -124,14 +134,20 @@ Unwound CutAt(const ThreadState* state, uint32_t end, uint32_t count, bool trunc
   path->hash = hash;
   path->first = static_cast<uint16_t>(found.own - start);
   path->count = static_cast<uint16_t>(found.count);
-  path->truncated = found.truncated;
+  path->cut = found.cut;
   path->key = key;
 }
 
+// Code that was replaced makes other stacks of the same addresses.
+uint64_t Seed() { return kHashSeed + modules::Epoch(); }
+
+bool WantsOnlyInner(const PythonPart& python) {
+  return python.interpreter != nullptr && g_native.load(std::memory_order_relaxed) == NativeDepth::kCut;
+}
+
 [[gnu::noinline]] NativePart Unwind(ThreadState* state, const PythonPart& python, uintptr_t frame, uint64_t key) {
-  const Unwound found =
-      python.interpreter == nullptr ? UnwindAll(state) : UnwindDownToPython(state, *python.interpreter, key);
-  NativePart native{kHashSeed, nullptr, state->pcs + found.own, found.count, found.truncated};
+  const Found found = WantsOnlyInner(python) ? UnwindDownToPython(state, *python.interpreter, key) : UnwindAll(state);
+  NativePart native{Seed(), nullptr, state->pcs + found.own, found.count, found.cut, found.unwound};
   for (uint32_t i = 0; i < native.count; ++i) {
     native.hash = Append(native.hash, reinterpret_cast<uint64_t>(native.pcs[i]));
   }
@@ -146,14 +162,22 @@ uint64_t WayIn(const ThreadState* state, const PythonPart& python) {
   return InstructionOf(python.interpreter->layout, python.innermost) ^ kHashSeed;
 }
 
+[[gnu::cold, gnu::noinline]] bool LookAtModules() {
+  const int saved_errno = errno;
+  const bool looked = modules::Look();
+  errno = saved_errno;
+  return looked;
+}
+
 NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t frame) {
-  if (CurrentUnwinder() == Unwinder::kNone) return {kHashSeed, nullptr, nullptr, 0, false};
-  const uint64_t position = WayIn(state, python);
+  if (CurrentUnwinder() == Unwinder::kNone) return {kHashSeed, nullptr, nullptr, 0, false, 0};
+  if (modules::MayHaveChanged() && !LookAtModules()) return {kHashSeed, nullptr, nullptr, 0, true, 0};
+  const uint64_t position = WayIn(state, python) + modules::Epoch();
   const uint64_t key = PathKey(frame, position);
   const Path* path = state->paths.Find(key, frame);
   NativePart native;
   if (path != nullptr) {
-    native = {path->hash, path, nullptr, path->count, path->truncated};
+    native = {path->hash, path, nullptr, path->count, path->cut, 0};
   } else {
     const int saved_errno = errno;
     native = Unwind(state, python, frame, key);
@@ -165,7 +189,7 @@ NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t
 
 uint64_t HashStack(const NativePart& native, const PythonPart& python) {
   if (python.interpreter == nullptr) return Finish(native.hash);
-  return Finish(python.interpreter->hash_frames(python.innermost, native.hash, ring::kMaxFrames - native.count));
+  return Finish(python.interpreter->hash_frames(python.innermost, native.hash, ring::kMaxFrames - 1 - native.count));
 }
 
 bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPosition& position) {
@@ -177,41 +201,78 @@ bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPos
   return true;
 }
 
+// Frames on their way to the ring, the last place kept for the mark of a cut.
+class FrameList {
+ public:
+  explicit FrameList(ring::RawFrame* frames) : frames_(frames) {}
+  bool Add(uint64_t pc, uint32_t instruction, uint32_t flags) {
+    if (count_ == ring::kMaxFrames - 1) return false;
+    frames_[count_++] = {pc, instruction, flags};
+    return true;
+  }
+  void AddCut() { frames_[count_++] = {0, 0, ring::kFrameCut}; }
+  bool Send(uint64_t hash) const { return ring::RecordStack(hash, frames_, count_); }
+
+ private:
+  ring::RawFrame* frames_;
+  uint32_t count_ = 0;
+};
+
+// Tells the module table what the unwinder saw. False where that is generated code which was not known: the unwinder
+// may have guessed, and knows better now.
+bool NoteAddresses(const ThreadState* state, const NativePart& native) {
+  bool known = true;
+  for (uint32_t i = 0; i < native.unwound; ++i) {
+    const auto pc = reinterpret_cast<uint64_t>(state->pcs[i]);
+    if (modules::NumberOf(pc) == 0 && modules::NoteForeign(pc)) known = false;
+  }
+  return known;
+}
+
+enum class Sent { kYes, kNo, kUnwindAgain };
+
 // First sight of a stack on this thread: its code objects, then its frames.
-[[gnu::noinline]] bool SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python) {
+[[gnu::noinline]] Sent SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python) {
   const int saved_errno = errno;
   if (native.path != nullptr) {
     native.pcs = state->pcs;
     native.count = native.path->CopyFrames(native.pcs);
+  } else if (!NoteAddresses(state, native)) {
+    errno = saved_errno;
+    return Sent::kUnwindAgain;
   }
-  ring::RawFrame* frames = state->frames;
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < native.count; ++i) frames[count++] = {reinterpret_cast<uint64_t>(native.pcs[i]), 0, 0};
+  FrameList list(state->frames);
   bool complete = true;
-  bool truncated = native.truncated;
-  if (python.interpreter != nullptr) {
-    ForEachPythonFrame(python.interpreter->layout, python.innermost, [&](const PythonPosition& position) {
-      if (count == ring::kMaxFrames) {
-        truncated = true;
-        return false;
-      }
-      complete = SendCodeOnce(state, *python.interpreter, position);
-      frames[count++] = {position.key, position.instruction, ring::kFramePython};
-      return complete;
-    });
-  }
-  complete = complete && ring::RecordStack(hash, frames, count);
+  uint32_t outermost = 1;  // module of the last native frame; 0: generated code, whose callers cannot be found
+  const bool inner = WantsOnlyInner(python);
+  bool gap = native.cut;  // not told yet
+  const bool whole = ForEachMixedFrame(
+      python.interpreter, python.innermost, native.pcs, native.count,
+      [&](const void* pc) {
+        outermost = modules::NumberOf(reinterpret_cast<uint64_t>(pc));
+        return list.Add(reinterpret_cast<uint64_t>(pc), outermost, 0);
+      },
+      [&](const PythonPosition& position) {
+        if (gap && inner) gap = !list.Add(0, 0, ring::kFrameCut);
+        complete = SendCodeOnce(state, *python.interpreter, position);
+        return complete && list.Add(position.key, position.instruction, ring::kFramePython);
+      });
+  const bool ends = !whole || gap || (outermost == 0 && !inner);
+  if (complete && ends) list.AddCut();
+  complete = complete && list.Send(hash);
   errno = saved_errno;
-  if (!complete) return false;
-  if (truncated) g_truncated_stacks.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  if (!complete) return Sent::kNo;
+  if (ends || native.cut) g_truncated_stacks.fetch_add(1, std::memory_order_relaxed);
+  return Sent::kYes;
 }
 
 }  // namespace
 
 void Enable(const Options& options) {
   g_python.store(options.python, std::memory_order_relaxed);
-  LoadUnwinder(options.native);
+  g_native.store(options.native, std::memory_order_relaxed);
+  LoadUnwinder(options.unwinder);
+  modules::Prepare();
   if (options.python) FindInterpreter();
   ForgetSent();
 }
@@ -221,16 +282,21 @@ void Enable(const Options& options) {
   ThreadState* state = CurrentThread();
   if (state == nullptr) return 0;
   const PythonPart python = FindPython();
-  const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
-  uint64_t hash = 0;
-  if (native.count > 0 || python.interpreter != nullptr) {
-    hash = HashStack(native, python);
-    if (!state->stacks.Contains(hash) && SendStack(state, hash, native, python)) state->stacks.Insert(hash);
+  for (int attempt = 0;; ++attempt) {
+    const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+    if (native.count == 0 && python.interpreter == nullptr) return 0;
+    const uint64_t hash = HashStack(native, python);
+    if (state->stacks.Contains(hash)) [[likely]]
+      return hash;
+    const Sent sent = SendStack(state, hash, native, python);
+    if (sent == Sent::kUnwindAgain && attempt < kMaxAttempts) continue;
+    if (sent == Sent::kYes) state->stacks.Insert(hash);
+    return hash;
   }
-  return hash;
 }
 
 void ForgetInChild() {
+  modules::ForgetInChild();
   EndSearchInChild();
   ForgetSent();
 }

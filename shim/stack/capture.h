@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The stack behind an event: one content hash of the native frames down to the interpreter and the Python frames above
-// it; the frames themselves are sent to the ring when this thread meets the hash for the first time.
+// The stack behind an event: one hash of the native frames and the Python frames; the frames themselves are sent to the
+// ring when this thread meets the hash for the first time.
 //
 //   innermost   c10::cuda::...::malloc      native, up to the innermost run of the interpreter's loop
 //               at::native::empty
 //               Linear.forward              Python, all of them
 //   outermost   <module>
 //
-// Without Python frames the whole native stack, at most kMaxNativeOnly frames. The interpreter's own C frames between
-// Python frames are left out: they tell nothing that the Python frames do not.
+// Without Python frames the whole native stack, at most kMaxNative frames. The interpreter's own C frames between
+// Python frames are left out, since they tell nothing that the Python frames do not; NativeDepth::kFull has them too
+// (mixed_frames.h). A stack that goes on beyond what was recorded ends with a frame that says so.
 //
 // Thread-safety: any thread. No lock, no heap, no GIL; errno is kept. Failure: hash 0, "no stack".
 //
@@ -25,11 +26,12 @@
 
 namespace gpumemshim::stack {
 
-inline constexpr uint32_t kMaxNativeOnly = 64;
+inline constexpr uint32_t kMaxNative = 256;
 
 struct Options {
   bool python = true;
-  Unwinder native = Unwinder::kLibunwind;
+  Unwinder unwinder = Unwinder::kLibunwind;
+  NativeDepth native = NativeDepth::kCut;
 };
 
 // At set-up, outside of any allocator's lock: loads the unwinder and looks for the interpreter.

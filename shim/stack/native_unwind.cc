@@ -7,6 +7,9 @@
 
 #include <atomic>
 
+#include "shim/base/loaded_modules.h"
+#include "shim/stack/frame_pointers.h"
+#include "shim/stack/memory_read.h"
 #include "shim/stack/path_cache.h"
 
 namespace gpumemshim::stack {
@@ -57,7 +60,8 @@ bool LoadLibunwind() {
 
 bool LoadLibgcc() {
   void* library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
+  // Bound at once, as a program's own C++ library has it bound.
+  if (library == nullptr) library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     dlerror();
     return false;
@@ -83,14 +87,74 @@ int Collect(Context* context, void* data) {
   return kGoOn;
 }
 
+uint32_t UnwindLibunwind(void** out, uint32_t capacity) {
+  const int count = g_backtrace.load(std::memory_order_relaxed)(out, static_cast<int>(capacity));
+  return count < 0 ? 0 : static_cast<uint32_t>(count);
+}
+
+uint32_t UnwindLibgcc(void** out, uint32_t capacity) {
+  const UnwindBacktrace walk = g_unwind_backtrace.load(std::memory_order_relaxed);
+  Collected collected{out, capacity, 0};
+  if (walk != nullptr) walk(&Collect, &collected);
+  // It tells of the end as of a frame at address 0.
+  if (collected.count > 0 && out[collected.count - 1] == nullptr) --collected.count;
+  return collected.count;
+}
+
+// A return address has a call in front of it. Of the x86-64 encodings the common ones; others are taken for wrong.
+bool FollowsCall(const void* pc) {
+#if defined(__x86_64__)
+  uint8_t bytes[7];
+  if (!TryReadBytes(static_cast<const uint8_t*>(pc) - sizeof bytes, bytes, sizeof bytes)) return false;
+  if (bytes[2] == 0xE8) return true;                  // call rel32
+  for (const uint32_t size : {2u, 3u, 4u, 6u, 7u}) {  // call r/m64: FF /2
+    if (bytes[7 - size] == 0xFF && (bytes[8 - size] & 0x38) == 0x10) return true;
+  }
+  return false;
+#else
+  return pc != nullptr;
+#endif
+}
+
+uint32_t FirstIrregular(void* const* pcs, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (modules::IsIrregular(reinterpret_cast<uint64_t>(pcs[i]))) return i;
+  }
+  return count;
+}
+
+// Generated code without unwind tables, at which libgcc ended: what libunwind made of its frame pointer, as far as it
+// looks right. guessed[0 .. count) are libunwind's frames. Returns how many there are then.
+uint32_t GoOnGuessing(void** out, uint32_t known, uint32_t capacity, void* const* guessed, uint32_t count) {
+  uint32_t at = 0;
+  while (at < count && guessed[at] != out[known - 1]) ++at;
+  for (++at; at < count && known < capacity; ++at) {
+    const auto pc = reinterpret_cast<uint64_t>(guessed[at]);
+    const bool stale = modules::IsIrregular(pc) && !modules::IsForeign(pc);
+    if (stale || !FollowsCall(guessed[at])) break;
+    out[known++] = guessed[at];
+  }
+  return known;
+}
+
+// libunwind's answer holds code of which it may remember something wrong.
+[[gnu::noinline]] Unwound UnwindIrregular(void** out, uint32_t capacity, uint32_t guesses, uint32_t first) {
+  void* guessed[kMaxUnwind];
+  for (uint32_t i = 0; i < guesses; ++i) guessed[i] = out[i];
+  uint32_t known = UnwindLibgcc(out, capacity);
+  if (known == 0) return {first + 1, true, true};  // as far as libunwind was still right
+  if (known == capacity || !modules::IsForeign(reinterpret_cast<uint64_t>(out[known - 1]))) return {known, false, true};
+  known = GoOnGuessing(out, known, capacity, guessed, guesses);
+  return {known, known < guesses, true};
+}
+
 }  // namespace
 
 Unwinder LoadUnwinder(Unwinder wanted) {
-  Unwinder got = Unwinder::kNone;
-  if (wanted == Unwinder::kLibunwind && LoadLibunwind()) {
-    got = Unwinder::kLibunwind;
-  } else if (wanted != Unwinder::kNone && LoadLibgcc()) {
-    got = Unwinder::kLibgcc;
+  Unwinder got = wanted == Unwinder::kFramePointers ? wanted : Unwinder::kNone;
+  if (wanted == Unwinder::kLibunwind || wanted == Unwinder::kLibgcc) {
+    if (LoadLibgcc()) got = Unwinder::kLibgcc;
+    if (wanted == Unwinder::kLibunwind && LoadLibunwind()) got = Unwinder::kLibunwind;
   }
   g_unwinder.store(got, std::memory_order_release);
   return got;
@@ -104,27 +168,32 @@ const char* UnwinderName(Unwinder unwinder) {
       return "libunwind";
     case Unwinder::kLibgcc:
       return "libgcc";
+    case Unwinder::kFramePointers:
+      return "fp";
     case Unwinder::kNone:
       break;
   }
   return "none";
 }
 
-uint32_t UnwindNative(void** out, uint32_t capacity) {
+Unwound UnwindNative(void** out, uint32_t capacity) {
   switch (g_unwinder.load(std::memory_order_acquire)) {
     case Unwinder::kLibunwind: {
-      const int count = g_backtrace.load(std::memory_order_relaxed)(out, static_cast<int>(capacity));
-      return count < 0 ? 0 : static_cast<uint32_t>(count);
+      const uint32_t count = UnwindLibunwind(out, capacity);
+      if (!modules::HasIrregular()) [[likely]]
+        return {count, false, false};
+      const uint32_t first = FirstIrregular(out, count);
+      if (first == count) return {count, false, false};
+      return UnwindIrregular(out, capacity, count, first);
     }
-    case Unwinder::kLibgcc: {
-      Collected collected{out, capacity, 0};
-      g_unwind_backtrace.load(std::memory_order_relaxed)(&Collect, &collected);
-      return collected.count;
-    }
+    case Unwinder::kLibgcc:
+      return {UnwindLibgcc(out, capacity), false, false};
+    case Unwinder::kFramePointers:
+      return {WalkFramePointers(__builtin_frame_address(0), out, capacity), false, false};
     case Unwinder::kNone:
       break;
   }
-  return 0;
+  return {0, false, false};
 }
 
 }  // namespace gpumemshim::stack

@@ -15,9 +15,8 @@ namespace gpumemshim::stack {
 bool Path::Add(uintptr_t address, uint64_t value, Word word) {
   const uintptr_t offset = address - frame;
   if (checks == kMaxChecks || offset > UINT32_MAX || offset % sizeof(uint64_t) != 0) return false;
-  offsets[checks] = static_cast<uint32_t>(offset);
   words[checks] = word;
-  values[checks++] = value;
+  check[checks++] = {offset, value};
   return true;
 }
 
@@ -26,7 +25,7 @@ uint32_t Path::CopyFrames(void** out) const {
   uint32_t copied = 0;
   for (uint32_t i = 0; i < checks && copied < count; ++i) {
     if (words[i] != Word::kReturnAddress) continue;
-    if (seen++ >= first) out[copied++] = reinterpret_cast<void*>(values[i]);
+    if (seen++ >= first) out[copied++] = reinterpret_cast<void*>(check[i].value);
   }
   return copied;
 }

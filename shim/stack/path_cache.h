@@ -34,16 +34,26 @@ struct Path {
   uint16_t checks;
   uint16_t first;  // return addresses in front of those that count: our own frames
   uint16_t count;
-  bool truncated;
-  uint32_t offsets[kMaxChecks];  // from the anchor, in bytes
-  uint64_t values[kMaxChecks];
+  bool cut;  // there are callers that were not found
+  struct Check {
+    uint64_t offset;  // from the anchor, in bytes
+    uint64_t value;
+  };
+  Check check[kMaxChecks];
   Word words[kMaxChecks];
 
+  bool Stands(const Check& word) const {
+    return *reinterpret_cast<const volatile uint64_t*>(frame + word.offset) == word.value;
+  }
+
+  // Every event's inner loop, so two words a turn; in order, since a word's place follows from those before it.
   bool Holds() const {
-    for (uint32_t i = 0; i < checks; ++i) {
-      if (*reinterpret_cast<const volatile uint64_t*>(frame + offsets[i]) != values[i]) return false;
+    const Check* at = check;
+    const Check* const end = check + checks;
+    for (; end - at >= 2; at += 2) {
+      if (!Stands(at[0]) || !Stands(at[1])) return false;
     }
-    return true;
+    return at == end || Stands(*at);
   }
 
   // False where there is no room.

@@ -15,20 +15,20 @@
 #include <cstdint>
 
 #include "shim/ring/ring.h"
+#include "shim/stack/native_unwind.h"
 #include "shim/stack/path_cache.h"
 #include "shim/stack/seen_set.h"
 
 namespace gpumemshim::stack {
 
-inline constexpr uint32_t kMaxNativeFrames = 128;  // asked of the unwinder at once
 inline constexpr uint32_t kDepthHints = 1024;
 
 struct ThreadState {
-  std::atomic<int32_t> owner;       // kernel thread id
-  uint32_t generation;              // of the definitions sent; see ForgetSent
-  uint64_t last_native;             // hash of the native part of the last stack
-  uint8_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
-  void* pcs[kMaxNativeFrames];
+  std::atomic<int32_t> owner;        // kernel thread id
+  uint32_t generation;               // of the definitions sent; see ForgetSent
+  uint64_t last_native;              // hash of the native part of the last stack
+  uint16_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
+  void* pcs[kMaxUnwind];
   ring::RawFrame frames[ring::kMaxFrames];
   SeenSet<8192> stacks;
   SeenSet<4096> codes;

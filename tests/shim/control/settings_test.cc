@@ -41,18 +41,29 @@ TEST(Settings, Environment) {
   setenv("GPUMEMSHIM_RING_DIRECTORY", "none", 1);
   setenv("GPUMEMSHIM_OUTPUT", "x-%p", 1);
   Settings settings = ReadSettings();
-  EXPECT_EQ(settings.native, stack::Unwinder::kNone);
+  EXPECT_EQ(settings.unwinder, stack::Unwinder::kNone);
   EXPECT_STREQ(settings.ring_directory, "");
   EXPECT_STREQ(settings.output, "x-%p");
   EXPECT_TRUE(settings.python);
 
-  setenv("GPUMEMSHIM_NATIVE", "libgcc", 1);
-  EXPECT_EQ(ReadSettings().native, stack::Unwinder::kLibgcc);
+  setenv("GPUMEMSHIM_NATIVE", "full", 1);
+  setenv("GPUMEMSHIM_UNWINDER", "libgcc", 1);
+  EXPECT_EQ(ReadSettings().native, stack::NativeDepth::kFull);
+  EXPECT_EQ(ReadSettings().unwinder, stack::Unwinder::kLibgcc);
+  setenv("GPUMEMSHIM_UNWINDER", "fp", 1);
+  EXPECT_EQ(ReadSettings().unwinder, stack::Unwinder::kFramePointers);
+  setenv("GPUMEMSHIM_UNWINDER", "none", 1);
+  EXPECT_EQ(ReadSettings().unwinder, stack::Unwinder::kNone);
+  setenv("GPUMEMSHIM_UNWINDER", "perf", 1);
+  setenv("GPUMEMSHIM_NATIVE", "perhaps", 1);
+  EXPECT_EQ(ReadSettings().unwinder, stack::Unwinder::kLibunwind);
+  EXPECT_EQ(ReadSettings().native, stack::NativeDepth::kCut);
+  unsetenv("GPUMEMSHIM_UNWINDER");
   unsetenv("GPUMEMSHIM_NATIVE");
   unsetenv("GPUMEMSHIM_RING_DIRECTORY");
   unsetenv("GPUMEMSHIM_OUTPUT");
   settings = ReadSettings();
-  EXPECT_EQ(settings.native, stack::Unwinder::kLibunwind);
+  EXPECT_EQ(settings.unwinder, stack::Unwinder::kLibunwind);
   EXPECT_STREQ(settings.ring_directory, "/dev/shm");
 }
 

@@ -71,8 +71,8 @@ class Preload(unittest.TestCase):
         self.assertEqual(len(self.files), 2)
 
     def test_exceptions_of_the_host(self):
-        self.run_host("exceptions", GPUMEMSHIM_NATIVE="libunwind")
-        self.run_host("exceptions", GPUMEMSHIM_NATIVE="libgcc")
+        for unwinder in ("libunwind", "libgcc", "fp", "none"):
+            self.run_host("exceptions", GPUMEMSHIM_UNWINDER=unwinder)
 
     def test_settings(self):
         self.assertEqual(self.run_host("calls", GPUMEMSHIM_QUIET="1"), [])

@@ -28,7 +28,7 @@ namespace {
 class PathCacheTest : public testing::Test {
  protected:
   void SetUp() override {
-    Enable({.python = false, .native = Unwinder::kLibunwind});
+    Enable({.python = false, .unwinder = Unwinder::kLibunwind});
     if (CurrentUnwinder() != Unwinder::kLibunwind) GTEST_SKIP() << "no libunwind here";
   }
 
