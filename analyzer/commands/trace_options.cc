@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "commands/command.h"
 #include "replay/analyze.h"
+#include "symbols/stack_hash.h"
 
 namespace gpumem {
 namespace {
@@ -22,10 +23,12 @@ namespace fs = std::filesystem;
 // The Symbolizer as report/ wants it.
 class SymbolizedStacks final : public StackSource {
  public:
-  explicit SymbolizedStacks(Symbolizer* symbolizer) : symbolizer_(symbolizer) {}
+  SymbolizedStacks(const StackTable* stacks, Symbolizer* symbolizer) : stacks_(stacks), symbolizer_(symbolizer) {}
   std::vector<ResolvedFrame> Frames(uint64_t stack_id) override { return symbolizer_->Resolve(stack_id); }
+  uint64_t Hash(uint64_t stack_id) override { return StackHash(*stacks_, stack_id); }
 
  private:
+  const StackTable* stacks_;
   Symbolizer* symbolizer_;
 };
 
@@ -82,7 +85,10 @@ void TraceOptions::AddFlags(CLI::App* app) {
 void ListOptions::AddFlags(CLI::App* app, size_t default_top) {
   top = default_top;
   top_option_ = app->add_option("--top,--limit", top, "longest list of stacks; 0 = all")->type_name("K");
-  app->add_flag("--full-stacks", full_stacks, "every frame of every stack shown");
+  app->add_flag("--full-stacks", full_stacks, "the frames of every stack shown");
+  app->add_option("--native", native, "with --full-stacks: native frames that tell something, all (full), or none")
+      ->type_name("WHICH")
+      ->check(CLI::Validator(CLI::IsMember({"telling", "full", "none"})).description(""));
   app->add_option("--by", by, "group by line of your code, or by stack")
       ->type_name("WHAT")
       ->check(CLI::Validator(CLI::IsMember({"line", "stack"})).description(""));
@@ -94,6 +100,8 @@ TextOptions ListOptions::ForText(Detail detail) const {
   text.detail = detail;
   text.top = top;
   text.full_stacks = full_stacks;
+  if (native == "full") text.native = NativeFrames::kFull;
+  if (native == "none") text.native = NativeFrames::kNone;
   text.by_stack = by == "stack" || full_stacks;
   return text;
 }
@@ -169,7 +177,7 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
       if (options.json) loaded->analysis.notes.push_back(note);
     }
   }
-  loaded->source = std::make_unique<SymbolizedStacks>(loaded->symbolizer.get());
+  loaded->source = std::make_unique<SymbolizedStacks>(&loaded->stacks, loaded->symbolizer.get());
   loaded->input = {&loaded->analysis, loaded->source.get(), asked, arguments.empty() ? "" : ShellQuoted(*path)};
   return loaded;
 }

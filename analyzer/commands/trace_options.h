@@ -48,11 +48,12 @@ struct TraceOptions {
 // The flags as replay/ wants them. Complains and returns false where they make no sense.
 bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Console* console);
 
-// How lists are printed: --top/--limit, --full-stacks, --by.
+// How lists are printed: --top/--limit, --full-stacks, --native, --by.
 struct ListOptions {
   size_t top = 10;
   bool top_given = false;
   bool full_stacks = false;
+  std::string native = "telling";
   std::string by = "line";
 
   void AddFlags(CLI::App* app, size_t default_top);

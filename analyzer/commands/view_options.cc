@@ -134,7 +134,7 @@ bool MakeSelection(const ViewOptions& options, StackSelection* selection, Consol
 bool MakeFrameRules(const ViewOptions& options, FrameRules* rules, Console* console) {
   rules->native = options.native == "none"   ? NativeFrames::kNone
                   : options.native == "full" ? NativeFrames::kFull
-                                             : NativeFrames::kTrimmed;
+                                             : NativeFrames::kTelling;
   rules->imports = !options.no_imports;
   rules->invert = options.invert;
   rules->depth = options.depth;

@@ -49,7 +49,7 @@ void AddNextStep(const ReportInput& input, Page* page) {
   const std::string device = LargestDeviceFlag(input);
   std::vector<Page::Row> rows;
   rows.push_back({Next("peak", input, absl::StrCat(device, device.empty() ? "" : " ", "--full-stacks")),
-                  "every frame behind the peak"});
+                  "the stacks behind the peak"});
   if (!input.analysis->ooms.empty())
     rows.push_back({Next("oom", input, device), "the failed request: what happened, what to do"});
   bool grew = false, scattered = false;

@@ -3,6 +3,8 @@
 
 #include "report/frame_class.h"
 
+#include <initializer_list>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -80,6 +82,24 @@ bool IsSystemModule(absl::string_view module) {
   return false;
 }
 
+bool StartsWithAny(absl::string_view text, std::initializer_list<const char*> prefixes) {
+  for (const char* prefix : prefixes) {
+    if (absl::StartsWith(text, prefix)) return true;
+  }
+  return false;
+}
+
+absl::string_view NameOf(const ResolvedFrame& frame) {
+  return frame.short_function.empty() ? frame.function : frame.short_function;
+}
+
+bool IsTellingInTorch(absl::string_view name) {
+  if (absl::StartsWith(name, "at::_ops::")) return absl::EndsWith(name, "::call");
+  if (!AutogradNode(name).empty() || name == "torch::autograd::Engine::thread_main") return true;
+  return StartsWithAny(name, {"at::native::", "at::cuda::", "c10::cuda::", "c10d::", "torch::jit::",
+                              "torch::inductor::", "torch::aot_inductor::", "torch::cuda::"});
+}
+
 absl::string_view LastPart(absl::string_view name) {
   const size_t colons = name.rfind("::");
   return colons == absl::string_view::npos ? name : name.substr(colons + 2);
@@ -117,6 +137,20 @@ std::string FrameText(const ResolvedFrame& frame, absl::string_view working_dire
   // "libfoo.so+0x1234" names its module itself.
   if (frame.module.empty() || absl::StartsWith(function, BaseName(frame.module))) return function;
   return absl::StrCat(function, " (", BaseName(frame.module), ")");
+}
+
+bool IsInsideAllocator(const ResolvedFrame& frame) {
+  return !frame.python && absl::StartsWith(NameOf(frame), "c10::cuda::CUDACachingAllocator::");
+}
+
+bool IsTelling(const ResolvedFrame& frame) {
+  const absl::string_view name = NameOf(frame);
+  if (frame.python || absl::StartsWith(name, "<")) return true;
+  if (name.empty() || absl::StartsWith(name, "0x") || absl::StrContains(name, "+0x")) return false;
+  const absl::string_view module = BaseName(frame.module);
+  if (StartsWithAny(module, {"libtorch", "libc10"})) return IsTellingInTorch(name);
+  return !StartsWithAny(module, {"python", "libpython", "libc.so", "libstdc++", "libgcc_s", "ld-linux", "libpthread",
+                                 "libgpumemshim", "linux-vdso", "[vdso]", "libm.so", "libdl.so"});
 }
 
 bool IsTrampoline(const ResolvedFrame& frame) {

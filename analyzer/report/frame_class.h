@@ -37,6 +37,14 @@ std::string FrameText(const ResolvedFrame& frame, absl::string_view working_dire
 // PyTorch functions that only pass calls on (Module._call_impl and the like).
 bool IsTrampoline(const ResolvedFrame& frame);
 
+// Whether a frame says something that its neighbours do not: Python, the user's native code, operators
+// (at::_ops::X::call) and their kernels (at::native), PyTorch's allocators, autograd nodes, functions of other
+// libraries. Not: dispatch and boxing, the interpreter's C code, the C library, frames without a name.
+bool IsTelling(const ResolvedFrame& frame);
+
+// A function inside PyTorch's caching allocators; a run of them is told by its outermost.
+bool IsInsideAllocator(const ResolvedFrame& frame);
+
 // "AddmmBackward0" for the native frame of an autograd node, "aten::linear" for one of an operator's dispatch, else "".
 std::string AutogradNode(absl::string_view native_function);
 std::string AtenOperator(absl::string_view native_function);

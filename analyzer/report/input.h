@@ -13,6 +13,7 @@
 
 #include "replay/analysis.h"
 #include "report/stack_source.h"
+#include "report/stack_view.h"
 
 namespace gpumem {
 
@@ -39,10 +40,11 @@ enum class Detail : uint8_t { kBrief, kFull };
 
 struct TextOptions {
   Detail detail = Detail::kBrief;
-  size_t top = 5;            // most stacks a list
-  bool full_stacks = false;  // every frame instead of the telling ones
-  bool below = true;         // brief lists: whether a site has its line of context below it
-  bool by_stack = false;     // one entry a stack instead of one a line of the user's code
+  size_t top = 5;                                // most stacks a list
+  bool full_stacks = false;                      // the stack as a list of frames below its site
+  NativeFrames native = NativeFrames::kTelling;  // in such a list
+  bool below = true;                             // brief lists: whether a site has its line of context below it
+  bool by_stack = false;                         // one entry a stack instead of one a line of the user's code
 };
 
 // Whether PyTorch's allocator was at work on this device.

@@ -4,7 +4,9 @@
 #include "report/json_parts.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/frame_class.h"
 #include "report/names.h"
 #include "report/phase.h"
 #include "report/stack_view.h"
@@ -20,6 +22,7 @@ void WriteFrame(const ResolvedFrame& frame, JsonWriter* json) {
   json->Field("module", frame.module);
   json->Field("python", frame.python);
   json->Field("inlined", frame.inlined);
+  json->Field("telling", IsTelling(frame));
   json->EndObject();
 }
 
@@ -174,6 +177,9 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
 void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json) {
   const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
   json->Field("site", ViewStack(frames, api, input.analysis->process.working_directory).site);
+  json->Key("hash");
+  const uint64_t hash = input.stacks->Hash(stack_id);
+  hash == 0 ? json->Null() : json->Value(absl::StrCat(absl::Hex(hash, absl::kZeroPad16)));
   json->Key("frames");
   json->BeginArray();
   for (const ResolvedFrame& frame : frames) WriteFrame(frame, json);

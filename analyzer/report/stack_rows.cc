@@ -48,7 +48,7 @@ void AddBelow(const StackGroup& group, int indent, const ReportInput& input, con
   const std::string blank(static_cast<size_t>(indent), ' ');
   if (options.full_stacks) {
     const std::string& folder = input.analysis->process.working_directory;
-    for (const std::string& frame : AllFrames(input.stacks->Frames(group.use.stack_id), folder)) {
+    for (const std::string& frame : ListFrames(input.stacks->Frames(group.use.stack_id), options.native, folder)) {
       page->Line({{Tone::kAside, absl::StrCat(blank, frame)}});
     }
     return;

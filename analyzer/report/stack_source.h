@@ -20,6 +20,8 @@ class StackSource {
   virtual ~StackSource() = default;
   // Frames innermost first; empty where the stack is not known.
   virtual std::vector<ResolvedFrame> Frames(uint64_t stack_id) = 0;
+  // The stack's name in every process and run (symbols/stack_hash.h); 0 = none.
+  virtual uint64_t Hash(uint64_t) { return 0; }
 };
 
 }  // namespace gpumem

@@ -139,15 +139,21 @@ StackView ViewStack(const Frames& frames, absl::string_view api, absl::string_vi
   return view;
 }
 
-std::vector<std::string> AllFrames(const Frames& frames, absl::string_view working_directory) {
+std::vector<std::string> ListFrames(const Frames& frames, NativeFrames native, absl::string_view working_directory) {
   std::vector<std::string> texts;
-  texts.reserve(frames.size());
-  for (const ResolvedFrame& frame : frames) {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const ResolvedFrame& frame = frames[i];
+    if (native == NativeFrames::kNone && !frame.python) continue;
+    if (native == NativeFrames::kTelling) {
+      const bool deeper = i + 1 < frames.size() && IsInsideAllocator(frame) && IsInsideAllocator(frames[i + 1]);
+      if (deeper || !IsTelling(frame)) continue;
+    }
     std::string text = frame.python || frame.file.empty()
                            ? FrameText(frame, working_directory)
                            : absl::StrCat(frame.file, ":", frame.line, " ", frame.function);
     texts.push_back(EscapeControls(text));
   }
+  if (texts.empty() && native != NativeFrames::kFull) return ListFrames(frames, NativeFrames::kFull, working_directory);
   return texts;
 }
 

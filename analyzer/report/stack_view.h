@@ -14,6 +14,7 @@
 #ifndef GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_
 #define GPUMEM_ANALYZER_REPORT_STACK_VIEW_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,13 @@ struct StackView {
 StackView ViewStack(const std::vector<ResolvedFrame>& frames, absl::string_view api,
                     absl::string_view working_directory);
 
-// Every frame, one text each, innermost first.
-std::vector<std::string> AllFrames(const std::vector<ResolvedFrame>& frames, absl::string_view working_directory);
+// Which native frames are listed beside the Python ones: those that say something (IsTelling), all, or none.
+enum class NativeFrames : uint8_t { kTelling, kFull, kNone };
+
+// The stack as a list, one text a frame, innermost first. Never empty for a stack that is not: where nothing is chosen,
+// everything is.
+std::vector<std::string> ListFrames(const std::vector<ResolvedFrame>& frames, NativeFrames native,
+                                    absl::string_view working_directory);
 
 }  // namespace gpumem
 

@@ -23,16 +23,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/frame_class.h"
+#include "report/stack_view.h"
 #include "views/frame_source.h"
 #include "views/pattern.h"
 #include "views/weighted_stacks.h"
 
 namespace gpumem {
 
-enum class NativeFrames : uint8_t { kNone, kTrimmed, kFull };
-
 struct FrameRules {
-  NativeFrames native = NativeFrames::kTrimmed;
+  NativeFrames native = NativeFrames::kTelling;
   bool imports = true;          // false: frames of importlib are left out
   std::vector<Pattern> ignore;  // frames whose label, function or path one of these is found in are left out
   bool invert = false;          // innermost frame first: who allocated, then who called it

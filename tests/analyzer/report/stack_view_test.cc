@@ -87,11 +87,45 @@ TEST(ViewStack, PrefersAPythonLineToANamelessNativeFrame) {
       "train.py:3 step");
 }
 
-TEST(AllFrames, LeavesNothingOut) {
+TEST(ListFrames, LeavesNothingOutWhereAllAreAskedFor) {
   testing::Example example = testing::TrainingExample();
-  const auto frames = AllFrames(example.stacks.Frames(testing::kForward), "/home/me/job");
+  const auto frames = ListFrames(example.stacks.Frames(testing::kForward), NativeFrames::kFull, "/home/me/job");
   EXPECT_EQ(frames.size(), 11u);
   EXPECT_THAT(frames[4], HasSubstr("Module._call_impl"));
+}
+
+TEST(ListFrames, TrimsToWhatSaysSomething) {
+  const std::string cuda = "/v/site-packages/torch/lib/libtorch_cuda.so",
+                    cpu = "/v/site-packages/torch/lib/libtorch_cpu.so";
+  const std::string c10 = "/v/site-packages/torch/lib/libc10_cuda.so";
+  const std::vector<ResolvedFrame> stack = {
+      Native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(int, unsigned long)", c10),
+      Native("c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)", c10),
+      Native("at::detail::empty_generic(c10::ArrayRef<long>)", cpu),
+      Native("at::native::addmm_out_cuda(at::Tensor const&)", cuda),
+      Native("c10::impl::wrap_kernel_functor_unboxed_<at::X>::call(int)", cuda),
+      Native("at::_ops::addmm::redispatch(c10::DispatchKeySet)", cpu),
+      Native("at::_ops::addmm::call(at::Tensor const&)", cpu),
+      Native("libtorch_python.so+0x12", "/v/site-packages/torch/lib/libtorch_python.so"),
+      Native("cfunction_call", "/usr/bin/python3.11", "Objects/methodobject.c", 542),
+      Python("Linear.forward", "/v/site-packages/torch/nn/modules/linear.py", 134),
+      Native("fast::step(int)", "/home/me/job/fast.so"),
+      Python("<module>", "/home/me/job/train.py", 12),
+      Native("__libc_start_main", "/lib/x86_64-linux-gnu/libc.so.6"),
+      Native("<callers not recorded>", ""),
+  };
+  EXPECT_THAT(ListFrames(stack, NativeFrames::kTelling, "/home/me/job"),
+              ElementsAre(HasSubstr("NativeCachingAllocator::allocate"), HasSubstr("addmm_out_cuda"),
+                          HasSubstr("at::_ops::addmm::call"), HasSubstr("Linear.forward"), HasSubstr("fast::step"),
+                          HasSubstr("train.py:12"), HasSubstr("callers not recorded")));
+  EXPECT_EQ(ListFrames(stack, NativeFrames::kFull, "").size(), stack.size());
+  EXPECT_EQ(ListFrames(stack, NativeFrames::kNone, "").size(), 2u);
+}
+
+TEST(ListFrames, IsNeverEmpty) {
+  const std::vector<ResolvedFrame> stack = {Native("libx.so+0x12", "/usr/lib/libx.so")};
+  EXPECT_EQ(ListFrames(stack, NativeFrames::kTelling, "").size(), 1u);
+  EXPECT_EQ(ListFrames(stack, NativeFrames::kNone, "").size(), 1u);
 }
 
 }  // namespace
