@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Mixed stacks of real PyTorch: the script's line, modules, operators, kernels and the allocator in the order in which they called each other.
+
+    python tests/e2e/mixed_test.py --build build/release
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "mixed.py"
+
+
+def name_of(frame):
+    return f"{pathlib.Path(frame['file']).name}:{frame['function']}" if frame["python"] else frame["function"]
+
+
+def in_order(wanted, names):
+    """Whether each of `wanted` is a part of a name that stands behind the one before it."""
+    rest = iter(names)
+    return all(any(part in name for name in rest) for part in wanted)
+
+
+class Definitions:
+    """What a trace defines, from `gpumem dump --json`: for stacks that no report lists."""
+
+    def __init__(self, packets):
+        self.frames, self.codes, self.nodes = {}, {}, {}
+        for packet in packets:
+            definitions = packet["data"] if packet["type"] == "definitions" else {}
+            self.frames.update((frame["id"], frame) for frame in definitions.get("frames", []))
+            self.codes.update((code["id"], code) for code in definitions.get("python_codes", []))
+            for nodes in definitions.get("stacks", []):
+                for i, (parent, frame) in enumerate(zip(nodes["parent"], nodes["frame"])):
+                    self.nodes[int(nodes["first_id"]) + i] = int(parent), frame
+
+    def names(self, stack):
+        """Innermost first: "file.py:function" for Python, "native" for the rest."""
+        names = []
+        while stack:
+            stack, frame = self.nodes[stack]
+            code = self.codes.get(self.frames[frame].get("python_code"))
+            names.append(f"{pathlib.Path(code['filename']).name}:{code['name']}" if code else "native")
+        return names
+
+
+class MixedTest(unittest.TestCase):
+    traces = {}
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-mixed-")
+        cls.addClassCleanup(folder.cleanup)
+        for native in ("cut", "full", "none"):
+            trace = pathlib.Path(folder.name) / f"{native}.gmtrace"
+            environment = truth.environment_of(truth.Case("none"), SETUP)
+            environment["GPUMEMSHIM_NATIVE"] = native
+            truth.run([SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            cls.traces[native] = trace
+
+    def stacks(self, native):
+        """Every stack that held memory at the end, each a list of frames, innermost first. The program keeps what it allocates."""
+        answer = json.loads(truth.run([SETUP.gpumem, "leaks", "--json", str(self.traces[native])], SETUP))
+        found = []
+
+        def collect(node):
+            if isinstance(node, dict):
+                if "frames" in node and "hash" in node:
+                    found.append(node)
+                for value in node.values():
+                    collect(value)
+            elif isinstance(node, list):
+                for value in node:
+                    collect(value)
+
+        collect(answer)
+        self.assertTrue(found, "no stacks in the answer")
+        return found
+
+    def assert_some_stack(self, native, wanted):
+        for stack in self.stacks(native):
+            names = [name_of(frame) for frame in stack["frames"]]
+            if in_order(wanted, names):
+                return names
+        shown = "\n\n".join("\n".join(name_of(frame) for frame in stack["frames"]) for stack in self.stacks(native))
+        self.fail(f"no stack with {wanted} in this order:\n{shown}")
+
+    FORWARD = ("c10::cuda::CUDACachingAllocator", "at::native::", "at::_ops::linear::call", "linear.py:Linear.forward", "mixed.py:Block.forward", "mixed.py:<module>")
+
+    def test_forward(self):
+        for native in ("cut", "full"):
+            with self.subTest(native):
+                names = self.assert_some_stack(native, self.FORWARD)
+                self.assertEqual([name for name in names if "_PyEval_EvalFrameDefault" in name], [], "the interpreter's loop stands for Python frames")
+
+    def test_cut_has_no_native_frame_behind_python(self):
+        for stack in self.stacks("cut"):
+            python = [frame["python"] for frame in stack["frames"]]
+            if any(python):
+                self.assertTrue(all(python[python.index(True) :]), [name_of(frame) for frame in stack["frames"]])
+
+    def test_full_begins_at_the_programs_start(self):
+        names = self.assert_some_stack("full", self.FORWARD)
+        self.assertTrue(in_order(("mixed.py:<module>", "main"), names), names)
+        python = [name for name in names if ".py:" in name]
+        self.assertEqual(python, [name for name in self.assert_some_stack("cut", self.FORWARD) if ".py:" in name])
+
+    def test_none_has_python_alone(self):
+        for stack in self.stacks("none"):
+            self.assertTrue(all(frame["python"] for frame in stack["frames"]))
+        self.assert_some_stack("none", ("linear.py:Linear.forward", "mixed.py:Block.forward", "mixed.py:<module>"))
+
+    def test_backward_is_whole(self):
+        """The autograd thread runs no Python: all of its native stack, down to where the thread began."""
+        names = self.assert_some_stack("cut", ("c10::cuda::CUDACachingAllocator", "at::_ops::mm::call", "AddmmBackward0::apply", "torch::autograd::Engine::thread_main", "clone"))
+        self.assertEqual([name for name in names if ".py:" in name], [])
+
+    def dump(self, native, *options):
+        lines = truth.run([SETUP.gpumem, "dump", "--json", *options, str(self.traces[native])], SETUP).splitlines()
+        return [json.loads(line) for line in lines]
+
+    def test_the_pinning_thread_of_a_loader(self):
+        for native in ("cut", "full"):
+            with self.subTest(native):
+                definitions = Definitions(self.dump(native))
+                pinned = {event["stack"] for event in self.dump(native, "--events") if event["memory"] == "host_pinned" and event["kind"] == "alloc"}
+                self.assertTrue(pinned, "nothing was pinned")
+                for stack in pinned:
+                    names = definitions.names(stack)
+                    way = ("native", "native", "pin_memory.py:pin_memory", "pin_memory.py:_pin_memory_loop", "threading.py:Thread.run", "threading.py:Thread._bootstrap")
+                    self.assertTrue(in_order(way, names), names)
+                    self.assertEqual(names[-1] == "native", native == "full", names)
+
+    def test_hashes_are_those_of_another_run(self):
+        first = {stack["hash"] for stack in self.stacks("cut")}
+        self.assertNotIn(None, first)
+        with tempfile.TemporaryDirectory() as folder:
+            again = dict(self.traces)
+            self.traces = {"cut": pathlib.Path(folder) / "again.gmtrace"}
+            environment = truth.environment_of(truth.Case("none"), SETUP)
+            truth.run([SETUP.gpumem, "run", "--force", "-o", str(self.traces["cut"]), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            second = {stack["hash"] for stack in self.stacks("cut")}
+            self.traces = again
+        self.assertGreater(len(first & second), 0.9 * len(first))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
+    arguments, rest = parser.parse_known_args()
+    global SETUP
+    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
+    truth.skip_without_torch(SETUP)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
