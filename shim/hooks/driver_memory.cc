@@ -16,7 +16,8 @@ CUresult Alloc(ApiId api, Memory memory, Real real, Pointer* out, uint64_t bytes
   return RecordAfter(api, EventKind::kAlloc, memory, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
     event.handle = OwnContext();
-    event.device = CurrentDevice();
+    const bool host_ran_out = !succeeded && memory == Memory::kHostPinned;
+    event.device = host_ran_out ? kNoDevice : CurrentDevice();
     if (succeeded && out != nullptr) event.address = AddressOf(*out);
   });
 }

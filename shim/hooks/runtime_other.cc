@@ -18,9 +18,10 @@ template <typename Real>
 cudaError_t HostAlloc(ApiId api, Real real, void** out, uint64_t bytes) {
   return RecordAfter(api, EventKind::kAlloc, Memory::kHostPinned, real, [&](Event& event, bool succeeded) {
     event.size = bytes;
+    if (!succeeded) return;  // what ran out is the host's, no device's
     event.handle = OwnContext();
     event.device = CurrentDevice();
-    if (succeeded && out != nullptr) event.address = AddressOf(*out);
+    if (out != nullptr) event.address = AddressOf(*out);
   });
 }
 

@@ -51,7 +51,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kOomDevice), pb::OOM_DEVICE);
   EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
   EXPECT_EQ(Number(EventKind::kOomPool), pb::OOM_POOL);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOomPool));
+  EXPECT_EQ(Number(EventKind::kContextGrowth), pb::CONTEXT_GROWTH);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kContextGrowth));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {
