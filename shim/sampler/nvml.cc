@@ -67,39 +67,53 @@ Nvml::Lister Nvml::FindLister(void* library, const char* newest, const char* sec
   return lister;
 }
 
-bool Nvml::Open(char* error, size_t error_size) {
+constinit Nvml::Functions Nvml::g_functions;
+
+void Nvml::Load() {
+  Functions& found = g_functions;
+  if (found.loaded) return;
   void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
+    dlerror();  // ours, not the host's to find
+    return;
+  }
+  found.init = Symbol<decltype(found.init)>(library, "nvmlInit_v2");
+  found.error_string = Symbol<decltype(found.error_string)>(library, "nvmlErrorString");
+  found.version = Symbol<decltype(found.version)>(library, "nvmlSystemGetNVMLVersion");
+  found.by_uuid = Symbol<decltype(found.by_uuid)>(library, "nvmlDeviceGetHandleByUUID");
+  found.memory = Symbol<decltype(found.memory)>(library, "nvmlDeviceGetMemoryInfo");
+  found.memory_v2 = Symbol<decltype(found.memory_v2)>(library, "nvmlDeviceGetMemoryInfo_v2");
+  found.compute = FindLister(library, "nvmlDeviceGetComputeRunningProcesses_v3",
+                             "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses");
+  found.graphics = FindLister(library, "nvmlDeviceGetGraphicsRunningProcesses_v3",
+                              "nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses");
+  found.loaded = true;
+}
+
+bool Nvml::Open(char* error, size_t error_size) {
+  if (!g_functions.loaded) {
     snprintf(error, error_size, "%s cannot be loaded", kLibrary);
     return false;
   }
-  const auto init = Symbol<decltype(&::nvmlInit_v2)>(library, "nvmlInit_v2");
-  by_uuid_ = Symbol<decltype(by_uuid_)>(library, "nvmlDeviceGetHandleByUUID");
-  memory_ = Symbol<decltype(memory_)>(library, "nvmlDeviceGetMemoryInfo");
-  memory_v2_ = Symbol<decltype(memory_v2_)>(library, "nvmlDeviceGetMemoryInfo_v2");
-  compute_ = FindLister(library, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
-                        "nvmlDeviceGetComputeRunningProcesses");
-  graphics_ = FindLister(library, "nvmlDeviceGetGraphicsRunningProcesses_v3",
-                         "nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses");
-  if (init == nullptr || by_uuid_ == nullptr || memory_ == nullptr) {
+  if (g_functions.init == nullptr || g_functions.by_uuid == nullptr || g_functions.memory == nullptr) {
     snprintf(error, error_size, "%s lacks functions that are needed", kLibrary);
     return false;
   }
-  if (const nvmlReturn_t result = init(); result != NVML_SUCCESS) {
-    const auto text = Symbol<decltype(&::nvmlErrorString)>(library, "nvmlErrorString");
-    const char* words = text == nullptr ? nullptr : text(result);
+  if (const nvmlReturn_t result = g_functions.init(); result != NVML_SUCCESS) {
+    const char* words = g_functions.error_string == nullptr ? nullptr : g_functions.error_string(result);
     snprintf(error, error_size, "NVML does not start: %.100s (%d)", words == nullptr ? "error" : words,
              static_cast<int>(result));
     return false;
   }
-  ReadVersion(library);
+  ReadVersion();
   return true;
 }
 
-void Nvml::ReadVersion(void* library) {
-  const auto read = Symbol<decltype(&::nvmlSystemGetNVMLVersion)>(library, "nvmlSystemGetNVMLVersion");
+void Nvml::ReadVersion() {
   char version[48] = "";
-  if (read == nullptr || read(version, sizeof(version)) != NVML_SUCCESS) version[0] = '\0';
+  if (g_functions.version == nullptr || g_functions.version(version, sizeof(version)) != NVML_SUCCESS) {
+    version[0] = '\0';
+  }
   snprintf(version_, sizeof(version_), "NVML%s%.40s", version[0] == '\0' ? "" : " ", version);
 }
 
@@ -108,7 +122,7 @@ bool Nvml::FindDevice(const uint8_t (&uuid)[16], nvmlDevice_t* device) const {
   for (const char* prefix : kPrefixes) {
     char text[64];
     FormatUuid(prefix, uuid, text);
-    if (by_uuid_(text, device) == NVML_SUCCESS) return true;
+    if (g_functions.by_uuid(text, device) == NVML_SUCCESS) return true;
   }
   return false;
 }
@@ -116,7 +130,7 @@ bool Nvml::FindDevice(const uint8_t (&uuid)[16], nvmlDevice_t* device) const {
 bool Nvml::ReadMemory(nvmlDevice_t device, DeviceSample* out) const {
   nvmlMemory_v2_t memory = {};
   memory.version = nvmlMemory_v2;
-  if (memory_v2_ != nullptr && memory_v2_(device, &memory) == NVML_SUCCESS) {
+  if (g_functions.memory_v2 != nullptr && g_functions.memory_v2(device, &memory) == NVML_SUCCESS) {
     out->total = memory.total;
     out->used = memory.used;
     out->free = memory.free;
@@ -124,7 +138,7 @@ bool Nvml::ReadMemory(nvmlDevice_t device, DeviceSample* out) const {
     return true;
   }
   nvmlMemory_t first = {};
-  if (memory_(device, &first) != NVML_SUCCESS) return false;
+  if (g_functions.memory(device, &first) != NVML_SUCCESS) return false;
   out->total = first.total;
   out->used = first.used;  // what the driver keeps for itself included
   out->free = first.free;
@@ -148,8 +162,8 @@ bool Nvml::AddProcesses(const Lister& lister, nvmlDevice_t device, ProcessUse (&
 
 bool Nvml::ListProcesses(nvmlDevice_t device, ProcessUse (&out)[kMaxProcesses], uint32_t* count) const {
   *count = 0;
-  if (!AddProcesses(compute_, device, out, count)) return false;
-  AddProcesses(graphics_, device, out, count);  // not every device has graphics
+  if (!AddProcesses(g_functions.compute, device, out, count)) return false;
+  AddProcesses(g_functions.graphics, device, out, count);  // not every device has graphics
   return true;
 }
 

@@ -28,6 +28,11 @@ class Nvml {
  public:
   static constexpr uint32_t kMaxProcesses = 256;
 
+  // Loads the library, once; the loader's lock is taken here alone. For a thread of the host, at set-up: a child that
+  // the host makes by clone while another thread holds that lock never gets out of exit(), where fork would give it
+  // back.
+  static void Load();
+
   bool Open(char* error, size_t error_size);
 
   // By identity, never by order: NVML numbers the machine's devices, CUDA the visible ones. A MIG instance has an
@@ -50,16 +55,24 @@ class Nvml {
     ListFunction list = nullptr;
     size_t stride = 0;
   };
+  // What Load found, the same for all.
+  struct Functions {
+    bool loaded = false;
+    decltype(&::nvmlInit_v2) init = nullptr;
+    decltype(&::nvmlErrorString) error_string = nullptr;
+    decltype(&::nvmlSystemGetNVMLVersion) version = nullptr;
+    decltype(&::nvmlDeviceGetHandleByUUID) by_uuid = nullptr;
+    decltype(&::nvmlDeviceGetMemoryInfo) memory = nullptr;
+    decltype(&::nvmlDeviceGetMemoryInfo_v2) memory_v2 = nullptr;
+    Lister compute, graphics;
+  };
+  static Functions g_functions;
 
   static Lister FindLister(void* library, const char* newest, const char* second, const char* first);
   static bool AddProcesses(const Lister& lister, nvmlDevice_t device, ProcessUse (&out)[kMaxProcesses],
                            uint32_t* count);
-  void ReadVersion(void* library);
+  void ReadVersion();
 
-  decltype(&::nvmlDeviceGetHandleByUUID) by_uuid_ = nullptr;
-  decltype(&::nvmlDeviceGetMemoryInfo) memory_ = nullptr;
-  decltype(&::nvmlDeviceGetMemoryInfo_v2) memory_v2_ = nullptr;
-  Lister compute_, graphics_;
   char version_[64] = "";
 };
 

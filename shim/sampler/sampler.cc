@@ -19,6 +19,7 @@
 #include "shim/base/clock.h"
 #include "shim/base/thread.h"
 #include "shim/sampler/encode.h"
+#include "shim/sampler/nvml.h"
 #include "shim/sampler/reading.h"
 #include "shim/sampler/thresholds.h"
 
@@ -167,6 +168,7 @@ void Configure(const Config& config) {
   snprintf(g_warn_at, sizeof(g_warn_at), "%s", config.warn_at);
   g_config.warn_at = g_warn_at;
   g_closed.store(false, std::memory_order_release);
+  if (config.interval_ms != 0) Nvml::Load();  // here, since our own threads must not hold the loader's lock
 }
 
 void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {

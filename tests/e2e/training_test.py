@@ -69,11 +69,24 @@ class TrainingTest(unittest.TestCase):
         before = self.events_in(trace)
         os.killpg(training.pid, signal.SIGKILL)
         training.wait()
+        self.wait_for_the_end_of(self.report(trace)["process"]["pid"], deadline)  # `gpumem run` may go before it
         answer = self.report(trace)
         self.assertFalse(answer["complete"])
         self.assertGreaterEqual(answer["events"]["torch"], before)
         self.assertGreater(answer["devices"][0]["peak"]["allocated_bytes"], 100 << 20)
         self.assertIn("The end is missing", truth.run([SETUP.gpumem, "report", str(trace)], SETUP))
+
+    def wait_for_the_end_of(self, pid, deadline):
+        """Until the process is gone, or waits for somebody to ask how it ended."""
+        state = pathlib.Path(f"/proc/{pid}/stat")
+        while True:
+            try:
+                if state.read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+                    return
+            except OSError:
+                return
+            self.assertLess(time.monotonic(), deadline, "a killed process lives")
+            time.sleep(0.02)
 
     def test_the_peak_names_the_scripts_lines(self):
         trace = self.folder / "named.gmtrace"

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "simcuda/base/shared_usage.h"
 #include "standin.h"
 
@@ -16,10 +18,22 @@ namespace {
 
 constexpr unsigned kMaxDevices = 64;
 
-template <typename Function>
-Function* Driver(const char* name) {
-  return reinterpret_cast<Function*>(standin_driver_if_loaded(name));
+using UsedBytes = unsigned long long(int device);
+
+// The driver's count of its process's bytes, null while it is not loaded. Looked for when this library is loaded too,
+// so that no question of a driver's user takes the loader's lock: a child that the process makes by clone meanwhile
+// would find it taken for good.
+UsedBytes* FindUsedBytes() {
+  static std::atomic<UsedBytes*> known{nullptr};
+  UsedBytes* found = known.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    found = reinterpret_cast<UsedBytes*>(standin_driver_if_loaded("simcuda_used_bytes"));
+    known.store(found, std::memory_order_release);
+  }
+  return found;
 }
+
+__attribute__((constructor)) void LookForDriver() { FindUsedBytes(); }
 
 // The simulated driver's own identities of a physical device.
 CUuuid UuidOf(unsigned index) {
@@ -56,7 +70,7 @@ unsigned DeviceCount() {
 
 unsigned Processes(unsigned index, Process (&out)[kMaxProcesses]) {
   unsigned count = 0;
-  auto* own = Driver<unsigned long long(int)>("simcuda_used_bytes");
+  UsedBytes* own = FindUsedBytes();
   const unsigned long long own_bytes = own != nullptr ? own(static_cast<int>(index)) : 0;
   if (own_bytes > 0) out[count++] = {static_cast<unsigned>(getpid()), own_bytes};
   simcuda::SharedUsage::Process others[simcuda::SharedUsage::kSlots];

@@ -16,6 +16,7 @@ constexpr uint8_t kUuid[16] = {0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
 class NvmlTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    Nvml::Load();
     g_fake_nvml.init_result = 0;
     g_fake_nvml.memory_result = 0;
     g_fake_nvml.total = 1000;
