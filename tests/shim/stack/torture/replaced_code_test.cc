@@ -171,8 +171,11 @@ NO_INLINE void CheckPrefix() {
 }
 
 TEST_P(ReplacedCode, GeneratedCodeWithoutAnythingIsCutAndNeverWrong) {
-  // push rbp; lea rbp, [rsp + 24]; call rdi; pop rbp; ret: rbp points into the stack, at no frame.
-  const Generated code({0x55, 0x48, 0x8D, 0x6C, 0x24, 0x18, 0xFF, 0xD7, 0x5D, 0xC3});
+  // push rbp; push 0x1234 four times; lea rbp, [rsp + 8]; call rdi; add rsp, 32; pop rbp; ret: rbp points at numbers
+  // that are no frame. (What lies on the stack by itself looks like a return address one time in two hundred.)
+  const Generated code({0x55, 0x68, 0x34, 0x12, 0x00, 0x00, 0x68, 0x34, 0x12, 0x00, 0x00, 0x68,
+                        0x34, 0x12, 0x00, 0x00, 0x68, 0x34, 0x12, 0x00, 0x00, 0x48, 0x8D, 0x6C,
+                        0x24, 0x08, 0xFF, 0xD7, 0x48, 0x83, 0xC4, 0x20, 0x5D, 0xC3});
   auto* const check = g_check;
   g_check = &CheckPrefix;
   for (int round = 0; round < 20; ++round) code.Call();
