@@ -34,6 +34,9 @@ void LoadInjection() {
   if (const auto initialize = reinterpret_cast<Initialize>(::dlsym(library, "InitializeInjection"))) initialize();
 }
 
+// Never freed. Leak checkers do not look into the page that holds it.
+Simulation* volatile g_kept = nullptr;
+
 void Initialize() {
   const Environment& environment = GetEnvironment();
   if (environment.visible_devices.empty()) {
@@ -65,6 +68,7 @@ void Initialize() {
   }
   ::madvise(page, page_bytes, MADV_WIPEONFORK);  // without it (before Linux 4.14) a child keeps the parent's state
   static_cast<Slot*>(page)->store(simulation, std::memory_order_release);
+  g_kept = simulation;
   g_slot.store(static_cast<Slot*>(page), std::memory_order_release);
   g_init_result = CUDA_SUCCESS;
 }

@@ -3,9 +3,9 @@
 
 #include "symbols/address_lookup.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -119,7 +119,8 @@ TEST_F(AddressLookupTest, NamesStubsOfTheDynamicLinker) {
     ASSERT_EQ(functions.size(), 1u);
     EXPECT_EQ(functions[0].function, function + "@plt");
   }
-  EXPECT_EQ(stubs[0].second, "getpid");
+  const auto is_getpid = [](const auto& stub) { return stub.second == "getpid"; };
+  EXPECT_TRUE(std::any_of(stubs.begin(), stubs.end(), is_getpid));
 }
 
 TEST_F(AddressLookupTest, RefusesAnotherFile) {
