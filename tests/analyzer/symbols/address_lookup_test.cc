@@ -3,6 +3,7 @@
 
 #include "symbols/address_lookup.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
