@@ -43,27 +43,59 @@ void ReadExecutable(ProcessFacts* facts) {
   facts->executable[size < 0 ? 0 : size] = '\0';
 }
 
-// The raw arguments live only as long as the name needs them: secrets must not stay in our memory either.
-void ReadArguments(ProcessFacts* facts) {
-  static char raw[sizeof facts->argument_text];
-  const char* raw_arguments[kMaxArguments];
-  const size_t size = ReadFile("/proc/self/cmdline", raw, sizeof raw);
-  size_t count = 0;
-  for (size_t at = 0; at < size && count < kMaxArguments; at += std::strlen(raw + at) + 1) {
-    raw_arguments[count++] = raw + at;
+// The raw arguments of a process, which live only as long as they are needed: secrets must not stay in our memory
+// either.
+class CommandLine {
+ public:
+  explicit CommandLine(const char* path) {
+    size_ = ReadFile(path, raw_, sizeof raw_);
+    for (size_t at = 0; at < size_ && count_ < kMaxArguments; at += std::strlen(raw_ + at) + 1) {
+      arguments_[count_++] = raw_ + at;
+    }
   }
-  ProgramName(facts->executable, raw_arguments, count, facts->program, sizeof facts->program);
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+  ~CommandLine() { std::memset(raw_, 0, size_); }
 
+  const char* const* arguments() const { return arguments_; }
+  size_t count() const { return count_; }
+
+ private:
+  static inline char raw_[sizeof ProcessFacts::argument_text];  // one command line at a time
+  size_t size_ = 0;
+  size_t count_ = 0;
+  const char* arguments_[kMaxArguments];
+};
+
+// A process that multiprocessing started has the name of the program that it works for.
+void NameProgram(ProcessFacts* facts) {
+  bool from_parent = false;
+  {
+    const CommandLine own("/proc/self/cmdline");
+    from_parent = StartedByMultiprocessing(own.arguments(), own.count());
+    ProgramName(facts->executable, own.arguments(), own.count(), facts->program, sizeof facts->program);
+  }
+  for (uint32_t i = 0; from_parent && i < facts->ancestor_count; ++i) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/cmdline", facts->ancestors[i].pid);
+    const CommandLine line(path);
+    if (line.count() == 0) return;
+    from_parent = StartedByMultiprocessing(line.arguments(), line.count());
+    if (!from_parent) ProgramName("", line.arguments(), line.count(), facts->program, sizeof facts->program);
+  }
+}
+
+void ReadArguments(ProcessFacts* facts) {
+  const CommandLine line("/proc/self/cmdline");
   bool secret_follows = false;
   size_t used = 0;
   facts->argument_count = 0;
-  for (size_t i = 0; i < count && used + 1 < sizeof facts->argument_text; ++i) {
+  for (size_t i = 0; i < line.count() && used + 1 < sizeof facts->argument_text; ++i) {
     char* out = facts->argument_text + used;
-    secret_follows = MaskArgument(raw_arguments[i], secret_follows, out, sizeof facts->argument_text - used);
+    secret_follows = MaskArgument(line.arguments()[i], secret_follows, out, sizeof facts->argument_text - used);
     facts->arguments[facts->argument_count++] = out;
     used += std::strlen(out) + 1;
   }
-  std::memset(raw, 0, size);
 }
 
 // Copies the variables of `names` that are set; returns how many.
@@ -185,6 +217,7 @@ void ReadProcessFacts(ProcessFacts* facts) {
     facts->working_directory[0] = '\0';
   }
   ReadExecutable(facts);
+  NameProgram(facts);
   ReadArguments(facts);
   ReadVariables(facts);
   facts->rank = FirstRank("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK");

@@ -26,6 +26,7 @@ bool TakesValue(const char* option) {
 struct Target {
   const char* name;
   bool is_path;
+  const char* code = nullptr;  // of -c
 };
 
 Target PythonTarget(const char* const* arguments, size_t count) {
@@ -39,11 +40,10 @@ Target PythonTarget(const char* const* arguments, size_t count) {
     }
     if (argument[1] == '-' || argument[1] == 'W' || argument[1] == 'X') continue;
     for (const char* letter = argument + 1; *letter != '\0'; ++letter) {
-      if (*letter == 'c') return {"python-c", false};
-      if (*letter != 'm') continue;
-      const char* joined = letter + 1;
-      if (*joined != '\0') return {joined, false};
-      return {i + 1 < count ? arguments[i + 1] : "python", false};
+      if (*letter != 'c' && *letter != 'm') continue;
+      const char* value = letter[1] != '\0' ? letter + 1 : (i + 1 < count ? arguments[i + 1] : "python");
+      if (*letter == 'c') return {"python-c", false, value};
+      return {value, false};
     }
   }
   return {"python", false};
@@ -83,6 +83,13 @@ void ProgramName(const char* executable, const char* const* arguments, size_t co
   if (length > capacity - 1) length = capacity - 1;
   for (size_t i = 0; i < length; ++i) out[i] = Portable(name[i]);
   out[length] = '\0';
+}
+
+bool StartedByMultiprocessing(const char* const* arguments, size_t count) {
+  constexpr char kImport[] = "from multiprocessing.";  // CPython's Lib/multiprocessing/spawn.py and forkserver.py
+  if (count == 0 || !IsPython(arguments[0])) return false;
+  const char* code = PythonTarget(arguments, count).code;
+  return code != nullptr && std::strncmp(code, kImport, sizeof kImport - 1) == 0;
 }
 
 }  // namespace gpumemshim::control

@@ -20,6 +20,10 @@ namespace gpumemshim::control {
 // Letters, digits and "._+-" stay, everything else becomes "_"; at most 64 bytes, cut to `capacity`.
 void ProgramName(const char* executable, const char* const* arguments, size_t count, char* out, size_t capacity);
 
+// Whether this is the command line of a child (spawn) or of the server (forkserver) of Python's multiprocessing: it
+// names nothing that a person knows, its parent's does.
+bool StartedByMultiprocessing(const char* const* arguments, size_t count);
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_CONTROL_PROGRAM_NAME_H_

@@ -10,7 +10,6 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -181,14 +180,10 @@ class Others(OomTest):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, default=truth.ROOT / "build" / "release")
     parser.add_argument("--full", action="store_true", help="the rarer ways, instead of the everyday ones")
-    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
-    arguments, rest = parser.parse_known_args()
     global SETUP
-    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
-    truth.skip_without_torch(SETUP)
-    unittest.main(argv=[sys.argv[0], "Others" if arguments.full else "Native", *rest])
+    SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
+    unittest.main(argv=[program, "Others" if arguments.full else "Native", *rest])
 
 
 if __name__ == "__main__":

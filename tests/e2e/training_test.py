@@ -5,13 +5,11 @@
     python tests/e2e/training_test.py --build build/release
 """
 
-import argparse
 import json
 import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -115,14 +113,9 @@ class TrainingTest(unittest.TestCase):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
-    arguments, rest = parser.parse_known_args()
     global SETUP
-    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
-    truth.skip_without_torch(SETUP)
-    unittest.main(argv=[sys.argv[0], *rest])
+    SETUP, _, rest = truth.setup_of_tests()
+    unittest.main(argv=rest)
 
 
 if __name__ == "__main__":

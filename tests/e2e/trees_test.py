@@ -159,14 +159,10 @@ class Trees(TreeTest):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--python", default=str(truth.ROOT / ".venv" / "bin" / "python"))
     parser.add_argument("--full", action="store_true", help="all ways to make processes, not only the most common ones")
-    arguments, rest = parser.parse_known_args()
     global SETUP
-    SETUP = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
-    truth.skip_without_torch(SETUP)
-    unittest.main(argv=[sys.argv[0], *rest])
+    SETUP, _, rest = truth.setup_of_tests(parser)
+    unittest.main(argv=rest)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,17 @@ def skip_without_torch(setup):
         sys.exit(SKIPPED)
 
 
+def setup_of_tests(parser=None):
+    """(Setup on simulated CUDA, arguments, the rest for unittest.main) of a test program's command line. `parser` may know options of its own."""
+    parser = parser or argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", default=str(ROOT / ".venv" / "bin" / "python"))
+    arguments, rest = parser.parse_known_args()
+    setup = Setup(arguments.build.resolve(), arguments.python, simulated=True)
+    skip_without_torch(setup)
+    return setup, arguments, [sys.argv[0], *rest]
+
+
 def environment_of(case, setup):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "GPUMEMSHIM_", "SIMCUDA_DEVICE"))}
     environment.update(case.environment)

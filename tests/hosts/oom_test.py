@@ -6,7 +6,6 @@ error (GPUMEMSHIM_OOM_REPORT) changes nothing that the program can see.
     python tests/hosts/oom_test.py --build build/release --hosts build/release/tests/hosts
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -328,14 +327,5 @@ print(reaped, len(signals), left, flush=True)
         self.fail("waited in vain")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--hosts", type=pathlib.Path, required=True)
-    arguments, rest = parser.parse_known_args()
-    hosts_test.BUILD, hosts_test.HOSTS = arguments.build.resolve(), arguments.hosts.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    hosts_test.main()

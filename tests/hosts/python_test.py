@@ -6,7 +6,6 @@ name its lines. Then programs that embed Python, and interpreters that are refus
     python tests/hosts/python_test.py --build build/release --hosts build/release/tests/hosts
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -163,14 +162,5 @@ class Refused(PythonTest):
             self.assertNotEqual(finding["health"], "ok")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--hosts", type=pathlib.Path, required=True)
-    arguments, rest = parser.parse_known_args()
-    hosts_test.BUILD, hosts_test.HOSTS = arguments.build.resolve(), arguments.hosts.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    hosts_test.main()

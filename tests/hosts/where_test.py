@@ -5,7 +5,6 @@
     python tests/hosts/where_test.py --build build/release --hosts build/release/tests/hosts
 """
 
-import argparse
 import csv
 import pathlib
 import sys
@@ -135,14 +134,5 @@ class Limits(WhereTest):
         self.assertEqual(len(self.answer["sampling"]["limits_reached"]), 1)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--hosts", type=pathlib.Path, required=True)
-    arguments, rest = parser.parse_known_args()
-    hosts_test.BUILD, hosts_test.HOSTS = arguments.build.resolve(), arguments.hosts.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    hosts_test.main()

@@ -37,6 +37,19 @@ TEST(ProgramName, PythonCommandAndPrompt) {
   EXPECT_EQ(NameOf("/usr/bin/python3.11", {"python", "-"}), "python");
 }
 
+TEST(ProgramName, ChildrenOfMultiprocessing) {
+  const auto started = [](const std::vector<const char*>& arguments) {
+    return StartedByMultiprocessing(arguments.data(), arguments.size());
+  };
+  EXPECT_TRUE(started({"/opt/venv/bin/python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(1)"}));
+  EXPECT_TRUE(started({"python3", "-E", "-c", "from multiprocessing.forkserver import main; main(3, 4)"}));
+  EXPECT_FALSE(started({"python", "-c", "import multiprocessing"}));
+  EXPECT_FALSE(started({"python", "-c"}));
+  EXPECT_FALSE(started({"python", "train.py", "-c", "from multiprocessing.spawn import spawn_main"}));
+  EXPECT_FALSE(started({"cat", "-c", "from multiprocessing.spawn import spawn_main"}));
+  EXPECT_FALSE(started({}));
+}
+
 TEST(ProgramName, OtherExecutables) {
   EXPECT_EQ(NameOf("/opt/bench/alloc.bin", {"./alloc.bin", "3"}), "alloc.bin");
   EXPECT_EQ(NameOf("", {"./server"}), "server");
