@@ -3,6 +3,9 @@
 
 #include "trace/ring_definitions.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 
 #include "base/utf8.h"
@@ -12,6 +15,8 @@ namespace {
 
 // Ids above leave no room for new ones; no capture gives them.
 constexpr uint64_t kHighestNode = uint64_t{1} << 48;
+// Backward passes of backward passes: a damaged ring may have a circle of them.
+constexpr int kMostForwardPasses = 64;
 constexpr uint32_t kHighestId = uint32_t{1} << 31;
 
 }  // namespace
@@ -74,6 +79,10 @@ uint32_t RingDefinitions::FrameId(const ring_layout::RawFrame& raw) {
   if (python) {
     frame->set_python_code(CodeId(raw.pc));
     frame->set_instruction(raw.instruction);
+    frame->set_nn_module(raw.flags >> ring_layout::kFrameObjectShift);
+  } else if ((raw.flags & ring_layout::kFrameForward) != 0) {
+    frame->set_forward(true);
+    frame->set_node(TextId(ring_layout::NodeTextKey(raw.instruction)));
   } else if ((raw.flags & ring_layout::kFrameCut) != 0) {
     frame->set_cut(true);
   } else {
@@ -94,19 +103,26 @@ uint64_t RingDefinitions::NodeId(uint64_t parent, uint32_t frame) {
   return it->second;
 }
 
-uint64_t RingDefinitions::StackId(uint64_t hash) {
-  if (hash == 0) return 0;
+uint64_t RingDefinitions::StackId(uint64_t hash) { return StackId(hash, 0); }
+
+uint64_t RingDefinitions::StackId(uint64_t hash, int forward_passes) {
+  if (hash == 0 || forward_passes > kMostForwardPasses) return 0;
   const auto [it, is_new] = ids_.stacks_.try_emplace(hash, 0);
   if (!is_new) return it->second;
   const auto found = contents_->stacks.find(hash);
   if (found == contents_->stacks.end() || ids_.last_node_ >= kHighestNode) return 0;
   uint64_t node = 0;
-  for (auto raw = found->second.rbegin(); raw != found->second.rend(); ++raw) {
-    const uint32_t frame = FrameId(*raw);
+  for (auto at = found->second.rbegin(); at != found->second.rend(); ++at) {
+    ring_layout::RawFrame raw = *at;
+    if ((raw.flags & ring_layout::kFrameForward) != 0) {
+      node = StackId(raw.pc, forward_passes + 1);
+      raw.pc = 0;
+    }
+    const uint32_t frame = FrameId(raw);
     if (frame == 0) return 0;
     node = NodeId(node, frame);
   }
-  return it->second = node;
+  return ids_.stacks_[hash] = node;  // the reference above may be gone
 }
 
 uint32_t RingDefinitions::ApiId(uint16_t api) {
@@ -142,6 +158,24 @@ void RingDefinitions::UseThread(uint32_t serial) {
   thread->set_id(serial);
   thread->set_tid(found->second.tid);
   thread->set_name(EscapeControls(found->second.name));
+}
+
+std::string RingDefinitions::TakeReady() {
+  for (const auto& [field, bytes] : contents_->ready) {
+    std::string element;
+    {
+      google::protobuf::io::StringOutputStream stream(&element);
+      google::protobuf::io::CodedOutputStream out(&stream);
+      out.WriteTag(field << 3 | 2);
+      out.WriteVarint32(static_cast<uint32_t>(bytes.size()));
+      out.WriteString(bytes);
+    }
+    const bool known =
+        field >= trace::Definitions::kNnModulesFieldNumber && field <= trace::Definitions::kOptimizersFieldNumber;
+    trace::Definitions parsed;
+    if (known && parsed.ParseFromString(element)) message_.MergeFrom(parsed);
+  }
+  return Take();
 }
 
 std::string RingDefinitions::Take() {

@@ -53,10 +53,14 @@ class RingDefinitions {
   uint32_t TextId(uint64_t key);
   void UseThread(uint32_t serial);
 
+  // Those that came as the trace has them, also such that it has already; "" where there is none.
+  std::string TakeReady();
+
   // The definitions that the trace lacks, serialized; "" where there is none.
   std::string Take();
 
  private:
+  uint64_t StackId(uint64_t hash, int forward_passes);
   uint32_t StringId(const std::string& value);
   uint32_t FrameId(const ring_layout::RawFrame& frame);
   uint32_t CodeId(uint64_t key);

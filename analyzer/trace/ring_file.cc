@@ -107,7 +107,12 @@ bool AddText(absl::string_view record, RingContents* contents) {
   if (record.size() < sizeof(ring_layout::TextRecord)) return false;
   const auto text = Load<ring_layout::TextRecord>(record, 0);
   if (text.bytes > record.size() - sizeof(ring_layout::TextRecord)) return false;
-  contents->texts.try_emplace(text.key, record.substr(sizeof(ring_layout::TextRecord), text.bytes));
+  const absl::string_view bytes = record.substr(sizeof(ring_layout::TextRecord), text.bytes);
+  if (text.field != 0) {
+    contents->ready.emplace_back(text.field, bytes);
+    return true;
+  }
+  contents->texts.try_emplace(text.key, bytes);
   return true;
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,7 +50,8 @@ struct RingContents {
   absl::flat_hash_map<uint64_t, std::vector<ring_layout::RawFrame>> stacks;  // innermost first
   absl::flat_hash_map<uint64_t, RingCode> codes;
   absl::flat_hash_map<uint64_t, std::string> texts;
-  std::vector<std::string> api_names;  // by Event.api
+  std::vector<std::pair<uint32_t, std::string>> ready;  // field of trace.proto's Definitions, and one element of it
+  std::vector<std::string> api_names;                   // by Event.api
   uint64_t broken_chunks = 0;
   bool was_read = false;  // some of it went to a trace
 };

@@ -28,6 +28,9 @@ inline constexpr uint32_t kMaxFrames = 512;
 inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
 inline constexpr uint32_t kFramePython = 1;
 inline constexpr uint32_t kFrameCut = 2;
+inline constexpr uint32_t kFrameForward = 4;  // pc: hash of the stack outside; instruction: see NodeTextKey
+inline constexpr uint32_t kFrameObjectShift = 8;
+constexpr uint64_t NodeTextKey(uint32_t number) { return uint64_t{0x4e6f6465} << 32 | number; }
 
 struct RingHeader {
   uint64_t magic;
@@ -137,12 +140,12 @@ struct CodeRecord {
   uint32_t reserved;
 };
 
-// The text of a mark, followed by its bytes.
+// The text of a mark, or a definition as trace.proto has it, followed by its bytes.
 struct TextRecord {
   RecordHeader header;
-  uint64_t key;
+  uint64_t key;  // 0: a definition
   uint32_t bytes;
-  uint32_t reserved;
+  uint32_t field;  // of Definitions, that the bytes are one element of; else 0
 };
 
 struct CodeBlob {

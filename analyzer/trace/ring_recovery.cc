@@ -188,6 +188,8 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
               Recovery* recovery) {
   const std::vector<OrderedEvent> events = Merge(contents);
   RingDefinitions definitions(&contents, std::move(ids));
+  if (std::string body = definitions.TakeReady(); !events.empty() && !body.empty())
+    recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
   for (size_t at = 0; at < events.size(); at += kMostEventsInABatch) {
     const int count = static_cast<int>(std::min<size_t>(kMostEventsInABatch, events.size() - at));
     std::string batch = EncodeBatch(&events[at], count, &definitions);

@@ -84,8 +84,8 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::Frame& frame : message.frames()) {
     if (frame.id() == 0) return ZeroId("frame");
-    frames_.insert_or_assign(
-        frame.id(), FrameInfo{frame.pc(), frame.python_code(), frame.instruction(), frame.module(), frame.cut()});
+    frames_.insert_or_assign(frame.id(), FrameInfo{frame.pc(), frame.python_code(), frame.instruction(), frame.module(),
+                                                   frame.cut(), frame.nn_module(), frame.forward(), frame.node()});
   }
   for (const trace::StackNodes& nodes : message.stacks()) {
     if (nodes.first_id() == 0) return ZeroId("stack");

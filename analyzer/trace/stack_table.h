@@ -39,8 +39,11 @@ struct FrameInfo {
   uint64_t pc = 0;           // return address; 0 = a Python frame
   uint32_t python_code = 0;  // 0 = a native frame
   uint32_t instruction = 0;
-  uint32_t module = 0;  // native: id of the module that held pc; 0 = to be found by address
-  bool cut = false;     // no frame: the callers of the one inside it were not recorded
+  uint32_t module = 0;     // native: id of the module that held pc; 0 = to be found by address
+  bool cut = false;        // no frame: the callers of the one inside it were not recorded
+  uint32_t nn_module = 0;  // Python: the nn.Module object whose call it is
+  bool forward = false;    // no frame: a backward pass inside, the forward pass that it belongs to outside
+  uint32_t node = 0;       // forward: string id of the autograd node's class
 };
 
 struct ThreadInfo {

@@ -62,6 +62,9 @@ enum class EventKind : uint8_t {
   kOomAllocator = 41,
   kOomPool = 42,
   kContextGrowth = 43,
+  kTensor = 44,
+  kSaved = 45,
+  kOptimizerStep = 46,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -136,12 +136,13 @@ struct CodeRecord {
 static_assert(sizeof(CodeRecord) == 32);
 inline constexpr uint32_t kMaxCodePartBytes = 4096;
 
-// The text of a mark, followed by its bytes and padding. A reader that knows no texts passes over it.
+// The text of a mark, or a definition that is ready to be written, followed by its bytes and padding. A reader that
+// knows neither passes over it.
 struct TextRecord {
   RecordHeader header;
-  uint64_t key;
+  uint64_t key;  // 0: a ready definition
   uint32_t bytes;
-  uint32_t reserved;
+  uint32_t field;  // ready definition: its number in trace.proto's Definitions; else 0
 };
 static_assert(sizeof(TextRecord) == 24);
 

@@ -196,7 +196,7 @@ bool Reader::NextText(TextView* text) {
         NextDefinition(kRecordText, &track.text_position, track.text_limit, &track.text_definitions, index);
     if (found == nullptr) continue;
     auto* record = reinterpret_cast<const TextRecord*>(found);
-    *text = {record->key, reinterpret_cast<const char*>(record + 1), record->bytes};
+    *text = {record->key, reinterpret_cast<const char*>(record + 1), record->bytes, record->field};
     return true;
   }
   return false;

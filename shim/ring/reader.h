@@ -45,6 +45,7 @@ struct TextView {
   uint64_t key;
   const char* text;  // without terminator
   uint32_t size;
+  uint32_t field;  // not 0: a ready definition, see RecordReady
 };
 
 class Reader {

@@ -174,16 +174,28 @@ bool RecordCode(const RawCode& code) {
   return true;
 }
 
-bool RecordText(uint64_t key, const char* text, uint32_t size) {
-  if (size > kMaxTextBytes) size = kMaxTextBytes;
-  const uint32_t bytes = RoundUp8(static_cast<uint32_t>(sizeof(TextRecord)) + size);
+namespace {
+
+bool LeaveText(TextRecord text, const void* content) {
+  const uint32_t bytes = RoundUp8(static_cast<uint32_t>(sizeof(TextRecord)) + text.bytes);
   Lane* lane = Begin(bytes, Loss::kDefinition);
   if (lane == nullptr) return false;
   auto* record = reinterpret_cast<TextRecord*>(lane->data + lane->position);
-  *record = {{kRecordText, 0, bytes}, key, size, 0};
-  if (size != 0) memcpy(record + 1, text, size);
+  text.header = {kRecordText, 0, bytes};
+  *record = text;
+  if (text.bytes != 0) memcpy(record + 1, content, text.bytes);
   CommitDefinition(lane, bytes);
   return true;
+}
+
+}  // namespace
+
+bool RecordText(uint64_t key, const char* text, uint32_t size) {
+  return LeaveText({{}, key, size > kMaxTextBytes ? kMaxTextBytes : size, 0}, text);
+}
+
+bool RecordReady(uint32_t field, const void* message, uint32_t size) {
+  return size <= kMaxReadyBytes && LeaveText({{}, 0, size, field}, message);
 }
 
 }  // namespace gpumemshim::ring

@@ -37,7 +37,8 @@ inline constexpr uint64_t kMaxSizeBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxWaitNs = 100'000;  // a full ring holds a caller up for no longer than this
 inline constexpr uint32_t kMaxFrames = 512;      // of one stack; outer frames beyond are cut and counted
 inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
-inline constexpr uint32_t kMaxTextBytes = 1024;  // of a mark; what is longer is cut
+inline constexpr uint32_t kMaxTextBytes = 1024;   // of a mark; what is longer is cut
+inline constexpr uint32_t kMaxReadyBytes = 8192;  // of a ready definition
 
 struct Config {
   uint64_t size_bytes = kDefaultSizeBytes;  // clamped to [kMinSizeBytes, kMaxSizeBytes]
@@ -58,6 +59,14 @@ struct RawFrame {
 static_assert(sizeof(RawFrame) == 16, "part of the mapping's layout");
 inline constexpr uint32_t kFramePython = 1;
 inline constexpr uint32_t kFrameCut = 2;  // no frame, the outermost end: there are callers that were not recorded
+// No frame, outermost: the frames inside are an autograd node's backward pass. pc: hash of the stack, known before,
+// with which the forward pass made the node, 0 = not known; instruction: number of the node's class, of which
+// NodeTextKey is the text.
+inline constexpr uint32_t kFrameForward = 4;
+constexpr uint64_t NodeTextKey(uint32_t number) { return uint64_t{0x4e6f6465} << 32 | number; }  // "Node"
+// Python frames: number of the nn.Module object whose call it is, in the bits above the flags.
+inline constexpr uint32_t kFrameObjectShift = 8;
+inline constexpr uint32_t kMaxFrameObject = (1u << 24) - 1;
 
 // A Python code object. Strings need no terminator. Equal keys mean equal content.
 struct RawCode {
@@ -117,6 +126,11 @@ bool RecordCode(const RawCode& code);
 // Defines the text behind Event.text, before the first event that uses it. No terminator needed. Repeats and false as
 // above.
 bool RecordText(uint64_t key, const char* text, uint32_t size);
+
+// Leaves a definition that nothing in the ring refers to by a key of its own: one element of trace.proto's Definitions,
+// serialized, and the number of its field there. It goes to the file as it is. False as above, and where it is longer
+// than kMaxReadyBytes.
+bool RecordReady(uint32_t field, const void* message, uint32_t size);
 
 // Refuses records from now on, and takes them again; the reader goes on meanwhile and the mapping stays. Whoever is in
 // the middle of a record finishes it. One at a time with Start and Stop. Resume: false where nothing was paused.

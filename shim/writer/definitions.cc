@@ -50,6 +50,10 @@ uint32_t Definitions::FrameId(const ring::RawFrame& frame) {
   if ((frame.flags & ring::kFramePython) != 0) {
     out_.VarintIf(fields::Frame::kPythonCode, CodeId(frame.pc));
     out_.VarintIf(fields::Frame::kInstruction, frame.instruction);
+    out_.VarintIf(fields::Frame::kNnModule, frame.flags >> ring::kFrameObjectShift);
+  } else if ((frame.flags & ring::kFrameForward) != 0) {
+    out_.Varint(fields::Frame::kForward, 1);
+    out_.VarintIf(fields::Frame::kNode, TextId(ring::NodeTextKey(frame.instruction)));
   } else if ((frame.flags & ring::kFrameCut) != 0) {
     out_.Varint(fields::Frame::kCut, 1);
   } else {
@@ -72,13 +76,37 @@ uint32_t Definitions::NodeId(uint32_t parent, uint32_t frame) {
   return *id = ++last_node_;
 }
 
+// The stack outside of the mark of a forward pass, which another thread recorded. Before: it may stand in a chunk that
+// was not read yet.
+bool Definitions::WaitsForForward(const ring::StackView& stack) const {
+  const ring::RawFrame* outermost = stack.count == 0 ? nullptr : &stack.frames[stack.count - 1];
+  return outermost != nullptr && (outermost->flags & ring::kFrameForward) != 0 && outermost->pc != 0 &&
+         stacks_.Find(outermost->pc) == 0;
+}
+
 void Definitions::AddStack(const ring::StackView& stack) {
+  if (!WaitsForForward(stack) || !waiting_.Add(stack)) AddStackNow(stack);
+}
+
+void Definitions::AddWaiting() {
+  // Those that wait for each other came in the order of their passes, so one round is enough but for odd orders of
+  // threads; what still waits then is added without the stack outside.
+  for (ring::StackView stack; waiting_.Next(&stack);) AddStackNow(stack);
+  waiting_.Clear();
+}
+
+void Definitions::AddStackNow(const ring::StackView& stack) {
   uint32_t* leaf = stack.hash == 0 || stack.count == 0 ? nullptr : stacks_.Insert(stack.hash);
   if (leaf != nullptr && *leaf != 0) return;
   uint32_t node = 0;
   for (uint32_t i = stack.count; leaf != nullptr && i-- > 0;) {
-    uint32_t frame = FrameId(stack.frames[i]);
-    node = frame == 0 ? 0 : NodeId(node, frame);
+    ring::RawFrame frame = stack.frames[i];
+    if ((frame.flags & ring::kFrameForward) != 0) {
+      node = stacks_.Find(frame.pc);
+      frame.pc = 0;
+    }
+    uint32_t id = FrameId(frame);
+    node = id == 0 ? 0 : NodeId(node, id);
     if (node == 0) break;
   }
   if (node == 0 || !keys_.Push(stack.hash)) {
@@ -112,6 +140,7 @@ uint32_t Definitions::ApiId(uint16_t api) {
 }
 
 void Definitions::AddText(const ring::TextView& text) {
+  if (text.field != 0) return out_.Bytes(text.field, text.text, text.size);
   uint32_t* id = texts_.Insert(text.key);
   if (id == nullptr) {
     lost_++;

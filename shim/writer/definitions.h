@@ -21,6 +21,7 @@
 #include "shim/base/proto_writer.h"
 #include "shim/ring/reader.h"
 #include "shim/writer/modules.h"
+#include "shim/writer/waiting_stacks.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::writer {
@@ -50,7 +51,8 @@ class Definitions {
 
   void AddCode(const ring::RawCode& code);
   void AddStack(const ring::StackView& stack);
-  void AddText(const ring::TextView& text);
+  void AddWaiting();                         // once all stacks of a pass were added
+  void AddText(const ring::TextView& text);  // or a ready definition
 
   // Ids for an event's columns. 0 = none, or never defined.
   uint32_t StackId(uint64_t hash);
@@ -73,6 +75,8 @@ class Definitions {
  private:
   static constexpr size_t kMaxDevices = 128;
 
+  bool WaitsForForward(const ring::StackView& stack) const;
+  void AddStackNow(const ring::StackView& stack);
   uint32_t FrameId(const ring::RawFrame& frame);
   uint32_t CodeId(uint64_t key);
   void PutString(uint32_t id, const char* text, size_t size, uint64_t key);
@@ -85,6 +89,7 @@ class Definitions {
   FlatTable<FrameKey> frames_{kMaxNodes};
   FlatTable<NodeKey> nodes_{kMaxNodes};
   FlatTable<uint64_t> stacks_{kMaxStacks};
+  WaitingStacks waiting_;
   FlatTable<uint64_t> codes_{kMaxStacks};
   FlatTable<uint64_t> written_codes_{kMaxStacks};
   FlatTable<uint64_t> apis_{65536};

@@ -95,7 +95,10 @@ struct Definitions {
     kDevices = 7,
     kTags = 8,
     kVersions = 9,
-    kStackKeys = 10
+    kStackKeys = 10,
+    kNnModules = 12,
+    kTensors = 13,
+    kOptimizers = 14
   };
 };
 struct StackKeys {
@@ -111,7 +114,40 @@ struct PythonCode {
   enum : uint32_t { kId = 1, kFilename = 2, kName = 3, kFirstLine = 4, kLineTable = 5, kPythonMinor = 6, kKey = 7 };
 };
 struct Frame {
-  enum : uint32_t { kId = 1, kPc = 2, kPythonCode = 3, kInstruction = 4, kModule = 5, kCut = 6 };
+  enum : uint32_t {
+    kId = 1,
+    kPc = 2,
+    kPythonCode = 3,
+    kInstruction = 4,
+    kModule = 5,
+    kCut = 6,
+    kNnModule = 7,
+    kForward = 8,
+    kNode = 9
+  };
+};
+struct NnModule {
+  enum : uint32_t { kId = 1, kClassName = 2, kPythonModule = 3, kRoot = 4, kName = 5, kOtherNames = 6 };
+};
+struct Tensor {
+  enum : uint32_t {
+    kId = 1,
+    kRole = 2,
+    kName = 3,
+    kOf = 4,
+    kRoot = 5,
+    kShape = 6,
+    kDtype = 7,
+    kTrainable = 8,
+    kOptimizer = 9,
+    kGroup = 10,
+    kDevice = 11,
+    kElements = 12,
+    kOtherNames = 13
+  };
+};
+struct Optimizer {
+  enum : uint32_t { kId = 1, kClassName = 2 };
 };
 struct StackNodes {
   enum : uint32_t { kFirstId = 1, kParent = 2, kFrame = 3 };

@@ -47,6 +47,7 @@ void Session::TakeDefinitions() {
     definitions_.AddStack(stack);
     if (definitions_.pending_bytes() > kMaxPendingBytes) WritePacket(false);
   }
+  definitions_.AddWaiting();
 }
 
 // False: that was all.

@@ -26,7 +26,8 @@ static_assert(ours::kMagic == theirs::kMagic && ours::kLayoutVersion == theirs::
 static_assert(ours::kChunkBytes == theirs::kChunkBytes && ours::kMaxRingBytes == theirs::kMaxSizeBytes);
 static_assert(ours::kThreadNameBytes == theirs::kThreadNameBytes && ours::kMaxFrames == theirs::kMaxFrames);
 static_assert(ours::kMaxCodeBytes == theirs::kMaxCodeBytes && ours::kFramePython == theirs::kFramePython &&
-              ours::kFrameCut == theirs::kFrameCut);
+              ours::kFrameCut == theirs::kFrameCut && ours::kFrameForward == theirs::kFrameForward &&
+              ours::kFrameObjectShift == theirs::kFrameObjectShift && ours::NodeTextKey(7) == theirs::NodeTextKey(7));
 static_assert(int{ours::kChunkFree} == int{theirs::kChunkFree} && int{ours::kChunkOpen} == int{theirs::kChunkOpen} &&
               int{ours::kChunkClosed} == int{theirs::kChunkClosed});
 static_assert(int{ours::kRecordEvent} == int{theirs::kRecordEvent} &&
@@ -36,6 +37,7 @@ static_assert(int{ours::kRecordEvent} == int{theirs::kRecordEvent} &&
 SAME_SIZE(TextRecord, theirs::TextRecord);
 SAME_PLACE(TextRecord, theirs::TextRecord, key);
 SAME_PLACE(TextRecord, theirs::TextRecord, bytes);
+SAME_PLACE(TextRecord, theirs::TextRecord, field);
 static_assert(offsetof(ours::Event, torch_allocated) == offsetof(gpumemshim::Event, text));
 
 SAME_SIZE(RingHeader, theirs::RingHeader);

@@ -113,6 +113,19 @@ RingBuilder& RingBuilder::PythonStack(uint64_t hash, const std::vector<uint64_t>
   return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
 }
 
+RingBuilder& RingBuilder::BackwardStack(uint64_t hash, uint64_t pc, uint64_t forward_hash, uint32_t node) {
+  const std::string body = absl::StrCat(BytesOf(hash), BytesOf(uint64_t{2}), BytesOf(ring_layout::RawFrame{pc, 0, 0}),
+                                        BytesOf(ring_layout::RawFrame{forward_hash, node, ring_layout::kFrameForward}));
+  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+}
+
+RingBuilder& RingBuilder::Text(uint64_t key, absl::string_view text, uint32_t field) {
+  const ring_layout::TextRecord record = {{}, key, static_cast<uint32_t>(text.size()), field};
+  const std::string body = absl::StrCat(BytesOf(record).substr(sizeof(RecordHeader)), text);
+  const uint32_t whole = static_cast<uint32_t>((sizeof(RecordHeader) + body.size() + 7) & ~size_t{7});
+  return Raw(ring_layout::kRecordText, whole, body);
+}
+
 RingBuilder& RingBuilder::Code(uint64_t key, absl::string_view filename, absl::string_view name) {
   const ring_layout::CodeBlob blob = {7, 11, static_cast<uint32_t>(filename.size()), static_cast<uint32_t>(name.size()),
                                       0, 0};

@@ -36,6 +36,9 @@ class RingBuilder {
   RingBuilder& Stack(uint64_t hash, const std::vector<uint64_t>& innermost_first);
   RingBuilder& PythonStack(uint64_t hash, const std::vector<uint64_t>& code_keys);
   RingBuilder& Code(uint64_t key, absl::string_view filename, absl::string_view name);
+  RingBuilder& BackwardStack(uint64_t hash, uint64_t pc, uint64_t forward_hash, uint32_t node);
+  // The text of a mark, or with a field a definition.
+  RingBuilder& Text(uint64_t key, absl::string_view text, uint32_t field = 0);
   // Everything so far went into the packet of this number.
   RingBuilder& Mark(uint64_t packet_sequence);
   // Any bytes as a record's body, with whatever size its header is to claim.

@@ -86,6 +86,43 @@ TEST_F(RingRecovery, GoesOnBehindTheLastPacket) {
   EXPECT_EQ(seen.recovered, 3u);
 }
 
+TEST_F(RingRecovery, BackwardStacksAndReadyDefinitions) {
+  trace::NnModule module;
+  module.set_id(3);
+  module.set_name("head");
+  RingBuilder ring;
+  ring.Chunk(1, 1).Text(0, module.SerializeAsString(), trace::Definitions::kNnModulesFieldNumber);
+  ring.Text(0, "\xff", trace::Definitions::kTensorsFieldNumber).Text(0, "\x08\x01", 4);  // broken; not one of these
+  ring.Text(ring_layout::NodeTextKey(9), "MmBackward0").Stack(5, {0x10, 0x20});
+  ring.BackwardStack(6, 0x30, 5, 9).BackwardStack(7, 0x40, 7, 9).Alloc(11, 1, 6).Alloc(12, 1, 7);
+  TraceBuilder trace;
+  BelongTo(Keep(ring.WriteTemporary()), &trace);
+  trace.FlushBatch();
+  const Recovery recovery = RecoverFromRing(Keep(trace.WriteTemporary()));
+  StackTable stacks;
+  trace::Definitions all;
+  for (const RecoveredPacket& packet : recovery.packets) {
+    if (packet.type != PacketType::kDefinitions) continue;
+    ASSERT_TRUE(stacks.Add(packet.body).ok());
+    all.MergeFromString(packet.body);
+  }
+  ASSERT_EQ(all.nn_modules_size(), 1);
+  EXPECT_EQ(all.nn_modules(0).name(), "head");
+  EXPECT_EQ(all.tensors_size(), 0);
+  std::vector<std::vector<uint64_t>> found;
+  trace::EventBatch batch;
+  for (const RecoveredPacket& packet : recovery.packets) {
+    if (packet.type != PacketType::kEvents) continue;
+    ASSERT_TRUE(batch.ParseFromString(packet.body));
+  }
+  for (const uint64_t stack : batch.stack()) {
+    std::vector<uint64_t>& pcs = found.emplace_back();
+    for (const uint32_t id : stacks.Frames(stack)) pcs.push_back(stacks.frame(id)->forward ? 0 : stacks.frame(id)->pc);
+  }
+  EXPECT_THAT(found, ElementsAre(ElementsAre(0x30, 0, 0x10, 0x20), ElementsAre(0x40, 0))) << "a circle ends";
+  EXPECT_EQ(stacks.string(stacks.frame(stacks.Frames(batch.stack(0))[1])->node), "MmBackward0");
+}
+
 TEST_F(RingRecovery, AtEqualTimesFreesGoFirst) {
   RingBuilder ring;
   ring_layout::Event event{};
