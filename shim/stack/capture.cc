@@ -187,9 +187,10 @@ NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t
   return native;
 }
 
-uint64_t HashStack(const NativePart& native, const PythonPart& python) {
+uint64_t HashStack(ThreadState* state, const NativePart& native, const PythonPart& python) {
   if (python.interpreter == nullptr) return Finish(native.hash);
-  return Finish(python.interpreter->hash_frames(python.innermost, native.hash, ring::kMaxFrames - 1 - native.count));
+  const uint32_t room = ring::kMaxFrames - 1 - native.count;
+  return Finish(Append(native.hash, state->positions.Hash(*python.interpreter, python.innermost, room)));
 }
 
 bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPosition& position) {
@@ -285,7 +286,7 @@ void Enable(const Options& options) {
   for (int attempt = 0;; ++attempt) {
     const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
     if (native.count == 0 && python.interpreter == nullptr) return 0;
-    const uint64_t hash = HashStack(native, python);
+    const uint64_t hash = HashStack(state, native, python);
     if (state->stacks.Contains(hash)) [[likely]]
       return hash;
     const Sent sent = SendStack(state, hash, native, python);

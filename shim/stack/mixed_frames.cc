@@ -22,19 +22,15 @@ PythonPosition PythonCursor::Position() const { return PositionOf(layout_, frame
 
 bool PythonCursor::HasBegun() const { return stack::HasBegun(layout_, frame_, Position()); }
 
-bool PythonCursor::IsForeign(const void* frame) const {
-  return layout_.frame_owner != 0 && Load<uint8_t>(frame, layout_.frame_owner) >= kFirstForeignOwner;
-}
-
 void PythonCursor::SkipForeign() {
-  while (frame_ != nullptr && IsForeign(frame_)) frame_ = Load<const void*>(frame_, layout_.frame_previous);
+  while (frame_ != nullptr && IsForeign(layout_, frame_)) frame_ = Load<const void*>(frame_, layout_.frame_previous);
 }
 
 bool PythonCursor::IsEntry() const {
   if (layout_.minor <= 10) return true;
   if (layout_.minor == 11) return Load<uint8_t>(frame_, kEntryFlagOf311) != 0;
   const void* caller = Load<const void*>(frame_, layout_.frame_previous);
-  return caller == nullptr || IsForeign(caller);
+  return caller == nullptr || IsForeign(layout_, caller);
 }
 
 void PythonCursor::Next() {

@@ -39,7 +39,6 @@ class PythonCursor {
   void Next();
 
  private:
-  bool IsForeign(const void* frame) const;
   void SkipForeign();
 
   const PythonLayout& layout_;

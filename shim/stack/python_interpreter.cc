@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "shim/base/symbol_lookup.h"
+#include "shim/stack/dropped_code.h"
 #include "shim/stack/evaluation_range.h"
 #include "shim/stack/memory_read.h"
 #include "shim/stack/python_offsets.h"
@@ -75,7 +76,7 @@ void LookUp() {
   void* finalizing = Find("Py_IsFinalizing");
   if (finalizing == nullptr) finalizing = Find("_Py_IsFinalizing");
   g_interpreter.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
-  g_interpreter.hash_frames = FrameHasher(g_interpreter.layout);
+  g_interpreter.hash_frames = FrameHashes(g_interpreter.layout);
   g_interpreter.code_type = Find("PyCode_Type");
   g_interpreter.string_type = Find("PyUnicode_Type");
   g_interpreter.bytes_type = Find("PyBytes_Type");
@@ -157,6 +158,7 @@ void Verify() {
   if (thread == nullptr) return;
   switch (Walk(g_interpreter, thread)) {
     case Verdict::kRight:
+      WatchDroppedCode(g_interpreter.code_type);
       g_state.store(State::kVerified, std::memory_order_release);
       return;
     case Verdict::kWrong:

@@ -28,8 +28,12 @@ struct CodeRange {
   bool Contains(uintptr_t pc) const { return pc - start < end - start; }
 };
 
-// Mixes into `hash` at most `room` frames from `frame` outwards, and what tells their code objects from others.
-using HashFrames = uint64_t (*)(const void* frame, uint64_t hash, uint32_t room);
+// Hashes of at most `room` frames from `frame` outwards: where each stands, and what tells its code object from others
+// at the same address.
+struct HashFrames {
+  uint64_t (*positions)(const void* frame, uint32_t room);
+  uint64_t (*contents)(const void* frame, uint32_t room);
+};
 
 struct Interpreter {
   void* (*this_thread_state)();  // PyGILState_GetThisThreadState: right also where the GIL is released

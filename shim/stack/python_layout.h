@@ -163,6 +163,7 @@ inline constexpr uint16_t kTextHash = 24;
 inline constexpr uint16_t kStringState = 32;
 inline constexpr uint32_t kStringCompact = 1u << 5;  // in the state: the characters lie behind the object's head
 inline constexpr uint16_t kBytesData = 32;
+inline constexpr uint16_t kTypeDestructor = 48;  // of a type object
 
 // Owners of a frame. From kFirstForeignOwner on it runs no Python code: the interpreter's own entry frames.
 inline constexpr uint8_t kGeneratorOwner = 1;

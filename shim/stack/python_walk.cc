@@ -12,47 +12,60 @@
 namespace gpumemshim::stack {
 namespace {
 
-// Positions and contents in two chains, since each step waits for the one before.
-[[gnu::always_inline]] inline uint64_t HashWith(const PythonLayout& layout, const void* frame, uint64_t hash,
-                                                uint32_t room) {
-  uint64_t contents = kHashSeed;
+template <typename Value>
+[[gnu::always_inline]] inline uint64_t Walk(const PythonLayout& layout, const void* frame, uint32_t room, Value value) {
+  uint64_t hash = kHashSeed;
   for (; frame != nullptr && room > 0; frame = Load<const void*>(frame, layout.frame_previous)) {
-    if (layout.frame_owner != 0 && Load<uint8_t>(frame, layout.frame_owner) >= kFirstForeignOwner) continue;
-    hash = Append(hash, InstructionOf(layout, frame));
-    contents = Append(contents, ContentOf(layout, CodeOf(layout, frame)));
+    if (IsForeign(layout, frame)) continue;
+    hash = Append(hash, value(frame));
     --room;
   }
-  return Mix(hash, contents);
+  return hash;
 }
 
-// With the layout as a constant it is about fifteen instructions a frame.
-template <size_t kIndex>
-uint64_t HashKnown(const void* frame, uint64_t hash, uint32_t room) {
-  constexpr PythonLayout kLayout = kPythonLayouts[kIndex];
-  return HashWith(kLayout, frame, hash, room);
+[[gnu::always_inline]] inline uint64_t Positions(const PythonLayout& layout, const void* frame, uint32_t room) {
+  return Walk(layout, frame, room, [&](const void* at) { return InstructionOf(layout, at); });
 }
+
+[[gnu::always_inline]] inline uint64_t Contents(const PythonLayout& layout, const void* frame, uint32_t room) {
+  return Walk(layout, frame, room, [&](const void* at) { return ContentOf(layout, CodeOf(layout, at)); });
+}
+
+// With the layout as a constant the walk of positions is less than ten instructions a frame.
+template <size_t kIndex>
+struct Known {
+  static constexpr PythonLayout kLayout = kPythonLayouts[kIndex];
+  static uint64_t HashPositions(const void* frame, uint32_t room) { return Positions(kLayout, frame, room); }
+  static uint64_t HashContents(const void* frame, uint32_t room) { return Contents(kLayout, frame, room); }
+};
 
 // A build that its own table of offsets describes and python_layout.h does not. Written before the first use.
 constinit PythonLayout g_other_layout{};
 
-uint64_t HashOther(const void* frame, uint64_t hash, uint32_t room) {
-  return HashWith(g_other_layout, frame, hash, room);
+struct Other {
+  static uint64_t HashPositions(const void* frame, uint32_t room) { return Positions(g_other_layout, frame, room); }
+  static uint64_t HashContents(const void* frame, uint32_t room) { return Contents(g_other_layout, frame, room); }
+};
+
+template <typename Layout>
+constexpr HashFrames HashesOf() {
+  return {&Layout::HashPositions, &Layout::HashContents};
 }
 
 template <size_t... kIndices>
-HashFrames FindHasher(const PythonLayout& layout, std::index_sequence<kIndices...>) {
-  HashFrames found = nullptr;
-  ((kPythonLayouts[kIndices] == layout ? found = &HashKnown<kIndices> : found), ...);
+HashFrames Find(const PythonLayout& layout, std::index_sequence<kIndices...>) {
+  HashFrames found{nullptr, nullptr};
+  ((kPythonLayouts[kIndices] == layout ? found = HashesOf<Known<kIndices>>() : found), ...);
   return found;
 }
 
 }  // namespace
 
-HashFrames FrameHasher(const PythonLayout& layout) {
-  const HashFrames known = FindHasher(layout, std::make_index_sequence<std::size(kPythonLayouts)>());
-  if (known != nullptr) return known;
+HashFrames FrameHashes(const PythonLayout& layout) {
+  const HashFrames known = Find(layout, std::make_index_sequence<std::size(kPythonLayouts)>());
+  if (known.positions != nullptr) return known;
   g_other_layout = layout;
-  return &HashOther;
+  return HashesOf<Other>();
 }
 
 const void* InnermostPythonFrame(const Interpreter& python) {

@@ -29,6 +29,11 @@ struct PythonPosition {
   uint32_t instruction;
 };
 
+// A frame of the interpreter's own, which runs no Python code; from 3.12 on.
+[[gnu::always_inline]] inline bool IsForeign(const PythonLayout& layout, const void* frame) {
+  return layout.minor >= 12 && Load<uint8_t>(frame, layout.frame_owner) >= kFirstForeignOwner;
+}
+
 // What a frame points to may carry tag bits from 3.14 on.
 [[gnu::always_inline]] inline const void* CodeOf(const PythonLayout& layout, const void* frame) {
   return reinterpret_cast<const void*>(Load<uintptr_t>(frame, layout.frame_code) & ~uintptr_t{layout.code_tag});
@@ -96,7 +101,7 @@ inline bool HasBegun(const PythonLayout& layout, const void* frame, const Python
 template <typename Visit>
 inline void ForEachPythonFrame(const PythonLayout& layout, const void* frame, Visit visit) {
   for (; frame != nullptr; frame = Load<const void*>(frame, layout.frame_previous)) {
-    if (layout.frame_owner != 0 && Load<uint8_t>(frame, layout.frame_owner) >= kFirstForeignOwner) continue;
+    if (IsForeign(layout, frame)) continue;
     const PythonPosition position = PositionOf(layout, frame, CodeOf(layout, frame));
     if (HasBegun(layout, frame, position) && !visit(position)) return;
   }
@@ -109,8 +114,8 @@ inline uint64_t InstructionOf(const PythonLayout& layout, const void* frame) {
   return Load<uint64_t>(frame, layout.frame_code) + Rotate(index, 48);
 }
 
-// The walk of every event, compiled for each layout.
-HashFrames FrameHasher(const PythonLayout& layout);
+// The walks of every event, compiled for each layout.
+HashFrames FrameHashes(const PythonLayout& layout);
 
 }  // namespace gpumemshim::stack
 

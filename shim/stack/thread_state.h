@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "shim/ring/ring.h"
+#include "shim/stack/known_positions.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/path_cache.h"
 #include "shim/stack/seen_set.h"
@@ -33,6 +34,7 @@ struct ThreadState {
   SeenSet<8192> stacks;
   SeenSet<4096> codes;
   PathCache paths;
+  KnownPositions positions;
 };
 
 extern constinit thread_local ThreadState* t_state __attribute__((tls_model("initial-exec")));
