@@ -4,6 +4,7 @@
 
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import processes
@@ -56,6 +57,7 @@ def history(setup, rounds, pairs, stacks):
 def heaptrack(setup, rounds, threads, pairs):
     """heaptrack records malloc and free with native stacks. None where it is not installed."""
     if not shutil.which("heaptrack"):
+        print("heaptrack left out: it is not installed (apt-get install heaptrack)", file=sys.stderr)
         return None
     program = [setup.build / "bin" / "event_cost", "malloc", threads, pairs]
     with tempfile.TemporaryDirectory() as folder:
