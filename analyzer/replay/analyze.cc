@@ -239,17 +239,28 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (DeviceAnalyst& analyst : analysts) analyst.Finish();
 }
 
-// Reads past the other sections; returns a note about them, or "".
-std::string SkipOtherSections(TraceReader* reader) {
+// Reads past the other sections, and adds notes about them. `first` is the part that the first one began with.
+void SkipOtherSections(const trace::Part& first, TraceReader* reader, std::vector<std::string>* notes) {
   std::string others;
   uint64_t count = 0;
+  uint64_t misplaced = 0;
   do {
-    if (++count <= 3)
+    if (IsSameSeries(reader->header().part(), first)) {
+      ++misplaced;
+    } else if (++count <= 3) {
       absl::StrAppend(&others, count == 1 ? "" : ", ", reader->header().program(), " (pid ", reader->header().pid(),
                       ")");
+    }
   } while (reader->SkipSection() == ItemType::kHeader);
-  return absl::StrCat("This file holds ", count + 1, " processes; only the first is analyzed. The others: ", others,
-                      count > 3 ? ", ..." : "", ".");
+  if (misplaced > 0) {
+    notes->push_back(
+        "Files of this trace's series stand in it behind later ones; from the first of them on nothing was read. Join "
+        "them in the order of their numbers: cat $(ls -v ...).");
+  }
+  if (count > 0) {
+    notes->push_back(absl::StrCat("This file holds ", count + 1, " processes; only the first is analyzed. The others: ",
+                                  others, count > 3 ? ", ..." : "", "."));
+  }
 }
 
 // "1 file", "3 files".
@@ -259,11 +270,11 @@ std::string CountedAs(uint64_t count, absl::string_view noun) {
 
 SeriesInfo ToInfo(const TraceReader& reader, const FirstPass& pass, uint64_t events_before) {
   SeriesInfo info;
-  const std::vector<SeriesFile>& files = reader.files();
-  if (files.front().number == 0) return info;
-  info.files = files.size();
-  info.first_number = files.front().number;
-  info.last_number = files.back().number;
+  const std::set<uint32_t>& parts = reader.parts();
+  if (parts.empty()) return info;
+  info.files = parts.size();
+  info.first_number = *parts.begin();
+  info.last_number = *parts.rbegin();
   info.events_before = events_before;
   info.objects_not_carried = pass.carried_lost();
   info.missing_files = info.last_number - info.first_number + 1 - info.files;
@@ -334,7 +345,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.path = std::string(path);
   analysis.file_bytes = reader.file_bytes();
   analysis.process = ToInfo(reader.header());
-  const uint64_t events_before = reader.header().part().events_before();
+  const trace::Part first_part = reader.header().part();
 
   FirstPass pass(options, &reader);
   pass.Run(progress);
@@ -343,8 +354,9 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.sampling = ToInfo(pass.counters(), options);
   StackTable names = reader.TakeStacks();
   analysis.process.versions = names.versions();
-  std::string other_sections = pass.found_next_section() ? SkipOtherSections(&reader) : "";
-  analysis.series = ToInfo(reader, pass, events_before);
+  std::vector<std::string> other_sections;
+  if (pass.found_next_section()) SkipOtherSections(first_part, &reader, &other_sections);
+  analysis.series = ToInfo(reader, pass, first_part.events_before());
   AddSeriesNotes(analysis.series, &analysis.notes);
   analysis.damage = reader.damage();
   analysis.complete = pass.complete();
@@ -369,7 +381,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.snapshot = pass.snapshot();
   for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));
   for (const std::string& disagreement : pass.disagreements()) analysis.notes.push_back(disagreement);
-  if (!other_sections.empty()) analysis.notes.push_back(std::move(other_sections));
+  for (std::string& note : other_sections) analysis.notes.push_back(std::move(note));
   if (look) look({&reader, &pass.checkpoints(), &names, &analysis});
   if (progress) progress(reader.file_bytes(), reader.file_bytes());
   if (stacks != nullptr) *stacks = std::move(names);

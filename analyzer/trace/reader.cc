@@ -74,31 +74,29 @@ ItemType TraceReader::StartSection(const RawPacket& packet) {
   if (!Parse(packet.body, &header)) return Damaged(packet, "a header is broken");
   if (!IsKnown(header)) return Damaged(packet, "a section of another trace format");
   const bool goes_on = GoesOn(header);
-  skips_carried_ = goes_on && header.part().contiguous() && header.part().number() == part_ + 1;
-  continued_ = false;
+  skips_carried_ = goes_on && header.part().contiguous() && header.part().number() == part_.number() + 1;
   if (!goes_on) {
-    if (started_) ++section_;
+    if (started_ && section_++ == 0) first_goes_on_elsewhere_ = NextIsElsewhere();
     next_sequence_ = header.has_part() ? packet.sequence : 0;
   }
   started_ = true;
+  continued_ = false;
   ended_ = false;
   CountSequence(packet);
   header_ = std::move(header);
-  part_ = header_.part().number();
+  part_ = header_.part();
+  if (section_ == 0 && header_.has_part()) parts_.insert(part_.number());
   if (goes_on) return ItemType::kEndOfStream;  // the same process, and ids mean the same
   forget_stacks_ = true;
   return ItemType::kHeader;
 }
 
 // The header is that of a later file of the series that is being read.
-bool TraceReader::GoesOn(const trace::Header& header) {
-  return started_ && header.has_part() && header_.has_part() && header.part().series() == header_.part().series() &&
-         header.part().number() > part_;
-}
+bool TraceReader::GoesOn(const trace::Header& header) const { return started_ && IsBehind(header.part(), part_); }
 
 bool TraceReader::GoesOn(const RawPacket& packet) {
   trace::Header header;
-  return files().size() > 1 && Parse(packet.body, &header) && GoesOn(header);
+  return Parse(packet.body, &header) && GoesOn(header);
 }
 
 ItemType TraceReader::ParseCarried(const RawPacket& packet) {
@@ -184,7 +182,7 @@ ItemType TraceReader::Next() {
       if (packet.type == PacketType::kHeader && !GoesOn(packet) && RecoverBefore(packet.file_offset))
         return NextRecovered();
       if (!packet.compressed) next_ordinal_ = 0;
-      place_ = {file_, part_, packet.file_offset, next_ordinal_++};
+      place_ = {file_, part_.series(), part_.number(), packet.file_offset, next_ordinal_++};
       type_ = ParseItem(packet);
       if (type_ != ItemType::kEndOfStream) return type_;
       if (!packets_.damage().empty()) break;
@@ -197,12 +195,12 @@ ItemType TraceReader::Next() {
 }
 
 bool TraceReader::EndIsMissing() const {
-  return started_ && !ended_ && !goes_on_elsewhere() && (packets_.damage().empty() || packets_.cut_short());
+  return started_ && !ended_ && !NextIsElsewhere() && (packets_.damage().empty() || packets_.cut_short());
 }
 
 // Turns to what the ring of the section before this place still holds. False: there is nothing to turn to.
 bool TraceReader::RecoverBefore(uint64_t place) {
-  if (!started_ || ended_ || passed_ == place) return false;
+  if (!started_ || ended_ || NextIsElsewhere() || passed_ == place) return false;
   if (recovered_before_ != place) recovery_ = RecoverFromRing(files()[file_].path, section_);
   recovered_before_ = place;
   in_ring_ = true;
@@ -212,7 +210,7 @@ bool TraceReader::RecoverBefore(uint64_t place) {
 
 ItemType TraceReader::NextRecovered() {
   while (next_recovered_ < recovery_.packets.size()) {
-    place_ = {file_, part_, kInRing, next_recovered_};
+    place_ = {file_, part_.series(), part_.number(), kInRing, next_recovered_};
     const RecoveredPacket& recovered = recovery_.packets[next_recovered_++];
     RawPacket packet;
     packet.type = recovered.type;
@@ -237,7 +235,8 @@ void TraceReader::Seek(const Place& place) {
     return;
   }
   if (place.file != file_ && !OpenFile(place.file)) return;
-  part_ = place.part;
+  part_.set_series(place.series);
+  part_.set_number(place.part);
   packets_.Seek(place.packet_offset);
   forget_stacks_ = false;
   // Walk to the item without parsing those before it; the definitions among them are known already.

@@ -21,6 +21,7 @@
 #define GPUMEM_ANALYZER_TRACE_READER_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,7 +78,8 @@ class TraceReader final : public EventSource {
   // Names one item of the file, for going back to it.
   struct Place {
     size_t file = 0;
-    uint32_t part = 0;  // of a series
+    uint64_t series = 0;
+    uint32_t part = 0;  // of the series
     uint64_t packet_offset = 0;
     uint64_t ordinal = 0;  // of the items inside that packet of the file
   };
@@ -109,8 +111,10 @@ class TraceReader final : public EventSource {
   uint64_t file_bytes() const { return files().back().bytes_before + files().back().bytes; }
   uint64_t position() const { return files()[file_].bytes_before + packets_.position(); }
   const std::vector<SeriesFile>& files() const { return series_.files; }
-  // A file behind the last one read exists, but is not at hand.
-  bool goes_on_elsewhere() const { return continued_ && !series_.next_was_begun; }
+  // Of the first section: numbers of the files of the series that were read, each a file of its own or behind the one
+  // before in the same file; and whether a file behind the last one exists, but is not at hand.
+  const std::set<uint32_t>& parts() const { return parts_; }
+  bool goes_on_elsewhere() const { return section_ == 0 ? NextIsElsewhere() : first_goes_on_elsewhere_; }
   uint64_t missing_packets() const { return missing_packets_; }
   uint64_t section() const { return section_; }  // 0 = the file's first
   // Empty where a packet is cut short, but its content was recovered or is being written.
@@ -131,7 +135,8 @@ class TraceReader final : public EventSource {
       : series_(std::move(series)), chain_starts_(series_.files.size()), packets_(std::move(packets)) {}
   ItemType Damaged(const RawPacket& packet, absl::string_view what);
   ItemType StartSection(const RawPacket& packet);
-  bool GoesOn(const trace::Header& header);
+  bool GoesOn(const trace::Header& header) const;
+  bool NextIsElsewhere() const { return continued_ && !series_.next_was_begun; }
   bool GoesOn(const RawPacket& packet);
   ItemType ParseCarried(const RawPacket& packet);
   bool OpenFile(size_t index);
@@ -164,8 +169,10 @@ class TraceReader final : public EventSource {
   size_t next_recovered_ = 0;
   std::string no_damage_;
   std::string earlier_damage_;  // of a file before the last
-  uint32_t part_ = 0;           // number of the part that is being read
+  trace::Part part_;            // that is being read
+  std::set<uint32_t> parts_;    // of the first section
   bool continued_ = false;      // the file read last says that another follows
+  bool first_goes_on_elsewhere_ = false;
   bool skips_carried_ = false;  // the events that made it were read
   bool started_ = false;
   bool ended_ = false;  // the section's End was read

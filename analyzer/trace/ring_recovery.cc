@@ -59,14 +59,19 @@ TraceEnd ReadTrace(absl::string_view path, uint64_t section, TraceIds ids) {
   uint64_t headers = 0;
   while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader) {
-      if (section != kLastSection && headers > section) {
+      trace::Header header;
+      if (!Parse(packet, &header)) return TraceEnd();
+      if (headers > 0 && IsBehind(header.part(), end.header.part())) {
+        end.continued = false;
+      } else if (section != kLastSection && headers > section) {
         end.whole_bytes = packet.file_offset;
         end.readable = true;
         end.is_last = false;
         return end;
+      } else if (headers++ > 0) {
+        end = TraceEnd();
       }
-      if (headers++ > 0) end = TraceEnd();
-      if (!Parse(packet, &end.header)) return TraceEnd();
+      end.header = std::move(header);
     }
     if (!packet.compressed) end.last_sequence = packet.sequence;
     if (packet.type == PacketType::kDefinitions && Parse(packet, &definitions)) end.ids.Add(definitions);

@@ -13,7 +13,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
 
 namespace gpumem {
@@ -42,8 +41,6 @@ std::string StemOf(absl::string_view name) {
     name = name.substr(0, part);
   return std::string(name);
 }
-
-bool IsSame(const trace::Part& a, const trace::Part& b) { return a.series() == b.series() && a.series() != 0; }
 
 uint64_t SizeOf(const std::string& path) {
   std::error_code error;
@@ -75,7 +72,7 @@ Series FindSeries(absl::string_view path) {
     const std::optional<trace::Header> other = HeaderOf(sibling);
     if (!other) {
       unreadable.push_back(name);
-    } else if (other->has_part() && IsSame(other->part(), header->part())) {
+    } else if (other->has_part() && IsSameSeries(other->part(), header->part())) {
       series.files.push_back({sibling, other->part().number(), SizeOf(sibling), 0});
     }
   }
@@ -90,6 +87,12 @@ Series FindSeries(absl::string_view path) {
   const std::string next = absl::StrCat(stem, ".part", series.files.back().number + 1, kExtension);
   series.next_was_begun = std::count(unreadable.begin(), unreadable.end(), next) != 0;
   return series;
+}
+
+bool IsSameSeries(const trace::Part& a, const trace::Part& b) { return a.series() == b.series() && a.series() != 0; }
+
+bool IsBehind(const trace::Part& part, const trace::Part& before) {
+  return IsSameSeries(part, before) && part.number() > before.number();
 }
 
 }  // namespace gpumem

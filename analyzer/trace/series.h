@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "gpumem/trace.pb.h"
 
 namespace gpumem {
 
@@ -34,6 +35,11 @@ struct Series {
 };
 
 Series FindSeries(absl::string_view path);
+
+bool IsSameSeries(const trace::Part& a, const trace::Part& b);
+
+// The part begins a later file of the series to which `before` belongs.
+bool IsBehind(const trace::Part& part, const trace::Part& before);
 
 }  // namespace gpumem
 

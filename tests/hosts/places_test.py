@@ -312,6 +312,35 @@ class Size(Place):
         self.assertIn("goes on in file 3, which is not here", self.notes_of(answer))
         self.assertTrue(answer["series"]["goes_on_elsewhere"])
 
+    def test_joined_by_cat(self):
+        self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate", GPUMEMSHIM_QUIET="1")
+        number_of = lambda path: int(path.name.split(".part")[1].split(".")[0]) if ".part" in path.name else 1
+        traces = sorted(self.traces(), key=number_of)
+        self.assertGreater(len(traces), 2)
+        whole = self.report_of(traces[0])
+        answer = self.report_of(self.joined(traces))
+        self.assertEqual(answer["series"], self.series(len(traces), 1, len(traces)))
+        self.assertEqual(answer["events"], whole["events"])
+        self.assertEqual(answer["devices"], whole["devices"])
+        self.assertEqual(answer["notes"], whole["notes"])
+        self.assertTrue(answer["complete"])
+        # What is not in it is said.
+        answer = self.report_of(self.joined(traces[:1] + traces[2:]))
+        self.assertEqual(answer["series"], self.series(len(traces) - 1, 1, len(traces), missing_files=1))
+        answer = self.report_of(self.joined(traces[:2]))
+        self.assertEqual(answer["series"], self.series(2, 1, 2, goes_on_elsewhere=True))
+        self.assertIn("goes on in file 3, which is not here", self.notes_of(answer))
+        self.assertNotIn("next file", self.notes_of(answer))
+        answer = self.report_of(self.joined([traces[1], traces[0]]))
+        self.assertIn("in the order of their numbers", self.notes_of(answer))
+        self.assertNotIn("processes", self.notes_of(answer))
+
+    def joined(self, traces):
+        path = self.folder / "joined" / "all.gmtrace"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"".join(trace.read_bytes() for trace in traces))
+        return path
+
     def test_a_file_of_the_middle_is_missing(self):
         self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate")
         traces = self.traces()

@@ -9,7 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -67,6 +67,14 @@ class SeriesTest : public ::testing::Test {
     return path;
   }
   static constexpr int kPacketsOfAFile = 4;  // header, carried, events, continued
+
+  // `cat` of these files.
+  std::string Join(std::initializer_list<uint32_t> numbers) {
+    const std::string all = folder_ + "/all.gmtrace";
+    std::ofstream out(all, std::ios::binary);
+    for (const uint32_t number : numbers) out << std::ifstream(Write(number), std::ios::binary).rdbuf();
+    return all;
+  }
 
   std::vector<uint32_t> Numbers(const std::string& path) {
     std::vector<uint32_t> numbers;
@@ -185,17 +193,48 @@ TEST_F(SeriesTest, GoesBackIntoAnotherFile) {
 }
 
 TEST_F(SeriesTest, PutTogetherTheyAreOneFile) {
-  std::string bytes;
-  for (const uint32_t number : {1u, 2u}) {
-    std::ifstream in(Write(number), std::ios::binary);
-    bytes.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  const std::string both = folder_ + "/both.gmtrace";
-  std::ofstream(both, std::ios::binary) << bytes;
-  const Seen seen = ReadAll(both);
+  const std::string all = Join({1, 2, 3});
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(all);
+  ASSERT_TRUE(reader.ok());
+  const Seen seen = ReadAll(&*reader);
   EXPECT_EQ(seen.headers, 1u);
-  EXPECT_EQ(seen.events, 4u);
+  EXPECT_EQ(seen.events, 6u);
   EXPECT_EQ(seen.carried, 0u);
+  EXPECT_EQ(seen.missing, 0u);
+  EXPECT_TRUE(seen.goes_on);
+  EXPECT_EQ(reader->recovery().note, "") << "each goes on right behind itself";
+  EXPECT_THAT(reader->parts(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(SeriesTest, PutTogetherWithAGap) {
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(Join({1, 3}));
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(ReadAll(&*reader).carried, 2u);
+  EXPECT_THAT(reader->parts(), ElementsAre(1, 3));
+}
+
+TEST_F(SeriesTest, PutTogetherBeforeAnotherProcessTheyCanBeReadAgain) {
+  const std::string all = Join({1, 2});
+  TraceBuilder other;
+  other.CudaAlloc(1 << 21, 512).End();
+  std::ofstream(all, std::ios::binary | std::ios::app) << other.Bytes();
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(all);
+  ASSERT_TRUE(reader.ok());
+  const Seen seen = ReadAll(&*reader);
+  EXPECT_EQ(seen.headers, 2u);
+  EXPECT_EQ(seen.events, 5u);
+  EXPECT_TRUE(seen.goes_on) << "of the first process";
+  reader->Seek(seen.places[0]);
+  const Seen again = ReadAll(&*reader);
+  EXPECT_EQ(again.headers, 1u) << "of the other process";
+  EXPECT_EQ(again.events, 5u);
+}
+
+TEST_F(SeriesTest, PutTogetherInAnotherOrderEachStandsForItself) {
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(Join({2, 1}));
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(ReadAll(&*reader).headers, 2u);
+  EXPECT_THAT(reader->parts(), ElementsAre(2));
 }
 
 }  // namespace
