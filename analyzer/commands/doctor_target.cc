@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "commands/ctl_client.h"
 #include "commands/doctor_checks.h"
@@ -161,19 +162,31 @@ int TimesLoaded(const std::string& maps, absl::string_view prefix) {
   return times;
 }
 
-// Calls that the library in the process cannot see: by its own word, and by what is loaded.
-Finding CheckUnseen(pid_t pid, const std::string& maps) {
-  const std::string next = "load it in the ordinary way (no RTLD_DEEPBIND, no dlmopen, one libcuda); docs/coverage.md";
-  if (const absl::StatusOr<ControlAnswer> status = AskProcess(pid, "status"); status.ok()) {
-    const std::string text = status->Text("unseen");
-    if (!text.empty()) return {"seen", Health::kWarning, text, next};
+// It came when the program was under way.
+bool WasInjected(const std::string& environment) {
+  return absl::StrContains(EnvironmentOf(environment, "CUDA_INJECTION64_PATH"), "libgpumemshim") &&
+         !absl::StrContains(EnvironmentOf(environment, "LD_PRELOAD"), "libgpumemshim");
+}
+
+// Calls that the library in the process cannot see: by its own word, by what is loaded, and by how it came there.
+Finding CheckUnseen(pid_t pid, const std::string& maps, const std::string& environment) {
+  std::vector<std::string> known;
+  std::string next = "load it in the ordinary way (no RTLD_DEEPBIND, no dlmopen, one libcuda); docs/coverage.md";
+  const absl::StatusOr<ControlAnswer> status = AskProcess(pid, "status");
+  if (status.ok() && !status->Text("unseen").empty()) {
+    known.push_back(status->Text("unseen"));
+  } else if (const int times = TimesLoaded(maps, "libcuda.so"); times > 1) {
+    known.push_back(
+        absl::StrCat("the driver is loaded ", times, " times: what is called in all but one of them is not seen"));
   }
-  if (const int times = TimesLoaded(maps, "libcuda.so"); times > 1) {
-    return {"seen", Health::kWarning,
-            absl::StrCat("the driver is loaded ", times, " times: what is called in all but one of them is not seen"),
-            next};
+  if (WasInjected(environment)) {
+    known.push_back(
+        "loaded by CUDA_INJECTION64_PATH: what is called through function pointers that were kept on the heap before, "
+        "or by libraries that were loaded later, is not seen");
+    next = "start it with: gpumem run -- COMMAND";
   }
-  return {"seen", Health::kOk, "no calls of CUDA are known to go past the recorder", ""};
+  if (known.empty()) return {"seen", Health::kOk, "no calls of CUDA are known to go past the recorder", ""};
+  return {"seen", Health::kWarning, absl::StrJoin(known, "; "), next};
 }
 
 }  // namespace
@@ -204,11 +217,12 @@ std::vector<Finding> CheckProcess(pid_t pid) {
              "ask as its user, inside its container"}};
   }
   std::vector<Finding> findings = {CheckTraced(maps), CheckCudaOf(maps)};
+  const std::string environment = ReadSmallFile(absl::StrCat(folder, "/environ"));
   if (findings[0].health == Health::kOk) {
     findings.push_back(CheckTraceOf(pid));
-    findings.push_back(CheckUnseen(pid, maps));
+    findings.push_back(CheckUnseen(pid, maps, environment));
   }
-  findings.push_back(CheckPreload(EnvironmentOf(ReadSmallFile(absl::StrCat(folder, "/environ")), "LD_PRELOAD")));
+  findings.push_back(CheckPreload(EnvironmentOf(environment, "LD_PRELOAD")));
   std::error_code error;
   const std::string program = fs::read_symlink(absl::StrCat(folder, "/exe"), error).string();
   if (!error && !PythonBehind(program).empty()) findings.push_back(CheckPython(program));

@@ -107,11 +107,34 @@ class WhatIsMissingIsSaid(UnseenTest):
         self.check_said("A second driver is loaded")
 
 
+    def test_pointers_on_the_heap(self):
+        """Taken before CUDA loaded the library. Said at once, since nobody can look for them."""
+        library = str(hosts_test.BUILD / "lib" / "libgpumemshim.so")
+        log = str(self.folder / "log.tsv")
+        done = self.run_host("unseen_host", "heap", preload=False, CUDA_INJECTION64_PATH=library, GPUMEMSHIM_RING_DIRECTORY=self.ring_folder, SIMCUDA_LOG=log)
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertEqual(self.missing(), [KEPT])
+        self.assertIn("function pointers kept on the heap, are not seen", " ".join(self.report()["notes"]))
+
+
+class WhatNobodyCanTell(UnseenTest):
+    def test_a_program_that_reads_the_driver_itself(self):
+        self.run_way("reads", "-")
+        self.assertEqual((self.missing(), self.unseen()), ([KEPT], []))
+
+    def test_pointers_taken_early_under_a_preload(self):
+        """No pointer is taken before a preload."""
+        self.run_way("heap", "-")
+        self.assertEqual((self.missing(), self.unseen()), ([], []))
+
+
 class WhileItRuns(UnseenTest):
-    def doctor(self, way, *file):
+    def doctor(self, way, *file, injected=False):
         """What `gpumem doctor PID` says of calls that are not seen, once the recorder has looked."""
         command = [str(hosts_test.HOSTS / "unseen_host"), way, *map(str, file), "hold"]
         environment = self.environment(XDG_RUNTIME_DIR=str(self.folder))
+        if injected:
+            environment["CUDA_INJECTION64_PATH"] = environment.pop("LD_PRELOAD")
         with subprocess.Popen(command, cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as host:
             self.assertEqual(host.stdout.readline(), "done\n")
             deadline = time.monotonic() + 60
@@ -133,6 +156,11 @@ class WhileItRuns(UnseenTest):
         self.assertEqual(health, "warn")
         self.assertIn("libunseen_plugin.so calls it past the recorder", found)
         self.assertEqual(self.doctor("namespace", self.plugin("processes_plugin"))[0], "warn")
+
+    def test_doctor_where_cuda_loaded_the_library(self):
+        health, found = self.doctor("heap", "-", injected=True)
+        self.assertEqual(health, "warn")
+        self.assertIn("loaded by CUDA_INJECTION64_PATH", found)
 
     def test_doctor_where_nothing_was_seen(self):
         """By what is loaded: two drivers."""
