@@ -84,6 +84,13 @@ class AgainstTheDriversLog(HostTest):
         answer = self.report()
         self.assertEqual(answer["devices"][0]["end"]["total_bytes"], int(rows[-1]["live_bytes"]))
 
+    def test_a_runtime_linked_statically(self):
+        """Its own functions are the program's; what it asks of the driver is seen."""
+        events, rows = self.compare("host_threads_static", "200")
+        self.assertEqual(sum(event["kind"] == "alloc" for event in events), 8 * 200)
+        self.assertEqual({event["layer"] for event in events}, {"driver"})
+        self.assertEqual(self.report()["devices"][0]["end"]["total_bytes"], int(rows[-1]["live_bytes"]))
+
     def test_every_kind_of_memory_through_the_driver(self):
         events, rows = self.compare("host_driver")
         self.assertEqual({event["layer"] for event in events if event["kind"] != "oom_device"}, {"driver"})

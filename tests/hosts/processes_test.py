@@ -286,6 +286,25 @@ class Libraries(ProcessTest):
         self.assertEqual((rows[-1]["kind"], rows[-1]["size"]), ("free", str(3 << 20)))
 
 
+class Sharing(ProcessTest):
+    def test_memory_of_another_process(self):
+        """Opened by three kinds of handles: the memory is the giver's, the taker has addresses of it."""
+        done = self.run_host("host_shares")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        giver, taker = map(int, done.stdout.split())
+        events, logs = self.compare(2), self.logs_by_pid()
+        self.assertEqual([event["kind"] for event in events[giver] if event["kind"].startswith("import")], [])
+        kinds = ("import", "import_close")
+        opened = [(event["kind"], event["address"]) for event in events[taker] if event["kind"] in kinds and event["address"]]
+        self.assertEqual(opened, [(row["kind"], int(row["address"], 16)) for row in logs[taker] if row["kind"] in kinds and int(row["address"], 16)])
+        self.assertEqual([kind for kind, _ in opened], ["import", "import_close", "import", "import"])
+        ends = {}
+        for pid, (trace,) in self.traces_by_pid().items():
+            (device,) = hosts_test.truth.report(self.setup, trace)["devices"]
+            ends[pid] = device["end"]["total_bytes"], device["stack_up"]["at_end"]["imported_bytes"]
+        self.assertEqual(ends, {giver: (8 << 20, 0), taker: (5 << 20, 4 << 20)})
+
+
 class Names(ProcessTest):
     def test_the_same_pid_in_two_namespaces(self):
         """Containers that write into one folder: their processes have equal numbers, often equal names."""
