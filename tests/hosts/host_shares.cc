@@ -62,7 +62,9 @@ Message Receive(int socket, int (*files)[kFiles]) {
   Control control;
   msghdr header = Header(&part, &control);
   CHECK(recvmsg(socket, &header, MSG_WAITALL) == sizeof message);
-  std::memcpy(*files, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof *files);
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  CHECK(rights != nullptr);
+  if (rights != nullptr) std::memcpy(*files, CMSG_DATA(rights), sizeof *files);
   return message;
 }
 

@@ -68,7 +68,7 @@ int UseByReading() {
     if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(entry->d_un.d_ptr);
     if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
   }
-  for (; static_cast<const void*>(symbols) < names; ++symbols) {
+  for (; symbols != nullptr && static_cast<const void*>(symbols) < names; ++symbols) {
     if (std::strcmp(names + symbols->st_name, "cuMemAlloc_v2") != 0) continue;
     CUdeviceptr memory = 0;
     const auto allocate = reinterpret_cast<decltype(&cuMemAlloc)>(map->l_addr + symbols->st_value);
