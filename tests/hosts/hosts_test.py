@@ -9,7 +9,6 @@ ends as without us.
 import argparse
 import os
 import pathlib
-import re
 import signal
 import stat
 import subprocess
@@ -223,38 +222,6 @@ os.kill(os.getpid(), signal.SIGKILL)
         self.assertEqual(self.report()["events"]["runtime"], 120)  # the ring is still there
         self.recover("--delete", trace)
         self.assertEqual(self.report()["events"]["runtime"], 120)
-
-
-class InPython(HostTest):
-    """Python does not link C++: whoever comes first with the unwinder's symbols gets the exceptions of every C++ module."""
-
-    SCRIPT = """
-import ctypes, sys
-runtime = ctypes.CDLL("libcudart.so.13")
-memory = ctypes.c_void_p()
-assert runtime.cudaMalloc(ctypes.byref(memory), 1 << 20) == 0
-assert ctypes.CDLL(sys.argv[1]).ThrowAndCatch(40) == 1
-assert runtime.cudaFree(memory) == 0
-"""
-
-    def bindings(self, preload):
-        """Library of the thrower -> the library that its unwinder's symbols are bound to."""
-        out = self.folder / f"bindings-{preload}"
-        environment = self.environment(preload, LD_DEBUG="bindings", LD_DEBUG_OUTPUT=str(out))
-        command = [sys.executable, "-c", self.SCRIPT, str(HOSTS / "libhost_throws.so")]
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        found = {}
-        for file in self.folder.glob(out.name + "*"):
-            for binder, bound, symbol in re.findall(r"binding file (\S+) \[0\] to (\S+) \[0\]: normal symbol `(_Unwind_\w+)'", file.read_text()):
-                found[pathlib.Path(binder).name, symbol] = pathlib.Path(bound).name
-        return found
-
-    def test_exceptions_bind_as_without_us(self):
-        bare, ours = self.bindings(False), self.bindings(True)
-        self.assertIn(("libstdc++.so.6", "_Unwind_RaiseException"), bare)
-        self.assertEqual({key: bound for key, bound in ours.items() if key in bare}, bare)
-        self.assertEqual(self.report()["events"]["runtime"], 2)
 
 
 class Settings(HostTest):
