@@ -13,7 +13,8 @@
 //                                                        __libc_start_main
 //
 // Thread-safety: the calling thread's frames only. Failure: Python frames for which no loop was found stand outermost;
-// a loop without a Python frame stays a native frame.
+// native frames that end in a loop without a Python frame are left out with all behind them. They are those of whoever
+// runs below: a greenlet has Python frames of its own on a C stack that its parent may have changed since.
 
 #ifndef GPUMEM_SHIM_STACK_MIXED_FRAMES_H_
 #define GPUMEM_SHIM_STACK_MIXED_FRAMES_H_
@@ -50,7 +51,16 @@ inline bool IsEvaluation(const Interpreter& python, const void* pc) {
   return python.evaluation.Contains(value) || python.evaluation_cold.Contains(value);
 }
 
-// Calls native(pc) and python(position), innermost first, until one returns false. `python` may be nullptr.
+// Whether one of the frames from pcs[from] outwards is a run of the loop.
+inline bool RunsLoop(const Interpreter& python, void* const* pcs, uint32_t from, uint32_t count) {
+  for (uint32_t i = from; i < count; ++i) {
+    if (IsEvaluation(python, pcs[i])) return true;
+  }
+  return false;
+}
+
+// Calls native(pc) and python(position), innermost first, until one returns false. `python` may be nullptr. False where
+// not all frames were shown.
 template <typename Native, typename Python>
 bool ForEachMixedFrame(const Interpreter* python, const void* innermost, void* const* pcs, uint32_t count,
                        Native on_native, Python on_python) {
@@ -62,7 +72,7 @@ bool ForEachMixedFrame(const Interpreter* python, const void* innermost, void* c
   }
   PythonCursor cursor(python->layout, innermost);
   for (uint32_t i = 0; i < count; ++i) {
-    if (cursor.AtEnd() || !IsEvaluation(*python, pcs[i])) {
+    if (!IsEvaluation(*python, pcs[i])) {
       if (!on_native(pcs[i])) return false;
       continue;
     }
@@ -70,6 +80,7 @@ bool ForEachMixedFrame(const Interpreter* python, const void* innermost, void* c
       last = cursor.IsEntry();
       if (cursor.HasBegun() && !on_python(cursor.Position())) return false;
     }
+    if (cursor.AtEnd() && RunsLoop(*python, pcs, i + 1, count)) return false;
   }
   for (; !cursor.AtEnd(); cursor.Next()) {
     if (cursor.HasBegun() && !on_python(cursor.Position())) return false;

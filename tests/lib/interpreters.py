@@ -66,6 +66,12 @@ def find():
     return [found[key] for key in sorted(found)]
 
 
+def with_packages(python):
+    """The environment for a test under it: packages of .venv (greenlet) where they are made for this version."""
+    packages = pathlib.Path(__file__).resolve().parents[2] / ".venv" / "lib" / f"python3.{python.minor}" / "site-packages"
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH"))))}
+
+
 def absent(pythons):
     there = {python.minor for python in pythons if not python.debug}
     return [f"3.{minor}" for minor in MINORS if minor not in there]

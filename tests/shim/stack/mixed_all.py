@@ -19,7 +19,7 @@ def main():
     failed = 0
     for python in pythons:
         command = [python.path, str(HERE / "mixed_frames_test.py"), sys.argv[1]]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, env=interpreters.with_packages(python))
         print(f"{python.path}:\n{done.stdout.rstrip()[-3000:]}", flush=True)
         failed += done.returncode != 0
     print("not found here, so not tested:", ", ".join(interpreters.absent(pythons)) or "none")

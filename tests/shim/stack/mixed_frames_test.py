@@ -8,6 +8,11 @@ import ctypes
 import sys
 import threading
 
+try:
+    import greenlet
+except ImportError:
+    greenlet = None
+
 probe = ctypes.CDLL(sys.argv[1])
 ONE_RUN_RUNS_MANY = sys.version_info >= (3, 11)
 checks = 0
@@ -39,11 +44,15 @@ def check():
     python = [line[2:] for line in lines if line.startswith("P ")]
     assert python == ["mixed", *names_of(sys._getframe())], lines
     assert "E" not in lines, lines
-    # Threads and the program begin in native code, so behind the outermost Python frame there is some.
-    assert lines[-1] == "|", lines
+    if greenlet and greenlet.getcurrent().parent:
+        # What lies behind is the C stack of others.
+        assert lines[-2].startswith("P ") and lines[-1] == "...", lines
+    else:
+        # Threads and the program begin in native code, so behind the outermost Python frame there is some.
+        assert lines[-1] == "|", lines
     checks += 1
     shape = []
-    for line in lines[: lines.index("|")]:
+    for line in lines[:-1]:
         name = line[2:] if line.startswith("P ") else "-"
         if name != "-" or shape[-1:] != ["-"]:
             shape.append(name)
@@ -133,8 +142,29 @@ def main():
     thread = threading.Thread(target=lambda: [mapped(2), recurse(3)])
     thread.start()
     thread.join()
+    if greenlet:
+        switching()
+
+
+def switching():
+    """Greenlets that switch to each other at several depths of the C stack."""
+
+    def one(depth):
+        if depth:
+            return list(map(one, [depth - 1]))
+        leaf()
+        second.switch()
+        mapped(2)
+
+    def other():
+        mapped(1)
+        first.switch()
+
+    for depth in range(5):
+        first, second = greenlet.greenlet(one), greenlet.greenlet(other)
+        first.switch(depth)
 
 
 main()
 assert checks > 2000, checks
-print("%d mixed stacks in %s" % (checks, sys.version.split()[0]))
+print("%d mixed stacks in %s, %s" % (checks, sys.version.split()[0], "with greenlets" if greenlet else "greenlet is not installed here"))

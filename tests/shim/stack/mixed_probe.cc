@@ -3,7 +3,7 @@
 //
 // Loaded by mixed_frames_test.py through ctypes: the mixed stack, a line a frame, innermost first. "P name" for a
 // Python frame, "N" for a native one, "E" for a run of the interpreter's loop that got no Python frame, "|" behind the
-// last native frame.
+// last native frame, "..." where those behind were left out.
 
 #include <cstdio>
 
@@ -31,7 +31,7 @@ extern "C" __attribute__((visibility("default"))) int MixInto(char* out, int cap
     size += std::snprintf(out + size, static_cast<size_t>(capacity - size), format, values...);
     return size + 1200 < capacity;
   };
-  ForEachMixedFrame(
+  const bool whole = ForEachMixedFrame(
       python, InnermostPythonFrame(*python), pcs, count,
       [&](const void* pc) {
         if (IsEvaluation(*python, pc)) return put("E\n");
@@ -43,5 +43,6 @@ extern "C" __attribute__((visibility("default"))) int MixInto(char* out, int cap
         ReadString(*python, Load<const void*>(position.code, python->layout.code_name), buffer, sizeof buffer, &name);
         return put("P %.*s\n", static_cast<int>(name.size), name.data);
       });
+  if (!whole) put("...\n");
   return size;
 }

@@ -17,7 +17,7 @@ import interpreters  # noqa: E402
 
 def run(python, seed):
     command = [python.path, str(HERE / "walk_test.py"), sys.argv[1], sys.argv[2], seed]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, env=interpreters.with_packages(python))
 
 
 def main():
