@@ -32,7 +32,7 @@ extern "C" __attribute__((visibility("default"))) double WalkCost(int walks) {
     if (python == nullptr) return -1;
     uint64_t hash = 0;
     const double start = Now();
-    for (int i = 0; i < walks; ++i) hash += positions.Hash(*python, InnermostPythonFrame(*python), 512);
+    for (int i = 0; i < walks; ++i) hash += positions.Hash(*python, {InnermostPythonFrame(*python), nullptr}, 512);
     const double cost = (Now() - start) / walks;
     __asm__ volatile("" : : "r"(hash));
     if (least < 0 || cost < least) least = cost;

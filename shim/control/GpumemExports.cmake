@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpumem_write_exports(<api.def> <version script>): the version script that exports the table's symbols, the loader's two
-# lookups, PyTorch's reports, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
+# lookups, PyTorch's reports and autograd, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
 function(gpumem_write_exports table script)
   file(STRINGS ${table} rows REGEX "^GPUMEM_(RUNTIME|DRIVER)_SYMBOL\\(")
   set(names dlsym dlvsym gpumemshim_get_api_v1
@@ -8,7 +8,9 @@ function(gpumem_write_exports table script)
     nvtxMarkA nvtxMarkW nvtxMarkEx nvtxRangePushA nvtxRangePushW nvtxRangePushEx nvtxRangePop
     nvtxRangeStartA nvtxRangeStartW nvtxRangeStartEx nvtxRangeEnd
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
-    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
+    _ZN2at15sequence_number17get_and_incrementEv
+    _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE)
   foreach(row IN LISTS rows)
     string(REGEX REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+)\\).*$" "\\1" name "${row}")
     list(APPEND names ${name})

@@ -7,11 +7,8 @@
 //
 // Both manglings are defined (the totals were signed up to PyTorch 2.0). Reports of other devices are passed on.
 
-#include <atomic>
-
-#include "shim/base/symbol_lookup.h"
-#include "shim/hooks/real.h"
 #include "shim/hooks/record.h"
+#include "shim/hooks/torch_function.h"
 
 namespace gpumemshim::hooks {
 namespace {
@@ -28,21 +25,6 @@ constexpr int32_t kOutOfMemory = 2;
 
 using Report = void (*)(void*, int64_t, uint64_t, uint64_t, Device);
 using ReportOutOfMemory = void (*)(int64_t, uint64_t, uint64_t, Device);
-
-void DoNothing() {}
-
-// Another preload behind us first, then libc10, which Python loads with RTLD_LOCAL. A caller without either is no
-// PyTorch: it is remembered as having nobody to pass the report on to, since looking costs a microsecond.
-void* FindReal(std::atomic<void*>& slot, const char* name) {
-  void* known = slot.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  const ErrnoSaver saver;
-  known = NextInScope(name);
-  if (known == nullptr) known = FindInLoaded("libc10.so", name);
-  if (known == nullptr) known = reinterpret_cast<void*>(&DoNothing);
-  slot.store(known, std::memory_order_release);
-  return known;
-}
 
 void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
   if (device.type != kCudaDeviceType || size == 0 || session::IsOff()) return;
@@ -78,18 +60,20 @@ void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Devi
   extern "C" __attribute__((visibility("default"))) void function(void* address, int64_t size, uint64_t allocated, \
                                                                   uint64_t reserved, Device device) asm(name);     \
   void function(void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {               \
-    static std::atomic<void*> real;                                                                                \
+    static constinit TorchFunction real{"libc10.so", name};                                                        \
     RecordReport(address, size, allocated, reserved, device);                                                      \
-    reinterpret_cast<Report>(FindReal(real, name))(address, size, allocated, reserved, device);                    \
+    if (auto report = reinterpret_cast<Report>(real.Find()); report != nullptr)                                    \
+      report(address, size, allocated, reserved, device);                                                          \
   }
 
 #define GPUMEM_REPORT_OOM(function, name)                                                                              \
   extern "C" __attribute__((visibility("default"))) void function(int64_t size, uint64_t allocated, uint64_t reserved, \
                                                                   Device device) asm(name);                            \
   void function(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {                                  \
-    static std::atomic<void*> real;                                                                                    \
+    static constinit TorchFunction real{"libc10.so", name};                                                            \
     RecordOutOfMemory(size, allocated, reserved, device);                                                              \
-    reinterpret_cast<ReportOutOfMemory>(FindReal(real, name))(size, allocated, reserved, device);                      \
+    if (auto report = reinterpret_cast<ReportOutOfMemory>(real.Find()); report != nullptr)                             \
+      report(size, allocated, reserved, device);                                                                       \
   }
 
 GPUMEM_REPORT(ReportMemoryUsage, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")

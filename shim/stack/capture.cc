@@ -8,8 +8,10 @@
 
 #include "shim/base/loaded_modules.h"
 #include "shim/ring/ring.h"
+#include "shim/stack/autograd_nodes.h"
 #include "shim/stack/hash.h"
 #include "shim/stack/mixed_frames.h"
+#include "shim/stack/module_objects.h"
 #include "shim/stack/python_code.h"
 #include "shim/stack/python_walk.h"
 #include "shim/stack/thread_state.h"
@@ -18,6 +20,8 @@ extern "C" {
 // The linker's names for our own image.
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
+// Where the engine's evaluation of a node returns to (hooks/autograd_x86_64.S). Weak: tests have stacks alone.
+extern const char GpumemNodeReturn __attribute__((visibility("hidden"), weak));
 }
 
 namespace gpumemshim::stack {
@@ -43,15 +47,23 @@ struct NativePart {
   uint32_t unwound;  // addresses that the unwinder met, and may remember: state->pcs[0 .. unwound)
 };
 
+constexpr NativePart kNoNative{kHashSeed, nullptr, nullptr, 0, false, 0};
+
 struct PythonPart {
   const Interpreter* interpreter;  // nullptr: no Python frames
-  const void* innermost;
+  PythonFrames frames;
+};
+
+// What ends a stack's native part.
+struct NativeEnd {
+  const Interpreter* interpreter;  // nullptr: not its loop
+  bool node;
 };
 
 bool IsOwn(const void* pc) {
   const auto value = reinterpret_cast<uintptr_t>(pc);
   const auto start = reinterpret_cast<uintptr_t>(&__ehdr_start);
-  return value - start < reinterpret_cast<uintptr_t>(&_end) - start;
+  return value - start < reinterpret_cast<uintptr_t>(&_end) - start && pc != &GpumemNodeReturn;
 }
 
 // Our frames stand at the top, the unwinder's own may stand above them.
@@ -63,18 +75,20 @@ uint32_t CountOwn(void* const* pcs, uint32_t count) {
   return own;
 }
 
-PythonPart FindPython() {
-  if (!g_python.load(std::memory_order_relaxed)) return {nullptr, nullptr};
+PythonPart FindPython(const NodeContext* node) {
+  if (!g_python.load(std::memory_order_relaxed)) return {nullptr, {}};
   const Interpreter* python = FindInterpreter();
-  if (python == nullptr) return {nullptr, nullptr};
+  if (python == nullptr) return {nullptr, {}};
   const void* innermost = InnermostPythonFrame(*python);
-  return {innermost == nullptr ? nullptr : python, innermost};
+  const void* outside = node == nullptr ? nullptr : node->python;
+  return {innermost == outside ? nullptr : python, {innermost, outside}};
 }
 
-// Index of the first frame that is the interpreter's loop, `count` where there is none.
-uint32_t FindEvaluation(const Interpreter& python, void* const* pcs, uint32_t count) {
+// Index of the first frame that is an end, `count` where there is none.
+uint32_t FindEnd(const NativeEnd& end, void* const* pcs, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (IsEvaluation(python, pcs[i])) return i;
+    if (end.interpreter != nullptr && IsEvaluation(*end.interpreter, pcs[i])) return i;
+    if (end.node && pcs[i] == &GpumemNodeReturn) return i;
   }
   return count;
 }
@@ -92,23 +106,25 @@ struct Found {
 
 Found CutAt(const ThreadState* state, uint32_t end, const Unwound& unwound) {
   const uint32_t own = CountOwn(state->pcs, unwound.count);
-  const bool reached = end < unwound.count;  // the interpreter
+  const bool reached = end < unwound.count;  // the interpreter, or the engine
   const bool cut = !reached && (unwound.cut || unwound.count == kMaxUnwind);
-  return {own, end > own ? end - own : 0, reached ? end + 1 : end, unwound.count,
-          cut, !reached && !cut,          unwound.irregular};
+  const uint32_t found = end > own ? end - own : 0;
+  const uint32_t count = found < kMaxNative ? found : kMaxNative;
+  return {
+      own, count, reached ? end + 1 : end, unwound.count, cut || count < found, !reached && !cut, unwound.irregular};
 }
 
 // A Python position calls into C at the same few depths again and again. So ask the unwinder for as many frames as the
 // deepest of them needed, and for all of them only where that does not reach the interpreter.
-[[gnu::noinline]] Found UnwindDownToPython(ThreadState* state, const Interpreter& python, uint64_t key) {
+[[gnu::noinline]] Found UnwindDown(ThreadState* state, const NativeEnd& wanted, uint64_t key) {
   uint16_t& hint = state->depth_hint[key % kDepthHints];
   if (hint != 0) {
     const Unwound unwound = UnwindNative(state->pcs, hint);
-    const uint32_t end = FindEvaluation(python, state->pcs, unwound.count);
+    const uint32_t end = FindEnd(wanted, state->pcs, unwound.count);
     if (end < unwound.count) return CutAt(state, end, unwound);
   }
   const Unwound unwound = UnwindNative(state->pcs, kMaxUnwind);
-  const uint32_t end = FindEvaluation(python, state->pcs, unwound.count);
+  const uint32_t end = FindEnd(wanted, state->pcs, unwound.count);
   if (end < unwound.count && end + 1 > hint) hint = static_cast<uint16_t>(end + 1);
   return CutAt(state, end, unwound);
 }
@@ -145,8 +161,10 @@ bool WantsOnlyInner(const PythonPart& python) {
   return python.interpreter != nullptr && g_native.load(std::memory_order_relaxed) == NativeDepth::kCut;
 }
 
-[[gnu::noinline]] NativePart Unwind(ThreadState* state, const PythonPart& python, uintptr_t frame, uint64_t key) {
-  const Found found = WantsOnlyInner(python) ? UnwindDownToPython(state, *python.interpreter, key) : UnwindAll(state);
+[[gnu::noinline]] NativePart Unwind(ThreadState* state, const PythonPart& python, const NodeContext* node,
+                                    uintptr_t frame, uint64_t key) {
+  const NativeEnd end{WantsOnlyInner(python) ? python.interpreter : nullptr, node != nullptr};
+  const Found found = end.interpreter != nullptr || end.node ? UnwindDown(state, end, key) : UnwindAll(state);
   NativePart native{Seed(), nullptr, state->pcs + found.own, found.count, found.cut, found.unwound};
   for (uint32_t i = 0; i < native.count; ++i) {
     native.hash = Append(native.hash, reinterpret_cast<uint64_t>(native.pcs[i]));
@@ -156,10 +174,10 @@ bool WantsOnlyInner(const PythonPart& python) {
 }
 
 // What tells apart the paths that come in at one depth: the Python position, and without one the path before, since
-// native threads do the same things in the same order.
-uint64_t WayIn(const ThreadState* state, const PythonPart& python) {
-  if (python.interpreter == nullptr) return state->last_native;
-  return InstructionOf(python.interpreter->layout, python.innermost) ^ kHashSeed;
+// native threads do the same things in the same order. An autograd node's class tells more.
+uint64_t WayIn(const ThreadState* state, const PythonPart& python, const NodeContext* node) {
+  if (python.interpreter == nullptr) return state->last_native + (node == nullptr ? 0 : node->type);
+  return InstructionOf(python.interpreter->layout, python.frames.innermost) ^ kHashSeed;
 }
 
 [[gnu::cold, gnu::noinline]] bool LookAtModules() {
@@ -169,10 +187,10 @@ uint64_t WayIn(const ThreadState* state, const PythonPart& python) {
   return looked;
 }
 
-NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t frame) {
-  if (CurrentUnwinder() == Unwinder::kNone) return {kHashSeed, nullptr, nullptr, 0, false, 0};
+NativePart CaptureNative(ThreadState* state, const PythonPart& python, const NodeContext* node, uintptr_t frame) {
+  if (CurrentUnwinder() == Unwinder::kNone) return kNoNative;
   if (modules::MayHaveChanged() && !LookAtModules()) return {kHashSeed, nullptr, nullptr, 0, true, 0};
-  const uint64_t position = WayIn(state, python) + modules::Epoch();
+  const uint64_t position = WayIn(state, python, node) + modules::Epoch();
   const uint64_t key = PathKey(frame, position);
   const Path* path = state->paths.Find(key, frame);
   NativePart native;
@@ -180,17 +198,21 @@ NativePart CaptureNative(ThreadState* state, const PythonPart& python, uintptr_t
     native = {path->hash, path, nullptr, path->count, path->cut, 0};
   } else {
     const int saved_errno = errno;
-    native = Unwind(state, python, frame, key);
+    native = Unwind(state, python, node, frame, key);
     errno = saved_errno;
   }
   state->last_native = native.hash;
   return native;
 }
 
-uint64_t HashStack(ThreadState* state, const NativePart& native, const PythonPart& python) {
-  if (python.interpreter == nullptr) return Finish(native.hash);
-  const uint32_t room = ring::kMaxFrames - 1 - native.count;
-  return Finish(Append(native.hash, state->positions.Hash(*python.interpreter, python.innermost, room)));
+uint64_t HashStack(ThreadState* state, const NativePart& native, const PythonPart& python, const NodeContext* node) {
+  uint64_t hash = native.hash;
+  if (python.interpreter != nullptr) {
+    const uint32_t room = ring::kMaxFrames - 1 - native.count;
+    hash = Append(hash, state->positions.Hash(*python.interpreter, python.frames, room) + ObjectEpoch());
+  }
+  if (node != nullptr) hash = Append(Append(hash, node->forward), node->type);
+  return Finish(hash);
 }
 
 bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPosition& position) {
@@ -200,6 +222,15 @@ bool SendCodeOnce(ThreadState* state, const Interpreter& python, const PythonPos
   if (result == CodeResult::kUnreadable) g_unread_python_frames.fetch_add(1, std::memory_order_relaxed);
   state->codes.Insert(position.key);
   return true;
+}
+
+// The flags of the frame of an object's call. 0 in the upper bits: no object, or none that can be numbered.
+uint32_t PythonFlags(ThreadState* state, const PythonPosition& position) {
+  if (position.object == nullptr) return ring::kFramePython;
+  const uint32_t number = ObjectNumber(position.object);
+  const uint64_t key = Mix(kHashSeed, number);
+  if (number != 0 && !state->codes.Contains(key) && SendObject(position.object, number)) state->codes.Insert(key);
+  return ring::kFramePython | number << ring::kFrameObjectShift;
 }
 
 // Frames on their way to the ring, the last place kept for the mark of a cut.
@@ -212,6 +243,7 @@ class FrameList {
     return true;
   }
   void AddCut() { frames_[count_++] = {0, 0, ring::kFrameCut}; }
+  void AddForward(const NodeContext& node) { frames_[count_++] = {node.forward, node.type, ring::kFrameForward}; }
   bool Send(uint64_t hash) const { return ring::RecordStack(hash, frames_, count_); }
 
  private:
@@ -230,25 +262,43 @@ bool NoteAddresses(const ThreadState* state, const NativePart& native) {
   return known;
 }
 
-enum class Sent { kYes, kNo, kUnwindAgain };
+enum class Sent { kYes, kNo, kAgain };
+
+void EndList(FrameList* list, bool ends, const NodeContext* node) {
+  if (node == nullptr) {
+    if (ends) list->AddCut();
+  } else if (ends && !list->Add(0, 0, ring::kFrameCut)) {
+    list->AddCut();
+  } else {
+    list->AddForward(*node);
+  }
+}
+
+void SendNodeTypeOnce(ThreadState* state, const NodeContext* node) {
+  if (node == nullptr || node->type == 0) return;
+  const uint64_t key = ring::NodeTextKey(node->type);
+  if (!state->codes.Contains(key) && SendNodeType(node->type)) state->codes.Insert(key);
+}
 
 // First sight of a stack on this thread: its code objects, then its frames.
-[[gnu::noinline]] Sent SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python) {
+[[gnu::noinline]] Sent SendStack(ThreadState* state, uint64_t hash, NativePart native, const PythonPart& python,
+                                 const NodeContext* node) {
   const int saved_errno = errno;
   if (native.path != nullptr) {
     native.pcs = state->pcs;
     native.count = native.path->CopyFrames(native.pcs);
   } else if (!NoteAddresses(state, native)) {
     errno = saved_errno;
-    return Sent::kUnwindAgain;
+    return Sent::kAgain;
   }
   FrameList list(state->frames);
   bool complete = true;
   uint32_t outermost = 1;  // module of the last native frame; 0: generated code, whose callers cannot be found
   const bool inner = WantsOnlyInner(python);
   bool gap = native.cut;  // not told yet
+  const uint64_t module_call = GetModuleCall().code;
   const bool whole = ForEachMixedFrame(
-      python.interpreter, python.innermost, native.pcs, native.count,
+      python.interpreter, python.frames, native.pcs, native.count,
       [&](const void* pc) {
         outermost = modules::NumberOf(reinterpret_cast<uint64_t>(pc));
         return list.Add(reinterpret_cast<uint64_t>(pc), outermost, 0);
@@ -256,12 +306,17 @@ enum class Sent { kYes, kNo, kUnwindAgain };
       [&](const PythonPosition& position) {
         if (gap && inner) gap = !list.Add(0, 0, ring::kFrameCut);
         complete = SendCodeOnce(state, *python.interpreter, position);
-        return complete && list.Add(position.key, position.instruction, ring::kFramePython);
+        return complete && list.Add(position.key, position.instruction, PythonFlags(state, position));
       });
   const bool ends = !whole || gap || (outermost == 0 && !inner);
-  if (complete && ends) list.AddCut();
-  complete = complete && list.Send(hash);
+  if (complete) {
+    SendNodeTypeOnce(state, node);
+    EndList(&list, ends, node);
+  }
+  const bool learned = GetModuleCall().code != module_call;  // the hash lacks the objects
+  complete = complete && !learned && list.Send(hash);
   errno = saved_errno;
+  if (learned) return Sent::kAgain;
   if (!complete) return Sent::kNo;
   if (ends || native.cut) g_truncated_stacks.fetch_add(1, std::memory_order_relaxed);
   return Sent::kYes;
@@ -282,15 +337,34 @@ void Enable(const Options& options) {
 [[gnu::noinline]] uint64_t Capture() {
   ThreadState* state = CurrentThread();
   if (state == nullptr) return 0;
-  const PythonPart python = FindPython();
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const NodeContext* node = CurrentNode(state, frame);
+  const PythonPart python = FindPython(node);
   for (int attempt = 0;; ++attempt) {
-    const NativePart native = CaptureNative(state, python, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
-    if (native.count == 0 && python.interpreter == nullptr) return 0;
-    const uint64_t hash = HashStack(state, native, python);
+    const NativePart native = CaptureNative(state, python, node, frame);
+    if (native.count == 0 && python.interpreter == nullptr && node == nullptr) return 0;
+    const uint64_t hash = HashStack(state, native, python, node);
     if (state->stacks.Contains(hash)) [[likely]]
       return hash;
-    const Sent sent = SendStack(state, hash, native, python);
-    if (sent == Sent::kUnwindAgain && attempt < kMaxAttempts) continue;
+    const Sent sent = SendStack(state, hash, native, python, node);
+    if (sent == Sent::kAgain && attempt < kMaxAttempts) continue;
+    if (sent == Sent::kYes) state->stacks.Insert(hash);
+    return hash;
+  }
+}
+
+uint64_t CapturePython() {
+  ThreadState* state = CurrentThread();
+  if (state == nullptr) return 0;
+  const NodeContext* node = CurrentNode(state, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+  const PythonPart python = FindPython(node);
+  if (python.interpreter == nullptr && node == nullptr) return 0;
+  for (int attempt = 0;; ++attempt) {
+    const uint64_t hash = HashStack(state, kNoNative, python, node);
+    if (state->stacks.Contains(hash)) [[likely]]
+      return hash;
+    const Sent sent = SendStack(state, hash, kNoNative, python, node);
+    if (sent == Sent::kAgain && attempt < kMaxAttempts) continue;
     if (sent == Sent::kYes) state->stacks.Insert(hash);
     return hash;
   }

@@ -9,6 +9,9 @@
 //               Linear.forward              Python, all of them
 //   outermost   <module>
 //
+// Inside the backward pass of an autograd node it ends at the engine and goes on in the stack with which the forward
+// pass made the node, behind a mark (autograd_nodes.h).
+//
 // Without Python frames the whole native stack, at most kMaxNative frames. The interpreter's own C frames between
 // Python frames are left out, since they tell nothing that the Python frames do not; NativeDepth::kFull has them too
 // (mixed_frames.h). A stack that goes on beyond what was recorded ends with a frame that says so.
@@ -38,6 +41,9 @@ struct Options {
 void Enable(const Options& options);
 
 uint64_t Capture();
+
+// The Python frames alone: where the forward pass makes an autograd node.
+uint64_t CapturePython();
 
 // In a forked child: nothing of what was sent is in a ring of its own.
 void ForgetInChild();

@@ -28,15 +28,14 @@ namespace gpumemshim::stack {
 
 class KnownPositions {
  public:
-  // Of at most `room` frames from `frame` outwards.
-  uint64_t Hash(const Interpreter& python, const void* frame, uint32_t room) {
+  uint64_t Hash(const Interpreter& python, const PythonFrames& frames, uint32_t room) {
     const uint64_t epoch = CodeEpoch();  // first: what is freed later was on no stack of this thread
-    const uint64_t positions = python.hash_frames.positions(frame, room);
+    const uint64_t positions = python.hash_frames.positions(frames, room);
     const uint64_t key = positions + epoch * kHashSeed;
     Entry& entry = entries_[key >> kShift];
     if (entry.key == key && epoch != 0) [[likely]]
       return entry.hash;
-    const uint64_t hash = Mix(positions, python.hash_frames.contents(frame, room));
+    const uint64_t hash = Mix(positions, python.hash_frames.contents(frames, room));
     entry = {key, hash};
     return hash;
   }

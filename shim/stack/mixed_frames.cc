@@ -14,7 +14,8 @@ constexpr uint16_t kEntryFlagOf311 = 68;
 
 }  // namespace
 
-PythonCursor::PythonCursor(const PythonLayout& layout, const void* frame) : layout_(layout), frame_(frame) {
+PythonCursor::PythonCursor(const PythonLayout& layout, const PythonFrames& frames)
+    : layout_(layout), frame_(frames.innermost), outside_(frames.outside) {
   SkipForeign();
 }
 
@@ -23,7 +24,7 @@ PythonPosition PythonCursor::Position() const { return PositionOf(layout_, frame
 bool PythonCursor::HasBegun() const { return stack::HasBegun(layout_, frame_, Position()); }
 
 void PythonCursor::SkipForeign() {
-  while (frame_ != nullptr && IsForeign(layout_, frame_)) frame_ = Load<const void*>(frame_, layout_.frame_previous);
+  while (!AtEnd() && IsForeign(layout_, frame_)) frame_ = Load<const void*>(frame_, layout_.frame_previous);
 }
 
 bool PythonCursor::IsEntry() const {

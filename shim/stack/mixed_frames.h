@@ -26,12 +26,12 @@
 
 namespace gpumemshim::stack {
 
-// Frames of Python code, from `frame` outwards, those included that the interpreter is still setting up.
+// Frames of Python code, those included that the interpreter is still setting up.
 class PythonCursor {
  public:
-  PythonCursor(const PythonLayout& layout, const void* frame);
+  PythonCursor(const PythonLayout& layout, const PythonFrames& frames);
 
-  bool AtEnd() const { return frame_ == nullptr; }
+  bool AtEnd() const { return frame_ == nullptr || frame_ == outside_; }
   PythonPosition Position() const;
   bool HasBegun() const;
 
@@ -44,6 +44,7 @@ class PythonCursor {
 
   const PythonLayout& layout_;
   const void* frame_;
+  const void* const outside_;
 };
 
 inline bool IsEvaluation(const Interpreter& python, const void* pc) {
@@ -62,7 +63,7 @@ inline bool RunsLoop(const Interpreter& python, void* const* pcs, uint32_t from,
 // Calls native(pc) and python(position), innermost first, until one returns false. `python` may be nullptr. False where
 // not all frames were shown.
 template <typename Native, typename Python>
-bool ForEachMixedFrame(const Interpreter* python, const void* innermost, void* const* pcs, uint32_t count,
+bool ForEachMixedFrame(const Interpreter* python, const PythonFrames& frames, void* const* pcs, uint32_t count,
                        Native on_native, Python on_python) {
   if (python == nullptr) {
     for (uint32_t i = 0; i < count; ++i) {
@@ -70,7 +71,7 @@ bool ForEachMixedFrame(const Interpreter* python, const void* innermost, void* c
     }
     return true;
   }
-  PythonCursor cursor(python->layout, innermost);
+  PythonCursor cursor(python->layout, frames);
   for (uint32_t i = 0; i < count; ++i) {
     if (!IsEvaluation(*python, pcs[i])) {
       if (!on_native(pcs[i])) return false;

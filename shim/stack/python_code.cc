@@ -5,6 +5,7 @@
 
 #include "shim/ring/ring.h"
 #include "shim/stack/memory_read.h"
+#include "shim/stack/module_objects.h"
 
 namespace gpumemshim::stack {
 namespace {
@@ -95,6 +96,7 @@ CodeResult SendCode(const Interpreter& python, const void* code, uint64_t key) {
       raw.line_table_size = static_cast<uint32_t>(size);
     }
   }
+  if (readable) NoteModuleCall(layout, code, name.data, name.size, filename.data, filename.size);
   raw.key = key;
   raw.filename = filename.data;
   raw.filename_size = filename.size;

@@ -28,11 +28,17 @@ struct CodeRange {
   bool Contains(uintptr_t pc) const { return pc - start < end - start; }
 };
 
-// Hashes of at most `room` frames from `frame` outwards: where each stands, and what tells its code object from others
-// at the same address.
+// Frames from the innermost outwards.
+struct PythonFrames {
+  const void* innermost = nullptr;
+  const void* outside = nullptr;  // the first one that does not count, or nullptr
+};
+
+// Hashes of at most `room` frames: where each stands and the object that it names (module_objects.h), and what tells
+// its code object from others at the same address.
 struct HashFrames {
-  uint64_t (*positions)(const void* frame, uint32_t room);
-  uint64_t (*contents)(const void* frame, uint32_t room);
+  uint64_t (*positions)(const PythonFrames& frames, uint32_t room);
+  uint64_t (*contents)(const PythonFrames& frames, uint32_t room);
 };
 
 struct Interpreter {

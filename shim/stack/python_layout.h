@@ -34,7 +34,8 @@ struct PythonLayout {
   uint16_t frame_previous = 0;
   uint16_t frame_code = 0;
   uint16_t frame_position = 0;
-  uint16_t frame_owner = 0;  // 0 = none. From 3.12 on, 3 and above are no Python frames
+  uint16_t frame_locals = 0;  // the first local variable; its pointer may carry tag bits where that to the code may
+  uint16_t frame_owner = 0;   // 0 = none. From 3.12 on, 3 and above are no Python frames
   uint16_t code_filename = 0;
   uint16_t code_name = 0;
   uint16_t code_qualname = 0;  // the name again where there is none
@@ -59,6 +60,7 @@ inline constexpr PythonLayout kPython39 = {
     .frame_previous = 24,
     .frame_code = 32,
     .frame_position = 104,
+    .frame_locals = 360,
     .code_filename = 104,
     .code_name = 112,
     .code_qualname = 112,
@@ -75,6 +77,7 @@ constexpr PythonLayout Python310() {
   layout.position = Position::kUnitIndex;
   layout.line_table_is_hashed = true;
   layout.frame_position = 96;
+  layout.frame_locals = 352;
   return layout;
 }
 
@@ -88,6 +91,7 @@ inline constexpr PythonLayout kPython311 = {
     .frame_previous = 48,
     .frame_code = 32,
     .frame_position = 56,
+    .frame_locals = 72,
     .frame_owner = 69,
     .code_filename = 112,
     .code_name = 120,
@@ -132,6 +136,7 @@ constexpr PythonLayout Python314() {
   PythonLayout layout = Python313();
   layout.minor = 14;
   layout.code_tag = 3;
+  layout.frame_locals = 80;
   layout.frame_owner = 74;
   layout.code_bytecode = 208;
   layout.code_first_traceable = 192;

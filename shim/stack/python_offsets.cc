@@ -17,14 +17,14 @@ constexpr uint64_t kGreatestOffset = 4096;  // of a field that we read
 struct Words {
   int minor;
   uint8_t current_frame, native_thread_id;
-  uint8_t previous, executable, instruction, owner;
+  uint8_t previous, executable, instruction, locals, owner;
   uint8_t filename, name, qualname, line_table, first_line, bytecode;
   uint8_t object_type, bytes_size, bytes_data, string_state, string_length, ascii_size;
 };
 constexpr Words kWords[] = {
-    {13, 23, 25, 29, 30, 31, 33, 35, 36, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70},
-    {14, 26, 28, 32, 33, 34, 36, 40, 41, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80},
-    {15, 26, 31, 40, 41, 42, 44, 48, 49, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92},
+    {13, 23, 25, 29, 30, 31, 32, 33, 35, 36, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70},
+    {14, 26, 28, 32, 33, 34, 35, 36, 40, 41, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80},
+    {15, 26, 31, 40, 41, 42, 43, 44, 48, 49, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92},
 };
 
 const Words* FindWords(int minor) {
@@ -68,6 +68,7 @@ PythonLayout Apply(Table* table, const Words& words, const PythonLayout& known) 
   layout.frame_previous = table->Offset(words.previous);
   layout.frame_code = table->Offset(words.executable);
   layout.frame_position = table->Offset(words.instruction);
+  layout.frame_locals = table->Offset(words.locals);
   layout.frame_owner = table->Offset(words.owner);
   layout.code_filename = table->Offset(words.filename);
   layout.code_name = table->Offset(words.name);

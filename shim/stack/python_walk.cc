@@ -13,9 +13,12 @@ namespace gpumemshim::stack {
 namespace {
 
 template <typename Value>
-[[gnu::always_inline]] inline uint64_t Walk(const PythonLayout& layout, const void* frame, uint32_t room, Value value) {
+[[gnu::always_inline]] inline uint64_t Walk(const PythonLayout& layout, const PythonFrames& frames, uint32_t room,
+                                            Value value) {
   uint64_t hash = kHashSeed;
-  for (; frame != nullptr && room > 0; frame = Load<const void*>(frame, layout.frame_previous)) {
+  const void* frame = frames.innermost;
+  for (; frame != frames.outside && frame != nullptr && room > 0;
+       frame = Load<const void*>(frame, layout.frame_previous)) {
     if (IsForeign(layout, frame)) continue;
     hash = Append(hash, value(frame));
     --room;
@@ -23,28 +26,39 @@ template <typename Value>
   return hash;
 }
 
-[[gnu::always_inline]] inline uint64_t Positions(const PythonLayout& layout, const void* frame, uint32_t room) {
-  return Walk(layout, frame, room, [&](const void* at) { return InstructionOf(layout, at); });
+[[gnu::always_inline]] inline uint64_t Positions(const PythonLayout& layout, const PythonFrames& frames,
+                                                 uint32_t room) {
+  const ModuleCall call = GetModuleCall();
+  return Walk(layout, frames, room, [&](const void* at) {
+    const uint64_t instruction = InstructionOf(layout, at);
+    if (!IsModuleCall(layout, call, at, instruction)) [[likely]]
+      return instruction;
+    return instruction + Rotate(reinterpret_cast<uint64_t>(FirstLocal(layout, at)), 24);
+  });
 }
 
-[[gnu::always_inline]] inline uint64_t Contents(const PythonLayout& layout, const void* frame, uint32_t room) {
-  return Walk(layout, frame, room, [&](const void* at) { return ContentOf(layout, CodeOf(layout, at)); });
+[[gnu::always_inline]] inline uint64_t Contents(const PythonLayout& layout, const PythonFrames& frames, uint32_t room) {
+  return Walk(layout, frames, room, [&](const void* at) { return ContentOf(layout, CodeOf(layout, at)); });
 }
 
 // With the layout as a constant the walk of positions is less than ten instructions a frame.
 template <size_t kIndex>
 struct Known {
   static constexpr PythonLayout kLayout = kPythonLayouts[kIndex];
-  static uint64_t HashPositions(const void* frame, uint32_t room) { return Positions(kLayout, frame, room); }
-  static uint64_t HashContents(const void* frame, uint32_t room) { return Contents(kLayout, frame, room); }
+  static uint64_t HashPositions(const PythonFrames& frames, uint32_t room) { return Positions(kLayout, frames, room); }
+  static uint64_t HashContents(const PythonFrames& frames, uint32_t room) { return Contents(kLayout, frames, room); }
 };
 
 // A build that its own table of offsets describes and python_layout.h does not. Written before the first use.
 constinit PythonLayout g_other_layout{};
 
 struct Other {
-  static uint64_t HashPositions(const void* frame, uint32_t room) { return Positions(g_other_layout, frame, room); }
-  static uint64_t HashContents(const void* frame, uint32_t room) { return Contents(g_other_layout, frame, room); }
+  static uint64_t HashPositions(const PythonFrames& frames, uint32_t room) {
+    return Positions(g_other_layout, frames, room);
+  }
+  static uint64_t HashContents(const PythonFrames& frames, uint32_t room) {
+    return Contents(g_other_layout, frames, room);
+  }
 };
 
 template <typename Layout>

@@ -16,6 +16,7 @@
 
 #include "shim/stack/hash.h"
 #include "shim/stack/memory_read.h"
+#include "shim/stack/module_objects.h"
 #include "shim/stack/python_interpreter.h"
 
 namespace gpumemshim::stack {
@@ -27,6 +28,7 @@ struct PythonPosition {
   const void* code;
   uint64_t key;
   uint32_t instruction;
+  const void* object;  // whose call the frame runs (module_objects.h), or nullptr
 };
 
 // A frame of the interpreter's own, which runs no Python code; from 3.12 on.
@@ -37,6 +39,11 @@ struct PythonPosition {
 // What a frame points to may carry tag bits from 3.14 on.
 [[gnu::always_inline]] inline const void* CodeOf(const PythonLayout& layout, const void* frame) {
   return reinterpret_cast<const void*>(Load<uintptr_t>(frame, layout.frame_code) & ~uintptr_t{layout.code_tag});
+}
+
+// The first local variable of a frame.
+[[gnu::always_inline]] inline const void* FirstLocal(const PythonLayout& layout, const void* frame) {
+  return reinterpret_cast<const void*>(Load<uintptr_t>(frame, layout.frame_locals) & ~uintptr_t{layout.code_tag});
 }
 
 // A line table. From 3.10 on the compiler leaves its hash in it, and no other one is ever dropped while its module
@@ -72,8 +79,23 @@ struct PythonPosition {
   return file + names + Rotate(Load<uint64_t>(code, layout.code_qualname), 20);
 }
 
+// Where the innermost frame stands: one number for each instruction of the process. 0 for no frame.
+inline uint64_t InstructionOf(const PythonLayout& layout, const void* frame) {
+  if (layout.position == Position::kPointer) return Load<uint64_t>(frame, layout.frame_position);
+  const auto index = static_cast<uint64_t>(Load<int32_t>(frame, layout.frame_position));
+  return Load<uint64_t>(frame, layout.frame_code) + Rotate(index, 48);
+}
+
+// Whether the frame, standing at this instruction, is a call of a module.
+[[gnu::always_inline]] inline bool IsModuleCall(const PythonLayout& layout, const ModuleCall& call, const void* frame,
+                                                uint64_t instruction) {
+  if (layout.position == Position::kPointer) return instruction - call.start < call.size;
+  return Load<uint64_t>(frame, layout.frame_code) == call.code && call.code != 0;
+}
+
 inline PythonPosition PositionOf(const PythonLayout& layout, const void* frame, const void* code) {
-  PythonPosition position{code, 0, 0};
+  const bool is_call = IsModuleCall(layout, GetModuleCall(), frame, InstructionOf(layout, frame));
+  PythonPosition position{code, 0, 0, is_call ? FirstLocal(layout, frame) : nullptr};
   position.key = Mix(reinterpret_cast<uint64_t>(code), ContentOf(layout, code)) | 1;  // never 0
   if (layout.position == Position::kPointer) {
     const int64_t offset = Load<int64_t>(frame, layout.frame_position) -
@@ -105,13 +127,6 @@ inline void ForEachPythonFrame(const PythonLayout& layout, const void* frame, Vi
     const PythonPosition position = PositionOf(layout, frame, CodeOf(layout, frame));
     if (HasBegun(layout, frame, position) && !visit(position)) return;
   }
-}
-
-// Where the innermost frame stands: one number for each instruction of the process. 0 for no frame.
-inline uint64_t InstructionOf(const PythonLayout& layout, const void* frame) {
-  if (layout.position == Position::kPointer) return Load<uint64_t>(frame, layout.frame_position);
-  const auto index = static_cast<uint64_t>(Load<int32_t>(frame, layout.frame_position));
-  return Load<uint64_t>(frame, layout.frame_code) + Rotate(index, 48);
 }
 
 // The walks of every event, compiled for each layout.

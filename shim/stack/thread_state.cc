@@ -31,7 +31,9 @@ ThreadState* TakeOver(int32_t self) {
     int32_t owner = state->owner.load(std::memory_order_acquire);
     if (owner != self && !IsGone(owner)) continue;
     // Pairs with the same exchange in another new thread: one of them gets it.
-    if (owner == self || state->owner.compare_exchange_strong(owner, self, std::memory_order_acq_rel)) return state;
+    if (owner != self && !state->owner.compare_exchange_strong(owner, self, std::memory_order_acq_rel)) continue;
+    for (NodeContext& node : state->nodes) node.frame = 0;
+    return state;
   }
   return nullptr;
 }

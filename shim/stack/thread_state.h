@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "shim/ring/ring.h"
+#include "shim/stack/autograd_nodes.h"
 #include "shim/stack/known_positions.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/path_cache.h"
@@ -27,6 +28,7 @@ inline constexpr uint32_t kDepthHints = 1024;
 struct ThreadState {
   std::atomic<int32_t> owner;        // kernel thread id
   uint32_t generation;               // of the definitions sent; see ForgetSent
+  NodeContext nodes[kMaxNodes];      // autograd nodes that it is in, outermost first
   uint64_t last_native;              // hash of the native part of the last stack
   uint16_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
   void* pcs[kMaxUnwind];

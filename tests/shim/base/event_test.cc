@@ -52,7 +52,10 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
   EXPECT_EQ(Number(EventKind::kOomPool), pb::OOM_POOL);
   EXPECT_EQ(Number(EventKind::kContextGrowth), pb::CONTEXT_GROWTH);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kContextGrowth));
+  EXPECT_EQ(Number(EventKind::kTensor), pb::TENSOR);
+  EXPECT_EQ(Number(EventKind::kSaved), pb::SAVED);
+  EXPECT_EQ(Number(EventKind::kOptimizerStep), pb::OPTIMIZER_STEP);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOptimizerStep));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

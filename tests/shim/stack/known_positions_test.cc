@@ -16,10 +16,10 @@ int g_reads;
 
 Interpreter Fake() {
   Interpreter python{};
-  python.hash_frames.positions = [](const void* frame, uint32_t room) {
-    return reinterpret_cast<uint64_t>(frame) * room;
+  python.hash_frames.positions = [](const PythonFrames& frames, uint32_t room) {
+    return reinterpret_cast<uint64_t>(frames.innermost) * room;
   };
-  python.hash_frames.contents = [](const void*, uint32_t) {
+  python.hash_frames.contents = [](const PythonFrames&, uint32_t) {
     ++g_reads;
     return g_contents;
   };
@@ -38,7 +38,7 @@ class KnownPositionsTest : public ::testing::Test {
     g_dropped_code.destructor = &destructor_;
   }
 
-  uint64_t Hash(uint64_t frame) { return known_->Hash(python_, Frame(frame), 1); }
+  uint64_t Hash(uint64_t frame) { return known_->Hash(python_, {Frame(frame), nullptr}, 1); }
 
   std::unique_ptr<KnownPositions> known_ = std::make_unique<KnownPositions>();
   Interpreter python_ = Fake();
@@ -80,7 +80,7 @@ TEST_F(KnownPositionsTest, ReadsThemAlwaysWhereNobodyTells) {
 TEST_F(KnownPositionsTest, TwoThreadsGiveOneHash) {
   Watch();
   const auto other = std::make_unique<KnownPositions>();
-  EXPECT_EQ(Hash(77), other->Hash(python_, Frame(77), 1));
+  EXPECT_EQ(Hash(77), other->Hash(python_, {Frame(77), nullptr}, 1));
 }
 
 }  // namespace

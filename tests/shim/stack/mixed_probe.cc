@@ -32,7 +32,7 @@ extern "C" __attribute__((visibility("default"))) int MixInto(char* out, int cap
     return size + 1200 < capacity;
   };
   const bool whole = ForEachMixedFrame(
-      python, InnermostPythonFrame(*python), pcs, count,
+      python, {InnermostPythonFrame(*python), nullptr}, pcs, count,
       [&](const void* pc) {
         if (IsEvaluation(*python, pc)) return put("E\n");
         return put(++natives == others ? "N\n|\n" : "N\n");

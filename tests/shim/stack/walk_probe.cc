@@ -49,9 +49,9 @@ extern "C" __attribute__((visibility("default"))) int WalkInto(char* out, int ca
   const Interpreter* python = FindInterpreter();
   if (python == nullptr) return std::snprintf(out, room, "REFUSED %s", Refusal());
   const void* innermost = InnermostPythonFrame(*python);
-  int size =
-      std::snprintf(out, room, "%016llx\x1e",
-                    static_cast<unsigned long long>(CurrentThread()->positions.Hash(*python, innermost, 1u << 20)));
+  int size = std::snprintf(
+      out, room, "%016llx\x1e",
+      static_cast<unsigned long long>(CurrentThread()->positions.Hash(*python, {innermost, nullptr}, 1u << 20)));
   ForEachPythonFrame(python->layout, innermost, [&](const PythonPosition& position) {
     size += Append(*python, position, out + size, room - static_cast<size_t>(size));
     return size + kMostOfARow < capacity;

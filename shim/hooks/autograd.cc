@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// PyTorch's autograd: where the forward pass makes a node, and where the engine evaluates it (docs/attribution.md). All
+// of these functions are called through the PLT inside of PyTorch's libraries. Nothing here takes the GIL.
+//
+// RecordFunction::currentThreadId is the one function of PyTorch called: a read of a thread-local number, which the
+// node's constructor asks for right after us.
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/hooks/real.h"
+#include "shim/hooks/record.h"
+#include "shim/hooks/torch_function.h"
+#include "shim/ring/ring.h"
+#include "shim/stack/autograd_nodes.h"
+#include "shim/stack/capture.h"
+
+namespace gpumemshim::hooks {
+namespace {
+
+constexpr char kLibrary[] = "libtorch_cpu.so";
+constexpr char kGetAndIncrement[] = "_ZN2at15sequence_number17get_and_incrementEv";
+constexpr char kCurrentThreadId[] = "_ZN2at14RecordFunction15currentThreadIdEv";
+constexpr char kEvaluateFunction[] =
+    "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_"
+    "INS0_10ReadyQueueEE";
+
+constinit TorchFunction g_get_and_increment{kLibrary, kGetAndIncrement};
+constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
+constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
+
+void RememberForward(uint64_t number) {
+  if (session::IsOff() || !ring::Active()) return;
+  auto* current_thread = reinterpret_cast<uint64_t (*)()>(g_current_thread_id.Find());
+  if (current_thread == nullptr) return;
+  const uint64_t stack = stack::CapturePython();
+  if (stack != 0) stack::RememberForward(current_thread(), number, stack);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) uint64_t GpumemGetAndIncrement() asm(
+    "_ZN2at15sequence_number17get_and_incrementEv");
+
+uint64_t GpumemGetAndIncrement() {
+  const uint64_t number = reinterpret_cast<uint64_t (*)()>(g_get_and_increment.Find())();
+  RememberForward(number);
+  return number;
+}
+
+// See autograd_x86_64.S. `before` lies in the frame of the function there.
+__attribute__((visibility("hidden"))) void* GpumemEnterNode(const void* node, uint64_t* before) {
+  *before = stack::EnterNode(node, reinterpret_cast<uintptr_t>(before));
+  return g_evaluate_function.Find();
+}
+
+__attribute__((visibility("hidden"))) void GpumemLeaveNode(const uint64_t* before) {
+  stack::LeaveNode(static_cast<uint32_t>(*before));
+}
+
+// The Itanium ABI's personality routine. In the second phase the frames go one by one, ours among them.
+__attribute__((visibility("hidden"))) int GpumemNodePersonality(int, int actions, uint64_t, void*, void*) {
+  constexpr int kCleanupPhase = 2;
+  constexpr int kContinueUnwind = 8;
+  if ((actions & kCleanupPhase) != 0) stack::AbandonNode();
+  return kContinueUnwind;
+}
+
+}  // extern "C"
+
+}  // namespace gpumemshim::hooks

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/stack/autograd_nodes.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "shim/ring/ring.h"
+#include "shim/stack/hash.h"
+#include "shim/stack/memory_read.h"
+#include "shim/stack/python_walk.h"
+#include "shim/stack/thread_state.h"
+
+namespace gpumemshim::stack {
+
+constinit thread_local uint32_t t_nodes = 0;
+
+namespace {
+
+// torch::autograd::Node: its vtable, the weak pointer of enable_shared_from_this, sequence_nr_; then topological_nr_,
+// has_parent_ and thread_id_. The same from PyTorch 2.0 on; of another layout no number would be found in the table.
+constexpr size_t kNodeNumber = 24;
+constexpr size_t kNodeThread = 48;
+
+constexpr uint32_t kForwardSlots = 1u << 17;
+constexpr uint32_t kTypeSlots = 1u << 10;
+constexpr uint32_t kMaxTypeProbes = 64;
+
+// `check` is the key exclusive-or the stack, so that a reader tells halves of two writers apart without an order of the
+// two stores. 0, 0: empty.
+struct ForwardSlot {
+  std::atomic<uint64_t> stack;
+  std::atomic<uint64_t> check;
+};
+ForwardSlot g_forward[kForwardSlots];
+
+// Vtables of the nodes met; a class's number is its slot's, from 1.
+std::atomic<const void*> g_types[kTypeSlots];
+
+uint64_t ForwardKey(uint64_t thread, uint64_t number) { return Mix(thread, number) | 1; }
+ForwardSlot& SlotOf(uint64_t key) { return g_forward[(key >> 1) % kForwardSlots]; }
+
+uint32_t TypeOf(const void* vtable) {
+  const uint64_t start = reinterpret_cast<uint64_t>(vtable) >> 4;
+  for (uint32_t probe = 0; probe < kMaxTypeProbes; ++probe) {
+    const auto index = static_cast<uint32_t>((start + probe) % kTypeSlots);
+    const void* seen = g_types[index].load(std::memory_order_relaxed);
+    if (seen == nullptr && g_types[index].compare_exchange_strong(seen, vtable, std::memory_order_relaxed))
+      seen = vtable;
+    if (seen == vtable) return index + 1;
+  }
+  return 0;
+}
+
+const void* InnermostFrame() {
+  const Interpreter* python = FindInterpreter();
+  return python == nullptr ? nullptr : InnermostPythonFrame(*python);
+}
+
+}  // namespace
+
+void RememberForward(uint64_t thread, uint64_t number, uint64_t stack) {
+  const uint64_t key = ForwardKey(thread, number);
+  ForwardSlot& slot = SlotOf(key);
+  slot.stack.store(stack, std::memory_order_relaxed);
+  slot.check.store(stack ^ key, std::memory_order_relaxed);
+}
+
+uint64_t ForwardOf(uint64_t thread, uint64_t number) {
+  const uint64_t key = ForwardKey(thread, number);
+  const ForwardSlot& slot = SlotOf(key);
+  const uint64_t stack = slot.stack.load(std::memory_order_relaxed);
+  return (slot.check.load(std::memory_order_relaxed) ^ stack) == key ? stack : 0;
+}
+
+uint32_t EnterNode(const void* node, uintptr_t frame) {
+  const uint32_t before = t_nodes++;
+  if (before >= kMaxNodes) return before;
+  ThreadState* state = ring::Active() ? CurrentThread() : nullptr;
+  if (state == nullptr) {
+    if (t_state != nullptr) t_state->nodes[before].frame = 0;  // another node's, which was here before
+    return before;
+  }
+  NodeContext& context = state->nodes[before];
+  context.frame = frame;
+  context.forward = ForwardOf(Load<uint64_t>(node, kNodeThread), Load<uint64_t>(node, kNodeNumber));
+  context.python = InnermostFrame();
+  context.type = TypeOf(Load<const void*>(node, 0));
+  return before;
+}
+
+const NodeContext* FindNode(const ThreadState* state, uintptr_t frame) {
+  while (t_nodes > 0) {
+    if (t_nodes > kMaxNodes) return nullptr;
+    const NodeContext& context = state->nodes[t_nodes - 1];
+    if (context.frame == 0) return nullptr;
+    if (context.frame > frame) return &context;
+    --t_nodes;
+  }
+  return nullptr;
+}
+
+NamePart LastName(const char* mangled) {
+  NamePart last{mangled, static_cast<uint32_t>(strnlen(mangled, 200))};
+  const char* at = mangled;
+  const char* const end = mangled + last.size;
+  if (at < end && (*at == '*' || *at == 'N')) ++at;
+  while (at < end && *at >= '0' && *at <= '9') {
+    uint32_t length = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; ++at) length = length * 10 + static_cast<uint32_t>(*at - '0');
+    if (length == 0 || length > static_cast<size_t>(end - at)) break;
+    last = {at, length};
+    at += length;
+  }
+  return last;
+}
+
+bool SendNodeType(uint32_t type) {
+  const void* vtable = type == 0 ? nullptr : g_types[type - 1].load(std::memory_order_relaxed);
+  if (vtable == nullptr) return true;
+  // The Itanium ABI: in front of a vtable's functions stands the type_info, whose second word is the mangled name.
+  const void* info = *(static_cast<const void* const*>(vtable) - 1);
+  if (info == nullptr) return true;
+  const NamePart name = LastName(Load<const char*>(info, sizeof(void*)));
+  return ring::RecordText(ring::NodeTextKey(type), name.text, name.size);
+}
+
+}  // namespace gpumemshim::stack
