@@ -56,6 +56,7 @@ void Symbolizer::State::Prepare() {
 ResolvedFrame Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
   ResolvedFrame resolved;
   resolved.python = true;
+  resolved.nn_module = frame.nn_module;
   const PythonCodeInfo* const code = stacks->python_code(frame.python_code);
   if (code == nullptr) {
     resolved.function = resolved.short_function = "<lost Python function>";
@@ -107,6 +108,12 @@ const std::vector<ResolvedFrame>& Symbolizer::State::ResolveFrame(uint32_t id) {
   } else if (frame->cut) {
     resolved.emplace_back();
     resolved[0].function = resolved[0].short_function = "<callers not recorded>";
+  } else if (frame->forward) {
+    resolved.emplace_back();
+    const std::string& node = stacks->string(frame->node);
+    resolved[0].function = resolved[0].short_function =
+        absl::StrCat("<backward of ", node.empty() ? "a node" : node, ">");
+    resolved[0].forward = true;
   } else if (frame->python_code != 0) {
     resolved.push_back(ResolvePython(*frame));
   } else {

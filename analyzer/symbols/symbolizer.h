@@ -37,6 +37,10 @@ struct ResolvedFrame {
   uint64_t offset = 0;         // native: virtual address inside the module
   bool python = false;
   bool inlined = false;  // an inlined function: shares its pc with the next frame outwards
+  // No call: the frames inside ran as the backward pass of an autograd node, those outside made the node. The function
+  // is "<backward of MmBackward0>".
+  bool forward = false;
+  uint32_t nn_module = 0;  // Python: the call of this nn.Module (StackTable::objects); 0 = of none
 };
 
 struct SymbolizerOptions {

@@ -41,6 +41,7 @@
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
+#include "shim/python/inject.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
 #include "shim/writer/writer.h"
@@ -71,7 +72,8 @@ constexpr uint32_t kServerStopTimeoutMs = 500;
 
 std::atomic<int32_t> g_starter;  // thread id
 std::atomic<bool> g_any_event;   // since recording began
-bool g_fork_handler;             // only ever set by a starter
+std::atomic<bool> g_asked_helper;
+bool g_fork_handler;  // only ever set by a starter
 Settings g_settings;
 
 bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
@@ -127,7 +129,9 @@ bool WasCopied() {
   return g_pid.load(std::memory_order_relaxed) != getpid() && !ring::Active() && ring::GetStats().size_bytes == 0;
 }
 
+// In the writer's thread. What PyTorch's objects are is asked for once here, and again where a stack names one.
 void SawEvent(const Event& event, uint32_t tid) {
+  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
   if (g_settings.oom_report) oom::Saw(event, tid);
 }
@@ -180,6 +184,8 @@ void BeginSpan() {
 bool BeginRecording() {
   ForgetVersions();
   ForgetSentTexts();
+  g_asked_helper.store(false, std::memory_order_relaxed);
+  python::Enable(g_settings.helper);
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;
   options.python = g_settings.python;

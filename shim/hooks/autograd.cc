@@ -16,6 +16,7 @@
 #include "shim/ring/ring.h"
 #include "shim/stack/autograd_nodes.h"
 #include "shim/stack/capture.h"
+#include "shim/stack/saved_tensors.h"
 
 namespace gpumemshim::hooks {
 namespace {
@@ -27,6 +28,9 @@ constexpr char kEvaluateFunction[] =
     "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_"
     "INS0_10ReadyQueueEE";
 
+constexpr char kSavedVariable[] = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb";
+
+constinit TorchFunction g_saved_variable{kLibrary, kSavedVariable};
 constinit TorchFunction g_get_and_increment{kLibrary, kGetAndIncrement};
 constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
 constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
@@ -39,9 +43,28 @@ void RememberForward(uint64_t number) {
   if (stack != 0) stack::RememberForward(current_thread(), number, stack);
 }
 
+void RecordSaved(const void* tensor) {
+  if (session::IsOff() || !ring::Active()) return;
+  Event event{};
+  event.kind = EventKind::kSaved;
+  event.device = kNoDevice;
+  event.address = stack::DataOf(tensor);
+  if (event.address != 0) ring::Record(event);
+}
+
 }  // namespace
 
 extern "C" {
+
+// torch::autograd::SavedVariable::SavedVariable(const at::Tensor&, bool, bool): autograd keeps the tensor.
+__attribute__((visibility("default"))) void GpumemSavedVariable(void*, const void*, bool, bool) asm(
+    "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb");
+
+void GpumemSavedVariable(void* variable, const void* tensor, bool is_output, bool is_inplace_on_view) {
+  auto* real = reinterpret_cast<void (*)(void*, const void*, bool, bool)>(g_saved_variable.Find());
+  real(variable, tensor, is_output, is_inplace_on_view);
+  RecordSaved(tensor);
+}
 
 __attribute__((visibility("default"))) uint64_t GpumemGetAndIncrement() asm(
     "_ZN2at15sequence_number17get_and_incrementEv");

@@ -229,6 +229,7 @@ uint32_t PythonFlags(ThreadState* state, const PythonPosition& position) {
   if (position.object == nullptr) return ring::kFramePython;
   const uint32_t number = ObjectNumber(position.object);
   const uint64_t key = Mix(kHashSeed, number);
+  if (number != 0) AskForName(number);
   if (number != 0 && !state->codes.Contains(key) && SendObject(position.object, number)) state->codes.Insert(key);
   return ring::kFramePython | number << ring::kFrameObjectShift;
 }

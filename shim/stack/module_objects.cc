@@ -29,6 +29,9 @@ std::atomic<uint32_t> g_last_number;
 // An object was named in a stack since the epoch began.
 std::atomic<bool> g_epoch_used;
 
+std::atomic<uint8_t> g_named[(kNumberMask + 1) / 8];
+std::atomic<void (*)()> g_listener;
+
 uint64_t AddressBits(const void* object) { return reinterpret_cast<uint64_t>(object) >> 4 << kNumberBits; }
 
 // Adds a stack's object to the table, or finds it there. The entry is one word, so two threads that add the same object
@@ -92,6 +95,19 @@ void ForgetObject(const void* object) {
       g_object_epoch.fetch_add(kHashSeed | 1, std::memory_order_relaxed);
     return;
   }
+}
+
+void SetNamed(uint32_t number) {
+  if (number <= kNumberMask)
+    g_named[number / 8].fetch_or(static_cast<uint8_t>(1u << number % 8), std::memory_order_relaxed);
+}
+
+void SetUnnamedListener(void (*listener)()) { g_listener.store(listener, std::memory_order_relaxed); }
+
+void AskForName(uint32_t number) {
+  if ((g_named[number / 8].load(std::memory_order_relaxed) >> number % 8 & 1) != 0) return;
+  auto* const listener = g_listener.load(std::memory_order_relaxed);
+  if (listener != nullptr) listener();
 }
 
 bool SendObject(const void* object, uint32_t number) {

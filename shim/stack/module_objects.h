@@ -45,6 +45,13 @@ uint32_t ObjectNumber(const void* object);
 // The object died, or is about to.
 void ForgetObject(const void* object);
 
+// The object's name was told, so nobody has to be asked for it.
+void SetNamed(uint32_t number);
+
+// Called for each object without a name that a new stack names; nullptr: nobody. It must not block.
+void SetUnnamedListener(void (*listener)());
+void AskForName(uint32_t number);
+
 // Tells the trace the number's class, which is read from the object.
 bool SendObject(const void* object, uint32_t number);
 

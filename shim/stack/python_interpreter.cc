@@ -195,6 +195,8 @@ const Interpreter* FindInterpreter() {
   return Search(state);
 }
 
+void* FindInInterpreter(const char* name) { return FindInterpreter() == nullptr ? nullptr : Find(name); }
+
 const char* Refusal() { return g_refusal.load(std::memory_order_relaxed); }
 
 const char* InterpreterVersion() {

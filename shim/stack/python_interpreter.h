@@ -61,6 +61,9 @@ const Interpreter* FindInterpreter();
 // Why Python frames are not read: "" while they are, or while there is no Python at all.
 const char* Refusal();
 
+// A function or object of the interpreter that was found; nullptr where it has none of that name.
+void* FindInInterpreter(const char* name);
+
 // The interpreter's version as it prints it ("3.11.7 (main, ...)"), or "" without one.
 const char* InterpreterVersion();
 

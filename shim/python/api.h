@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The few functions of Python's stable C API that the helper needs, looked up in the program's own interpreter: we
+// neither link with it nor include its headers.
+//
+// Thread-safety: Load from any thread, idempotent. Failure: Load returns nullptr where a function is missing.
+
+#ifndef GPUMEM_SHIM_PYTHON_API_H_
+#define GPUMEM_SHIM_PYTHON_API_H_
+
+#include <cstddef>
+
+namespace gpumemshim::python {
+
+using Object = void;
+using Function = Object* (*)(Object* self, Object* arguments);
+
+// PyMethodDef, part of the stable ABI.
+struct Method {
+  const char* name;
+  Function function;
+  int flags;
+  const char* doc;
+};
+inline constexpr int kVarArguments = 1;  // METH_VARARGS
+inline constexpr int kFileInput = 257;   // Py_file_input
+
+struct Api {
+  int (*add_pending_call)(int (*call)(void*), void* argument);
+  Object* (*compile)(const char* text, const char* file, int start);
+  Object* (*evaluate)(Object* code, Object* globals, Object* locals);
+  Object* (*builtins)();
+  Object* (*import_module)(const char* name);
+  Object* (*new_dict)();
+  int (*set_item)(Object* dict, const char* key, Object* value);
+  Object* (*get_item)(Object* dict, const char* key);  // borrowed
+  Object* (*new_module)(const char* name);
+  int (*set_attribute)(Object* object, const char* name, Object* value);
+  Object* (*new_function)(Method* method, Object* self, Object* module);
+  Object* (*call)(Object* callable, Object* arguments);
+  int (*parse)(Object* arguments, const char* format, ...);
+  int (*bytes)(Object* object, char** text, std::ptrdiff_t* size);
+  Object* (*new_number)(unsigned long long value);  // NOLINT(google-runtime-int): Python's type
+  Object* (*new_string)(const char* text);
+  void (*fetch_error)(Object** type, Object** value, Object** traceback);
+  void (*restore_error)(Object* type, Object* value, Object* traceback);
+  void (*clear_error)();
+  Object* (*has_error)();
+  int (*error_matches)(Object* exception);
+  void (*increment)(Object* object);
+  void (*decrement)(Object* object);
+  Object* exception;  // the class Exception
+  Object* none;
+};
+
+const Api* Load();
+
+}  // namespace gpumemshim::python
+
+#endif  // GPUMEM_SHIM_PYTHON_API_H_

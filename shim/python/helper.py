@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The part of the recorder that runs in the program's own Python: it says what the objects are that frames and addresses name.
+
+Runs between two bytecodes of the main thread, when a call of an nn.Module stands on a stack that the recorder cannot name (docs/attribution.md).
+It imports nothing, changes nothing of the program but for two of PyTorch's own global hooks around Optimizer.step, and what fails in it is the
+program's business nowhere. `record` is the recorder: see natives.cc.
+
+An exception that a signal handler of the program raises while we run is the program's and goes through.
+"""
+
+NN_MODULE, TENSOR_DEFINITION, OPTIMIZER = 12, 13, 14  # fields of trace.proto's Definitions
+PARAMETER, BUFFER, GRADIENT, STATE, INPUT = 1, 2, 3, 4, 5  # TensorRole
+TENSOR, OPTIMIZER_STEP = 44, 46  # EventKind
+# Parts of names that wrappers add and nobody wrote.
+WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+PARALLEL = {"DistributedDataParallel", "DataParallel"}
+
+
+def varint(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(fields):
+    """A protobuf message of (number, value) pairs: int or str; nothing for 0, "" and None."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, str) and value:
+            data = value.encode("utf-8", "replace")[:1000]
+            out += varint(number << 3 | 2) + varint(len(data)) + data
+        elif value and not isinstance(value, str):
+            out += varint(number << 3) + varint(value)
+    return out
+
+
+class Helper:
+    def __init__(self, record, sys, weakref):
+        self.record, self.sys, self.weakref = record, sys, weakref
+        self.modules = {}  # number -> weak reference that tells the recorder of its end
+        self.named = set()  # numbers
+        self.tensors = {}  # key -> (weak reference to the tensor or None, number)
+        self.places = {}  # number -> (address, size)
+        self.optimizers = {}  # id -> (weak reference, number, steps)
+        self.parameters = {}  # number -> what was last said of it
+        self.last = 0
+        self.hooked = self.calibrated = False
+        self.skipped = None
+        self.generation = record.generation()
+
+    # What the recorder asks for.
+
+    def look(self):
+        torch = self.sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "Tensor"):
+            return
+        self.torch = torch
+        self.skip_compiler()
+        self.renew()
+        self.hook_optimizers()
+        for calls in self.calls_on_stacks():
+            self.look_at(calls)
+
+    def renew(self):
+        """A recording that is not the one before (a forked child, recording switched on again) knows nothing yet."""
+        if self.record.generation() != self.generation:
+            self.generation = self.record.generation()
+            self.named.clear()
+            self.places.clear()
+            self.parameters.clear()
+
+    def skip_compiler(self):
+        """torch.compile is not to look at our functions."""
+        frames = self.sys.modules.get("torch._C._dynamo.eval_frame")
+        skip = getattr(frames, "skip_code", None)
+        if skip is not None and self.skipped is not frames:
+            self.skipped = frames
+            for function in list(vars(Helper).values()) + [varint, message, compiling, foreign]:
+                if hasattr(function, "__code__"):
+                    skip(function.__code__)
+
+    # Modules.
+
+    def calls_on_stacks(self):
+        """For each thread the frames of modules' calls, outermost first."""
+        module = self.sys.modules.get("torch.nn.modules.module")
+        code = getattr(getattr(getattr(module, "Module", None), "_wrapped_call_impl", None), "__code__", None)
+        if code is None:
+            return
+        for frame in self.sys._current_frames().values():
+            calls = []
+            while frame is not None:
+                if frame.f_code is code:
+                    calls.append(frame)
+                frame = frame.f_back
+            if calls:
+                yield calls[::-1]
+
+    def look_at(self, calls):
+        outermost = None
+        for call in calls:
+            module = call.f_locals.get("self")
+            if module is None:
+                continue
+            if outermost is None:
+                outermost = module
+                self.inputs(call)
+            if self.record.number(id(module)) in self.named:
+                continue
+            self.walk(outermost)  # it may have got new children
+            if self.record.number(id(module)) not in self.named:
+                self.walk(module)
+
+    def walk(self, root):
+        number = self.record.number(id(root))
+        if number == 0:
+            return
+        parallel = type(root).__name__ in PARALLEL
+        names = {}
+        for name, module in root.named_modules(remove_duplicate=False):
+            names.setdefault(id(module), (module, []))[1].append(clean(name, parallel))
+        for module, found in names.values():
+            self.module(module, number, found)
+        for role, pairs in ((PARAMETER, root.named_parameters(remove_duplicate=False)), (BUFFER, root.named_buffers(remove_duplicate=False))):
+            names = {}
+            for name, tensor in pairs:
+                names.setdefault(id(tensor), (tensor, []))[1].append(clean(name, parallel))
+            for tensor, found in names.values():
+                self.tensor(tensor, role, found, root=number)
+
+    def module(self, module, root, names):
+        number = self.record.number(id(module))
+        if number == 0:
+            return
+        if number not in self.modules:
+            self.modules[number] = self.weakref.ref(module, self.end_of(number, id(module)))
+        self.named.add(number)
+        kind = type(module)
+        fields = [(1, number), (2, kind.__name__), (3, kind.__module__), (4, root), (5, names[0])]
+        self.record.define(NN_MODULE, message(fields + [(6, name) for name in names[1:9]]))
+        self.record.named(number)
+
+    def end_of(self, number, address):
+        record, modules, named = self.record, self.modules, self.named
+
+        def end(_):
+            record.forget(address)
+            modules.pop(number, None)
+            named.discard(number)
+
+        return end
+
+    # Tensors.
+
+    def number_of(self, tensor, key):
+        reference, number = self.tensors.get(key, (None, 0))
+        if number == 0 or (reference is not None and reference() is not tensor):
+            self.last += 1
+            number = self.last
+            self.tensors[key] = (self.weakref.ref(tensor), number)
+        return number
+
+    def tensor(self, tensor, role, names, root=0, of=0, optimizer=0, group=0, key=None):
+        """Says what a tensor is, once, and where its data lies, whenever that changed. Returns its number."""
+        if type(tensor).__name__ == "FakeTensor":
+            return 0
+        if key is None:
+            number = self.number_of(tensor, id(tensor))
+        else:
+            reference, number = self.tensors.get(key, (None, 0))
+            if number == 0:
+                self.last += 1
+                number = self.last
+                self.tensors[key] = (None, number)
+        local = getattr(tensor, "_local_tensor", tensor)
+        said = (role, names[0], root, of, optimizer, group, tensor.requires_grad, tuple(tensor.shape))
+        before = self.parameters.get(number)
+        if before is None or before != said and (root or optimizer):
+            self.parameters[number] = said
+            fields = [(1, number), (2, role), (3, names[0]), (4, of), (5, root)] + [(6, int(size) + 0) for size in tensor.shape]
+            fields += [(7, str(tensor.dtype).replace("torch.", "")), (8, int(role == PARAMETER and tensor.requires_grad)), (9, optimizer), (10, group)]
+            fields += [(11, str(tensor.device)), (12, local.numel())] + [(13, name) for name in names[1:9]]
+            self.record.define(TENSOR_DEFINITION, message(fields))
+        self.place(number, local)
+        return number
+
+    def place(self, number, tensor):
+        address = size = 0
+        if tensor.is_cuda:
+            address, size = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+            if address and not self.calibrated:
+                self.calibrated = True
+                self.record.layout(tensor._cdata, tensor.untyped_storage().data_ptr())
+        if self.places.get(number, (0, 0)) != (address, size):
+            self.places[number] = (address, size)
+            self.record.event(TENSOR, number, address, size)
+
+    def inputs(self, call):
+        """What the outermost module was called with."""
+        values = list(call.f_locals.get("args", ())) + list(call.f_locals.get("kwargs", {}).values())
+        for i, value in enumerate(values):
+            if isinstance(value, self.torch.Tensor) and not isinstance(value, self.torch.nn.Parameter):
+                self.tensor(value, INPUT, [""], key=("input", i))
+
+    # Optimizers.
+
+    def hook_optimizers(self):
+        module = self.sys.modules.get("torch.optim.optimizer")
+        if self.hooked or not hasattr(module, "register_optimizer_step_post_hook"):
+            return
+        self.hooked = True
+        module.register_optimizer_step_pre_hook(self.before_step)
+        module.register_optimizer_step_post_hook(self.after_step)
+
+    def optimizer(self, optimizer):
+        reference, number, steps = self.optimizers.get(id(optimizer), (None, 0, 0))
+        if reference is None or reference() is not optimizer:
+            number, steps = len(self.optimizers) + 1, 0
+            self.optimizers[id(optimizer)] = (self.weakref.ref(optimizer), number, steps)
+            self.record.define(OPTIMIZER, message([(1, number), (2, type(optimizer).__name__)]))
+        return number, steps
+
+    def before_step(self, optimizer, args, kwargs):
+        if not compiling(self.sys):
+            guarded(self.begin_step, optimizer)
+
+    def after_step(self, optimizer, args, kwargs):
+        if not compiling(self.sys):
+            guarded(self.end_step, optimizer)
+
+    def begin_step(self, optimizer):
+        self.renew()
+        number, steps = self.optimizer(optimizer)
+        self.record.event(OPTIMIZER_STEP, number, 0, 0)
+        if is_sampled(steps):
+            self.each_parameter(optimizer, number, self.gradients)
+
+    def end_step(self, optimizer):
+        number, steps = self.optimizer(optimizer)
+        if is_sampled(steps):
+            self.each_parameter(optimizer, number, self.states)
+        self.optimizers[id(optimizer)] = (self.optimizers[id(optimizer)][0], number, steps + 1)
+        self.record.event(OPTIMIZER_STEP, number, 0, 1)
+
+    def each_parameter(self, optimizer, number, then):
+        for index, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                _, known = self.tensors.get(id(parameter), (None, 0))
+                said = self.parameters.get(known, (0, "", 0))
+                of = self.tensor(parameter, PARAMETER, [said[1]], root=said[2], optimizer=number, group=index + 1)
+                if of:
+                    then(optimizer, parameter, of)
+
+    def gradients(self, _, parameter, of):
+        for name in ("grad", "grad_sample"):
+            value = getattr(parameter, name, None)
+            if isinstance(value, self.torch.Tensor):
+                self.tensor(value, GRADIENT, ["" if name == "grad" else name], of=of, key=("gradient", of, name))
+
+    def states(self, optimizer, parameter, of):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, self.torch.Tensor):
+                self.tensor(value, STATE, [str(name)], of=of, key=("state", of, name))
+
+
+def clean(name, parallel):
+    parts = [part for part in name.split(".") if part not in WRAPPERS]
+    if parallel and parts and parts[0] == "module":
+        parts = parts[1:]
+    return ".".join(parts)
+
+
+def is_sampled(steps):
+    return steps < 3 or steps & (steps - 1) == 0
+
+
+def compiling(sys):
+    compiler = sys.modules.get("torch.compiler")
+    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
+
+
+def foreign(traceback):
+    """Whether a function that is neither ours nor PyTorch's stands in it: a signal handler of the program raised the exception."""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if file != __file__ and "/torch/" not in file:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def guarded(function, *arguments):
+    global failures
+    if failures > 3:
+        return
+    try:
+        function(*arguments)
+    except Exception as error:
+        if foreign(error.__traceback__):
+            raise
+        failures += 1
+        record.failed(type(error).__name__ + ": " + str(error)[:200])
+
+
+failures = 0
+
+
+def look():
+    global helper
+    if helper is None:
+        sys = record.sys
+        weakref = sys.modules.get("weakref")
+        if weakref is None:
+            return
+        helper = Helper(record, sys, weakref)
+    guarded(helper.look)
+
+
+helper = None

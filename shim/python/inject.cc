@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/python/inject.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "shim/python/api.h"
+#include "shim/python/natives.h"
+#include "shim/stack/module_objects.h"
+
+extern "C" __attribute__((visibility("hidden"))) const char gpumem_helper_source[];
+
+namespace gpumemshim::python {
+namespace {
+
+// torch.compile passes over files of this name; tracebacks show it.
+constexpr char kFile[] = "<frozen importlib._gpumemshim>";
+// A program whose modules cannot be named asks again with each new stack; it is heard so often.
+constexpr uint32_t kMostLooks = 2000;
+
+std::atomic<bool> g_on{false};
+std::atomic<bool> g_pending{false};
+std::atomic<uint32_t> g_looks{0};
+
+// With the GIL held, from here on.
+
+Object* g_look;  // the function, once the helper stands
+bool g_broken;
+
+Object* MakeLook(const Api* api) {
+  Object* globals = api->new_dict();
+  Object* record = globals == nullptr ? nullptr : MakeRecord(api);
+  Object* file = record == nullptr ? nullptr : api->new_string(kFile);
+  Object* code = file == nullptr ? nullptr : api->compile(gpumem_helper_source, kFile, kFileInput);
+  Object* look = nullptr;
+  if (code != nullptr && api->set_item(globals, "__builtins__", api->builtins()) == 0 &&
+      api->set_item(globals, "__file__", file) == 0 && api->set_item(globals, "__name__", file) == 0 &&
+      api->set_item(globals, "record", record) == 0) {
+    Object* result = api->evaluate(code, globals, globals);
+    if (result != nullptr) {
+      look = api->get_item(globals, "look");
+      if (look != nullptr) api->increment(look);
+      api->decrement(result);
+    }
+  }
+  for (Object* object : {code, file, record, globals}) {
+    if (object != nullptr) api->decrement(object);
+  }
+  return look;
+}
+
+// What is no Exception is the program's: an interrupt, or an exit asked for by a signal handler.
+int EndCall(const Api* api) {
+  if (api->has_error() == nullptr) return 0;
+  if (api->error_matches(api->exception) == 0) return -1;
+  api->clear_error();
+  return 0;
+}
+
+int Look(void*) {
+  g_pending.store(false, std::memory_order_relaxed);
+  const Api* api = Load();
+  if (api == nullptr || g_broken) return 0;
+  const int saved_errno = errno;
+  if (g_look == nullptr) g_look = MakeLook(api);
+  if (g_look == nullptr) {
+    g_broken = true;
+    errno = saved_errno;
+    return EndCall(api);
+  }
+  Object* result = api->call(g_look, nullptr);
+  errno = saved_errno;
+  // The helper lets through only what the program raised: a signal handler of its own.
+  if (result == nullptr) return -1;
+  api->decrement(result);
+  return 0;
+}
+
+}  // namespace
+
+void Enable(bool on) {
+  g_on.store(on, std::memory_order_relaxed);
+  stack::SetUnnamedListener(on ? &RequestLook : nullptr);
+}
+
+void RequestLook() {
+  if (!g_on.load(std::memory_order_relaxed) || g_pending.exchange(true, std::memory_order_relaxed)) return;
+  const Api* api = g_looks.fetch_add(1, std::memory_order_relaxed) < kMostLooks ? Load() : nullptr;
+  if (api == nullptr || api->add_pending_call(&Look, nullptr) != 0) g_pending.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace gpumemshim::python
