@@ -47,7 +47,7 @@ class Helper:
         self.places = {}  # number -> (address, size)
         self.optimizers = {}  # id -> (weak reference, number, steps)
         self.parameters = {}  # number -> what was last said of it
-        self.last = 0
+        self.last = self.last_optimizer = 0
         self.hooked = self.calibrated = False
         self.skipped = None
         self.generation = record.generation()
@@ -219,7 +219,8 @@ class Helper:
     def optimizer(self, optimizer):
         reference, number, steps = self.optimizers.get(id(optimizer), (None, 0, 0))
         if reference is None or reference() is not optimizer:
-            number, steps = len(self.optimizers) + 1, 0
+            self.last_optimizer += 1
+            number, steps = self.last_optimizer, 0
             self.optimizers[id(optimizer)] = (self.weakref.ref(optimizer), number, steps)
             self.record.define(OPTIMIZER, message([(1, number), (2, type(optimizer).__name__)]))
         return number, steps
