@@ -49,6 +49,8 @@ class Helper:
         self.parameters = {}  # number -> what was last said of it
         self.last = self.last_optimizer = 0
         self.hooked = self.calibrated = False
+        self.searches = 4
+        self.unfound = 0  # modules without a name that a search did not find either
         self.skipped = None
         self.generation = record.generation()
 
@@ -64,6 +66,7 @@ class Helper:
         self.hook_optimizers()
         for calls in self.calls_on_stacks():
             self.look_at(calls)
+        self.search()
 
     def renew(self):
         """A recording that is not the one before (a forked child, recording switched on again) knows nothing yet."""
@@ -114,6 +117,20 @@ class Helper:
             self.walk(outermost)  # it may have got new children
             if self.record.number(id(module)) not in self.named:
                 self.walk(module)
+
+    def search(self):
+        """Modules whose call had ended before we came: of threads, while the main one waits. Looks at every object of the program, so not often."""
+        gc = self.sys.modules.get("gc")
+        if self.searches == 0 or gc is None or self.record.unnamed() <= self.unfound:
+            return
+        self.searches -= 1
+        wanted = self.torch.nn.Module
+        modules = [found for found in gc.get_objects() if wanted in type(found).__mro__]
+        inner = {id(child) for module in modules for child in module.__dict__.get("_modules", {}).values()}
+        for module in modules:
+            if id(module) not in inner:
+                self.walk(module)
+        self.unfound = self.record.unnamed()
 
     def walk(self, root):
         number = self.record.number(id(root))
@@ -235,6 +252,7 @@ class Helper:
 
     def begin_step(self, optimizer):
         self.renew()
+        self.search()
         number, steps = self.optimizer(optimizer)
         self.record.event(OPTIMIZER_STEP, number, 0, 0)
         if is_sampled(steps):

@@ -47,6 +47,8 @@ Object* Named(Object*, Object* arguments) {
   return None();
 }
 
+Object* Unnamed(Object*, Object*) { return g_python->new_number(stack::CountUnnamed()); }
+
 Object* Define(Object*, Object* arguments) {
   Number field = 0;
   Object* message = nullptr;
@@ -93,6 +95,7 @@ Method g_methods[] = {
     {"number", &NumberOf, kVarArguments, "number(address): of an object; given now where it has none, 0 = no room"},
     {"forget", &Forget, kVarArguments, "forget(address): the object there died"},
     {"named", &Named, kVarArguments, "named(number): the object was defined, so nobody has to be asked for it"},
+    {"unnamed", &Unnamed, kVarArguments, "unnamed(): how many objects have a number and were not named"},
     {"define", &Define, kVarArguments, "define(field, bytes): an element of trace.proto's Definitions"},
     {"event", &Happened, kVarArguments, "event(kind, handle, address, size)"},
     {"layout", &Layout, kVarArguments, "layout(tensor, data): addresses of a TensorImpl and of its storage's data"},

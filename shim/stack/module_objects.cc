@@ -102,6 +102,15 @@ void SetNamed(uint32_t number) {
     g_named[number / 8].fetch_or(static_cast<uint8_t>(1u << number % 8), std::memory_order_relaxed);
 }
 
+uint32_t CountUnnamed() {
+  const uint32_t last = g_last_number.load(std::memory_order_relaxed);
+  uint32_t unnamed = 0;
+  for (uint32_t number = 1; number <= last && number <= kNumberMask; ++number) {
+    unnamed += (g_named[number / 8].load(std::memory_order_relaxed) >> number % 8 & 1) == 0 ? 1 : 0;
+  }
+  return unnamed;
+}
+
 void SetUnnamedListener(void (*listener)()) { g_listener.store(listener, std::memory_order_relaxed); }
 
 void AskForName(uint32_t number) {

@@ -47,6 +47,7 @@ void ForgetObject(const void* object);
 
 // The object's name was told, so nobody has to be asked for it.
 void SetNamed(uint32_t number);
+uint32_t CountUnnamed();
 
 // Called for each object without a name that a new stack names; nullptr: nobody. It must not block.
 void SetUnnamedListener(void (*listener)());

@@ -51,6 +51,24 @@ TEST(ModuleObjects, AWholeModelIsOneEpoch) {
   EXPECT_EQ(ObjectEpoch(), next);
 }
 
+int g_asked;
+
+TEST(ModuleObjects, NamesAreAskedForUntilTheyAreKnown) {
+  const Object object{};
+  const uint32_t before = CountUnnamed();
+  const uint32_t number = ObjectNumber(&object);
+  EXPECT_EQ(CountUnnamed(), before + 1);
+  AskForName(number);  // nobody listens
+  SetUnnamedListener([] { ++g_asked; });
+  AskForName(number);
+  EXPECT_EQ(g_asked, 1);
+  SetNamed(number);
+  AskForName(number);
+  EXPECT_EQ(g_asked, 1);
+  EXPECT_EQ(CountUnnamed(), before);
+  SetUnnamedListener(nullptr);
+}
+
 TEST(ModuleObjects, ThreadsAgree) {
   std::vector<Object> objects(5000);
   std::vector<std::vector<uint32_t>> numbers(4);
