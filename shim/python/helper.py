@@ -77,12 +77,12 @@ class Helper:
             self.parameters.clear()
 
     def skip_compiler(self):
-        """torch.compile is not to look at our functions."""
+        """torch.compile is not to look at our functions, but for the hooks, which it may compile into a step."""
         frames = self.sys.modules.get("torch._C._dynamo.eval_frame")
         skip = getattr(frames, "skip_code", None)
         if skip is not None and self.skipped is not frames:
             self.skipped = frames
-            for function in list(vars(Helper).values()) + [varint, message, compiling, foreign]:
+            for function in list(vars(Helper).values()) + [varint, message, clean, is_sampled, foreign, guarded, look]:
                 if hasattr(function, "__code__"):
                     skip(function.__code__)
 
@@ -230,8 +230,9 @@ class Helper:
         if self.hooked or not hasattr(module, "register_optimizer_step_post_hook"):
             return
         self.hooked = True
-        module.register_optimizer_step_pre_hook(self.before_step)
-        module.register_optimizer_step_post_hook(self.after_step)
+        before, after = hooks_of(self, getattr(self.sys.modules.get("torch.compiler"), "is_compiling", bool))
+        module.register_optimizer_step_pre_hook(before)
+        module.register_optimizer_step_post_hook(after)
 
     def optimizer(self, optimizer):
         reference, number, steps = self.optimizers.get(id(optimizer), (None, 0, 0))
@@ -241,14 +242,6 @@ class Helper:
             self.optimizers[id(optimizer)] = (self.weakref.ref(optimizer), number, steps)
             self.record.define(OPTIMIZER, message([(1, number), (2, type(optimizer).__name__)]))
         return number, steps
-
-    def before_step(self, optimizer, args, kwargs):
-        if not compiling(self.sys):
-            guarded(self.begin_step, optimizer)
-
-    def after_step(self, optimizer, args, kwargs):
-        if not compiling(self.sys):
-            guarded(self.end_step, optimizer)
 
     def begin_step(self, optimizer):
         self.renew()
@@ -297,9 +290,19 @@ def is_sampled(steps):
     return steps < 3 or steps & (steps - 1) == 0
 
 
-def compiling(sys):
-    compiler = sys.modules.get("torch.compiler")
-    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
+def hooks_of(helper, torch_is_compiling):
+    """What PyTorch calls before and after a step. While torch.compile traces them they are nothing: it knows what is_compiling answers, and there is
+    no global name in front of it, which it would look for in a module of ours."""
+
+    def before(optimizer, args, kwargs, is_compiling=torch_is_compiling):
+        if not is_compiling():
+            guarded(helper.begin_step, optimizer)
+
+    def after(optimizer, args, kwargs, is_compiling=torch_is_compiling):
+        if not is_compiling():
+            guarded(helper.end_step, optimizer)
+
+    return before, after
 
 
 def foreign(traceback):

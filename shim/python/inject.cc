@@ -16,8 +16,7 @@ extern "C" __attribute__((visibility("hidden"))) const char gpumem_helper_source
 namespace gpumemshim::python {
 namespace {
 
-// torch.compile passes over files of this name; tracebacks show it.
-constexpr char kFile[] = "<frozen importlib._gpumemshim>";
+constexpr char kFile[] = "<gpumemshim>";  // in tracebacks
 // A program whose modules cannot be named asks again with each new stack; it is heard so often.
 constexpr uint32_t kMostLooks = 2000;
 
