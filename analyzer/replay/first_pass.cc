@@ -117,7 +117,7 @@ void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following
       marks_.Add(batch, i, reader_->stacks());
       continue;
     }
-    if (clock_ns_ > to_ns_) continue;
+    if (clock_ns_ > to_ns_ || IsLabel(kind)) continue;
     if (batch.layer(i) != trace::TORCH) last_change_ns_ = clock_ns_;
     if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
     last_in_window_ = index_;

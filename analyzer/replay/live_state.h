@@ -45,8 +45,8 @@ class LiveState {
   // Applies event `i`. `following` is the batch after this one, or null. Returns the slot of the device whose totals
   // may have changed.
   uint32_t Apply(const EventBatch& batch, size_t i, const EventBatch* following) {
-    if (IsMark(batch.kind(i))) [[unlikely]]
-      return slots();  // says nothing about memory
+    if (IsMark(batch.kind(i)) || IsLabel(batch.kind(i))) [[unlikely]]
+      return slots();  // changes no memory
     if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
     return ApplyTorch(batch, i);
   }

@@ -24,6 +24,9 @@ namespace gpumem {
 // The kinds that are no call: what the program says about itself.
 constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= trace::RECORDING_STOP; }
 
+// The kinds by which the program's own objects say of memory what it is for. They change no memory.
+constexpr bool IsLabel(uint32_t kind) { return kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP; }
+
 // One column: `count` values, or one value that stands for all.
 class Column {
  public:

@@ -109,7 +109,7 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::Device& device : message.devices()) devices_[device.index()] = ToInfo(device);
   for (const auto& [name, version] : message.versions()) versions_[name] = version;
-  return absl::OkStatus();
+  return objects_.Add(message);
 }
 
 const StackTable::Node* StackTable::node(uint64_t id) const {

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // StackTable: everything that the events of one section refer to by id: stacks (a trie of frames), frames, modules,
-// Python code, strings, threads, devices, tags, versions, and names where the trace holds them. Filled by TraceReader;
-// read by symbols/ and report/. Copyable value; not thread-safe while filled. Unknown ids are answered with an empty
-// value or nullptr, never with an error: definitions may have been dropped.
+// Python code, strings, threads, devices, tags, versions, the program's own objects, and names where the trace holds
+// them. Filled by TraceReader; read by symbols/ and report/. Copyable value; not thread-safe while filled. Unknown ids
+// are answered with an empty value or nullptr, never with an error: definitions may have been dropped.
 //
 //   for (uint32_t frame_id : stacks.Frames(use.stack_id)) Print(*stacks.frame(frame_id));
 
@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "trace/module_symbols.h"
+#include "trace/object_table.h"
 
 namespace gpumem {
 
@@ -94,6 +95,7 @@ class StackTable {
   const absl::flat_hash_map<uint32_t, FrameInfo>& frames() const { return frames_; }
   const std::map<int, DeviceInfo>& devices() const { return devices_; }
   const std::map<std::string, std::string>& versions() const { return versions_; }
+  const ObjectTable& objects() const { return objects_; }
   size_t stack_count() const { return dense_nodes_.size() + sparse_nodes_.size(); }
   size_t frame_count() const { return frames_.size(); }
 
@@ -118,6 +120,7 @@ class StackTable {
   absl::flat_hash_map<uint32_t, ModuleSymbols> symbols_;  // by module id
   std::map<int, DeviceInfo> devices_;
   std::map<std::string, std::string> versions_;
+  ObjectTable objects_;
 };
 
 }  // namespace gpumem

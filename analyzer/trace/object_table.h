@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// ObjectTable: what the program's own objects said of themselves: modules (nn.Module), tensors that stand for the same
+// thing while their data moves, optimizers. They come in parts: what a later message sets replaces what an earlier one
+// of the same id said. Copyable value; not thread-safe while filled. Unknown ids give nullptr.
+//
+//   const NnModuleInfo* module = objects.module(frame.nn_module);
+//   for (const auto& [id, tensor] : objects.tensors()) ...
+
+#ifndef GPUMEM_ANALYZER_TRACE_OBJECT_TABLE_H_
+#define GPUMEM_ANALYZER_TRACE_OBJECT_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace gpumem {
+namespace trace {
+class Definitions;
+}
+
+struct NnModuleInfo {
+  std::string class_name, python_module;
+  uint32_t root = 0;  // its own id for an outermost one; 0 = not known
+  std::string name;   // inside the root; "" for the root
+  std::vector<std::string> other_names;
+};
+
+// Numbers of trace.proto's TensorRole.
+enum class TensorRole : uint8_t { kNone = 0, kParameter, kBuffer, kGradient, kOptimizerState, kInput };
+
+struct TensorInfo {
+  TensorRole role = TensorRole::kNone;
+  std::string name;   // inside its root; of a state: its key
+  uint32_t of = 0;    // gradient, state: the parameter
+  uint32_t root = 0;  // id of the outermost module; 0 = not known
+  std::vector<uint64_t> shape;
+  std::string dtype, device;
+  bool trainable = false;
+  uint32_t optimizer = 0, group = 0;  // group: index + 1; 0 = none
+  uint64_t elements = 0;
+  std::vector<std::string> other_names;
+};
+
+class ObjectTable {
+ public:
+  // DataLoss where an id is 0.
+  absl::Status Add(const trace::Definitions& definitions);
+
+  const NnModuleInfo* module(uint32_t id) const;
+  const TensorInfo* tensor(uint32_t id) const;
+  const std::string& optimizer_class(uint32_t id) const;  // "" where not known
+
+  const std::map<uint32_t, NnModuleInfo>& modules() const { return modules_; }
+  const std::map<uint32_t, TensorInfo>& tensors() const { return tensors_; }
+  const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
+
+ private:
+  std::map<uint32_t, NnModuleInfo> modules_;
+  std::map<uint32_t, TensorInfo> tensors_;
+  std::map<uint32_t, std::string> optimizers_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_OBJECT_TABLE_H_
