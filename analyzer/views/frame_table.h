@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/pattern.h"
 #include "report/frame_class.h"
 #include "report/stack_view.h"
 #include "views/frame_source.h"
-#include "views/pattern.h"
 #include "views/weighted_stacks.h"
 
 namespace gpumem {

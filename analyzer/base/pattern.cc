@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "views/pattern.h"
+#include "base/pattern.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -8,8 +8,8 @@
 //   GPUMEM_ASSIGN_OR_RETURN(Pattern pattern, Pattern::Compile("^at::|linear"));
 //   if (pattern.Matches(function)) ...
 
-#ifndef GPUMEM_ANALYZER_VIEWS_PATTERN_H_
-#define GPUMEM_ANALYZER_VIEWS_PATTERN_H_
+#ifndef GPUMEM_ANALYZER_BASE_PATTERN_H_
+#define GPUMEM_ANALYZER_BASE_PATTERN_H_
 
 #include <regex.h>
 
@@ -44,4 +44,4 @@ class Pattern {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_VIEWS_PATTERN_H_
+#endif  // GPUMEM_ANALYZER_BASE_PATTERN_H_

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/account.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpumem {
+namespace {
+
+uint64_t Missing(uint64_t all, uint64_t some) { return all > some ? all - some : 0; }
+
+}  // namespace
+
+Account::Account(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details)
+    : needs_(needs), moments_(std::move(moments)), sums_(moments_.size() + 1) {
+  for (const uint64_t event : details) details_[event];
+}
+
+Account::Totals Account::TakeTotals() const {
+  Totals totals;
+  const LiveState& state = needs_.replay->state();
+  if (needs_.slot >= state.slots()) return totals;
+  totals.values = state.values(needs_.slot);
+  const ResidualUse& residual = state.residual().device(needs_.slot);
+  totals.context = residual.context_bytes + residual.module_bytes;
+  // Graphs' memory is one allocation a device, whose size is stated anew each time (cuda_memory.h).
+  state.cuda().allocations().ForEach([&](const CudaAllocation& allocation) {
+    const bool is_graphs = allocation.slot == needs_.slot && allocation.address == uint64_t{needs_.slot} + 1;
+    if (is_graphs && state.cuda().InOther(allocation)) totals.graphs += allocation.size;
+  });
+  return totals;
+}
+
+void Account::Before(uint64_t index, const EventBatch*, size_t) {
+  while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
+}
+
+Account::Running& Account::RunningOf(uint64_t stack, uint32_t* row) {
+  const StackSense sense = needs_.senses->Of(stack);
+  *row = needs_.modules->RowOf(sense.module);
+  if (*row >= peaks_.size()) peaks_.resize(*row + 1);
+  Running& running = running_[uint64_t{*row} << 8 | static_cast<uint64_t>(sense.stage)];
+  running.use.module = *row;
+  running.use.stage = sense.stage;
+  return running;
+}
+
+void Account::BlockBorn(const TorchBlock& block) {
+  if (!needs_.request->modules || block.slot != needs_.slot) return;
+  uint32_t row = 0;
+  Running& running = RunningOf(block.stack, &row);
+  running.use.allocated_bytes += block.size;
+  ++running.use.count;
+  if (needs_.senses->Of(block.stack).recomputed) running.use.recomputed_bytes += block.size;
+  running.live += block.size;
+  running.use.peak_bytes = std::max(running.use.peak_bytes, running.live);
+  peaks_[row].live += block.size;
+  peaks_[row].most = std::max(peaks_[row].most, peaks_[row].live);
+}
+
+void Account::BlockSaved(const TorchBlock& block) {
+  if (!needs_.request->modules || block.slot != needs_.slot) return;
+  uint32_t row = 0;
+  Running& running = RunningOf(block.stack, &row);
+  running.use.saved_bytes += block.size;
+  ++running.use.saved_count;
+  running.live_saved += block.size;
+  running.use.saved_peak_bytes = std::max(running.use.saved_peak_bytes, running.live_saved);
+}
+
+void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
+  if (block.slot != needs_.slot) return;
+  const StackSense sense = needs_.senses->Of(block.stack);
+  BlockLife life;
+  life.role = label.role;
+  life.saved = label.saved;
+  life.alive = alive;
+  life.optimizer_steps = needs_.replay->optimizer_steps() - label.optimizer_steps;
+  life.has_tensors = needs_.has_tensors;
+  AttributedUse use;
+  use.tensor_bytes = label.tensor_bytes;
+  uint32_t tensor = label.tensor;
+  if (label.role == TensorRole::kNone) {
+    const auto place = needs_.places->find({block.stack, block.size});
+    if (place != needs_.places->end()) {
+      life.likely = place->second.role;
+      tensor = place->second.tensor;
+      use.tensor_bytes = place->second.tensor_bytes;
+    }
+  }
+  const Verdict verdict = Classify(life, sense);
+  const bool by_tensor = verdict.evidence == Evidence::kAddress || verdict.evidence == Evidence::kStack;
+  if (!by_tensor) use.tensor_bytes = block.requested;
+  use.stack_id = block.stack;
+  use.layer = trace::TORCH;
+  use.memory = trace::DEVICE;
+  use.category = verdict.category;
+  use.evidence = verdict.evidence;
+  const uint32_t owner = by_tensor && verdict.category != Category::kInput ? needs_.modules->OwnerOf(tensor) : 0;
+  use.module = owner != 0 ? owner : needs_.modules->RowOf(sense.module);
+  use.bytes = block.size;
+  use.count = 1;
+  Add(label.born, end, use);
+  if (!needs_.request->modules) return;
+  uint32_t row = 0;
+  Running& running = RunningOf(block.stack, &row);
+  running.live -= block.size;
+  peaks_[row].live -= block.size;
+  if (label.saved) running.live_saved -= block.size;
+  if (verdict.category == Category::kTemporary) {
+    running.use.temporary_bytes += block.size;
+    ++running.use.temporary_count;
+  }
+}
+
+void Account::CudaEnded(const CudaLife& life, uint64_t end) {
+  if (life.slot != needs_.slot) return;
+  const StackSense sense = needs_.senses->Of(life.stack);
+  AttributedUse use;
+  use.stack_id = life.stack;
+  use.layer = life.layer;
+  use.memory = life.memory;
+  use.category = sense.category.value_or(Category::kLibrary);
+  use.evidence = sense.category ? Evidence::kRule : Evidence::kMeasured;
+  use.module = needs_.modules->RowOf(sense.module);
+  use.bytes = use.tensor_bytes = life.size;
+  use.count = 1;
+  Add(life.born, end, use);
+}
+
+void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
+  const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
+  const auto last = std::lower_bound(first, moments_.end(), end);
+  if (first == last) return;
+  const size_t category = Index(use.category);
+  sums_[static_cast<size_t>(first - moments_.begin())][category] += static_cast<int64_t>(use.bytes);
+  sums_[static_cast<size_t>(last - moments_.begin())][category] -= static_cast<int64_t>(use.bytes);
+  for (auto& [event, uses] : details_) {
+    if (event < born || event >= end) continue;
+    const auto [it, is_new] =
+        uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module}, use);
+    if (is_new) continue;
+    it->second.bytes += use.bytes;
+    it->second.tensor_bytes += use.tensor_bytes;
+    it->second.count += use.count;
+  }
+}
+
+size_t Account::PlaceOf(uint64_t event_index) const {
+  const auto found = std::lower_bound(moments_.begin(), moments_.end(), event_index);
+  return static_cast<size_t>(found - moments_.begin());
+}
+
+// Differences become sums, and what no block accounts for is told from the totals.
+void Account::Sum() {
+  for (size_t i = 1; i < sums_.size(); ++i) {
+    for (size_t category = 0; category < kCategories; ++category) sums_[i][category] += sums_[i - 1][category];
+  }
+  sums_.pop_back();
+  totals_.resize(moments_.size());
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const Totals& totals = totals_[i];
+    CategoryBytes& bytes = categories_.emplace_back();
+    uint64_t known = 0;
+    for (size_t category = 0; category < kCategories; ++category) {
+      bytes[category] = static_cast<uint64_t>(std::max<int64_t>(sums_[i][category], 0));
+      known += bytes[category];
+    }
+    bytes[Index(Category::kGraphPool)] += totals.graphs;
+    bytes[Index(Category::kAllocatorOverhead)] = Missing(totals.values.reserved, totals.values.allocated);
+    bytes[Index(Category::kContext)] = totals.context;
+    bytes[Index(Category::kUnknown)] += Missing(totals.values.allocated + totals.values.other, known + totals.graphs);
+  }
+}
+
+const CategoryBytes& Account::Categories(uint64_t event_index) const {
+  static constexpr CategoryBytes kNothing{};
+  const size_t place = PlaceOf(event_index);
+  return place < categories_.size() ? categories_[place] : kNothing;
+}
+
+void Account::Describe(uint64_t event_index, Moment* moment) const {
+  moment->categories = Categories(event_index);
+  if (const size_t place = PlaceOf(event_index); place < totals_.size()) moment->values = totals_[place].values;
+  CategoryBytes told{};
+  if (const auto detail = details_.find(event_index); detail != details_.end()) {
+    for (const auto& [key, use] : detail->second) {
+      const size_t category = Index(use.category);
+      moment->counts[category] += use.count;
+      moment->tensor_bytes[category] += use.tensor_bytes;
+      moment->by_evidence[category][Index(use.evidence)] += use.bytes;
+      told[category] += use.bytes;
+      AttributedUse& shown = moment->uses.emplace_back(use);
+      const StackSense sense = needs_.senses->Of(use.stack_id);
+      shown.stage = sense.stage;
+      shown.recomputed = sense.recomputed;
+    }
+  }
+  for (size_t category = 0; category < kCategories; ++category) {
+    moment->by_evidence[category][Index(Evidence::kMeasured)] += Missing(moment->categories[category], told[category]);
+  }
+  std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
+    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module) <
+           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module);
+  });
+}
+
+std::vector<ModuleUse> Account::ModuleUses() const {
+  std::vector<ModuleUse> uses;
+  for (const auto& [key, running] : running_) uses.push_back(running.use);
+  std::sort(uses.begin(), uses.end(), [](const ModuleUse& a, const ModuleUse& b) {
+    return std::make_tuple(b.allocated_bytes, a.module, a.stage) <
+           std::make_tuple(a.allocated_bytes, b.module, b.stage);
+  });
+  return uses;
+}
+
+std::vector<uint64_t> Account::ModulePeaks() const {
+  std::vector<uint64_t> peaks;
+  for (const Peak& peak : peaks_) peaks.push_back(peak.most);
+  return peaks;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Account: the second of Attribute's two replays: gives each block its category when it ends and adds it to the moments
+// at which it was alive. A moment is the state after an event. Many moments (three for each step) get sums by category,
+// the few that were asked for get every stack too. Not thread-safe; what it is given must outlive it.
+//
+//   Account account(needs, {12, 40, 41}, {40});   // all stacks of what was alive behind event 40
+//   replay.Run(&account);
+//   account.Sum();   account.Categories(41);
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "attribution/attribution.h"
+#include "attribution/classify.h"
+#include "attribution/label_replay.h"
+#include "attribution/survey.h"
+
+namespace gpumem {
+
+class Account final : public LabelVisitor {
+ public:
+  struct Needs {
+    const AttributionRequest* request = nullptr;
+    uint32_t slot = 0;
+    const LabelReplay* replay = nullptr;
+    const PlaceRoles* places = nullptr;
+    bool has_tensors = false;
+    StackSenses* senses = nullptr;
+    ModuleTable* modules = nullptr;
+  };
+  // `moments`: events, ascending, each once. `details`: some of them.
+  Account(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
+
+  void BlockBorn(const TorchBlock& block) override;
+  void BlockSaved(const TorchBlock& block) override;
+  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
+  void CudaEnded(const CudaLife& life, uint64_t end) override;
+  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+
+  // Once, after the replay; what follows needs it.
+  void Sum();
+  // Of the state behind a moment's event.
+  const CategoryBytes& Categories(uint64_t event_index) const;
+  // All that a detailed one has.
+  void Describe(uint64_t event_index, Moment* moment) const;
+  std::vector<ModuleUse> ModuleUses() const;  // by allocated bytes
+  std::vector<uint64_t> ModulePeaks() const;
+
+ private:
+  // What the replay itself says of a moment.
+  struct Totals {
+    MeasureValues values;
+    uint64_t context = 0, graphs = 0;
+  };
+  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t>;
+  struct Running {
+    ModuleUse use;
+    uint64_t live = 0, live_saved = 0;
+  };
+  struct Peak {
+    uint64_t live = 0, most = 0;
+  };
+
+  Totals TakeTotals() const;
+  void Add(uint64_t born, uint64_t end, const AttributedUse& use);
+  Running& RunningOf(uint64_t stack, uint32_t* row);
+  size_t PlaceOf(uint64_t event_index) const;
+
+  Needs needs_;
+  std::vector<uint64_t> moments_;
+  std::vector<Totals> totals_;                                              // by moment
+  std::vector<std::array<int64_t, kCategories>> sums_;                      // by moment, as differences
+  std::vector<CategoryBytes> categories_;                                   // by moment, after Sum
+  std::map<uint64_t, absl::flat_hash_map<UseKey, AttributedUse>> details_;  // by event
+  absl::flat_hash_map<uint64_t, Running> running_;                          // by row and stage
+  std::vector<Peak> peaks_;                                                 // by row
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_

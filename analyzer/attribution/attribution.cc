@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/attribution.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "attribution/account.h"
+#include "attribution/survey.h"
+#include "base/status_macros.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+namespace {
+
+void FindMoments(const Survey& survey, size_t count, std::vector<Moment>* moments) {
+  moments->resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Moment& moment = (*moments)[i];
+    moment.found = survey.Find(i, &moment.event_index, &moment.time_ns);
+    if (!moment.found) continue;
+    if (const Step* const step = survey.steps().At(moment.event_index)) moment.step = step->number;
+  }
+}
+
+// The events whose states the account is asked for.
+std::vector<uint64_t> EventsOf(const std::vector<Moment>& moments, const std::vector<Step>& steps) {
+  std::vector<uint64_t> events;
+  for (const Moment& moment : moments) {
+    if (moment.found) events.push_back(moment.event_index);
+  }
+  for (const Step& step : steps) {
+    events.push_back(step.peak.event_index);
+    events.push_back(step.end.event_index);
+  }
+  std::sort(events.begin(), events.end());
+  events.erase(std::unique(events.begin(), events.end()), events.end());
+  return events;
+}
+
+// Behind the header of the section that was analyzed.
+absl::StatusOr<TraceReader> OpenSection(const std::string& path) {
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
+  if (reader.Next() != ItemType::kHeader) return absl::InvalidArgumentError(path + ": " + reader.damage());
+  return reader;
+}
+
+}  // namespace
+
+uint64_t Moment::Total() const { return std::accumulate(categories.begin(), categories.end(), uint64_t{0}); }
+
+absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable& stacks, const FrameResolver& resolve,
+                                      const Rules& rules, const AttributionRequest& request) {
+  const uint32_t slot = SlotOfDevice(request.device);
+  StackSenses senses(&stacks, &rules, resolve);
+  ModuleTable modules(&stacks.objects(), &rules);
+  Attribution result;
+  result.device = request.device;
+
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader first, OpenSection(analysis.path));
+  LabelReplay survey_replay(&first, &stacks.objects(), analysis.end_ns);
+  Survey survey(request, slot, &survey_replay, &stacks, &senses);
+  survey_replay.Run(&survey);
+  FindMoments(survey, request.moments.size(), &result.moments);
+  const std::vector<Step> steps = request.steps ? survey.steps().steps() : std::vector<Step>();
+  result.step_source = survey.steps().source();
+  result.has_tensors = survey.has_tensors();
+  result.has_saved = survey.has_saved();
+  result.parameters = survey.Parameters();
+  result.unplaced = survey_replay.unplaced();
+
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader second, OpenSection(analysis.path));
+  LabelReplay replay(&second, &stacks.objects(), analysis.end_ns);
+  std::vector<uint64_t> details;
+  for (const Moment& moment : result.moments) {
+    if (moment.found) details.push_back(moment.event_index);
+  }
+  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &senses, &modules},
+                  EventsOf(result.moments, steps), details);
+  replay.Run(&account);
+  account.Sum();
+  for (Moment& moment : result.moments) {
+    if (moment.found) account.Describe(moment.event_index, &moment);
+  }
+  for (const Step& step : steps) {
+    result.steps.push_back({step, account.Categories(step.peak.event_index), account.Categories(step.end.event_index)});
+  }
+  result.module_uses = account.ModuleUses();
+  result.module_peaks = account.ModulePeaks();
+  for (uint32_t row = 0; row < modules.size(); ++row) result.modules.push_back(modules.row(row));
+  result.module_peaks.resize(result.modules.size());
+  return result;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/category.h"
+
+#include <iterator>
+
+namespace gpumem {
+namespace {
+
+struct Words {
+  absl::string_view name, title;
+};
+
+constexpr Words kWords[] = {
+    {"parameter", "parameters"},
+    {"buffer", "buffers"},
+    {"gradient", "gradients"},
+    {"optimizer_state", "optimizer state"},
+    {"activation", "activations"},
+    {"temporary", "temporaries"},
+    {"input", "inputs"},
+    {"workspace", "workspaces"},
+    {"communication", "communication"},
+    {"kv_cache", "KV cache"},
+    {"graph_pool", "CUDA graph pool"},
+    {"allocator_overhead", "allocator overhead"},
+    {"context", "CUDA context"},
+    {"library", "other libraries"},
+    {"unknown", "unknown"},
+};
+static_assert(std::size(kWords) == kCategories);
+
+constexpr absl::string_view kEvidenceNames[] = {"measured", "address", "autograd", "stack", "rule"};
+static_assert(std::size(kEvidenceNames) == kEvidences);
+
+}  // namespace
+
+absl::string_view CategoryName(Category category) { return kWords[Index(category)].name; }
+absl::string_view CategoryTitle(Category category) { return kWords[Index(category)].title; }
+absl::string_view EvidenceName(Evidence evidence) { return kEvidenceNames[Index(evidence)]; }
+
+std::optional<Category> CategoryNamed(absl::string_view name) {
+  for (size_t i = 0; i < kCategories; ++i) {
+    if (kWords[i].name == name) return static_cast<Category>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpumem

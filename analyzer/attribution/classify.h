@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What a block was for, once its life is known. Pure; docs/attribution.md has the order of the evidence in words.
+//
+//   const Verdict verdict = Classify(life, sense, place);   // {Category::kGradient, Evidence::kStack}
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
+
+#include <cstdint>
+
+#include "attribution/category.h"
+#include "attribution/stack_senses.h"
+#include "trace/object_table.h"
+
+namespace gpumem {
+
+struct BlockLife {
+  TensorRole role = TensorRole::kNone;    // that was said of it
+  TensorRole likely = TensorRole::kNone;  // of other blocks from the same place
+  bool saved = false;
+  bool alive = false;            // at the trace's end
+  uint32_t optimizer_steps = 0;  // that began during its life
+  bool has_tensors = false;      // of the trace: the program's tensors were looked at
+};
+
+struct Verdict {
+  Category category = Category::kUnknown;
+  Evidence evidence = Evidence::kRule;
+};
+
+Verdict Classify(const BlockLife& life, const StackSense& sense);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_

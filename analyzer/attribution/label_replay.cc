@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/label_replay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpumem {
+namespace {
+
+// A block has the strongest role that was ever said of it.
+int Strength(TensorRole role) {
+  switch (role) {
+    case TensorRole::kParameter:
+      return 5;
+    case TensorRole::kBuffer:
+      return 4;
+    case TensorRole::kOptimizerState:
+      return 3;
+    case TensorRole::kGradient:
+      return 2;
+    case TensorRole::kInput:
+      return 1;
+    case TensorRole::kNone:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void LabelReplay::Born(Held kind, uint32_t place) {
+  if (kind == Held::kBlock) {
+    if (place >= labels_.size()) labels_.resize(std::max<size_t>(place + 1, labels_.size() * 2));
+    labels_[place] = {};
+    labels_[place].born = index_;
+    labels_[place].optimizer_steps = optimizer_steps_;
+    const TorchBlock& block = state_.blocks()[place];
+    block_at_[block.address] = place;
+    visitor_->BlockBorn(block);
+    return;
+  }
+  std::vector<uint64_t>& births = cuda_births_[kind == Held::kPhysical ? 1 : 0];
+  if (place >= births.size()) births.resize(std::max<size_t>(place + 1, births.size() * 2));
+  births[place] = index_;
+}
+
+void LabelReplay::Died(Held kind, uint32_t place) { End(kind, place, false); }
+
+void LabelReplay::End(Held kind, uint32_t place, bool alive) {
+  if (kind == Held::kBlock) {
+    const TorchBlock& block = state_.blocks()[place];
+    visitor_->BlockEnded(block, labels_[place], index_, alive);
+    block_at_.erase(block.address);
+    return;
+  }
+  const CudaMemory& cuda = state_.cuda();
+  const std::vector<uint64_t>& births = cuda_births_[kind == Held::kPhysical ? 1 : 0];
+  CudaLife life;
+  life.born = place < births.size() ? births[place] : 0;
+  const auto show = [&](const auto& thing) {
+    if (!cuda.InOther(thing)) return;
+    life.size = thing.size;
+    life.stack = thing.stack;
+    life.slot = thing.slot;
+    life.layer = thing.layer;
+    life.memory = thing.memory;
+    visitor_->CudaEnded(life, index_);
+  };
+  kind == Held::kPhysical ? show(cuda.physicals()[place]) : show(cuda.allocations()[place]);
+}
+
+void LabelReplay::BeginAll() {
+  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { Born(Held::kBlock, place); });
+  state_.cuda().allocations().ForEachPlace(
+      [&](uint32_t place, const CudaAllocation&) { Born(Held::kAllocation, place); });
+  state_.cuda().physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { Born(Held::kPhysical, place); });
+}
+
+void LabelReplay::EndAll() {
+  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { End(Held::kBlock, place, true); });
+  state_.cuda().allocations().ForEachPlace(
+      [&](uint32_t place, const CudaAllocation&) { End(Held::kAllocation, place, true); });
+  state_.cuda().physicals().ForEachPlace(
+      [&](uint32_t place, const PhysicalHandle&) { End(Held::kPhysical, place, true); });
+}
+
+// A file of the series is missing: what is alive behind the gap is told anew.
+void LabelReplay::Resume(const std::vector<CarriedBatch>& carried) {
+  if (carried.empty()) return;
+  EndAll();
+  block_at_.clear();
+  tensor_born_.clear();
+  state_.Watch(nullptr);
+  index_ += state_.Resume(carried);
+  state_.Watch(this);
+  BeginAll();
+}
+
+uint32_t LabelReplay::BlockAt(uint64_t address) const {
+  auto after = block_at_.upper_bound(address);
+  if (after == block_at_.begin()) return kNowhere;
+  --after;
+  const TorchBlock& block = state_.blocks()[after->second];
+  return address - block.address < block.size ? after->second : kNowhere;
+}
+
+void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes) {
+  visitor_->TensorPlaced(tensor, address == 0 ? 0 : bytes);
+  if (address == 0) {
+    tensor_born_.erase(tensor);
+    return;
+  }
+  const TensorInfo* const info = objects_->tensor(tensor);
+  const uint32_t place = BlockAt(address);
+  if (place == kNowhere || info == nullptr) {
+    ++unplaced_;
+    return;
+  }
+  BlockLabel& label = labels_[place];
+  if (Strength(info->role) < Strength(label.role)) return;
+  if (info->role != label.role) {
+    label.role = info->role;
+    label.tensor = tensor;
+    label.tensor_bytes = 0;
+  } else if (const auto counted = tensor_born_.find(tensor);
+             counted != tensor_born_.end() && counted->second == label.born) {
+    return;  // said again
+  }
+  label.tensor_bytes += bytes;
+  tensor_born_[tensor] = label.born;
+}
+
+void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
+  switch (batch.kind(i)) {
+    case trace::TENSOR:
+      PlaceTensor(static_cast<uint32_t>(batch.handle(i)), batch.address(i), batch.size(i));
+      break;
+    case trace::SAVED:
+      if (const uint32_t place = BlockAt(batch.address(i)); place == kNowhere) {
+        ++unplaced_;
+      } else if (!std::exchange(labels_[place].saved, true)) {
+        visitor_->BlockSaved(state_.blocks()[place]);
+      }
+      break;
+    default:
+      if (batch.size(i) == 0) ++optimizer_steps_;
+      break;
+  }
+}
+
+// False where the replay ends.
+bool LabelReplay::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
+  for (size_t i = 0; i < batch.count(); ++i, ++index_) {
+    if (batch.time_ns(i) > end_ns_) return false;
+    visitor_->Before(index_, &batch, i);
+    if (IsLabel(batch.kind(i))) {
+      ApplyLabel(batch, i);
+    } else {
+      state_.Apply(batch, i, following);
+    }
+  }
+  return true;
+}
+
+void LabelReplay::Run(LabelVisitor* visitor) {
+  visitor_ = visitor;
+  state_.Watch(this);
+  BatchStream stream(reader_);
+  while (stream.Advance()) {
+    Resume(stream.carried());
+    if (!ApplyBatch(stream.current(), stream.following())) break;
+  }
+  visitor_->Before(index_, nullptr, 0);
+  EndAll();
+}
+
+}  // namespace gpumem

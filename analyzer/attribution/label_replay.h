@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// LabelReplay: a replay of a whole trace in which every block of PyTorch's allocator collects, over its life, what the
+// program's objects say of it. What a block is for often shows long after its allocation (a gradient is looked at when
+// the optimizer steps), so a block is shown to the visitor when it ends, and those that never end when the trace does:
+//
+//      block   born ........ SAVED ........ TENSOR gradient ........ freed -> BlockEnded, with all of it
+//
+// One pass, and memory for what is alive. Not thread-safe.
+//
+//   LabelReplay replay(&reader, &stacks.objects(), end_ns);
+//   replay.Run(&visitor);
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_LABEL_REPLAY_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_LABEL_REPLAY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "replay/batch_stream.h"
+#include "replay/life_watcher.h"
+#include "replay/live_state.h"
+#include "trace/object_table.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+
+// What is known of a block so far.
+struct BlockLabel {
+  uint64_t born = 0;                    // number of its event
+  uint64_t tensor_bytes = 0;            // of the tensors of `role` in it
+  uint32_t tensor = 0;                  // Tensor.id of the first of them
+  uint32_t optimizer_steps = 0;         // that began before it
+  TensorRole role = TensorRole::kNone;  // the strongest that was said
+  bool saved = false;
+};
+
+// Memory outside of PyTorch's allocator.
+struct CudaLife {
+  uint64_t born = 0, size = 0, stack = 0;
+  uint32_t slot = 0;
+  uint8_t layer = 0, memory = 0;
+};
+
+class LabelReplay;
+
+class LabelVisitor {
+ public:
+  virtual ~LabelVisitor() = default;
+  // `end` is the number of the event that freed it; where `alive`, of the one behind the trace's last.
+  virtual void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) = 0;
+  virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}
+  virtual void BlockBorn(const TorchBlock&) {}
+  virtual void BlockSaved(const TorchBlock&) {}  // for the first time
+  // Before event number `index` takes effect, and once behind the last one (batch null).
+  virtual void Before(uint64_t /*index*/, const EventBatch* /*batch*/, size_t /*i*/) {}
+  // Where a tensor's data lies was said; bytes 0: nowhere.
+  virtual void TensorPlaced(uint32_t /*tensor*/, uint64_t /*bytes*/) {}
+};
+
+class LabelReplay final : private LifeWatcher {
+ public:
+  // The reader stands behind the section's header. Events later than `end_ns` are left out. `objects` has what the
+  // whole trace says of them.
+  LabelReplay(TraceReader* reader, const ObjectTable* objects, uint64_t end_ns)
+      : reader_(reader), objects_(objects), end_ns_(end_ns), state_(LayerFilter::kAll) {}
+
+  void Run(LabelVisitor* visitor);
+
+  const LiveState& state() const { return state_; }
+  uint32_t optimizer_steps() const { return optimizer_steps_; }  // that began so far
+  uint64_t unplaced() const { return unplaced_; }                // what was said of memory that is no block
+
+ private:
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+
+  void Born(Held kind, uint32_t place) override;
+  void Died(Held kind, uint32_t place) override;
+  void End(Held kind, uint32_t place, bool alive);
+  bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
+  void ApplyLabel(const EventBatch& batch, size_t i);
+  void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
+  uint32_t BlockAt(uint64_t address) const;  // place, or kNowhere
+  void Resume(const std::vector<CarriedBatch>& carried);
+  void BeginAll();
+  void EndAll();
+
+  TraceReader* reader_;
+  const ObjectTable* objects_;
+  uint64_t end_ns_;
+  LiveState state_;
+  LabelVisitor* visitor_ = nullptr;
+  std::vector<BlockLabel> labels_;                       // by place
+  std::vector<uint64_t> cuda_births_[2];                 // of allocations and of physical handles, by place
+  absl::btree_map<uint64_t, uint32_t> block_at_;         // by address: a tensor may begin inside a block
+  absl::flat_hash_map<uint32_t, uint64_t> tensor_born_;  // Tensor.id: `born` of the block that it was last counted in
+  uint64_t index_ = 0;
+  uint32_t optimizer_steps_ = 0;
+  uint64_t unplaced_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_LABEL_REPLAY_H_

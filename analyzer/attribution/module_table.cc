@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/module_table.h"
+
+namespace gpumem {
+
+ModuleTable::ModuleTable(const ObjectTable* objects, const Rules* rules) : objects_(objects), rules_(rules) {
+  rows_[0].component = "other";
+  for (const auto& [id, module] : objects_->modules()) {
+    if (module.root == 0) continue;
+    modules_.try_emplace({module.root, module.name}, id);
+    for (const std::string& name : module.other_names) modules_.try_emplace({module.root, name}, id);
+  }
+}
+
+uint32_t ModuleTable::RowAt(uint32_t root, const std::string& name, absl::string_view class_name) {
+  const auto [it, is_new] = places_.try_emplace({root, name}, static_cast<uint32_t>(rows_.size()));
+  if (!is_new) return it->second;
+  ModuleRow& row = rows_.emplace_back();
+  row.root = root;
+  row.class_name = std::string(class_name);
+  if (root != 0) {
+    row.fqn = name;
+    if (const NnModuleInfo* const top = objects_->module(root)) row.root_class = top->class_name;
+  }
+  row.component = rules_->ComponentOf(row.class_name, row.fqn);
+  return it->second;
+}
+
+uint32_t ModuleTable::RowOf(uint32_t nn_module) {
+  if (nn_module == 0) return 0;
+  const auto [it, is_new] = of_module_.try_emplace(nn_module, 0);
+  if (!is_new) return it->second;
+  const NnModuleInfo* const module = objects_->module(nn_module);
+  if (module == nullptr) return 0;
+  return it->second = RowAt(module->root, module->root == 0 ? module->class_name : module->name, module->class_name);
+}
+
+uint32_t ModuleTable::OwnerOf(uint32_t tensor) {
+  const auto [it, is_new] = of_tensor_.try_emplace(tensor, 0);
+  if (!is_new) return it->second;
+  const TensorInfo* info = objects_->tensor(tensor);
+  if (info != nullptr && info->of != 0) info = objects_->tensor(info->of);
+  const bool is_held = info != nullptr && (info->role == TensorRole::kParameter || info->role == TensorRole::kBuffer);
+  if (!is_held || info->root == 0) return 0;
+  const size_t dot = info->name.rfind('.');
+  const std::string owner = dot == std::string::npos ? "" : info->name.substr(0, dot);
+  const auto known = modules_.find({info->root, owner});
+  return it->second = known != modules_.end() ? RowOf(known->second) : RowAt(info->root, owner, "");
+}
+
+}  // namespace gpumem

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/stack_senses.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+
+namespace gpumem {
+
+const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
+  const auto [it, is_new] = frames_.try_emplace(frame_id);
+  if (!is_new) return it->second;
+  Frame made;
+  for (const ResolvedFrame& frame : resolve_(frame_id)) {
+    const FrameSense sense = SenseOf(frame);
+    if (made.sense.stage == Stage::kNone) made.sense = sense;
+    if (!made.category) made.category = rules_->CategoryOf(frame);
+    made.accumulates |= absl::StrContains(frame.function, "AccumulateGrad");
+  }
+  return frames_[frame_id] = made;
+}
+
+StackSense StackSenses::Make(uint64_t stack_id) {
+  StackSense sense;
+  scratch_.clear();
+  bool is_marked = false;
+  for (const uint32_t id : stacks_->Frames(stack_id)) {
+    const Frame& frame = FrameOf(id);
+    scratch_.push_back(frame.sense);
+    if (!sense.category) sense.category = frame.category;
+    sense.accumulates |= frame.accumulates;
+    const FrameInfo* const info = stacks_->frame(id);
+    if (info == nullptr) continue;
+    if (sense.module == 0) sense.module = info->nn_module;
+    if (!info->forward || std::exchange(is_marked, true)) continue;
+    sense.node = info->node;
+    sense.recomputed = sense.module != 0;
+  }
+  sense.stage = StageOf(scratch_);
+  const auto calls = [](const FrameSense& frame) { return frame.is_module_call; };
+  if (!is_marked && sense.stage == Stage::kBackward) {
+    sense.recomputed = std::any_of(scratch_.begin(), scratch_.end(), calls) &&
+                       std::find_if(scratch_.begin(), scratch_.end(), calls) <
+                           std::find_if(
+                               scratch_.begin(), scratch_.end(),
+                               [](const FrameSense& frame) { return frame.stage == Stage::kBackward; });
+  }
+  return sense;
+}
+
+StackSense StackSenses::Of(uint64_t stack_id) {
+  const auto it = senses_.find(stack_id);
+  if (it != senses_.end()) return it->second;
+  return senses_[stack_id] = Make(stack_id);
+}
+
+std::vector<uint32_t> StackSenses::ModulePath(uint64_t stack_id) const {
+  std::vector<uint32_t> path;
+  for (const uint32_t id : stacks_->Frames(stack_id)) {
+    const FrameInfo* const frame = stacks_->frame(id);
+    if (frame == nullptr || frame->nn_module == 0) continue;
+    if (std::find(path.begin(), path.end(), frame->nn_module) == path.end()) path.push_back(frame->nn_module);
+  }
+  return path;
+}
+
+}  // namespace gpumem

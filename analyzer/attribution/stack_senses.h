@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// StackSenses: what a stack says about its memory: stage, module, node of the backward pass, what it is for by the
+// names in it. Each frame is resolved once and each stack looked at once. Not thread-safe; what it is given must
+// outlive it.
+//
+//   const StackSense sense = senses.Of(block.stack);
+//   sense.module   // NnModule id of the innermost call
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "attribution/category.h"
+#include "attribution/rules.h"
+#include "attribution/stage.h"
+#include "symbols/symbolizer.h"
+#include "trace/stack_table.h"
+
+namespace gpumem {
+
+struct StackSense {
+  Stage stage = Stage::kNone;
+  bool recomputed = false;   // a forward pass that runs again for the backward pass
+  bool accumulates = false;  // the node that adds up gradients made it
+  std::optional<Category> category;
+  uint32_t module = 0;  // StackTable::objects; 0 = none
+  uint32_t node = 0;    // string id of the class of the backward pass's node; 0 = none
+};
+
+// Frames by id, the functions inlined into one first. Valid until the next call.
+using FrameResolver = std::function<const std::vector<ResolvedFrame>&(uint32_t frame_id)>;
+
+class StackSenses {
+ public:
+  StackSenses(const StackTable* stacks, const Rules* rules, FrameResolver resolve)
+      : stacks_(stacks), rules_(rules), resolve_(std::move(resolve)) {}
+
+  StackSense Of(uint64_t stack_id);
+  // The modules whose calls the stack stands in, innermost first, each once.
+  std::vector<uint32_t> ModulePath(uint64_t stack_id) const;
+
+ private:
+  struct Frame {
+    FrameSense sense;
+    std::optional<Category> category;
+    bool accumulates = false;
+  };
+  const Frame& FrameOf(uint32_t frame_id);
+  StackSense Make(uint64_t stack_id);
+
+  const StackTable* stacks_;
+  const Rules* rules_;
+  FrameResolver resolve_;
+  absl::flat_hash_map<uint32_t, Frame> frames_;
+  absl::flat_hash_map<uint64_t, StackSense> senses_;
+  std::vector<FrameSense> scratch_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/stage.h"
+
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+
+namespace gpumem {
+namespace {
+
+struct Words {
+  absl::string_view name, title;
+};
+constexpr Words kWords[] = {
+    {"other", "other"},
+    {"forward", "forward"},
+    {"loss", "loss"},
+    {"backward", "backward"},
+    {"optimizer_step", "optimizer step"},
+    {"zero_grad", "zero_grad"},
+    {"data", "data"},
+    {"model_construction", "model construction"},
+    {"checkpoint_load", "checkpoint load"},
+    {"checkpoint_save", "checkpoint save"},
+    {"evaluation", "evaluation"},
+    {"gc", "gc / empty_cache"},
+    {"collective", "collectives"},
+};
+static_assert(std::size(kWords) == kStages);
+
+// A frame matches where its file holds `file` and its function's last part is `function`, or begins with it where
+// `function` ends in '*'. Empty: any. The first rule that matches counts.
+struct Rule {
+  absl::string_view file, function;
+  Stage stage;
+};
+
+constexpr Rule kRules[] = {
+    {"", "zero_grad", Stage::kZeroGrad},
+    {"/torch/optim/", "__init__", Stage::kConstruction},
+    {"/torch/optim/", "load_state_dict", Stage::kLoad},
+    {"/torch/optim/", "state_dict", Stage::kSave},
+    {"/torch/optim/", "", Stage::kOptimizer},
+    {"/torch/nn/modules/loss.py", "", Stage::kLoss},
+    {"/torch/nn/functional.py", "cross_entropy", Stage::kLoss},
+    {"/torch/nn/functional.py", "kl_div", Stage::kLoss},
+    {"/torch/nn/functional.py", "binary_cross_entropy*", Stage::kLoss},
+    {"/torch/nn/functional.py", "*_loss", Stage::kLoss},
+    {"/torch/_tensor.py", "backward", Stage::kBackward},
+    {"/torch/autograd/", "backward", Stage::kBackward},
+    {"/torch/autograd/", "grad", Stage::kBackward},
+    {"/torch/autograd/", "_engine_run_backward", Stage::kBackward},
+    {"/torch/utils/data/", "", Stage::kData},
+    {"", "_prepare_inputs", Stage::kData},
+    {"", "_prepare_input", Stage::kData},
+    {"", "send_to_device", Stage::kData},
+    {"", "move_data_to_device", Stage::kData},
+    {"", "batch_to_device", Stage::kData},
+    {"", "transfer_batch_to_device", Stage::kData},
+    {"", "collate_fn", Stage::kData},
+    {"/torch/nn/init.py", "", Stage::kConstruction},
+    {"/torch/nn/modules/module.py", "_apply", Stage::kConstruction},
+    {"/torch/nn/modules/module.py", "load_state_dict", Stage::kLoad},
+    {"/torch/nn/modules/module.py", "_load_from_state_dict", Stage::kLoad},
+    {"/torch/nn/modules/module.py", "state_dict", Stage::kSave},
+    {"/torch/serialization.py", "save", Stage::kSave},
+    {"/torch/serialization.py", "_save", Stage::kSave},
+    {"/torch/serialization.py", "_legacy_save", Stage::kSave},
+    {"/torch/serialization.py", "", Stage::kLoad},
+    {"/safetensors/", "save*", Stage::kSave},
+    {"/safetensors/", "", Stage::kLoad},
+    {"", "save_checkpoint", Stage::kSave},
+    {"", "save_pretrained", Stage::kSave},
+    {"", "load_checkpoint", Stage::kLoad},
+    {"", "from_pretrained", Stage::kConstruction},
+    {"/torch/cuda/memory.py", "empty_cache", Stage::kCollection},
+    {"/torch/distributed/checkpoint/", "save*", Stage::kSave},
+    {"/torch/distributed/checkpoint/", "", Stage::kLoad},
+    {"/torch/distributed/distributed_c10d.py", "", Stage::kCollective},
+    {"/torch/distributed/_functional_collectives.py", "", Stage::kCollective},
+    {"_fsdp_collectives.py", "", Stage::kCollective},
+};
+
+absl::string_view LastPart(absl::string_view function) {
+  const size_t dot = function.rfind('.');
+  return dot == absl::string_view::npos ? function : function.substr(dot + 1);
+}
+
+bool MatchesName(absl::string_view pattern, absl::string_view name) {
+  if (pattern.empty()) return true;
+  if (pattern.front() == '*') return absl::EndsWith(name, pattern.substr(1));
+  if (pattern.back() == '*') return absl::StartsWith(name, pattern.substr(0, pattern.size() - 1));
+  return pattern == name;
+}
+
+bool IsStandardLibrary(absl::string_view file) {
+  return absl::StartsWith(file, "<frozen ") ||
+         (absl::StrContains(file, "/lib/python3") && !absl::StrContains(file, "-packages/"));
+}
+
+bool Evaluates(absl::string_view name) {
+  for (const absl::string_view known :
+       {"evaluate", "validate", "validation_step", "validation_loop", "evaluation_loop", "eval_step", "test_step",
+        "prediction_step", "predict", "evaluation", "eval_epoch", "validate_epoch", "test_epoch", "estimate_loss"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+FrameSense SenseOfPython(const ResolvedFrame& frame) {
+  FrameSense sense;
+  const absl::string_view name = LastPart(frame.function);
+  sense.is_evaluating = Evaluates(name);
+  if (frame.nn_module != 0 || name == "_wrapped_call_impl" || name == "_call_impl") {
+    sense.is_module_call = true;
+    sense.stage = Stage::kForward;
+    return sense;
+  }
+  for (const Rule& rule : kRules) {
+    if (!MatchesName(rule.function, name) || !absl::StrContains(frame.file, rule.file)) continue;
+    sense.stage = rule.stage;
+    return sense;
+  }
+  if (absl::EndsWith(name, "_loss") || name == "loss_fn" || name == "criterion") {
+    sense.stage = Stage::kLoss;
+  } else if (name == "__init__" && absl::StrContains(frame.function, '.') && !IsStandardLibrary(frame.file)) {
+    sense.stage = Stage::kConstruction;
+    sense.is_weak = true;
+  }
+  return sense;
+}
+
+FrameSense SenseOfNative(const ResolvedFrame& frame) {
+  FrameSense sense;
+  const absl::string_view function = frame.function;
+  if (absl::StrContains(function, "autograd::Engine::") || absl::StrContains(function, "AccumulateGrad::apply") ||
+      (absl::StrContains(function, "Backward") && absl::StrContains(function, "::apply"))) {
+    sense.stage = Stage::kBackward;
+  } else if (absl::StrContains(function, "c10d::") || absl::StrContains(frame.module, "libnccl")) {
+    sense.stage = Stage::kCollective;
+  }
+  return sense;
+}
+
+}  // namespace
+
+absl::string_view StageName(Stage stage) { return kWords[static_cast<size_t>(stage)].name; }
+absl::string_view StageTitle(Stage stage) { return kWords[static_cast<size_t>(stage)].title; }
+
+FrameSense SenseOf(const ResolvedFrame& frame) {
+  if (frame.forward) {
+    FrameSense mark;
+    mark.is_mark = true;
+    mark.stage = Stage::kBackward;
+    return mark;
+  }
+  return frame.python ? SenseOfPython(frame) : SenseOfNative(frame);
+}
+
+Stage StageOf(const std::vector<FrameSense>& innermost_first) {
+  Stage told = Stage::kNone, weak = Stage::kNone;
+  bool evaluates = false;
+  for (const FrameSense& sense : innermost_first) {
+    // Whatever ran inside a mark belongs to the backward pass, but for the communication of it.
+    if (sense.is_mark && told != Stage::kCollective) return Stage::kBackward;
+    evaluates |= sense.is_evaluating;
+    if (sense.stage == Stage::kNone) continue;
+    if (sense.is_weak) {
+      if (weak == Stage::kNone) weak = sense.stage;
+    } else if (told == Stage::kNone) {
+      told = sense.stage;
+    } else if (sense.stage == Stage::kBackward && (told == Stage::kForward || told == Stage::kLoss)) {
+      told = Stage::kBackward;  // a forward pass that runs again inside the backward pass
+    }
+  }
+  if (evaluates && (told == Stage::kForward || told == Stage::kLoss || told == Stage::kNone)) return Stage::kEvaluation;
+  return told != Stage::kNone ? told : weak;
+}
+
+Stage StageOf(const std::vector<ResolvedFrame>& frames) {
+  std::vector<FrameSense> senses;
+  senses.reserve(frames.size());
+  for (const ResolvedFrame& frame : frames) senses.push_back(SenseOf(frame));
+  return StageOf(senses);
+}
+
+}  // namespace gpumem

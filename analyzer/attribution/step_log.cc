@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/step_log.h"
+
+#include <algorithm>
+
+namespace gpumem {
+
+uint64_t StepLog::Of(const MeasureValues& values) const {
+  return measure_ == Measure::kAllocated ? values.allocated : values.total;
+}
+
+void StepLog::Begin(uint64_t number, const StepPoint& at) {
+  open_ = {};
+  open_.number = number;
+  open_.start = open_.peak = at;
+  is_open_ = true;
+  trains_ = false;
+}
+
+void StepLog::Close(const StepPoint& at, bool complete) {
+  if (!is_open_) return;
+  is_open_ = false;
+  open_.complete = complete;
+  open_.end = at;
+  if (Of(at.values) > Of(open_.peak.values)) open_.peak = at;
+  if (steps_.size() < kMostSteps) {
+    steps_.push_back(open_);
+  } else {
+    ++dropped_;
+  }
+}
+
+// The program's own steps win, from the first one on.
+void StepLog::ForgetDerived() {
+  if (source_ == StepSource::kUser) return;
+  source_ = StepSource::kUser;
+  steps_.clear();
+  is_open_ = false;
+}
+
+void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward) {
+  const StepPoint before{index == 0 ? 0 : index - 1, last_ns_ == 0 ? batch.time_ns(i) : last_ns_, values};
+  last_ns_ = std::max(last_ns_, batch.time_ns(i));
+  if (is_open_ && Of(values) > Of(open_.peak.values)) open_.peak = before;
+  const uint32_t kind = batch.kind(i);
+  if (kind == trace::STEP) {
+    ForgetDerived();
+    Close(before, true);
+    if (batch.handle(i) != 0) Begin(batch.handle(i), before);
+    return;
+  }
+  trains_ |= kind == trace::SAVED || kind == trace::ALLOC_FAILED;
+  if (source_ == StepSource::kUser) return;
+  if (!is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);
+  if (kind != trace::OPTIMIZER_STEP) return;
+  source_ = StepSource::kOptimizer;
+  if (optimizer_ == 0) optimizer_ = batch.handle(i);
+  if (batch.handle(i) != optimizer_ || batch.size(i) == 0) return;
+  Close(before, true);
+  Begin(steps_.size() + dropped_ + 1, before);
+}
+
+void StepLog::Finish(uint64_t index, const MeasureValues& values) {
+  const StepPoint at{index == 0 ? 0 : index - 1, last_ns_, values};
+  if (!is_open_) return;
+  // Without a single step of an optimizer nothing tells where steps begin.
+  if (source_ == StepSource::kUser || (source_ == StepSource::kOptimizer && trains_)) Close(at, false);
+  is_open_ = false;
+}
+
+// The state between two steps is the end of the first.
+const Step* StepLog::At(uint64_t event_index) const {
+  const auto step = std::lower_bound(steps_.begin(), steps_.end(), event_index,
+                                     [](const Step& each, uint64_t index) { return each.end.event_index < index; });
+  return step != steps_.end() && step->start.event_index <= event_index ? &*step : nullptr;
+}
+
+const Step* StepLog::Numbered(uint64_t number) const {
+  const auto found =
+      std::find_if(steps_.rbegin(), steps_.rend(), [&](const Step& step) { return step.number == number; });
+  return found == steps_.rend() ? nullptr : &*found;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// StepLog: the steps of a training and what memory did in each. Where the program says where its steps begin
+// (docs/marks.md) that holds; else a step ends when the step of the first optimizer does, and the first one begins with
+// the first forward pass. What follows the last step is one of its own, not complete, where it trains: autograd keeps
+// tensors, or a request fails in it.
+//
+//      setup | forward backward optimizer | forward backward optimizer | forward ...
+//            ^ 1                          ^ 2                          ^ 3, not complete
+//
+// Not thread-safe.
+//
+//   log.Before(index, batch, i, values, begins);  // every event, with the totals before it; once more at the end
+//   for (const Step& step : log.steps()) ...
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_STEP_LOG_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_STEP_LOG_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/analysis.h"
+#include "trace/event_batch.h"
+
+namespace gpumem {
+
+// A state of memory: the one after event `event_index`.
+struct StepPoint {
+  uint64_t event_index = 0, time_ns = 0;
+  MeasureValues values;
+};
+
+struct Step {
+  uint64_t number = 0;
+  bool complete = true;
+  StepPoint start, peak, end;
+};
+
+enum class StepSource : uint8_t { kNone, kOptimizer, kUser };
+
+class StepLog {
+ public:
+  // `measure`: what the peak of a step is the peak of.
+  explicit StepLog(Measure measure) : measure_(measure) {}
+
+  // `values` are those before the event takes effect. `forward`: it allocates in a forward pass.
+  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward);
+  void Finish(uint64_t index, const MeasureValues& values);
+
+  // Whether `forward` matters for the next event.
+  bool waits() const { return !is_open_ && source_ == StepSource::kNone; }
+
+  const std::vector<Step>& steps() const { return steps_; }
+  StepSource source() const { return source_; }
+  uint64_t unlisted() const { return dropped_; }  // steps beyond kMostSteps
+  // The step in which an event lies; nullptr outside of all.
+  const Step* At(uint64_t event_index) const;
+  const Step* Numbered(uint64_t number) const;  // the last one with the number
+
+  static constexpr size_t kMostSteps = 1'000'000;
+
+ private:
+  uint64_t Of(const MeasureValues& values) const;
+  void Begin(uint64_t number, const StepPoint& at);
+  void Close(const StepPoint& at, bool complete);
+  void ForgetDerived();
+
+  Measure measure_;
+  std::vector<Step> steps_;
+  StepSource source_ = StepSource::kNone;
+  Step open_;
+  bool is_open_ = false;
+  bool trains_ = false;     // in the open step
+  uint64_t optimizer_ = 0;  // that counts the steps
+  uint64_t last_ns_ = 0;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_STEP_LOG_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/survey.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+
+namespace gpumem {
+namespace {
+
+uint64_t BytesOfType(absl::string_view dtype) {
+  if (dtype == "float64" || dtype == "int64" || dtype == "complex64" || dtype == "uint64") return 8;
+  if (dtype == "complex128") return 16;
+  if (absl::StrContains(dtype, "float16") || dtype == "int16" || dtype == "uint16" || dtype == "half") return 2;
+  if (absl::StrContains(dtype, "float8") || absl::StrContains(dtype, "int8") || dtype == "bool") return 1;
+  return absl::StrContains(dtype, "32") ? 4 : 0;
+}
+
+}  // namespace
+
+void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
+  if (label.role != TensorRole::kGradient && label.role != TensorRole::kInput) return;
+  PlaceRole& place = places_[{block.stack, block.size}];
+  if (place.role == TensorRole::kGradient && label.role == TensorRole::kInput) return;
+  place = {label.role, label.tensor, label.tensor_bytes};
+}
+
+void Survey::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
+  for (size_t query = 0; query < request_.moments.size(); ++query) {
+    const MomentQuery& moment = request_.moments[query];
+    const bool is_event = moment.kind == MomentQuery::Kind::kEvent && moment.number + 1 == index;
+    // A state holds until the next event: a time's is that of the last event at or before it.
+    const bool is_time = moment.kind == MomentQuery::Kind::kTime && last_ns_ != 0 && last_ns_ <= moment.number;
+    const bool is_mark = moment.kind == MomentQuery::Kind::kMark && found_[query] == kNone && batch != nullptr &&
+                         batch->kind(i) == trace::MARK && stacks_->string(batch->text(i)) == moment.text;
+    if ((!is_event && !is_time && !is_mark) || index == 0) continue;
+    found_[query] = index - 1;
+    found_ns_[query] = is_time ? moment.number : is_mark ? batch->time_ns(i) : last_ns_;
+  }
+}
+
+void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
+  static constexpr MeasureValues kNothing;
+  const LiveState& state = replay_->state();
+  const MeasureValues& values = slot_ < state.slots() ? state.values(slot_) : kNothing;
+  if (!request_.moments.empty()) FindMoments(index, batch, i);
+  if (batch == nullptr) return steps_.Finish(index, values);
+  last_ns_ = std::max(last_ns_, batch->time_ns(i));
+  const uint32_t kind = batch->kind(i);
+  has_tensors_ |= kind == trace::TENSOR;
+  has_saved_ |= kind == trace::SAVED;
+  bool forward = false;
+  if (steps_.waits() && kind == trace::ALLOC && batch->layer(i) == trace::TORCH) {
+    const StackSense sense = senses_->Of(batch->stack(i));
+    forward = sense.module != 0 && sense.stage == Stage::kForward;
+  }
+  steps_.Before(index, *batch, i, values, forward);
+}
+
+void Survey::TensorPlaced(uint32_t tensor, uint64_t bytes) {
+  if (bytes != 0) tensor_bytes_[tensor] = bytes;
+}
+
+bool Survey::Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const {
+  const MomentQuery& query = request_.moments[i];
+  if (query.kind == MomentQuery::Kind::kStep) {
+    const Step* const step = steps_.Numbered(query.number);
+    if (step == nullptr) return false;
+    *event_index = step->peak.event_index;
+    *time_ns = step->peak.time_ns;
+    return true;
+  }
+  *event_index = found_[i];
+  *time_ns = found_ns_[i];
+  return found_[i] != kNone;
+}
+
+std::vector<ParameterRow> Survey::Parameters() const {
+  std::map<uint32_t, ParameterRow> rows;
+  const auto bytes_of = [&](uint32_t id, const TensorInfo& tensor) {
+    const auto placed = tensor_bytes_.find(id);
+    return placed != tensor_bytes_.end() ? placed->second : tensor.elements * BytesOfType(tensor.dtype);
+  };
+  const std::map<uint32_t, TensorInfo>& tensors = stacks_->objects().tensors();
+  for (const auto& [id, tensor] : tensors) {
+    if (tensor.role == TensorRole::kParameter) rows[id] = {id, bytes_of(id, tensor), 0, 0};
+  }
+  for (const auto& [id, tensor] : tensors) {
+    const auto row = rows.find(tensor.of);
+    if (row == rows.end()) continue;
+    if (tensor.role == TensorRole::kGradient) row->second.gradient_bytes += bytes_of(id, tensor);
+    if (tensor.role == TensorRole::kOptimizerState) row->second.state_bytes += bytes_of(id, tensor);
+  }
+  std::vector<ParameterRow> list;
+  for (const auto& [id, row] : rows) list.push_back(row);
+  return list;
+}
+
+}  // namespace gpumem

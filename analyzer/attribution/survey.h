@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Survey: the first of Attribute's two replays. Not thread-safe; the stacks' senses must outlive it.
+//
+//   Survey survey(slot, measure, moments, &stacks, &senses);
+//   replay.Run(&survey, ...);   survey.places()[{stack, size}]
+
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "attribution/attribution.h"
+#include "attribution/label_replay.h"
+
+namespace gpumem {
+
+// Of what role blocks are that come from one stack and have one size.
+struct PlaceRole {
+  TensorRole role = TensorRole::kNone;
+  uint32_t tensor = 0;
+  uint64_t tensor_bytes = 0;
+};
+using PlaceRoles = absl::flat_hash_map<std::pair<uint64_t, uint64_t>, PlaceRole>;
+
+class Survey final : public LabelVisitor {
+ public:
+  Survey(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
+         StackSenses* senses)
+      : request_(request),
+        slot_(slot),
+        replay_(replay),
+        stacks_(stacks),
+        senses_(senses),
+        steps_(request.measure),
+        found_(request.moments.size(), kNone) {}
+
+  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
+  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+  void TensorPlaced(uint32_t tensor, uint64_t bytes) override;
+
+  const StepLog& steps() const { return steps_; }
+  const PlaceRoles& places() const { return places_; }
+  // The event behind which moment `i` lies, and its time; false where there is none.
+  bool Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const;
+  std::vector<ParameterRow> Parameters() const;
+  bool has_tensors() const { return has_tensors_; }
+  bool has_saved() const { return has_saved_; }
+
+ private:
+  static constexpr uint64_t kNone = UINT64_MAX;
+  void FindMoments(uint64_t index, const EventBatch* batch, size_t i);
+
+  const AttributionRequest& request_;
+  uint32_t slot_;
+  const LabelReplay* replay_;
+  const StackTable* stacks_;
+  StackSenses* senses_;
+  StepLog steps_;
+  PlaceRoles places_;
+  std::vector<uint64_t> found_;  // event of each moment
+  std::vector<uint64_t> found_ns_ = std::vector<uint64_t>(found_.size());
+  absl::flat_hash_map<uint32_t, uint64_t> tensor_bytes_;  // last known, by Tensor.id
+  uint64_t last_ns_ = 0;
+  bool has_tensors_ = false, has_saved_ = false;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_

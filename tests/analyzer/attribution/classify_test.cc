@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/classify.h"
+
+#include <gtest/gtest.h>
+
+namespace gpumem {
+namespace {
+
+StackSense At(Stage stage) {
+  StackSense sense;
+  sense.stage = stage;
+  return sense;
+}
+
+BlockLife Life(uint32_t optimizer_steps, bool alive = false) {
+  BlockLife life;
+  life.optimizer_steps = optimizer_steps;
+  life.alive = alive;
+  life.has_tensors = true;
+  return life;
+}
+
+TEST(ClassifyTest, TheAddressWinsOverAutogradAndNames) {
+  BlockLife life = Life(0);
+  life.saved = true;
+  StackSense named = At(Stage::kForward);
+  named.category = Category::kWorkspace;
+  EXPECT_EQ(Classify(life, named).category, Category::kActivation);
+  EXPECT_EQ(Classify(life, named).evidence, Evidence::kAutograd);
+  life.role = TensorRole::kParameter;
+  EXPECT_EQ(Classify(life, named).category, Category::kParameter);
+  EXPECT_EQ(Classify(life, named).evidence, Evidence::kAddress);
+}
+
+TEST(ClassifyTest, GatheredParametersStayCommunication) {
+  BlockLife life = Life(0);
+  life.saved = true;
+  StackSense gather = At(Stage::kCollective);
+  gather.category = Category::kCommunication;
+  EXPECT_EQ(Classify(life, gather).category, Category::kCommunication);
+}
+
+TEST(ClassifyTest, AGradientOutlivesTheBackwardPass) {
+  BlockLife life = Life(1);
+  life.likely = TensorRole::kGradient;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kGradient);
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).evidence, Evidence::kStack);
+  life.optimizer_steps = 0;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kTemporary)
+      << "from the same place, but gone before the optimizer stepped";
+  EXPECT_EQ(Classify(Life(1), At(Stage::kBackward)).evidence, Evidence::kRule) << "no other step's was looked at";
+  EXPECT_EQ(Classify(Life(1), At(Stage::kBackward)).category, Category::kGradient);
+}
+
+TEST(ClassifyTest, WhatStaysForNoKnownReasonIsUnknown) {
+  EXPECT_EQ(Classify(Life(1), At(Stage::kForward)).category, Category::kTemporary);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).category, Category::kUnknown);
+  EXPECT_EQ(Classify(Life(0, true), At(Stage::kForward)).category, Category::kTemporary);
+  EXPECT_EQ(Classify(Life(0, true), At(Stage::kNone)).category, Category::kUnknown);
+  EXPECT_EQ(Classify(Life(0), At(Stage::kNone)).category, Category::kTemporary);
+  EXPECT_EQ(Classify(Life(0, true), At(Stage::kConstruction)).category, Category::kUnknown);
+}
+
+TEST(ClassifyTest, WithoutTensorsTheStackMustDo) {
+  BlockLife life;
+  life.alive = true;
+  EXPECT_EQ(Classify(life, At(Stage::kConstruction)).category, Category::kParameter);
+  EXPECT_EQ(Classify(life, At(Stage::kOptimizer)).category, Category::kOptimizerState);
+  StackSense adds_up = At(Stage::kBackward);
+  adds_up.accumulates = true;
+  life.alive = false;
+  EXPECT_EQ(Classify(life, adds_up).category, Category::kGradient);
+  EXPECT_EQ(Classify(life, adds_up).evidence, Evidence::kRule);
+}
+
+}  // namespace
+}  // namespace gpumem

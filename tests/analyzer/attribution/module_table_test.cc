@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/module_table.h"
+
+#include <gtest/gtest.h>
+
+#include "gpumem/trace.pb.h"
+
+namespace gpumem {
+namespace {
+
+class ModuleTableTest : public ::testing::Test {
+ protected:
+  void Module(uint32_t id, uint32_t root, const std::string& name, const std::string& class_name) {
+    trace::Definitions definitions;
+    trace::NnModule* const module = definitions.add_nn_modules();
+    module->set_id(id);
+    module->set_root(root);
+    module->set_name(name);
+    module->set_class_name(class_name);
+    ASSERT_TRUE(objects_.Add(definitions).ok());
+  }
+  void Tensor(uint32_t id, trace::TensorRole role, const std::string& name, uint32_t root, uint32_t of = 0) {
+    trace::Definitions definitions;
+    trace::Tensor* const tensor = definitions.add_tensors();
+    tensor->set_id(id);
+    tensor->set_role(role);
+    tensor->set_name(name);
+    tensor->set_root(root);
+    tensor->set_of(of);
+    ASSERT_TRUE(objects_.Add(definitions).ok());
+  }
+
+  ObjectTable objects_;
+  Rules rules_;
+};
+
+TEST_F(ModuleTableTest, OneRowForAPlaceInAModel) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "h.0.attn", "GPT2Attention");
+  Module(3, 9, "h.0.attn", "GPT2Attention");
+  ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.RowOf(2), table.RowOf(2));
+  EXPECT_NE(table.RowOf(2), table.RowOf(3)) << "of another model";
+  EXPECT_EQ(table.row(table.RowOf(2)).component, "attention");
+  EXPECT_EQ(table.row(table.RowOf(2)).root_class, "GPT");
+  EXPECT_EQ(table.row(table.RowOf(1)).fqn, "");
+  EXPECT_EQ(table.RowOf(0), 0u);
+  EXPECT_EQ(table.RowOf(77), 0u) << "never defined";
+}
+
+TEST_F(ModuleTableTest, ObjectsWithoutAModelAreOneRowAClass) {
+  Module(1, 0, "", "GELU");
+  Module(2, 0, "", "GELU");
+  ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.RowOf(1), table.RowOf(2));
+  EXPECT_EQ(table.row(table.RowOf(1)).root, 0u);
+}
+
+TEST_F(ModuleTableTest, TensorsBelongToTheHolderOfTheirParameter) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "h.0.mlp", "MLP");
+  Tensor(10, trace::PARAMETER, "h.0.mlp.weight", 1);
+  Tensor(11, trace::GRADIENT, "", 0, 10);
+  Tensor(12, trace::OPTIMIZER_STATE, "exp_avg", 0, 10);
+  Tensor(13, trace::PARAMETER, "scale", 1);
+  Tensor(14, trace::PARAMETER, "never.called.weight", 1);
+  Tensor(15, trace::INPUT, "x", 0);
+  ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.OwnerOf(10), table.RowOf(2));
+  EXPECT_EQ(table.OwnerOf(11), table.RowOf(2));
+  EXPECT_EQ(table.OwnerOf(12), table.RowOf(2));
+  EXPECT_EQ(table.OwnerOf(13), table.RowOf(1));
+  EXPECT_EQ(table.row(table.OwnerOf(14)).fqn, "never.called");
+  EXPECT_EQ(table.OwnerOf(15), 0u);
+  EXPECT_EQ(table.OwnerOf(99), 0u);
+}
+
+}  // namespace
+}  // namespace gpumem

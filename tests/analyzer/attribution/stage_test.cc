@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attribution/stage.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace gpumem {
+namespace {
+
+constexpr char kTorch[] = "/v/lib/python3.11/site-packages/torch";
+
+ResolvedFrame Python(const std::string& function, const std::string& file) {
+  ResolvedFrame frame;
+  frame.function = function;
+  frame.file = file;
+  frame.python = true;
+  return frame;
+}
+
+ResolvedFrame Torch(const std::string& function, const std::string& file) { return Python(function, kTorch + file); }
+
+ResolvedFrame Native(const std::string& function) {
+  ResolvedFrame frame;
+  frame.function = function;
+  return frame;
+}
+
+ResolvedFrame Mark() {
+  ResolvedFrame frame;
+  frame.forward = true;
+  frame.function = "<backward of MmBackward0>";
+  return frame;
+}
+
+const ResolvedFrame kCall = Torch("Module._wrapped_call_impl", "/nn/modules/module.py");
+const ResolvedFrame kMain = Python("main", "/job/train.py");
+const ResolvedFrame kEngine = Native("torch::autograd::Engine::evaluate_function(...)");
+
+TEST(StageTest, TheInnermostTellingFrameDecides) {
+  EXPECT_EQ(StageOf({kCall, kMain}), Stage::kForward);
+  EXPECT_EQ(StageOf({kEngine, kMain}), Stage::kBackward);
+  EXPECT_EQ(StageOf({Native("torch::autograd::generated::MmBackward0::apply(...)")}), Stage::kBackward);
+  EXPECT_EQ(StageOf({Torch("AdamW.step", "/optim/adamw.py"), kMain}), Stage::kOptimizer);
+  EXPECT_EQ(StageOf({Torch("Optimizer.zero_grad", "/optim/optimizer.py"), kMain}), Stage::kZeroGrad);
+  EXPECT_EQ(StageOf({Python("Mine.step", "/job/mine.py"),
+                     Torch("Optimizer.profile_hook_step.<locals>.wrapper", "/optim/optimizer.py")}),
+            Stage::kOptimizer);
+  EXPECT_EQ(StageOf({Torch("cross_entropy", "/nn/functional.py"), kCall, kMain}), Stage::kLoss);
+  EXPECT_EQ(StageOf({Torch("_MultiProcessingDataLoaderIter.__next__", "/utils/data/dataloader.py")}), Stage::kData);
+  EXPECT_EQ(StageOf({Torch("load", "/serialization.py")}), Stage::kLoad);
+  EXPECT_EQ(StageOf({Torch("save", "/serialization.py")}), Stage::kSave);
+  EXPECT_EQ(StageOf({Torch("all_reduce", "/distributed/distributed_c10d.py"), kMain}), Stage::kCollective);
+  EXPECT_EQ(StageOf({Native("c10d::Reducer::autograd_hook(...)"), kEngine}), Stage::kCollective);
+  EXPECT_EQ(StageOf({Torch("empty_cache", "/cuda/memory.py")}), Stage::kCollection);
+  EXPECT_EQ(StageOf({kMain}), Stage::kNone);
+  EXPECT_EQ(StageOf(std::vector<ResolvedFrame>{}), Stage::kNone);
+}
+
+TEST(StageTest, InsideAForwardMarkItIsBackward) {
+  EXPECT_EQ(StageOf({Mark(), kCall, kMain}), Stage::kBackward);
+  EXPECT_EQ(StageOf({kCall, Mark(), kCall, kMain}), Stage::kBackward) << "activation checkpointing";
+  EXPECT_EQ(StageOf({kCall, kEngine}), Stage::kBackward) << "the same where the mark is missing";
+  EXPECT_EQ(StageOf({Native("c10d::Reducer::x()"), Mark(), kMain}), Stage::kCollective);
+}
+
+TEST(StageTest, AClosureRunsItsOwnStages) {
+  const ResolvedFrame step = Torch("LBFGS.step", "/optim/lbfgs.py");
+  EXPECT_EQ(StageOf({kCall, Python("closure", "/job/train.py"), step}), Stage::kForward);
+}
+
+TEST(StageTest, EvaluationIsAForwardPassOfOneWhoEvaluates) {
+  EXPECT_EQ(StageOf({kCall, Python("Trainer.evaluate", "/v/transformers/trainer.py"), kMain}), Stage::kEvaluation);
+  EXPECT_EQ(StageOf({kCall, Python("train", "/job/train.py")}), Stage::kForward);
+}
+
+TEST(StageTest, ConstructionOnlyWhereNothingElseTells) {
+  const ResolvedFrame made = Python("Block.__init__", "/job/model.py");
+  EXPECT_EQ(StageOf({made, kMain}), Stage::kConstruction);
+  EXPECT_EQ(StageOf({made, kCall, kMain}), Stage::kForward);
+  EXPECT_EQ(StageOf({Torch("Module._apply", "/nn/modules/module.py"), kMain}), Stage::kConstruction);
+  EXPECT_EQ(StageOf({Python("Thread.__init__", "/usr/lib/python3.11/threading.py"), kMain}), Stage::kNone);
+}
+
+TEST(StageTest, EveryStageHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < kStages; ++i) names.insert(std::string(StageName(static_cast<Stage>(i))));
+  EXPECT_EQ(names.size(), kStages);
+}
+
+}  // namespace
+}  // namespace gpumem
