@@ -110,7 +110,7 @@ std::string MappedFile(const std::string& maps, absl::string_view prefix) {
   for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
     const size_t slash = line.find('/');
     if (slash == absl::string_view::npos) continue;
-    const std::string path(line.substr(slash));
+    std::string path(line.substr(slash));
     if (absl::StartsWith(fs::path(path).filename().string(), prefix)) return path;
   }
   return "";

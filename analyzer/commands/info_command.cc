@@ -34,6 +34,7 @@ void AddMap(absl::string_view title, const std::map<std::string, std::string>& v
   page->Gap();
   page->Line(title, Tone::kHeading);
   std::vector<Page::Row> rows;
+  rows.reserve(values.size());
   for (const auto& [name, value] : values) rows.push_back({name, value});
   page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
 }
