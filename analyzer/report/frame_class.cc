@@ -71,12 +71,14 @@ bool IsSystemModule(absl::string_view module) {
   for (const char* folder : {"/usr/lib", "/lib/", "/lib64/", "/usr/local/cuda", "/opt/conda/lib/"}) {
     if (absl::StartsWith(module, folder)) return true;
   }
-  if (!InsidePackages(module).empty()) return true;
+  // The interpreter's own modules (.../lib/python3.11/lib-dynload/_ctypes.so) and what a conda environment has in lib/.
+  if (!InsidePackages(module).empty() || absl::StrContains(module, "/lib-dynload/")) return true;
+  if (absl::StrContains(module, "conda") && absl::StrContains(module, "/lib/lib")) return true;
   const absl::string_view name = BaseName(module);
   for (const char* prefix :
        {"libtorch",    "libc10",  "libcuda",    "libcublas", "libcudnn",   "libcufft",      "libcurand", "libcusolver",
         "libcusparse", "libnccl", "libnvidia",  "libnvrtc",  "libnvshmem", "libgpumemshim", "libpython", "libstdc++",
-        "libgcc_s",    "libc.so", "libpthread", "ld-linux",  "python",     "linux-vdso",    "[vdso]"}) {
+        "libgcc_s",    "libc.so", "libpthread", "ld-linux",  "python",     "linux-vdso",    "[vdso]",    "libffi"}) {
     if (absl::StartsWith(name, prefix)) return true;
   }
   return false;
@@ -143,21 +145,26 @@ bool IsInsideAllocator(const ResolvedFrame& frame) {
   return !frame.python && absl::StartsWith(NameOf(frame), "c10::cuda::CUDACachingAllocator::");
 }
 
+bool IsMark(const ResolvedFrame& frame) {
+  return !frame.python && frame.module.empty() && absl::StartsWith(NameOf(frame), "<");
+}
+
 bool IsTelling(const ResolvedFrame& frame) {
   const absl::string_view name = NameOf(frame);
-  if (frame.python || absl::StartsWith(name, "<")) return true;
+  if (frame.python || IsMark(frame)) return true;
   if (name.empty() || absl::StartsWith(name, "0x") || absl::StrContains(name, "+0x")) return false;
   const absl::string_view module = BaseName(frame.module);
   if (StartsWithAny(module, {"libtorch", "libc10"})) return IsTellingInTorch(name);
-  return !StartsWithAny(module, {"python", "libpython", "libc.so", "libstdc++", "libgcc_s", "ld-linux", "libpthread",
-                                 "libgpumemshim", "linux-vdso", "[vdso]", "libm.so", "libdl.so"});
+  if (absl::StrContains(frame.module, "/lib-dynload/")) return false;
+  return !StartsWithAny(module, {"python", "libffi", "libpython", "libc.so", "libstdc++", "libgcc_s", "ld-linux",
+                                 "libpthread", "libgpumemshim", "linux-vdso", "[vdso]", "libm.so", "libdl.so"});
 }
 
 bool IsTrampoline(const ResolvedFrame& frame) {
   const absl::string_view name = LastPart(frame.function);
   for (const char* trampoline :
        {"_call_impl", "_wrapped_call_impl", "__call__", "wrapper", "_fn", "inner", "decorate_context", "_use_grad",
-        "_dispatch", "decorate_autocast", "profile_hook_step", "_engine_run_backward"}) {
+        "_dispatch", "decorate_autocast", "wrapped_func", "wrapped_fn", "profile_hook_step", "_engine_run_backward"}) {
     if (name == trampoline || absl::EndsWith(name, absl::StrCat(".", trampoline))) return true;
   }
   return false;

@@ -42,6 +42,9 @@ bool IsTrampoline(const ResolvedFrame& frame);
 // libraries. Not: dispatch and boxing, the interpreter's C code, the C library, frames without a name.
 bool IsTelling(const ResolvedFrame& frame);
 
+// What stands in the place of frames: "<callers not recorded>", "<lost frame>".
+bool IsMark(const ResolvedFrame& frame);
+
 // A function inside PyTorch's caching allocators; a run of them is told by its outermost.
 bool IsInsideAllocator(const ResolvedFrame& frame);
 

@@ -68,10 +68,12 @@ bool FrameTable::IsIgnored(const ViewFrame& frame) const {
 FrameTable::Facts FrameTable::Judge(const ResolvedFrame& resolved) {
   Facts facts;
   facts.is_python = resolved.python;
+  facts.is_mark = IsMark(resolved);
   ViewFrame frame = ToViewFrame(resolved, working_directory_);
   if (frame.kind == FrameClass::kImportMachinery && !rules_.imports) return facts;
   if (IsIgnored(frame)) return facts;
-  const bool tells = resolved.python ? !IsTrampoline(resolved) : IsTellingUserFrame(resolved, frame.kind);
+  const bool is_code = resolved.python ? !IsTrampoline(resolved) : IsTellingUserFrame(resolved, frame.kind);
+  const bool tells = facts.is_mark || is_code;
   facts.full = Intern(std::move(frame));
   if (tells) facts.told = facts.full;
   if (resolved.python || tells) return facts;
@@ -95,14 +97,19 @@ const std::vector<FrameTable::Facts>& FrameTable::FactsOf(uint32_t frame_id) {
 }
 
 // Outermost first.
-void FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
-  bool inside_operator = false;
+bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
+  const auto push = [&](uint32_t frame) {
+    if (frame != kNone) resolved_.push_back(frame);
+  };
+  bool inside_operator = false, marked = false;
   uint32_t last_told = kNone;  // of native frames: an operator or a node has many frames
   for (auto id = frame_ids.rbegin(); id != frame_ids.rend(); ++id) {
     const std::vector<Facts>& facts = FactsOf(*id);
     for (auto fact = facts.rbegin(); fact != facts.rend(); ++fact) {
-      if (rules_.native == NativeFrames::kFull) {
-        if (fact->full != kNone) resolved_.push_back(fact->full);
+      const bool is_end = fact->is_mark && id == frame_ids.rbegin();
+      marked |= is_end && fact->full != kNone;
+      if (rules_.native == NativeFrames::kFull || fact->is_mark) {
+        if (rules_.native == NativeFrames::kFull || is_end) push(fact->full);  // further in it is of native frames
         continue;
       }
       if (fact->is_python) {
@@ -115,9 +122,10 @@ void FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
         inside_operator = fact->is_operator || (inside_operator && fact->told == kNone);
         if (fact->told != kNone) last_told = fact->told;
       }
-      if (fact->told != kNone) resolved_.push_back(fact->told);
+      push(fact->told);
     }
   }
+  return resolved_.size() > (marked ? 1 : 0);
 }
 
 // The site that reports give: it needs all frames as they are.
@@ -138,8 +146,8 @@ std::string FrameTable::ThreadLabel(uint32_t thread) {
 
 const std::vector<uint32_t>& FrameTable::Resolve(const WeightedStack& stack) {
   resolved_.clear();
-  AppendShown(source_->FrameIds(stack.stack_id));
-  if (resolved_.empty()) resolved_.push_back(InternLabel(StandIn(stack)));
+  const bool shown = AppendShown(source_->FrameIds(stack.stack_id));
+  if (!shown) resolved_.push_back(InternLabel(StandIn(stack)));
   if (rules_.invert) std::reverse(resolved_.begin(), resolved_.end());
   if (rules_.depth != 0 && resolved_.size() > rules_.depth) resolved_.resize(rules_.depth);
   if (rules_.split_threads) resolved_.insert(resolved_.begin(), InternLabel(ThreadLabel(stack.thread)));

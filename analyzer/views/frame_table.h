@@ -94,6 +94,7 @@ class FrameTable {
     uint32_t told = kNone;  // index of what it says where native frames are trimmed; kNone: nothing
     bool is_python = false;
     bool is_operator = false;  // `told` is an operator
+    bool is_mark = false;      // it stands for frames that were not recorded
   };
   using FrameKey = std::tuple<std::string, std::string, std::string>;  // label, path, module
 
@@ -102,7 +103,8 @@ class FrameTable {
   bool IsIgnored(const ViewFrame& frame) const;
   uint32_t Intern(ViewFrame frame);
   uint32_t InternLabel(std::string label);
-  void AppendShown(const std::vector<uint32_t>& frame_ids);
+  // False where nothing is left of them, but for a mark.
+  bool AppendShown(const std::vector<uint32_t>& frame_ids);
   std::string StandIn(const WeightedStack& stack);
   uint8_t MatchesOf(uint32_t frame_id, const StackFilters& filters);
 

@@ -34,6 +34,24 @@ TEST(ClassifyFrame, TellsTheUsersNativeCodeFromTheRest) {
   EXPECT_EQ(ClassifyFrame(Native("read", "/lib/x86_64-linux-gnu/libc.so.6")), FrameClass::kNative);
   EXPECT_EQ(ClassifyFrame(Native("main", "/home/me/.pyenv/bin/python3.11")), FrameClass::kNative);
   EXPECT_EQ(ClassifyFrame(Native("?", "")), FrameClass::kNative);
+  const std::string ctypes = "/home/me/.pyenv/versions/3.11.7/lib/python3.11/lib-dynload/_ctypes.cpython-311.so";
+  EXPECT_EQ(ClassifyFrame(Native("_ctypes_callproc", ctypes, "Modules/_ctypes/callproc.c", 9)), FrameClass::kNative);
+  EXPECT_FALSE(IsTelling(Native("_ctypes_callproc", ctypes)));
+  EXPECT_EQ(ClassifyFrame(Native("ffi_call", "/home/me/miniconda3/envs/job/lib/libffi.so.8")), FrameClass::kNative);
+  EXPECT_EQ(ClassifyFrame(Native("solve", "/home/me/job/lib/libsolver.so")), FrameClass::kUser);
+}
+
+TEST(IsMark, IsNoFunctionOfAnyLanguage) {
+  EXPECT_TRUE(IsMark(Native("<callers not recorded>", "")));
+  EXPECT_FALSE(IsMark(Native("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "/home/me/job/solver")));
+  EXPECT_FALSE(IsMark(Python("<module>", "/home/me/job/train.py", 1)));
+}
+
+TEST(IsTrampoline, KnowsThoseOfPyTorchAndOfDecorators) {
+  EXPECT_TRUE(IsTrampoline(Python("Module._call_impl", "/v/site-packages/torch/nn/modules/module.py", 1790)));
+  EXPECT_TRUE(IsTrampoline(Python("deprecate_kwarg.<locals>.wrapper.<locals>.wrapped_func",
+                                  "/v/site-packages/transformers/utils/deprecation.py", 172)));
+  EXPECT_FALSE(IsTrampoline(Python("Block.forward", "/home/me/job/train.py", 12)));
 }
 
 TEST(ShortFile, KeepsWhatTellsFilesApart) {

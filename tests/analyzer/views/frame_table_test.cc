@@ -82,6 +82,25 @@ TEST(FrameTable, SaysWhatIsKnownWhereNoFrameIsLeft) {
   EXPECT_THAT(Labels(&table, foreign), ElementsAre("ncclCommInit (libnccl.so.2)"));
 }
 
+TEST(FrameTable, SaysWhereAStackWasCutWhateverIsLeftOut) {
+  FakeFrames source;
+  const ResolvedFrame cut = NativeFrame("<callers not recorded>", "");
+  const uint64_t deep =
+      source.Stack({NativeFrame("at::_ops::empty::call", kTorch), cut, PythonFrame("walk", "/job/tree.py", 3), cut});
+  const uint64_t native = source.Stack({NativeFrame("ncclCommInit", "/usr/lib/libnccl.so.2"), cut});
+  for (const NativeFrames which : {NativeFrames::kNone, NativeFrames::kTelling}) {
+    FrameRules rules;
+    rules.native = which;
+    FrameTable table(&source, std::move(rules), "/job");
+    const std::vector<std::string> labels = Labels(&table, Weighs(deep, 1));
+    EXPECT_EQ(labels[0], "<callers not recorded>");
+    EXPECT_EQ(labels[1], "tree.py:3 walk");
+    EXPECT_EQ(labels.size(), which == NativeFrames::kNone ? 2u : 3u);  // the one further in is of native frames
+    EXPECT_THAT(Labels(&table, Weighs(native, 1)),
+                ElementsAre("<callers not recorded>", "ncclCommInit (libnccl.so.2)"));
+  }
+}
+
 TEST(FrameTable, LeavesOutIgnoredFramesAndImportMachinery) {
   FakeFrames source;
   const uint64_t stack =
