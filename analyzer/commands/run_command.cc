@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -93,6 +93,7 @@ class RunCommand final : public Command {
            "\n"
            "  gpumem run -- python train.py\n"
            "  gpumem run -o run.gmtrace --force -- python train.py --epochs 3\n"
+           "  gpumem run --native full -- python train.py        C frames of interpreter and bindings too\n"
            "  gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py\n"
            "\n"
            "In -o %p is the process, %h the host, %r the rank, %n the program; a folder takes the default names.\n";
@@ -103,7 +104,10 @@ class RunCommand final : public Command {
     app->add_option("-o,--output", output_, "where to write the trace (a file, a pattern or a folder)")
         ->type_name("FILE");
     app->add_flag("--force", force_, "replace FILE if it exists");
-    app->add_flag("--no-native", no_native_, "Python frames only, no native ones");
+    app->add_option("--native", native_, "native frames of threads that run Python: cut, full or none")
+        ->type_name("WHICH")
+        ->check(CLI::Validator(CLI::IsMember({"cut", "full", "none"})).description(""));
+    app->add_flag("--no-native", no_native_, "the same as --native none")->excludes("--native");
     app->add_flag("-q,--quiet", quiet_, "no line at the end");
   }
 
@@ -156,7 +160,7 @@ class RunCommand final : public Command {
     return kExitUsage;
   }
 
-  int SetEnvironment(const std::string& pattern, Console* console) const {
+  int SetEnvironment(const std::string& pattern, Console* console) {
     const absl::StatusOr<std::string> library = FindShimLibrary();
     if (!library.ok()) {
       console->Complain(library.status().message());
@@ -171,7 +175,8 @@ class RunCommand final : public Command {
     setenv("LD_PRELOAD", PreloadValue(*library, std::getenv("LD_PRELOAD")).c_str(), 1);
     setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
     setenv("NVTX_INJECTION64_PATH", library->c_str(), 0);  // another tool that the user named goes first
-    if (no_native_) setenv("GPUMEMSHIM_NATIVE", "0", 1);
+    if (no_native_) native_ = "none";
+    if (!native_.empty()) setenv("GPUMEMSHIM_NATIVE", native_.c_str(), 1);
     if (quiet_) setenv("GPUMEMSHIM_QUIET", "1", 1);
     return kExitFine;
   }
@@ -190,7 +195,7 @@ class RunCommand final : public Command {
     }
   }
 
-  std::string output_;
+  std::string output_, native_;
   bool force_ = false, no_native_ = false, quiet_ = false;
 };
 

@@ -226,8 +226,24 @@ TEST_F(RunTest, SetsThePreloadInFrontAndTheOutput) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("LD_PRELOAD=" + folder_ + "/libgpumemshim.so:libother.so\n"));
   EXPECT_THAT(outcome.out, HasSubstr("GPUMEMSHIM_OUTPUT=" + folder_ + "/x.%p.gmtrace\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("GPUMEMSHIM_NATIVE=0\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("GPUMEMSHIM_NATIVE=none\n"));
   EXPECT_THAT(outcome.out, HasSubstr("GPUMEMSHIM_QUIET=1\n"));
+}
+
+TEST_F(RunTest, PassesOnWhichNativeFramesToRecord) {
+  auto environment = Fake();
+  environment["GPUMEMSHIM_NATIVE"] = "cut";
+  const auto native = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> command = {"run", "-q"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), {"--", "sh", "-c", "echo $GPUMEMSHIM_NATIVE"});
+    return Run(command, environment).out;
+  };
+  EXPECT_EQ(native({}), "cut\n");
+  EXPECT_EQ(native({"--native", "full"}), "full\n");
+  EXPECT_EQ(native({"--native", "none"}), "none\n");
+  EXPECT_EQ(Run({"run", "--native", "all", "--", "true"}, environment).exit_code, 2);
+  EXPECT_EQ(Run({"run", "--native", "full", "--no-native", "--", "true"}, environment).exit_code, 2);
 }
 
 TEST_F(RunTest, EndsAsTheProgramEnds) {
