@@ -54,6 +54,33 @@ def history(setup, rounds, pairs, stacks):
     return difference(setup, rounds, plain, recorded, setup.environment())
 
 
+# What is recorded of a stack -> settings of the recorder.
+STACKS = {
+    "none": {"GPUMEMSHIM_UNWINDER": "none", "GPUMEMSHIM_PYTHON": "0"},
+    "python": {"GPUMEMSHIM_NATIVE": "none"},
+    "native": {"GPUMEMSHIM_PYTHON": "0"},
+    "both_cut": {},
+    "both_full": {"GPUMEMSHIM_NATIVE": "full"},
+}
+HISTORIES = ("none", "python", "all")
+
+
+def by_stacks(setup, rounds, pairs, new):
+    """One PyTorch event by what is recorded of its stack, in turn with PyTorch's own history. `new`: each stack is seen for the first time."""
+    more = ["new"] if new else []
+
+    def run(mode, environment):
+        return processes.run_json(setup.on_cuda([setup.python, FOLDER / "torch_depth.py", mode, pairs, *more]), environment)["cpu_ns_a_call"]
+
+    def recorded(settings):
+        return processes.with_trace(setup, lambda environment: run("plain", {**environment, **settings}))[0]
+
+    variants = {name: lambda settings=settings: recorded(settings) for name, settings in STACKS.items()}
+    variants.update({f"history_{stacks}": lambda stacks=stacks: run(f"history-{stacks}", setup.environment()) for stacks in HISTORIES})
+    without, *runs = processes.alternate(rounds, lambda: run("plain", setup.environment()), *variants.values())
+    return {"plain_ns": processes.spread(without), **{name: {"ns_an_event": processes.median([b - a for a, b in zip(without, of)]), "ns": processes.spread(of)} for name, of in zip(variants, runs)}}
+
+
 def heaptrack(setup, rounds, threads, pairs):
     """heaptrack records malloc and free with native stacks. None where it is not installed."""
     if not shutil.which("heaptrack"):

@@ -2,6 +2,21 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """A markdown table of what bench/run measured, each row beside the bar that it is held to."""
 
+KINDS_OF_STACKS = {"none": "no stack", "python": "Python alone", "native": "native alone", "both_cut": "Python and native up to the interpreter", "both_full": "Python and all native"}
+HISTORIES = {"none": "no stack", "python": "Python alone", "all": "Python and native"}
+
+
+def stack_rows():
+    """One PyTorch event by what is recorded of its stack; on a stack that comes again and again, and on one never seen before."""
+    for kind, which in {"cached": "same stack", "new": "new stack each time"}.items():
+        for name, what in KINDS_OF_STACKS.items():
+            yield ("event", f"stacks_{kind}.{name}.ns_an_event", f"one PyTorch event, {which}, 20 Python frames: {what}", "{:.0f} ns", "")
+        for name, what in HISTORIES.items():
+            yield ("event", f"stacks_{kind}.history_{name}.ns_an_event", f"PyTorch's own history, {which}: {what}", "{:.0f} ns", "")
+
+
+STACK_ROWS = tuple(stack_rows())
+
 # (part, path of the figure in it, what it is, unit and format, bar)
 ROWS = (
     ("event", "native_1_thread.ns_an_event", "one cudaMalloc or cudaFree, native stack of 20 frames, 1 thread", "{:.0f} ns", "200 ns"),
@@ -11,6 +26,7 @@ ROWS = (
     ("event", "python_1_thread.ns_an_event", "one PyTorch event, 20 Python frames and the native ones", "{:.0f} ns", "200 ns"),
     ("event", "history_python.ns_an_event", "PyTorch's own history, Python stacks", "{:.0f} ns", ""),
     ("event", "history_all.ns_an_event", "PyTorch's own history, all stacks", "{:.0f} ns", ""),
+    *STACK_ROWS,
     ("event", "heaptrack_1_thread.ns_an_event", "heaptrack, a malloc or free, 1 thread", "{:.0f} ns", ""),
     ("event", "heaptrack_2_threads.ns_an_event", "heaptrack, 2 threads", "{:.0f} ns", ""),
     ("event", "memray_python.ns_an_event", "memray, a malloc or free, Python stack", "{:.0f} ns", ""),
