@@ -49,7 +49,8 @@ bool CompilePattern(absl::string_view flag, const std::string& text, Pattern* pa
 }
 
 Weighed ParseMeasure(const std::string& name) {
-  for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal, Weighed::kHeld}) {
+  for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal, Weighed::kHeld,
+                                Weighed::kPinned, Weighed::kManaged, Weighed::kImported}) {
     if (name == WeighedName(weighed)) return weighed;
   }
   return Weighed::kDefault;
@@ -76,9 +77,9 @@ void ViewOptions::AddSelectionFlags(CLI::App* app) {
                                       "that N, 1 unless given; means --temporary")
                           ->type_name("N");
   for (size_t i = 0; i < 3; ++i) threshold_option_->excludes(modes[i]);
-  app->add_option("--measure", measure, "allocated, reserved, total or held")
+  app->add_option("--measure", measure, "allocated, reserved, total or held; or pinned, managed, imported")
       ->type_name("WHAT")
-      ->check(OneOf({"allocated", "reserved", "total", "held"}));
+      ->check(OneOf({"allocated", "reserved", "total", "held", "pinned", "managed", "imported"}));
   app->add_option("--min-size", min_size, "only allocations of at least so many bytes (64K, 1.5M)")->type_name("SIZE");
   app->add_option("--max-size", max_size, "only allocations of at most so many bytes")->type_name("SIZE");
   app->add_option("--min-age", min_age, "only what was held at least so long (200ms)")->type_name("TIME");
@@ -123,6 +124,11 @@ bool MakeSelection(const ViewOptions& options, StackSelection* selection, Consol
   if (selection->mode == ViewMode::kPeak && selection->weighed == Weighed::kHeld) {
     console->Complain(
         "--measure held has no peak of its own. Give allocated, reserved or total, or --leaks or --total.");
+    return false;
+  }
+  if (IsOfProcess(selection->weighed) && options.trace.device >= 0) {
+    console->Complain(
+        absl::StrCat("--measure ", options.measure, " is of the whole process, no GPU's. Leave out --device."));
     return false;
   }
   return ParseSize("--min-size", options.min_size, &selection->min_bytes, console) &&

@@ -25,18 +25,10 @@ Measure MeasureOf(Weighed weighed) {
   return weighed == Weighed::kTotal ? Measure::kTotal : Measure::kAllocated;
 }
 
-// Which memory, where it is not all that the program asked for.
-std::string OfWhat(Weighed weighed) {
-  switch (weighed) {
-    case Weighed::kAllocated:
-      return "PyTorch's blocks";
-    case Weighed::kReserved:
-      return "PyTorch's segments";
-    case Weighed::kTotal:
-      return "all CUDA memory";
-    default:
-      return "PyTorch's blocks and other CUDA memory";
-  }
+// "allocated on GPU 0", "of pinned host memory": whose peak it is.
+std::string PeakOfWhat(const WeighedDevice& device) {
+  if (IsOfProcess(device.weighed)) return absl::StrCat("of ", WeighedText(device.weighed));
+  return absl::StrCat(MeasureName(MeasureOf(device.weighed)), " on ", DeviceLabel(device.device));
 }
 
 std::string SizeText(const Weight& weight) {
@@ -45,11 +37,12 @@ std::string SizeText(const Weight& weight) {
 
 std::string PeakText(const WeighedDevice& device, const Weight& weight, const FlameInput& input) {
   const ReportInput& report = *input.report;
-  const Measure measure = MeasureOf(device.weighed);
-  std::string text = absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
-                                  FormatBytes(device.bytes), " at ", FormatTime(report.Since(device.time_ns)));
-  if (const DeviceAnalysis* const found = FindDevice(*report.analysis, device.device); found != nullptr)
-    absl::StrAppend(&text, WhenText(LiveAtPeak(*found, measure), report));
+  if (device.bytes == 0) return absl::StrCat("Peak ", PeakOfWhat(device), ": ", FormatBytes(0));
+  std::string text = absl::StrCat("Peak ", PeakOfWhat(device), ": ", FormatBytes(device.bytes), " at ",
+                                  FormatTime(report.Since(device.time_ns)));
+  const DeviceAnalysis* const found = FindDevice(*report.analysis, device.device);
+  if (found != nullptr && !IsOfProcess(device.weighed))
+    absl::StrAppend(&text, WhenText(LiveAtPeak(*found, MeasureOf(device.weighed)), report));
   if (const std::string place = PlaceText(report.analysis->marks.At(device.time_ns)); !place.empty())
     absl::StrAppend(&text, " (", place, ")");
   if (weight.bytes == device.bytes) return absl::StrCat(text, ", ", FormatCountOf(weight.count, "block", "blocks"));
@@ -82,8 +75,9 @@ ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold) {
 
 std::string MomentText(const WeightedStacks& view, const WeighedDevice& device, const Weight& weight,
                        const FlameInput& input) {
-  const std::string place = absl::StrCat(" on ", DeviceLabel(device.device));
-  const std::string memory = absl::StrCat(" (", OfWhat(device.weighed), ")");
+  const bool of_process = IsOfProcess(device.weighed);
+  const std::string place = of_process ? "" : absl::StrCat(" on ", DeviceLabel(device.device));
+  const std::string memory = absl::StrCat(" (", WeighedText(device.weighed), ")");
   const std::string count = FormatCountOf(weight.count, "allocation", "allocations");
   switch (view.mode) {
     case ViewMode::kPeak:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -130,6 +131,7 @@ class Writer {
   void WriteNodes();
   void WriteFrames();
   void WriteLabels();
+  std::optional<int> StartDevice() const;
   std::string DeviceText(int device) const;
   std::string ThreadText(uint32_t thread) const;
 
@@ -179,10 +181,19 @@ void Writer::WriteAbout() {
   json_->Field("flame", start.flame);
   json_->Field("split", start.split);
   json_->Field("depth", uint64_t{start.depth});
-  const DeviceAnalysis* const largest = LargestDevice(analysis);
   json_->Key("device");
-  largest == nullptr ? json_->Null() : json_->Value(devices_.Place(largest->device));
+  const std::optional<int> device = StartDevice();
+  device ? json_->Value(devices_.Place(*device)) : json_->Null();
   json_->EndObject();
+}
+
+// The one with the largest peak; nothing of GPUs where the views are of the process.
+std::optional<int> Writer::StartDevice() const {
+  for (const WeightedStacks* view : input_.views) {
+    if (!view->devices.empty() && IsOfProcess(view->devices[0].weighed)) return kProcess;
+  }
+  const DeviceAnalysis* const largest = LargestDevice(*input_.report->analysis);
+  return largest == nullptr ? std::nullopt : std::optional<int>(largest->device);
 }
 
 void Writer::WriteViews() {
@@ -292,6 +303,7 @@ void Writer::WriteFrames() {
 
 std::string Writer::DeviceText(int device) const {
   if (device == FlameTree::kNoDevice) return "GPU not known";
+  if (device == kProcess && StartDevice() == kProcess) return "the process";
   for (const DeviceAnalysis& each : input_.report->analysis->devices) {
     if (each.device == device && !each.name.empty()) return absl::StrCat(DeviceLabel(device), " ", each.name);
   }

@@ -18,25 +18,39 @@ bool CountsBlocks(Weighed weighed) { return weighed == Weighed::kAllocated || we
 bool CountsSegments(Weighed weighed) { return weighed == Weighed::kReserved || weighed == Weighed::kTotal; }
 bool CountsOther(Weighed weighed) { return weighed == Weighed::kHeld || weighed == Weighed::kTotal; }
 
+// Which of Accounts' sums outside of all devices it is in; kDefault: in none.
+Weighed OutsideOf(const CudaAllocation& allocation) {
+  if (allocation.on_device) return Weighed::kDefault;
+  if (!allocation.counted) return Weighed::kImported;
+  return allocation.memory == trace::MANAGED ? Weighed::kManaged : Weighed::kPinned;
+}
+
+Weighed OutsideOf(const PhysicalHandle& physical) {
+  if (physical.imported) return Weighed::kImported;
+  return physical.memory == trace::PHYSICAL_HOST ? Weighed::kPinned : Weighed::kDefault;
+}
+
 // As CollectLiveSet has it.
 bool Counts(Weighed weighed, const CudaMemory& cuda, const CudaAllocation& allocation) {
+  if (IsOfProcess(weighed)) return OutsideOf(allocation) == weighed;
   return allocation.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(allocation);
 }
 
 bool Counts(Weighed weighed, const CudaMemory& cuda, const PhysicalHandle& physical) {
+  if (IsOfProcess(weighed)) return OutsideOf(physical) == weighed;
   if (!physical.counted) return false;
   return physical.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(physical);
 }
 
 template <typename Thing>
-Life ToLife(Held kind, const Thing& thing) {
+Life ToLife(Held kind, const Thing& thing, Weighed weighed) {
   Life life;
   life.kind = kind;
   life.stack = thing.stack;
   life.size = thing.size;
   life.born_ns = thing.time_ns;
   life.thread = thing.thread;
-  life.slot = thing.slot;
+  life.slot = IsOfProcess(weighed) ? SlotOfDevice(kProcess) : uint32_t{thing.slot};
   life.api = thing.api;
   return life;
 }
@@ -59,39 +73,43 @@ bool EndsAllocation(uint32_t kind) {
 
 void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit) {
   const auto show = [&](Held kind, const auto& thing) {
-    Life life = ToLife(kind, thing);
+    Life life = ToLife(kind, thing, weighed);
     life.ended_ns = now_ns;
     visit(life);
   };
   const CudaMemory& cuda = state.cuda();
+  const auto is_here = [&](const auto& thing) { return thing.slot == slot || IsOfProcess(weighed); };
   if (CountsBlocks(weighed)) {
     state.blocks().ForEach([&](const TorchBlock& block) {
       if (block.slot == slot) show(Held::kBlock, block);
     });
   }
   cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
-    if (allocation.slot == slot && Counts(weighed, cuda, allocation)) show(Held::kAllocation, allocation);
+    if (is_here(allocation) && Counts(weighed, cuda, allocation)) show(Held::kAllocation, allocation);
   });
   cuda.physicals().ForEach([&](const PhysicalHandle& physical) {
-    if (physical.slot == slot && Counts(weighed, cuda, physical)) show(Held::kPhysical, physical);
+    if (is_here(physical) && Counts(weighed, cuda, physical)) show(Held::kPhysical, physical);
   });
 }
 
 std::optional<Life> LifePass::Read(Held kind, uint32_t place) const {
-  const auto asked = [&](uint32_t slot) { return slot < weighed_.size() ? weighed_[slot] : std::nullopt; };
+  const auto asked = [&](uint32_t slot) {
+    if (of_process_) return of_process_;
+    return slot < weighed_.size() ? weighed_[slot] : std::nullopt;
+  };
   const CudaMemory& cuda = state_.cuda();
   if (kind == Held::kBlock) {
     const TorchBlock& block = state_.blocks()[place];
     const std::optional<Weighed> weighed = asked(block.slot);
-    if (weighed && CountsBlocks(*weighed)) return ToLife(kind, block);
+    if (weighed && CountsBlocks(*weighed)) return ToLife(kind, block, *weighed);
   } else if (kind == Held::kAllocation) {
     const CudaAllocation& allocation = cuda.allocations()[place];
     const std::optional<Weighed> weighed = asked(allocation.slot);
-    if (weighed && Counts(*weighed, cuda, allocation)) return ToLife(kind, allocation);
+    if (weighed && Counts(*weighed, cuda, allocation)) return ToLife(kind, allocation, *weighed);
   } else {
     const PhysicalHandle& physical = cuda.physicals()[place];
     const std::optional<Weighed> weighed = asked(physical.slot);
-    if (weighed && Counts(*weighed, cuda, physical)) return ToLife(kind, physical);
+    if (weighed && Counts(*weighed, cuda, physical)) return ToLife(kind, physical, *weighed);
   }
   return std::nullopt;
 }
@@ -121,13 +139,15 @@ uint64_t LifePass::NumberAt(Held kind, uint32_t place) const {
 
 // What is numbered: all that a device's memory is given out for. As what it is weighed may show later.
 std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
-  if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place]);
+  constexpr Weighed kAny = Weighed::kDefault;
+  if (of_process_) return Read(kind, place);
+  if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place], kAny);
   if (kind == Held::kAllocation) {
     const CudaAllocation& allocation = state_.cuda().allocations()[place];
-    return allocation.on_device ? std::optional<Life>(ToLife(kind, allocation)) : std::nullopt;
+    return allocation.on_device ? std::optional<Life>(ToLife(kind, allocation, kAny)) : std::nullopt;
   }
   const PhysicalHandle& physical = state_.cuda().physicals()[place];
-  return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical));
+  return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical, kAny));
 }
 
 void LifePass::Born(Held kind, uint32_t place) {
@@ -225,6 +245,7 @@ void LifePass::Run(const std::vector<WeighedDevice>& devices, const LifeVisitor&
   const Checkpoint* const start = trace_.checkpoints->Before(0);
   if (start == nullptr) return;
   for (const WeighedDevice& device : devices) {
+    if (IsOfProcess(device.weighed)) of_process_ = device.weighed;
     const uint32_t slot = SlotOfDevice(device.device);
     if (slot >= weighed_.size()) weighed_.resize(slot + 1);
     weighed_[slot] = device.weighed;

@@ -39,7 +39,7 @@ struct Life {
 
 using LifeVisitor = std::function<void(const Life&)>;
 
-// Everything of a device that `weighed` counts and that is alive in `state`, as of `now_ns`.
+// Everything of a device, or of the process, that `weighed` counts and that is alive in `state`, as of `now_ns`.
 void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit);
 
 // Used once. Not thread-safe.
@@ -80,6 +80,7 @@ class LifePass final : private LifeWatcher {
   bool counts_others_;
   const LifeVisitor* visit_ = nullptr;
   std::vector<std::optional<Weighed>> weighed_;  // by slot; empty: not asked for
+  std::optional<Weighed> of_process_;            // in their place
   uint64_t clock_ns_ = 0;
   uint64_t gap_ns_ = 0;               // while what is alive behind a gap is taken: the time before it; else 0
   std::vector<uint64_t> numbers_[3];  // by kind and place: the how many'th of its Counter it was

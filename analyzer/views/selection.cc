@@ -31,8 +31,35 @@ absl::string_view WeighedName(Weighed weighed) {
       return "total";
     case Weighed::kHeld:
       return "held";
+    case Weighed::kPinned:
+      return "pinned";
+    case Weighed::kManaged:
+      return "managed";
+    case Weighed::kImported:
+      return "imported";
   }
   return "unknown";
+}
+
+absl::string_view WeighedText(Weighed weighed) {
+  switch (weighed) {
+    case Weighed::kAllocated:
+      return "PyTorch's blocks";
+    case Weighed::kReserved:
+      return "PyTorch's segments";
+    case Weighed::kTotal:
+      return "CUDA memory";
+    case Weighed::kPinned:
+      return "pinned host memory";
+    case Weighed::kManaged:
+      return "managed memory";
+    case Weighed::kImported:
+      return "memory of other owners";
+    case Weighed::kDefault:
+    case Weighed::kHeld:
+      break;
+  }
+  return "PyTorch's blocks and other CUDA memory";
 }
 
 }  // namespace gpumem

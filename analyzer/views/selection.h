@@ -25,16 +25,25 @@ enum class ViewMode : uint8_t { kPeak, kLeaks, kTotal, kTemporary };
 
 absl::string_view ViewModeName(ViewMode mode);  // "peak"
 
-// Which memory is weighed. A PyTorch block lies inside a segment, so no choice has both.
+// Which memory is weighed. A PyTorch block lies inside a segment, so no choice has both. From kPinned on it is no
+// GPU's: of the whole process, and in none of the others.
 enum class Weighed : uint8_t {
   kDefault,    // peak: allocated, or total on a GPU where PyTorch did nothing; the other views: held
   kAllocated,  // PyTorch's blocks
   kReserved,   // PyTorch's segments
   kTotal,      // all CUDA memory: segments and the rest
   kHeld,       // what the program itself asked for: PyTorch's blocks, and CUDA memory that is no segment
+  kPinned,     // pinned host memory
+  kManaged,    // managed memory, wherever it lies
+  kImported,   // memory of other owners
 };
 
 absl::string_view WeighedName(Weighed weighed);  // "allocated"; "default" for kDefault
+absl::string_view WeighedText(Weighed weighed);  // for people: "PyTorch's blocks"
+inline bool IsOfProcess(Weighed weighed) { return weighed >= Weighed::kPinned; }
+
+// In place of a GPU's number where IsOfProcess.
+inline constexpr int kProcess = -1;
 
 struct StackSelection {
   ViewMode mode = ViewMode::kPeak;

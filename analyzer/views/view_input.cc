@@ -24,26 +24,25 @@ std::string DeviceList(const ViewInput& input) {
   });
 }
 
-// What is counted, where it is not plain from the title.
-std::string MemoryText(Weighed weighed) {
-  switch (weighed) {
-    case Weighed::kAllocated:
-      return "PyTorch's blocks";
-    case Weighed::kReserved:
-      return "PyTorch's segments";
-    case Weighed::kTotal:
-      return "CUDA memory";
-    default:
-      return "PyTorch's blocks and other CUDA memory";
-  }
+bool IsOfProcess(const ViewInput& input) {
+  const std::vector<WeighedDevice>& devices = input.weighted->devices;
+  return !devices.empty() && IsOfProcess(devices[0].weighed);
+}
+
+// "on GPU 0, GPU 1", "of pinned host memory"
+std::string Where(const ViewInput& input) {
+  return IsOfProcess(input) ? absl::StrCat("of ", WeighedText(input.weighted->devices[0].weighed))
+                            : absl::StrCat("on ", DeviceList(input));
 }
 
 std::string PeakTitle(const ViewInput& input) {
   const std::vector<WeighedDevice>& devices = input.weighted->devices;
   if (devices.size() == 1) {
     const WeighedDevice& device = devices[0];
-    return absl::StrCat("Peak ", WeighedName(device.weighed), " on ", DeviceLabel(device.device), ": ",
-                        FormatBytes(device.bytes), " at ", FormatTime(input.report.Since(device.time_ns)));
+    const std::string when =
+        device.bytes == 0 ? "" : absl::StrCat(" at ", FormatTime(input.report.Since(device.time_ns)));
+    return absl::StrCat("Peak ", IsOfProcess(input) ? "" : absl::StrCat(WeighedName(device.weighed), " "), Where(input),
+                        ": ", FormatBytes(device.bytes), when);
   }
   return absl::StrCat("Peaks of ", DeviceList(input), ", each at its own time");
 }
@@ -67,7 +66,7 @@ size_t StackCount(const ViewInput& input) {
 // "PyTorch's blocks: 689 in 54 stacks, 220 a second"
 std::string CountText(const ViewInput& input) {
   const WeightedStacks& weighted = *input.weighted;
-  std::string text = weighted.devices.empty() ? "" : absl::StrCat(MemoryText(weighted.devices[0].weighed), ": ");
+  std::string text = weighted.devices.empty() ? "" : absl::StrCat(WeighedText(weighted.devices[0].weighed), ": ");
   absl::StrAppend(&text, FormatCount(weighted.all.count));
   if (weighted.shown == weighted.all)
     absl::StrAppend(&text, " in ", FormatCountOf(StackCount(input), "stack", "stacks"));
@@ -97,7 +96,7 @@ void AddLeftOut(const ViewInput& input, Page* page) {
         Tone::kWarning);
   }
   const size_t known = input.report.analysis->devices.size();
-  if (weighted.devices.size() == 1 && known > 1) {
+  if (weighted.devices.size() == 1 && known > 1 && !IsOfProcess(input)) {
     page->Line(absl::StrCat("  ", FormatCountOf(known - 1, "other GPU has", "other GPUs have"),
                             " a peak of its own: --device N, or --split device"),
                Tone::kAside);
@@ -120,14 +119,14 @@ std::string ViewTitle(const ViewInput& input) {
                                                    FormatTime(input.report.Since(input.report.window_start_ns())));
       return absl::StrCat("Not freed at ",
                           ends_early ? FormatTime(input.report.Since(input.report.window_end_ns())) : "the end", since,
-                          ", on ", DeviceList(input), ": ", bytes);
+                          ", ", Where(input), ": ", bytes);
     }
     case ViewMode::kTotal:
-      return absl::StrCat("Allocated in all", WindowText(input), " on ", DeviceList(input), ": ", bytes);
+      return absl::StrCat("Allocated in all", WindowText(input), " ", Where(input), ": ", bytes);
     case ViewMode::kTemporary:
       return absl::StrCat("Freed after at most ",
                           FormatCountOf(input.selection->temporary_threshold, "other", "others"), WindowText(input),
-                          ", on ", DeviceList(input), ": ", bytes);
+                          ", ", Where(input), ": ", bytes);
   }
   return "";
 }
@@ -161,7 +160,8 @@ void WriteJsonViewHead(absl::string_view command, const ViewInput& input, JsonWr
   json->BeginArray();
   for (const WeighedDevice& device : weighted.devices) {
     json->BeginObject(JsonLayout::kOneLine);
-    json->Field("device", device.device);
+    json->Key("device");
+    device.device == kProcess ? json->Null() : json->Value(device.device);
     json->Field("measure", WeighedName(device.weighed));
     json->Field("time_ns", input.report.Since(device.time_ns));
     json->EndObject();

@@ -8,6 +8,7 @@
 
 #include "replay/revisit.h"
 #include "views/life_pass.h"
+#include "views/process_moments.h"
 #include "views/weight_map.h"
 
 namespace gpumem {
@@ -51,6 +52,21 @@ const SeriesPeak& PeakOf(const DeviceAnalysis& device, Weighed weighed) {
   return weighed == Weighed::kReserved ? device.peak_reserved : device.peak_total;
 }
 
+// What of the process was alive at the peak, or at the end.
+void WeighProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, WeightedStacks* result, Weigher* weigher) {
+  WeighedDevice& process = result->devices[0];
+  const ProcessMoments moments = FindProcessMoments(trace, process.weighed, from_ns, to_ns);
+  const bool of_peak = result->mode == ViewMode::kPeak;
+  process.bytes = of_peak ? moments.peak.bytes : moments.end_bytes;
+  if (of_peak) process.time_ns = moments.peak.time_ns;
+  if (process.bytes == 0) return;
+  const uint64_t event_index = of_peak ? moments.peak.event_index : moments.last_event_index;
+  Revisit(trace.reader, *trace.checkpoints, {{event_index, [&](const LiveState& state) {
+                                                VisitLive(state, 0, process.weighed, process.time_ns,
+                                                          [&](const Life& life) { weigher->Take(life); });
+                                              }}});
+}
+
 // What was alive at an instant of each device.
 void WeighLive(const OpenTrace& trace, WeightedStacks* result, Weigher* weigher) {
   std::vector<Look> looks;
@@ -88,6 +104,7 @@ uint64_t EndBytes(const MeasureValues& end, Weighed weighed) {
 }
 
 std::vector<WeighedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
+  if (IsOfProcess(selection.weighed)) return {{kProcess, selection.weighed, end_ns, 0}};
   std::vector<WeighedDevice> devices;
   for (const DeviceAnalysis& device : trace.analysis->devices) {
     if (selection.device && device.device != *selection.device) continue;
@@ -111,7 +128,10 @@ WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, 
   const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
   result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
   Weigher weigher(selection, from_ns);
-  if (selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks) {
+  const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;
+  if (of_instant && IsOfProcess(selection.weighed)) {
+    WeighProcess(trace, from_ns, to_ns, &result, &weigher);
+  } else if (of_instant) {
     WeighLive(trace, &result, &weigher);
   } else {
     LifePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);

@@ -158,6 +158,72 @@ TEST(Weigh, GraphMemoryIsStatedAgainAndCountsOnce) {
   EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, 4 * kMiB)));
 }
 
+// Pinned, managed and imported memory, which is no GPU's.
+struct Outside {
+  TraceBuilder trace;
+  uint64_t early = 0, late = 0;
+
+  void Add(trace::EventKind kind, trace::Memory memory, uint64_t address, uint64_t size = 0, uint64_t stack = 0) {
+    EventRow row;
+    row.kind = kind;
+    row.layer = trace::RUNTIME;
+    row.memory = memory;
+    row.device = size == 0 ? 0 : 1;  // whichever was current
+    row.address = address;
+    row.size = size;
+    row.stack = stack;
+    trace.Event(row);
+  }
+
+  Outside() {
+    early = StackNamed(&trace, "early");
+    late = StackNamed(&trace, "late");
+    trace.CudaAlloc(kSegment, 20 * kMiB, early);
+    Add(trace::ALLOC, trace::HOST_PINNED, 0x1000, 3 * kMiB, early);
+    Add(trace::HOST_REGISTER, trace::HOST_PINNED, 0x400000, kMiB, late);
+    Add(trace::FREE, trace::HOST_PINNED, 0x1000);
+    Add(trace::ALLOC, trace::HOST_PINNED, 0x800000, 2 * kMiB, late);
+    Add(trace::ALLOC, trace::MANAGED, 0xa00000, 5 * kMiB, late);
+    Add(trace::IMPORT, trace::DEVICE, 0xb000000, 7 * kMiB, early);
+    Add(trace::IMPORT_CLOSE, trace::DEVICE, 0xb000000);
+    trace.End();
+  }
+};
+
+TEST(Weigh, MemoryOutsideOfGpusIsOfTheProcess) {
+  Outside outside;
+  const auto weigh = [&](ViewMode mode, Weighed weighed) { return Weigh(&outside.trace, Of(mode, weighed)); };
+  const uint64_t early = outside.early, late = outside.late;
+  const Answer peak = weigh(ViewMode::kPeak, Weighed::kPinned);
+  EXPECT_THAT(peak.bytes(), ElementsAre(Pair(early, 3 * kMiB), Pair(late, kMiB)));
+  ASSERT_EQ(peak.weighted.devices.size(), 1u);
+  EXPECT_EQ(peak.weighted.devices[0].device, kProcess);
+  EXPECT_EQ(peak.weighted.devices[0].bytes, peak.analysis.host_pinned_peak);
+  EXPECT_EQ(peak.weighted.stacks[0].device, kProcess);
+  const Answer leaks = weigh(ViewMode::kLeaks, Weighed::kPinned);
+  EXPECT_THAT(leaks.bytes(), ElementsAre(Pair(late, 3 * kMiB)));
+  EXPECT_EQ(leaks.weighted.devices[0].bytes, leaks.analysis.host_pinned_end);
+  EXPECT_THAT(weigh(ViewMode::kTotal, Weighed::kPinned).bytes(),
+              ElementsAre(Pair(early, 3 * kMiB), Pair(late, 3 * kMiB)));
+  EXPECT_THAT(weigh(ViewMode::kTemporary, Weighed::kPinned).bytes(), ElementsAre(Pair(early, 3 * kMiB)));
+  EXPECT_THAT(weigh(ViewMode::kPeak, Weighed::kManaged).bytes(), ElementsAre(Pair(late, 5 * kMiB)));
+  EXPECT_THAT(weigh(ViewMode::kPeak, Weighed::kImported).bytes(), ElementsAre(Pair(early, 7 * kMiB)));
+  EXPECT_THAT(weigh(ViewMode::kLeaks, Weighed::kImported).bytes(), ElementsAre());
+  EXPECT_THAT(weigh(ViewMode::kTotal, Weighed::kTotal).bytes(), ElementsAre(Pair(early, 20 * kMiB)));
+}
+
+TEST(Weigh, ThePeakOfTheProcessIsThatOfTheWindow) {
+  Outside outside;
+  AnalyzeOptions behind, before;
+  behind.from_ns = 3'500;  // events are 1 us apart: after the free
+  before.to_ns = 1'500;
+  const StackSelection pinned = Of(ViewMode::kPeak, Weighed::kPinned);
+  EXPECT_THAT(Weigh(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
+  EXPECT_THAT(Weigh(&outside.trace, pinned, before).bytes(), ElementsAre(Pair(outside.early, 3 * kMiB)));
+  behind.from_ns = 1'000'000'000;  // behind everything: what is left
+  EXPECT_THAT(Weigh(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
+}
+
 TEST(Weigh, ALayerAndADeviceMayBeAskedFor) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b"), c = StackNamed(&trace, "c");
