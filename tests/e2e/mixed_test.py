@@ -53,18 +53,22 @@ class Definitions:
         return names
 
 
-class MixedTest(unittest.TestCase):
+class StacksTest(unittest.TestCase):
+    """A program, recorded once for each choice of native frames."""
+
+    program = natives = None
     traces = {}
 
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-mixed-")
         cls.addClassCleanup(folder.cleanup)
-        for native in ("cut", "full", "none"):
+        cls.traces = {}
+        for native in cls.natives:
             trace = pathlib.Path(folder.name) / f"{native}.gmtrace"
             environment = truth.environment_of(truth.Case("none"), SETUP)
-            environment["GPUMEMSHIM_NATIVE"] = native
-            truth.run([SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            command = [SETUP.gpumem, "run", "--force", "--native", native, "-o", str(trace), "--", *SETUP.command(cls.program)]
+            truth.run(command, SETUP, environment)
             cls.traces[native] = trace
 
     def stacks(self, native):
@@ -93,6 +97,21 @@ class MixedTest(unittest.TestCase):
                 return names
         shown = "\n\n".join("\n".join(name_of(frame) for frame in stack["frames"]) for stack in self.stacks(native))
         self.fail(f"no stack with {wanted} in this order:\n{shown}")
+
+
+class CompiledTest(StacksTest):
+    program, natives = truth.PROGRAMS / "compiled.py", ("cut",)
+
+    def test_code_that_was_made_at_run_time(self):
+        self.assert_some_stack("cut", ("at::native::", "<eval_with_key>", "compiled.py:scaled", "compiled.py:<module>"))
+
+    def test_its_backward(self):
+        """Python again, on the thread of the backward pass."""
+        self.assert_some_stack("cut", ("at::native::", "<eval_with_key>", "function.py:BackwardCFunction.apply"))
+
+
+class MixedTest(StacksTest):
+    program, natives = PROGRAM, ("cut", "full", "none")
 
     FORWARD = ("c10::cuda::CUDACachingAllocator", "at::native::", "at::_ops::linear::call", "linear.py:Linear.forward", "mixed.py:Block.forward", "mixed.py:<module>")
 
@@ -145,6 +164,24 @@ class MixedTest(unittest.TestCase):
                     way = ("native", "native", "pin_memory.py:pin_memory", "pin_memory.py:_pin_memory_loop", "threading.py:Thread.run", "threading.py:Thread._bootstrap")
                     self.assertTrue(in_order(way, names), names)
                     self.assertEqual(names[-1] == "native", native == "full", names)
+
+    def view(self, *command):
+        return truth.run([SETUP.gpumem, *command, "--measure", "pinned", str(self.traces["cut"])], SETUP)
+
+    def test_pinned_memory_is_a_view_of_its_own(self):
+        answer = json.loads(self.view("tree", "--json"))
+        self.assertEqual([(device["device"], device["measure"]) for device in answer["view"]["devices"]], [(None, "pinned")])
+        peak = json.loads(truth.run([SETUP.gpumem, "report", "--json", str(self.traces["cut"])], SETUP))["host_pinned"]["peak_bytes"]
+        self.assertGreater(peak, 0)
+        self.assertEqual(answer["view"]["bytes"], peak)
+        functions = {node.get("function") for node in answer["nodes"]}
+        self.assertLessEqual({"_pin_memory_loop", "pin_memory"}, functions)
+        self.assertIn("Peak of pinned host memory: ", self.view("table"))
+        flame = json.loads(self.view("flame", "--json"))
+        self.assertEqual(flame["devices"], ["the process"])
+        moments = {view["mode"]: view["moments"][0]["text"] for view in flame["views"]}
+        self.assertTrue(moments["peak"].startswith("Peak of pinned host memory: "), moments)
+        self.assertIn("(pinned host memory)", moments["total"])
 
     def test_hashes_are_those_of_another_run(self):
         first = {stack["hash"] for stack in self.stacks("cut")}
