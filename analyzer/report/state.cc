@@ -129,18 +129,19 @@ std::vector<std::string> LossLines(const ReportInput& input) {
   const LossCounts& losses = input.analysis->losses;
   const struct {
     uint64_t count;
-    const char* words;
-  } all[] = {{losses.dropped_allocs, "allocations dropped because the ring was full"},
-             {losses.dropped_frees, "frees dropped because the ring was full: live memory is overstated"},
-             {losses.unwritten_events, "events that the file could not take"},
-             {losses.dropped_definitions, "stacks or names dropped: their frames are not known"},
-             {losses.truncated_stacks, "stacks deeper than the limit: their outermost frames are missing"},
-             {losses.unread_python_frames, "Python frames that could not be read"},
-             {losses.missing_packets, "packets missing from the file"},
-             {losses.damaged_bytes, "bytes of the file not readable"}};
+    const char *one, *many, *rest;
+  } all[] = {{losses.dropped_allocs, "allocation", "allocations", " dropped because the ring was full"},
+             {losses.dropped_frees, "free", "frees", " dropped because the ring was full: live memory is overstated"},
+             {losses.unwritten_events, "event", "events", " that the file could not take"},
+             {losses.dropped_definitions, "stack or name", "stacks or names", " dropped: their frames are not known"},
+             {losses.truncated_stacks, "stack", "stacks",
+              " too deep, or cut by code without unwind tables: outermost frames are missing"},
+             {losses.unread_python_frames, "Python frame", "Python frames", " that could not be read"},
+             {losses.missing_packets, "packet", "packets", " missing from the file"},
+             {losses.damaged_bytes, "byte", "bytes", " of the file not readable"}};
   std::vector<std::string> lines;
   for (const auto& loss : all) {
-    if (loss.count > 0) lines.push_back(absl::StrCat(FormatCount(loss.count), " ", loss.words));
+    if (loss.count > 0) lines.push_back(absl::StrCat(FormatCountOf(loss.count, loss.one, loss.many), loss.rest));
   }
   if (!losses.write_error.empty())
     lines.push_back(absl::StrCat("The trace could not be written: ", losses.write_error));
