@@ -15,6 +15,7 @@ import subprocess
 import sys
 import unittest
 
+import attribution_test
 import truth
 
 CASES = ("gpt", "conv", "expandable", "malloc_async", "graphs", "empty_cache", "oom_caught")
@@ -63,6 +64,10 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(result["torch"]["torch"].split("+")[0], self.version)
 
 
+class Attribution(attribution_test.AttributionTest):
+    """Modules, tensors and backward passes of this wheel: its layouts and names are not those of the others."""
+
+
 def add_cases(names):
     for name in names:
         setattr(WheelTest, f"test_{name}", lambda self, name=name: self.check(name))
@@ -89,6 +94,7 @@ def main(argv=None):
     if not (arguments.keep and environment.exists()):
         install(arguments.wheel, environment, arguments.python)
     SETUP = truth.Setup(build, str(environment / "bin" / "python"), simulated=True)
+    attribution_test.SETUP = SETUP
     WheelTest.version = arguments.wheel
     add_cases(arguments.case or CASES)
     try:
