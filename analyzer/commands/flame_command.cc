@@ -64,12 +64,14 @@ class FlameCommand final : public Command {
            "  gpumem flame run.gmtrace -o flame.html\n"
            "  gpumem flame --leaks --from 60 --min-size 1M\n"
            "  gpumem flame --invert --native full        from the allocating function outwards, every frame\n"
+           "  gpumem flame --by category                 what memory was for at the root; or --by module, stage\n"
            "  gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page\n"
            "  gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'\n";
   }
 
   void AddFlags(CLI::App* app) override {
     view_.AddFlags(app);
+    view_.AddGroupFlag(app);
     app->add_option("-o,--output", output_, "where the page goes; - = standard output")->type_name("FILE");
     app->add_flag("--flame", flame_, "root at the bottom at first, instead of at the top");
     app->add_option("--max-nodes", max_nodes_, "most boxes in the page; the smallest stacks beyond are merged (100000)")
@@ -134,6 +136,7 @@ std::vector<std::string> FlameCommand::Filters() const {
   add("--file", view_.file);
   add("--module", view_.module);
   add("--thread", view_.thread);
+  add("--by", view_.by);
   for (const std::string& ignored : view_.ignore) add("--ignore", ignored);
   return filters;
 }
@@ -166,6 +169,14 @@ int FlameCommand::Run(const std::vector<std::string>& arguments, Console* consol
     return kExitUsage;
   }
   SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
+  std::unique_ptr<ViewGroups> groups;
+  if (!view_.by.empty()) {
+    groups = std::make_unique<ViewGroups>(view_.by, loaded.get());
+    for (WeightedStacks& view : views) {
+      if (!groups->Divide(&view, console)) return kExitUsage;
+    }
+    rules.group = [&groups](const WeightedStack& stack) { return groups->Labels(stack); };
+  }
   FrameTable frames(&source, std::move(rules), loaded->analysis.process.working_directory);
   FlameInput input;
   for (WeightedStacks& view : views) {

@@ -13,6 +13,10 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeOomCommand());
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
+  commands.push_back(MakeAtCommand());
+  commands.push_back(MakeStepsCommand());
+  commands.push_back(MakeModulesCommand());
+  commands.push_back(MakeModelCommand());
   commands.push_back(MakeLeaksCommand());
   commands.push_back(MakeFlameCommand());
   commands.push_back(MakeTreeCommand());

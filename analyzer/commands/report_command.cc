@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 
+#include "commands/attribute.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/folder_report.h"
@@ -19,7 +20,7 @@ class ReportCommand final : public Command {
  public:
   absl::string_view name() const override { return "report"; }
   absl::string_view summary() const override {
-    return "the answers on one screen: out of memory, timeline, peak, leaks, fragmentation";
+    return "the answers on one screen: out of memory, what memory was for, timeline, peak, leaks, fragmentation";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
@@ -39,6 +40,7 @@ class ReportCommand final : public Command {
   void AddFlags(CLI::App* app) override {
     trace_.AddFlags(app);
     list_.AddFlags(app, kTop);
+    flags_.AddFlags(app);
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -48,6 +50,13 @@ class ReportCommand final : public Command {
     }
     const auto loaded = LoadTrace(trace_, arguments, console);
     if (!loaded->readable()) return loaded->exit_code;
+    std::unique_ptr<Attribution> attribution;
+    if (SaysWhatFor(loaded->analysis)) {
+      AttributionRequest request;
+      request.moments = {ParseMoment("peak", *loaded)};
+      attribution = AttributeLoaded(flags_, request, loaded.get(), console);
+      if (attribution == nullptr) return kExitUsage;
+    }
     if (trace_.json) {
       console->Print(ReportJson(loaded->input, list_.top_given ? list_.top : kJsonTop));
       return loaded->exit_code;
@@ -62,6 +71,7 @@ class ReportCommand final : public Command {
   static constexpr size_t kJsonTop = 20;  // of each list: `gpumem peak --json` and its like have all
   TraceOptions trace_;
   ListOptions list_;
+  AttributionFlags flags_;
 };
 
 }  // namespace

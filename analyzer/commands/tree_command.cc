@@ -24,6 +24,7 @@ class TreeCommand final : public Command {
            "pass; --native full shows all.\n"
            "\n"
            "  gpumem tree\n"
+           "  gpumem tree --by module                    under the modules of the model, or --by stage, category\n"
            "  gpumem tree --invert --depth 3             what allocated, then its callers\n"
            "  gpumem tree --leaks --from 60              what came after the first minute and stayed\n"
            "  gpumem tree --temporary --sort count       buffers that could be reused\n"
@@ -33,6 +34,7 @@ class TreeCommand final : public Command {
 
   void AddFlags(CLI::App* app) override {
     view_.AddFlags(app);
+    view_.AddGroupFlag(app);
     limit_option_ = app->add_option("--percent-limit", text_.percent_limit, "smallest share that has a line (1)")
                         ->type_name("PERCENT")
                         ->check(CLI::Validator(CLI::Range(0.0, 100.0)).description(""));

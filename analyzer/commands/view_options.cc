@@ -106,6 +106,12 @@ void ViewOptions::AddOrderFlags(CLI::App* app) {
   app->add_option("--split", split, "apart by thread or device")->type_name("WHAT")->check(OneOf({"thread", "device"}));
 }
 
+void ViewOptions::AddGroupFlag(CLI::App* app) {
+  app->add_option("--by", by, "under frames of what it belongs to: module (of the model), stage or category")
+      ->type_name("WHAT")
+      ->check(OneOf({"module", "stage", "category"}));
+}
+
 void ViewOptions::AddFlags(CLI::App* app) {
   AddSelectionFlags(app);
   AddFrameFlags(app);
@@ -182,6 +188,14 @@ std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds
   });
   if (!view->trace->readable()) return view;
   view->source = std::make_unique<SymbolizedFrames>(&view->trace->stacks, view->trace->symbolizer.get());
+  if (!options.by.empty()) {
+    view->groups = std::make_unique<ViewGroups>(options.by, view->trace.get());
+    if (!view->groups->Divide(&view->weighted, console)) {
+      view->trace->exit_code = kExitUsage;
+      return view;
+    }
+    rules.group = [groups = view->groups.get()](const WeightedStack& stack) { return groups->Labels(stack); };
+  }
   view->frames = std::make_unique<FrameTable>(view->source.get(), std::move(rules),
                                               view->trace->analysis.process.working_directory);
   FilterStacks(filters, view->frames.get(), &view->weighted);

@@ -23,6 +23,7 @@
 #include "base/text_sink.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
+#include "commands/view_groups.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
@@ -42,6 +43,7 @@ struct ViewOptions {
   std::vector<std::string> ignore;
   std::string native;  // "" = trimmed
   std::string split;
+  std::string by;  // module, stage, category; "" = none
   bool no_imports = false, invert = false;
   size_t depth = 0;
 
@@ -51,6 +53,7 @@ struct ViewOptions {
   void AddSelectionFlags(CLI::App* app);
   void AddFrameFlags(CLI::App* app);
   void AddOrderFlags(CLI::App* app);
+  void AddGroupFlag(CLI::App* app);
 
  private:
   CLI::Option* threshold_option_ = nullptr;
@@ -72,6 +75,7 @@ struct LoadedView {
   std::unique_ptr<LoadedTrace> trace;
   WeightedStacks weighted;  // filtered by name
   std::unique_ptr<FrameSource> source;
+  std::unique_ptr<ViewGroups> groups;
   std::unique_ptr<FrameTable> frames;
   StackSelection selection;
 

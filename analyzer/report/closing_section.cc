@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "attribution/attribution.h"
+#include "report/attribution_sections.h"
 #include "report/sections.h"
 #include "report/state.h"
 
@@ -66,6 +68,10 @@ void AddNextStep(const ReportInput& input, Page* page) {
 void AddReport(const ReportInput& input, const TextOptions& options, Page* page) {
   AddHead(input, Detail::kBrief, page);
   AddOoms(input, options, page);
+  if (input.attribution != nullptr && !input.attribution->moments.empty()) {
+    page->Gap();
+    AddCategories(input.attribution->moments.front(), "the peak", input, page);
+  }
   const DeviceAnalysis* largest = LargestDevice(*input.analysis);
   for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, page);
   AddMarks(input, Detail::kBrief, page);

@@ -17,11 +17,14 @@
 
 namespace gpumem {
 
+struct Attribution;
+
 struct ReportInput {
   const Analysis* analysis = nullptr;
   StackSource* stacks = nullptr;
   AnalyzeOptions asked;
-  std::string trace_argument;  // how the next command names the trace; "" = the default one
+  std::string trace_argument;                // how the next command names the trace; "" = the default one
+  const Attribution* attribution = nullptr;  // where it was asked for
 
   // Times as they are printed: from the first event on.
   uint64_t Since(uint64_t time_ns) const { return time_ns > analysis->origin_ns ? time_ns - analysis->origin_ns : 0; }

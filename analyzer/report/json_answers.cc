@@ -5,7 +5,9 @@
 
 #include <functional>
 
+#include "attribution/attribution.h"
 #include "base/json_writer.h"
+#include "report/attribution_json.h"
 #include "report/json_parts.h"
 #include "report/names.h"
 
@@ -56,6 +58,16 @@ void WriteResidual(const ResidualUse& use, JsonWriter* json) {
   json->EndObject();
 }
 
+// What the largest peak was for; null where the trace says nothing of that.
+void WriteAttribution(const ReportInput& input, JsonWriter* json) {
+  json->Key("attribution");
+  if (input.attribution == nullptr || input.attribution->moments.empty()) return json->Null();
+  json->BeginObject();
+  WriteJsonBasis(*input.attribution, json);
+  WriteJsonMoment(input.attribution->moments.front(), input, json);
+  json->EndObject();
+}
+
 }  // namespace
 
 std::string ReportJson(const ReportInput& input, size_t top) {
@@ -63,6 +75,7 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteHostPinned(*input.analysis, json);
     WriteJsonSampling(input.analysis->sampling, input, json);
     WriteJsonOoms(input.analysis->ooms, top, input, json);
+    WriteAttribution(input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);

@@ -153,8 +153,8 @@ class Adviser {
     if (HasPercent(phases["forward"], oom_.live.bytes, kPercentOfPhase)) {
       Add("a smaller batch, or activation checkpointing (torch.utils.checkpoint)", told("forward"));
     }
-    if (HasPercent(phases["optimizer"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", told("optimizer"));
+    if (HasPercent(phases["optimizer step"], oom_.live.bytes, kPercentOfPhase)) {
+      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", told("optimizer step"));
     }
     if (HasPercent(phases["model construction"], oom_.live.bytes, kPercentOfPhase)) {
       Add("a smaller data type for the weights, or shard them (FSDP)", told("model construction"));

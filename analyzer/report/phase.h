@@ -18,8 +18,7 @@
 
 namespace gpumem {
 
-// "optimizer", "backward", "forward", "model construction" or "". The innermost telling frame decides, so a forward
-// that runs again inside backward (activation checkpointing) is "forward".
+// The title of the stack's stage (attribution/stage.h), "" where nothing tells.
 absl::string_view PhaseOf(const std::vector<ResolvedFrame>& frames);
 
 // The entry of `live` whose allocation made it as large as it is: the one with an allocation at that very instant.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/utf8.h"
 #include "report/frame_class.h"
 
@@ -55,6 +56,15 @@ std::string FindAutogradNode(const Frames& frames, size_t end) {
   return "";
 }
 
+// "backward of AddmmBackward0" for the innermost forward mark, "" where there is none.
+std::string FindMark(const Frames& frames, size_t end) {
+  for (size_t i = 0; i < end; ++i) {
+    if (!frames[i].forward) continue;
+    return std::string(absl::StripSuffix(absl::StripPrefix(frames[i].function, "<"), ">"));
+  }
+  return "";
+}
+
 // The operator that Python called: the outermost one inside the innermost Python frame. Those further in are how it is
 // made.
 std::string FindOperator(const Frames& frames, size_t end) {
@@ -68,7 +78,8 @@ std::string FindOperator(const Frames& frames, size_t end) {
 
 // What ran inside the site: operator or autograd node, and the innermost line of PyTorch's Python code.
 std::string FindThrough(const Frames& frames, size_t site, absl::string_view working_directory) {
-  std::string what = FindAutogradNode(frames, site);
+  std::string what = FindMark(frames, site);
+  if (what.empty()) what = FindAutogradNode(frames, site);
   if (what.empty()) what = FindOperator(frames, site);
   for (size_t i = 0; i < site; ++i) {
     const FrameClass kind = ClassifyFrame(frames[i]);
@@ -99,6 +110,10 @@ bool IsAutogradEngine(const ResolvedFrame& frame) {
 // program.
 StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::string_view working_directory) {
   StackView view;
+  if (const std::string mark = FindMark(frames, frames.size()); !mark.empty()) {
+    view.site = absl::StrCat(mark, " (autograd thread)");
+    return view;
+  }
   const std::string node = FindAutogradNode(frames, frames.size());
   if (!node.empty()) {
     view.site = absl::StrCat("backward of ", node, " (autograd thread)");

@@ -75,6 +75,12 @@ FrameTable::Facts FrameTable::Judge(const ResolvedFrame& resolved) {
   const bool is_code = resolved.python ? !IsTrampoline(resolved) : IsTellingUserFrame(resolved, frame.kind);
   const bool tells = facts.is_mark || is_code;
   facts.full = Intern(std::move(frame));
+  if (resolved.forward) {
+    // It stands between two pieces of Python, whatever native frames are shown.
+    facts.is_python = true;
+    facts.told = facts.full;
+    return facts;
+  }
   if (tells) facts.told = facts.full;
   if (resolved.python || tells) return facts;
   ViewFrame said;
@@ -152,6 +158,11 @@ const std::vector<uint32_t>& FrameTable::Resolve(const WeightedStack& stack) {
   if (rules_.depth != 0 && resolved_.size() > rules_.depth) resolved_.resize(rules_.depth);
   if (rules_.split_threads) resolved_.insert(resolved_.begin(), InternLabel(ThreadLabel(stack.thread)));
   if (rules_.split_devices) resolved_.insert(resolved_.begin(), InternLabel(DeviceLabel(stack.device)));
+  if (rules_.group) {
+    std::vector<uint32_t> labels;
+    for (std::string& label : rules_.group(stack)) labels.push_back(InternLabel(std::move(label)));
+    resolved_.insert(resolved_.begin(), labels.begin(), labels.end());
+  }
   return resolved_;
 }
 

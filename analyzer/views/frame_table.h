@@ -17,6 +17,7 @@
 #define GPUMEM_ANALYZER_VIEWS_FRAME_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -38,6 +39,8 @@ struct FrameRules {
   size_t depth = 0;             // at most so many frames from the first on; 0 = all
   // Frames of their own before all others: "GPU 0", "thread 1234 (python)".
   bool split_devices = false, split_threads = false;
+  // What --by puts before them, outermost first; null: nothing. Labels that no function can have need no mark.
+  std::function<std::vector<std::string>(const WeightedStack&)> group;
 };
 
 // A stack is taken where each pattern is found in one of its frames, whether the rules show that frame or not.

@@ -41,6 +41,7 @@ struct WeightedStack {
   uint32_t api = 0;       // StackTable::string, of the function that allocated; 0 where they differ
   uint64_t size = 0;      // of each allocation, where StackSelection::by_size; else 0
   Weight weight;
+  uint32_t group = 0;  // for FrameRules::group; entries of different groups stay apart
 };
 
 // What a GPU's stacks are the picture of.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attribution/attribution.h"
 #include "report/input.h"
 #include "report/stack_source.h"
 
@@ -35,7 +36,10 @@ inline constexpr uint64_t kForward = 1, kOptimizer = 2, kBackward = 3, kNccl = 4
 struct Example {
   Analysis analysis;
   FakeStacks stacks;
-  ReportInput input() { return {&analysis, &stacks, {}, ""}; }
+  Attribution attribution;
+  ObjectTable objects;
+  bool is_attributed = false;
+  ReportInput input() { return {&analysis, &stacks, {}, "", is_attributed ? &attribution : nullptr}; }
 };
 
 // A training on one GPU that ended in order.
@@ -44,6 +48,9 @@ Example TrainingExample();
 Example SampledExample();
 // The same again, dead of an out-of-memory error.
 Example OomExample();
+
+// What its peak was for: two modules, one parameter, one step.
+void AddAttribution(Example* example);
 
 }  // namespace gpumem::testing
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "fixture.h"
+#include "report/attribution_json.h"
 #include "report/process_list.h"
 
 namespace gpumem {
@@ -21,7 +22,10 @@ using testing::Example;
 
 // Objects whose keys are data.
 bool HasDataForKeys(const std::string& key) {
-  return key == "by_kind" || key == "versions" || key == "settings" || key == "environment";
+  static const std::set<std::string> kKeys = {"by_kind",        "versions",       "settings", "environment",
+                                              "by_category",    "components",     "stages",   "known_by",
+                                              "bytes_by_dtype", "bytes_by_device"};
+  return kKeys.count(key) != 0;
 }
 
 void CollectKeys(const json& value, std::set<std::string>* keys) {
@@ -53,12 +57,14 @@ std::set<std::string> DocumentedKeys() {
 
 std::vector<json> AllAnswers() {
   Example example = testing::OomExample();
+  testing::AddAttribution(&example);
   const ReportInput input = example.input();
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
   for (const std::string& text :
        {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0), FragmentationJson(input, 0),
-        PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {})}) {
+        PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}), AtJson(input, "peak", 0),
+        StepsJson(input, 0), ModulesJson(input, 0), ModelJson(input, example.objects, 0)}) {
     answers.push_back(json::parse(text));
   }
   ListedProcess listed = Listed(example.analysis);

@@ -25,8 +25,8 @@ TEST(PhaseOf, TellsByTheInnermostTellingFrame) {
   EXPECT_EQ(PhaseOf({call, main}), "forward");
   EXPECT_EQ(PhaseOf({node, engine}), "backward");
   EXPECT_EQ(PhaseOf({engine}), "backward");
-  EXPECT_EQ(PhaseOf({adam, main}), "optimizer");
-  EXPECT_EQ(PhaseOf({call, engine}), "forward") << "activation checkpointing runs the forward again";
+  EXPECT_EQ(PhaseOf({adam, main}), "optimizer step");
+  EXPECT_EQ(PhaseOf({call, engine}), "backward") << "activation checkpointing runs the forward again";
 }
 
 TEST(PhaseOf, ConstructionOnlyWhereNothingElseTells) {

@@ -35,6 +35,19 @@ TEST(ViewStack, NamesTheNodeOnAnAutogradThread) {
   EXPECT_EQ(View(testing::kBackward).site, "backward of AddmmBackward0 (autograd thread)");
 }
 
+TEST(ViewStack, ABackwardPassHasTheLineThatMadeItsNode) {
+  ResolvedFrame mark;
+  mark.function = mark.short_function = "<backward of MmBackward0>";
+  mark.forward = true;
+  const ResolvedFrame mm = Native("at::_ops::mm::call(at::Tensor const&)", "/x/libtorch_cpu.so");
+  const StackView view = ViewStack({mm, mark, Python("linear", "/v/site-packages/torch/nn/modules/linear.py", 134),
+                                    Python("Block.forward", "/home/me/job/model.py", 42)},
+                                   "", "/home/me/job");
+  EXPECT_EQ(view.site, "model.py:42 Block.forward");
+  EXPECT_EQ(view.through, "backward of MmBackward0 in torch/nn/modules/linear.py:134 linear");
+  EXPECT_EQ(ViewStack({mm, mark}, "", "/").site, "backward of MmBackward0 (autograd thread)");
+}
+
 TEST(ViewStack, NamesTheOperatorWhereThereIsNoNode) {
   const ResolvedFrame malloc = Native("c10::cuda::malloc()", "/x/libc10_cuda.so");
   const ResolvedFrame sum = Native("at::_ops::sum::call(at::Tensor const&)", "/x/libtorch_cpu.so");

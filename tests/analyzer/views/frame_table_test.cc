@@ -56,6 +56,40 @@ TEST(FrameTable, ShowsAllNativeFramesOrNone) {
                                                            "torch/nn/modules/linear.py:134 Linear.forward"));
 }
 
+TEST(FrameTable, ShowsForwardMarksWhateverNativeFramesAreShown) {
+  FakeFrames source;
+  ResolvedFrame mark;
+  mark.function = mark.short_function = "<backward of MmBackward0>";
+  mark.forward = true;
+  const uint64_t stack = source.Stack(
+      {NativeFrame("at::_ops::mm::call", kTorch), mark, PythonFrame("Block.forward", "/job/model.py", 42)});
+  for (const NativeFrames native : {NativeFrames::kNone, NativeFrames::kTelling}) {
+    FrameRules rules;
+    rules.native = native;
+    FrameTable table(&source, std::move(rules), "/job");
+    const std::vector<std::string> labels = Labels(&table, Weighs(stack, 1));
+    ASSERT_GE(labels.size(), 2u);
+    EXPECT_EQ(labels[0], "model.py:42 Block.forward");
+    EXPECT_EQ(labels[1], "<backward of MmBackward0>");
+    EXPECT_EQ(labels.size(), native == NativeFrames::kNone ? 2u : 3u);
+  }
+}
+
+TEST(FrameTable, AGroupStandsBeforeAllFrames) {
+  FakeFrames source;
+  const uint64_t stack = ForwardStack(&source);
+  FrameRules rules;
+  rules.native = NativeFrames::kNone;
+  rules.depth = 1;
+  rules.group = [](const WeightedStack& weighted) {
+    return std::vector<std::string>{"outer", weighted.group == 7 ? "inner" : "other"};
+  };
+  FrameTable table(&source, std::move(rules), "/job");
+  WeightedStack weighted = Weighs(stack, 1);
+  weighted.group = 7;
+  EXPECT_THAT(Labels(&table, weighted), ElementsAre("outer", "inner", "train.py:9 <module>"));
+}
+
 TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
   FakeFrames source;
   const uint64_t stack =

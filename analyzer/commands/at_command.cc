@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "commands/attribute.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "report/attribution_json.h"
+#include "report/attribution_sections.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+class AtCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "at"; }
+  absl::string_view summary() const override { return "everything alive at a moment: what for, by module, by stack"; }
+  absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return "Says what the memory of a GPU was for at one moment: parameters, gradients, optimizer state, activations\n"
+           "and so on, each with how that is known; then which modules of the model and which lines of your code\n"
+           "hold it. The moment is the peak, a time from the first event on, the highest moment of a step, or the\n"
+           "first mark with this text (mark:TEXT where it looks like a time). Without --device it speaks of the GPU\n"
+           "with the largest peak.\n"
+           "\n"
+           "  gpumem at peak\n"
+           "  gpumem at 12.5s run.gmtrace\n"
+           "  gpumem at step 3 --top 20\n"
+           "  gpumem at 'epoch 2 done'\n"
+           "  gpumem at peak --json | jq .categories\n";
+  }
+  size_t most_arguments() const override { return 3; }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    list_.AddFlags(app, 10);
+    flags_.AddFlags(app);
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    std::vector<std::string> rest = arguments;
+    if (rest.empty()) {
+      console->Complain("which moment? Give peak, a time (1.5s), step N, or a mark's text: gpumem at peak");
+      return kExitUsage;
+    }
+    std::string asked = rest.front();
+    rest.erase(rest.begin());
+    if (asked == "step" && !rest.empty()) {
+      asked += " " + rest.front();
+      rest.erase(rest.begin());
+    }
+    if (rest.size() > 1) {
+      console->Complain("unexpected argument " + rest[1] + " (one trace at a time)");
+      return kExitUsage;
+    }
+    const auto loaded = LoadTrace(trace_, rest, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    AttributionRequest request;
+    request.moments = {ParseMoment(asked, *loaded)};
+    const std::unique_ptr<Attribution> attribution = AttributeLoaded(flags_, request, loaded.get(), console);
+    if (attribution == nullptr) return kExitUsage;
+    if (!attribution->moments.front().found && asked != "peak") {
+      console->Complain("no " + asked + " in this trace. gpumem steps and gpumem timeline list steps and marks.");
+      return kExitUsage;
+    }
+    if (trace_.json) {
+      console->Print(AtJson(loaded->input, asked, list_.ForJson()));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  TraceOptions trace_;
+  ListOptions list_;
+  AttributionFlags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeAtCommand() { return std::make_unique<AtCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "commands/attribute.h"
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+bool ReadRules(const std::string& path, Rules* rules, Console* console) {
+  if (path.empty()) return true;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    console->Complain(absl::StrCat("cannot read ", path, ", in --rules. Give a file of rules (docs/attribution.md)."));
+    return false;
+  }
+  std::stringstream text;
+  text << file.rdbuf();
+  const absl::Status added = rules->AddBefore(text.str());
+  if (added.ok()) return true;
+  console->Complain(absl::StrCat(path, ", ", added.message(), ". docs/attribution.md shows rules."));
+  return false;
+}
+
+}  // namespace
+
+void AttributionFlags::AddFlags(CLI::App* app) {
+  app->add_option("--rules", rules, "a file of rules for components and categories (docs/attribution.md)")
+      ->type_name("FILE");
+}
+
+std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, AttributionRequest request,
+                                             LoadedTrace* loaded, Console* console) {
+  Rules rules;
+  if (!ReadRules(flags.rules, &rules, console)) return nullptr;
+  if (const DeviceAnalysis* const device = LargestDevice(loaded->analysis)) {
+    request.device = device->device;
+    request.measure = DefaultMeasure(*device);
+  }
+  Symbolizer* const symbolizer = loaded->symbolizer.get();
+  const FrameResolver resolve = [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& {
+    return symbolizer->ResolveFrame(frame);
+  };
+  absl::StatusOr<Attribution> attribution = Attribute(loaded->analysis, loaded->stacks, resolve, rules, request);
+  if (!attribution.ok()) {
+    console->Complain(attribution.status().message());
+    return nullptr;
+  }
+  auto kept = std::make_unique<Attribution>(*std::move(attribution));
+  loaded->input.attribution = kept.get();
+  return kept;
+}
+
+bool SaysWhatFor(const Analysis& analysis) {
+  const std::map<std::string, uint64_t>& kinds = analysis.events.by_kind;
+  return kinds.count("TENSOR") + kinds.count("SAVED") + kinds.count("OPTIMIZER_STEP") > 0;
+}
+
+MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded) {
+  MomentQuery query;
+  absl::string_view number = asked;
+  if (asked == "peak") {
+    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
+    query.number = device == nullptr ? UINT64_MAX - 1 : PeakOf(*device, DefaultMeasure(*device)).event_index;
+  } else if (absl::ConsumePrefix(&number, "step") &&
+             absl::SimpleAtoi(absl::StripPrefix(absl::StripPrefix(number, ":"), " "), &query.number)) {
+    query.kind = MomentQuery::Kind::kStep;
+  } else if (const std::optional<uint64_t> time = ParseTime(asked)) {
+    query.kind = MomentQuery::Kind::kTime;
+    query.number = loaded.analysis.origin_ns + *time;
+  } else {
+    query.kind = MomentQuery::Kind::kMark;
+    query.text = std::string(absl::StripPrefix(asked, "mark:"));
+  }
+  return query;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "commands/view_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "attribution/attribution.h"
+#include "commands/attribute.h"
+#include "report/attribution_parts.h"
+
+namespace gpumem {
+namespace {
+
+// Groups beside the categories themselves, which are their number + 1.
+constexpr uint32_t kNotTold = 0, kSeveral = kCategories + 1;
+
+uint32_t GroupOf(size_t category) { return static_cast<uint32_t>(category) + 1; }
+
+using Parts = std::array<Weight, kCategories>;
+
+std::map<uint64_t, Parts> PartsByStack(const Moment& moment) {
+  std::map<uint64_t, Parts> parts;
+  for (const AttributedUse& use : moment.uses) parts[use.stack_id][Index(use.category)].Add({use.bytes, use.count});
+  return parts;
+}
+
+void DivideEntry(const WeightedStack& stack, const Parts& parts, std::vector<WeightedStack>* divided) {
+  Weight all;
+  size_t sorts = 0;
+  uint32_t last = kNotTold;
+  for (size_t category = 0; category < kCategories; ++category) {
+    if (parts[category].count == 0) continue;
+    all.Add(parts[category]);
+    ++sorts;
+    last = GroupOf(category);
+  }
+  if (sorts < 2 || !(all == stack.weight)) {
+    divided->push_back(stack);
+    divided->back().group = sorts < 2 ? last : kSeveral;
+    return;
+  }
+  for (size_t category = 0; category < kCategories; ++category) {
+    if (parts[category].count == 0) continue;
+    divided->push_back(stack);
+    divided->back().weight = parts[category];
+    divided->back().group = GroupOf(category);
+  }
+}
+
+}  // namespace
+
+ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
+    : by_(std::move(by)),
+      loaded_(loaded),
+      senses_(&loaded->stacks, &rules_,
+              [loaded](uint32_t frame) -> const std::vector<ResolvedFrame>& {
+                return loaded->symbolizer->ResolveFrame(frame);
+              }),
+      modules_(&loaded->stacks.objects(), &rules_) {}
+
+void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted) {
+  const std::map<uint64_t, Parts> parts = PartsByStack(moment);
+  std::vector<WeightedStack> divided;
+  for (const WeightedStack& stack : weighted->stacks) {
+    const auto found = stack.device == device ? parts.find(stack.stack_id) : parts.end();
+    if (found == parts.end()) {
+      divided.push_back(stack);
+    } else {
+      DivideEntry(stack, found->second, &divided);
+    }
+  }
+  std::stable_sort(divided.begin(), divided.end(),
+                   [](const WeightedStack& a, const WeightedStack& b) { return a.weight.bytes > b.weight.bytes; });
+  weighted->stacks = std::move(divided);
+}
+
+std::string CategoryGroupLabel(uint32_t group) {
+  if (group == kNotTold) return "category not told";
+  if (group == kSeveral) return "several categories";
+  return std::string(CategoryTitle(static_cast<Category>(group - 1)));
+}
+
+bool ViewGroups::Divide(WeightedStacks* weighted, Console* console) {
+  const DeviceAnalysis* const device = LargestDevice(loaded_->analysis);
+  const bool is_instant = weighted->mode == ViewMode::kPeak || weighted->mode == ViewMode::kLeaks;
+  if (by_ != "category" || !is_instant || device == nullptr) return true;
+  AttributionRequest request;
+  MomentQuery& query = request.moments.emplace_back();
+  query.number = weighted->mode == ViewMode::kPeak ? PeakOf(*device, DefaultMeasure(*device)).event_index
+                                                   : device->leaks.at_end_torch.event_index;
+  const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, request, loaded_, console);
+  loaded_->input.attribution = nullptr;  // it ends here
+  if (attribution == nullptr) return false;
+  if (attribution->moments.front().found) DivideByCategory(attribution->moments.front(), attribution->device, weighted);
+  return true;
+}
+
+std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {
+  std::vector<std::string> labels;
+  const std::vector<uint32_t> path = senses_.ModulePath(stack_id);
+  for (auto module = path.rbegin(); module != path.rend(); ++module)
+    labels.push_back(ModuleLabel(modules_.row(modules_.RowOf(*module))));
+  if (labels.empty()) labels.push_back("(no module)");
+  return labels;
+}
+
+std::vector<std::string> ViewGroups::Labels(const WeightedStack& stack) {
+  if (by_ == "module") return ModuleLabels(stack.stack_id);
+  if (by_ == "stage") return {std::string(StageTitle(senses_.Of(stack.stack_id).stage))};
+  return {CategoryGroupLabel(stack.group)};
+}
+
+}  // namespace gpumem

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// ViewGroups: what --by module|stage|category puts at the root of a view by stack. Module and stage are told by the
+// stack. A category is a block's: where all blocks of a stack at the view's instant have one category, or the view has
+// all of them, entries are divided exactly; else they are "several categories". Of views over time (total, temporary)
+// no category is told. Not thread-safe; the trace must outlive it.
+//
+//   ViewGroups groups("stage", loaded.get());
+//   groups.Divide(&weighted, console);
+//   rules.group = [&](const WeightedStack& stack) { return groups.Labels(stack); };
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
+#define GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attribution/module_table.h"
+#include "attribution/rules.h"
+#include "attribution/stack_senses.h"
+#include "commands/console.h"
+#include "commands/trace_options.h"
+#include "views/weighted_stacks.h"
+
+namespace gpumem {
+
+struct Moment;
+
+class ViewGroups {
+ public:
+  ViewGroups(std::string by, LoadedTrace* loaded);
+
+  // Sets WeightedStack::group. False, with a complaint, where the trace cannot be read again.
+  bool Divide(WeightedStacks* weighted, Console* console);
+
+  // Outermost first.
+  std::vector<std::string> Labels(const WeightedStack& stack);
+
+ private:
+  std::vector<std::string> ModuleLabels(uint64_t stack_id);
+
+  std::string by_;
+  LoadedTrace* loaded_;
+  Rules rules_;
+  StackSenses senses_;
+  ModuleTable modules_;
+};
+
+// Divides the entries of a device by the categories that their stacks' blocks have at the moment; groups are those of
+// CategoryGroupLabel.
+void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted);
+std::string CategoryGroupLabel(uint32_t group);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_

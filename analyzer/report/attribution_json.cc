@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/attribution_json.h"
+
+#include <algorithm>
+
+#include "report/attribution_parts.h"
+#include "report/json_parts.h"
+#include "report/names.h"
+
+namespace gpumem {
+namespace {
+
+size_t Shown(size_t all, size_t top) { return top == 0 ? all : std::min(all, top); }
+
+void NullOr(absl::string_view key, const std::string& text, bool known, JsonWriter* json) {
+  json->Key(key);
+  known ? json->Value(text) : json->Null();
+}
+
+// Members that name a module.
+void WriteModule(const ModuleRow& row, JsonWriter* json) {
+  NullOr("fqn", row.fqn, row.root != 0, json);
+  NullOr("class", row.class_name, !row.class_name.empty(), json);
+  NullOr("root_class", row.root_class, !row.root_class.empty(), json);
+  json->Field("component", row.component);
+}
+
+void WriteDetails(const Moment& moment, JsonWriter* json) {
+  json->Key("category_details");
+  json->BeginArray();
+  for (size_t i = 0; i < kCategories; ++i) {
+    if (moment.categories[i] == 0) continue;
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("category", CategoryName(static_cast<Category>(i)));
+    json->Field("bytes", moment.categories[i]);
+    json->Field("tensor_bytes", moment.tensor_bytes[i]);
+    json->Field("count", moment.counts[i]);
+    json->Key("known_by");
+    json->BeginObject();
+    for (size_t k = 0; k < kEvidences; ++k) {
+      if (moment.by_evidence[i][k] != 0) json->Field(EvidenceName(static_cast<Evidence>(k)), moment.by_evidence[i][k]);
+    }
+    json->EndObject();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteModules(const Moment& moment, const Attribution& attribution, size_t top, JsonWriter* json) {
+  const std::vector<ModuleBytes> modules = BytesByModule(moment);
+  json->Key("modules");
+  json->BeginArray();
+  for (size_t i = 0; i < Shown(modules.size(), top); ++i) {
+    json->BeginObject();
+    WriteModule(attribution.modules[modules[i].module], json);
+    json->Field("bytes", modules[i].bytes);
+    json->Key("by_category");
+    json->BeginObject(JsonLayout::kOneLine);
+    for (size_t category = 0; category < kCategories; ++category) {
+      if (modules[i].by_category[category] != 0)
+        json->Field(CategoryName(static_cast<Category>(category)), modules[i].by_category[category]);
+    }
+    json->EndObject();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteUses(const Moment& moment, const ReportInput& input, size_t top, JsonWriter* json) {
+  json->Field("stack_count", moment.uses.size());
+  json->Key("stacks");
+  json->BeginArray();
+  for (size_t i = 0; i < Shown(moment.uses.size(), top); ++i) {
+    const AttributedUse& use = moment.uses[i];
+    json->BeginObject();
+    json->Field("bytes", use.bytes);
+    json->Field("tensor_bytes", use.tensor_bytes);
+    json->Field("count", use.count);
+    json->Field("layer", LayerName(use.layer));
+    json->Field("memory", MemoryName(use.memory));
+    json->Field("category", CategoryName(use.category));
+    json->Field("known_by", EvidenceName(use.evidence));
+    json->Field("stage", StageName(use.stage));
+    json->Field("recomputed", use.recomputed);
+    WriteModule(input.attribution->modules[use.module], json);
+    WriteJsonStack(use.stack_id, "", input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+template <typename Rest>
+std::string Answer(absl::string_view command, const ReportInput& input, const Rest& rest) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteJsonCommon(command, input, &json);
+  WriteJsonBasis(*input.attribution, &json);
+  rest(&json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+uint64_t AllocatedOf(const StepPoint& point) { return point.values.allocated; }
+
+void WriteStep(const AttributedStep& each, const ReportInput& input, JsonWriter* json) {
+  const Step& step = each.step;
+  json->BeginObject();
+  json->Field("step", step.number);
+  json->Field("complete", step.complete);
+  json->Field("start_ns", input.Since(step.start.time_ns));
+  json->Field("peak_ns", input.Since(step.peak.time_ns));
+  json->Field("end_ns", input.Since(step.end.time_ns));
+  json->Field("start_bytes", AllocatedOf(step.start));
+  json->Field("peak_bytes", AllocatedOf(step.peak));
+  json->Field("end_bytes", AllocatedOf(step.end));
+  json->Field("growth_bytes",
+              static_cast<int64_t>(AllocatedOf(step.end)) - static_cast<int64_t>(AllocatedOf(step.start)));
+  json->Field("reserved_bytes", step.peak.values.reserved);
+  WriteJsonCategories("categories", each.at_peak, json);
+  WriteJsonCategories("categories_at_end", each.at_end, json);
+  json->EndObject();
+}
+
+void WriteParameter(const ParameterRow& row, const TensorInfo& tensor, const ObjectTable& objects, JsonWriter* json) {
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("name", tensor.name);
+  const NnModuleInfo* const root = objects.module(tensor.root);
+  NullOr("root_class", root == nullptr ? "" : root->class_name, root != nullptr, json);
+  json->Key("shape");
+  json->BeginArray();
+  for (const uint64_t length : tensor.shape) json->Value(length);
+  json->EndArray();
+  json->Field("elements", tensor.elements);
+  json->Field("dtype", tensor.dtype);
+  json->Field("device", tensor.device);
+  json->Field("bytes", row.bytes);
+  json->Field("trainable", tensor.trainable);
+  NullOr("optimizer", objects.optimizer_class(tensor.optimizer), tensor.optimizer != 0, json);
+  json->Key("group");
+  tensor.group == 0 ? json->Null() : json->Value(tensor.group - 1);
+  json->Field("gradient_bytes", row.gradient_bytes);
+  json->Field("optimizer_state_bytes", row.state_bytes);
+  json->Key("other_names");
+  json->BeginArray();
+  for (const std::string& name : tensor.other_names) json->Value(name);
+  json->EndArray();
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteJsonCategories(absl::string_view key, const CategoryBytes& bytes, JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject(JsonLayout::kOneLine);
+  for (size_t i = 0; i < kCategories; ++i) json->Field(CategoryName(static_cast<Category>(i)), bytes[i]);
+  json->EndObject();
+}
+
+void WriteJsonBasis(const Attribution& attribution, JsonWriter* json) {
+  json->Field("device", attribution.device);
+  json->Field("has_tensors", attribution.has_tensors);
+  json->Field("has_saved", attribution.has_saved);
+  json->Field("unplaced_tensors", attribution.unplaced);
+}
+
+void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter* json) {
+  json->Field("time_ns", input.Since(moment.time_ns));
+  json->Key("step");
+  moment.step == 0 ? json->Null() : json->Value(moment.step);
+  json->Field("bytes", moment.Total());
+  json->Key("values");
+  json->BeginObject();
+  WriteJsonValues(moment.values, json);
+  json->EndObject();
+  WriteJsonCategories("categories", moment.categories, json);
+  WriteDetails(moment, json);
+  json->Key("components");
+  json->BeginObject();
+  for (const auto& [component, bytes] : BytesByComponent(moment, *input.attribution)) json->Field(component, bytes);
+  json->EndObject();
+  json->Key("stages");
+  json->BeginObject();
+  const auto stages = BytesByStage(moment);
+  for (size_t i = 0; i < kStages; ++i) {
+    if (stages[i] != 0) json->Field(StageName(static_cast<Stage>(i)), stages[i]);
+  }
+  json->EndObject();
+}
+
+std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top) {
+  return Answer("at", input, [&](JsonWriter* json) {
+    const Moment& moment = input.attribution->moments.front();
+    json->Field("asked", asked);
+    WriteJsonMoment(moment, input, json);
+    WriteJsonPlace(input.analysis->marks.At(moment.time_ns), json);
+    WriteModules(moment, *input.attribution, top, json);
+    WriteUses(moment, input, top, json);
+  });
+}
+
+std::string StepsJson(const ReportInput& input, size_t top) {
+  return Answer("steps", input, [&](JsonWriter* json) {
+    constexpr absl::string_view kSources[] = {"none", "optimizer", "marks"};
+    json->Field("counted_by", kSources[static_cast<size_t>(input.attribution->step_source)]);
+    json->Key("steps");
+    json->BeginArray();
+    const std::vector<AttributedStep>& steps = input.attribution->steps;
+    for (size_t i = steps.size() - Shown(steps.size(), top); i < steps.size(); ++i) WriteStep(steps[i], input, json);
+    json->EndArray();
+  });
+}
+
+std::string ModulesJson(const ReportInput& input, size_t top) {
+  return Answer("modules", input, [&](JsonWriter* json) {
+    const Attribution& attribution = *input.attribution;
+    json->Key("modules");
+    json->BeginArray();
+    for (size_t i = 0; i < Shown(attribution.module_uses.size(), top); ++i) {
+      const ModuleUse& use = attribution.module_uses[i];
+      json->BeginObject(JsonLayout::kOneLine);
+      WriteModule(attribution.modules[use.module], json);
+      json->Field("stage", StageName(use.stage));
+      json->Field("allocated_bytes", use.allocated_bytes);
+      json->Field("count", use.count);
+      json->Field("recomputed_bytes", use.recomputed_bytes);
+      json->Field("peak_bytes", use.peak_bytes);
+      json->Field("saved_bytes", use.saved_bytes);
+      json->Field("saved_count", use.saved_count);
+      json->Field("saved_peak_bytes", use.saved_peak_bytes);
+      json->Field("temporary_bytes", use.temporary_bytes);
+      json->Field("temporary_count", use.temporary_count);
+      json->Field("module_peak_bytes", attribution.module_peaks[use.module]);
+      json->EndObject();
+    }
+    json->EndArray();
+  });
+}
+
+std::string ModelJson(const ReportInput& input, const ObjectTable& objects, size_t top) {
+  return Answer("model", input, [&](JsonWriter* json) {
+    const std::vector<ParameterRow>& parameters = input.attribution->parameters;
+    const ModelTotals totals = TotalsOf(parameters, objects);
+    const auto write_map = [&](absl::string_view key, const std::map<std::string, uint64_t>& bytes) {
+      json->Key(key);
+      json->BeginObject();
+      for (const auto& [name, value] : bytes) json->Field(name.empty() ? "unknown" : name, value);
+      json->EndObject();
+    };
+    json->Key("totals");
+    json->BeginObject();
+    json->Field("parameters", totals.parameters);
+    json->Field("parameter_bytes", totals.parameter_bytes);
+    json->Field("trainable_parameters", totals.trainable_parameters);
+    json->Field("trainable_bytes", totals.trainable_bytes);
+    json->Field("frozen_parameters", totals.parameters - totals.trainable_parameters);
+    json->Field("frozen_bytes", totals.parameter_bytes - totals.trainable_bytes);
+    json->Field("lora_parameters", totals.lora_parameters);
+    json->Field("lora_bytes", totals.lora_bytes);
+    json->Field("gradient_bytes", totals.gradient_bytes);
+    json->Field("optimizer_state_bytes", totals.state_bytes);
+    write_map("bytes_by_dtype", totals.bytes_by_type);
+    write_map("bytes_by_device", totals.bytes_by_device);
+    json->EndObject();
+    json->Key("parameters");
+    json->BeginArray();
+    for (size_t i = 0; i < Shown(parameters.size(), top); ++i) {
+      const TensorInfo* const tensor = objects.tensor(parameters[i].tensor);
+      if (tensor != nullptr) WriteParameter(parameters[i], *tensor, objects, json);
+    }
+    json->EndArray();
+  });
+}
+
+}  // namespace gpumem

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/attribution_parts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpumem {
+
+std::vector<ModuleBytes> BytesByModule(const Moment& moment) {
+  std::map<uint32_t, ModuleBytes> rows;
+  for (const AttributedUse& use : moment.uses) {
+    if (use.module == 0) continue;
+    ModuleBytes& row = rows[use.module];
+    row.module = use.module;
+    row.bytes += use.bytes;
+    row.by_category[Index(use.category)] += use.bytes;
+  }
+  std::vector<ModuleBytes> sorted;
+  for (const auto& [module, row] : rows) sorted.push_back(row);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution) {
+  std::map<std::string, uint64_t> bytes;
+  for (const AttributedUse& use : moment.uses) {
+    if (use.module != 0) bytes[attribution.modules[use.module].component] += use.bytes;
+  }
+  return bytes;
+}
+
+std::array<uint64_t, kStages> BytesByStage(const Moment& moment) {
+  std::array<uint64_t, kStages> bytes{};
+  for (const AttributedUse& use : moment.uses) bytes[static_cast<size_t>(use.stage)] += use.bytes;
+  return bytes;
+}
+
+std::string ModuleLabel(const ModuleRow& row) {
+  if (row.class_name.empty() && row.fqn.empty()) return "(no module)";
+  if (row.fqn.empty()) return row.class_name;
+  return row.class_name.empty() ? row.fqn : absl::StrCat(row.fqn, " (", row.class_name, ")");
+}
+
+ModelTotals TotalsOf(const std::vector<ParameterRow>& parameters, const ObjectTable& objects) {
+  ModelTotals totals;
+  for (const ParameterRow& row : parameters) {
+    const TensorInfo* const tensor = objects.tensor(row.tensor);
+    if (tensor == nullptr) continue;
+    totals.parameters += tensor->elements;
+    totals.parameter_bytes += row.bytes;
+    if (tensor->trainable) {
+      totals.trainable_parameters += tensor->elements;
+      totals.trainable_bytes += row.bytes;
+    }
+    totals.gradient_bytes += row.gradient_bytes;
+    totals.state_bytes += row.state_bytes;
+    if (tensor->name.find("lora_") != std::string::npos) {
+      totals.lora_parameters += tensor->elements;
+      totals.lora_bytes += row.bytes;
+    }
+    totals.bytes_by_type[tensor->dtype] += row.bytes;
+    totals.bytes_by_device[tensor->device] += row.bytes;
+  }
+  return totals;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What memory was for, summed up for text and JSON alike: by module, component and stage, and the totals of a model.
+// Pure functions.
+
+#ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_
+#define GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attribution/attribution.h"
+#include "replay/analysis.h"
+#include "trace/object_table.h"
+
+namespace gpumem {
+
+struct ModuleBytes {
+  uint32_t module = 0;  // row
+  uint64_t bytes = 0;
+  CategoryBytes by_category{};
+};
+// What is alive at a moment, largest first. Without what belongs to no module.
+std::vector<ModuleBytes> BytesByModule(const Moment& moment);
+std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution);
+std::array<uint64_t, kStages> BytesByStage(const Moment& moment);
+
+// "transformer.h.0.attn (GPT2Attention)"; a root by its class; "(no module)" for row 0.
+std::string ModuleLabel(const ModuleRow& row);
+
+struct ModelTotals {
+  uint64_t parameters = 0, parameter_bytes = 0;  // numbers and bytes
+  uint64_t trainable_parameters = 0, trainable_bytes = 0;
+  uint64_t lora_parameters = 0, lora_bytes = 0;
+  uint64_t gradient_bytes = 0, state_bytes = 0;
+  std::map<std::string, uint64_t> bytes_by_type, bytes_by_device;
+};
+ModelTotals TotalsOf(const std::vector<ParameterRow>& parameters, const ObjectTable& objects);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/attribution_sections.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+#include "report/attribution_parts.h"
+#include "report/marks.h"
+#include "report/names.h"
+#include "report/stack_rows.h"
+
+namespace gpumem {
+namespace {
+
+size_t Shown(size_t all, size_t top) { return top == 0 ? all : std::min(all, top); }
+
+std::string Share(uint64_t part, uint64_t all) {
+  return all == 0 ? "" : FormatPercent(static_cast<double>(part) / static_cast<double>(all));
+}
+
+std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
+
+// Categories from the largest on; unknown stands last, whether there is any or not.
+std::vector<size_t> Order(const CategoryBytes& bytes) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i + 1 < kCategories; ++i) {
+    if (bytes[i] != 0) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  order.push_back(Index(Category::kUnknown));
+  return order;
+}
+
+std::string KnownBy(const std::array<uint64_t, kEvidences>& bytes) {
+  uint64_t all = 0;
+  std::vector<std::string> words;
+  for (const uint64_t part : bytes) all += part;
+  for (size_t i = 0; i < kEvidences; ++i) {
+    if (bytes[i] == 0) continue;
+    const absl::string_view name = EvidenceName(static_cast<Evidence>(i));
+    words.push_back(bytes[i] == all ? std::string(name) : absl::StrCat(name, " ", Share(bytes[i], all)));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// "activations 2.00 GiB, parameters 512 MiB": the largest three.
+std::string LargestCategories(const CategoryBytes& bytes) {
+  std::vector<std::string> words;
+  for (const size_t i : Order(bytes)) {
+    if (bytes[i] != 0 && words.size() < 3)
+      words.push_back(absl::StrCat(CategoryTitle(static_cast<Category>(i)), " ", FormatBytes(bytes[i])));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+  const std::vector<ModuleBytes> modules = BytesByModule(moment);
+  if (modules.empty()) return;
+  page->Gap();
+  page->Line("By module", Tone::kHeading);
+  std::vector<Page::Row> rows{{"bytes", "share", "module", "made of"}};
+  const uint64_t total = moment.Total();
+  for (size_t i = 0; i < Shown(modules.size(), top); ++i) {
+    rows.push_back({FormatBytes(modules[i].bytes), Share(modules[i].bytes, total),
+                    ModuleLabel(input.attribution->modules[modules[i].module]),
+                    LargestCategories(modules[i].by_category)});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+}
+
+// Stacks without their categories, as lists of stacks want them.
+std::vector<StackUse> ToStackUses(const Moment& moment) {
+  std::map<std::tuple<uint64_t, uint8_t, uint8_t>, StackUse> merged;
+  for (const AttributedUse& use : moment.uses) {
+    StackUse& stack = merged[{use.stack_id, use.layer, use.memory}];
+    stack.stack_id = use.stack_id;
+    stack.layer = use.layer;
+    stack.memory = use.memory;
+    stack.bytes += use.bytes;
+    stack.count += use.count;
+  }
+  std::vector<StackUse> uses;
+  for (const auto& [key, use] : merged) uses.push_back(use);
+  std::stable_sort(uses.begin(), uses.end(), [](const StackUse& a, const StackUse& b) { return a.bytes > b.bytes; });
+  return uses;
+}
+
+std::string Growth(const Step& step) {
+  const uint64_t from = step.start.values.allocated, to = step.end.values.allocated;
+  if (from == to) return "0 B";
+  return to > from ? absl::StrCat("+", FormatBytes(to - from)) : absl::StrCat("-", FormatBytes(from - to));
+}
+
+std::string ShapeText(const std::vector<uint64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+void AddDistribution(absl::string_view lead, const std::map<std::string, uint64_t>& bytes, Page* page) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : bytes)
+    words.push_back(absl::StrCat(name.empty() ? "unknown" : name, " ", FormatBytes(value)));
+  if (!words.empty()) page->Paragraph(lead, absl::StrJoin(words, ", "));
+}
+
+}  // namespace
+
+void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
+  page->Line({{Tone::kHeading, absl::StrCat("What memory was for at ", of, " of ",
+                                            DeviceLabel(input.attribution->device), ": ", FormatBytes(moment.Total()))},
+              {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(moment.time_ns)),
+                                          moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
+  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "what for", "known by"}};
+  for (const size_t i : Order(moment.categories)) {
+    rows.push_back({FormatBytes(moment.categories[i]), Share(moment.categories[i], moment.Total()),
+                    moment.counts[i] == 0 ? "" : FormatCount(moment.counts[i]),
+                    std::string(CategoryTitle(static_cast<Category>(i))), KnownBy(moment.by_evidence[i])});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  if (!input.attribution->has_tensors) {
+    page->Paragraph(
+        "  ",
+        "The program's tensors were not looked at, so parameters, gradients and optimizer state are told by "
+        "the stacks alone (docs/attribution.md).",
+        Tone::kAside);
+  }
+}
+
+void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Page* page) {
+  const Moment& moment = input.attribution->moments.front();
+  page->Gap();
+  AddCategories(moment, asked == "peak" ? "the peak" : asked, input, page);
+  if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
+    page->Paragraph("  at      ", place);
+  AddModulesOf(moment, input, options.top, page);
+  page->Gap();
+  page->Line("By line of your code", Tone::kHeading);
+  const std::vector<StackUse> uses = ToStackUses(moment);
+  if (uses.empty()) return page->Line("  nothing was live");
+  AddStackRows(uses, {"it", moment.Total()}, input, options, page);
+}
+
+void AddSteps(const ReportInput& input, size_t top, Page* page) {
+  const std::vector<AttributedStep>& steps = input.attribution->steps;
+  page->Gap();
+  if (steps.empty()) {
+    page->Line("No steps: no optimizer stepped, and the program marked none (docs/marks.md).");
+    return;
+  }
+  page->Line({{Tone::kHeading, absl::StrCat("Steps on ", DeviceLabel(input.attribution->device))},
+              {Tone::kAside, "  PyTorch's allocated bytes; the largest categories are those of the peak"}});
+  std::vector<Page::Row> rows{{"step", "start", "peak", "end", "growth", "at", "peak made of"}};
+  const size_t shown = Shown(steps.size(), top);
+  for (size_t i = steps.size() - shown; i < steps.size(); ++i) {
+    const Step& step = steps[i].step;
+    CategoryBytes blocks = steps[i].at_peak;
+    for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
+      blocks[Index(beyond)] = 0;
+    rows.push_back({absl::StrCat(step.number, step.complete ? "" : "*"), FormatBytes(step.start.values.allocated),
+                    FormatBytes(step.peak.values.allocated), FormatBytes(step.end.values.allocated), Growth(step),
+                    FormatTime(input.Since(step.start.time_ns)), LargestCategories(blocks)});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft},
+              rows);
+  if (shown < steps.size()) page->Line(absl::StrCat("  ", steps.size() - shown, " steps before these"), Tone::kAside);
+  if (!steps.back().step.complete) page->Line("  * the trace ends in it", Tone::kAside);
+}
+
+void AddModules(const ReportInput& input, size_t top, Page* page) {
+  const Attribution& attribution = *input.attribution;
+  page->Gap();
+  page->Line(
+      {{Tone::kHeading, absl::StrCat("Modules on ", DeviceLabel(attribution.device))},
+       {Tone::kAside, "  what their calls allocated, all in all; most at once; kept by autograd, most at once"}});
+  std::vector<Page::Row> rows{{"allocated", "count", "peak", "saved", "temporary", "stage", "module"}};
+  for (size_t i = 0; i < Shown(attribution.module_uses.size(), top); ++i) {
+    const ModuleUse& use = attribution.module_uses[i];
+    rows.push_back({FormatBytes(use.allocated_bytes), FormatCount(use.count), FormatBytes(use.peak_bytes),
+                    BytesOrDash(use.saved_peak_bytes), BytesOrDash(use.temporary_bytes),
+                    std::string(StageTitle(use.stage)), ModuleLabel(attribution.modules[use.module])});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
+              rows);
+  const size_t all = attribution.module_uses.size();
+  if (const size_t shown = Shown(all, top); shown < all)
+    page->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+}
+
+void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page) {
+  std::vector<ParameterRow> parameters = input.attribution->parameters;
+  page->Gap();
+  if (parameters.empty()) {
+    page->Line("No parameters are known: the program's tensors were not looked at (docs/attribution.md).");
+    return;
+  }
+  const ModelTotals totals = TotalsOf(parameters, objects);
+  page->Line({{Tone::kHeading,
+               absl::StrCat(FormatCount(totals.parameters), " parameters, ", FormatBytes(totals.parameter_bytes))},
+              {Tone::kPlain, absl::StrCat("; trainable ", FormatCount(totals.trainable_parameters), " (",
+                                          Share(totals.trainable_parameters, totals.parameters), ", ",
+                                          FormatBytes(totals.trainable_bytes), ")")}});
+  page->Line(absl::StrCat("  gradients ", FormatBytes(totals.gradient_bytes), ", optimizer state ",
+                          FormatBytes(totals.state_bytes)));
+  if (totals.lora_parameters != 0) {
+    page->Line(
+        absl::StrCat("  LoRA ", FormatCount(totals.lora_parameters), " parameters, ", FormatBytes(totals.lora_bytes)));
+  }
+  AddDistribution("  by type    ", totals.bytes_by_type, page);
+  AddDistribution("  by device  ", totals.bytes_by_device, page);
+  page->Gap();
+  std::stable_sort(parameters.begin(), parameters.end(),
+                   [](const ParameterRow& a, const ParameterRow& b) { return a.bytes > b.bytes; });
+  std::vector<Page::Row> rows{{"bytes", "share", "gradient", "state", "type", "shape", "parameter"}};
+  for (size_t i = 0; i < Shown(parameters.size(), top); ++i) {
+    const TensorInfo* const tensor = objects.tensor(parameters[i].tensor);
+    if (tensor == nullptr) continue;
+    rows.push_back({FormatBytes(parameters[i].bytes), Share(parameters[i].bytes, totals.parameter_bytes),
+                    BytesOrDash(parameters[i].gradient_bytes), BytesOrDash(parameters[i].state_bytes), tensor->dtype,
+                    ShapeText(tensor->shape), absl::StrCat(tensor->name, tensor->trainable ? "" : "  (frozen)")});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft},
+              rows);
+  if (const size_t shown = Shown(parameters.size(), top); shown < parameters.size())
+    page->Line(absl::StrCat("  ", parameters.size() - shown, " more: --top 0"), Tone::kAside);
+}
+
+}  // namespace gpumem

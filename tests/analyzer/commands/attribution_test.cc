@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The commands that say what memory was for, on a hand-made training.
+
+#include "attribution/attribution.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "commands/view_groups.h"
+#include "program.h"
+#include "testing/training_trace.h"
+
+namespace gpumem {
+namespace {
+
+using nlohmann::json;
+using testing::Call;
+using testing::Code;
+using ::testing::HasSubstr;
+using testing::Mark;
+
+constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000;
+
+// One step: a weight, an activation that is kept, and a temporary of the backward pass at the peak.
+std::string TrainingBytes() {
+  testing::TrainingTrace trace;
+  const uint32_t model = trace.Root("Net"), layer = trace.Module(model, "mlp", "MLP");
+  const uint32_t weight = trace.Parameter(model, "mlp.weight", kMiB), optimizer = trace.Optimizer("SGD");
+  const uint64_t made = trace.Stack({Code("MLP.__init__", "/job/model.py"), Code("<module>", "/job/train.py")});
+  const uint64_t forward = trace.Stack(
+      {Code("MLP.forward", "/job/model.py", 7), Call(layer), Call(model), Code("<module>", "/job/train.py")});
+  const uint64_t backward = trace.Stack({Mark("MmBackward0"), Code("MLP.forward", "/job/model.py", 7), Call(layer),
+                                         Call(model), Code("<module>", "/job/train.py")});
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB, made).TorchAlloc(kSegment, 4 * kMiB, made);
+  trace.Place(weight, kSegment, 4 * kMiB);
+  trace.builder().TorchAlloc(kSegment + 4 * kMiB, 8 * kMiB, forward);
+  trace.Saved(kSegment + 4 * kMiB);
+  trace.builder().TorchAlloc(kSegment + 12 * kMiB, 2 * kMiB, backward);
+  trace.builder().TorchFree(kSegment + 12 * kMiB, 2 * kMiB).TorchFree(kSegment + 4 * kMiB, 8 * kMiB);
+  trace.StepBegins(optimizer).StepEnds(optimizer);
+  return trace.builder().End().Bytes();
+}
+
+class AttributionCommandTest : public ::testing::Test {
+ protected:
+  AttributionCommandTest() { testing::WriteFile(folder_ + "/run.gmtrace", TrainingBytes()); }
+  testing::Outcome Run(const std::vector<std::string>& arguments) { return testing::RunGpumem(arguments, folder_, {}); }
+  json Answer(const std::vector<std::string>& arguments) {
+    const testing::Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+  }
+
+  std::string folder_ = testing::MakeFolder();
+};
+
+TEST_F(AttributionCommandTest, AtSaysWhatThePeakIs) {
+  const json answer = Answer({"at", "peak", "run.gmtrace", "--json"});
+  EXPECT_EQ(answer["categories"]["parameter"], 4 * kMiB);
+  EXPECT_EQ(answer["categories"]["activation"], 8 * kMiB);
+  EXPECT_EQ(answer["categories"]["temporary"], 2 * kMiB);
+  EXPECT_EQ(answer["categories"]["allocator_overhead"], 6 * kMiB);
+  EXPECT_EQ(answer["categories"]["unknown"], 0);
+  EXPECT_EQ(answer["modules"][0]["fqn"], "mlp");
+  EXPECT_EQ(Answer({"at", "step", "1", "--json"})["categories"], answer["categories"]);
+  EXPECT_THAT(Run({"at", "peak"}).out, HasSubstr("activations"));
+}
+
+TEST_F(AttributionCommandTest, AMomentThatIsNotThereIsAUsageError) {
+  EXPECT_EQ(Run({"at", "step", "9"}).exit_code, 2);
+  EXPECT_EQ(Run({"at", "no such mark"}).exit_code, 2);
+  EXPECT_EQ(Run({"at"}).exit_code, 2);
+}
+
+TEST_F(AttributionCommandTest, StepsModulesAndModel) {
+  EXPECT_EQ(Answer({"steps", "--json"})["steps"][0]["peak_bytes"], 14 * kMiB);
+  EXPECT_EQ(Answer({"modules", "--json"})["modules"][0]["saved_peak_bytes"], 8 * kMiB);
+  EXPECT_EQ(Answer({"model", "--json"})["totals"]["parameter_bytes"], 4 * kMiB);
+  for (const char* command : {"steps", "modules", "model"}) EXPECT_EQ(Run({command}).exit_code, 0);
+}
+
+TEST_F(AttributionCommandTest, ReportLeadsWithTheCategories) {
+  EXPECT_THAT(Run({"report"}).out, HasSubstr("What memory was for at the peak"));
+  EXPECT_EQ(Answer({"report", "--json"})["attribution"]["categories"]["activation"], 8 * kMiB);
+}
+
+TEST_F(AttributionCommandTest, RulesOfOnesOwn) {
+  testing::WriteFile(folder_ + "/my.rules", "component brain class MLP\n");
+  EXPECT_EQ(Answer({"at", "peak", "--rules", "my.rules", "--json"})["modules"][0]["component"], "brain");
+  testing::WriteFile(folder_ + "/bad.rules", "component\n");
+  const testing::Outcome bad = Run({"at", "peak", "--rules", "bad.rules"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("line 1"));
+  EXPECT_EQ(Run({"at", "peak", "--rules", "missing"}).exit_code, 2);
+}
+
+TEST_F(AttributionCommandTest, TreesByModuleStageAndCategory) {
+  const auto roots = [&](const std::string& by) {
+    std::map<std::string, uint64_t> bytes;
+    for (const json& node : Answer({"tree", "--by", by, "--json"})["nodes"]) {
+      if (node["parent"] == 0 && node["id"] != 0) bytes[node["label"]] = node["bytes"];
+    }
+    return bytes;
+  };
+  EXPECT_EQ(roots("category"), (std::map<std::string, uint64_t>{
+                                   {"activations", 8 * kMiB}, {"parameters", 4 * kMiB}, {"temporaries", 2 * kMiB}}));
+  EXPECT_EQ(roots("stage"), (std::map<std::string, uint64_t>{
+                                {"forward", 8 * kMiB}, {"model construction", 4 * kMiB}, {"backward", 2 * kMiB}}));
+  EXPECT_EQ(roots("module"), (std::map<std::string, uint64_t>{{"Net", 10 * kMiB}, {"(no module)", 4 * kMiB}}));
+  EXPECT_EQ(Run({"flame", "--by", "category", "-o", "page.html"}).exit_code, 0);
+}
+
+TEST(DivideByCategory, ExactWhereAllOfAStackIsThere) {
+  Moment moment;
+  AttributedUse use;
+  use.stack_id = 5;
+  use.category = Category::kActivation;
+  use.bytes = 6;
+  use.count = 2;
+  moment.uses.push_back(use);
+  use.category = Category::kTemporary;
+  use.bytes = 4;
+  use.count = 1;
+  moment.uses.push_back(use);
+  WeightedStacks weighted;
+  WeightedStack stack;
+  stack.stack_id = 5;
+  stack.weight = {10, 3};
+  weighted.stacks = {stack};
+  DivideByCategory(moment, 0, &weighted);
+  ASSERT_EQ(weighted.stacks.size(), 2u);
+  EXPECT_EQ(weighted.stacks[0].weight.bytes, 6u);
+  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "activations");
+  stack.weight = {9, 2};  // a filter left some out
+  weighted.stacks = {stack};
+  DivideByCategory(moment, 0, &weighted);
+  ASSERT_EQ(weighted.stacks.size(), 1u);
+  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "several categories");
+  stack.stack_id = 6;
+  weighted.stacks = {stack};
+  DivideByCategory(moment, 0, &weighted);
+  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "category not told");
+}
+
+}  // namespace
+}  // namespace gpumem
