@@ -71,7 +71,7 @@ void Account::BlockSaved(const TorchBlock& block) {
 }
 
 void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  if (block.slot != needs_.slot) return;
+  if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.born, end))) return;
   const StackSense sense = needs_.senses->Of(block.stack);
   BlockLife life;
   life.role = label.role;
@@ -116,7 +116,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
 }
 
 void Account::CudaEnded(const CudaLife& life, uint64_t end) {
-  if (life.slot != needs_.slot) return;
+  if (life.slot != needs_.slot || !IsCovered(life.born, end)) return;
   const StackSense sense = needs_.senses->Of(life.stack);
   AttributedUse use;
   use.stack_id = life.stack;
@@ -128,6 +128,12 @@ void Account::CudaEnded(const CudaLife& life, uint64_t end) {
   use.bytes = use.tensor_bytes = life.size;
   use.count = 1;
   Add(life.born, end, use);
+}
+
+// Whether it was alive at any moment.
+bool Account::IsCovered(uint64_t born, uint64_t end) const {
+  const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
+  return first != moments_.end() && *first < end;
 }
 
 void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {

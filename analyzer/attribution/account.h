@@ -71,6 +71,7 @@ class Account final : public LabelVisitor {
   };
 
   Totals TakeTotals() const;
+  bool IsCovered(uint64_t born, uint64_t end) const;
   void Add(uint64_t born, uint64_t end, const AttributedUse& use);
   Running& RunningOf(uint64_t stack, uint32_t* row);
   size_t PlaceOf(uint64_t event_index) const;

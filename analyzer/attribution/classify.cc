@@ -29,8 +29,9 @@ Category ByLife(const BlockLife& life, const StackSense& sense) {
   const bool lasted = life.optimizer_steps > 0;
   const Stage stage = sense.stage;
   if (stage == Stage::kData) return Category::kInput;
-  if (stage == Stage::kBackward && (lasted || (sense.accumulates && !life.has_tensors)) && !sense.recomputed)
-    return Category::kGradient;
+  // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
+  const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || sense.accumulates;
+  if (stage == Stage::kBackward && is_gradient && !sense.recomputed) return Category::kGradient;
   if (stage == Stage::kOptimizer && (lasted || (life.alive && !life.has_tensors))) return Category::kOptimizerState;
   if (!life.has_tensors && life.alive && (stage == Stage::kConstruction || stage == Stage::kLoad))
     return Category::kParameter;
@@ -47,6 +48,8 @@ Verdict Classify(const BlockLife& life, const StackSense& sense) {
   // Memory of a collective may be kept by autograd as well: parameters that were gathered.
   if (sense.category && (!life.saved || *sense.category == Category::kCommunication))
     return {*sense.category, Evidence::kRule};
+  // Autograd keeps batches too.
+  if (life.likely == TensorRole::kInput && sense.module == 0) return {Category::kInput, Evidence::kStack};
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
   const bool outlasts = life.optimizer_steps > 0 || life.alive;
   if (life.likely == TensorRole::kGradient && outlasts) return {Category::kGradient, Evidence::kStack};

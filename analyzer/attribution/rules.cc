@@ -31,7 +31,7 @@ component mlp        name  (^|\.)(mlp|ffn|ff|feed_forward|experts?)(\.|$)
 component conv       class ^(Lazy)?Conv(Transpose)?[0-9]d$|^CausalConv
 
 # What memory is for, by the functions and files in its stack.
-category workspace      function CUDABlasWorkspace|CUDABlasLtWorkspace|chooseAlgorithm|CublasWorkspace
+category workspace      function CUDABlas(Lt)?Workspace|setWorkspaceForHandle|chooseAlgorithm|CublasWorkspace
 category workspace      function run_conv_plan|generate_and_filter_plans|raw_cudnn_|cudnn.*[Ww]orkspace
 category workspace      file     /libcu(blas|blasLt|dnn[a-z_]*|solver|sparse|fft)\.so
 category communication  file     /libnccl\.so

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <CLI/CLI.hpp>
+#include <vector>
 
 #include "commands/attribute.h"
 #include "commands/command.h"
@@ -47,6 +48,10 @@ class StepsCommand final : public Command {
     request.steps = true;
     const std::unique_ptr<Attribution> attribution = AttributeLoaded(flags_, request, loaded.get(), console);
     if (attribution == nullptr) return kExitUsage;
+    const ReportInput& input = loaded->input;
+    std::erase_if(attribution->steps, [&](const AttributedStep& each) {
+      return each.step.end.time_ns < input.window_start_ns() || each.step.start.time_ns > input.window_end_ns();
+    });
     if (trace_.json) {
       console->Print(StepsJson(loaded->input, top_option_->count() > 0 ? top_ : 0));
       return loaded->exit_code;

@@ -52,6 +52,18 @@ TEST(ClassifyTest, AGradientOutlivesTheBackwardPass) {
       << "from the same place, but gone before the optimizer stepped";
   EXPECT_EQ(Classify(Life(1), At(Stage::kBackward)).evidence, Evidence::kRule) << "no other step's was looked at";
   EXPECT_EQ(Classify(Life(1), At(Stage::kBackward)).category, Category::kGradient);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kBackward)).category, Category::kUnknown)
+      << "a gradient that stays is looked at at some step";
+}
+
+TEST(ClassifyTest, ABatchThatAutogradKeepsIsABatch) {
+  BlockLife life = Life(0);
+  life.saved = true;
+  life.likely = TensorRole::kInput;
+  EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kInput);
+  StackSense inside = At(Stage::kForward);
+  inside.module = 3;
+  EXPECT_EQ(Classify(life, inside).category, Category::kActivation) << "another model's output";
 }
 
 TEST(ClassifyTest, WhatStaysForNoKnownReasonIsUnknown) {

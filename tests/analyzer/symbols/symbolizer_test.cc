@@ -74,6 +74,23 @@ StackTable TableOf(const TraceBuilder& trace_with_definitions) {
   return table;
 }
 
+TEST(SymbolizerTest, AForwardMarkIsAFrameOfItsOwn) {
+  TraceBuilder trace;
+  const uint32_t node = trace.String("MmBackward0");
+  trace::Frame* const mark = trace.definitions().add_frames();
+  mark->set_id(1);
+  mark->set_forward(true);
+  mark->set_node(node);
+  trace::Frame* const unnamed = trace.definitions().add_frames();
+  unnamed->set_id(2);
+  unnamed->set_forward(true);
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  EXPECT_EQ(symbolizer.ResolveFrame(1).at(0).function, "<backward of MmBackward0>");
+  EXPECT_TRUE(symbolizer.ResolveFrame(1).at(0).forward);
+  EXPECT_EQ(symbolizer.ResolveFrame(2).at(0).function, "<backward of a node>");
+}
+
 TEST(SymbolizerTest, NamesNativeFramesWithInlines) {
   CallerOfAll();
   TraceBuilder trace;
