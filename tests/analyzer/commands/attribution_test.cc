@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -102,8 +103,9 @@ TEST_F(AttributionCommandTest, RulesOfOnesOwn) {
 TEST_F(AttributionCommandTest, TreesByModuleStageAndCategory) {
   const auto roots = [&](const std::string& by) {
     std::map<std::string, uint64_t> bytes;
-    for (const json& node : Answer({"tree", "--by", by, "--json"})["nodes"]) {
-      if (node["parent"] == 0 && node["id"] != 0) bytes[node["label"]] = node["bytes"];
+    const json nodes = Answer({"tree", "--by", by, "--json"})["nodes"];
+    for (const json& node : nodes) {
+      if (node["parent"] == nodes[0]["id"] && node.contains("label")) bytes[node["label"]] = node["bytes"];
     }
     return bytes;
   };
