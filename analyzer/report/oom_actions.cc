@@ -146,6 +146,7 @@ class Adviser {
 
   void Phases() {
     std::map<std::string, uint64_t> phases = LiveByPhase(oom_.live, input_);
+    phases["forward"] += phases["evaluation"];  // a forward pass too, and a smaller batch helps it as much
     const auto told = [&](const std::string& phase) {
       return absl::StrCat(FormatBytes(phases[phase]), " (", Share(phases[phase], oom_.live.bytes),
                           ") of the live memory was allocated in ", phase);

@@ -159,7 +159,7 @@ std::vector<std::string> ListFrames(const Frames& frames, NativeFrames native, a
   for (size_t i = 0; i < frames.size(); ++i) {
     const ResolvedFrame& frame = frames[i];
     const bool is_end = i + 1 == frames.size() && IsMark(frame);
-    if (native == NativeFrames::kNone && !frame.python && !is_end) continue;
+    if (native == NativeFrames::kNone && !frame.python && !is_end && !frame.forward) continue;
     if (native == NativeFrames::kTelling) {
       const bool deeper = i + 1 < frames.size() && IsInsideAllocator(frame) && IsInsideAllocator(frames[i + 1]);
       if (deeper || !IsTelling(frame)) continue;

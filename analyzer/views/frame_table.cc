@@ -68,7 +68,7 @@ bool FrameTable::IsIgnored(const ViewFrame& frame) const {
 FrameTable::Facts FrameTable::Judge(const ResolvedFrame& resolved) {
   Facts facts;
   facts.is_python = resolved.python;
-  facts.is_mark = IsMark(resolved);
+  facts.is_mark = IsMark(resolved) && !resolved.forward;
   ViewFrame frame = ToViewFrame(resolved, working_directory_);
   if (frame.kind == FrameClass::kImportMachinery && !rules_.imports) return facts;
   if (IsIgnored(frame)) return facts;
