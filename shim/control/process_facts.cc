@@ -68,13 +68,8 @@ class CommandLine {
 };
 
 // A process that multiprocessing started has the name of the program that it works for.
-void NameProgram(ProcessFacts* facts) {
-  bool from_parent = false;
-  {
-    const CommandLine own("/proc/self/cmdline");
-    from_parent = StartedByMultiprocessing(own.arguments(), own.count());
-    ProgramName(facts->executable, own.arguments(), own.count(), facts->program, sizeof facts->program);
-  }
+void NameAfterParent(ProcessFacts* facts) {
+  bool from_parent = true;
   for (uint32_t i = 0; from_parent && i < facts->ancestor_count; ++i) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/cmdline", facts->ancestors[i].pid);
@@ -85,8 +80,10 @@ void NameProgram(ProcessFacts* facts) {
   }
 }
 
-void ReadArguments(ProcessFacts* facts) {
+// The name, and the arguments without secrets. Returns whether the name is better taken from the parent.
+bool ReadArguments(ProcessFacts* facts) {
   const CommandLine line("/proc/self/cmdline");
+  ProgramName(facts->executable, line.arguments(), line.count(), facts->program, sizeof facts->program);
   bool secret_follows = false;
   size_t used = 0;
   facts->argument_count = 0;
@@ -96,6 +93,7 @@ void ReadArguments(ProcessFacts* facts) {
     facts->arguments[facts->argument_count++] = out;
     used += std::strlen(out) + 1;
   }
+  return StartedByMultiprocessing(line.arguments(), line.count());
 }
 
 // Copies the variables of `names` that are set; returns how many.
@@ -217,8 +215,7 @@ void ReadProcessFacts(ProcessFacts* facts) {
     facts->working_directory[0] = '\0';
   }
   ReadExecutable(facts);
-  NameProgram(facts);
-  ReadArguments(facts);
+  if (ReadArguments(facts)) NameAfterParent(facts);
   ReadVariables(facts);
   facts->rank = FirstRank("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK");
   facts->world_size = FirstRank("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE");

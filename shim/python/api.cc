@@ -44,8 +44,6 @@ bool FindAll(Api* api) {
   finder.Find("PyBytes_AsStringAndSize", &api->bytes);
   finder.Find("PyLong_FromUnsignedLongLong", &api->new_number);
   finder.Find("PyUnicode_FromString", &api->new_string);
-  finder.Find("PyErr_Fetch", &api->fetch_error);
-  finder.Find("PyErr_Restore", &api->restore_error);
   finder.Find("PyErr_Clear", &api->clear_error);
   finder.Find("PyErr_Occurred", &api->has_error);
   finder.Find("PyErr_ExceptionMatches", &api->error_matches);

@@ -43,8 +43,6 @@ struct Api {
   int (*bytes)(Object* object, char** text, std::ptrdiff_t* size);
   Object* (*new_number)(unsigned long long value);  // NOLINT(google-runtime-int): Python's type
   Object* (*new_string)(const char* text);
-  void (*fetch_error)(Object** type, Object** value, Object** traceback);
-  void (*restore_error)(Object* type, Object* value, Object* traceback);
   void (*clear_error)();
   Object* (*has_error)();
   int (*error_matches)(Object* exception);

@@ -174,31 +174,25 @@ class Helper:
     # Tensors.
 
     def number_of(self, tensor, key):
-        reference, number = self.tensors.get(key, (None, 0))
+        """Of what `key` names, whichever tensor that is now; without a key of this very tensor."""
+        reference, number = self.tensors.get(key or id(tensor), (None, 0))
         if number == 0 or (reference is not None and reference() is not tensor):
             self.last += 1
             number = self.last
-            self.tensors[key] = (self.weakref.ref(tensor), number)
+            self.tensors[key or id(tensor)] = (None if key else self.weakref.ref(tensor), number)
         return number
 
     def tensor(self, tensor, role, names, root=0, of=0, optimizer=0, group=0, key=None):
         """Says what a tensor is, once, and where its data lies, whenever that changed. Returns its number."""
         if type(tensor).__name__ == "FakeTensor":
             return 0
-        if key is None:
-            number = self.number_of(tensor, id(tensor))
-        else:
-            reference, number = self.tensors.get(key, (None, 0))
-            if number == 0:
-                self.last += 1
-                number = self.last
-                self.tensors[key] = (None, number)
+        number = self.number_of(tensor, key)
         local = getattr(tensor, "_local_tensor", tensor)
         said = (role, names[0], root, of, optimizer, group, tensor.requires_grad, tuple(tensor.shape))
         before = self.parameters.get(number)
         if before is None or before != said and (root or optimizer):
             self.parameters[number] = said
-            fields = [(1, number), (2, role), (3, names[0]), (4, of), (5, root)] + [(6, int(size) + 0) for size in tensor.shape]
+            fields = [(1, number), (2, role), (3, names[0]), (4, of), (5, root)] + [(6, int(size)) for size in tensor.shape]
             fields += [(7, str(tensor.dtype).replace("torch.", "")), (8, int(role == PARAMETER and tensor.requires_grad)), (9, optimizer), (10, group)]
             fields += [(11, str(tensor.device)), (12, local.numel())] + [(13, name) for name in names[1:9]]
             self.record.define(TENSOR_DEFINITION, message(fields))
@@ -325,7 +319,6 @@ def guarded(function, *arguments):
         if foreign(error.__traceback__):
             raise
         failures += 1
-        record.failed(type(error).__name__ + ": " + str(error)[:200])
 
 
 failures = 0

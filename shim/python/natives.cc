@@ -4,7 +4,6 @@
 #include "shim/python/natives.h"
 
 #include <cstdint>
-#include <cstring>
 
 #include "shim/base/event.h"
 #include "shim/ring/ring.h"
@@ -18,7 +17,6 @@ namespace {
 using Number = unsigned long long;  // NOLINT(google-runtime-int): what the format "K" is for
 
 const Api* g_python;
-char g_failure[256];
 
 const void* Pointer(Number address) { return reinterpret_cast<const void*>(static_cast<uintptr_t>(address)); }
 
@@ -84,13 +82,6 @@ Object* Generation(Object*, Object*) {
   return g_python->new_number(stack::g_generation.load(std::memory_order_relaxed));
 }
 
-Object* Failed(Object*, Object* arguments) {
-  const char* text = nullptr;
-  if (g_python->parse(arguments, "s", &text) == 0) return nullptr;
-  std::strncpy(g_failure, text, sizeof g_failure - 1);
-  return None();
-}
-
 Method g_methods[] = {
     {"number", &NumberOf, kVarArguments, "number(address): of an object; given now where it has none, 0 = no room"},
     {"forget", &Forget, kVarArguments, "forget(address): the object there died"},
@@ -100,7 +91,6 @@ Method g_methods[] = {
     {"event", &Happened, kVarArguments, "event(kind, handle, address, size)"},
     {"layout", &Layout, kVarArguments, "layout(tensor, data): addresses of a TensorImpl and of its storage's data"},
     {"generation", &Generation, kVarArguments, "generation(): another number means that nothing was defined yet"},
-    {"failed", &Failed, kVarArguments, "failed(text)"},
 };
 
 }  // namespace
@@ -120,7 +110,5 @@ Object* MakeRecord(const Api* api) {
   if (record != nullptr) api->decrement(record);
   return nullptr;
 }
-
-const char* Failure() { return g_failure; }
 
 }  // namespace gpumemshim::python

@@ -14,9 +14,6 @@ namespace gpumemshim::python {
 
 Object* MakeRecord(const Api* api);
 
-// What last went wrong in the helper, or "". Valid for good.
-const char* Failure();
-
 }  // namespace gpumemshim::python
 
 #endif  // GPUMEM_SHIM_PYTHON_NATIVES_H_

@@ -323,6 +323,26 @@ void SendNodeTypeOnce(ThreadState* state, const NodeContext* node) {
   return Sent::kYes;
 }
 
+// In the caller's frame, `frame`.
+template <typename GetNative>
+[[gnu::always_inline]] inline uint64_t CaptureWith(uintptr_t frame, GetNative get_native) {
+  ThreadState* state = CurrentThread();
+  if (state == nullptr) return 0;
+  const NodeContext* node = CurrentNode(state, frame);
+  const PythonPart python = FindPython(node);
+  for (int attempt = 0;; ++attempt) {
+    const NativePart native = get_native(state, python, node);
+    if (native.count == 0 && python.interpreter == nullptr && node == nullptr) return 0;
+    const uint64_t hash = HashStack(state, native, python, node);
+    if (state->stacks.Contains(hash)) [[likely]]
+      return hash;
+    const Sent sent = SendStack(state, hash, native, python, node);
+    if (sent == Sent::kAgain && attempt < kMaxAttempts) continue;
+    if (sent == Sent::kYes) state->stacks.Insert(hash);
+    return hash;
+  }
+}
+
 }  // namespace
 
 void Enable(const Options& options) {
@@ -336,39 +356,15 @@ void Enable(const Options& options) {
 
 // Not inlined, and with a frame pointer: its frame is the anchor of the remembered paths.
 [[gnu::noinline]] uint64_t Capture() {
-  ThreadState* state = CurrentThread();
-  if (state == nullptr) return 0;
   const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  const NodeContext* node = CurrentNode(state, frame);
-  const PythonPart python = FindPython(node);
-  for (int attempt = 0;; ++attempt) {
-    const NativePart native = CaptureNative(state, python, node, frame);
-    if (native.count == 0 && python.interpreter == nullptr && node == nullptr) return 0;
-    const uint64_t hash = HashStack(state, native, python, node);
-    if (state->stacks.Contains(hash)) [[likely]]
-      return hash;
-    const Sent sent = SendStack(state, hash, native, python, node);
-    if (sent == Sent::kAgain && attempt < kMaxAttempts) continue;
-    if (sent == Sent::kYes) state->stacks.Insert(hash);
-    return hash;
-  }
+  return CaptureWith(frame, [frame](ThreadState* state, const PythonPart& python, const NodeContext* node) {
+    return CaptureNative(state, python, node, frame);
+  });
 }
 
 uint64_t CapturePython() {
-  ThreadState* state = CurrentThread();
-  if (state == nullptr) return 0;
-  const NodeContext* node = CurrentNode(state, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
-  const PythonPart python = FindPython(node);
-  if (python.interpreter == nullptr && node == nullptr) return 0;
-  for (int attempt = 0;; ++attempt) {
-    const uint64_t hash = HashStack(state, kNoNative, python, node);
-    if (state->stacks.Contains(hash)) [[likely]]
-      return hash;
-    const Sent sent = SendStack(state, hash, kNoNative, python, node);
-    if (sent == Sent::kAgain && attempt < kMaxAttempts) continue;
-    if (sent == Sent::kYes) state->stacks.Insert(hash);
-    return hash;
-  }
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  return CaptureWith(frame, [](ThreadState*, const PythonPart&, const NodeContext*) { return kNoNative; });
 }
 
 void ForgetInChild() {

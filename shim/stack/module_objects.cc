@@ -30,27 +30,38 @@ std::atomic<uint32_t> g_last_number;
 std::atomic<bool> g_epoch_used;
 
 std::atomic<uint8_t> g_named[(kNumberMask + 1) / 8];
+std::atomic<uint32_t> g_named_count;
 std::atomic<void (*)()> g_listener;
 
 uint64_t AddressBits(const void* object) { return reinterpret_cast<uint64_t>(object) >> 4 << kNumberBits; }
 
+bool Holds(uint64_t entry, uint64_t wanted) { return (entry & ~kNumberMask) == wanted; }
+
+// Where the object's entry is, or the empty slot where it is to be; nullptr: neither within reach.
+std::atomic<uint64_t>* SlotOf(uint64_t wanted) {
+  const uint64_t start = Mix(kHashSeed, wanted);
+  for (uint32_t probe = 0; wanted != 0 && probe < kMaxProbes; ++probe) {
+    std::atomic<uint64_t>& slot = g_entries[(start + probe) % kSlots];
+    const uint64_t entry = slot.load(std::memory_order_acquire);
+    if (entry == 0 || Holds(entry, wanted)) return &slot;
+  }
+  return nullptr;
+}
+
 // Adds a stack's object to the table, or finds it there. The entry is one word, so two threads that add the same object
 // agree on one: the slots are taken in order.
-uint32_t FindOrAdd(const void* object, bool add) {
+uint32_t FindOrAdd(const void* object) {
   const uint64_t wanted = AddressBits(object);
-  if (wanted == 0 || (reinterpret_cast<uint64_t>(object) & 15) != 0) return 0;
-  const uint64_t start = Mix(kHashSeed, wanted);
+  if ((reinterpret_cast<uint64_t>(object) & 15) != 0) return 0;
   uint32_t fresh = 0;
-  for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    std::atomic<uint64_t>& slot = g_entries[(start + probe) % kSlots];
-    uint64_t entry = slot.load(std::memory_order_acquire);
+  while (std::atomic<uint64_t>* slot = SlotOf(wanted)) {
+    uint64_t entry = slot->load(std::memory_order_acquire);
     if (entry == 0) {
-      if (!add) return 0;
       if (fresh == 0) fresh = g_last_number.fetch_add(1, std::memory_order_relaxed) + 1;
       if (fresh > kNumberMask) return 0;
-      if (slot.compare_exchange_strong(entry, wanted | fresh, std::memory_order_acq_rel)) return fresh;
+      if (slot->compare_exchange_strong(entry, wanted | fresh, std::memory_order_acq_rel)) return fresh;
     }
-    if ((entry & ~kNumberMask) == wanted) return static_cast<uint32_t>(entry & kNumberMask);
+    if (Holds(entry, wanted)) return static_cast<uint32_t>(entry & kNumberMask);
   }
   return 0;
 }
@@ -76,39 +87,30 @@ void NoteModuleCall(const PythonLayout& layout, const void* code, const char* na
 }
 
 uint32_t ObjectNumber(const void* object) {
-  const uint32_t number = FindOrAdd(object, true);
+  const uint32_t number = FindOrAdd(object);
   if (number != 0 && !g_epoch_used.load(std::memory_order_relaxed)) g_epoch_used.store(true, std::memory_order_relaxed);
   return number;
 }
 
 void ForgetObject(const void* object) {
-  const uint64_t wanted = AddressBits(object);
-  const uint64_t start = Mix(kHashSeed, wanted);
-  for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    std::atomic<uint64_t>& slot = g_entries[(start + probe) % kSlots];
-    const uint64_t entry = slot.load(std::memory_order_acquire);
-    if (entry == 0) return;
-    if ((entry & ~kNumberMask) != wanted || wanted == 0) continue;
-    slot.store(kDead, std::memory_order_release);
-    // A whole model goes one by one: one new epoch is enough for all that no stack named meanwhile.
-    if (g_epoch_used.exchange(false, std::memory_order_relaxed))
-      g_object_epoch.fetch_add(kHashSeed | 1, std::memory_order_relaxed);
-    return;
-  }
+  std::atomic<uint64_t>* slot = SlotOf(AddressBits(object));
+  if (slot == nullptr || slot->load(std::memory_order_acquire) == 0) return;
+  slot->store(kDead, std::memory_order_release);
+  // A whole model goes one by one: one new epoch is enough for all that no stack named meanwhile.
+  if (g_epoch_used.exchange(false, std::memory_order_relaxed))
+    g_object_epoch.fetch_add(kHashSeed | 1, std::memory_order_relaxed);
 }
 
 void SetNamed(uint32_t number) {
-  if (number <= kNumberMask)
-    g_named[number / 8].fetch_or(static_cast<uint8_t>(1u << number % 8), std::memory_order_relaxed);
+  if (number > kNumberMask) return;
+  const auto bit = static_cast<uint8_t>(1u << number % 8);
+  if ((g_named[number / 8].fetch_or(bit, std::memory_order_relaxed) & bit) == 0)
+    g_named_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 uint32_t CountUnnamed() {
-  const uint32_t last = g_last_number.load(std::memory_order_relaxed);
-  uint32_t unnamed = 0;
-  for (uint32_t number = 1; number <= last && number <= kNumberMask; ++number) {
-    unnamed += (g_named[number / 8].load(std::memory_order_relaxed) >> number % 8 & 1) == 0 ? 1 : 0;
-  }
-  return unnamed;
+  const uint32_t named = g_named_count.load(std::memory_order_relaxed);  // first, so it is never the larger one
+  return g_last_number.load(std::memory_order_relaxed) - named;
 }
 
 void SetUnnamedListener(void (*listener)()) { g_listener.store(listener, std::memory_order_relaxed); }

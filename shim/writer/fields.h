@@ -95,10 +95,7 @@ struct Definitions {
     kDevices = 7,
     kTags = 8,
     kVersions = 9,
-    kStackKeys = 10,
-    kNnModules = 12,
-    kTensors = 13,
-    kOptimizers = 14
+    kStackKeys = 10
   };
 };
 struct StackKeys {
@@ -125,29 +122,6 @@ struct Frame {
     kForward = 8,
     kNode = 9
   };
-};
-struct NnModule {
-  enum : uint32_t { kId = 1, kClassName = 2, kPythonModule = 3, kRoot = 4, kName = 5, kOtherNames = 6 };
-};
-struct Tensor {
-  enum : uint32_t {
-    kId = 1,
-    kRole = 2,
-    kName = 3,
-    kOf = 4,
-    kRoot = 5,
-    kShape = 6,
-    kDtype = 7,
-    kTrainable = 8,
-    kOptimizer = 9,
-    kGroup = 10,
-    kDevice = 11,
-    kElements = 12,
-    kOtherNames = 13
-  };
-};
-struct Optimizer {
-  enum : uint32_t { kId = 1, kClassName = 2 };
 };
 struct StackNodes {
   enum : uint32_t { kFirstId = 1, kParent = 2, kFrame = 3 };

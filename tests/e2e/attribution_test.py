@@ -180,11 +180,5 @@ class AttributionTest(unittest.TestCase):
         self.assertEqual(inside, saved)
 
 
-def main():
-    global SETUP
-    SETUP, _, rest = truth.setup_of_tests()
-    unittest.main(argv=rest)
-
-
 if __name__ == "__main__":
-    main()
+    truth.run_tests(globals())

@@ -196,11 +196,5 @@ class MixedTest(StacksTest):
         self.assertGreater(len(first & second), 0.9 * len(first))
 
 
-def main():
-    global SETUP
-    SETUP, _, rest = truth.setup_of_tests()
-    unittest.main(argv=rest)
-
-
 if __name__ == "__main__":
-    main()
+    truth.run_tests(globals())

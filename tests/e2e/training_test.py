@@ -112,11 +112,5 @@ class TrainingTest(unittest.TestCase):
         self.assertTrue(self.report(traces[0])["complete"])
 
 
-def main():
-    global SETUP
-    SETUP, _, rest = truth.setup_of_tests()
-    unittest.main(argv=rest)
-
-
 if __name__ == "__main__":
-    main()
+    truth.run_tests(globals())

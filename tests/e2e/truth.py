@@ -19,6 +19,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
@@ -94,6 +95,12 @@ def setup_of_tests(parser=None):
     setup = Setup(arguments.build.resolve(), arguments.python, simulated=True)
     skip_without_torch(setup)
     return setup, arguments, [sys.argv[0], *rest]
+
+
+def run_tests(module):
+    """The main of a test program without options of its own: `module` is its globals(), whose SETUP is set."""
+    module["SETUP"], _, rest = setup_of_tests()
+    unittest.main(argv=rest)
 
 
 def environment_of(case, setup):

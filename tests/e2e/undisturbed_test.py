@@ -28,11 +28,5 @@ class UndisturbedTest(unittest.TestCase):
             self.assertGreater(truth.report(SETUP, trace)["events"]["torch"], 20)
 
 
-def main():
-    global SETUP
-    SETUP, _, rest = truth.setup_of_tests()
-    unittest.main(argv=rest)
-
-
 if __name__ == "__main__":
-    main()
+    truth.run_tests(globals())
