@@ -40,6 +40,11 @@ void AttributionFlags::AddFlags(CLI::App* app) {
       ->type_name("FILE");
 }
 
+FrameResolver ResolverOf(LoadedTrace* loaded) {
+  Symbolizer* const symbolizer = loaded->symbolizer.get();
+  return [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& { return symbolizer->ResolveFrame(frame); };
+}
+
 std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, AttributionRequest request,
                                              LoadedTrace* loaded, Console* console) {
   Rules rules;
@@ -48,11 +53,8 @@ std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, Attr
     request.device = device->device;
     request.measure = DefaultMeasure(*device);
   }
-  Symbolizer* const symbolizer = loaded->symbolizer.get();
-  const FrameResolver resolve = [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& {
-    return symbolizer->ResolveFrame(frame);
-  };
-  absl::StatusOr<Attribution> attribution = Attribute(loaded->analysis, loaded->stacks, resolve, rules, request);
+  absl::StatusOr<Attribution> attribution =
+      Attribute(loaded->analysis, loaded->stacks, ResolverOf(loaded), rules, request);
   if (!attribution.ok()) {
     console->Complain(attribution.status().message());
     return nullptr;

@@ -25,6 +25,9 @@ struct AttributionFlags {
   void AddFlags(CLI::App* app);
 };
 
+// Names of the trace's frames; valid while `loaded` is.
+FrameResolver ResolverOf(LoadedTrace* loaded);
+
 // Sets loaded->input.attribution to the result, which must stay where it is. Complains and returns null where the
 // rules or the trace cannot be read. `request.device` is set here: to the one with the largest peak.
 std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, AttributionRequest request,

@@ -56,10 +56,7 @@ void DivideEntry(const WeightedStack& stack, const Parts& parts, std::vector<Wei
 ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
     : by_(std::move(by)),
       loaded_(loaded),
-      senses_(&loaded->stacks, &rules_,
-              [loaded](uint32_t frame) -> const std::vector<ResolvedFrame>& {
-                return loaded->symbolizer->ResolveFrame(frame);
-              }),
+      senses_(&loaded->stacks, &rules_, ResolverOf(loaded)),
       modules_(&loaded->stacks.objects(), &rules_) {}
 
 void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted) {

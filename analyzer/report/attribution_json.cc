@@ -5,14 +5,13 @@
 
 #include <algorithm>
 
+#include "base/shown.h"
 #include "report/attribution_parts.h"
 #include "report/json_parts.h"
 #include "report/names.h"
 
 namespace gpumem {
 namespace {
-
-size_t Shown(size_t all, size_t top) { return top == 0 ? all : std::min(all, top); }
 
 void NullOr(absl::string_view key, const std::string& text, bool known, JsonWriter* json) {
   json->Key(key);

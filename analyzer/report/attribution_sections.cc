@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "base/shown.h"
 #include "report/attribution_parts.h"
 #include "report/marks.h"
 #include "report/names.h"
@@ -17,8 +18,6 @@
 
 namespace gpumem {
 namespace {
-
-size_t Shown(size_t all, size_t top) { return top == 0 ? all : std::min(all, top); }
 
 std::string Share(uint64_t part, uint64_t all) {
   return all == 0 ? "" : FormatPercent(static_cast<double>(part) / static_cast<double>(all));

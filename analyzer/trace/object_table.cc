@@ -3,15 +3,11 @@
 
 #include "trace/object_table.h"
 
-#include "absl/strings/str_cat.h"
 #include "gpumem/trace.pb.h"
+#include "trace/definition_ids.h"
 
 namespace gpumem {
 namespace {
-
-absl::Status ZeroId(const char* what) {
-  return absl::DataLossError(absl::StrCat("a definition of ", what, " without id"));
-}
 
 template <typename T>
 void SetWhereSaid(const T& value, T* out) {
@@ -21,12 +17,6 @@ void SetWhereSaid(const T& value, T* out) {
 template <typename Repeated, typename Vector>
 void SetListWhereSaid(const Repeated& values, Vector* out) {
   if (!values.empty()) out->assign(values.begin(), values.end());
-}
-
-template <typename Map>
-const typename Map::mapped_type* FindOrNull(const Map& map, uint32_t id) {
-  const auto it = map.find(id);
-  return it == map.end() ? nullptr : &it->second;
 }
 
 void Merge(const trace::NnModule& said, NnModuleInfo* info) {

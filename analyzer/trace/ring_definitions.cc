@@ -3,9 +3,6 @@
 
 #include "trace/ring_definitions.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
 
 #include "base/utf8.h"
@@ -18,6 +15,12 @@ constexpr uint64_t kHighestNode = uint64_t{1} << 48;
 // Backward passes of backward passes: a damaged ring may have a circle of them.
 constexpr int kMostForwardPasses = 64;
 constexpr uint32_t kHighestId = uint32_t{1} << 31;
+
+// A broken one is left out.
+template <typename Repeated>
+void AddParsed(const std::string& bytes, Repeated* out) {
+  if (!out->Add()->ParseFromString(bytes)) out->RemoveLast();
+}
 
 }  // namespace
 
@@ -162,18 +165,9 @@ void RingDefinitions::UseThread(uint32_t serial) {
 
 std::string RingDefinitions::TakeReady() {
   for (const auto& [field, bytes] : contents_->ready) {
-    std::string element;
-    {
-      google::protobuf::io::StringOutputStream stream(&element);
-      google::protobuf::io::CodedOutputStream out(&stream);
-      out.WriteTag(field << 3 | 2);
-      out.WriteVarint32(static_cast<uint32_t>(bytes.size()));
-      out.WriteString(bytes);
-    }
-    const bool known =
-        field >= trace::Definitions::kNnModulesFieldNumber && field <= trace::Definitions::kOptimizersFieldNumber;
-    trace::Definitions parsed;
-    if (known && parsed.ParseFromString(element)) message_.MergeFrom(parsed);
+    if (field == trace::Definitions::kNnModulesFieldNumber) AddParsed(bytes, message_.mutable_nn_modules());
+    if (field == trace::Definitions::kTensorsFieldNumber) AddParsed(bytes, message_.mutable_tensors());
+    if (field == trace::Definitions::kOptimizersFieldNumber) AddParsed(bytes, message_.mutable_optimizers());
   }
   return Take();
 }

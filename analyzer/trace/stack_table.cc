@@ -8,22 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
+#include "trace/definition_ids.h"
 
 namespace gpumem {
 namespace {
 
 // A gap in the ids longer than this is not filled with holes, so that a few hostile bytes cannot cost megabytes.
 constexpr uint64_t kLongestHole = 64;
-
-absl::Status ZeroId(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("a definition of a ", what, " without id"));
-}
-
-template <typename Map>
-auto FindOrNull(const Map& map, uint32_t id) -> const typename Map::mapped_type* {
-  const auto it = map.find(id);
-  return it == map.end() ? nullptr : &it->second;
-}
 
 DeviceInfo ToInfo(const trace::Device& device) {
   DeviceInfo info;
@@ -66,11 +57,11 @@ absl::Status StackTable::Add(absl::string_view definitions) {
     return absl::DataLossError("definitions are broken");
   }
   for (const trace::InternedString& string : message.strings()) {
-    if (string.id() == 0) return ZeroId("string");
+    if (string.id() == 0) return ZeroId("a string");
     strings_.insert_or_assign(string.id(), string.value());
   }
   for (const trace::Module& module : message.modules()) {
-    if (module.id() == 0) return ZeroId("module");
+    if (module.id() == 0) return ZeroId("a module");
     ModuleInfo info{module.path(), module.build_id(), module.load_bias(), module.start(),
                     module.end(),  module.time_ns(),  module.id()};
     const auto [it, is_new] = module_index_.try_emplace(module.id(), modules_.size());
@@ -78,17 +69,17 @@ absl::Status StackTable::Add(absl::string_view definitions) {
     modules_[it->second] = std::move(info);
   }
   for (const trace::PythonCode& code : message.python_codes()) {
-    if (code.id() == 0) return ZeroId("Python code object");
+    if (code.id() == 0) return ZeroId("a Python code object");
     python_codes_.insert_or_assign(code.id(), PythonCodeInfo{code.filename(), code.name(), code.line_table(),
                                                              code.first_line(), code.python_minor()});
   }
   for (const trace::Frame& frame : message.frames()) {
-    if (frame.id() == 0) return ZeroId("frame");
+    if (frame.id() == 0) return ZeroId("a frame");
     frames_.insert_or_assign(frame.id(), FrameInfo{frame.pc(), frame.python_code(), frame.instruction(), frame.module(),
                                                    frame.cut(), frame.nn_module(), frame.forward(), frame.node()});
   }
   for (const trace::StackNodes& nodes : message.stacks()) {
-    if (nodes.first_id() == 0) return ZeroId("stack");
+    if (nodes.first_id() == 0) return ZeroId("a stack");
     if (nodes.parent_size() != nodes.frame_size())
       return absl::DataLossError("a list of stacks whose columns differ in length");
     for (int i = 0; i < nodes.parent_size(); ++i) {
@@ -96,15 +87,15 @@ absl::Status StackTable::Add(absl::string_view definitions) {
     }
   }
   for (const trace::Thread& thread : message.threads()) {
-    if (thread.id() == 0) return ZeroId("thread");
+    if (thread.id() == 0) return ZeroId("a thread");
     threads_.insert_or_assign(thread.id(), ThreadInfo{thread.tid(), thread.name()});
   }
   for (const trace::Tag& tag : message.tags()) {
-    if (tag.id() == 0) return ZeroId("tag");
+    if (tag.id() == 0) return ZeroId("a tag");
     tags_.insert_or_assign(tag.id(), TagInfo{tag.stage(), tag.module(), tag.step()});
   }
   for (const trace::ModuleSymbols& symbols : message.symbols()) {
-    if (symbols.module() == 0) return ZeroId("module's names");
+    if (symbols.module() == 0) return ZeroId("a module's names");
     GPUMEM_RETURN_IF_ERROR(symbols_[symbols.module()].Parse(symbols.SerializeAsString()));
   }
   for (const trace::Device& device : message.devices()) devices_[device.index()] = ToInfo(device);

@@ -9,14 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/shown.h"
 #include "base/utf8.h"
 
 namespace gpumem {
 namespace {
 
 constexpr char kSmaller[] = "(smaller stacks)";
-
-size_t Shown(size_t count, size_t top) { return top == 0 ? count : std::min(top, count); }
 
 // Innermost first.
 std::vector<std::string> Labels(const StackTree& tree, uint32_t node, const FrameTable& frames) {

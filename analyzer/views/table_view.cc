@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/shown.h"
 
 namespace gpumem {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 std::string ShareText(uint64_t part, uint64_t whole) {
   return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
 }
-
-size_t Shown(size_t count, size_t top) { return top == 0 ? count : std::min(top, count); }
 
 // Has a total of its own beside the weight itself.
 bool HasTotal(LocationKind kind) { return kind != LocationKind::kThread; }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// AttributedList: a command that prints one list of what attribution found in a trace. The commands say which and how.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_ATTRIBUTED_LIST_H_
+#define GPUMEM_ANALYZER_COMMANDS_ATTRIBUTED_LIST_H_
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/attribute.h"
+#include "commands/command.h"
+#include "commands/trace_options.h"
+#include "report/sections.h"
+
+namespace gpumem {
+
+class AttributedList : public Command {
+ public:
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+
+  void AddFlags(CLI::App* app) override {
+    trace_.AddFlags(app);
+    flags_.AddFlags(app);
+    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
+  }
+
+  int Run(const std::vector<std::string>& arguments, Console* console) override {
+    const auto loaded = LoadTrace(trace_, arguments, console);
+    if (!loaded->readable()) return loaded->exit_code;
+    const std::unique_ptr<Attribution> attribution = AttributeLoaded(flags_, Request(), loaded.get(), console);
+    if (attribution == nullptr) return kExitUsage;
+    Narrow(loaded->input, attribution.get());
+    if (trace_.json) {
+      console->Print(Json(*loaded, top_option_->count() > 0 ? top_ : 0));
+      return loaded->exit_code;
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    AddText(*loaded, top_, &page);
+    console->Print(page.text());
+    return loaded->exit_code;
+  }
+
+ private:
+  virtual AttributionRequest Request() const { return {}; }
+  // Leaves out what lies outside of the times asked for.
+  virtual void Narrow(const ReportInput& input, Attribution* attribution) const {
+    static_cast<void>(input);
+    static_cast<void>(attribution);
+  }
+  virtual std::string Json(const LoadedTrace& loaded, size_t top) const = 0;
+  virtual void AddText(const LoadedTrace& loaded, size_t top, Page* page) const = 0;
+
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  size_t top_ = 20;
+  CLI::Option* top_option_ = nullptr;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_ATTRIBUTED_LIST_H_
