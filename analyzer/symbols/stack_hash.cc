@@ -53,6 +53,9 @@ uint64_t StackHash(const StackTable& stacks, uint64_t stack_id) {
       hasher.Add("lost");
     } else if (frame->cut) {
       hasher.Add("cut");
+    } else if (frame->forward) {
+      hasher.Add("forward");
+      hasher.Add(stacks.string(frame->node));
     } else if (frame->python_code != 0) {
       AddPython(stacks.python_code(frame->python_code), *frame, &hasher);
     } else {

@@ -88,11 +88,15 @@ void Definitions::AddStack(const ring::StackView& stack) {
   if (!WaitsForForward(stack) || !waiting_.Add(stack)) AddStackNow(stack);
 }
 
-void Definitions::AddWaiting() {
-  // Those that wait for each other came in the order of their passes, so one round is enough but for odd orders of
-  // threads; what still waits then is added without the stack outside.
-  for (ring::StackView stack; waiting_.Next(&stack);) AddStackNow(stack);
-  waiting_.Clear();
+// Chunks are looked at one after the other, so a pass may hold a stack and not yet the one that another thread recorded
+// before it; no event of this pass uses it then. What still waits in the next pass, or in the last one, is added
+// without the stack outside: that one was lost.
+void Definitions::AddWaiting(bool everything) {
+  waiting_.Visit([&](const ring::StackView& stack, bool last) {
+    if (!everything && !last && WaitsForForward(stack)) return false;
+    AddStackNow(stack);
+    return true;
+  });
 }
 
 void Definitions::AddStackNow(const ring::StackView& stack) {

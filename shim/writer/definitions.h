@@ -51,7 +51,10 @@ class Definitions {
 
   void AddCode(const ring::RawCode& code);
   void AddStack(const ring::StackView& stack);
-  void AddWaiting();                         // once all stacks of a pass were added
+  // Once all stacks of a pass were added; `everything`: there is no other pass.
+  void AddWaiting(bool everything);
+  // The ring must keep what only we hold.
+  bool waits() const { return !waiting_.empty(); }
   void AddText(const ring::TextView& text);  // or a ready definition
 
   // Ids for an event's columns. 0 = none, or never defined.

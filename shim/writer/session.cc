@@ -18,20 +18,20 @@ void Session::Pass(bool everything) {
   pass_ns_ = MonotonicNs();
   reader_.BeginPass(everything);
   samples_due_ = true;
-  TakeDefinitions();
+  TakeDefinitions(everything);
   bool more = true;
   while (more) {
     more = FillBatch();
     WritePacket(everything && !more);
     // Before the first event nothing is written, and definitions that only we hold would die with us.
-    if (definitions_.pending_bytes() == 0) reader_.Commit();
+    if (definitions_.pending_bytes() == 0 && !definitions_.waits()) reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
   const bool takes_more = started_ && retry_ns_ == 0 && !stopped_ && !file_.gone();
   if (hooks_.passed != nullptr && !everything) hooks_.passed(takes_more ? file_.path() : "", false);
 }
 
-void Session::TakeDefinitions() {
+void Session::TakeDefinitions(bool everything) {
   ring::TextView text;
   while (reader_.NextText(&text)) {
     definitions_.AddText(text);
@@ -47,7 +47,7 @@ void Session::TakeDefinitions() {
     definitions_.AddStack(stack);
     if (definitions_.pending_bytes() > kMaxPendingBytes) WritePacket(false);
   }
-  definitions_.AddWaiting();
+  definitions_.AddWaiting(everything);
 }
 
 // False: that was all.

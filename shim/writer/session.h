@@ -68,7 +68,7 @@ class Session {
     bool operator==(const LossCounts&) const = default;
   };
 
-  void TakeDefinitions();
+  void TakeDefinitions(bool everything);
   bool FillBatch();
   void AddTotals(const Event& event);
   bool CanWrite(bool last);

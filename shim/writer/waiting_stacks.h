@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// WaitingStacks: copies of stacks that cannot be added yet.
+// WaitingStacks: copies of stacks that cannot be added yet. One waits for this pass and the next, no longer.
 //
 // Thread-safety: the writer thread only. Failure: Add returns false without memory, or past a bound.
 //
 //   if (!waiting.Add(stack)) ...
-//   for (ring::StackView stack; waiting.Next(&stack);) ...
-//   waiting.Clear();
+//   waiting.Visit([&](const ring::StackView& stack, bool last) { return last || Known(stack) ? Use(stack) : false; });
 
 #ifndef GPUMEM_SHIM_WRITER_WAITING_STACKS_H_
 #define GPUMEM_SHIM_WRITER_WAITING_STACKS_H_
@@ -28,17 +27,23 @@ class WaitingStacks {
     return true;
   }
 
-  bool Next(ring::StackView* stack) {
-    if (next_ == stacks_.size()) return false;
-    const Waiting& waiting = stacks_[next_++];
-    *stack = {waiting.hash, &frames_[waiting.first_frame], waiting.count};
-    return true;
-  }
+  bool empty() const { return stacks_.size() == 0; }
 
-  void Clear() {
-    stacks_.Clear();
-    frames_.Clear();
-    next_ = 0;
+  // Calls take(stack, last) for each and keeps those for which it returns false. `last`: it has waited long enough.
+  template <typename Take>
+  void Visit(Take take) {
+    size_t kept = 0, kept_frames = 0;
+    for (size_t i = 0; i < stacks_.size(); i++) {
+      Waiting waiting = stacks_[i];
+      if (take(ring::StackView{waiting.hash, &frames_[waiting.first_frame], waiting.count}, i < old_)) continue;
+      for (uint32_t k = 0; k < waiting.count; k++) frames_[kept_frames + k] = frames_[waiting.first_frame + k];
+      waiting.first_frame = kept_frames;
+      kept_frames += waiting.count;
+      stacks_[kept++] = waiting;
+    }
+    stacks_.Resize(kept);
+    frames_.Resize(kept_frames);
+    old_ = kept;
   }
 
  private:
@@ -50,7 +55,7 @@ class WaitingStacks {
   };
   Array<Waiting> stacks_;
   Array<ring::RawFrame> frames_;
-  size_t next_ = 0;
+  size_t old_ = 0;  // those in front were there at the last visit
 };
 
 }  // namespace gpumemshim::writer

@@ -59,5 +59,28 @@ TEST(StackHash, TellsOtherStacksApart) {
   EXPECT_EQ(StackHash(Process(0x10000, 1), 99), 0u);
 }
 
+TEST(StackHash, TellsNodesOfBackwardPassesApart) {
+  StackTable table = Process(0x10000, 1);
+  trace::Definitions definitions;
+  uint64_t hashes[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    trace::InternedString* const name = definitions.add_strings();
+    name->set_id(i + 1);
+    name->set_value(i == 0 ? "MmBackward0" : "AddBackward0");
+    trace::Frame* const mark = definitions.add_frames();
+    mark->set_id(10 + i);
+    mark->set_forward(true);
+    mark->set_node(i + 1);
+    trace::StackNodes* const nodes = definitions.add_stacks();
+    nodes->set_first_id(3 + i);
+    nodes->add_parent(1);
+    nodes->add_frame(10 + i);
+  }
+  ASSERT_TRUE(table.Add(definitions.SerializeAsString()).ok());
+  for (uint32_t i = 0; i < 2; ++i) hashes[i] = StackHash(table, 3 + i);
+  EXPECT_NE(hashes[0], hashes[1]);
+  EXPECT_NE(hashes[0], StackHash(table, 1)) << "the forward pass itself";
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "shim/writer/definitions.h"
 #include "writer_fixture.h"
 
 namespace gpumemshim::writer {
@@ -63,6 +64,38 @@ TEST_F(Attribution, BackwardGoesOnInTheForwardStackOfAnotherThread) {
   EXPECT_TRUE(mark.forward());
   EXPECT_EQ(d.strings.at(mark.node()), "MmBackward0");
   EXPECT_EQ(d.rows.back().stack, d.stack_of_key.at(200));
+}
+
+ring::StackView ViewOf(uint64_t hash, const std::vector<ring::RawFrame>& frames) {
+  return {hash, frames.data(), static_cast<uint32_t>(frames.size())};
+}
+
+TEST(WaitingForForward, OnePassAndTheNext) {
+  const std::vector<ring::RawFrame> forward{{0x10, 0, 0}};
+  const std::vector<ring::RawFrame> backward{{0x30, 0, 0}, {100, kNode, ring::kFrameForward}};
+  Definitions definitions{Hooks{}};
+  definitions.AddStack(ViewOf(200, backward));
+  definitions.AddWaiting(false);
+  EXPECT_TRUE(definitions.waits());
+  EXPECT_EQ(definitions.StackId(200), 0u);
+  definitions.AddStack(ViewOf(100, forward));
+  definitions.AddWaiting(false);
+  EXPECT_FALSE(definitions.waits());
+  EXPECT_EQ(definitions.StackId(200), definitions.StackId(100) + 2) << "its two nodes stand on the forward stack's";
+}
+
+TEST(WaitingForForward, NoLongerThanThat) {
+  const std::vector<ring::RawFrame> backward{{0x30, 0, 0}, {100, kNode, ring::kFrameForward}};
+  Definitions definitions{Hooks{}};
+  definitions.AddStack(ViewOf(200, backward));
+  definitions.AddWaiting(false);
+  definitions.AddStack(ViewOf(201, backward));
+  definitions.AddWaiting(false);
+  EXPECT_NE(definitions.StackId(200), 0u) << "the forward stack was lost";
+  EXPECT_TRUE(definitions.waits());
+  definitions.AddWaiting(true);
+  EXPECT_FALSE(definitions.waits());
+  EXPECT_NE(definitions.StackId(201), 0u);
 }
 
 TEST_F(Attribution, FramesNameTheirObjects) {
