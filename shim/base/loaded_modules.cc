@@ -11,6 +11,7 @@
 
 #include "shim/base/clock.h"
 #include "shim/base/elf_image.h"
+#include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 
 // Absent from other C libraries; a preload must load there too.
@@ -307,7 +308,7 @@ bool Look() {
   if (!Lock()) return false;
   Walk walk;
   const uint64_t now_ns = MonotonicNs();
-  dl_iterate_phdr(&Visit, &walk);
+  loader::Iterate(&Visit, &walk);
   if (!walk.unchanged) Compare();
   g_looked_ns = now_ns;
   Publish(SearchVariables());  // not found where something is loaded meanwhile: the next event asks

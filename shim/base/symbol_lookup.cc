@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "shim/base/loader.h"
+
 extern "C" {
 // The linker's names for our own image. Hidden: an executable has symbols of the same name.
 extern const char __ehdr_start __attribute__((visibility("hidden")));
@@ -172,19 +174,19 @@ int VisitInOrder(dl_phdr_info* object, size_t, void* data) {
 void* FindInLoaded(const char* file_prefix, const char* symbol, char* path, size_t path_capacity) {
   if (path != nullptr && path_capacity > 0) path[0] = '\0';
   Query query{file_prefix, symbol, path, path_capacity, nullptr};
-  dl_iterate_phdr(&Visit, &query);
+  loader::Iterate(&Visit, &query);
   return query.found;
 }
 
 bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity) {
   if (path_capacity > 0) path[0] = '\0';
   Query query{file_prefix, nullptr, path, path_capacity, nullptr};
-  return dl_iterate_phdr(&Visit, &query) != 0 && path_capacity > 0 && path[0] != '\0';
+  return loader::Iterate(&Visit, &query) != 0 && path_capacity > 0 && path[0] != '\0';
 }
 
 bool FindNeeded(const void* address, const char* prefix, char* name, size_t capacity) {
   Needed needed{reinterpret_cast<uintptr_t>(address), prefix, name, capacity, false};
-  dl_iterate_phdr(&VisitNeeded, &needed);
+  loader::Iterate(&VisitNeeded, &needed);
   return needed.found;
 }
 
@@ -195,13 +197,13 @@ bool IsOwnAddress(const void* address) {
 
 bool IsLoadedBeforeUs(const void* address) {
   Order order{reinterpret_cast<uintptr_t>(address), false};
-  dl_iterate_phdr(&VisitInOrder, &order);
+  loader::Iterate(&VisitInOrder, &order);
   return order.found;
 }
 
 bool LiesIn(const void* address, const char* file_prefix) {
   Owner owner{reinterpret_cast<uintptr_t>(address), file_prefix, false};
-  dl_iterate_phdr(&VisitOwner, &owner);
+  loader::Iterate(&VisitOwner, &owner);
   return owner.matches;
 }
 

@@ -24,6 +24,7 @@
 
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
+#include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/control/injection.h"
 #include "shim/control/marks.h"
@@ -110,8 +111,20 @@ void CountStackLosses(writer::StackLosses* losses) {
   losses->unread_python_frames = counted.unread_python_frames;
 }
 
+// The sampler's question first: it may use the loader.
+void BeforeFork() {
+  sampler::BeforeFork();
+  loader::BeforeFork();
+}
+
+void AfterForkInParent() {
+  loader::AfterForkInParent();
+  sampler::AfterForkInParent();
+}
+
 // Another library's fork handler may call CUDA before this runs; the ring is inactive in the child from the fork on.
 void AfterForkInChild() {
+  loader::ForgetInChild();
   ring::ForgetInChild();
   writer::ForgetInChild();
   sampler::ForgetInChild();
@@ -219,8 +232,7 @@ State SetUp() {
   g_pid.store(g_facts.pid, std::memory_order_relaxed);
   g_spans.store(0, std::memory_order_relaxed);
   if (!g_fork_handler && __register_atfork != nullptr) {
-    g_fork_handler =
-        __register_atfork(&sampler::BeforeFork, &sampler::AfterForkInParent, &AfterForkInChild, nullptr) == 0;
+    g_fork_handler = __register_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild, nullptr) == 0;
   }
   WarnOfUnknownSettings();
   const Wish wish = g_wish.load(std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "shim/base/api.h"
+#include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
 #include "shim/hooks/real.h"
@@ -245,7 +246,7 @@ SlotCounts PatchSlots() {
   scan = Scan();
   AddWanted(&scan);
   scan.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (scan.count != 0) dl_iterate_phdr(&Visit, &scan);
+  if (scan.count != 0) loader::Iterate(&Visit, &scan);
   if (scan.pagemap >= 0) close(scan.pagemap);
   errno = saved;
   return scan.counts;

@@ -12,6 +12,7 @@
 
 #include "shim/base/clock.h"
 #include "shim/base/flat_table.h"
+#include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/control/elf_slots.h"
 #include "shim/control/text.h"
@@ -22,6 +23,8 @@ namespace gpumemshim::control {
 namespace {
 
 constexpr uint32_t kMostNamed = 8;
+constexpr uint32_t kMostInterruptions = 8;
+constexpr int kInterrupted = 1;
 constexpr uint64_t kFirstWaitNs = 1'000'000'000, kLongestWaitNs = 64 * kFirstWaitNs;
 constexpr size_t kMostWritableBytes = size_t{64} << 20;  // of an object that is searched for the driver's addresses
 
@@ -48,8 +51,9 @@ uint64_t g_due_ns, g_wait_ns;
 // One look.
 struct Look {
   bool first = true;
-  bool again = false;    // also at objects that have slots to wait for
-  bool waits = false;    // some still have
+  bool again = false;  // also at objects that have slots to wait for
+  bool waits = false;  // some still have
+  uint32_t interruptions = 0;
   uintptr_t driver = 0;  // an address inside the driver that our hooks call
   uintptr_t driver_start = 0, driver_end = 0;
 };
@@ -213,6 +217,7 @@ int VisitAll(dl_phdr_info* object, size_t, void* data) {
     look->waits = true;
     return 0;
   }
+  if (loader::ForkWaits() && look->interruptions++ < kMostInterruptions) return kInterrupted;
   char program[256];
   if (path[0] == '\0') {  // the program itself has no name in the loader's list
     const ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -233,12 +238,13 @@ uint32_t FindUnseen(bool last) {
   look.again = last || (g_due_ns != 0 && now_ns >= g_due_ns);
   const void* init = hooks::g_real_functions[static_cast<uint16_t>(ApiId::kcuInit)].load(std::memory_order_acquire);
   if (LiesIn(init, "libcuda.so")) look.driver = reinterpret_cast<uintptr_t>(init);  // no other interposer's
-  if (dl_iterate_phdr(&VisitDrivers, &look) != 0) return g_known;
+  if (loader::Iterate(&VisitDrivers, &look) != 0) return g_known;
   if (look.driver_end == 0) {  // no driver, no calls
     g_adds = g_subs = 0;
     return g_known;
   }
-  dl_iterate_phdr(&VisitAll, &look);
+  while (loader::Iterate(&VisitAll, &look) == kInterrupted) {
+  }
   g_wait_ns = g_wait_ns == 0 ? kFirstWaitNs : g_wait_ns * 2 > kLongestWaitNs ? kLongestWaitNs : g_wait_ns * 2;
   g_due_ns = look.waits ? now_ns + g_wait_ns : 0;
   return g_known;

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+#include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
 
@@ -113,6 +114,7 @@ void* NextInScope(const char* name) {
 }
 
 void* FindAndPin(const char* library, const char* name) {
+  const loader::Use use;
   char path[4096];
   void* found = FindInLoaded(library, name, path, sizeof path);
   if (found != nullptr && path[0] != '\0') dlopen(path, RTLD_LAZY | RTLD_NOLOAD);

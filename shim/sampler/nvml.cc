@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/base/loader.h"
+
 namespace gpumemshim::sampler {
 namespace {
 
@@ -72,6 +74,7 @@ constinit Nvml::Functions Nvml::g_functions;
 void Nvml::Load() {
   Functions& found = g_functions;
   if (found.loaded) return;
+  const loader::Use use;
   void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     dlerror();  // ours, not the host's to find

@@ -5,6 +5,7 @@
 
 #include <link.h>
 
+#include "shim/base/loader.h"
 #include "shim/stack/python_layout.h"
 
 namespace gpumemshim::stack {
@@ -52,7 +53,7 @@ void WatchDroppedCode(const void* code_type) {
   auto* destructor = reinterpret_cast<std::atomic<uintptr_t>*>(word);
   uintptr_t original = destructor->load(std::memory_order_relaxed);
   Places places{word, original, false, false};
-  dl_iterate_phdr(&Visit, &places);
+  loader::Iterate(&Visit, &places);
   if (!places.word_is_writable || !places.function_is_code) return;
   g_destructor.store(reinterpret_cast<Destructor>(original), std::memory_order_release);
   // Pairs with the interpreter's own load of the word: CountDroppedCode finds g_destructor set.

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "shim/base/loaded_modules.h"
+#include "shim/base/loader.h"
 #include "shim/stack/frame_pointers.h"
 #include "shim/stack/memory_read.h"
 #include "shim/stack/path_cache.h"
@@ -39,6 +40,7 @@ std::atomic<Unwinder> g_unwinder{Unwinder::kNone};
 #endif
 
 bool LoadLibunwind() {
+  const loader::Use use;
   void* library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     dlerror();
@@ -59,6 +61,7 @@ bool LoadLibunwind() {
 }
 
 bool LoadLibgcc() {
+  const loader::Use use;
   void* library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
   // Bound at once, as a program's own C++ library has it bound.
   if (library == nullptr) library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -177,6 +180,7 @@ const char* UnwinderName(Unwinder unwinder) {
 }
 
 Unwound UnwindNative(void** out, uint32_t capacity) {
+  const loader::Use use;  // they look for tables of what they meet for the first time
   switch (g_unwinder.load(std::memory_order_acquire)) {
     case Unwinder::kLibunwind: {
       const uint32_t count = UnwindLibunwind(out, capacity);
