@@ -102,6 +102,8 @@ void CudaMemory::Count(const CudaAllocation& allocation, int64_t sign, Accounts*
     } else if (InOther(allocation)) {
       accounts->AddOther(allocation.slot, bytes);
     }
+  } else if (!Matches(allocation.layer)) {
+    return;
   } else if (!allocation.counted) {
     Accounts::AddTo(bytes, &accounts->imported, &accounts->imported_peak);
   } else if (allocation.memory == trace::MANAGED) {

@@ -115,6 +115,8 @@ class CudaMemory {
   std::vector<std::pair<uint64_t, uint64_t>> TakeLostRanges() { return std::exchange(lost_ranges_, {}); }
   bool has_lost_ranges() const { return !lost_ranges_.empty(); }
 
+  // Not left out by the layer filter.
+  bool Matches(uint8_t layer) const;
   // Neither torch segment nor left out by the layer filter.
   bool InOther(const CudaAllocation& allocation) const {
     return allocation.counted && allocation.on_device && !allocation.torch && filter_ != LayerFilter::kTorch;
@@ -164,7 +166,6 @@ class CudaMemory {
   static constexpr size_t kCachedRanges = 256;
   static constexpr uint64_t kCacheGranularityBits = 21;  // CUDA gives out memory in 2 MiB pieces
 
-  bool Matches(uint8_t layer) const;
   uint32_t& BlockCount(SegmentRef segment) {
     return segment.is_reservation() ? reservations_[segment.place()].live_blocks
                                     : allocations_[segment.place()].live_blocks;

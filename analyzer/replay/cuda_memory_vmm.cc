@@ -62,6 +62,7 @@ void CudaMemory::MakeTorch(uint32_t reservation, Accounts* accounts) {
 
 void CudaMemory::CountPhysical(const PhysicalHandle& physical, int64_t sign, Accounts* accounts) {
   const int64_t bytes = sign * static_cast<int64_t>(physical.size);
+  if (!Matches(physical.layer)) return;
   if (physical.imported) {
     Accounts::AddTo(bytes, &accounts->imported, &accounts->imported_peak);
   } else if (physical.memory == trace::PHYSICAL_HOST) {

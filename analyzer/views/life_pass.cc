@@ -32,12 +32,12 @@ Weighed OutsideOf(const PhysicalHandle& physical) {
 
 // As CollectLiveSet has it.
 bool Counts(Weighed weighed, const CudaMemory& cuda, const CudaAllocation& allocation) {
-  if (IsOfProcess(weighed)) return OutsideOf(allocation) == weighed;
+  if (IsOfProcess(weighed)) return cuda.Matches(allocation.layer) && OutsideOf(allocation) == weighed;
   return allocation.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(allocation);
 }
 
 bool Counts(Weighed weighed, const CudaMemory& cuda, const PhysicalHandle& physical) {
-  if (IsOfProcess(weighed)) return OutsideOf(physical) == weighed;
+  if (IsOfProcess(weighed)) return cuda.Matches(physical.layer) && OutsideOf(physical) == weighed;
   if (!physical.counted) return false;
   return physical.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(physical);
 }

@@ -12,6 +12,7 @@ namespace gpumem {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::TraceBuilder;
 
@@ -197,6 +198,24 @@ TEST(AnalyzeTest, FiltersByLayer) {
   const DeviceAnalysis torch = AnalyzeTrace(trace, options).devices.at(0);
   EXPECT_EQ(torch.peak_total.bytes, 20 * kMiB);
   EXPECT_EQ(torch.peak_allocated.bytes, kMiB);
+}
+
+TEST(AnalyzeTest, FiltersWhatIsInNoDevicesShareByLayer) {
+  EventRow pinned = Row(trace::ALLOC, trace::HOST_PINNED, kBase, 3 * kMiB);
+  EventRow managed = Row(trace::ALLOC, trace::MANAGED, kBase + 64 * kMiB, 5 * kMiB);
+  EventRow import = Row(trace::IMPORT, trace::DEVICE, kBase + 128 * kMiB, 7 * kMiB);
+  pinned.layer = trace::DRIVER;
+  TraceBuilder trace;
+  trace.Event(pinned).Event(managed).Event(import).End();
+  AnalyzeOptions options;
+  const auto peaks = [&](LayerFilter layer) {
+    options.layer = layer;
+    const Analysis analysis = AnalyzeTrace(trace, options);
+    return std::vector<uint64_t>{analysis.host_pinned_peak, analysis.managed_peak, analysis.imported_peak};
+  };
+  EXPECT_THAT(peaks(LayerFilter::kAll), ElementsAre(3 * kMiB, 5 * kMiB, 7 * kMiB));
+  EXPECT_THAT(peaks(LayerFilter::kDriver), ElementsAre(3 * kMiB, 0, 0));
+  EXPECT_THAT(peaks(LayerFilter::kRuntime), ElementsAre(0, 5 * kMiB, 7 * kMiB));
 }
 
 TEST(AnalyzeTest, ComparesWithPyTorchsOwnTotals) {

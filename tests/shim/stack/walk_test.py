@@ -86,7 +86,7 @@ def dropped_functions(count):
     if used > count // 2:
         raise SystemExit(f"{used} addresses for {count} functions: hardly one was used twice, nothing was tested")
     for i in range(count):
-        stack_hash, *text = rows.raw[i * row_size : i * row_size + sizes[i]].decode().split("\x1e")[:-1]
+        stack_hash, *text = ctypes.string_at(ctypes.byref(rows, i * row_size), sizes[i]).decode().split("\x1e")[:-1]
         got = [row.split("\x1f") for row in text]
         name, file, before, within = variant(i)
         got_place = [got[1][field] for field in (0, 1, 2, 4)]
