@@ -24,6 +24,12 @@ def exports(library):
     return sorted({row[-1] for row in rows if row[-2] != "A"})
 
 
+def unbound(library):
+    """Undefined symbols that no NEEDED library was found to define when it was linked (`-z defs` forbids them): without a version, and not weak."""
+    rows = [line.split() for line in tool("nm", "-D", "--undefined-only", library).splitlines()]
+    return sorted(row[-1] for row in rows if row[-2] == "U" and "@" not in row[-1])
+
+
 def initialisers(library):
     """Names of the functions in .init_array. A stripped library gives addresses, as <0x...>."""
     size = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", tool("readelf", "-dW", library))
