@@ -18,10 +18,21 @@ constinit thread_local uint32_t t_nodes = 0;
 
 namespace {
 
-// torch::autograd::Node: its vtable, the weak pointer of enable_shared_from_this, sequence_nr_; then topological_nr_,
-// has_parent_ and thread_id_. The same from PyTorch 2.0 on; of another layout no number would be found in the table.
-constexpr size_t kNodeNumber = 24;
-constexpr size_t kNodeThread = 48;
+// torch::autograd::Node: its vtable, how it is counted, sequence_nr_, topological_nr_, has_parent_ and thread_id_. It is
+// counted by the weak pointer of enable_shared_from_this, two words, from PyTorch 2.0 on; by one word of
+// c10::intrusive_ptr_target in 2.14. Which it is shows where a number and thread are found in the table; of yet another
+// layout none would be.
+struct NodeLayout {
+  size_t number, thread;
+};
+constexpr NodeLayout kLayouts[] = {{24, 48}, {16, 40}};
+constexpr uint64_t kNoNumber = UINT64_MAX;  // AccumulateGrad's
+constinit std::atomic<const NodeLayout*> g_layout{nullptr};
+
+uint64_t ForwardBy(const NodeLayout& layout, const void* node) {
+  const auto number = Load<uint64_t>(node, layout.number);
+  return number == kNoNumber ? 0 : ForwardOf(Load<uint64_t>(node, layout.thread), number);
+}
 
 constexpr uint32_t kForwardSlots = 1u << 17;
 constexpr uint32_t kTypeSlots = 1u << 10;
@@ -39,7 +50,10 @@ ForwardSlot g_forward[kForwardSlots];
 std::atomic<const void*> g_types[kTypeSlots];
 
 uint64_t ForwardKey(uint64_t thread, uint64_t number) { return Mix(thread, number) | 1; }
-ForwardSlot& SlotOf(uint64_t key) { return g_forward[(key >> 1) % kForwardSlots]; }
+// Nodes of one thread are neighbours: the forward pass fills the table in order, and the backward pass reads it back.
+ForwardSlot& SlotOf(uint64_t thread, uint64_t number) {
+  return g_forward[(number + Mix(kHashSeed, thread)) % kForwardSlots];
+}
 
 uint32_t TypeOf(const void* vtable) {
   const uint64_t start = reinterpret_cast<uint64_t>(vtable) >> 4;
@@ -62,16 +76,28 @@ const void* InnermostFrame() {
 
 void RememberForward(uint64_t thread, uint64_t number, uint64_t stack) {
   const uint64_t key = ForwardKey(thread, number);
-  ForwardSlot& slot = SlotOf(key);
+  ForwardSlot& slot = SlotOf(thread, number);
   slot.stack.store(stack, std::memory_order_relaxed);
   slot.check.store(stack ^ key, std::memory_order_relaxed);
 }
 
 uint64_t ForwardOf(uint64_t thread, uint64_t number) {
   const uint64_t key = ForwardKey(thread, number);
-  const ForwardSlot& slot = SlotOf(key);
+  const ForwardSlot& slot = SlotOf(thread, number);
   const uint64_t stack = slot.stack.load(std::memory_order_relaxed);
   return (slot.check.load(std::memory_order_relaxed) ^ stack) == key ? stack : 0;
+}
+
+uint64_t ForwardOfNode(const void* node) {
+  const NodeLayout* known = g_layout.load(std::memory_order_relaxed);
+  if (known != nullptr) return ForwardBy(*known, node);
+  for (const NodeLayout& layout : kLayouts) {
+    const uint64_t stack = ForwardBy(layout, node);
+    if (stack == 0) continue;
+    g_layout.store(&layout, std::memory_order_relaxed);
+    return stack;
+  }
+  return 0;
 }
 
 uint32_t EnterNode(const void* node, uintptr_t frame) {
@@ -84,7 +110,7 @@ uint32_t EnterNode(const void* node, uintptr_t frame) {
   }
   NodeContext& context = state->nodes[before];
   context.frame = frame;
-  context.forward = ForwardOf(Load<uint64_t>(node, kNodeThread), Load<uint64_t>(node, kNodeNumber));
+  context.forward = ForwardOfNode(node);
   context.python = InnermostFrame();
   context.type = TypeOf(Load<const void*>(node, 0));
   return before;

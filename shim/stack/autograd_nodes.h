@@ -51,6 +51,9 @@ inline const NodeContext* CurrentNode(const ThreadState* state, uintptr_t frame)
 void RememberForward(uint64_t thread, uint64_t number, uint64_t stack);
 uint64_t ForwardOf(uint64_t thread, uint64_t number);
 
+// The same by what stands in the node. 0: not known.
+uint64_t ForwardOfNode(const void* node);
+
 // Tells the trace what a class is called.
 bool SendNodeType(uint32_t type);
 

@@ -33,7 +33,7 @@ struct ThreadState {
   uint16_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
   void* pcs[kMaxUnwind];
   ring::RawFrame frames[ring::kMaxFrames];
-  SeenSet<8192> stacks;
+  SeenSet<16384> stacks;
   SeenSet<4096> codes;
   PathCache paths;
   KnownPositions positions;

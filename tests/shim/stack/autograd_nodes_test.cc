@@ -100,6 +100,24 @@ TEST(Nodes, ThoseThatWereLeftByALongjmpAreDropped) {
   EXPECT_EQ(t_nodes, 0u) << "one that nobody counted";
 }
 
+// First what either layout would have, then the one that is found.
+TEST(Nodes, OfEitherLayout) {
+  Node older;  // words[2] lies at byte 24
+  older.words[2] = 31;
+  older.words[5] = 7;
+  EXPECT_EQ(ForwardOfNode(&older), 0u);
+  RememberForward(7, 31, 1234);
+  Node accumulates = older;
+  accumulates.words[2] = ~uint64_t{0};
+  EXPECT_EQ(ForwardOfNode(&accumulates), 0u);
+  Node newer;
+  newer.words[1] = 31;
+  newer.words[4] = 7;
+  const uint64_t by_newer = ForwardOfNode(&newer), by_older = ForwardOfNode(&older);
+  EXPECT_EQ(by_newer, 1234u) << "nothing was known of the layout";
+  EXPECT_EQ(by_older, 0u) << "of one PyTorch all nodes have the same";
+}
+
 TEST(Nodes, AreCountedWhileNothingIsRecorded) {
   const Node node;
   const uint32_t before = EnterNode(&node, reinterpret_cast<uintptr_t>(&node));
