@@ -18,8 +18,8 @@ constinit thread_local uint32_t t_nodes = 0;
 
 namespace {
 
-// torch::autograd::Node: its vtable, how it is counted, sequence_nr_, topological_nr_, has_parent_ and thread_id_. It is
-// counted by the weak pointer of enable_shared_from_this, two words, from PyTorch 2.0 on; by one word of
+// torch::autograd::Node: its vtable, how it is counted, sequence_nr_, topological_nr_, has_parent_ and thread_id_. It
+// is counted by the weak pointer of enable_shared_from_this, two words, from PyTorch 2.0 on; by one word of
 // c10::intrusive_ptr_target in 2.14. Which it is shows where a number and thread are found in the table; of yet another
 // layout none would be.
 struct NodeLayout {
