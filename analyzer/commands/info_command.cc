@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/format.h"
 #include "commands/command.h"
 #include "commands/commands.h"
@@ -49,9 +50,15 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
   rows.push_back({"events", FormatCount(events)});
   if (analysis.recovered_events > 0)
     rows.push_back({"  from the ring of the killed process", FormatCount(analysis.recovered_events)});
-  for (const auto& [kind, count] : analysis.events.by_kind)
+  uint64_t of_every_kind = 0;
+  for (const auto& [kind, count] : analysis.events.by_kind) {
     rows.push_back({absl::StrCat("  ", absl::AsciiStrToLower(kind)), FormatCount(count)});
-  if (events > 0) rows.push_back({"bytes an event", absl::StrCat(analysis.file_bytes / events)});
+    of_every_kind += count;
+  }
+  if (of_every_kind > 0) {
+    const double bytes = static_cast<double>(analysis.file_bytes) / static_cast<double>(of_every_kind);
+    rows.push_back({"bytes an event", absl::StrFormat("%.1f", bytes)});
+  }
   rows.push_back({"stack nodes", FormatCount(loaded.stacks.stack_count())});
   rows.push_back({"frames", FormatCount(loaded.stacks.frame_count())});
   rows.push_back({"modules", FormatCount(loaded.stacks.modules().size())});

@@ -26,6 +26,15 @@ def step_ms(output):
     return processes.median(steps)
 
 
+# What is left out -> settings of the recorder: what each part costs shows against everything.
+LEFT_OUT = {
+    "stacks": {"GPUMEMSHIM_UNWINDER": "none", "GPUMEMSHIM_PYTHON": "0"},
+    "attribution": {"GPUMEMSHIM_AUTOGRAD": "0", "GPUMEMSHIM_HELPER": "0"},
+    "helper": {"GPUMEMSHIM_HELPER": "0"},
+    "native_frames": {"GPUMEMSHIM_NATIVE": "none"},
+}
+
+
 def arguments(setup, steps):
     # On simulated CUDA nothing hides the recorder's cost: kernels take no time. On a GPU the batch is an ordinary one.
     return ["--steps", steps, "--batch", 8, "--length", 1024]
@@ -41,6 +50,9 @@ def measure(setup, rounds, steps, history=True):
     with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
         recorded = setup.environment(pathlib.Path(folder) / "step.%p.gmtrace")
         answer = {"steps": steps, "side_by_side": together, **named("recorded", compare(rounds, (plain, setup.environment()), (plain, recorded)))}
+        for part, settings in LEFT_OUT.items():
+            less = compare(max(1, rounds // 2), (plain, setup.environment()), (plain, {**recorded, **settings}))
+            answer[f"overhead_percent_without_{part}"] = overhead_percent(*less)
     if history:
         answer = {**named("history_all", compare(rounds, (plain, setup.environment()), (history_command, setup.environment()))), **answer}
         answer["history_all_overhead_percent"] = answer.pop("history_all_overhead")

@@ -204,6 +204,7 @@ bool BeginRecording() {
   options.python = g_settings.python;
   options.unwinder = g_settings.unwinder;
   options.native = g_settings.native;
+  options.autograd = g_settings.autograd;
   stack::Enable(options);
   ConfigureSampling(g_settings);
   if (!StartRing()) return false;

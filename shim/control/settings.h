@@ -29,6 +29,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_SIGNAL",
     "GPUMEMSHIM_NATIVE",
     "GPUMEMSHIM_HELPER",
+    "GPUMEMSHIM_AUTOGRAD",
     "GPUMEMSHIM_UNWINDER",
     "GPUMEMSHIM_PYTHON",
     "GPUMEMSHIM_RING_SIZE",
@@ -59,7 +60,8 @@ struct Settings {
   stack::Unwinder unwinder = stack::Unwinder::kLibunwind;
   stack::NativeDepth native = stack::NativeDepth::kCut;
   bool python = true;
-  bool helper = true;  // the part that runs in the program's Python
+  bool helper = true;    // the part that runs in the program's Python
+  bool autograd = true;  // where nodes are made and evaluated, and what they keep
   bool oom_report = false;
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory

@@ -35,8 +35,10 @@ constinit TorchFunction g_get_and_increment{kLibrary, kGetAndIncrement};
 constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
 constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
 
+bool IsWanted() { return !session::IsOff() && ring::Active() && stack::NodesEnabled(); }
+
 void RememberForward(uint64_t number) {
-  if (session::IsOff() || !ring::Active()) return;
+  if (!IsWanted()) return;
   auto* current_thread = reinterpret_cast<uint64_t (*)()>(g_current_thread_id.Find());
   if (current_thread == nullptr) return;
   const uint64_t stack = stack::CapturePython();
@@ -44,7 +46,7 @@ void RememberForward(uint64_t number) {
 }
 
 void RecordSaved(const void* tensor) {
-  if (session::IsOff() || !ring::Active()) return;
+  if (!IsWanted()) return;
   Event event{};
   event.kind = EventKind::kSaved;
   event.device = kNoDevice;

@@ -34,6 +34,8 @@ uint64_t ForwardBy(const NodeLayout& layout, const void* node) {
   return number == kNoNumber ? 0 : ForwardOf(Load<uint64_t>(node, layout.thread), number);
 }
 
+std::atomic<bool> g_enabled{false};
+
 constexpr uint32_t kForwardSlots = 1u << 17;
 constexpr uint32_t kTypeSlots = 1u << 10;
 constexpr uint32_t kMaxTypeProbes = 64;
@@ -74,6 +76,9 @@ const void* InnermostFrame() {
 
 }  // namespace
 
+void EnableNodes(bool enable) { g_enabled.store(enable, std::memory_order_relaxed); }
+bool NodesEnabled() { return g_enabled.load(std::memory_order_relaxed); }
+
 void RememberForward(uint64_t thread, uint64_t number, uint64_t stack) {
   const uint64_t key = ForwardKey(thread, number);
   ForwardSlot& slot = SlotOf(thread, number);
@@ -103,7 +108,7 @@ uint64_t ForwardOfNode(const void* node) {
 uint32_t EnterNode(const void* node, uintptr_t frame) {
   const uint32_t before = t_nodes++;
   if (before >= kMaxNodes) return before;
-  ThreadState* state = ring::Active() ? CurrentThread() : nullptr;
+  ThreadState* state = ring::Active() && NodesEnabled() ? CurrentThread() : nullptr;
   if (state == nullptr) {
     if (t_state != nullptr) t_state->nodes[before].frame = 0;  // another node's, which was here before
     return before;

@@ -34,6 +34,10 @@ inline constexpr uint32_t kMaxNodes =
 
 extern constinit thread_local uint32_t t_nodes __attribute__((tls_model("initial-exec")));
 
+// Whether nodes are to be seen at all; off until it is said.
+void EnableNodes(bool enable);
+bool NodesEnabled();
+
 // Returns the count of nodes that LeaveNode is to be given. `frame` is an address in the caller's frame.
 uint32_t EnterNode(const void* node, uintptr_t frame);
 inline void LeaveNode(uint32_t before) { t_nodes = before; }

@@ -348,6 +348,7 @@ template <typename GetNative>
 void Enable(const Options& options) {
   g_python.store(options.python, std::memory_order_relaxed);
   g_native.store(options.native, std::memory_order_relaxed);
+  EnableNodes(options.autograd);
   LoadUnwinder(options.unwinder);
   modules::Prepare();
   if (options.python) FindInterpreter();

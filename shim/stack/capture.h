@@ -35,6 +35,7 @@ struct Options {
   bool python = true;
   Unwinder unwinder = Unwinder::kLibunwind;
   NativeDepth native = NativeDepth::kCut;
+  bool autograd = true;  // nodes of the backward pass (autograd_nodes.h)
 };
 
 // At set-up, outside of any allocator's lock: loads the unwinder and looks for the interpreter.

@@ -180,5 +180,19 @@ class AttributionTest(unittest.TestCase):
         self.assertEqual(inside, saved)
 
 
+class WithoutAutogradTest(unittest.TestCase):
+    def test_nothing_of_it_is_recorded(self):
+        with tempfile.TemporaryDirectory(prefix="gpumem-attribution-") as folder:
+            trace = pathlib.Path(folder) / "off.gmtrace"
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "GPUMEMSHIM_AUTOGRAD": "0"}
+            truth.run([SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            recorded = Recorded(trace)
+        kinds = {event["kind"] for event in recorded.events}
+        self.assertIn("tensor", kinds)
+        self.assertNotIn("saved", kinds)
+        self.assertFalse([frame for frame in recorded.tables["frames"].values() if frame.get("forward")])
+        self.assertTrue(recorded.tables["nn_modules"])
+
+
 if __name__ == "__main__":
     truth.run_tests(globals())
