@@ -10,6 +10,7 @@ function(gpumem_write_exports table script)
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
     _ZN2at15sequence_number17get_and_incrementEv _ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb
+    _ZN5torch8autograd4impl16grad_accumulatorERKN2at6TensorE
     _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE)
   foreach(row IN LISTS rows)
     string(REGEX REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+)\\).*$" "\\1" name "${row}")

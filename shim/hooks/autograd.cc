@@ -27,12 +27,13 @@ constexpr char kCurrentThreadId[] = "_ZN2at14RecordFunction15currentThreadIdEv";
 constexpr char kEvaluateFunction[] =
     "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_"
     "INS0_10ReadyQueueEE";
-
+constexpr char kGradAccumulator[] = "_ZN5torch8autograd4impl16grad_accumulatorERKN2at6TensorE";
 constexpr char kSavedVariable[] = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb";
 
 constinit TorchFunction g_saved_variable{kLibrary, kSavedVariable};
 constinit TorchFunction g_get_and_increment{kLibrary, kGetAndIncrement};
 constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
+constinit TorchFunction g_grad_accumulator{kLibrary, kGradAccumulator};
 constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
 
 bool IsWanted() { return !session::IsOff() && ring::Active() && stack::NodesEnabled(); }
@@ -43,6 +44,12 @@ void RememberForward(uint64_t number) {
   if (current_thread == nullptr) return;
   const uint64_t stack = stack::CapturePython();
   if (stack != 0) stack::RememberForward(current_thread(), number, stack);
+}
+
+void RememberUse(const void* accumulator) {
+  if (!IsWanted()) return;
+  const uint64_t stack = stack::CapturePython();
+  if (stack != 0) stack::RememberUse(accumulator, stack);
 }
 
 void RecordSaved(const void* tensor) {
@@ -75,6 +82,17 @@ uint64_t GpumemGetAndIncrement() {
   const uint64_t number = reinterpret_cast<uint64_t (*)()>(g_get_and_increment.Find())();
   RememberForward(number);
   return number;
+}
+
+// A shared_ptr, or intrusive_ptr, of Node: torch::autograd::impl::grad_accumulator(const at::Tensor&): the forward pass
+// uses a parameter. The node that will add up its gradient is made for the first use, and has no number.
+__attribute__((visibility("default"))) void** GpumemGradAccumulator(void** node, const void* tensor) asm(
+    "_ZN5torch8autograd4impl16grad_accumulatorERKN2at6TensorE");
+
+void** GpumemGradAccumulator(void** node, const void* tensor) {
+  reinterpret_cast<void** (*)(void**, const void*)>(g_grad_accumulator.Find())(node, tensor);
+  if (*node != nullptr) RememberUse(*node);
+  return node;
 }
 
 // See autograd_x86_64.S. `before` lies in the frame of the function there.

@@ -31,12 +31,15 @@ constinit std::atomic<const NodeLayout*> g_layout{nullptr};
 
 uint64_t ForwardBy(const NodeLayout& layout, const void* node) {
   const auto number = Load<uint64_t>(node, layout.number);
-  return number == kNoNumber ? 0 : ForwardOf(Load<uint64_t>(node, layout.thread), number);
+  if (number == kNoNumber) return UseOf(node);
+  return ForwardOf(Load<uint64_t>(node, layout.thread), number);
 }
 
 std::atomic<bool> g_enabled{false};
 
 constexpr uint32_t kForwardSlots = 1u << 17;
+constexpr uint32_t kUseSets = 1u << 13;  // of accumulators, eight ways each
+constexpr uint32_t kUseWays = 8;
 constexpr uint32_t kTypeSlots = 1u << 10;
 constexpr uint32_t kMaxTypeProbes = 64;
 
@@ -47,6 +50,7 @@ struct ForwardSlot {
   std::atomic<uint64_t> check;
 };
 ForwardSlot g_forward[kForwardSlots];
+ForwardSlot g_uses[kUseSets][kUseWays];
 
 // Vtables of the nodes met; a class's number is its slot's, from 1.
 std::atomic<const void*> g_types[kTypeSlots];
@@ -55,6 +59,12 @@ uint64_t ForwardKey(uint64_t thread, uint64_t number) { return Mix(thread, numbe
 // Nodes of one thread are neighbours: the forward pass fills the table in order, and the backward pass reads it back.
 ForwardSlot& SlotOf(uint64_t thread, uint64_t number) {
   return g_forward[(number + Mix(kHashSeed, thread)) % kForwardSlots];
+}
+
+uint64_t UseKey(const void* accumulator) { return Mix(kNoNumber, reinterpret_cast<uintptr_t>(accumulator)) | 1; }
+ForwardSlot* WaysOf(uint64_t key) { return g_uses[(key >> 1) % kUseSets]; }
+bool Holds(const ForwardSlot& slot, uint64_t key) {
+  return (slot.check.load(std::memory_order_relaxed) ^ slot.stack.load(std::memory_order_relaxed)) == key;
 }
 
 uint32_t TypeOf(const void* vtable) {
@@ -101,6 +111,30 @@ uint64_t ForwardOfNode(const void* node) {
     if (stack == 0) continue;
     g_layout.store(&layout, std::memory_order_relaxed);
     return stack;
+  }
+  return 0;
+}
+
+// Nodes are freed and their addresses used again, so a set fills with those of long ago: any of them makes room.
+void RememberUse(const void* accumulator, uint64_t stack) {
+  const uint64_t key = UseKey(accumulator);
+  ForwardSlot* const ways = WaysOf(key);
+  ForwardSlot* slot = &ways[(key >> 32) % kUseWays];
+  for (uint32_t way = 0; way < kUseWays; ++way) {
+    if (!Holds(ways[way], key) && !Holds(ways[way], 0)) continue;
+    slot = &ways[way];
+    break;
+  }
+  slot->stack.store(stack, std::memory_order_relaxed);
+  slot->check.store(stack ^ key, std::memory_order_relaxed);
+}
+
+uint64_t UseOf(const void* accumulator) {
+  const uint64_t key = UseKey(accumulator);
+  ForwardSlot* const ways = WaysOf(key);
+  for (uint32_t way = 0; way < kUseWays; ++way) {
+    const uint64_t stack = ways[way].stack.load(std::memory_order_relaxed);
+    if ((ways[way].check.load(std::memory_order_relaxed) ^ stack) == key) return stack;
   }
   return 0;
 }

@@ -10,6 +10,9 @@
 //   backward, thread 2   Engine::evaluate_function(node 17)              EnterNode ... LeaveNode
 //                          └─ MmBackward0::apply ─► at::empty: stack = empty, apply, <mark>, Linear.forward, ...
 //
+// A node that adds up a parameter's gradient has no number. It is known by its address, which is that of no other such
+// node unless RememberUse says so; its place is that of the parameter's last use in a forward pass.
+//
 // Thread-safety: any thread; lock-free. A node that was overwritten in the table (another 131,072 were made since) is
 // one whose place is not known. Failure: the stack as without us.
 
@@ -54,6 +57,8 @@ inline const NodeContext* CurrentNode(const ThreadState* state, uintptr_t frame)
 
 void RememberForward(uint64_t thread, uint64_t number, uint64_t stack);
 uint64_t ForwardOf(uint64_t thread, uint64_t number);
+void RememberUse(const void* accumulator, uint64_t stack);
+uint64_t UseOf(const void* accumulator);
 
 // The same by what stands in the node. 0: not known.
 uint64_t ForwardOfNode(const void* node);

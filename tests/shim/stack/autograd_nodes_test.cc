@@ -7,6 +7,7 @@
 
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "shim/stack/thread_state.h"
 
@@ -75,6 +76,25 @@ TEST(Forward, ThreadsNeverSeeHalves) {
   EXPECT_EQ(wrong, 0u);
 }
 
+TEST(Use, OfAParameterIsTheLastOne) {
+  const uint64_t node[8] = {0, 0, 0, ~uint64_t{0}};
+  EXPECT_EQ(UseOf(node), 0u);
+  RememberUse(node, 17);
+  RememberUse(node, 18);
+  EXPECT_EQ(UseOf(node), 18u);
+}
+
+TEST(Use, ThousandsOfParametersAreKnownAtOnce) {
+  constexpr size_t kNodes = 16'000, kApart = 400;  // as the heap has them
+  std::vector<char> heap(kNodes * kApart);
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < kNodes; ++i) RememberUse(&heap[i * kApart], i + 1);
+  }
+  size_t known = 0;
+  for (size_t i = 0; i < kNodes; ++i) known += UseOf(&heap[i * kApart]) == i + 1 ? 1 : 0;
+  EXPECT_GT(known, kNodes - kNodes / 1000);
+}
+
 // Calls deeper(), so that frames lie where those of real nested nodes would.
 struct Node {
   const void* vtable = nullptr;
@@ -116,6 +136,9 @@ TEST(Nodes, OfEitherLayout) {
   const uint64_t by_newer = ForwardOfNode(&newer), by_older = ForwardOfNode(&older);
   EXPECT_EQ(by_newer, 1234u) << "nothing was known of the layout";
   EXPECT_EQ(by_older, 0u) << "of one PyTorch all nodes have the same";
+  newer.words[1] = ~uint64_t{0};
+  RememberUse(&newer, 5678);
+  EXPECT_EQ(ForwardOfNode(&newer), 5678u) << "without a number";
 }
 
 TEST(Nodes, AreCountedWhileNothingIsRecorded) {
