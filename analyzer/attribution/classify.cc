@@ -24,11 +24,18 @@ Category CategoryOf(TensorRole role) {
   return Category::kUnknown;
 }
 
+// Made or brought in by the program itself, for its model: nothing that a model computed.
+bool IsFromOutside(const StackSense& sense) {
+  return sense.origin != Origin::kComputed && sense.module == 0 &&
+         (sense.stage == Stage::kNone || sense.stage == Stage::kData || sense.stage == Stage::kEvaluation);
+}
+
 // What stage and length of life tell of a block that nothing was said of.
 Category ByLife(const BlockLife& life, const StackSense& sense) {
   const bool lasted = life.optimizer_steps > 0;
   const Stage stage = sense.stage;
   if (stage == Stage::kData) return Category::kInput;
+  if (IsFromOutside(sense) && sense.origin == Origin::kMoved && !lasted) return Category::kInput;
   // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
   const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || sense.accumulates;
   if (stage == Stage::kBackward && is_gradient && !sense.recomputed) return Category::kGradient;
@@ -44,12 +51,18 @@ Category ByLife(const BlockLife& life, const StackSense& sense) {
 }  // namespace
 
 Verdict Classify(const BlockLife& life, const StackSense& sense) {
-  if (life.role != TensorRole::kNone) return {CategoryOf(life.role), Evidence::kAddress};
-  // Memory of a collective may be kept by autograd as well: parameters that were gathered.
-  if (sense.category && (!life.saved || *sense.category == Category::kCommunication))
+  // What a module made is no batch, though the next one was given it.
+  const bool is_batch = life.role == TensorRole::kInput && sense.module == 0;
+  if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))
+    return {CategoryOf(life.role), Evidence::kAddress};
+  // Autograd may keep memory of a collective as well, parameters that were gathered; and what a library has for good.
+  const bool stays = life.optimizer_steps > 1;
+  if (sense.category && (!life.saved || *sense.category == Category::kCommunication ||
+                         (*sense.category == Category::kWorkspace && stays)))
     return {*sense.category, Evidence::kRule};
   // Autograd keeps batches too.
   if (life.likely == TensorRole::kInput && sense.module == 0) return {Category::kInput, Evidence::kStack};
+  if (life.saved && IsFromOutside(sense)) return {Category::kInput, Evidence::kRule};
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
   const bool outlasts = life.optimizer_steps > 0 || life.alive;
   if (life.likely == TensorRole::kGradient && outlasts) return {Category::kGradient, Evidence::kStack};

@@ -33,6 +33,7 @@ component conv       class ^(Lazy)?Conv(Transpose)?[0-9]d$|^CausalConv
 # What memory is for, by the functions and files in its stack.
 category workspace      function CUDABlas(Lt)?Workspace|setWorkspaceForHandle|chooseAlgorithm|CublasWorkspace
 category workspace      function run_conv_plan|generate_and_filter_plans|raw_cudnn_|cudnn.*[Ww]orkspace
+category workspace      function _cudnn_init_dropout_state
 category workspace      file     /libcu(blas|blasLt|dnn[a-z_]*|solver|sparse|fft)\.so
 category communication  file     /libnccl\.so
 category communication  function ^(c10d::|ncclComm|nccl[A-Z])

@@ -7,8 +7,26 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 
 namespace gpumem {
+namespace {
+
+// Of at::_ops::NAME::call. to_dtype_layout and to_device are what .cuda() and .to(device) are; to_dtype is a
+// computation.
+std::optional<Origin> OriginOf(absl::string_view function) {
+  if (!absl::ConsumePrefix(&function, "at::_ops::")) return std::nullopt;
+  const absl::string_view name = function.substr(0, function.find("::"));
+  for (const absl::string_view moves : {"to_dtype_layout", "to_device"}) {
+    if (name == moves) return Origin::kMoved;
+  }
+  for (const absl::string_view makes : {"zeros", "ones", "full", "empty", "rand", "arange", "linspace", "eye"}) {
+    if (absl::StartsWith(name, makes)) return Origin::kMade;  // randint, randn, zeros_like, empty_strided
+  }
+  return Origin::kComputed;
+}
+
+}  // namespace
 
 const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
   const auto [it, is_new] = frames_.try_emplace(frame_id);
@@ -18,6 +36,8 @@ const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
     const FrameSense sense = SenseOf(frame);
     if (made.sense.stage == Stage::kNone) made.sense = sense;
     if (!made.category) made.category = rules_->CategoryOf(frame);
+    if (const auto origin = OriginOf(frame.function); origin && !frame.python) made.origin = origin;
+    made.is_python |= frame.python;
     made.accumulates |= absl::StrContains(frame.function, "AccumulateGrad");
   }
   return frames_[frame_id] = made;
@@ -26,12 +46,15 @@ const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
 StackSense StackSenses::Make(uint64_t stack_id) {
   StackSense sense;
   scratch_.clear();
-  bool is_marked = false;
+  bool is_marked = false, is_python = false;
   for (const uint32_t id : stacks_->Frames(stack_id)) {
     const Frame& frame = FrameOf(id);
     scratch_.push_back(frame.sense);
     if (!sense.category) sense.category = frame.category;
     sense.accumulates |= frame.accumulates;
+    // The outermost of the operators behind the innermost line of Python is the one that the line calls.
+    is_python |= frame.is_python;
+    if (!is_python && frame.origin) sense.origin = *frame.origin;
     const FrameInfo* const info = stacks_->frame(id);
     if (info == nullptr) continue;
     if (sense.module == 0) sense.module = info->nn_module;

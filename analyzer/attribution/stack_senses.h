@@ -25,8 +25,16 @@
 
 namespace gpumem {
 
+// How the operator that Python called came by its memory.
+enum class Origin : uint8_t {
+  kComputed,  // or not known
+  kMade,      // zeros, randint and the like: of no other tensor
+  kMoved,     // from another device
+};
+
 struct StackSense {
   Stage stage = Stage::kNone;
+  Origin origin = Origin::kComputed;
   bool recomputed = false;   // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
   std::optional<Category> category;
@@ -50,6 +58,8 @@ class StackSenses {
   struct Frame {
     FrameSense sense;
     std::optional<Category> category;
+    std::optional<Origin> origin;  // of an operator
+    bool is_python = false;
     bool accumulates = false;
   };
   const Frame& FrameOf(uint32_t frame_id);

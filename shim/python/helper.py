@@ -211,10 +211,10 @@ class Helper:
             self.record.event(TENSOR, number, address, size)
 
     def inputs(self, call):
-        """What the outermost module was called with."""
+        """What the outermost module was called with, but for what another module computed."""
         values = list(call.f_locals.get("args", ())) + list(call.f_locals.get("kwargs", {}).values())
         for i, value in enumerate(values):
-            if isinstance(value, self.torch.Tensor) and not isinstance(value, self.torch.nn.Parameter):
+            if isinstance(value, self.torch.Tensor) and value.is_leaf and not isinstance(value, self.torch.nn.Parameter):
                 self.tensor(value, INPUT, [""], key=("input", i))
 
     # Optimizers.

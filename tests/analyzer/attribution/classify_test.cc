@@ -66,6 +66,44 @@ TEST(ClassifyTest, ABatchThatAutogradKeepsIsABatch) {
   EXPECT_EQ(Classify(life, inside).category, Category::kActivation) << "another model's output";
 }
 
+TEST(ClassifyTest, WhatAModuleMadeIsNoBatch) {
+  BlockLife life = Life(0);
+  life.role = TensorRole::kInput;
+  EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kInput);
+  StackSense inside = At(Stage::kForward);
+  inside.module = 3;
+  EXPECT_EQ(Classify(life, inside).category, Category::kTemporary) << "a loss is given logits";
+  life.saved = true;
+  EXPECT_EQ(Classify(life, inside).category, Category::kActivation);
+}
+
+TEST(ClassifyTest, WhatTheProgramBringsForItsModelIsInput) {
+  BlockLife life = Life(0);
+  StackSense sense = At(Stage::kNone);
+  sense.origin = Origin::kMoved;
+  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "labels that only a metric looks at";
+  life.saved = true;
+  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "targets, which autograd keeps for the loss";
+  EXPECT_EQ(Classify(life, sense).evidence, Evidence::kRule);
+  sense.origin = Origin::kMade;
+  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "random numbers";
+  sense.stage = Stage::kLoss;
+  EXPECT_EQ(Classify(life, sense).category, Category::kActivation) << "made by the loss";
+  sense.stage = Stage::kNone;
+  sense.origin = Origin::kComputed;
+  EXPECT_EQ(Classify(life, sense).category, Category::kActivation) << "a model without modules";
+}
+
+TEST(ClassifyTest, AWorkspaceThatStaysIsOneThoughAutogradKeepsIt) {
+  BlockLife life = Life(1);
+  life.saved = true;
+  StackSense named = At(Stage::kForward);
+  named.category = Category::kWorkspace;
+  EXPECT_EQ(Classify(life, named).category, Category::kActivation) << "cuDNN's reserve of one pass";
+  life.optimizer_steps = 2;
+  EXPECT_EQ(Classify(life, named).category, Category::kWorkspace) << "the state of its dropout";
+}
+
 TEST(ClassifyTest, WhatStaysForNoKnownReasonIsUnknown) {
   EXPECT_EQ(Classify(Life(1), At(Stage::kForward)).category, Category::kTemporary);
   EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).category, Category::kUnknown);
