@@ -29,14 +29,18 @@ class Checker:
         self.code_of_key = {}
 
     def walk(self):
-        if not hasattr(self.local, "buffer"):
-            self.local.buffer = ctypes.create_string_buffer(1 << 20)
-        return self.local.buffer, self.library.WalkInto(self.local.buffer, len(self.local.buffer))
+        """A buffer of the thread's and how much of it the walk filled. Anything may run check() again (a finalizer does), so nobody else has this one."""
+        if not hasattr(self.local, "buffers"):
+            self.local.buffers = []
+        buffer = self.local.buffers.pop() if self.local.buffers else ctypes.create_string_buffer(1 << 20)
+        return buffer, self.library.WalkInto(buffer, len(buffer))
 
     def check(self):
         (buffer, size), frame = self.walk(), sys._getframe()
         try:
-            self.judge(ctypes.string_at(buffer, size).decode(), frame)
+            text = ctypes.string_at(buffer, size).decode()
+            self.local.buffers.append(buffer)
+            self.judge(text, frame)
         except Exception as error:  # pylint: disable=broad-except
             self.differ(repr(error))
         self.checks += 1
