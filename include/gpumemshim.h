@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: The gpumemshim authors
  *
- * gpumemshim.h: what a program can say to the recorder about itself: marks, stages, steps, tags; and when to record.
+ * gpumemshim.h: what a program can say to the recorder about itself: marks, stages, steps, tags, names of
+ * memory; and when to record.
  *
  * Nothing is linked. Where libgpumemshim.so is preloaded the calls reach it; everywhere else each of them is a test of
  * one variable, and does nothing. C99 or C++, gcc or clang, Linux. Before glibc 2.34 link with -ldl.
@@ -28,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUMEMSHIM_API_VERSION 1
+#define GPUMEMSHIM_API_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,11 +47,18 @@ struct gpumemshim_api {
   void (*tag)(const char* name);
   void (*pause)(void);
   void (*resume)(void);
+  /* Version 2. */
+  void (*snapshot)(const char* name);
+  void (*name)(const void* address, size_t bytes, const char* name);
 };
 
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+/* Whether the library, which may be older than this header, has a function of the table. */
+#define GPUMEMSHIM_HAS(api, function) \
+  ((api)->size >= offsetof(struct gpumemshim_api, function) + sizeof((api)->function))
 
 /* The library's functions, looked up at the first call of each source file; NULL where it is not loaded. */
 static inline const struct gpumemshim_api* gpumemshim_get_api(void) {
@@ -80,6 +88,24 @@ static inline int gpumemshim_recording(void) {
 static inline void gpumemshim_mark(const char* text) {
   const struct gpumemshim_api* api = gpumemshim_get_api();
   if (api != NULL) api->mark(text);
+}
+
+/* A mark whose memory is to be shown: reports say what was alive at this instant, and what it was for. */
+static inline void gpumemshim_snapshot(const char* name) {
+  const struct gpumemshim_api* api = gpumemshim_get_api();
+  if (api == NULL) return;
+  if (GPUMEMSHIM_HAS(api, snapshot)) {
+    api->snapshot(name);
+  } else {
+    api->mark(name);
+  }
+}
+
+/* The memory at `address` bears this name from its allocation to its end: `gpumem at` shows it. Name it after it was
+ * allocated; of several names the last counts. `bytes`: how much of it is meant. */
+static inline void gpumemshim_name(const void* address, size_t bytes, const char* name) {
+  const struct gpumemshim_api* api = gpumemshim_get_api();
+  if (api != NULL && GPUMEMSHIM_HAS(api, name)) api->name(address, bytes, name);
 }
 
 /* A stage of this thread begins, inside those that are open: "forward", "load weights". What is allocated until the

@@ -94,6 +94,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   const bool by_tensor = verdict.evidence == Evidence::kAddress || verdict.evidence == Evidence::kStack;
   if (!by_tensor) use.tensor_bytes = block.requested;
   use.stack_id = block.stack;
+  use.name = label.name;
   use.layer = trace::TORCH;
   use.memory = trace::DEVICE;
   use.category = verdict.category;
@@ -120,6 +121,7 @@ void Account::CudaEnded(const CudaLife& life, uint64_t end) {
   const StackSense sense = needs_.senses->Of(life.stack);
   AttributedUse use;
   use.stack_id = life.stack;
+  use.name = life.name;
   use.layer = life.layer;
   use.memory = life.memory;
   use.category = sense.category.value_or(Category::kLibrary);
@@ -146,7 +148,7 @@ void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
   for (auto& [event, uses] : details_) {
     if (event < born || event >= end) continue;
     const auto [it, is_new] =
-        uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module}, use);
+        uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module, use.name}, use);
     if (is_new) continue;
     it->second.bytes += use.bytes;
     it->second.tensor_bytes += use.tensor_bytes;
@@ -208,8 +210,8 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
     moment->by_evidence[category][Index(Evidence::kMeasured)] += Missing(moment->categories[category], told[category]);
   }
   std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
-    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module) <
-           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module);
+    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module, a.name) <
+           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module, b.name);
   });
 }
 

@@ -61,7 +61,7 @@ class Account final : public LabelVisitor {
     MeasureValues values;
     uint64_t context = 0, graphs = 0;
   };
-  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t>;
+  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t, uint32_t>;
   struct Running {
     ModuleUse use;
     uint64_t live = 0, live_saved = 0;

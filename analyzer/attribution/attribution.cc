@@ -15,10 +15,11 @@
 namespace gpumem {
 namespace {
 
-void FindMoments(const Survey& survey, size_t count, std::vector<Moment>* moments) {
-  moments->resize(count);
-  for (size_t i = 0; i < count; ++i) {
+void FindMoments(const Survey& survey, const AttributionRequest& request, std::vector<Moment>* moments) {
+  moments->resize(request.moments.size());
+  for (size_t i = 0; i < moments->size(); ++i) {
     Moment& moment = (*moments)[i];
+    moment.asked = request.moments[i].text;
     moment.found = survey.Find(i, &moment.event_index, &moment.time_ns);
     if (!moment.found) continue;
     if (const Step* const step = survey.steps().At(moment.event_index)) moment.step = step->number;
@@ -63,7 +64,7 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   LabelReplay survey_replay(&first, &stacks.objects(), analysis.end_ns);
   Survey survey(request, slot, &survey_replay, &stacks, &senses);
   survey_replay.Run(&survey);
-  FindMoments(survey, request.moments.size(), &result.moments);
+  FindMoments(survey, request, &result.moments);
   const std::vector<Step> steps = request.steps ? survey.steps().steps() : std::vector<Step>();
   result.step_source = survey.steps().source();
   result.has_tensors = survey.has_tensors();
@@ -83,6 +84,9 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   account.Sum();
   for (Moment& moment : result.moments) {
     if (moment.found) account.Describe(moment.event_index, &moment);
+    for (const AttributedUse& use : moment.uses) {
+      if (use.name != 0) result.names.try_emplace(use.name, stacks.string(use.name));
+    }
   }
   for (const Step& step : steps) {
     result.steps.push_back({step, account.Categories(step.peak.event_index), account.Categories(step.end.event_index)});

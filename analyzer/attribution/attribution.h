@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct MomentQuery {
     kEvent,  // behind event `number`
     kTime,   // `number` ns of CLOCK_MONOTONIC
     kStep,   // the highest moment of step `number`
-    kMark,   // the first mark with this text
+    kMark,   // the first mark with this text, or, where `number` is a time of CLOCK_MONOTONIC, the one of that time
   };
   Kind kind = Kind::kEvent;
   uint64_t number = 0;
@@ -59,6 +60,7 @@ struct AttributedUse {
   uint8_t layer = 0, memory = 0;
   Category category = Category::kUnknown;
   Evidence evidence = Evidence::kRule;
+  uint32_t name = 0;    // string id: the program's own, 0 = none
   uint32_t module = 0;  // row of the module table: of a parameter (with its gradient and state) the one that holds it
   Stage stage = Stage::kNone;
   bool recomputed = false;
@@ -67,6 +69,7 @@ struct AttributedUse {
 
 // What memory was for at an instant. The sum of the categories is what the process had: reserved, other and context.
 struct Moment {
+  std::string asked;   // MomentQuery::text
   bool found = false;  // false: there is no such step or mark, or it is behind the end
   uint64_t event_index = 0, time_ns = 0;
   uint64_t step = 0;  // in which it lies; 0 = none
@@ -109,6 +112,7 @@ struct Attribution {
   std::vector<Moment> moments;  // as asked
   std::vector<AttributedStep> steps;
   StepSource step_source = StepSource::kNone;
+  std::map<uint32_t, std::string> names;  // that the program gave memory, by AttributedUse::name
   std::vector<ModuleRow> modules;        // rows that others name
   std::vector<ModuleUse> module_uses;    // by allocated bytes
   std::vector<uint64_t> module_peaks;    // by row: most at once, all stages

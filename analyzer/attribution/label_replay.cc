@@ -41,9 +41,10 @@ void LabelReplay::Born(Held kind, uint32_t place) {
     visitor_->BlockBorn(block);
     return;
   }
-  std::vector<uint64_t>& births = cuda_births_[kind == Held::kPhysical ? 1 : 0];
-  if (place >= births.size()) births.resize(std::max<size_t>(place + 1, births.size() * 2));
-  births[place] = index_;
+  std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  if (place >= labels.size()) labels.resize(std::max<size_t>(place + 1, labels.size() * 2));
+  labels[place] = {index_, 0};
+  if (kind == Held::kAllocation) allocation_at_[state_.cuda().allocations()[place].address] = place;
 }
 
 void LabelReplay::Died(Held kind, uint32_t place) { End(kind, place, false); }
@@ -56,9 +57,11 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     return;
   }
   const CudaMemory& cuda = state_.cuda();
-  const std::vector<uint64_t>& births = cuda_births_[kind == Held::kPhysical ? 1 : 0];
+  const std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  const CudaLabel label = place < labels.size() ? labels[place] : CudaLabel{};
   CudaLife life;
-  life.born = place < births.size() ? births[place] : 0;
+  life.born = label.born;
+  life.name = label.name;
   const auto show = [&](const auto& thing) {
     if (!cuda.InOther(thing)) return;
     life.size = thing.size;
@@ -68,7 +71,10 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     life.memory = thing.memory;
     visitor_->CudaEnded(life, index_);
   };
-  kind == Held::kPhysical ? show(cuda.physicals()[place]) : show(cuda.allocations()[place]);
+  if (kind == Held::kPhysical) return show(cuda.physicals()[place]);
+  show(cuda.allocations()[place]);
+  const auto at = allocation_at_.find(cuda.allocations()[place].address);
+  if (at != allocation_at_.end() && at->second == place) allocation_at_.erase(at);
 }
 
 void LabelReplay::BeginAll() {
@@ -91,6 +97,7 @@ void LabelReplay::Resume(const std::vector<CarriedBatch>& carried) {
   if (carried.empty()) return;
   EndAll();
   block_at_.clear();
+  allocation_at_.clear();
   tensor_born_.clear();
   state_.Watch(nullptr);
   index_ += state_.Resume(carried);
@@ -104,6 +111,26 @@ uint32_t LabelReplay::BlockAt(uint64_t address) const {
   --after;
   const TorchBlock& block = state_.blocks()[after->second];
   return address - block.address < block.size ? after->second : kNowhere;
+}
+
+// Of the block at an address, or of the allocation around it where PyTorch has no block there.
+void LabelReplay::Name(uint64_t address, uint32_t name) {
+  if (const uint32_t place = BlockAt(address); place != kNowhere) {
+    labels_[place].name = name;
+    return;
+  }
+  auto after = allocation_at_.upper_bound(address);
+  if (after == allocation_at_.begin()) {
+    ++unplaced_;
+    return;
+  }
+  --after;
+  const bool is_inside = address - after->first < state_.cuda().allocations()[after->second].size;
+  if (is_inside) {
+    cuda_labels_[0][after->second].name = name;
+  } else {
+    ++unplaced_;
+  }
 }
 
 void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes) {
@@ -135,6 +162,7 @@ void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes)
 void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
   switch (batch.kind(i)) {
     case trace::TENSOR:
+      if (batch.handle(i) == 0) return Name(batch.address(i), batch.text(i));
       PlaceTensor(static_cast<uint32_t>(batch.handle(i)), batch.address(i), batch.size(i));
       break;
     case trace::SAVED:

@@ -34,6 +34,7 @@ struct BlockLabel {
   uint64_t tensor_bytes = 0;            // of the tensors of `role` in it
   uint32_t tensor = 0;                  // Tensor.id of the first of them
   uint32_t optimizer_steps = 0;         // that began before it
+  uint32_t name = 0;                    // string id: what the program named it last
   TensorRole role = TensorRole::kNone;  // the strongest that was said
   bool saved = false;
 };
@@ -41,7 +42,7 @@ struct BlockLabel {
 // Memory outside of PyTorch's allocator.
 struct CudaLife {
   uint64_t born = 0, size = 0, stack = 0;
-  uint32_t slot = 0;
+  uint32_t slot = 0, name = 0;
   uint8_t layer = 0, memory = 0;
 };
 
@@ -82,6 +83,7 @@ class LabelReplay final : private LifeWatcher {
   void End(Held kind, uint32_t place, bool alive);
   bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
   void ApplyLabel(const EventBatch& batch, size_t i);
+  void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
   uint32_t BlockAt(uint64_t address) const;  // place, or kNowhere
   void Resume(const std::vector<CarriedBatch>& carried);
@@ -94,7 +96,12 @@ class LabelReplay final : private LifeWatcher {
   LiveState state_;
   LabelVisitor* visitor_ = nullptr;
   std::vector<BlockLabel> labels_;                       // by place
-  std::vector<uint64_t> cuda_births_[2];                 // of allocations and of physical handles, by place
+  struct CudaLabel {
+    uint64_t born = 0;
+    uint32_t name = 0;
+  };
+  std::vector<CudaLabel> cuda_labels_[2];                // of allocations and of physical handles, by place
+  absl::btree_map<uint64_t, uint32_t> allocation_at_;    // by address
   absl::btree_map<uint64_t, uint32_t> block_at_;         // by address: a tensor may begin inside a block
   absl::flat_hash_map<uint32_t, uint64_t> tensor_born_;  // Tensor.id: `born` of the block that it was last counted in
   uint64_t index_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 
@@ -28,14 +29,24 @@ void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64
   place = {label.role, label.tensor, label.tensor_bytes};
 }
 
+// A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one
+// counts, and a whole text before the beginning of one.
+bool Survey::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found) {
+  if (moment.number != 0 && batch.time_ns(i) != moment.number) return false;
+  const absl::string_view text = stacks_->string(batch.text(i));
+  if (text == moment.text) return std::exchange(has_whole_text_[static_cast<size_t>(&moment - request_.moments.data())], 1) == 0;
+  return !is_found && text.size() > moment.text.size() && absl::StartsWith(text, moment.text) &&
+         absl::StartsWith(text.substr(moment.text.size()), " (");
+}
+
 void Survey::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
   for (size_t query = 0; query < request_.moments.size(); ++query) {
     const MomentQuery& moment = request_.moments[query];
     const bool is_event = moment.kind == MomentQuery::Kind::kEvent && moment.number + 1 == index;
     // A state holds until the next event: a time's is that of the last event at or before it.
     const bool is_time = moment.kind == MomentQuery::Kind::kTime && last_ns_ != 0 && last_ns_ <= moment.number;
-    const bool is_mark = moment.kind == MomentQuery::Kind::kMark && found_[query] == kNone && batch != nullptr &&
-                         batch->kind(i) == trace::MARK && stacks_->string(batch->text(i)) == moment.text;
+    const bool is_mark = moment.kind == MomentQuery::Kind::kMark && batch != nullptr &&
+                         batch->kind(i) == trace::MARK && IsMeant(moment, *batch, i, found_[query] != kNone);
     if ((!is_event && !is_time && !is_mark) || index == 0) continue;
     found_[query] = index - 1;
     found_ns_[query] = is_time ? moment.number : is_mark ? batch->time_ns(i) : last_ns_;
@@ -50,7 +61,7 @@ void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (batch == nullptr) return steps_.Finish(index, values);
   last_ns_ = std::max(last_ns_, batch->time_ns(i));
   const uint32_t kind = batch->kind(i);
-  has_tensors_ |= kind == trace::TENSOR;
+  has_tensors_ |= kind == trace::TENSOR && batch->handle(i) != 0;
   has_saved_ |= kind == trace::SAVED;
   bool forward = false;
   if (steps_.waits() && kind == trace::ALLOC && batch->layer(i) == trace::TORCH) {

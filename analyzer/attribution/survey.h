@@ -37,7 +37,8 @@ class Survey final : public LabelVisitor {
         stacks_(stacks),
         senses_(senses),
         steps_(request.measure),
-        found_(request.moments.size(), kNone) {}
+        found_(request.moments.size(), kNone),
+        has_whole_text_(request.moments.size()) {}
 
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
@@ -53,6 +54,7 @@ class Survey final : public LabelVisitor {
 
  private:
   static constexpr uint64_t kNone = UINT64_MAX;
+  bool IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found);
   void FindMoments(uint64_t index, const EventBatch* batch, size_t i);
 
   const AttributionRequest& request_;
@@ -64,6 +66,7 @@ class Survey final : public LabelVisitor {
   PlaceRoles places_;
   std::vector<uint64_t> found_;  // event of each moment
   std::vector<uint64_t> found_ns_ = std::vector<uint64_t>(found_.size());
+  std::vector<uint8_t> has_whole_text_;  // of each moment
   absl::flat_hash_map<uint32_t, uint64_t> tensor_bytes_;  // last known, by Tensor.id
   uint64_t last_ns_ = 0;
   bool has_tensors_ = false, has_saved_ = false;

@@ -69,6 +69,16 @@ bool SaysWhatFor(const Analysis& analysis) {
   return kinds.count("TENSOR") + kinds.count("SAVED") + kinds.count("OPTIMIZER_STEP") > 0;
 }
 
+std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis) {
+  constexpr size_t kMost = 100;
+  std::vector<MomentQuery> queries;
+  for (const MarkEntry& entry : analysis.marks.entries()) {
+    if (IsSnapshot(entry)) queries.push_back({MomentQuery::Kind::kMark, entry.time_ns, entry.text});
+  }
+  if (queries.size() > kMost) queries.erase(queries.begin(), queries.end() - kMost);
+  return queries;
+}
+
 MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded) {
   MomentQuery query;
   absl::string_view number = asked;

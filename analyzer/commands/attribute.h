@@ -13,6 +13,7 @@
 #include <CLI/App.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "attribution/attribution.h"
 #include "commands/console.h"
@@ -36,6 +37,9 @@ std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, Attr
 // Whether the program's objects or autograd said anything in this trace: where not, a short report leaves categories
 // out.
 bool SaysWhatFor(const Analysis& analysis);
+
+// The moments that the program asked for (gpumemshim_snapshot), the last ones where there are very many.
+std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis);
 
 // "peak", a time, "step 12" or "step:12", else a mark's text ("mark:TEXT" where that looks like something else).
 MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded);

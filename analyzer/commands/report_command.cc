@@ -51,9 +51,11 @@ class ReportCommand final : public Command {
     const auto loaded = LoadTrace(trace_, arguments, console);
     if (!loaded->readable()) return loaded->exit_code;
     std::unique_ptr<Attribution> attribution;
-    if (SaysWhatFor(loaded->analysis)) {
+    const std::vector<MomentQuery> snapshots = SnapshotQueries(loaded->analysis);
+    if (SaysWhatFor(loaded->analysis) || !snapshots.empty()) {
       AttributionRequest request;
       request.moments = {ParseMoment("peak", *loaded)};
+      request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
       attribution = AttributeLoaded(flags_, request, loaded.get(), console);
       if (attribution == nullptr) return kExitUsage;
     }

@@ -44,6 +44,9 @@ struct MarkEntry {
   std::string text;
 };
 
+// A mark whose memory the program wants to be shown.
+inline bool IsSnapshot(const MarkEntry& entry) { return entry.kind == trace::MARK && entry.number == 1; }
+
 // A stretch of time that was recorded.
 struct RecordedSpan {
   uint64_t from_ns = 0, to_ns = 0;

@@ -47,6 +47,32 @@ void WriteDetails(const Moment& moment, JsonWriter* json) {
   json->EndArray();
 }
 
+// "by_category": those that have bytes.
+void WriteByCategory(const CategoryBytes& bytes, JsonWriter* json) {
+  json->Key("by_category");
+  json->BeginObject(JsonLayout::kOneLine);
+  for (size_t i = 0; i < kCategories; ++i) {
+    if (bytes[i] != 0) json->Field(CategoryName(static_cast<Category>(i)), bytes[i]);
+  }
+  json->EndObject();
+}
+
+void WriteNames(const Moment& moment, const Attribution& attribution, size_t top, JsonWriter* json) {
+  const std::vector<NamedBytes> names = BytesByName(moment, attribution);
+  json->Key("names");
+  json->BeginArray();
+  for (size_t i = 0; i < Shown(names.size(), top); ++i) {
+    json->BeginObject();
+    json->Field("name", names[i].name);
+    json->Field("bytes", names[i].bytes);
+    json->Field("tensor_bytes", names[i].tensor_bytes);
+    json->Field("count", names[i].count);
+    WriteByCategory(names[i].by_category, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void WriteModules(const Moment& moment, const Attribution& attribution, size_t top, JsonWriter* json) {
   const std::vector<ModuleBytes> modules = BytesByModule(moment);
   json->Key("modules");
@@ -55,13 +81,7 @@ void WriteModules(const Moment& moment, const Attribution& attribution, size_t t
     json->BeginObject();
     WriteModule(attribution.modules[modules[i].module], json);
     json->Field("bytes", modules[i].bytes);
-    json->Key("by_category");
-    json->BeginObject(JsonLayout::kOneLine);
-    for (size_t category = 0; category < kCategories; ++category) {
-      if (modules[i].by_category[category] != 0)
-        json->Field(CategoryName(static_cast<Category>(category)), modules[i].by_category[category]);
-    }
-    json->EndObject();
+    WriteByCategory(modules[i].by_category, json);
     json->EndObject();
   }
   json->EndArray();
@@ -83,6 +103,9 @@ void WriteUses(const Moment& moment, const ReportInput& input, size_t top, JsonW
     json->Field("known_by", EvidenceName(use.evidence));
     json->Field("stage", StageName(use.stage));
     json->Field("recomputed", use.recomputed);
+    const auto name = input.attribution->names.find(use.name);
+    const bool is_named = name != input.attribution->names.end();
+    NullOr("name", is_named ? name->second : "", is_named, json);
     WriteModule(input.attribution->modules[use.module], json);
     WriteJsonStack(use.stack_id, "", input, json);
     json->EndObject();
@@ -197,8 +220,22 @@ std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top
     WriteJsonMoment(moment, input, json);
     WriteJsonPlace(input.analysis->marks.At(moment.time_ns), json);
     WriteModules(moment, *input.attribution, top, json);
+    WriteNames(moment, *input.attribution, top, json);
     WriteUses(moment, input, top, json);
   });
+}
+
+void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json) {
+  json->Key("snapshots");
+  json->BeginArray();
+  for (const Moment* const moment : SnapshotsOf(input.attribution)) {
+    json->BeginObject();
+    json->Field("name", moment->asked);
+    WriteJsonMoment(*moment, input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Field("snapshots_left_out", CountSnapshots(*input.analysis) - SnapshotsOf(input.attribution).size());
 }
 
 std::string StepsJson(const ReportInput& input, size_t top) {

@@ -29,6 +29,9 @@ void WriteJsonBasis(const Attribution& attribution, JsonWriter* json);
 // Members of the object that is open: what a moment's memory was for, without modules and stacks.
 void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter* json);
 
+// "snapshots": [...], as WriteJsonMoment has each.
+void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_

@@ -4,6 +4,7 @@
 #include "report/attribution_parts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -22,6 +23,38 @@ std::vector<ModuleBytes> BytesByModule(const Moment& moment) {
   for (const auto& [module, row] : rows) sorted.push_back(row);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+std::vector<const Moment*> SnapshotsOf(const Attribution* attribution) {
+  std::vector<const Moment*> snapshots;
+  for (size_t i = 1; attribution != nullptr && i < attribution->moments.size(); ++i) {
+    if (attribution->moments[i].found) snapshots.push_back(&attribution->moments[i]);
+  }
+  return snapshots;
+}
+
+size_t CountSnapshots(const Analysis& analysis) {
+  const std::vector<MarkEntry>& entries = analysis.marks.entries();
+  return static_cast<size_t>(std::count_if(entries.begin(), entries.end(), IsSnapshot));
+}
+
+std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& attribution) {
+  std::map<std::string, NamedBytes> rows;
+  for (const AttributedUse& use : moment.uses) {
+    const auto name = attribution.names.find(use.name);
+    if (name == attribution.names.end()) continue;
+    NamedBytes& row = rows[name->second];
+    row.name = name->second;
+    row.bytes += use.bytes;
+    row.tensor_bytes += use.tensor_bytes;
+    row.count += use.count;
+    row.by_category[Index(use.category)] += use.bytes;
+  }
+  std::vector<NamedBytes> sorted;
+  for (auto& [name, row] : rows) sorted.push_back(std::move(row));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const NamedBytes& a, const NamedBytes& b) { return a.bytes > b.bytes; });
   return sorted;
 }
 

@@ -25,6 +25,19 @@ struct ModuleBytes {
   CategoryBytes by_category{};
 };
 // What is alive at a moment, largest first. Without what belongs to no module.
+// The moments behind the first: those that the program asked for. None where `attribution` is null.
+std::vector<const Moment*> SnapshotsOf(const Attribution* attribution);
+// All that the program asked for.
+size_t CountSnapshots(const Analysis& analysis);
+
+// Memory that the program gave a name, by its name; largest first.
+struct NamedBytes {
+  std::string name;
+  uint64_t bytes = 0, tensor_bytes = 0, count = 0;
+  CategoryBytes by_category{};
+};
+std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& attribution);
+
 std::vector<ModuleBytes> BytesByModule(const Moment& moment);
 std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution);
 std::array<uint64_t, kStages> BytesByStage(const Moment& moment);

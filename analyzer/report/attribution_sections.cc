@@ -73,6 +73,19 @@ void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Pa
   page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
+void AddNames(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+  const std::vector<NamedBytes> names = BytesByName(moment, *input.attribution);
+  if (names.empty()) return;
+  page->Gap();
+  page->Line("By name that the program gave", Tone::kHeading);
+  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "name", "made of"}};
+  for (size_t i = 0; i < Shown(names.size(), top); ++i) {
+    rows.push_back({FormatBytes(names[i].bytes), Share(names[i].bytes, moment.Total()), FormatCount(names[i].count),
+                    names[i].name, LargestCategories(names[i].by_category)});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+}
+
 // Stacks without their categories, as lists of stacks want them.
 std::vector<StackUse> ToStackUses(const Moment& moment) {
   std::map<std::tuple<uint64_t, uint8_t, uint8_t>, StackUse> merged;
@@ -135,11 +148,29 @@ void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions&
   if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
     page->Paragraph("  at      ", place);
   AddModulesOf(moment, input, options.top, page);
+  AddNames(moment, input, options.top, page);
   page->Gap();
   page->Line("By line of your code", Tone::kHeading);
   const std::vector<StackUse> uses = ToStackUses(moment);
   if (uses.empty()) return page->Line("  nothing was live");
   AddStackRows(uses, {"it", moment.Total()}, input, options, page);
+}
+
+void AddSnapshots(const ReportInput& input, Page* page) {
+  const std::vector<const Moment*> snapshots = SnapshotsOf(input.attribution);
+  if (snapshots.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, absl::StrCat("Snapshots on ", DeviceLabel(input.attribution->device))},
+              {Tone::kAside, "  moments that the program named; gpumem at NAME says all of one"}});
+  std::vector<Page::Row> rows{{"at", "allocated", "all", "name", "made of"}};
+  for (const Moment* const moment : snapshots) {
+    rows.push_back({FormatTime(input.Since(moment->time_ns)), FormatBytes(moment->values.allocated),
+                    FormatBytes(moment->Total()), moment->asked,
+                    LargestCategories(moment->categories)});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  if (const size_t all = CountSnapshots(*input.analysis); all > snapshots.size())
+    page->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumem at NAME"), Tone::kAside);
 }
 
 void AddSteps(const ReportInput& input, size_t top, Page* page) {

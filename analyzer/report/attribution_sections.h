@@ -20,6 +20,9 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
 // Everything alive at the first moment: categories, modules, stacks.
 void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Page* page);
 
+// The moments that the program asked for; nothing where it asked for none.
+void AddSnapshots(const ReportInput& input, Page* page);
+
 void AddSteps(const ReportInput& input, size_t top, Page* page);
 void AddModules(const ReportInput& input, size_t top, Page* page);
 void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page);

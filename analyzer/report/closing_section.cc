@@ -71,6 +71,7 @@ void AddReport(const ReportInput& input, const TextOptions& options, Page* page)
   if (input.attribution != nullptr && !input.attribution->moments.empty()) {
     page->Gap();
     AddCategories(input.attribution->moments.front(), "the peak", input, page);
+    AddSnapshots(input, page);
   }
   const DeviceAnalysis* largest = LargestDevice(*input.analysis);
   for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, page);

@@ -76,6 +76,7 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteJsonSampling(input.analysis->sampling, input, json);
     WriteJsonOoms(input.analysis->ooms, top, input, json);
     WriteAttribution(input, json);
+    WriteJsonSnapshots(input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);

@@ -167,7 +167,7 @@ std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* 
     batch.add_result(e.result);
     batch.add_duration_ns(e.duration_ns);
     batch.add_api(definitions->ApiId(e.api));
-    batch.add_text(IsMark(e.kind) ? definitions->TextId(e.torch_allocated) : 0);
+    batch.add_text(HasText(e.kind) ? definitions->TextId(e.torch_allocated) : 0);
     definitions->UseThread(events[i].thread);
   }
   ShortenColumns(&batch);

@@ -73,6 +73,9 @@ enum class Layer : uint8_t { kUnspecified = 0, kDriver = 1, kRuntime = 2, kTorch
 // True for the kinds that are no call: what the program says about itself.
 constexpr bool IsMark(EventKind kind) { return kind >= EventKind::kMark && kind <= EventKind::kRecordingStop; }
 
+// True for the kinds whose events may have a text: marks, and names of memory.
+constexpr bool HasText(EventKind kind) { return IsMark(kind) || kind == EventKind::kTensor; }
+
 // Of what sort the memory is. See trace.proto, Memory.
 enum class Memory : uint8_t {
   kDevice = 0,
@@ -100,7 +103,7 @@ struct Event {
   uint64_t stack;           // content hash of the stack (stack/intern.h); 0 = none
   union {
     uint64_t torch_allocated;  // torch layer: the allocator's own totals after this event, bytes
-    uint64_t text;             // marks: the key that ring::RecordText was given; 0 = none
+    uint64_t text;             // where HasText: the key that ring::RecordText was given; 0 = none
   };
   uint64_t torch_reserved;
   uint32_t tag;          // 0 = none

@@ -23,6 +23,14 @@ void AddMark(const char* text) {
   RecordMark({.kind = EventKind::kMark, .text = text == nullptr ? "" : text, .size = SizeOf(text)});
 }
 
+void AddSnapshot(const char* name) {
+  RecordMark({.kind = EventKind::kMark, .text = name == nullptr ? "" : name, .size = SizeOf(name), .number = 1});
+}
+
+void SetName(const void* address, size_t bytes, const char* name) {
+  RecordName(reinterpret_cast<uint64_t>(address), bytes, name, SizeOf(name));
+}
+
 void PushStage(const char* name) {
   RecordMark({.kind = EventKind::kRangePush, .text = name == nullptr ? "" : name, .size = SizeOf(name)});
 }
@@ -54,6 +62,8 @@ constexpr gpumemshim_api kApi = {
     .tag = &SetTag,
     .pause = &Pause,
     .resume = &Resume,
+    .snapshot = &AddSnapshot,
+    .name = &SetName,
 };
 
 }  // namespace

@@ -72,6 +72,18 @@ bool RecordMark(const Mark& mark) {
   return false;
 }
 
+void RecordName(uint64_t address, uint64_t bytes, const char* text, size_t size) {
+  const hooks::ErrnoSaver saver;
+  const hooks::Scope scope;
+  if (!ring::Active() || address == 0) return;
+  Event event = hooks::MakeEvent(ApiId::kNone, EventKind::kTensor, Memory::kDevice);
+  event.layer = Layer::kUnspecified;
+  event.address = address;
+  event.size = bytes;
+  event.text = SendText(text, size);
+  ring::Record(event);
+}
+
 void ForgetSentTexts() {
   for (std::atomic<uint64_t>& slot : g_sent) slot.store(0, std::memory_order_relaxed);
 }

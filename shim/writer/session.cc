@@ -60,7 +60,7 @@ bool Session::FillBatch() {
     const Event& event = *view.event;
     const EventIds ids = {definitions_.ThreadId(view), definitions_.StackId(event.stack),
                           definitions_.ApiId(event.api)};
-    batch_.Add(event, ids.thread, ids.stack, ids.api, IsMark(event.kind) ? definitions_.TextId(event.text) : 0);
+    batch_.Add(event, ids.thread, ids.stack, ids.api, HasText(event.kind) ? definitions_.TextId(event.text) : 0);
     if (series_.enabled()) live_.Apply(event, ids);
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
     definitions_.AddDevice(event.device, pass_ns_);

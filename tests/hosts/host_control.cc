@@ -7,7 +7,7 @@
 //   init          the first use of CUDA
 //   alloc BYTES   and put the pointer on a pile
 //   free          the newest one on it
-//   push NAME, pop, mark TEXT, step N, tag NAME, untag, pause, resume
+//   push NAME, pop, mark TEXT, snapshot NAME, step N, tag NAME, untag, name NAME (of the newest one), pause, resume
 //   fork          a child that uses CUDA itself, allocates once and ends
 //   close         every descriptor above stderr, as daemons do
 //   quit
@@ -57,6 +57,8 @@ bool Mark(const std::string& word, const std::string& rest) {
   if (word == "push") return gpumemshim_stage_push(rest.c_str()), true;
   if (word == "pop") return gpumemshim_stage_pop(), true;
   if (word == "mark") return gpumemshim_mark(rest.c_str()), true;
+  if (word == "snapshot") return gpumemshim_snapshot(rest.c_str()), true;
+  if (word == "name") return gpumemshim_name(g_pile.empty() ? nullptr : g_pile.back(), 1, rest.c_str()), true;
   if (word == "step") return gpumemshim_step(std::strtoull(rest.c_str(), nullptr, 10)), true;
   if (word == "tag") return gpumemshim_tag(rest.c_str()), true;
   if (word == "untag") return gpumemshim_tag(nullptr), true;

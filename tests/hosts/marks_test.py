@@ -107,15 +107,25 @@ class Marks(MarksTest):
         self.end()
         self.assertEqual([text for kind, text in self.marks() if kind == "mark"], ["traffic doubled \u00fc", "inside"])
 
+    def test_memory_has_a_name_and_a_snapshot_shows_it(self):
+        self.start("init", f"alloc {MIB}", "name weights \u00fc", f"alloc {2 * MIB}", "snapshot loaded", "free", "snapshot again")
+        self.end()
+        snapshots = self.report()["snapshots"]
+        self.assertEqual([(each["name"], each["values"]["total_bytes"]) for each in snapshots], [("loaded", 3 * MIB), ("again", MIB)])
+        done = subprocess.run([self.setup.gpumem, "at", "loaded", "--json", str(self.the_trace())], capture_output=True, text=True, timeout=60)
+        self.assertEqual([(name["name"], name["bytes"]) for name in json.loads(done.stdout)["names"]], [("weights \u00fc", MIB)])
+
     def test_they_survive_a_kill(self):
         self.start("init", f"alloc {MIB}")
         self.ask("flush")
-        self.tell("push last words", "mark and out", f"alloc {2 * MIB}")
+        self.tell("push last words", "mark and out", f"alloc {2 * MIB}", "name last", "snapshot seen")
         self.process.kill()
         self.process.communicate()
         report = self.report()
         self.assertEqual(report["devices"][0]["at_peak"]["where"]["stage"], "last words")
         self.assertIn(("mark", "and out"), self.marks())
+        done = subprocess.run([self.setup.gpumem, "at", "seen", "--json", str(self.the_trace())], capture_output=True, text=True, timeout=60)
+        self.assertEqual([name["name"] for name in json.loads(done.stdout)["names"]], ["last"])
 
     def test_pause_and_resume(self):
         self.start("pause", "init", f"alloc {MIB}")

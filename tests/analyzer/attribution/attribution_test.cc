@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "replay/analyze.h"
@@ -231,6 +232,54 @@ TEST(AttributeTest, FindsStepsTimesAndMarks) {
   EXPECT_EQ(got.moments[2].values.allocated, 8 * kMiB);
   EXPECT_FALSE(got.moments[3].found);
   EXPECT_FALSE(got.moments[4].found);
+}
+
+EventRow MarkRow(TrainingTrace& trace, const std::string& text) {
+  EventRow mark;
+  mark.kind = trace::MARK;
+  mark.text = trace.builder().String(text);
+  return mark;
+}
+
+TEST(AttributeTest, AMarkIsFoundByItsTextBeforeItsBeginning) {
+  Training training;
+  training.Start();
+  training.trace.builder().Event(MarkRow(training.trace, "done (loss=1)"));
+  training.Step(1);
+  training.trace.builder().Event(MarkRow(training.trace, "donated"));
+  training.trace.builder().Event(MarkRow(training.trace, "half (way=1)")).Event(MarkRow(training.trace, "half"));
+  const uint64_t second = training.trace.builder().time_ns();
+  training.Step(2);
+  training.trace.builder().Event(MarkRow(training.trace, "half"));
+  training.trace.builder().Event(MarkRow(training.trace, "done (loss=2)")).End();
+  AttributionRequest request;
+  request.moments = {{MomentQuery::Kind::kMark, 0, "done"},
+                     {MomentQuery::Kind::kMark, 0, "half"},
+                     {MomentQuery::Kind::kMark, training.trace.builder().time_ns(), "done (loss=2)"},
+                     {MomentQuery::Kind::kMark, 0, "don"}};
+  const Attribution got = AttributeTrace(training.trace, request);
+  EXPECT_EQ(got.moments[0].values.allocated, 4 * kMiB) << "the first that begins with it";
+  EXPECT_EQ(got.moments[1].time_ns, second) << "the first of the whole text, although another begins with it";
+  EXPECT_EQ(got.moments[2].values.allocated, 8 * kMiB);
+  EXPECT_EQ(got.moments[2].asked, "done (loss=2)");
+  EXPECT_FALSE(got.moments[3].found);
+}
+
+TEST(AttributeTest, MemoryHasTheNameThatTheProgramGaveIt) {
+  TrainingTrace trace;
+  const uint32_t first = trace.builder().String("first"), cache = trace.builder().String("cache");
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB).CudaAlloc(2 * kSegment, 3 * kMiB).TorchAlloc(kSegment, kMiB);
+  trace.Named(kSegment, first).Named(kSegment + 512, cache).Named(2 * kSegment + 4, cache).Named(5, cache);
+  trace.builder().TorchAlloc(kSegment + kMiB, 2 * kMiB).End();
+  AttributionRequest request;
+  request.moments = {Peak()};
+  const Attribution got = AttributeTrace(trace, request);
+  std::map<std::string, uint64_t> bytes;
+  for (const AttributedUse& use : got.moments[0].uses)
+    bytes[use.name == 0 ? "" : got.names.at(use.name)] += use.bytes;
+  EXPECT_EQ(bytes, (std::map<std::string, uint64_t>{{"", 2 * kMiB}, {"cache", 4 * kMiB}}));
+  EXPECT_EQ(got.unplaced, 1u);
+  EXPECT_FALSE(got.has_tensors) << "a name says nothing of what memory is for";
 }
 
 TEST(AttributeTest, AnUnfinishedStepThatTrainsIsOne) {

@@ -90,6 +90,30 @@ TEST_F(AttributionCommandTest, ReportLeadsWithTheCategories) {
   EXPECT_EQ(Answer({"report", "--json"})["attribution"]["categories"]["activation"], 8 * kMiB);
 }
 
+TEST_F(AttributionCommandTest, SnapshotsAreListedWithWhatMemoryWasFor) {
+  testing::TrainingTrace trace;
+  const uint32_t name = trace.builder().String("cache");
+  EventRow snapshot;
+  snapshot.kind = trace::MARK;
+  snapshot.handle = 1;
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB).TorchAlloc(kSegment, 4 * kMiB);
+  trace.Named(kSegment, name);
+  for (int i = 0; i < 102; ++i) {
+    snapshot.text = trace.builder().String(i == 101 ? "last" : "each");
+    trace.builder().Event(snapshot);
+  }
+  testing::WriteFile(folder_ + "/snapshots.gmtrace", trace.builder().TorchFree(kSegment, 4 * kMiB).End().Bytes());
+  const json answer = Answer({"report", "snapshots.gmtrace", "--json"});
+  ASSERT_EQ(answer["snapshots"].size(), 100u);
+  EXPECT_EQ(answer["snapshots_left_out"], 2);
+  EXPECT_EQ(answer["snapshots"][99]["name"], "last");
+  EXPECT_EQ(answer["snapshots"][99]["categories"]["allocator_overhead"], 16 * kMiB);
+  EXPECT_LT(answer["snapshots"][0]["time_ns"], answer["snapshots"][1]["time_ns"]);
+  EXPECT_THAT(Run({"report", "snapshots.gmtrace"}).out, HasSubstr("2 others are not shown"));
+  EXPECT_THAT(Run({"at", "last", "snapshots.gmtrace"}).out, HasSubstr("By name that the program gave"));
+  EXPECT_EQ(Answer({"at", "last", "snapshots.gmtrace", "--json"})["names"][0]["bytes"], 4 * kMiB);
+}
+
 TEST_F(AttributionCommandTest, RulesOfOnesOwn) {
   testing::WriteFile(folder_ + "/my.rules", "component brain class MLP\n");
   EXPECT_EQ(Answer({"at", "peak", "--rules", "my.rules", "--json"})["modules"][0]["component"], "brain");

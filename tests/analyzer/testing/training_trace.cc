@@ -99,6 +99,16 @@ TrainingTrace& TrainingTrace::Place(uint32_t tensor, uint64_t address, uint64_t 
   return *this;
 }
 
+TrainingTrace& TrainingTrace::Named(uint64_t address, uint32_t name) {
+  EventRow row;
+  row.kind = trace::TENSOR;
+  row.address = address;
+  row.size = 1;
+  row.text = name;
+  builder_.Event(row);
+  return *this;
+}
+
 TrainingTrace& TrainingTrace::Saved(uint64_t address) {
   EventRow row;
   row.kind = trace::SAVED;

@@ -56,6 +56,7 @@ class TrainingTrace {
   uint32_t Optimizer(const std::string& class_name);
 
   TrainingTrace& Place(uint32_t tensor, uint64_t address, uint64_t bytes);
+  TrainingTrace& Named(uint64_t address, uint32_t name);  // a string's id
   TrainingTrace& Saved(uint64_t address);
   TrainingTrace& StepBegins(uint32_t optimizer) { return OptimizerStep(optimizer, 0); }
   TrainingTrace& StepEnds(uint32_t optimizer) { return OptimizerStep(optimizer, 1); }
