@@ -37,20 +37,34 @@ void Account::Before(uint64_t index, const EventBatch*, size_t) {
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
 }
 
-Account::Running& Account::RunningOf(uint64_t stack, uint32_t* row) {
-  const StackSense sense = needs_.senses->Of(stack);
+Account::Running& Account::RunningOf(const TorchBlock& block, uint32_t* row) {
+  const StackSense sense = needs_.senses->Of(block.stack);
+  const uint32_t user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
   *row = needs_.modules->RowOf(sense.module);
   if (*row >= peaks_.size()) peaks_.resize(*row + 1);
-  Running& running = running_[uint64_t{*row} << 8 | static_cast<uint64_t>(sense.stage)];
+  Running& running = running_[{*row, sense.stage, user_stage}];
   running.use.module = *row;
   running.use.stage = sense.stage;
+  running.use.user_stage = user_stage;
   return running;
+}
+
+// The rows of the modules whose calls a stack stands in, each once.
+const std::vector<uint32_t>& Account::RowsOn(uint64_t stack) {
+  const auto [it, is_new] = rows_on_.try_emplace(stack);
+  if (!is_new) return it->second;
+  std::vector<uint32_t> rows;
+  for (const uint32_t module : needs_.senses->ModulePath(stack)) rows.push_back(needs_.modules->RowOf(module));
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  if (!rows.empty() && rows.back() >= inclusive_.size()) inclusive_.resize(rows.back() + 1);
+  return it->second = std::move(rows);
 }
 
 void Account::BlockBorn(const TorchBlock& block) {
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
-  Running& running = RunningOf(block.stack, &row);
+  Running& running = RunningOf(block, &row);
   running.use.allocated_bytes += block.size;
   ++running.use.count;
   if (needs_.senses->Of(block.stack).recomputed) running.use.recomputed_bytes += block.size;
@@ -58,12 +72,16 @@ void Account::BlockBorn(const TorchBlock& block) {
   running.use.peak_bytes = std::max(running.use.peak_bytes, running.live);
   peaks_[row].live += block.size;
   peaks_[row].most = std::max(peaks_[row].most, peaks_[row].live);
+  for (const uint32_t around : RowsOn(block.stack)) {
+    inclusive_[around].live += block.size;
+    inclusive_[around].most = std::max(inclusive_[around].most, inclusive_[around].live);
+  }
 }
 
 void Account::BlockSaved(const TorchBlock& block) {
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
-  Running& running = RunningOf(block.stack, &row);
+  Running& running = RunningOf(block, &row);
   running.use.saved_bytes += block.size;
   ++running.use.saved_count;
   running.live_saved += block.size;
@@ -95,6 +113,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   if (!by_tensor) use.tensor_bytes = block.requested;
   use.stack_id = block.stack;
   use.name = label.name;
+  use.user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
   use.layer = trace::TORCH;
   use.memory = trace::DEVICE;
   use.category = verdict.category;
@@ -106,9 +125,10 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   Add(label.born, end, use);
   if (!needs_.request->modules) return;
   uint32_t row = 0;
-  Running& running = RunningOf(block.stack, &row);
+  Running& running = RunningOf(block, &row);
   running.live -= block.size;
   peaks_[row].live -= block.size;
+  for (const uint32_t around : RowsOn(block.stack)) inclusive_[around].live -= block.size;
   if (label.saved) running.live_saved -= block.size;
   if (verdict.category == Category::kTemporary) {
     running.use.temporary_bytes += block.size;
@@ -122,6 +142,7 @@ void Account::CudaEnded(const CudaLife& life, uint64_t end) {
   AttributedUse use;
   use.stack_id = life.stack;
   use.name = life.name;
+  use.user_stage = needs_.user_stages->Of(life.time_ns, life.thread);
   use.layer = life.layer;
   use.memory = life.memory;
   use.category = sense.category.value_or(Category::kLibrary);
@@ -147,8 +168,9 @@ void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
   sums_[static_cast<size_t>(last - moments_.begin())][category] -= static_cast<int64_t>(use.bytes);
   for (auto& [event, uses] : details_) {
     if (event < born || event >= end) continue;
-    const auto [it, is_new] =
-        uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module, use.name}, use);
+    const auto [it, is_new] = uses.try_emplace(
+        UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module, use.name, use.user_stage},
+        use);
     if (is_new) continue;
     it->second.bytes += use.bytes;
     it->second.tensor_bytes += use.tensor_bytes;
@@ -210,8 +232,8 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
     moment->by_evidence[category][Index(Evidence::kMeasured)] += Missing(moment->categories[category], told[category]);
   }
   std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
-    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module, a.name) <
-           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module, b.name);
+    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module, a.name, a.user_stage) <
+           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module, b.name, b.user_stage);
   });
 }
 
@@ -219,16 +241,19 @@ std::vector<ModuleUse> Account::ModuleUses() const {
   std::vector<ModuleUse> uses;
   for (const auto& [key, running] : running_) uses.push_back(running.use);
   std::sort(uses.begin(), uses.end(), [](const ModuleUse& a, const ModuleUse& b) {
-    return std::make_tuple(b.allocated_bytes, a.module, a.stage) <
-           std::make_tuple(a.allocated_bytes, b.module, b.stage);
+    return std::make_tuple(b.allocated_bytes, a.module, a.stage, a.user_stage) <
+           std::make_tuple(a.allocated_bytes, b.module, b.stage, b.user_stage);
   });
   return uses;
 }
 
-std::vector<uint64_t> Account::ModulePeaks() const {
-  std::vector<uint64_t> peaks;
-  for (const Peak& peak : peaks_) peaks.push_back(peak.most);
-  return peaks;
+std::vector<uint64_t> Account::MostOf(const std::vector<Peak>& peaks) {
+  std::vector<uint64_t> most;
+  for (const Peak& peak : peaks) most.push_back(peak.most);
+  return most;
 }
+
+std::vector<uint64_t> Account::ModulePeaks() const { return MostOf(peaks_); }
+std::vector<uint64_t> Account::InclusivePeaks() const { return MostOf(inclusive_); }
 
 }  // namespace gpumem

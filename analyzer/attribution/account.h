@@ -23,6 +23,7 @@
 #include "attribution/classify.h"
 #include "attribution/label_replay.h"
 #include "attribution/survey.h"
+#include "attribution/user_stages.h"
 
 namespace gpumem {
 
@@ -36,6 +37,7 @@ class Account final : public LabelVisitor {
     bool has_tensors = false;
     StackSenses* senses = nullptr;
     ModuleTable* modules = nullptr;
+    UserStages* user_stages = nullptr;
   };
   // `moments`: events, ascending, each once. `details`: some of them.
   Account(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
@@ -54,6 +56,7 @@ class Account final : public LabelVisitor {
   void Describe(uint64_t event_index, Moment* moment) const;
   std::vector<ModuleUse> ModuleUses() const;  // by allocated bytes
   std::vector<uint64_t> ModulePeaks() const;
+  std::vector<uint64_t> InclusivePeaks() const;
 
  private:
   // What the replay itself says of a moment.
@@ -61,7 +64,8 @@ class Account final : public LabelVisitor {
     MeasureValues values;
     uint64_t context = 0, graphs = 0;
   };
-  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t, uint32_t>;
+  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t, uint32_t, uint32_t>;
+  using RunningKey = std::tuple<uint32_t, Stage, uint32_t>;  // module, stage, the user's stage
   struct Running {
     ModuleUse use;
     uint64_t live = 0, live_saved = 0;
@@ -70,10 +74,12 @@ class Account final : public LabelVisitor {
     uint64_t live = 0, most = 0;
   };
 
+  static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
   Totals TakeTotals() const;
   bool IsCovered(uint64_t born, uint64_t end) const;
   void Add(uint64_t born, uint64_t end, const AttributedUse& use);
-  Running& RunningOf(uint64_t stack, uint32_t* row);
+  Running& RunningOf(const TorchBlock& block, uint32_t* row);
+  const std::vector<uint32_t>& RowsOn(uint64_t stack);
   size_t PlaceOf(uint64_t event_index) const;
 
   Needs needs_;
@@ -82,8 +88,10 @@ class Account final : public LabelVisitor {
   std::vector<std::array<int64_t, kCategories>> sums_;                      // by moment, as differences
   std::vector<CategoryBytes> categories_;                                   // by moment, after Sum
   std::map<uint64_t, absl::flat_hash_map<UseKey, AttributedUse>> details_;  // by event
-  absl::flat_hash_map<uint64_t, Running> running_;                          // by row and stage
-  std::vector<Peak> peaks_;                                                 // by row
+  absl::flat_hash_map<RunningKey, Running> running_;
+  std::vector<Peak> peaks_;                                       // by row
+  std::vector<Peak> inclusive_;                                   // by row, with all inside its calls
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> rows_on_;  // of a stack: of all calls on it
 };
 
 }  // namespace gpumem

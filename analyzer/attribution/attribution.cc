@@ -9,6 +9,7 @@
 
 #include "attribution/account.h"
 #include "attribution/survey.h"
+#include "attribution/user_stages.h"
 #include "base/status_macros.h"
 #include "trace/reader.h"
 
@@ -27,7 +28,8 @@ void FindMoments(const Survey& survey, const AttributionRequest& request, std::v
 }
 
 // The events whose states the account is asked for.
-std::vector<uint64_t> EventsOf(const std::vector<Moment>& moments, const std::vector<Step>& steps) {
+std::vector<uint64_t> EventsOf(const std::vector<Moment>& moments, const std::vector<Step>& steps,
+                               const std::vector<StageRow>& stages) {
   std::vector<uint64_t> events;
   for (const Moment& moment : moments) {
     if (moment.found) events.push_back(moment.event_index);
@@ -35,6 +37,10 @@ std::vector<uint64_t> EventsOf(const std::vector<Moment>& moments, const std::ve
   for (const Step& step : steps) {
     events.push_back(step.peak.event_index);
     events.push_back(step.end.event_index);
+  }
+  for (const StageRow& stage : stages) {
+    events.push_back(stage.peak.event_index);
+    events.push_back(stage.end.event_index);
   }
   std::sort(events.begin(), events.end());
   events.erase(std::unique(events.begin(), events.end()), events.end());
@@ -59,10 +65,12 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   ModuleTable modules(&stacks.objects(), &rules);
   Attribution result;
   result.device = request.device;
+  result.measure = request.measure;
 
   GPUMEM_ASSIGN_OR_RETURN(TraceReader first, OpenSection(analysis.path));
   LabelReplay survey_replay(&first, &stacks.objects(), analysis.end_ns);
-  Survey survey(request, slot, &survey_replay, &stacks, &senses);
+  UserStages user_stages(&analysis.marks, &stacks);
+  Survey survey(request, slot, &survey_replay, &stacks, &senses, &user_stages);
   survey_replay.Run(&survey);
   FindMoments(survey, request, &result.moments);
   const std::vector<Step> steps = request.steps ? survey.steps().steps() : std::vector<Step>();
@@ -78,8 +86,8 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   for (const Moment& moment : result.moments) {
     if (moment.found) details.push_back(moment.event_index);
   }
-  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &senses, &modules},
-                  EventsOf(result.moments, steps), details);
+  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &senses, &modules, &user_stages},
+                  EventsOf(result.moments, steps, survey.stages().rows()), details);
   replay.Run(&account);
   account.Sum();
   for (Moment& moment : result.moments) {
@@ -91,8 +99,15 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   for (const Step& step : steps) {
     result.steps.push_back({step, account.Categories(step.peak.event_index), account.Categories(step.end.event_index)});
   }
+  for (const StageRow& row : survey.stages().rows()) {
+    result.stages.push_back({row, account.Categories(row.peak.event_index), account.Categories(row.end.event_index)});
+  }
+  result.unlisted_stages = survey.stages().unlisted();
   result.module_uses = account.ModuleUses();
   result.module_peaks = account.ModulePeaks();
+  result.inclusive_peaks = account.InclusivePeaks();
+  result.inclusive_peaks.resize(modules.size());
+  result.user_stages = user_stages.names();
   for (uint32_t row = 0; row < modules.size(); ++row) result.modules.push_back(modules.row(row));
   result.module_peaks.resize(result.modules.size());
   return result;

@@ -26,6 +26,7 @@
 #include "attribution/module_table.h"
 #include "attribution/rules.h"
 #include "attribution/stack_senses.h"
+#include "attribution/stage_log.h"
 #include "attribution/step_log.h"
 #include "replay/analysis.h"
 #include "replay/analyze.h"
@@ -52,6 +53,7 @@ struct AttributionRequest {
   std::vector<MomentQuery> moments;
   bool steps = false;    // what each step's peak and end are made of
   bool modules = false;  // what each module did in each stage
+  bool stages = false;   // the run's stages, with what their peaks and ends are made of
 };
 
 // Live memory of one sort.
@@ -63,6 +65,7 @@ struct AttributedUse {
   uint32_t name = 0;    // string id: the program's own, 0 = none
   uint32_t module = 0;  // row of the module table: of a parameter (with its gradient and state) the one that holds it
   Stage stage = Stage::kNone;
+  uint32_t user_stage = 0;  // Attribution::user_stages: what the program named, open when it was allocated
   bool recomputed = false;
   uint64_t bytes = 0, tensor_bytes = 0, count = 0;
 };
@@ -88,10 +91,16 @@ struct AttributedStep {
   CategoryBytes at_peak{}, at_end{};
 };
 
+struct AttributedStage {
+  StageRow row;
+  CategoryBytes at_peak{}, at_end{};
+};
+
 // What calls of one module did in one stage.
 struct ModuleUse {
   uint32_t module = 0;
   Stage stage = Stage::kNone;
+  uint32_t user_stage = 0;
   uint64_t allocated_bytes = 0, count = 0;    // all of them, freed or not
   uint64_t recomputed_bytes = 0;              // of these: by a forward pass that ran again
   uint64_t peak_bytes = 0;                    // most at once
@@ -109,15 +118,20 @@ struct ParameterRow {
 
 struct Attribution {
   int device = 0;
-  std::vector<Moment> moments;  // as asked
+  Measure measure = Measure::kAllocated;  // as asked
+  std::vector<Moment> moments;            // as asked
   std::vector<AttributedStep> steps;
+  std::vector<AttributedStage> stages;  // in the order in which they began
+  uint64_t unlisted_stages = 0;         // stretches of stages that found no room
   StepSource step_source = StepSource::kNone;
-  std::map<uint32_t, std::string> names;  // that the program gave memory, by AttributedUse::name
-  std::vector<ModuleRow> modules;        // rows that others name
-  std::vector<ModuleUse> module_uses;    // by allocated bytes
-  std::vector<uint64_t> module_peaks;    // by row: most at once, all stages
-  std::vector<ParameterRow> parameters;  // in the order of their ids
-  bool has_tensors = false;              // the program's tensors were looked at
+  std::vector<std::string> user_stages{""};  // "train > epoch", by number
+  std::map<uint32_t, std::string> names;     // that the program gave memory, by AttributedUse::name
+  std::vector<ModuleRow> modules;            // rows that others name
+  std::vector<ModuleUse> module_uses;        // by allocated bytes
+  std::vector<uint64_t> module_peaks;        // by row: most at once, all stages
+  std::vector<uint64_t> inclusive_peaks;     // the same with all modules that it calls
+  std::vector<ParameterRow> parameters;      // in the order of their ids
+  bool has_tensors = false;                  // the program's tensors were looked at
   bool has_saved = false;
   uint64_t unplaced = 0;  // tensors said to lie where no block of PyTorch's was
 };

@@ -39,13 +39,12 @@ Category ByLife(const BlockLife& life, const StackSense& sense) {
   // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
   const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || sense.accumulates;
   if (stage == Stage::kBackward && is_gradient && !sense.recomputed) return Category::kGradient;
-  if (stage == Stage::kOptimizer && (lasted || (life.alive && !life.has_tensors))) return Category::kOptimizerState;
-  if (!life.has_tensors && life.alive && (stage == Stage::kConstruction || stage == Stage::kLoad))
-    return Category::kParameter;
+  const bool is_optimizers = stage == Stage::kOptimizer || stage == Stage::kOptimizerSetup;
+  if (is_optimizers && (lasted || (life.alive && !life.has_tensors))) return Category::kOptimizerState;
+  if (!life.has_tensors && life.alive && IsSetUp(stage)) return Category::kParameter;
   // Gone before a second step began, or made in the last one.
   const bool is_short = life.optimizer_steps < 2 && (!life.alive || stage != Stage::kNone);
-  const bool sets_up = stage == Stage::kConstruction || stage == Stage::kLoad;
-  return is_short && !(sets_up && (lasted || life.alive)) ? Category::kTemporary : Category::kUnknown;
+  return is_short && !(IsSetUp(stage) && (lasted || life.alive)) ? Category::kTemporary : Category::kUnknown;
 }
 
 }  // namespace

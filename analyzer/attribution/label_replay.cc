@@ -66,6 +66,8 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     if (!cuda.InOther(thing)) return;
     life.size = thing.size;
     life.stack = thing.stack;
+    life.time_ns = thing.time_ns;
+    life.thread = thing.thread;
     life.slot = thing.slot;
     life.layer = thing.layer;
     life.memory = thing.memory;

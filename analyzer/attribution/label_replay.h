@@ -42,7 +42,8 @@ struct BlockLabel {
 // Memory outside of PyTorch's allocator.
 struct CudaLife {
   uint64_t born = 0, size = 0, stack = 0;
-  uint32_t slot = 0, name = 0;
+  uint64_t time_ns = 0;  // of its event
+  uint32_t slot = 0, name = 0, thread = 0;
   uint8_t layer = 0, memory = 0;
 };
 
@@ -95,7 +96,7 @@ class LabelReplay final : private LifeWatcher {
   uint64_t end_ns_;
   LiveState state_;
   LabelVisitor* visitor_ = nullptr;
-  std::vector<BlockLabel> labels_;                       // by place
+  std::vector<BlockLabel> labels_;  // by place
   struct CudaLabel {
     uint64_t born = 0;
     uint32_t name = 0;

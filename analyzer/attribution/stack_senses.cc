@@ -63,6 +63,11 @@ StackSense StackSenses::Make(uint64_t stack_id) {
     sense.recomputed = sense.module != 0;
   }
   sense.stage = StageOf(scratch_);
+  sense.evaluates = std::any_of(scratch_.begin(), scratch_.end(), [](const FrameSense& f) { return f.is_evaluating; });
+  sense.is_weak =
+      sense.stage == Stage::kConstruction && std::none_of(scratch_.begin(), scratch_.end(), [](const FrameSense& f) {
+        return f.set_up != Stage::kNone || (f.stage == Stage::kConstruction && !f.is_weak);
+      });
   const auto calls = [](const FrameSense& frame) { return frame.is_module_call; };
   if (!is_marked && sense.stage == Stage::kBackward) {
     sense.recomputed = std::any_of(scratch_.begin(), scratch_.end(), calls) &&

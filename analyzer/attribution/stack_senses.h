@@ -35,6 +35,8 @@ enum class Origin : uint8_t {
 struct StackSense {
   Stage stage = Stage::kNone;
   Origin origin = Origin::kComputed;
+  bool is_weak = false;      // a constructor alone tells the stage
+  bool evaluates = false;    // it stands in a function that evaluates
   bool recomputed = false;   // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
   std::optional<Category> category;

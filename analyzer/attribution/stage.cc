@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace gpumem {
 namespace {
@@ -28,6 +29,9 @@ constexpr Words kWords[] = {
     {"evaluation", "evaluation"},
     {"gc", "gc / empty_cache"},
     {"collective", "collectives"},
+    {"wrapping", "wrapping"},
+    {"optimizer_setup", "optimizer set-up"},
+    {"privacy_setup", "privacy engine set-up"},
 };
 static_assert(std::size(kWords) == kStages);
 
@@ -40,7 +44,6 @@ struct Rule {
 
 constexpr Rule kRules[] = {
     {"", "zero_grad", Stage::kZeroGrad},
-    {"/torch/optim/", "__init__", Stage::kConstruction},
     {"/torch/optim/", "load_state_dict", Stage::kLoad},
     {"/torch/optim/", "state_dict", Stage::kSave},
     {"/torch/optim/", "", Stage::kOptimizer},
@@ -75,13 +78,55 @@ constexpr Rule kRules[] = {
     {"", "save_checkpoint", Stage::kSave},
     {"", "save_pretrained", Stage::kSave},
     {"", "load_checkpoint", Stage::kLoad},
-    {"", "from_pretrained", Stage::kConstruction},
     {"/torch/cuda/memory.py", "empty_cache", Stage::kCollection},
     {"/torch/distributed/checkpoint/", "save*", Stage::kSave},
     {"/torch/distributed/checkpoint/", "", Stage::kLoad},
     {"/torch/distributed/distributed_c10d.py", "", Stage::kCollective},
     {"/torch/distributed/_functional_collectives.py", "", Stage::kCollective},
     {"_fsdp_collectives.py", "", Stage::kCollective},
+};
+
+// The outermost that matches counts. Of functions of the program the name alone tells.
+constexpr Rule kSetUpRules[] = {
+    {"/opacus/privacy_engine.py", "make_private*", Stage::kPrivacySetup},
+    {"/opacus/grad_sample/", "__init__", Stage::kPrivacySetup},
+    {"/opacus/optimizers/", "__init__", Stage::kPrivacySetup},
+    {"/torch/nn/parallel/", "__init__", Stage::kWrapping},
+    {"/torch/distributed/fsdp/", "__init__", Stage::kWrapping},
+    {"/torch/distributed/", "fully_shard", Stage::kWrapping},
+    {"/torch/distributed/", "parallelize_module", Stage::kWrapping},
+    {"/torch/distributed/", "distribute_module", Stage::kWrapping},
+    {"/torch/_dynamo/convert_frame.py", "_compile", Stage::kWrapping},
+    {"/torch/optim/swa_utils.py", "__init__", Stage::kWrapping},
+    {"/peft/", "get_peft_model", Stage::kWrapping},
+    {"/peft/", "add_adapter", Stage::kWrapping},
+    {"/peft/", "inject_adapter*", Stage::kWrapping},
+    {"/peft/", "prepare_model_for_kbit_training", Stage::kWrapping},
+    {"/peft/peft_model.py", "__init__", Stage::kWrapping},
+    {"/accelerate/", "prepare", Stage::kWrapping},
+    {"/accelerate/", "prepare_model", Stage::kWrapping},
+    {"/deepspeed/", "initialize", Stage::kWrapping},
+    {"/deepspeed/runtime/", "__init__", Stage::kWrapping},
+    {"/torch/optim/", "__init__", Stage::kOptimizerSetup},
+    {"/bitsandbytes/optim/", "__init__", Stage::kOptimizerSetup},
+    {"", "configure_optimizers", Stage::kOptimizerSetup},
+    {"", "create_optimizer", Stage::kOptimizerSetup},
+    {"", "create_optimizer_and_scheduler", Stage::kOptimizerSetup},
+    {"", "from_pretrained", Stage::kConstruction},
+    {"", "configure_model", Stage::kConstruction},
+    {"", "prepare_data", Stage::kData},
+    {"", "prepare_dataset*", Stage::kData},
+    {"", "load_data", Stage::kData},
+    {"", "load_dataset*", Stage::kData},
+    {"", "build_dataset*", Stage::kData},
+    {"", "build_dataloader*", Stage::kData},
+    {"", "make_dataset*", Stage::kData},
+    {"", "make_dataloader*", Stage::kData},
+    {"", "get_dataset*", Stage::kData},
+    {"", "get_dataloader*", Stage::kData},
+    {"", "create_dataset*", Stage::kData},
+    {"", "create_dataloader*", Stage::kData},
+    {"", "*_dataloader", Stage::kData},
 };
 
 absl::string_view LastPart(absl::string_view function) {
@@ -110,6 +155,14 @@ bool Evaluates(absl::string_view name) {
   return false;
 }
 
+template <size_t kSize>
+Stage MatchOf(const Rule (&rules)[kSize], const ResolvedFrame& frame, absl::string_view name) {
+  for (const Rule& rule : rules) {
+    if (MatchesName(rule.function, name) && absl::StrContains(frame.file, rule.file)) return rule.stage;
+  }
+  return Stage::kNone;
+}
+
 FrameSense SenseOfPython(const ResolvedFrame& frame) {
   FrameSense sense;
   const absl::string_view name = LastPart(frame.function);
@@ -119,11 +172,10 @@ FrameSense SenseOfPython(const ResolvedFrame& frame) {
     sense.stage = Stage::kForward;
     return sense;
   }
-  for (const Rule& rule : kRules) {
-    if (!MatchesName(rule.function, name) || !absl::StrContains(frame.file, rule.file)) continue;
-    sense.stage = rule.stage;
-    return sense;
-  }
+  sense.set_up = MatchOf(kSetUpRules, frame, name);
+  if (sense.set_up != Stage::kNone) return sense;
+  sense.stage = MatchOf(kRules, frame, name);
+  if (sense.stage != Stage::kNone) return sense;
   if (absl::EndsWith(name, "_loss") || name == "loss_fn" || name == "criterion") {
     sense.stage = Stage::kLoss;
   } else if (name == "__init__" && absl::StrContains(frame.function, '.') && !IsStandardLibrary(frame.file)) {
@@ -145,10 +197,22 @@ FrameSense SenseOfNative(const ResolvedFrame& frame) {
   return sense;
 }
 
+std::string Inside(absl::string_view user, Stage stage, absl::string_view word) {
+  if (user.empty()) return std::string(word);
+  const size_t last = user.rfind(" > ");
+  const absl::string_view innermost = last == absl::string_view::npos ? user : user.substr(last + 3);
+  const bool is_same =
+      absl::EqualsIgnoreCase(innermost, StageName(stage)) || absl::EqualsIgnoreCase(innermost, StageTitle(stage));
+  return stage == Stage::kNone || is_same ? std::string(user) : absl::StrCat(user, " > ", word);
+}
+
 }  // namespace
 
 absl::string_view StageName(Stage stage) { return kWords[static_cast<size_t>(stage)].name; }
 absl::string_view StageTitle(Stage stage) { return kWords[static_cast<size_t>(stage)].title; }
+
+std::string StagePath(absl::string_view user, Stage stage) { return Inside(user, stage, StageName(stage)); }
+std::string StagePathTitle(absl::string_view user, Stage stage) { return Inside(user, stage, StageTitle(stage)); }
 
 FrameSense SenseOf(const ResolvedFrame& frame) {
   if (frame.forward) {
@@ -161,12 +225,13 @@ FrameSense SenseOf(const ResolvedFrame& frame) {
 }
 
 Stage StageOf(const std::vector<FrameSense>& innermost_first) {
-  Stage told = Stage::kNone, weak = Stage::kNone;
+  Stage told = Stage::kNone, weak = Stage::kNone, set_up = Stage::kNone;
   bool evaluates = false;
   for (const FrameSense& sense : innermost_first) {
     // Whatever ran inside a mark belongs to the backward pass, but for the communication of it.
     if (sense.is_mark && told != Stage::kCollective) return Stage::kBackward;
     evaluates |= sense.is_evaluating;
+    if (sense.set_up != Stage::kNone) set_up = sense.set_up;
     if (sense.stage == Stage::kNone) continue;
     if (sense.is_weak) {
       if (weak == Stage::kNone) weak = sense.stage;
@@ -176,6 +241,7 @@ Stage StageOf(const std::vector<FrameSense>& innermost_first) {
       told = Stage::kBackward;  // a forward pass that runs again inside the backward pass
     }
   }
+  if (set_up != Stage::kNone) return set_up;
   if (evaluates && (told == Stage::kForward || told == Stage::kLoss || told == Stage::kNone)) return Stage::kEvaluation;
   return told != Stage::kNone ? told : weak;
 }

@@ -8,9 +8,10 @@
 //   for (const ResolvedFrame& frame : frames) senses.push_back(SenseOf(frame));
 //   StageName(StageOf(senses))   // "backward"
 //
-// The innermost telling frame decides, with three exceptions: a constructor tells only where nothing else does; what
-// happens inside a forward mark is backward (a forward pass that runs again there, too: that is recomputation); and a
-// forward pass called by something that evaluates is evaluation.
+// The innermost telling frame decides, with four exceptions: a constructor tells only where nothing else does; what
+// happens inside a forward mark is backward (a forward pass that runs again there, too: that is recomputation); a
+// forward pass called by something that evaluates is evaluation; and of frames that set something up (from_pretrained,
+// the constructor of DDP, make_private) the outermost has all that happens inside.
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_STAGE_H_
 #define GPUMEM_ANALYZER_ATTRIBUTION_STAGE_H_
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -33,24 +35,38 @@ enum class Stage : uint8_t {
   kOptimizer,
   kZeroGrad,
   kData,          // loading and moving of batches
-  kConstruction,  // of the model, its wrappers and its optimizer
+  kConstruction,  // of the model
   kLoad,
   kSave,
   kEvaluation,
   kCollection,  // gc, empty_cache
   kCollective,
+  kWrapping,  // of the model: DDP, FSDP, PEFT; compiling it
+  kOptimizerSetup,
+  kPrivacySetup,  // of Opacus' engine
 };
-inline constexpr size_t kStages = static_cast<size_t>(Stage::kCollective) + 1;
+inline constexpr size_t kStages = static_cast<size_t>(Stage::kPrivacySetup) + 1;
+
+// The program makes what it will use.
+constexpr bool IsSetUp(Stage stage) {
+  return stage == Stage::kConstruction || stage == Stage::kLoad || stage >= Stage::kWrapping;
+}
 
 absl::string_view StageName(Stage stage);   // "optimizer_step"; "other" for kNone
 absl::string_view StageTitle(Stage stage);  // "optimizer step"
 
+// A derived stage inside the stages that the program named: "train > backward". One that the program named itself is
+// not said twice; kNone says nothing where the program says something.
+std::string StagePath(absl::string_view user, Stage stage);       // with StageName
+std::string StagePathTitle(absl::string_view user, Stage stage);  // with StageTitle
+
 // What one frame says.
 struct FrameSense {
   Stage stage = Stage::kNone;
-  bool is_weak = false;        // a constructor: tells where nothing else does
-  bool is_evaluating = false;  // a function that evaluates, by its name
-  bool is_mark = false;        // of a forward pass: the frames inside ran in a backward pass
+  Stage set_up = Stage::kNone;  // all that happens inside belongs to this
+  bool is_weak = false;         // a constructor: tells where nothing else does
+  bool is_evaluating = false;   // a function that evaluates, by its name
+  bool is_mark = false;         // of a forward pass: the frames inside ran in a backward pass
   bool is_module_call = false;
 };
 

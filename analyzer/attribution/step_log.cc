@@ -4,6 +4,7 @@
 #include "attribution/step_log.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpumem {
 
@@ -16,7 +17,7 @@ void StepLog::Begin(uint64_t number, const StepPoint& at) {
   open_.number = number;
   open_.start = open_.peak = at;
   is_open_ = true;
-  trains_ = false;
+  trains_ = is_backward_ = false;
 }
 
 void StepLog::Close(const StepPoint& at, bool complete) {
@@ -40,7 +41,8 @@ void StepLog::ForgetDerived() {
   is_open_ = false;
 }
 
-void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward) {
+void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward,
+                     bool backward) {
   const StepPoint before{index == 0 ? 0 : index - 1, last_ns_ == 0 ? batch.time_ns(i) : last_ns_, values};
   last_ns_ = std::max(last_ns_, batch.time_ns(i));
   if (is_open_ && Of(values) > Of(open_.peak.values)) open_.peak = before;
@@ -51,13 +53,20 @@ void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const Me
     if (batch.handle(i) != 0) Begin(batch.handle(i), before);
     return;
   }
+  if (forward) is_backward_ = false;
+  if (backward && !std::exchange(is_backward_, true)) ++open_.backward_passes;
+  if (kind == trace::OPTIMIZER_STEP) {
+    uint64_t& count = batch.size(i) == 0 ? open_.trainer_step : open_.epoch;
+    if (const uint64_t told = batch.handle(i) >> 32; told != 0) count = told;
+  }
   trains_ |= kind == trace::SAVED || kind == trace::ALLOC_FAILED;
   if (source_ == StepSource::kUser) return;
   if (!is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);
   if (kind != trace::OPTIMIZER_STEP) return;
   source_ = StepSource::kOptimizer;
-  if (optimizer_ == 0) optimizer_ = batch.handle(i);
-  if (batch.handle(i) != optimizer_ || batch.size(i) == 0) return;
+  const auto optimizer = static_cast<uint32_t>(batch.handle(i));
+  if (optimizer_ == 0) optimizer_ = optimizer;
+  if (optimizer != optimizer_ || batch.size(i) == 0) return;
   Close(before, true);
   Begin(steps_.size() + dropped_ + 1, before);
 }

@@ -34,6 +34,8 @@ struct StepPoint {
 struct Step {
   uint64_t number = 0;
   bool complete = true;
+  uint64_t backward_passes = 0;  // runs of backward allocations between forward ones; where the caller tells them
+  uint64_t trainer_step = 0, epoch = 0;  // as a trainer counts them, from 1; 0 = none does
   StepPoint start, peak, end;
 };
 
@@ -44,8 +46,9 @@ class StepLog {
   // `measure`: what the peak of a step is the peak of.
   explicit StepLog(Measure measure) : measure_(measure) {}
 
-  // `values` are those before the event takes effect. `forward`: it allocates in a forward pass.
-  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward);
+  // `values` are those before the event takes effect. `forward`, `backward`: it allocates in such a pass.
+  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward,
+              bool backward = false);
   void Finish(uint64_t index, const MeasureValues& values);
 
   // Whether `forward` matters for the next event.
@@ -71,8 +74,9 @@ class StepLog {
   StepSource source_ = StepSource::kNone;
   Step open_;
   bool is_open_ = false;
-  bool trains_ = false;     // in the open step
-  uint64_t optimizer_ = 0;  // that counts the steps
+  bool trains_ = false;       // in the open step
+  bool is_backward_ = false;  // the last pass in it
+  uint64_t optimizer_ = 0;    // that counts the steps
   uint64_t last_ns_ = 0;
   uint64_t dropped_ = 0;
 };

@@ -34,7 +34,8 @@ void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64
 bool Survey::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found) {
   if (moment.number != 0 && batch.time_ns(i) != moment.number) return false;
   const absl::string_view text = stacks_->string(batch.text(i));
-  if (text == moment.text) return std::exchange(has_whole_text_[static_cast<size_t>(&moment - request_.moments.data())], 1) == 0;
+  if (text == moment.text)
+    return std::exchange(has_whole_text_[static_cast<size_t>(&moment - request_.moments.data())], 1) == 0;
   return !is_found && text.size() > moment.text.size() && absl::StartsWith(text, moment.text) &&
          absl::StartsWith(text.substr(moment.text.size()), " (");
 }
@@ -45,8 +46,8 @@ void Survey::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
     const bool is_event = moment.kind == MomentQuery::Kind::kEvent && moment.number + 1 == index;
     // A state holds until the next event: a time's is that of the last event at or before it.
     const bool is_time = moment.kind == MomentQuery::Kind::kTime && last_ns_ != 0 && last_ns_ <= moment.number;
-    const bool is_mark = moment.kind == MomentQuery::Kind::kMark && batch != nullptr &&
-                         batch->kind(i) == trace::MARK && IsMeant(moment, *batch, i, found_[query] != kNone);
+    const bool is_mark = moment.kind == MomentQuery::Kind::kMark && batch != nullptr && batch->kind(i) == trace::MARK &&
+                         IsMeant(moment, *batch, i, found_[query] != kNone);
     if ((!is_event && !is_time && !is_mark) || index == 0) continue;
     found_[query] = index - 1;
     found_ns_[query] = is_time ? moment.number : is_mark ? batch->time_ns(i) : last_ns_;
@@ -58,17 +59,25 @@ void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const LiveState& state = replay_->state();
   const MeasureValues& values = slot_ < state.slots() ? state.values(slot_) : kNothing;
   if (!request_.moments.empty()) FindMoments(index, batch, i);
-  if (batch == nullptr) return steps_.Finish(index, values);
+  if (batch == nullptr) {
+    steps_.Finish(index, values);
+    if (request_.stages) stages_.Finish(index, values);
+    return;
+  }
   last_ns_ = std::max(last_ns_, batch->time_ns(i));
   const uint32_t kind = batch->kind(i);
   has_tensors_ |= kind == trace::TENSOR && batch->handle(i) != 0;
   has_saved_ |= kind == trace::SAVED;
-  bool forward = false;
-  if (steps_.waits() && kind == trace::ALLOC && batch->layer(i) == trace::TORCH) {
-    const StackSense sense = senses_->Of(batch->stack(i));
-    forward = sense.module != 0 && sense.stage == Stage::kForward;
-  }
-  steps_.Before(index, *batch, i, values, forward);
+  StackSense sense;
+  const bool is_told = (steps_.waits() || request_.steps || request_.stages) && kind == trace::ALLOC;
+  if (is_told) sense = senses_->Of(batch->stack(i));
+  const bool is_torch = batch->layer(i) == trace::TORCH;
+  const bool forward = is_torch && sense.module != 0 && sense.stage == Stage::kForward;
+  steps_.Before(index, *batch, i, values, forward, is_torch && sense.stage == Stage::kBackward);
+  if (!request_.stages) return;
+  const uint32_t user = is_told ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
+  stages_.Before(index, *batch, i, values, is_told && batch->stack(i) != 0 ? &sense : nullptr,
+                 user_stages_->names()[user]);
 }
 
 void Survey::TensorPlaced(uint32_t tensor, uint64_t bytes) {

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "attribution/attribution.h"
 #include "attribution/label_replay.h"
+#include "attribution/user_stages.h"
 
 namespace gpumem {
 
@@ -30,13 +31,15 @@ using PlaceRoles = absl::flat_hash_map<std::pair<uint64_t, uint64_t>, PlaceRole>
 class Survey final : public LabelVisitor {
  public:
   Survey(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
-         StackSenses* senses)
+         StackSenses* senses, UserStages* user_stages)
       : request_(request),
         slot_(slot),
         replay_(replay),
         stacks_(stacks),
         senses_(senses),
+        user_stages_(user_stages),
         steps_(request.measure),
+        stages_(request.measure, stacks),
         found_(request.moments.size(), kNone),
         has_whole_text_(request.moments.size()) {}
 
@@ -45,6 +48,7 @@ class Survey final : public LabelVisitor {
   void TensorPlaced(uint32_t tensor, uint64_t bytes) override;
 
   const StepLog& steps() const { return steps_; }
+  const StageLog& stages() const { return stages_; }  // empty where not asked for
   const PlaceRoles& places() const { return places_; }
   // The event behind which moment `i` lies, and its time; false where there is none.
   bool Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const;
@@ -62,11 +66,13 @@ class Survey final : public LabelVisitor {
   const LabelReplay* replay_;
   const StackTable* stacks_;
   StackSenses* senses_;
+  UserStages* user_stages_;
   StepLog steps_;
+  StageLog stages_;
   PlaceRoles places_;
   std::vector<uint64_t> found_;  // event of each moment
   std::vector<uint64_t> found_ns_ = std::vector<uint64_t>(found_.size());
-  std::vector<uint8_t> has_whole_text_;  // of each moment
+  std::vector<uint8_t> has_whole_text_;                   // of each moment
   absl::flat_hash_map<uint32_t, uint64_t> tensor_bytes_;  // last known, by Tensor.id
   uint64_t last_ns_ = 0;
   bool has_tensors_ = false, has_saved_ = false;

@@ -19,6 +19,7 @@ std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
 std::unique_ptr<Command> MakeAtCommand();
 std::unique_ptr<Command> MakeStepsCommand();
+std::unique_ptr<Command> MakeStagesCommand();
 std::unique_ptr<Command> MakeModulesCommand();
 std::unique_ptr<Command> MakeModelCommand();
 std::unique_ptr<Command> MakeLeaksCommand();

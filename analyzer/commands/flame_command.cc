@@ -109,6 +109,7 @@ std::vector<WeightedStacks> FlameCommand::Weigh(const OpenTrace& trace, const An
   std::vector<WeightedStacks> views;
   for (const ViewMode mode : kModes) {
     StackSelection selection = selection_;
+    selection.by_user_stage = view_.by == "stage";
     selection.mode = mode;
     if (mode == ViewMode::kPeak && selection.weighed == Weighed::kHeld) selection.weighed = Weighed::kDefault;
     views.push_back(WeighStacks(trace, asked, selection, [&](uint64_t done, uint64_t all) {

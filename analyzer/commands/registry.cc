@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakePeakCommand());
   commands.push_back(MakeAtCommand());
   commands.push_back(MakeStepsCommand());
+  commands.push_back(MakeStagesCommand());
   commands.push_back(MakeModulesCommand());
   commands.push_back(MakeModelCommand());
   commands.push_back(MakeLeaksCommand());

@@ -18,7 +18,7 @@ class TableCommand final : public Command {
  public:
   absl::string_view name() const override { return "table"; }
   absl::string_view summary() const override {
-    return "who allocated, by line, function, file, module, thread or stack";
+    return "who allocated, by line, function, file, operator, module, stage, category ...";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
@@ -31,6 +31,9 @@ class TableCommand final : public Command {
            "  gpumem table --by function --sort total\n"
            "  gpumem table --native none                 lines of Python only\n"
            "  gpumem table --by stack --leaks --top 5\n"
+           "  gpumem table --by operator                 aten::mm and the like\n"
+           "  gpumem table --by module --sort total      each module with all inside it\n"
+           "  gpumem table --by stage --total            of all that was allocated\n"
            "  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'\n";
   }
 
@@ -40,9 +43,13 @@ class TableCommand final : public Command {
     const auto one_of = [](const std::vector<std::string>& names) {
       return CLI::Validator(CLI::IsMember(names)).description("");
     };
-    app->add_option("--by", by_, "line, function, file, module, thread or stack")
+    app->add_option(
+           "--by", by_,
+           "line, function, file, library, thread, stack; operator, module or component (of the model), stage, "
+           "category")
         ->type_name("WHAT")
-        ->check(one_of({"line", "function", "file", "module", "thread", "stack"}));
+        ->check(one_of({"line", "function", "file", "library", "thread", "stack", "operator", "module", "component",
+                        "stage", "category"}));
     app->add_option("--sort", sort_, "by self, total or count")
         ->type_name("WHAT")
         ->check(one_of({"self", "total", "count"}));
@@ -51,15 +58,18 @@ class TableCommand final : public Command {
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
     // An operator is in no file.
-    if (view_.native.empty() && (by_ == "file" || by_ == "module")) view_.native = "none";
-    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
+    if (view_.native.empty() && (by_ == "file" || by_ == "library")) view_.native = "none";
+    const std::optional<LocationKind> kind = ParseLocationKind(by_);
+    ViewNeeds needs;
+    if (kind && IsByLabels(*kind)) needs.by_labels = by_;
+    const std::unique_ptr<LoadedView> view = LoadView(view_, needs, arguments, console);
     if (!view->readable()) return view->exit_code();
     const size_t json_top = top_option_->count() > 0 ? top_ : 0;
     const ViewInput input = view->input();
     Page page(console->out_style());
     if (!view_.trace.json) AddViewHead(input, &page);
-    if (const std::optional<LocationKind> kind = ParseLocationKind(by_)) {
-      const std::vector<Location> rows = Locations(view->weighted, view->frames.get(), *kind, Order());
+    if (kind) {
+      const std::vector<Location> rows = Rows(*kind, *view);
       if (view_.trace.json) {
         WriteTableJson(rows, *kind, json_top, input, SinkOf(console));
       } else {
@@ -79,6 +89,12 @@ class TableCommand final : public Command {
   }
 
  private:
+  std::vector<Location> Rows(LocationKind kind, const LoadedView& view) const {
+    if (!IsByLabels(kind)) return Locations(view.weighted, view.frames.get(), kind, Order());
+    const auto labels = [&view](const WeightedStack& stack) { return view.groups->RowLabels(stack); };
+    return Locations(view.weighted, labels, Order());
+  }
+
   LocationOrder Order() const {
     if (sort_ == "total") return LocationOrder::kTotal;
     return sort_ == "count" ? LocationOrder::kCount : LocationOrder::kSelf;

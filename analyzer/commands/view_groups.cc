@@ -8,9 +8,13 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "attribution/attribution.h"
 #include "commands/attribute.h"
 #include "report/attribution_parts.h"
+#include "report/frame_class.h"
 
 namespace gpumem {
 namespace {
@@ -26,6 +30,10 @@ std::map<uint64_t, Parts> PartsByStack(const Moment& moment) {
   std::map<uint64_t, Parts> parts;
   for (const AttributedUse& use : moment.uses) parts[use.stack_id][Index(use.category)].Add({use.bytes, use.count});
   return parts;
+}
+
+bool OnlyAllocates(absl::string_view name) {
+  return absl::StartsWith(name, "aten::empty") || absl::StartsWith(name, "aten::new_empty") || name == "aten::resize_";
 }
 
 void DivideEntry(const WeightedStack& stack, const Parts& parts, std::vector<WeightedStack>* divided) {
@@ -81,7 +89,19 @@ std::string CategoryGroupLabel(uint32_t group) {
   return std::string(CategoryTitle(static_cast<Category>(group - 1)));
 }
 
+// Each view numbers them for itself.
+void ViewGroups::NumberStages(WeightedStacks* weighted) {
+  std::vector<uint32_t> numbers;
+  for (const std::string& name : weighted->user_stages) {
+    const auto known = std::find(user_stages_.begin(), user_stages_.end(), name);
+    numbers.push_back(static_cast<uint32_t>(known - user_stages_.begin()));
+    if (known == user_stages_.end()) user_stages_.push_back(name);
+  }
+  for (WeightedStack& stack : weighted->stacks) stack.group = numbers[stack.group];
+}
+
 bool ViewGroups::Divide(WeightedStacks* weighted, Console* console) {
+  if (by_ == "stage") NumberStages(weighted);
   const DeviceAnalysis* const device = LargestDevice(loaded_->analysis);
   const bool is_instant = weighted->mode == ViewMode::kPeak || weighted->mode == ViewMode::kLeaks;
   if (by_ != "category" || !is_instant || device == nullptr) return true;
@@ -105,10 +125,46 @@ std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {
   return labels;
 }
 
+std::string ViewGroups::ComponentLabel(uint64_t stack_id) {
+  const uint32_t module = senses_.Of(stack_id).module;
+  return module == 0 ? "(no module)" : modules_.row(modules_.RowOf(module)).component;
+}
+
+// Most operators make their result by another one that only allocates: it is told where there is no other.
+std::vector<std::string> ViewGroups::OperatorLabels(uint64_t stack_id) {
+  std::vector<std::string> labels;
+  std::string allocates;
+  const std::vector<uint32_t> frames = loaded_->stacks.Frames(stack_id);
+  for (auto id = frames.rbegin(); id != frames.rend(); ++id) {
+    const std::vector<ResolvedFrame>& resolved = loaded_->symbolizer->ResolveFrame(*id);
+    for (auto frame = resolved.rbegin(); frame != resolved.rend(); ++frame) {
+      if (frame->forward && !labels.empty()) labels.clear();  // of the forward pass: not what ran
+      const std::string name = frame->python ? "" : AtenOperator(frame->function);
+      if (name.empty()) continue;
+      if (OnlyAllocates(name)) {
+        allocates = name;
+      } else if (labels.empty() || labels.back() != name) {
+        labels.push_back(name);
+      }
+    }
+  }
+  if (labels.empty()) labels.push_back(allocates.empty() ? "(no operator)" : allocates);
+  return labels;
+}
+
 std::vector<std::string> ViewGroups::Labels(const WeightedStack& stack) {
   if (by_ == "module") return ModuleLabels(stack.stack_id);
-  if (by_ == "stage") return {std::string(StageTitle(senses_.Of(stack.stack_id).stage))};
-  return {CategoryGroupLabel(stack.group)};
+  if (by_ == "component") return {ComponentLabel(stack.stack_id)};
+  if (by_ == "operator") return OperatorLabels(stack.stack_id);
+  if (by_ == "category") return {CategoryGroupLabel(stack.group)};
+  return absl::StrSplit(StagePathTitle(user_stages_[stack.group], senses_.Of(stack.stack_id).stage), " > ");
+}
+
+std::vector<std::string> ViewGroups::RowLabels(const WeightedStack& stack) {
+  std::vector<std::string> labels = Labels(stack);
+  if (by_ != "stage") return labels;
+  for (size_t i = 1; i < labels.size(); ++i) labels[i] = absl::StrCat(labels[i - 1], " > ", labels[i]);
+  return labels;
 }
 
 }  // namespace gpumem

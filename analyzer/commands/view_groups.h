@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// ViewGroups: what --by module|stage|category puts at the root of a view by stack. Module and stage are told by the
-// stack. A category is a block's: where all blocks of a stack at the view's instant have one category, or the view has
+// ViewGroups: what a stack belongs to: what --by module|stage|category puts at the root of a view, and, with component
+// and operator, what rows of a table stand for. All but the stages that the program named are told by the stack.
+// A category is a block's: where all blocks of a stack at the view's instant have one category, or the view has
 // all of them, entries are divided exactly; else they are "several categories". Of views over time (total, temporary)
 // no category is told. Not thread-safe; the trace must outlive it.
 //
@@ -35,13 +36,19 @@ class ViewGroups {
   // Sets WeightedStack::group. False, with a complaint, where the trace cannot be read again.
   bool Divide(WeightedStacks* weighted, Console* console);
 
-  // Outermost first.
+  // Outermost first: "train", "forward".
   std::vector<std::string> Labels(const WeightedStack& stack);
+  // The same for rows that stand alone: "train", "train > forward".
+  std::vector<std::string> RowLabels(const WeightedStack& stack);
 
  private:
   std::vector<std::string> ModuleLabels(uint64_t stack_id);
+  std::string ComponentLabel(uint64_t stack_id);
+  std::vector<std::string> OperatorLabels(uint64_t stack_id);
+  void NumberStages(WeightedStacks* weighted);
 
   std::string by_;
+  std::vector<std::string> user_stages_{""};  // of all views
   LoadedTrace* loaded_;
   Rules rules_;
   StackSenses senses_;

@@ -179,6 +179,7 @@ std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds
       !MakeFrameRules(options, &rules, console) || !MakeStackFilters(options, &filters, console))
     return view;
   view->selection.by_size = needs.by_size;
+  view->selection.by_user_stage = options.by == "stage" || needs.by_labels == "stage";
   view->trace = LoadTrace(options.trace, arguments, console, [&](const OpenTrace& trace) {
     const DeviceAnalysis* const largest = LargestDevice(*trace.analysis);
     if (view->selection.mode == ViewMode::kPeak && !needs.all_devices && !rules.split_devices && largest != nullptr)
@@ -188,13 +189,14 @@ std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds
   });
   if (!view->trace->readable()) return view;
   view->source = std::make_unique<SymbolizedFrames>(&view->trace->stacks, view->trace->symbolizer.get());
-  if (!options.by.empty()) {
-    view->groups = std::make_unique<ViewGroups>(options.by, view->trace.get());
+  if (const std::string by = options.by.empty() ? needs.by_labels : options.by; !by.empty()) {
+    view->groups = std::make_unique<ViewGroups>(by, view->trace.get());
     if (!view->groups->Divide(&view->weighted, console)) {
       view->trace->exit_code = kExitUsage;
       return view;
     }
-    rules.group = [groups = view->groups.get()](const WeightedStack& stack) { return groups->Labels(stack); };
+    if (!options.by.empty())
+      rules.group = [groups = view->groups.get()](const WeightedStack& stack) { return groups->Labels(stack); };
   }
   view->frames = std::make_unique<FrameTable>(view->source.get(), std::move(rules),
                                               view->trace->analysis.process.working_directory);

@@ -68,6 +68,7 @@ bool MakeStackFilters(const ViewOptions& options, StackFilters* filters, Console
 // How a view departs from the usual.
 struct ViewNeeds {
   bool by_size = false;      // StackSelection::by_size
+  std::string by_labels;     // LoadedView::groups without frames for them: module, component, stage, category, operator
   bool all_devices = false;  // the peak of every GPU, each at its own time; else of the one with the largest
 };
 

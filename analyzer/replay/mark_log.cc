@@ -38,6 +38,10 @@ void MarkLog::SetPath(uint64_t time_ns, uint32_t tid, uint32_t path) {
   Thread& thread = threads_[tid];
   thread.path = path;
   thread.changed = ++changes_;
+  if (thread_changes_ < kMostChanges) {
+    thread.changes.push_back({time_ns, path});
+    ++thread_changes_;
+  }
   Show(time_ns);
 }
 
@@ -133,17 +137,34 @@ std::string MarkLog::PathText(uint32_t path) const {
 }
 
 MarkPlace MarkLog::At(uint64_t time_ns) const {
-  const auto of_change = [](const Change& change) { return change.time_ns; };
   MarkPlace place;
   if (const auto* step = LastAt(steps_, time_ns, [](const auto& change) { return change.first; }))
     place.step = step->second;
-  if (const Change* stage = LastAt(stages_, time_ns, of_change)) place.stage = PathText(stage->value);
-  if (const Change* tag = LastAt(tags_, time_ns, of_change)) place.tag = texts_[tag->value];
-  if (const Change* mark = LastAt(marks_, time_ns, of_change)) place.mark = texts_[mark->value];
-  if (const Change* range = LastAt(ranges_, time_ns, of_change); range != nullptr && range->value != 0) {
+  if (const Change* stage = LastAt(stages_, time_ns, TimeOf)) place.stage = PathText(stage->value);
+  if (const Change* tag = LastAt(tags_, time_ns, TimeOf)) place.tag = texts_[tag->value];
+  if (const Change* mark = LastAt(marks_, time_ns, TimeOf)) place.mark = texts_[mark->value];
+  if (const Change* range = LastAt(ranges_, time_ns, TimeOf); range != nullptr && range->value != 0) {
     place.stage = place.stage.empty() ? texts_[range->value] : absl::StrCat(texts_[range->value], " > ", place.stage);
   }
   return place;
+}
+
+uint64_t MarkLog::StageAt(uint64_t time_ns, uint32_t tid) const {
+  uint32_t path = 0;
+  if (const auto thread = threads_.find(tid); thread != threads_.end()) {
+    if (const Change* own = LastAt(thread->second.changes, time_ns, TimeOf)) path = own->value;
+  }
+  if (path == 0) {
+    if (const Change* stage = LastAt(stages_, time_ns, TimeOf)) path = stage->value;
+  }
+  const Change* const range = LastAt(ranges_, time_ns, TimeOf);
+  return uint64_t{range == nullptr ? 0 : range->value} << 32 | path;
+}
+
+std::string MarkLog::StageText(uint64_t stage) const {
+  const std::string& range = texts_[stage >> 32];
+  const std::string path = PathText(static_cast<uint32_t>(stage));
+  return range.empty() || path.empty() ? range + path : absl::StrCat(range, " > ", path);
 }
 
 }  // namespace gpumem

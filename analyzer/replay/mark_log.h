@@ -63,6 +63,12 @@ class MarkLog {
 
   MarkPlace At(uint64_t time_ns) const;
 
+  // The stages that hold for what a thread (the kernel's id) allocates at a time: its own, else the process's as in At;
+  // with the range of the process around them. A number that stands for them, 0 = none.
+  uint64_t StageAt(uint64_t time_ns, uint32_t tid) const;
+  std::string StageText(uint64_t stage) const;  // "train > backward"
+  bool has_stages() const { return !stages_.empty() || !ranges_.empty(); }
+
   // In order, the first kMostEntries.
   const std::vector<MarkEntry>& entries() const { return entries_; }
   uint64_t entries_dropped() const { return entries_dropped_; }
@@ -79,6 +85,7 @@ class MarkLog {
     uint64_t time_ns;
     uint32_t value;  // index into paths_ or texts_
   };
+  static uint64_t TimeOf(const Change& change) { return change.time_ns; }
   struct Path {
     uint32_t parent = 0;
     uint32_t text = 0;
@@ -87,6 +94,7 @@ class MarkLog {
     uint32_t path = 0;  // open now
     uint32_t tag = 0;
     uint64_t changed = 0;  // when, by count
+    std::vector<Change> changes;
   };
 
   uint32_t TextId(const std::string& text);
@@ -105,6 +113,7 @@ class MarkLog {
   std::map<uint64_t, uint32_t> open_ranges_;  // of the process, by number: text
   uint64_t changes_ = 0;
   std::vector<Change> stages_, ranges_, tags_, marks_;  // by time
+  size_t thread_changes_ = 0;                           // of all threads
   std::vector<std::pair<uint64_t, uint64_t>> steps_;    // time, number
   std::vector<MarkEntry> entries_;
   uint64_t entries_dropped_ = 0;

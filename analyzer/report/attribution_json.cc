@@ -102,6 +102,7 @@ void WriteUses(const Moment& moment, const ReportInput& input, size_t top, JsonW
     json->Field("category", CategoryName(use.category));
     json->Field("known_by", EvidenceName(use.evidence));
     json->Field("stage", StageName(use.stage));
+    json->Field("stage_path", StagePath(input.attribution->user_stages[use.user_stage], use.stage));
     json->Field("recomputed", use.recomputed);
     const auto name = input.attribution->names.find(use.name);
     const bool is_named = name != input.attribution->names.end();
@@ -139,9 +140,39 @@ void WriteStep(const AttributedStep& each, const ReportInput& input, JsonWriter*
   json->Field("start_bytes", AllocatedOf(step.start));
   json->Field("peak_bytes", AllocatedOf(step.peak));
   json->Field("end_bytes", AllocatedOf(step.end));
+  json->Field("backward_passes", step.backward_passes);
+  json->Key("trainer_step");
+  step.trainer_step == 0 ? json->Null() : json->Value(step.trainer_step);
+  json->Key("epoch");
+  step.epoch == 0 ? json->Null() : json->Value(step.epoch);
   json->Field("growth_bytes",
               static_cast<int64_t>(AllocatedOf(step.end)) - static_cast<int64_t>(AllocatedOf(step.start)));
   json->Field("reserved_bytes", step.peak.values.reserved);
+  WriteJsonCategories("categories", each.at_peak, json);
+  WriteJsonCategories("categories_at_end", each.at_end, json);
+  json->EndObject();
+}
+
+void WriteStage(const AttributedStage& each, const ReportInput& input, JsonWriter* json) {
+  const StageRow& row = each.row;
+  const bool of_torch = input.attribution->measure == Measure::kAllocated;
+  const auto bytes = [&](const StepPoint& at) { return of_torch ? at.values.allocated : at.values.total; };
+  json->BeginObject();
+  json->Field("stage", StageLabel(row, RunPartName(row.part)));
+  NullOr("derived", std::string(RunPartName(row.part)), !row.is_named, json);
+  NullOr("named", row.user, !row.user.empty(), json);
+  json->Field("complete", row.complete);
+  json->Field("count", row.count);
+  json->Field("took_ns", row.time_ns);
+  json->Field("start_ns", input.Since(row.start.time_ns));
+  json->Field("peak_ns", input.Since(row.peak.time_ns));
+  json->Field("end_ns", input.Since(row.end.time_ns));
+  json->Field("start_bytes", bytes(row.start));
+  json->Field("peak_bytes", bytes(row.peak));
+  json->Field("end_bytes", bytes(row.end));
+  json->Field("growth_bytes", row.growth_bytes);
+  json->Field("reserved_bytes", row.peak.values.reserved);
+  json->Field("total_bytes", row.peak.values.total);
   WriteJsonCategories("categories", each.at_peak, json);
   WriteJsonCategories("categories_at_end", each.at_end, json);
   json->EndObject();
@@ -211,6 +242,10 @@ void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter*
     if (stages[i] != 0) json->Field(StageName(static_cast<Stage>(i)), stages[i]);
   }
   json->EndObject();
+  json->Key("stage_paths");
+  json->BeginObject();
+  for (const auto& [path, bytes] : BytesByStagePath(moment, *input.attribution)) json->Field(path, bytes);
+  json->EndObject();
 }
 
 std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top) {
@@ -250,6 +285,18 @@ std::string StepsJson(const ReportInput& input, size_t top) {
   });
 }
 
+std::string StagesJson(const ReportInput& input, size_t top) {
+  return Answer("stages", input, [&](JsonWriter* json) {
+    const std::vector<AttributedStage>& stages = input.attribution->stages;
+    json->Field("measure", input.attribution->measure == Measure::kAllocated ? "allocated" : "total");
+    json->Key("stages");
+    json->BeginArray();
+    for (size_t i = 0; i < Shown(stages.size(), top); ++i) WriteStage(stages[i], input, json);
+    json->EndArray();
+    json->Field("unlisted_stages", input.attribution->unlisted_stages);
+  });
+}
+
 std::string ModulesJson(const ReportInput& input, size_t top) {
   return Answer("modules", input, [&](JsonWriter* json) {
     const Attribution& attribution = *input.attribution;
@@ -260,6 +307,7 @@ std::string ModulesJson(const ReportInput& input, size_t top) {
       json->BeginObject(JsonLayout::kOneLine);
       WriteModule(attribution.modules[use.module], json);
       json->Field("stage", StageName(use.stage));
+      json->Field("stage_path", StagePath(attribution.user_stages[use.user_stage], use.stage));
       json->Field("allocated_bytes", use.allocated_bytes);
       json->Field("count", use.count);
       json->Field("recomputed_bytes", use.recomputed_bytes);
@@ -270,6 +318,7 @@ std::string ModulesJson(const ReportInput& input, size_t top) {
       json->Field("temporary_bytes", use.temporary_bytes);
       json->Field("temporary_count", use.temporary_count);
       json->Field("module_peak_bytes", attribution.module_peaks[use.module]);
+      json->Field("inclusive_peak_bytes", attribution.inclusive_peaks[use.module]);
       json->EndObject();
     }
     json->EndArray();

@@ -19,6 +19,7 @@ namespace gpumem {
 // `top` bounds lists; 0 = all.
 std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top);
 std::string StepsJson(const ReportInput& input, size_t top);  // the last ones
+std::string StagesJson(const ReportInput& input, size_t top);
 std::string ModulesJson(const ReportInput& input, size_t top);
 std::string ModelJson(const ReportInput& input, const ObjectTable& objects, size_t top);
 

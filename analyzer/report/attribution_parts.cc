@@ -39,6 +39,11 @@ size_t CountSnapshots(const Analysis& analysis) {
   return static_cast<size_t>(std::count_if(entries.begin(), entries.end(), IsSnapshot));
 }
 
+std::string StageLabel(const StageRow& row, absl::string_view word) {
+  if (row.is_named) return row.user;
+  return row.user.empty() ? std::string(word) : absl::StrCat(row.user, " > ", word);
+}
+
 std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& attribution) {
   std::map<std::string, NamedBytes> rows;
   for (const AttributedUse& use : moment.uses) {
@@ -69,6 +74,13 @@ std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Att
 std::array<uint64_t, kStages> BytesByStage(const Moment& moment) {
   std::array<uint64_t, kStages> bytes{};
   for (const AttributedUse& use : moment.uses) bytes[static_cast<size_t>(use.stage)] += use.bytes;
+  return bytes;
+}
+
+std::map<std::string, uint64_t> BytesByStagePath(const Moment& moment, const Attribution& attribution) {
+  std::map<std::string, uint64_t> bytes;
+  for (const AttributedUse& use : moment.uses)
+    bytes[StagePath(attribution.user_stages[use.user_stage], use.stage)] += use.bytes;
   return bytes;
 }
 

@@ -30,6 +30,9 @@ std::vector<const Moment*> SnapshotsOf(const Attribution* attribution);
 // All that the program asked for.
 size_t CountSnapshots(const Analysis& analysis);
 
+// "model load", "train > model load" with the part's word; of a named one its name.
+std::string StageLabel(const StageRow& row, absl::string_view word);
+
 // Memory that the program gave a name, by its name; largest first.
 struct NamedBytes {
   std::string name;
@@ -41,6 +44,8 @@ std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& att
 std::vector<ModuleBytes> BytesByModule(const Moment& moment);
 std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution);
 std::array<uint64_t, kStages> BytesByStage(const Moment& moment);
+// By StagePath.
+std::map<std::string, uint64_t> BytesByStagePath(const Moment& moment, const Attribution& attribution);
 
 // "transformer.h.0.attn (GPT2Attention)"; a root by its class; "(no module)" for row 0.
 std::string ModuleLabel(const ModuleRow& row);

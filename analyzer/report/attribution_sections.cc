@@ -4,8 +4,10 @@
 #include "report/attribution_sections.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -73,6 +75,26 @@ void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Pa
   page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
+// Nothing where the program named no stage: the categories say as much.
+void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+  std::map<std::string, uint64_t> bytes;
+  bool is_named = false;
+  for (const AttributedUse& use : moment.uses) {
+    bytes[StagePathTitle(input.attribution->user_stages[use.user_stage], use.stage)] += use.bytes;
+    is_named |= use.user_stage != 0;
+  }
+  if (!is_named) return;
+  std::vector<std::pair<uint64_t, std::string>> sorted;
+  for (const auto& [path, each] : bytes) sorted.emplace_back(each, path);
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  page->Gap();
+  page->Line("By stage in which it was allocated", Tone::kHeading);
+  std::vector<Page::Row> rows{{"bytes", "share", "stage"}};
+  for (size_t i = 0; i < Shown(sorted.size(), top); ++i)
+    rows.push_back({FormatBytes(sorted[i].first), Share(sorted[i].first, moment.Total()), sorted[i].second});
+  page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows);
+}
+
 void AddNames(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
   const std::vector<NamedBytes> names = BytesByName(moment, *input.attribution);
   if (names.empty()) return;
@@ -103,10 +125,66 @@ std::vector<StackUse> ToStackUses(const Moment& moment) {
   return uses;
 }
 
+std::string Signed(int64_t bytes) {
+  if (bytes == 0) return "0 B";
+  const uint64_t size = bytes > 0 ? static_cast<uint64_t>(bytes) : uint64_t{0} - static_cast<uint64_t>(bytes);
+  return absl::StrCat(bytes > 0 ? "+" : "-", FormatBytes(size));
+}
+
 std::string Growth(const Step& step) {
-  const uint64_t from = step.start.values.allocated, to = step.end.values.allocated;
-  if (from == to) return "0 B";
-  return to > from ? absl::StrCat("+", FormatBytes(to - from)) : absl::StrCat("-", FormatBytes(from - to));
+  return Signed(static_cast<int64_t>(step.end.values.allocated) - static_cast<int64_t>(step.start.values.allocated));
+}
+
+// What lies outside of PyTorch's blocks is left out.
+std::string LargestOfBlocks(CategoryBytes bytes) {
+  for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
+    bytes[Index(beyond)] = 0;
+  return LargestCategories(bytes);
+}
+
+void AddStageTable(bool named, size_t top, const ReportInput& input, Page* page) {
+  const Attribution& attribution = *input.attribution;
+  const bool of_torch = attribution.measure == Measure::kAllocated;
+  const auto bytes = [&](const StepPoint& at) { return FormatBytes(of_torch ? at.values.allocated : at.values.total); };
+  std::vector<Page::Row> rows{{"begins", "took", "times", "start", "peak", "end", "growth", "stage", "peak made of"}};
+  size_t all = 0;
+  for (const AttributedStage& each : attribution.stages) {
+    const StageRow& row = each.row;
+    if (row.is_named != named || ++all > Shown(SIZE_MAX, top)) continue;
+    rows.push_back({FormatTime(input.Since(row.start.time_ns)), FormatTime(row.time_ns),
+                    absl::StrCat(FormatCount(row.count), row.complete ? "" : "*"), bytes(row.start), bytes(row.peak),
+                    bytes(row.end), Signed(row.growth_bytes), StageLabel(row, RunPartTitle(row.part)),
+                    of_torch ? LargestOfBlocks(each.at_peak) : LargestCategories(each.at_peak)});
+  }
+  if (all == 0) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, absl::StrCat(named ? "Stages that the program named, on " : "Stages on ",
+                                            DeviceLabel(attribution.device))},
+              {Tone::kAside, of_torch ? "  PyTorch's allocated bytes" : "  all CUDA memory"}});
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
+               Align::kLeft, Align::kLeft},
+              rows);
+  if (const size_t shown = Shown(all, top); shown < all)
+    page->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+}
+
+// Columns that are there only where a step has such a number: what a trainer counts, and accumulated gradients.
+struct StepColumn {
+  absl::string_view heading;
+  uint64_t Step::*number;
+  uint64_t least;
+};
+constexpr StepColumn kStepColumns[] = {
+    {"epoch", &Step::epoch, 1}, {"trainer's", &Step::trainer_step, 1}, {"passes", &Step::backward_passes, 2}};
+
+std::vector<StepColumn> ColumnsOf(const std::vector<AttributedStep>& steps) {
+  std::vector<StepColumn> columns;
+  for (const StepColumn& column : kStepColumns) {
+    if (std::any_of(steps.begin(), steps.end(),
+                    [&](const AttributedStep& each) { return each.step.*column.number >= column.least; }))
+      columns.push_back(column);
+  }
+  return columns;
 }
 
 std::string ShapeText(const std::vector<uint64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
@@ -148,6 +226,7 @@ void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions&
   if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
     page->Paragraph("  at      ", place);
   AddModulesOf(moment, input, options.top, page);
+  AddStagesOf(moment, input, options.top, page);
   AddNames(moment, input, options.top, page);
   page->Gap();
   page->Line("By line of your code", Tone::kHeading);
@@ -165,8 +244,7 @@ void AddSnapshots(const ReportInput& input, Page* page) {
   std::vector<Page::Row> rows{{"at", "allocated", "all", "name", "made of"}};
   for (const Moment* const moment : snapshots) {
     rows.push_back({FormatTime(input.Since(moment->time_ns)), FormatBytes(moment->values.allocated),
-                    FormatBytes(moment->Total()), moment->asked,
-                    LargestCategories(moment->categories)});
+                    FormatBytes(moment->Total()), moment->asked, LargestCategories(moment->categories)});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (const size_t all = CountSnapshots(*input.analysis); all > snapshots.size())
@@ -182,21 +260,45 @@ void AddSteps(const ReportInput& input, size_t top, Page* page) {
   }
   page->Line({{Tone::kHeading, absl::StrCat("Steps on ", DeviceLabel(input.attribution->device))},
               {Tone::kAside, "  PyTorch's allocated bytes; the largest categories are those of the peak"}});
-  std::vector<Page::Row> rows{{"step", "start", "peak", "end", "growth", "at", "peak made of"}};
+  const std::vector<StepColumn> columns = ColumnsOf(steps);
+  std::vector<Align> alignments{Align::kRight};
+  Page::Row heading{"step"};
+  for (const StepColumn& column : columns) heading.emplace_back(column.heading);
+  heading.insert(heading.end(), {"start", "peak", "end", "growth", "at", "peak made of"});
+  alignments.insert(alignments.end(), columns.size() + 5, Align::kRight);
+  alignments.push_back(Align::kLeft);
+  std::vector<Page::Row> rows{heading};
   const size_t shown = Shown(steps.size(), top);
   for (size_t i = steps.size() - shown; i < steps.size(); ++i) {
     const Step& step = steps[i].step;
-    CategoryBytes blocks = steps[i].at_peak;
-    for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
-      blocks[Index(beyond)] = 0;
-    rows.push_back({absl::StrCat(step.number, step.complete ? "" : "*"), FormatBytes(step.start.values.allocated),
-                    FormatBytes(step.peak.values.allocated), FormatBytes(step.end.values.allocated), Growth(step),
-                    FormatTime(input.Since(step.start.time_ns)), LargestCategories(blocks)});
+    Page::Row row{absl::StrCat(step.number, step.complete ? "" : "*")};
+    for (const StepColumn& column : columns) row.push_back(absl::StrCat(step.*column.number));
+    row.insert(row.end(), {FormatBytes(step.start.values.allocated), FormatBytes(step.peak.values.allocated),
+                           FormatBytes(step.end.values.allocated), Growth(step),
+                           FormatTime(input.Since(step.start.time_ns)), LargestOfBlocks(steps[i].at_peak)});
+    rows.push_back(std::move(row));
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft},
-              rows);
+  page->Table(alignments, rows);
   if (shown < steps.size()) page->Line(absl::StrCat("  ", steps.size() - shown, " steps before these"), Tone::kAside);
   if (!steps.back().step.complete) page->Line("  * the trace ends in it", Tone::kAside);
+}
+
+void AddStages(const ReportInput& input, size_t top, Page* page) {
+  const Attribution& attribution = *input.attribution;
+  if (attribution.stages.empty()) {
+    page->Gap();
+    page->Line("No stages: nothing was allocated whose stack is known, and the program named none (docs/marks.md).");
+    return;
+  }
+  AddStageTable(false, top, input, page);
+  AddStageTable(true, top, input, page);
+  const bool is_cut = std::any_of(attribution.stages.begin(), attribution.stages.end(),
+                                  [](const AttributedStage& each) { return !each.row.complete; });
+  if (is_cut) page->Line("  * the trace ends in it", Tone::kAside);
+  if (attribution.unlisted_stages != 0)
+    page->Line(absl::StrCat("  ", FormatCount(attribution.unlisted_stages), " stretches of stages beyond the first ",
+                            FormatCount(StageLog::kMostRows), " are in no row"),
+               Tone::kWarning);
 }
 
 void AddModules(const ReportInput& input, size_t top, Page* page) {
@@ -204,15 +306,19 @@ void AddModules(const ReportInput& input, size_t top, Page* page) {
   page->Gap();
   page->Line(
       {{Tone::kHeading, absl::StrCat("Modules on ", DeviceLabel(attribution.device))},
-       {Tone::kAside, "  what their calls allocated, all in all; most at once; kept by autograd, most at once"}});
-  std::vector<Page::Row> rows{{"allocated", "count", "peak", "saved", "temporary", "stage", "module"}};
+       {Tone::kAside,
+        "  what their calls allocated, all in all; most at once; with all modules that they call; kept by autograd"}});
+  std::vector<Page::Row> rows{{"allocated", "count", "peak", "all inside", "saved", "temporary", "stage", "module"}};
   for (size_t i = 0; i < Shown(attribution.module_uses.size(), top); ++i) {
     const ModuleUse& use = attribution.module_uses[i];
     rows.push_back({FormatBytes(use.allocated_bytes), FormatCount(use.count), FormatBytes(use.peak_bytes),
+                    use.module == 0 ? "-" : FormatBytes(attribution.inclusive_peaks[use.module]),
                     BytesOrDash(use.saved_peak_bytes), BytesOrDash(use.temporary_bytes),
-                    std::string(StageTitle(use.stage)), ModuleLabel(attribution.modules[use.module])});
+                    StagePathTitle(attribution.user_stages[use.user_stage], use.stage),
+                    ModuleLabel(attribution.modules[use.module])});
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft,
+               Align::kLeft},
               rows);
   const size_t all = attribution.module_uses.size();
   if (const size_t shown = Shown(all, top); shown < all)

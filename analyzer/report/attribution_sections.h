@@ -24,6 +24,7 @@ void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions&
 void AddSnapshots(const ReportInput& input, Page* page);
 
 void AddSteps(const ReportInput& input, size_t top, Page* page);
+void AddStages(const ReportInput& input, size_t top, Page* page);
 void AddModules(const ReportInput& input, size_t top, Page* page);
 void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page);
 

@@ -14,8 +14,11 @@ namespace gpumem {
 namespace {
 
 constexpr std::pair<LocationKind, absl::string_view> kNames[] = {
-    {LocationKind::kLine, "line"},     {LocationKind::kFunction, "function"}, {LocationKind::kFile, "file"},
-    {LocationKind::kModule, "module"}, {LocationKind::kThread, "thread"},
+    {LocationKind::kLine, "line"},           {LocationKind::kFunction, "function"},
+    {LocationKind::kFile, "file"},           {LocationKind::kLibrary, "library"},
+    {LocationKind::kThread, "thread"},       {LocationKind::kModule, "module"},
+    {LocationKind::kComponent, "component"}, {LocationKind::kStage, "stage"},
+    {LocationKind::kCategory, "category"},   {LocationKind::kOperator, "operator"},
 };
 
 absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -28,7 +31,7 @@ std::string NameOf(const ViewFrame& frame, LocationKind kind) {
     case LocationKind::kFile:
       if (!frame.file.empty()) return frame.file;
       return frame.module.empty() ? frame.label : std::string(BaseName(frame.module));
-    case LocationKind::kModule:
+    case LocationKind::kLibrary:
       return frame.module.empty() ? frame.label : frame.module;
     default:
       return frame.label;
@@ -46,13 +49,14 @@ class Grouping {
       return;
     }
     const std::vector<uint32_t>& path = frames_->Resolve(stack);
-    for (const uint32_t frame : path) {
-      const size_t row = RowOfFrame(frame);
-      if (std::exchange(last_stack_[row], stack_number_) == stack_number_) continue;  // recursion
-      rows_[row].total.Add(stack.weight);
-      ++rows_[row].stacks;
-    }
+    for (const uint32_t frame : path) AddThrough(RowOfFrame(frame), stack.weight);
     rows_[RowOfFrame(path.back())].self.Add(stack.weight);
+  }
+
+  void AddLabelled(const WeightedStack& stack, const std::vector<std::string>& labels) {
+    ++stack_number_;
+    for (const std::string& label : labels) AddThrough(RowNamed(label), stack.weight);
+    rows_[RowNamed(labels.back())].self.Add(stack.weight);
   }
 
   void AddMerged(const Weight& merged) { AddWhole(RowNamed("(smaller stacks)"), merged); }
@@ -60,6 +64,12 @@ class Grouping {
   std::vector<Location> Take() { return std::move(rows_); }
 
  private:
+  void AddThrough(size_t row, const Weight& weight) {
+    if (std::exchange(last_stack_[row], stack_number_) == stack_number_) return;  // recursion
+    rows_[row].total.Add(weight);
+    ++rows_[row].stacks;
+  }
+
   void AddWhole(size_t row, const Weight& weight) {
     rows_[row].self.Add(weight);
     rows_[row].total.Add(weight);
@@ -115,6 +125,15 @@ std::vector<Location> Locations(const WeightedStacks& weighted, FrameTable* fram
                                 LocationOrder order) {
   Grouping grouping(frames, kind);
   for (const WeightedStack& stack : weighted.stacks) grouping.Add(stack);
+  if (weighted.merged_is_shown()) grouping.AddMerged(weighted.merged);
+  std::vector<Location> rows = grouping.Take();
+  SortLocations(order, &rows);
+  return rows;
+}
+
+std::vector<Location> Locations(const WeightedStacks& weighted, const Labels& labels, LocationOrder order) {
+  Grouping grouping(nullptr, LocationKind::kModule);
+  for (const WeightedStack& stack : weighted.stacks) grouping.AddLabelled(stack, labels(stack));
   if (weighted.merged_is_shown()) grouping.AddMerged(weighted.merged);
   std::vector<Location> rows = grouping.Take();
   SortLocations(order, &rows);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Where memory was allocated as a flat list: by line, function, file, module or thread, each with its own
+// Where memory was allocated as a flat list: by line, function, file, library or thread, or by what it belongs to
+// (module of the model, component, stage, category, operator: Labels says what of a stack), each with its own
 // weight (self: of stacks whose innermost shown frame it is) and that of all stacks through it (total: once a stack,
 // however often it recurs). Pure functions.
 //
@@ -11,6 +12,7 @@
 #define GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +23,20 @@
 
 namespace gpumem {
 
-enum class LocationKind : uint8_t { kLine, kFunction, kFile, kModule, kThread };
+enum class LocationKind : uint8_t {
+  kLine,
+  kFunction,
+  kFile,
+  kLibrary,  // a Python module, or a shared library
+  kThread,
+  // By labels:
+  kModule,
+  kComponent,
+  kStage,
+  kCategory,
+  kOperator,
+};
+inline bool IsByLabels(LocationKind kind) { return kind >= LocationKind::kModule; }
 
 absl::string_view LocationKindName(LocationKind kind);  // "line"
 std::optional<LocationKind> ParseLocationKind(absl::string_view name);
@@ -37,6 +52,10 @@ enum class LocationOrder : uint8_t { kSelf, kTotal, kCount };
 // Largest first in `order` (kCount: by self.count), then by name. `frames` must not invert. Where weighted.merged
 // belongs to what is shown, one row "(smaller stacks)" has it.
 std::vector<Location> Locations(const WeightedStacks& weighted, FrameTable* frames, LocationKind kind,
+                                LocationOrder order = LocationOrder::kSelf);
+// What a stack belongs to, outermost first: its weight is the last one's own. Never empty.
+using Labels = std::function<std::vector<std::string>(const WeightedStack&)>;
+std::vector<Location> Locations(const WeightedStacks& weighted, const Labels& labels,
                                 LocationOrder order = LocationOrder::kSelf);
 void SortLocations(LocationOrder order, std::vector<Location>* rows);
 

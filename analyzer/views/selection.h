@@ -56,6 +56,8 @@ struct StackSelection {
   uint64_t min_age_ns = 0, max_age_ns = UINT64_MAX;
   // Allocations of one stack stay apart where their sizes differ (WeightedStack::size).
   bool by_size = false;
+  // And where the stages differ that the program named: WeightedStack::group, a place in WeightedStacks::user_stages.
+  bool by_user_stage = false;
   // Most entries that are kept; more are merged, the smallest first (WeightedStacks::merged).
   size_t most_stacks = size_t{1} << 20;
 };

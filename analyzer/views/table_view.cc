@@ -17,7 +17,9 @@ std::string ShareText(uint64_t part, uint64_t whole) {
 }
 
 // Has a total of its own beside the weight itself.
-bool HasTotal(LocationKind kind) { return kind != LocationKind::kThread; }
+bool HasTotal(LocationKind kind) {
+  return kind != LocationKind::kThread && kind != LocationKind::kCategory && kind != LocationKind::kComponent;
+}
 
 void WriteRows(absl::string_view key, const std::vector<Location>& rows, size_t top, ChunkedText* out,
                JsonWriter* json) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "attribution/user_stages.h"
 #include "replay/revisit.h"
 #include "views/life_pass.h"
 #include "views/process_moments.h"
@@ -19,8 +20,8 @@ uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX :
 // Decides what counts, and where.
 class Weigher {
  public:
-  Weigher(const StackSelection& selection, uint64_t from_ns)
-      : selection_(selection), from_ns_(from_ns), map_(selection.most_stacks) {}
+  Weigher(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
+      : selection_(selection), from_ns_(from_ns), stages_(stages), map_(selection.most_stacks) {}
 
   void Take(const Life& life) {
     if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
@@ -29,7 +30,8 @@ class Weigher {
     if (selection_.mode != ViewMode::kPeak && life.born_ns < from_ns_) return;
     if (selection_.mode == ViewMode::kTemporary && (!life.freed || life.others > selection_.temporary_threshold))
       return;
-    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread}, {life.size, 1}, life.api);
+    const uint32_t group = selection_.by_user_stage ? stages_->Of(life.born_ns, life.thread) : 0;
+    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
   }
 
   void Finish(WeightedStacks* result) { map_.Take(result); }
@@ -37,6 +39,7 @@ class Weigher {
  private:
   const StackSelection& selection_;
   uint64_t from_ns_;
+  UserStages* stages_;
   WeightMap map_;
 };
 
@@ -127,7 +130,8 @@ WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, 
   const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
   const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
   result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
-  Weigher weigher(selection, from_ns);
+  UserStages stages(&trace.analysis->marks, trace.names);
+  Weigher weigher(selection, from_ns, &stages);
   const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;
   if (of_instant && IsOfProcess(selection.weighed)) {
     WeighProcess(trace, from_ns, to_ns, &result, &weigher);
@@ -139,6 +143,7 @@ WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, 
         result.devices, [&](const Life& life) { weigher.Take(life); }, progress);
   }
   weigher.Finish(&result);
+  result.user_stages = stages.names();
   return result;
 }
 

@@ -14,8 +14,8 @@ namespace gpumem {
 namespace {
 
 bool IsLarger(const WeightedStack& a, const WeightedStack& b) {
-  return std::tie(b.weight.bytes, b.weight.count, a.stack_id, a.device, a.thread, a.size) <
-         std::tie(a.weight.bytes, a.weight.count, b.stack_id, b.device, b.thread, b.size);
+  return std::tie(b.weight.bytes, b.weight.count, a.stack_id, a.device, a.thread, a.size, a.group) <
+         std::tie(a.weight.bytes, a.weight.count, b.stack_id, b.device, b.thread, b.size, b.group);
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ void WeightMap::Shrink() {
   const auto first_merged = entries.begin() + static_cast<std::ptrdiff_t>(most_);
   std::nth_element(entries.begin(), first_merged, entries.end(), [](const auto& a, const auto& b) {
     const WeightKey &x = a.second, &y = b.second;
-    return std::tie(b.first, x.stack, x.slot, x.thread, x.size) < std::tie(a.first, y.stack, y.slot, y.thread, y.size);
+    return std::tie(b.first, x.stack, x.slot, x.thread, x.size, x.group) <
+           std::tie(a.first, y.stack, y.slot, y.thread, y.size, y.group);
   });
   for (auto entry = first_merged; entry != entries.end(); ++entry) {
     const auto it = map_.find(entry->second);
@@ -52,7 +53,8 @@ void WeightMap::Take(WeightedStacks* result) {
   result->stacks.clear();
   result->stacks.reserve(map_.size());
   for (const auto& [key, value] : map_) {
-    result->stacks.push_back({key.stack, DeviceOfSlot(key.slot), key.thread, value.api, key.size, value.weight});
+    result->stacks.push_back(
+        {key.stack, DeviceOfSlot(key.slot), key.thread, value.api, key.size, value.weight, key.group});
   }
   map_ = {};
   std::sort(result->stacks.begin(), result->stacks.end(), IsLarger);

@@ -24,11 +24,12 @@ struct WeightKey {
   uint64_t size = 0;
   uint32_t slot = 0;
   uint32_t thread = 0;
+  uint32_t group = 0;
 
   friend bool operator==(const WeightKey&, const WeightKey&) = default;
   template <typename H>
   friend H AbslHashValue(H state, const WeightKey& key) {
-    return H::combine(std::move(state), key.stack, key.size, key.slot, key.thread);
+    return H::combine(std::move(state), key.stack, key.size, key.slot, key.thread, key.group);
   }
 };
 

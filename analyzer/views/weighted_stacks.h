@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "views/selection.h"
@@ -57,10 +58,11 @@ struct WeighedDevice {
 
 struct WeightedStacks {
   ViewMode mode = ViewMode::kPeak;
-  std::vector<WeighedDevice> devices;  // in the order of Analysis::devices
-  std::vector<WeightedStack> stacks;   // most bytes first, then by count, stack, device, thread and size
-  Weight all;                          // everything that was selected, `merged` included
-  Weight shown;                        // of that, what filters by name left (FilterStacks); at first the same as `all`
+  std::vector<WeighedDevice> devices;    // in the order of Analysis::devices
+  std::vector<WeightedStack> stacks;     // most bytes first, then by count, stack, device, thread and size
+  std::vector<std::string> user_stages;  // StackSelection::by_user_stage; "train > backward", the first is ""
+  Weight all;                            // everything that was selected, `merged` included
+  Weight shown;  // of that, what filters by name left (FilterStacks); at first the same as `all`
   // Of entries beyond StackSelection::most_stacks: they were the smallest when room was needed, so the rest are exact
   // or, where a stack came back after it had been merged, a little too small. merged_entries counts how often.
   Weight merged;

@@ -18,8 +18,9 @@ Then `gpumem steps`, `gpumem stages`, `gpumem at trained`. Functions that torch.
 them around.
 """
 
+from gpumemshim._live import GradientStats, LiveTensor, gradients, tensors
 from gpumemshim._said import mark, pause, recording, resume, snapshot, stage, step, tag
 from gpumemshim._watch import Change, watch
 
-__all__ = ["Change", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "watch"]
+__all__ = ["Change", "GradientStats", "LiveTensor", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch"]
 __version__ = "0.1.0"

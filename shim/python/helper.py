@@ -46,9 +46,11 @@ class Helper:
         self.tensors = {}  # key -> (weak reference to the tensor or None, number)
         self.places = {}  # number -> (address, size)
         self.optimizers = {}  # id -> (weak reference, number, steps)
+        self.trainer = TrainerCounts(sys, weakref)  # trainer.py
         self.parameters = {}  # number -> what was last said of it
         self.last = self.last_optimizer = 0
         self.hooked = self.calibrated = False
+        self.epoch = 0
         self.searches = 4
         self.unfound = 0  # modules without a name that a search did not find either
         self.skipped = None
@@ -82,7 +84,7 @@ class Helper:
         skip = getattr(frames, "skip_code", None)
         if skip is not None and self.skipped is not frames:
             self.skipped = frames
-            for function in list(vars(Helper).values()) + [varint, message, clean, is_sampled, foreign, guarded, look]:
+            for function in [*vars(Helper).values(), *vars(TrainerCounts).values(), varint, message, clean, is_sampled, foreign, guarded, look, of_hugging_face, of_lightning]:
                 if hasattr(function, "__code__"):
                     skip(function.__code__)
 
@@ -241,7 +243,8 @@ class Helper:
         self.renew()
         self.search()
         number, steps = self.optimizer(optimizer)
-        self.record.event(OPTIMIZER_STEP, number, 0, 0)
+        step, self.epoch = self.trainer.now()
+        self.record.event(OPTIMIZER_STEP, number | step << 32, 0, 0)
         if is_sampled(steps):
             self.each_parameter(optimizer, number, self.gradients)
 
@@ -250,7 +253,7 @@ class Helper:
         if is_sampled(steps):
             self.each_parameter(optimizer, number, self.states)
         self.optimizers[id(optimizer)] = (self.optimizers[id(optimizer)][0], number, steps + 1)
-        self.record.event(OPTIMIZER_STEP, number, 0, 1)
+        self.record.event(OPTIMIZER_STEP, number | self.epoch << 32, 0, 1)
 
     def each_parameter(self, optimizer, number, then):
         for index, group in enumerate(optimizer.param_groups):

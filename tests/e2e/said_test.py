@@ -67,6 +67,19 @@ class SaidTest(unittest.TestCase):
         marks = [mark["text"] for mark in self.ask("timeline")["marks"]]
         self.assertIn(f"watch watched (allocated={self.said['watched']}, freed=0, grown={self.said['watched']})", marks)
 
+    def test_live_tensors_and_gradients(self):
+        """The rest of what PyTorch has allocated is held by C++: workspaces."""
+        self.assertLessEqual(sum((size + 511) // 512 * 512 for size, _ in self.said["live"]), self.said["trained"])
+        self.assertIn([3 * MIB, []], self.said["live"])  # a local variable
+        self.assertIn([5 * MIB, ["a list of 1"]], self.said["live"])
+        largest = {holders[0] for size, holders in self.said["live"] if size == 4 * MIB}
+        self.assertEqual(largest, {"AdamW.state[...]['exp_avg']", "AdamW.state[...]['exp_avg_sq']", "Linear.weight"})
+        self.assertEqual(self.said["live"], sorted(self.said["live"], key=lambda row: -row[0]))
+        stats, text = self.said["gradients"]
+        self.assertEqual((stats[:4], stats[5]), (["weight", 12, 1, 1], -2.0))
+        self.assertAlmostEqual(stats[4], 14**0.5, places=5)
+        self.assertEqual(text, "weight: norm 3.74166, -2 .. 3, mean 0.2, 1 NaN, 1 Inf")
+
     def test_recording_is_switched(self):
         self.assertTrue(self.said["recording"])
         self.assertEqual(len(self.ask("report")["recording"]["spans"]), 2)

@@ -82,6 +82,7 @@ class WithoutTheRecorder(unittest.TestCase):
         self.assertEqual(use_all(), 2)
         self.assertFalse(gpumemshim.recording())
         self.assertEqual(gpumemshim.watch(lambda: 5, tell=self.fail)(), 5)
+        self.assertEqual((gpumemshim.tensors(), gpumemshim.gradients()), ([], []))
         self.assertNotIn("torch", sys.modules)
 
     def test_it_is_looked_up_once(self):

@@ -198,6 +198,68 @@ TEST(AttributeTest, ModulesHaveWhatTheirCallsDidByStage) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(AttributeTest, InclusivePeaksHaveWhatModulesInsideHold) {
+  TrainingTrace trace;
+  const uint32_t model = trace.Root("Net"), a = trace.Module(model, "a", "A"), b = trace.Module(model, "b", "B");
+  const uint64_t in_a = trace.Stack({Code("A.forward", "/job/a.py"), Call(a), Call(model)});
+  const uint64_t in_b = trace.Stack({Code("B.forward", "/job/b.py"), Call(b), Call(a), Call(model)});
+  const uint64_t back = trace.Stack({Mark("MmBackward0"), Call(b), Call(a), Call(model)});
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB).TorchAlloc(kSegment, kMiB, in_a);
+  trace.builder().TorchAlloc(kSegment + kMiB, 2 * kMiB, in_b).TorchFree(kSegment, kMiB);
+  trace.builder().TorchAlloc(kSegment + 4 * kMiB, 4 * kMiB, back).TorchFree(kSegment + kMiB, 2 * kMiB).End();
+  AttributionRequest request;
+  request.modules = true;
+  const Attribution got = AttributeTrace(trace, request);
+  std::map<std::string, uint64_t> own, inclusive;
+  for (const ModuleUse& use : got.module_uses) own[got.modules.at(use.module).fqn] = got.module_peaks[use.module];
+  for (size_t row = 0; row < got.modules.size(); ++row) inclusive[got.modules[row].fqn] = got.inclusive_peaks[row];
+  EXPECT_EQ(own, (std::map<std::string, uint64_t>{{"a", kMiB}, {"b", 6 * kMiB}}));
+  EXPECT_EQ(inclusive["b"], 6 * kMiB);
+  EXPECT_EQ(inclusive["a"], 6 * kMiB) << "of a 1 MiB had gone before the 4 came";
+}
+
+TEST(AttributeTest, AllocationsLieInTheStagesThatTheProgramNamed) {
+  TrainingTrace trace;
+  const uint32_t model = trace.Root("Net");
+  trace.builder().Thread(100, "main");
+  trace.builder().Thread(200, "autograd");
+  const uint64_t forward = trace.Stack({Code("Net.forward", "/job/a.py"), Call(model)});
+  const uint64_t backward = trace.Stack({Mark("MmBackward0"), Call(model)});
+  const auto range = [&](trace::EventKind kind, const char* name, uint32_t thread) {
+    EventRow row;
+    row.kind = kind;
+    row.thread = thread;
+    row.text = *name == 0 ? 0 : trace.builder().String(name);
+    trace.builder().Event(row);
+  };
+  trace.builder().CudaAlloc(kSegment, 64 * kMiB);
+  range(trace::RANGE_PUSH, "train", 1);
+  range(trace::RANGE_PUSH, "Forward", 1);
+  trace.builder().OnThread(1).TorchAlloc(kSegment, kMiB, forward);
+  range(trace::RANGE_POP, "", 1);
+  trace.builder().OnThread(2).TorchAlloc(kSegment + kMiB, 2 * kMiB, backward);
+  range(trace::RANGE_PUSH, "own", 2);
+  trace.builder().OnThread(2).TorchAlloc(kSegment + 4 * kMiB, 4 * kMiB, 0);
+  trace.builder().OnThread(1).TorchAlloc(kSegment + 8 * kMiB, 8 * kMiB, forward);
+  range(trace::RANGE_POP, "", 1);
+  trace.builder().OnThread(1).TorchAlloc(kSegment + 16 * kMiB, 16 * kMiB, forward).End();
+  AttributionRequest request;
+  request.moments = {Peak()};
+  request.modules = true;
+  const Attribution got = AttributeTrace(trace, request);
+  std::map<std::string, uint64_t> bytes, of_modules;
+  for (const AttributedUse& use : got.moments[0].uses)
+    bytes[StagePath(got.user_stages.at(use.user_stage), use.stage)] += use.bytes;
+  for (const ModuleUse& use : got.module_uses)
+    of_modules[StagePath(got.user_stages.at(use.user_stage), use.stage)] += use.allocated_bytes;
+  EXPECT_EQ(bytes, (std::map<std::string, uint64_t>{{"train > Forward", kMiB},
+                                                    {"train > backward", 2 * kMiB},
+                                                    {"own", 4 * kMiB},
+                                                    {"train > forward", 8 * kMiB},
+                                                    {"own > forward", 16 * kMiB}}));
+  EXPECT_EQ(of_modules, bytes);
+}
+
 TEST(AttributeTest, ParametersHaveTheirGradientAndState) {
   Training training = WholeTraining();
   const Attribution got = AttributeTrace(training.trace, {});
@@ -275,8 +337,7 @@ TEST(AttributeTest, MemoryHasTheNameThatTheProgramGaveIt) {
   request.moments = {Peak()};
   const Attribution got = AttributeTrace(trace, request);
   std::map<std::string, uint64_t> bytes;
-  for (const AttributedUse& use : got.moments[0].uses)
-    bytes[use.name == 0 ? "" : got.names.at(use.name)] += use.bytes;
+  for (const AttributedUse& use : got.moments[0].uses) bytes[use.name == 0 ? "" : got.names.at(use.name)] += use.bytes;
   EXPECT_EQ(bytes, (std::map<std::string, uint64_t>{{"", 2 * kMiB}, {"cache", 4 * kMiB}}));
   EXPECT_EQ(got.unplaced, 1u);
   EXPECT_FALSE(got.has_tensors) << "a name says nothing of what memory is for";

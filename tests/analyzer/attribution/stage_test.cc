@@ -85,10 +85,40 @@ TEST(StageTest, ConstructionOnlyWhereNothingElseTells) {
   EXPECT_EQ(StageOf({Python("Thread.__init__", "/usr/lib/python3.11/threading.py"), kMain}), Stage::kNone);
 }
 
+TEST(StageTest, TheOutermostThatSetsUpHasAllInside) {
+  const ResolvedFrame load = Torch("load", "/serialization.py"), made = Python("Block.__init__", "/job/model.py");
+  const ResolvedFrame pretrained = Python("from_pretrained", "/v/transformers/modeling_utils.py");
+  EXPECT_EQ(StageOf({load, pretrained, kMain}), Stage::kConstruction);
+  EXPECT_EQ(StageOf({load, kMain}), Stage::kLoad);
+  EXPECT_EQ(StageOf({made, pretrained, Python("get_peft_model", "/v/peft/mapping.py"), kMain}), Stage::kWrapping);
+  EXPECT_EQ(StageOf({Torch("broadcast", "/distributed/distributed_c10d.py"),
+                     Torch("DistributedDataParallel.__init__", "/nn/parallel/distributed.py"), kMain}),
+            Stage::kWrapping);
+  EXPECT_EQ(StageOf({Torch("fully_shard", "/distributed/fsdp/_fully_shard/_fully_shard.py"), kMain}), Stage::kWrapping);
+  EXPECT_EQ(StageOf({kCall, Torch("_compile", "/_dynamo/convert_frame.py"), kCall, kMain}), Stage::kWrapping);
+  EXPECT_EQ(StageOf({Torch("Adam.__init__", "/optim/adam.py"), kMain}), Stage::kOptimizerSetup);
+  EXPECT_EQ(StageOf({Torch("Adam.__init__", "/optim/adam.py"), Python("Mine.configure_optimizers", "/job/mine.py")}),
+            Stage::kOptimizerSetup);
+  EXPECT_EQ(StageOf({made, Python("PrivacyEngine.make_private", "/v/opacus/privacy_engine.py"), kMain}),
+            Stage::kPrivacySetup);
+  EXPECT_EQ(StageOf({Python("load_dataset", "/job/data.py"), kMain}), Stage::kData);
+  EXPECT_EQ(StageOf({Mark(), Python("load_dataset", "/job/data.py")}), Stage::kBackward);
+}
+
 TEST(StageTest, EveryStageHasANameOfItsOwn) {
   std::set<std::string> names;
   for (size_t i = 0; i < kStages; ++i) names.insert(std::string(StageName(static_cast<Stage>(i))));
   EXPECT_EQ(names.size(), kStages);
+}
+
+TEST(StagePath, ADerivedStageSitsInsideTheProgramsOwn) {
+  EXPECT_EQ(StagePath("", Stage::kOptimizer), "optimizer_step");
+  EXPECT_EQ(StagePath("", Stage::kNone), "other");
+  EXPECT_EQ(StagePath("train", Stage::kBackward), "train > backward");
+  EXPECT_EQ(StagePath("train", Stage::kNone), "train");
+  EXPECT_EQ(StagePath("train > Optimizer Step", Stage::kOptimizer), "train > Optimizer Step");
+  EXPECT_EQ(StagePath("backward > train", Stage::kBackward), "backward > train > backward");
+  EXPECT_EQ(StagePathTitle("train", Stage::kOptimizer), "train > optimizer step");
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace {
 // Events of one thread, each a batch of its own.
 class StepLogTest : public ::testing::Test {
  protected:
-  void Event(trace::EventKind kind, uint64_t handle, uint64_t size, uint64_t allocated, bool forward = false) {
+  void Event(trace::EventKind kind, uint64_t handle, uint64_t size, uint64_t allocated, bool forward = false,
+             bool backward = false) {
     trace::EventBatch message;
     message.set_count(1);
     message.set_first_time_ns(1000 + index_);
@@ -26,7 +27,7 @@ class StepLogTest : public ::testing::Test {
     ASSERT_TRUE(batch.Decode(message.SerializeAsString()).ok());
     MeasureValues values;
     values.allocated = allocated;
-    log_.Before(index_++, batch, 0, values, forward);
+    log_.Before(index_++, batch, 0, values, forward, backward);
   }
   void Finish(uint64_t allocated) {
     MeasureValues values;
@@ -51,6 +52,29 @@ TEST_F(StepLogTest, TheFirstOptimizerCounts) {
   Finish(0);
   EXPECT_EQ(log_.steps().size(), 3u);
   EXPECT_EQ(log_.source(), StepSource::kOptimizer);
+}
+
+TEST_F(StepLogTest, ATrainersCountsAreTheSteps) {
+  for (uint64_t step = 1; step <= 2; ++step) {
+    Event(trace::OPTIMIZER_STEP, 7 | (step + 40) << 32, 0, 0);
+    Event(trace::OPTIMIZER_STEP, 7 | uint64_t{3} << 32, 1, 0);
+  }
+  ASSERT_EQ(log_.steps().size(), 2u);
+  EXPECT_EQ(log_.steps()[1].trainer_step, 42u);
+  EXPECT_EQ(log_.steps()[1].epoch, 3u);
+}
+
+TEST_F(StepLogTest, BackwardPassesAreCounted) {
+  for (int part = 0; part < 3; ++part) {
+    Event(trace::ALLOC, 0, 1, 0, true);
+    for (int i = 0; i < 2; ++i) Event(trace::ALLOC, 0, 1, 0, false, true);
+  }
+  Steps(7);
+  Event(trace::ALLOC, 0, 1, 0, false, true);
+  Steps(7);
+  ASSERT_EQ(log_.steps().size(), 2u);
+  EXPECT_EQ(log_.steps()[0].backward_passes, 3u);
+  EXPECT_EQ(log_.steps()[1].backward_passes, 1u) << "its forward pass was the last of the step before";
 }
 
 TEST_F(StepLogTest, GradientsMayAccumulateOverManyBackwardPasses) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "commands/view_groups.h"
 #include "program.h"
@@ -82,7 +83,87 @@ TEST_F(AttributionCommandTest, StepsModulesAndModel) {
   EXPECT_EQ(Answer({"steps", "--json"})["steps"][0]["peak_bytes"], 14 * kMiB);
   EXPECT_EQ(Answer({"modules", "--json"})["modules"][0]["saved_peak_bytes"], 8 * kMiB);
   EXPECT_EQ(Answer({"model", "--json"})["totals"]["parameter_bytes"], 4 * kMiB);
-  for (const char* command : {"steps", "modules", "model"}) EXPECT_EQ(Run({command}).exit_code, 0);
+  for (const char* command : {"steps", "stages", "modules", "model"}) EXPECT_EQ(Run({command}).exit_code, 0);
+}
+
+TEST_F(AttributionCommandTest, StagesHaveStartPeakAndEnd) {
+  const json answer = Answer({"stages", "--json"});
+  ASSERT_EQ(answer["stages"].size(), 2u);
+  const json &load = answer["stages"][0], &training = answer["stages"][1];
+  EXPECT_EQ(load["stage"], "model_load");
+  EXPECT_EQ(load["end_bytes"], 4 * kMiB);
+  EXPECT_EQ(training["stage"], "training");
+  EXPECT_EQ(training["start_bytes"], 4 * kMiB);
+  EXPECT_EQ(training["peak_bytes"], 14 * kMiB);
+  EXPECT_EQ(training["end_bytes"], 4 * kMiB);
+  EXPECT_EQ(training["growth_bytes"], 0);
+  EXPECT_EQ(training["categories"]["activation"], 8 * kMiB);
+  EXPECT_EQ(training["categories_at_end"]["activation"], 0);
+  EXPECT_EQ(training["complete"], false);
+  EXPECT_TRUE(training["named"].is_null());
+  EXPECT_THAT(Run({"stages"}).out, HasSubstr("model load"));
+  EXPECT_EQ(Answer({"stages", "--top", "1", "--json"})["stages"].size(), 1u);
+}
+
+// Rows of a table with their own bytes, and with all inside.
+TEST_F(AttributionCommandTest, TablesByWhatMemoryBelongsTo) {
+  using Pairs = std::map<std::string, std::pair<uint64_t, uint64_t>>;
+  const auto rows = [&](const std::string& by) {
+    Pairs bytes;
+    const json answer = Answer({"table", "--by", by, "--json"});
+    for (const json& row : answer["rows"])
+      bytes[row["name"]] = {row["self_bytes"].get<uint64_t>(), row["bytes"].get<uint64_t>()};
+    return bytes;
+  };
+  const std::pair<uint64_t, uint64_t> none{4 * kMiB, 4 * kMiB}, all{10 * kMiB, 10 * kMiB};
+  EXPECT_EQ(rows("module"), (Pairs{{"Net", {0, 10 * kMiB}}, {"mlp (MLP)", all}, {"(no module)", none}}));
+  EXPECT_EQ(rows("component"), (Pairs{{"mlp", all}, {"(no module)", none}}));
+  EXPECT_EQ(
+      rows("stage"),
+      (Pairs{{"forward", {8 * kMiB, 8 * kMiB}}, {"backward", {2 * kMiB, 2 * kMiB}}, {"model construction", none}}));
+  EXPECT_EQ(rows("category")["activations"].first, 8 * kMiB);
+  EXPECT_EQ(rows("operator"), (Pairs{{"(no operator)", {14 * kMiB, 14 * kMiB}}}));
+  for (const char* by : {"library", "file"}) {
+    uint64_t own = 0;
+    for (const auto& [name, bytes] : rows(by)) own += bytes.first;
+    EXPECT_EQ(own, 14 * kMiB) << by;
+  }
+  EXPECT_THAT(Run({"table", "--by", "component"}).out, HasSubstr("mlp"));
+  EXPECT_EQ(Run({"table", "--by", "nothing"}).exit_code, 2);
+}
+
+TEST_F(AttributionCommandTest, StagesThatTheProgramNamedStandAround) {
+  testing::TrainingTrace trace;
+  const uint32_t model = trace.Root("Net");
+  const uint64_t forward = trace.Stack({Code("Net.forward", "/job/a.py"), Call(model)});
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB);
+  EventRow push;
+  push.kind = trace::RANGE_PUSH;
+  push.text = trace.builder().String("train");
+  trace.builder().TorchAlloc(kSegment, kMiB, forward).Event(push).TorchAlloc(kSegment + kMiB, 2 * kMiB, forward);
+  testing::WriteFile(folder_ + "/named.gmtrace", trace.builder().End().Bytes());
+  const auto names = [&](const std::string& command, const std::string& key) {
+    std::map<std::string, uint64_t> bytes;
+    const json answer = Answer({command, "--by", "stage", "named.gmtrace", "--json"});
+    for (const json& row : answer[key])
+      bytes[row.value(key == "rows" ? "name" : "label", "")] += row["bytes"].get<uint64_t>();
+    return bytes;
+  };
+  EXPECT_EQ(names("table", "rows"),
+            (std::map<std::string, uint64_t>{{"forward", kMiB}, {"train", 2 * kMiB}, {"train > forward", 2 * kMiB}}));
+  EXPECT_EQ(names("tree", "nodes")["train"], 2 * kMiB);
+  const json at = Answer({"at", "peak", "named.gmtrace", "--json"});
+  EXPECT_EQ(at["stage_paths"]["train > forward"], 2 * kMiB);
+  EXPECT_EQ(at["stages"]["forward"], 3 * kMiB);
+  EXPECT_THAT(Run({"at", "peak", "named.gmtrace"}).out, HasSubstr("By stage in which it was allocated"));
+  EXPECT_THAT(Run({"modules", "named.gmtrace"}).out, HasSubstr("train > forward"));
+  std::map<std::string, uint64_t> peaks;
+  const json stages = Answer({"stages", "named.gmtrace", "--json"});
+  for (const json& row : stages["stages"]) peaks[row["stage"]] = row["peak_bytes"];
+  EXPECT_EQ(peaks, (std::map<std::string, uint64_t>{
+                       {"inference", kMiB}, {"train", 3 * kMiB}, {"train > inference", 3 * kMiB}}));
+  EXPECT_THAT(Run({"stages", "named.gmtrace"}).out, HasSubstr("Stages that the program named"));
+  EXPECT_EQ(Run({"flame", "--by", "stage", "named.gmtrace", "-o", "named.html"}).exit_code, 0);
 }
 
 TEST_F(AttributionCommandTest, ReportLeadsWithTheCategories) {

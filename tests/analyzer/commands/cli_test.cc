@@ -50,8 +50,8 @@ TEST_F(CliTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--help"}).exit_code, 0);
   EXPECT_THAT(Run({"--help"}).out, HasSubstr("fragmentation"));
   EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumem 0."));
-  for (const char* command : {"run", "report", "timeline", "peak", "at", "steps", "modules", "model", "leaks", "tree",
-                              "table", "sizes", "stacks", "fragmentation", "info", "dump", "doctor"}) {
+  for (const char* command : {"run", "report", "timeline", "peak", "at", "steps", "stages", "modules", "model", "leaks",
+                              "tree", "table", "sizes", "stacks", "fragmentation", "info", "dump", "doctor"}) {
     const Outcome outcome = Run({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumem ") + command));
@@ -165,8 +165,8 @@ TEST_F(CliTest, ADeviceThatIsNotThereIsWrongUse) {
 
 TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   Put("a.gmtrace", SmallTrace(true));
-  for (const char* command : {"report", "timeline", "peak", "steps", "modules", "model", "leaks", "tree", "table",
-                              "sizes", "stacks", "fragmentation", "info", "doctor"}) {
+  for (const char* command : {"report", "timeline", "peak", "steps", "stages", "modules", "model", "leaks", "tree",
+                              "table", "sizes", "stacks", "fragmentation", "info", "doctor"}) {
     EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], 1) << command;
   }
 }

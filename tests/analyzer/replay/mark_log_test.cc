@@ -50,6 +50,30 @@ TEST_F(MarkLogTest, SaysNothingWhereNothingWasSaid) {
   EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
 }
 
+TEST_F(MarkLogTest, AThreadsOwnStageComesBeforeTheProcesss) {
+  trace_.Thread(100, "a");
+  trace_.Thread(200, "b");
+  Alloc(1);
+  At(2, trace::RANGE_PUSH, "train");
+  At(3, trace::RANGE_START, "whole", 7);
+  At(4, trace::RANGE_PUSH, "load", 0, 2);
+  At(5, trace::RANGE_POP, nullptr, 0, 2);
+  At(6, trace::RANGE_POP);
+  const Analysis analysis = Result();
+  const MarkLog& marks = analysis.marks;
+  const auto text = [&](uint64_t seconds, uint32_t tid) {
+    return marks.StageText(marks.StageAt(seconds * kSecond, tid));
+  };
+  EXPECT_TRUE(marks.has_stages());
+  EXPECT_EQ(marks.StageAt(1 * kSecond, 100), 0u);
+  EXPECT_EQ(text(2, 100), "train");
+  EXPECT_EQ(text(2, 200), "train") << "it has none of its own";
+  EXPECT_EQ(text(4, 100), "whole > train") << "and not the other's, which began later";
+  EXPECT_EQ(text(4, 200), "whole > load");
+  EXPECT_EQ(text(5, 200), "whole > train");
+  EXPECT_EQ(text(6, 100), "whole");
+}
+
 TEST_F(MarkLogTest, StagesNestAndEnd) {
   At(1, trace::RANGE_PUSH, "train");
   At(2, trace::RANGE_PUSH, "forward");

@@ -96,6 +96,7 @@ void AddAttribution(Example* example) {
   use.temporary_bytes = 30 * kGiB;
   all.module_uses = {use};
   all.module_peaks = {0, 31 * kGiB};
+  all.inclusive_peaks = all.module_peaks;
   all.parameters = {{10, 128, 128, 256}, {11, 64, 0, 0}};
 }
 

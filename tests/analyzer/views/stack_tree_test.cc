@@ -131,7 +131,7 @@ TEST(Locations, GroupByEachKind) {
   };
   EXPECT_EQ(names(LocationKind::kThread, LocationOrder::kSelf), "thread 10 (main)=7/7 thread 11 (worker)=1/1 ");
   EXPECT_EQ(names(LocationKind::kFile, LocationOrder::kSelf), "m.py=8/8 ");
-  EXPECT_EQ(names(LocationKind::kModule, LocationOrder::kSelf), "m=8/8 ");
+  EXPECT_EQ(names(LocationKind::kLibrary, LocationOrder::kSelf), "m=8/8 ");
   EXPECT_EQ(names(LocationKind::kLine, LocationOrder::kCount), "m.py:1 c=1/1 m.py:1 b=7/7 m.py:1 a=0/7 ");
 }
 

@@ -21,6 +21,12 @@ def set_up():
     return model, torch.optim.AdamW(model.parameters())
 
 
+def gradients_of_a_model_on_the_host():
+    model = torch.nn.Linear(4, 3)
+    model.weight.grad = torch.tensor([[1.0, -2.0, 3.0, float("nan")], [0, 0, 0, float("inf")], [0, 0, 0, 0]])
+    return [list(stats[:6]) for stats in gpumemshim.gradients(model)] + [str(gpumemshim.gradients(model)[0])]
+
+
 def main():
     model, optimizer = set_up()
     cache = gpumemshim.tag(torch.empty(3 * MIB, dtype=torch.uint8, device="cuda"), "kv cache")
@@ -42,6 +48,8 @@ def main():
         said["watched"] = torch.cuda.memory_allocated() - before
     gpumemshim.snapshot("trained")
     said["trained"] = torch.cuda.memory_allocated()
+    said["live"] = [(tensor.bytes, tensor.holders) for tensor in gpumemshim.tensors()]
+    said["gradients"] = gradients_of_a_model_on_the_host()
     gpumemshim.pause()
     unseen = torch.empty(7 * MIB, dtype=torch.uint8, device="cuda")
     gpumemshim.resume()

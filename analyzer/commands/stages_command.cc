@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <vector>
+
+#include "commands/attributed_list.h"
+#include "commands/commands.h"
+#include "report/attribution_json.h"
+#include "report/attribution_sections.h"
+
+namespace gpumem {
+namespace {
+
+class StagesCommand final : public AttributedList {
+ public:
+  absl::string_view name() const override { return "stages"; }
+  absl::string_view summary() const override {
+    return "memory of each stage of the run: model load, set-up, training, evaluation, and those you named";
+  }
+  absl::string_view help() const override {
+    return "Lists the stages of the run with the memory at their start, peak and end, how much it grew in them, and "
+           "how "
+           "long\n"
+           "they took: model load, data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine "
+           "set-up,\n"
+           "training, evaluation, checkpoints. They are told by the stacks of the allocations. Stages that the program "
+           "names\n"
+           "(docs/marks.md, docs/python.md) are listed too, with all that happens in them.\n"
+           "\n"
+           "  gpumem stages\n"
+           "  gpumem stages --top 0 run.gmtrace\n"
+           "  gpumem stages --json | jq '.stages[] | {stage, start_bytes, peak_bytes, end_bytes}'\n";
+  }
+
+ private:
+  AttributionRequest Request() const override {
+    AttributionRequest request;
+    request.stages = true;
+    return request;
+  }
+  void Narrow(const ReportInput& input, Attribution* attribution) const override {
+    std::erase_if(attribution->stages, [&](const AttributedStage& each) {
+      return each.row.end.time_ns < input.window_start_ns() || each.row.start.time_ns > input.window_end_ns();
+    });
+  }
+  std::string Json(const LoadedTrace& loaded, size_t top) const override { return StagesJson(loaded.input, top); }
+  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override { AddStages(loaded.input, top, page); }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStagesCommand() { return std::make_unique<StagesCommand>(); }
+
+}  // namespace gpumem
