@@ -13,6 +13,7 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/ctl_client.h"
+#include "commands/ctl_live.h"
 #include "commands/ctl_snapshot.h"
 #include "commands/trace_options.h"
 
@@ -20,7 +21,7 @@ namespace gpumem {
 namespace {
 
 constexpr int kJsonSchemaVersion = 1;
-constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump"};
+constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump", "tensors", "gradients"};
 
 uint64_t LostEvents(const ControlAnswer& answer) {
   return answer.Number("dropped_allocs") + answer.Number("dropped_frees") + answer.Number("unwritten_events");
@@ -91,7 +92,9 @@ class CtlCommand final : public Command {
  public:
   absl::string_view name() const override { return "ctl"; }
   absl::string_view summary() const override { return "look at and switch recordings of running programs"; }
-  absl::string_view arguments() const override { return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump]]"; }
+  absl::string_view arguments() const override {
+    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients]]";
+  }
   absl::string_view help() const override {
     return "Talks to programs that run with libgpumemshim.so and have used CUDA. Without PID: lists those of this "
            "user.\n"
@@ -102,6 +105,8 @@ class CtlCommand final : public Command {
            "  flush       everything recorded so far is in the file when the command returns\n"
            "  mark TEXT   a mark at this moment, which reports and timelines show\n"
            "  dump        flush, and copy the trace up to now into a file of its own (-o)\n"
+           "  tensors     live tensors of the program's Python, and who holds them; it pauses for that\n"
+           "  gradients   NaN and Inf, norm, smallest and largest of each gradient; kernels run for that\n"
            "\n"
            "  gpumem ctl\n"
            "  GPUMEMSHIM_START=off gpumem run -- python serve.py &      then, when it matters:\n"
@@ -199,7 +204,9 @@ class CtlCommand final : public Command {
       json.Field("snapshot_file", snapshot.path);
       json.Field("snapshot_bytes", snapshot.bytes);
     }
-    if (asked == "flush" || asked == "dump") {
+    if (IsLive(asked)) {
+      WriteLive(answer, &json);
+    } else if (asked == "flush" || asked == "dump") {
       json.Field("file", answer.Text("file"));
       json.Field("file_bytes", answer.Number("file_bytes"));
       json.Field("events", answer.Number("events"));
@@ -212,6 +219,7 @@ class CtlCommand final : public Command {
 
   static std::string Words(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
     if (asked == "mark") return "marked\n";
+    if (IsLive(asked)) return LiveText(asked, answer);
     if (asked == "dump") {
       return absl::StrCat(snapshot.path, ": ", FormatBytes(snapshot.bytes), ", ",
                           FormatCountOf(answer.Number("events"), "event", "events"), " up to now. Next: gpumem report ",

@@ -16,9 +16,10 @@ struct Word {
   Command command;
   bool takes_argument;
 };
-constexpr Word kWords[] = {{"status", Command::kStatus, false}, {"start", Command::kStart, false},
-                           {"stop", Command::kStop, false},     {"flush", Command::kFlush, false},
-                           {"dump", Command::kDump, false},     {"mark", Command::kMark, true}};
+constexpr Word kWords[] = {{"status", Command::kStatus, false},   {"start", Command::kStart, false},
+                           {"stop", Command::kStop, false},       {"flush", Command::kFlush, false},
+                           {"dump", Command::kDump, false},       {"mark", Command::kMark, true},
+                           {"tensors", Command::kTensors, false}, {"gradients", Command::kGradients, false}};
 
 }  // namespace
 
@@ -47,7 +48,7 @@ Request ParseRequest(const char* line, size_t size) {
     }
     return request;
   }
-  request.error = "unknown command; known are status, start, stop, flush, dump and mark TEXT";
+  request.error = "unknown command; known are status, start, stop, flush, dump, tensors, gradients and mark TEXT";
   return request;
 }
 

@@ -10,6 +10,7 @@
 #include "shim/control/recording.h"
 #include "shim/control/text.h"
 #include "shim/control/unseen_calls.h"
+#include "shim/python/question.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/writer.h"
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr char kProtocol[] = "gpumem/1 ";
 constexpr uint32_t kFlushTimeoutMs = 5000;
+constexpr uint32_t kQuestionTimeoutMs = 8000;  // gpumem ctl waits for 10 s
 
 class Answer {
  public:
@@ -35,6 +37,8 @@ class Answer {
     text_.Add('\n');
   }
   void Field(const char* name, uint64_t value) { text_.Add(name).Add(' ').Add(value).Add('\n'); }
+  // That are fields already.
+  void Lines(const char* text, size_t size) { text_.Add(text, size); }
   size_t End() {
     text_.Add("end\n");
     return text_.size();
@@ -119,6 +123,18 @@ size_t AnswerMark(const Request& request, Answer* answer) {
   return answer->End();
 }
 
+size_t AnswerQuestion(python::Question question, Answer* answer) {
+  static char text[python::kMaxQuestionBytes];  // the control thread's
+  size_t size = 0;
+  if (const char* why = python::Ask(question, kQuestionTimeoutMs, text, &size); why != nullptr) {
+    answer->Error(why);
+    return answer->size();
+  }
+  answer->Begin();
+  answer->Lines(text, size);
+  return answer->End();
+}
+
 size_t AnswerSwitch(bool done, const char* error, Answer* answer) {
   if (!done) {
     answer->Error(error);
@@ -143,6 +159,10 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
       return AnswerFlush(&answer);
     case Command::kMark:
       return AnswerMark(request, &answer);
+    case Command::kTensors:
+      return AnswerQuestion(python::Question::kTensors, &answer);
+    case Command::kGradients:
+      return AnswerQuestion(python::Question::kGradients, &answer);
     case Command::kNone:
       break;
   }

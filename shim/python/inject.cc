@@ -85,6 +85,8 @@ void Enable(bool on) {
   stack::SetUnnamedListener(on ? &RequestLook : nullptr);
 }
 
+bool IsEnabled() { return g_on.load(std::memory_order_relaxed); }
+
 void RequestLook() {
   if (!g_on.load(std::memory_order_relaxed) || g_pending.exchange(true, std::memory_order_relaxed)) return;
   const Api* api = g_looks.fetch_add(1, std::memory_order_relaxed) < kMostLooks ? Load() : nullptr;

@@ -15,6 +15,8 @@ namespace gpumemshim::python {
 // Before the first request. Off: requests do nothing.
 void Enable(bool on);
 
+bool IsEnabled();
+
 // Something new may be said about the program's objects.
 void RequestLook();
 

@@ -22,6 +22,8 @@ TEST(Requests, Commands) {
   EXPECT_EQ(Parse("gpumem/1 stop\r").command, Command::kStop);
   EXPECT_EQ(Parse("gpumem/1 flush ").command, Command::kFlush);
   EXPECT_EQ(Parse("gpumem/1 dump").command, Command::kDump);
+  EXPECT_EQ(Parse("gpumem/1 tensors").command, Command::kTensors);
+  EXPECT_EQ(Parse("gpumem/1 gradients").command, Command::kGradients);
 }
 
 TEST(Requests, MarkKeepsItsText) {

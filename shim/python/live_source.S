@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * SPDX-FileCopyrightText: The gpumemshim authors
+ *
+ * The package's _live.py as a string of the library.
+ */
+        .section .rodata
+        .hidden gpumem_live_source
+        .globl  gpumem_live_source
+gpumem_live_source:
+        .incbin GPUMEM_LIVE
+        .byte   0
+        .section .note.GNU-stack, "", @progbits

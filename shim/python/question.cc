@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/python/question.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "shim/base/clock.h"
+#include "shim/base/thread.h"
+#include "shim/python/api.h"
+#include "shim/python/inject.h"
+
+extern "C" __attribute__((visibility("hidden"))) const char gpumem_live_source[];
+
+namespace gpumemshim::python {
+namespace {
+
+// The asker: kIdle -> kAsked, and kDone -> kIdle; or, when time is up, kAsked | kRunning -> kGivenUp. The main thread:
+// kAsked -> kRunning -> kDone, and kGivenUp -> kIdle.
+enum State : uint32_t { kIdle, kAsked, kRunning, kDone, kGivenUp };
+std::atomic<uint32_t> g_state{kIdle};
+pid_t g_asker;  // a forked child has no question under way
+
+constexpr char kFile[] = "<gpumemshim>";
+constexpr const char* kFunctions[] = {"answer_tensors", "answer_gradients"};
+
+// Of the question under way: written by the asker before kAsked (release), by the main thread before kDone (release).
+Question g_question;
+char g_answer[kMaxQuestionBytes];
+size_t g_size;
+bool g_failed;
+
+Object* g_globals;  // of live.py; with the GIL held
+
+Object* MakeGlobals(const Api* api) {
+  Object* globals = api->new_dict();
+  Object* name = globals == nullptr ? nullptr : api->new_string(kFile);
+  Object* code = name == nullptr ? nullptr : api->compile(gpumem_live_source, kFile, kFileInput);
+  Object* result = nullptr;
+  if (code != nullptr && api->set_item(globals, "__builtins__", api->builtins()) == 0 &&
+      api->set_item(globals, "__name__", name) == 0)
+    result = api->evaluate(code, globals, globals);
+  for (Object* object : {code, name, result}) {
+    if (object != nullptr) api->decrement(object);
+  }
+  if (result != nullptr) return globals;
+  if (globals != nullptr) api->decrement(globals);
+  return nullptr;
+}
+
+void Copy(const Api* api, Object* result) {
+  char* text = nullptr;
+  std::ptrdiff_t size = 0;
+  if (result == nullptr || api->bytes(result, &text, &size) != 0) return;
+  g_size = static_cast<size_t>(size) < kMaxQuestionBytes ? static_cast<size_t>(size) : kMaxQuestionBytes;
+  std::memcpy(g_answer, text, g_size);
+  g_failed = false;
+}
+
+int Answer(void*) {
+  uint32_t asked = kAsked;
+  if (!g_state.compare_exchange_strong(asked, kRunning, std::memory_order_acquire)) {
+    g_state.compare_exchange_strong(asked = kGivenUp, kIdle, std::memory_order_relaxed);
+    return 0;
+  }
+  const int saved_errno = errno;
+  g_failed = true;
+  const Api* api = Load();
+  if (api != nullptr && g_globals == nullptr) g_globals = MakeGlobals(api);
+  Object* function =
+      g_globals == nullptr ? nullptr : api->get_item(g_globals, kFunctions[static_cast<uint32_t>(g_question)]);
+  Object* result = function == nullptr ? nullptr : api->call(function, nullptr);
+  Copy(api, result);
+  if (result != nullptr) api->decrement(result);
+  int code = 0;
+  // What is no Exception is the program's: a signal handler raised it.
+  if (api != nullptr && api->has_error() != nullptr) {
+    if (api->error_matches(api->exception) != 0) {
+      api->clear_error();
+    } else {
+      code = -1;
+    }
+  }
+  uint32_t running = kRunning;
+  if (!g_state.compare_exchange_strong(running, kDone, std::memory_order_release))
+    g_state.store(kIdle, std::memory_order_relaxed);
+  FutexWakeAll(&g_state);
+  errno = saved_errno;
+  return code;
+}
+
+// False where the main thread did not come to it in time.
+bool Wait(uint32_t timeout_ms) {
+  const uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  for (;;) {
+    uint32_t state = g_state.load(std::memory_order_acquire);
+    if (state == kDone) return true;
+    if (MonotonicNs() < deadline_ns) {
+      FutexWait(&g_state, state, 100'000'000);
+    } else if (g_state.compare_exchange_strong(state, kGivenUp, std::memory_order_acquire)) {
+      return false;
+    }
+  }
+}
+
+}  // namespace
+
+const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size) {
+  if (!IsEnabled()) return "nothing may run in the program's Python (GPUMEMSHIM_HELPER=0)";
+  const Api* api = Load();
+  if (api == nullptr) return "there is no Python in this program that can be asked";
+  if (const pid_t pid = getpid(); g_asker != pid) {
+    g_asker = pid;
+    g_state.store(kIdle, std::memory_order_relaxed);
+  }
+  if (g_state.load(std::memory_order_acquire) != kIdle)
+    return "the program's main thread is still busy with a question";
+  g_question = question;
+  g_state.store(kAsked, std::memory_order_release);
+  if (api->add_pending_call(&Answer, nullptr) != 0) {
+    g_state.store(kIdle, std::memory_order_relaxed);
+    return "Python takes no more calls at the moment; ask again";
+  }
+  if (!Wait(timeout_ms)) return "the program's main thread did not come to it in time: it is in one long call";
+  *size = g_size;
+  std::memcpy(out, g_answer, g_size);
+  const bool failed = g_failed;
+  g_state.store(kIdle, std::memory_order_release);
+  return failed ? "the question failed in the program's Python" : nullptr;
+}
+
+}  // namespace gpumemshim::python

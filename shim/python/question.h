@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Asks the program's Python something, on request only: a function of live.py (the same source as the package's) runs
+// in the main thread, between two bytecodes, with the GIL held, while the asker waits.
+//
+// Thread-safety: one asker at a time, who holds no lock and no GIL: the control thread. What comes too late is dropped.
+// Failure: a text that says why there is no answer.
+//
+//   static char answer[kMaxQuestionBytes];
+//   size_t size = 0;
+//   if (const char* why = Ask(Question::kTensors, 8000, answer, &size)) ...
+
+#ifndef GPUMEM_SHIM_PYTHON_QUESTION_H_
+#define GPUMEM_SHIM_PYTHON_QUESTION_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemshim::python {
+
+inline constexpr size_t kMaxQuestionBytes = 48 * 1024;
+
+enum class Question : uint32_t { kTensors, kGradients };
+
+// `out` has kMaxQuestionBytes. nullptr: `*size` bytes are in it.
+const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size);
+
+}  // namespace gpumemshim::python
+
+#endif  // GPUMEM_SHIM_PYTHON_QUESTION_H_

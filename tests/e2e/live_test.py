@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem ctl PID tensors` and `gradients` ask a running, unmodified program, which goes on as before; nothing of it runs unasked.
+
+    python tests/e2e/live_test.py --build build/release
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "live.py"
+MIB = 1 << 20
+
+
+class LiveTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-live-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, argument, **more):
+        environment = {**truth.environment_of(truth.Case("none"), SETUP), "XDG_RUNTIME_DIR": str(self.folder), **more}
+        self.environment = environment
+        command = [SETUP.gpumem, "run", "--force", "-o", str(self.folder / "live.gmtrace"), "--", *SETUP.command(PROGRAM), argument]
+        self.program = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.program.communicate)
+        self.pid = self.program.stdout.readline().strip()
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.program.poll() is None:
+            os.kill(int(self.pid), signal.SIGKILL)  # it may be a child of what was started
+            self.program.kill()
+
+    def ask(self, what, *options, code=0):
+        done = subprocess.run([SETUP.gpumem, "ctl", self.pid, what, *options], env=self.environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def test_tensors_and_gradients_of_a_running_program(self):
+        stop = self.folder / "stop"
+        self.start(str(stop))
+        answer = json.loads(self.ask("tensors", "--json"))
+        rows = {row["holders"]: row for row in answer["tensors"]}
+        self.assertEqual((rows["Cache.keys"]["bytes"], rows["Cache.keys"]["dtype"], rows["Cache.keys"]["device"]), (6 * MIB, "uint8", "cuda:0"))
+        self.assertEqual((rows["Linear.weight"]["bytes"], rows["Linear.weight"]["requires_grad"]), (2 * MIB, True))
+        self.assertEqual((answer["bytes"], answer["left_out"]), (8 * MIB + 2048, 0))
+        self.assertIn("6 MiB  uint8 (6291456,) on cuda:0, held by Cache.keys", self.ask("tensors"))
+        gradients = json.loads(self.ask("gradients", "--json"))
+        self.assertEqual((gradients["nan"], gradients["inf"], len(gradients["gradients"])), (1, 1, 1))
+        (row,) = gradients["gradients"]
+        self.assertEqual((row["name"], row["elements"], row["min"], row["max"]), ("weight", 12, -2.0, 3.0))
+        self.assertAlmostEqual(row["norm"], 14**0.5, places=6)
+        self.assertIn("1 NaN", self.ask("gradients"))
+        page = (truth.ROOT / "docs" / "json.md").read_text()
+        for key in {*answer, *gradients, *row, *rows["Cache.keys"]}:
+            self.assertRegex(page, rf"`{key}`")
+        stop.touch()
+        output, errors = self.program.communicate(timeout=120)
+        self.assertEqual((output, self.program.returncode), (f"1.0 {6 * MIB} 1024\n", 0), errors)
+
+    def test_one_that_does_not_come_to_it_says_so(self):
+        self.start("busy")
+        self.assertIn("did not come to it in time", self.ask("tensors", code=1))
+        self.assertIn("still busy with a question", self.ask("gradients", code=1))
+        self.assertIn("recording", self.ask("status"))
+
+    def test_nothing_runs_where_the_helper_is_off(self):
+        self.start(str(self.folder / "stop"), GPUMEMSHIM_HELPER="0")
+        self.assertIn("GPUMEMSHIM_HELPER=0", self.ask("tensors", code=1))
+
+
+if __name__ == "__main__":
+    truth.run_tests(globals())

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Holds tensors and gradients until the file that it is given appears; says its process id first. `busy` instead of a file: is in one long call."""
+
+import os
+import pathlib
+import sys
+import time
+
+import torch
+
+
+class Cache:
+    def __init__(self):
+        self.keys = torch.empty(6 << 20, dtype=torch.uint8, device="cuda")
+
+
+def main():
+    kept = Cache()
+    model = torch.nn.Linear(4, 3)  # on the host: its numbers are real on simulated CUDA, too
+    model.weight.grad = torch.tensor([[1.0, -2.0, 3.0, float("nan")], [0, 0, 0, float("inf")], [0, 0, 0, 0]])
+    on_gpu = torch.nn.Linear(1024, 512).cuda()
+    print(os.getpid(), flush=True)
+    if sys.argv[1] == "busy":
+        time.sleep(30)
+    while not pathlib.Path(sys.argv[1]).exists():
+        time.sleep(0.01)
+    print(float(model.weight.grad[0, 0]), kept.keys.numel(), on_gpu.in_features)
+
+
+if __name__ == "__main__":
+    main()
