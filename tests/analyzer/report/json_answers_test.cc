@@ -22,9 +22,9 @@ using testing::Example;
 
 // Objects whose keys are data.
 bool HasDataForKeys(const std::string& key) {
-  static const std::set<std::string> kKeys = {"by_kind",        "versions",       "settings", "environment",
-                                              "by_category",    "components",     "stages",   "known_by",
-                                              "bytes_by_dtype", "bytes_by_device"};
+  static const std::set<std::string> kKeys = {"by_kind",     "versions",       "settings",       "environment",
+                                              "by_category", "components",     "stages",         "stage_paths",
+                                              "known_by",    "bytes_by_dtype", "bytes_by_device"};
   return kKeys.count(key) != 0;
 }
 
@@ -72,6 +72,11 @@ std::vector<json> AllAnswers() {
   answers.push_back(json::parse(ProcessListJson({listed}, "runs")));
   return answers;
 }
+
+// Keys of `ctl tensors` and `ctl gradients`, which tests/e2e/live_test.py looks at, and of stages (stages_test.py).
+const std::set<std::string> kKeysOfLiveTensors = {"gradients", "holders", "inf",     "left_out",       "max",
+                                                  "mean",      "min",     "nan",     "norm",           "requires_grad",
+                                                  "shares",    "tensors", "derived", "unlisted_stages"};
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.
@@ -141,6 +146,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kViewKeys.begin(), kViewKeys.end());
   emitted.insert(kFlameKeys.begin(), kFlameKeys.end());
   emitted.insert(kKeysOfSymbolizeAndSeries.begin(), kKeysOfSymbolizeAndSeries.end());
+  emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
   std::set<std::string> documented = DocumentedKeys();
