@@ -69,8 +69,8 @@ void BeforeFork() {
   g_gate.fetch_add(kFork, std::memory_order_acquire);
   const uint64_t end_ns = MonotonicNs() + kPatienceNs;
   while ((g_gate.load(std::memory_order_acquire) & kUsers) > own) {
-    if (MonotonicNs() >
-        end_ns) {  // a thread that was ended, or jumped out of a hook: later forks must not wait for it too
+    if (MonotonicNs() > end_ns) {
+      // A thread that was ended, or jumped out of a hook: later forks must not wait for it too.
       g_gate.fetch_and(~kUsers, std::memory_order_relaxed);
       break;
     }

@@ -10,6 +10,8 @@
 namespace gpumemshim::python {
 namespace {
 
+constexpr char kFile[] = "<gpumemshim>";  // in tracebacks
+
 constinit Api g_api{};
 std::atomic<bool> g_loaded{false};
 
@@ -64,6 +66,31 @@ const Api* Load() {
   if (stack::FindInterpreter() == nullptr || !FindAll(&g_api)) return nullptr;
   g_loaded.store(true, std::memory_order_release);
   return &g_api;
+}
+
+Object* RunSource(const Api* api, const char* source, Object* record) {
+  Object* globals = api->new_dict();
+  Object* file = globals == nullptr ? nullptr : api->new_string(kFile);
+  Object* code = file == nullptr ? nullptr : api->compile(source, kFile, kFileInput);
+  Object* result = nullptr;
+  if (code != nullptr && api->set_item(globals, "__builtins__", api->builtins()) == 0 &&
+      api->set_item(globals, "__file__", file) == 0 && api->set_item(globals, "__name__", file) == 0 &&
+      (record == nullptr || api->set_item(globals, "record", record) == 0)) {
+    result = api->evaluate(code, globals, globals);
+  }
+  for (Object* object : {code, file, result}) {
+    if (object != nullptr) api->decrement(object);
+  }
+  if (result != nullptr) return globals;
+  if (globals != nullptr) api->decrement(globals);
+  return nullptr;
+}
+
+int EndCall(const Api* api) {
+  if (api->has_error() == nullptr) return 0;
+  if (api->error_matches(api->exception) == 0) return -1;
+  api->clear_error();
+  return 0;
 }
 
 }  // namespace gpumemshim::python

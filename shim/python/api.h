@@ -54,6 +54,14 @@ struct Api {
 
 const Api* Load();
 
+// With the GIL held: runs `source`, and returns its globals, which the caller has a reference to. Among them before it
+// runs: the builtins, a name and file of our own, and `record` where there is one. nullptr: an error is set.
+Object* RunSource(const Api* api, const char* source, Object* record);
+
+// What a pending call returns. An Exception is cleared; what is none is the program's: an interrupt, or an exit asked
+// for by a signal handler.
+int EndCall(const Api* api);
+
 }  // namespace gpumemshim::python
 
 #endif  // GPUMEM_SHIM_PYTHON_API_H_

@@ -16,7 +16,6 @@ extern "C" __attribute__((visibility("hidden"))) const char gpumem_helper_source
 namespace gpumemshim::python {
 namespace {
 
-constexpr char kFile[] = "<gpumemshim>";  // in tracebacks
 // A program whose modules cannot be named asks again with each new stack; it is heard so often.
 constexpr uint32_t kMostLooks = 2000;
 
@@ -30,33 +29,14 @@ Object* g_look;  // the function, once the helper stands
 bool g_broken;
 
 Object* MakeLook(const Api* api) {
-  Object* globals = api->new_dict();
-  Object* record = globals == nullptr ? nullptr : MakeRecord(api);
-  Object* file = record == nullptr ? nullptr : api->new_string(kFile);
-  Object* code = file == nullptr ? nullptr : api->compile(gpumem_helper_source, kFile, kFileInput);
-  Object* look = nullptr;
-  if (code != nullptr && api->set_item(globals, "__builtins__", api->builtins()) == 0 &&
-      api->set_item(globals, "__file__", file) == 0 && api->set_item(globals, "__name__", file) == 0 &&
-      api->set_item(globals, "record", record) == 0) {
-    Object* result = api->evaluate(code, globals, globals);
-    if (result != nullptr) {
-      look = api->get_item(globals, "look");
-      if (look != nullptr) api->increment(look);
-      api->decrement(result);
-    }
-  }
-  for (Object* object : {code, file, record, globals}) {
+  Object* record = MakeRecord(api);
+  Object* globals = record == nullptr ? nullptr : RunSource(api, gpumem_helper_source, record);
+  Object* look = globals == nullptr ? nullptr : api->get_item(globals, "look");
+  if (look != nullptr) api->increment(look);
+  for (Object* object : {record, globals}) {
     if (object != nullptr) api->decrement(object);
   }
   return look;
-}
-
-// What is no Exception is the program's: an interrupt, or an exit asked for by a signal handler.
-int EndCall(const Api* api) {
-  if (api->has_error() == nullptr) return 0;
-  if (api->error_matches(api->exception) == 0) return -1;
-  api->clear_error();
-  return 0;
 }
 
 int Look(void*) {

@@ -25,7 +25,6 @@ enum State : uint32_t { kIdle, kAsked, kRunning, kDone, kGivenUp };
 std::atomic<uint32_t> g_state{kIdle};
 pid_t g_asker;  // a forked child has no question under way
 
-constexpr char kFile[] = "<gpumemshim>";
 constexpr const char* kFunctions[] = {"answer_tensors", "answer_gradients"};
 
 // Of the question under way: written by the asker before kAsked (release), by the main thread before kDone (release).
@@ -35,22 +34,6 @@ size_t g_size;
 bool g_failed;
 
 Object* g_globals;  // of live.py; with the GIL held
-
-Object* MakeGlobals(const Api* api) {
-  Object* globals = api->new_dict();
-  Object* name = globals == nullptr ? nullptr : api->new_string(kFile);
-  Object* code = name == nullptr ? nullptr : api->compile(gpumem_live_source, kFile, kFileInput);
-  Object* result = nullptr;
-  if (code != nullptr && api->set_item(globals, "__builtins__", api->builtins()) == 0 &&
-      api->set_item(globals, "__name__", name) == 0)
-    result = api->evaluate(code, globals, globals);
-  for (Object* object : {code, name, result}) {
-    if (object != nullptr) api->decrement(object);
-  }
-  if (result != nullptr) return globals;
-  if (globals != nullptr) api->decrement(globals);
-  return nullptr;
-}
 
 void Copy(const Api* api, Object* result) {
   char* text = nullptr;
@@ -70,21 +53,13 @@ int Answer(void*) {
   const int saved_errno = errno;
   g_failed = true;
   const Api* api = Load();
-  if (api != nullptr && g_globals == nullptr) g_globals = MakeGlobals(api);
+  if (api != nullptr && g_globals == nullptr) g_globals = RunSource(api, gpumem_live_source, nullptr);
   Object* function =
       g_globals == nullptr ? nullptr : api->get_item(g_globals, kFunctions[static_cast<uint32_t>(g_question)]);
   Object* result = function == nullptr ? nullptr : api->call(function, nullptr);
   Copy(api, result);
   if (result != nullptr) api->decrement(result);
-  int code = 0;
-  // What is no Exception is the program's: a signal handler raised it.
-  if (api != nullptr && api->has_error() != nullptr) {
-    if (api->error_matches(api->exception) != 0) {
-      api->clear_error();
-    } else {
-      code = -1;
-    }
-  }
+  const int code = api == nullptr ? 0 : EndCall(api);
   uint32_t running = kRunning;
   if (!g_state.compare_exchange_strong(running, kDone, std::memory_order_release))
     g_state.store(kIdle, std::memory_order_relaxed);

@@ -48,6 +48,16 @@ constexpr uint32_t kMaxTypeProbes = 64;
 struct ForwardSlot {
   std::atomic<uint64_t> stack;
   std::atomic<uint64_t> check;
+
+  void Set(uint64_t key, uint64_t of) {
+    stack.store(of, std::memory_order_relaxed);
+    check.store(of ^ key, std::memory_order_relaxed);
+  }
+  // False where it is another key's, or empty. Of key 0: whether it is empty.
+  bool Get(uint64_t key, uint64_t* of) const {
+    *of = stack.load(std::memory_order_relaxed);
+    return (check.load(std::memory_order_relaxed) ^ *of) == key;
+  }
 };
 ForwardSlot g_forward[kForwardSlots];
 ForwardSlot g_uses[kUseSets][kUseWays];
@@ -63,9 +73,6 @@ ForwardSlot& SlotOf(uint64_t thread, uint64_t number) {
 
 uint64_t UseKey(const void* accumulator) { return Mix(kNoNumber, reinterpret_cast<uintptr_t>(accumulator)) | 1; }
 ForwardSlot* WaysOf(uint64_t key) { return g_uses[(key >> 1) % kUseSets]; }
-bool Holds(const ForwardSlot& slot, uint64_t key) {
-  return (slot.check.load(std::memory_order_relaxed) ^ slot.stack.load(std::memory_order_relaxed)) == key;
-}
 
 uint32_t TypeOf(const void* vtable) {
   const uint64_t start = reinterpret_cast<uint64_t>(vtable) >> 4;
@@ -90,17 +97,12 @@ void EnableNodes(bool enable) { g_enabled.store(enable, std::memory_order_relaxe
 bool NodesEnabled() { return g_enabled.load(std::memory_order_relaxed); }
 
 void RememberForward(uint64_t thread, uint64_t number, uint64_t stack) {
-  const uint64_t key = ForwardKey(thread, number);
-  ForwardSlot& slot = SlotOf(thread, number);
-  slot.stack.store(stack, std::memory_order_relaxed);
-  slot.check.store(stack ^ key, std::memory_order_relaxed);
+  SlotOf(thread, number).Set(ForwardKey(thread, number), stack);
 }
 
 uint64_t ForwardOf(uint64_t thread, uint64_t number) {
-  const uint64_t key = ForwardKey(thread, number);
-  const ForwardSlot& slot = SlotOf(thread, number);
-  const uint64_t stack = slot.stack.load(std::memory_order_relaxed);
-  return (slot.check.load(std::memory_order_relaxed) ^ stack) == key ? stack : 0;
+  uint64_t stack = 0;
+  return SlotOf(thread, number).Get(ForwardKey(thread, number), &stack) ? stack : 0;
 }
 
 uint64_t ForwardOfNode(const void* node) {
@@ -121,20 +123,20 @@ void RememberUse(const void* accumulator, uint64_t stack) {
   ForwardSlot* const ways = WaysOf(key);
   ForwardSlot* slot = &ways[(key >> 32) % kUseWays];
   for (uint32_t way = 0; way < kUseWays; ++way) {
-    if (!Holds(ways[way], key) && !Holds(ways[way], 0)) continue;
+    uint64_t before = 0;
+    if (!ways[way].Get(key, &before) && !ways[way].Get(0, &before)) continue;
     slot = &ways[way];
     break;
   }
-  slot->stack.store(stack, std::memory_order_relaxed);
-  slot->check.store(stack ^ key, std::memory_order_relaxed);
+  slot->Set(key, stack);
 }
 
 uint64_t UseOf(const void* accumulator) {
   const uint64_t key = UseKey(accumulator);
   ForwardSlot* const ways = WaysOf(key);
   for (uint32_t way = 0; way < kUseWays; ++way) {
-    const uint64_t stack = ways[way].stack.load(std::memory_order_relaxed);
-    if ((ways[way].check.load(std::memory_order_relaxed) ^ stack) == key) return stack;
+    uint64_t stack = 0;
+    if (ways[way].Get(key, &stack)) return stack;
   }
   return 0;
 }
