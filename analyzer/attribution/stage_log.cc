@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "trace/mark_thread.h"
 
 namespace gpumem {
 namespace {
@@ -138,10 +139,7 @@ void StageLog::Push(uint32_t tid, const std::string& text, const StepPoint& at) 
 
 // What the program named begins or ends.
 void StageLog::Mark(const EventBatch& batch, size_t i, const StepPoint& at) {
-  const ThreadInfo* const thread = stacks_->thread(batch.thread(i));
-  const uint32_t tid = batch.stream(i) != 0 ? static_cast<uint32_t>(batch.stream(i))
-                       : thread != nullptr  ? thread->tid
-                                            : batch.thread(i);
+  const uint32_t tid = ThreadOfMark(batch, i, *stacks_);
   const std::string& text = stacks_->string(batch.text(i));
   switch (batch.kind(i)) {
     case trace::RANGE_PUSH:

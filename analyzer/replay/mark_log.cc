@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "trace/mark_thread.h"
 
 namespace gpumem {
 namespace {
@@ -84,10 +85,7 @@ void MarkLog::AddSpan(uint64_t time_ns, uint32_t kind) {
 void MarkLog::Add(const EventBatch& batch, size_t i, const StackTable& names) {
   const uint64_t time_ns = batch.time_ns(i);
   const uint32_t kind = batch.kind(i);
-  const ThreadInfo* const thread = names.thread(batch.thread(i));
-  const uint32_t tid = batch.stream(i) != 0 ? static_cast<uint32_t>(batch.stream(i))
-                       : thread != nullptr  ? thread->tid
-                                            : batch.thread(i);
+  const uint32_t tid = ThreadOfMark(batch, i, names);
   const std::string& text = names.string(batch.text(i));
   switch (kind) {
     case trace::MARK:

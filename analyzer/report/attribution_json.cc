@@ -18,6 +18,11 @@ void NullOr(absl::string_view key, const std::string& text, bool known, JsonWrit
   known ? json->Value(text) : json->Null();
 }
 
+void NullIfZero(absl::string_view key, uint64_t number, JsonWriter* json) {
+  json->Key(key);
+  number == 0 ? json->Null() : json->Value(number);
+}
+
 // Members that name a module.
 void WriteModule(const ModuleRow& row, JsonWriter* json) {
   NullOr("fqn", row.fqn, row.root != 0, json);
@@ -129,22 +134,26 @@ std::string Answer(absl::string_view command, const ReportInput& input, const Re
 
 uint64_t AllocatedOf(const StepPoint& point) { return point.values.allocated; }
 
+// When a step or a stage began, was highest and ended, and with how much.
+template <typename Stretch, typename BytesOf>
+void WritePoints(const Stretch& stretch, BytesOf bytes_of, const ReportInput& input, JsonWriter* json) {
+  json->Field("start_ns", input.Since(stretch.start.time_ns));
+  json->Field("peak_ns", input.Since(stretch.peak.time_ns));
+  json->Field("end_ns", input.Since(stretch.end.time_ns));
+  json->Field("start_bytes", bytes_of(stretch.start));
+  json->Field("peak_bytes", bytes_of(stretch.peak));
+  json->Field("end_bytes", bytes_of(stretch.end));
+}
+
 void WriteStep(const AttributedStep& each, const ReportInput& input, JsonWriter* json) {
   const Step& step = each.step;
   json->BeginObject();
   json->Field("step", step.number);
   json->Field("complete", step.complete);
-  json->Field("start_ns", input.Since(step.start.time_ns));
-  json->Field("peak_ns", input.Since(step.peak.time_ns));
-  json->Field("end_ns", input.Since(step.end.time_ns));
-  json->Field("start_bytes", AllocatedOf(step.start));
-  json->Field("peak_bytes", AllocatedOf(step.peak));
-  json->Field("end_bytes", AllocatedOf(step.end));
+  WritePoints(step, AllocatedOf, input, json);
   json->Field("backward_passes", step.backward_passes);
-  json->Key("trainer_step");
-  step.trainer_step == 0 ? json->Null() : json->Value(step.trainer_step);
-  json->Key("epoch");
-  step.epoch == 0 ? json->Null() : json->Value(step.epoch);
+  NullIfZero("trainer_step", step.trainer_step, json);
+  NullIfZero("epoch", step.epoch, json);
   json->Field("growth_bytes",
               static_cast<int64_t>(AllocatedOf(step.end)) - static_cast<int64_t>(AllocatedOf(step.start)));
   json->Field("reserved_bytes", step.peak.values.reserved);
@@ -164,12 +173,7 @@ void WriteStage(const AttributedStage& each, const ReportInput& input, JsonWrite
   json->Field("complete", row.complete);
   json->Field("count", row.count);
   json->Field("took_ns", row.time_ns);
-  json->Field("start_ns", input.Since(row.start.time_ns));
-  json->Field("peak_ns", input.Since(row.peak.time_ns));
-  json->Field("end_ns", input.Since(row.end.time_ns));
-  json->Field("start_bytes", bytes(row.start));
-  json->Field("peak_bytes", bytes(row.peak));
-  json->Field("end_bytes", bytes(row.end));
+  WritePoints(row, bytes, input, json);
   json->Field("growth_bytes", row.growth_bytes);
   json->Field("reserved_bytes", row.peak.values.reserved);
   json->Field("total_bytes", row.peak.values.total);
@@ -222,8 +226,7 @@ void WriteJsonBasis(const Attribution& attribution, JsonWriter* json) {
 
 void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter* json) {
   json->Field("time_ns", input.Since(moment.time_ns));
-  json->Key("step");
-  moment.step == 0 ? json->Null() : json->Value(moment.step);
+  NullIfZero("step", moment.step, json);
   json->Field("bytes", moment.Total());
   json->Key("values");
   json->BeginObject();
