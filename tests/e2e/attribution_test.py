@@ -62,7 +62,7 @@ class AttributionTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "objects.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        output = truth.run([SETUP.gpumem, "run", "--force", "-o", str(cls.trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+        output = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, environment)
         cls.said = json.loads(output.splitlines()[-1])
         cls.recorded = Recorded(cls.trace)
 
@@ -185,7 +185,7 @@ class WithoutAutogradTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="gpumem-attribution-") as folder:
             trace = pathlib.Path(folder) / "off.gmtrace"
             environment = {**truth.environment_of(truth.Case("none"), SETUP), "GPUMEMSHIM_AUTOGRAD": "0"}
-            truth.run([SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)
             recorded = Recorded(trace)
         kinds = {event["kind"] for event in recorded.events}
         self.assertIn("tensor", kinds)

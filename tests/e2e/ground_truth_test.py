@@ -39,7 +39,7 @@ class GroundTruthTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "models.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        recorded = truth.run([SETUP.gpumem, "run", "--force", "-o", str(cls.trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+        recorded = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, environment)
         counted = truth.run([*SETUP.command(PROGRAM), "--saved"], SETUP, environment)
         cls.said, cls.saved = truth.last_json_line(recorded), truth.last_json_line(counted)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

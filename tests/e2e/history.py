@@ -180,7 +180,7 @@ def compare_case(name, setup, folder):
     program = truth.PROGRAMS / case.program
     # PyTorch keeps no history of cudaMallocAsync's blocks; the driver's log tells all of them.
     command = [*setup.command(WITH_HISTORY), str(program), str(history)] if case.blocks else setup.command(program)
-    truth.run([setup.gpumem, "run", "--force", "-o", str(trace), "--", *command], setup, environment)
+    truth.run(setup.recording(trace, *command), setup, environment)
     events, rows = list(events_of(setup, trace)), list(rows_of_log(log))
     if not events or not rows:
         return [f"nothing to compare: {len(events)} events in the trace, {len(rows)} calls in the driver's log"]

@@ -29,7 +29,7 @@ class LiveTest(unittest.TestCase):
     def start(self, argument, **more):
         environment = {**truth.environment_of(truth.Case("none"), SETUP), "XDG_RUNTIME_DIR": str(self.folder), **more}
         self.environment = environment
-        command = [SETUP.gpumem, "run", "--force", "-o", str(self.folder / "live.gmtrace"), "--", *SETUP.command(PROGRAM), argument]
+        command = SETUP.recording(self.folder / "live.gmtrace", *SETUP.command(PROGRAM), argument)
         self.program = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.program.communicate)
         self.pid = self.program.stdout.readline().strip()

@@ -67,7 +67,7 @@ class StacksTest(unittest.TestCase):
         for native in cls.natives:
             trace = pathlib.Path(folder.name) / f"{native}.gmtrace"
             environment = truth.environment_of(truth.Case("none"), SETUP)
-            command = [SETUP.gpumem, "run", "--force", "--native", native, "-o", str(trace), "--", *SETUP.command(cls.program)]
+            command = SETUP.recording(trace, *SETUP.command(cls.program), options=("--native", native))
             truth.run(command, SETUP, environment)
             cls.traces[native] = trace
 
@@ -191,7 +191,7 @@ class MixedTest(StacksTest):
             again = dict(self.traces)
             self.traces = {"cut": pathlib.Path(folder) / "again.gmtrace"}
             environment = truth.environment_of(truth.Case("none"), SETUP)
-            truth.run([SETUP.gpumem, "run", "--force", "-o", str(self.traces["cut"]), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            truth.run(SETUP.recording(self.traces["cut"], *SETUP.command(PROGRAM)), SETUP, environment)
             second = {stack["hash"] for stack in self.stacks("cut")}
             self.traces = again
         self.assertGreater(len(first & second), 0.9 * len(first))

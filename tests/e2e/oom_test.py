@@ -50,7 +50,7 @@ class OomTest(unittest.TestCase):
 
     def run_cases(self, *names, **settings):
         """Case -> the failures for good, as gpumem oom has them and as PyTorch told them; and both whole answers."""
-        command = [SETUP.gpumem, "run", "--force", "-o", str(self.trace), "--", *SETUP.command(PROGRAM), *names]
+        command = SETUP.recording(self.trace, *SETUP.command(PROGRAM), *names)
         said = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
         answer = json.loads(self.oom("--json"))
         finals = [oom for oom in answer["ooms"] if oom["final"]]
@@ -150,7 +150,7 @@ class Native(OomTest):
     def test_the_report_comes_behind_the_traceback(self):
         script = self.trace.parent / "train.py"
         script.write_text("import torch\nkept = torch.empty(400 << 20, dtype=torch.uint8, device='cuda')\ntorch.empty(4000 << 20, dtype=torch.uint8, device='cuda')\n")
-        command = [SETUP.gpumem, "run", "--force", "-o", str(self.trace), "--", *SETUP.command(script)]
+        command = SETUP.recording(self.trace, *SETUP.command(script))
         done = subprocess.run(command, env=self.environment(GPUMEMSHIM_OOM_REPORT="1"), capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertLess(done.stderr.index("torch.OutOfMemoryError"), done.stderr.index("OUT OF MEMORY  GPU 0"))

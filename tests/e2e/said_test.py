@@ -25,7 +25,7 @@ class SaidTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "said.gmtrace"
         cls.environment = truth.environment_of(truth.Case("none"), SETUP)
-        output = truth.run([SETUP.gpumem, "run", "--force", "-o", str(cls.trace), "--", *SETUP.command(PROGRAM)], SETUP, cls.environment)
+        output = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, cls.environment)
         cls.said = json.loads(output.splitlines()[-1])
 
     def ask(self, *arguments):

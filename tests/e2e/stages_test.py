@@ -24,7 +24,7 @@ class StagesTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "stages.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        output = truth.run([SETUP.gpumem, "run", "--force", "-o", str(cls.trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+        output = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, environment)
         cls.said = json.loads(output.splitlines()[-1])
 
     def ask(self, *arguments):

@@ -46,7 +46,7 @@ class TrainingTest(unittest.TestCase):
         return json.loads(truth.run([SETUP.gpumem, "report", "--json", *options, str(trace)], SETUP))
 
     def recorded(self, trace, *command):
-        return [SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(command[0]), *command[1:]]
+        return SETUP.recording(trace, *SETUP.command(command[0]), *command[1:])
 
     def events_in(self, trace):
         try:

@@ -74,6 +74,10 @@ class Setup:
         prefix = [str(ROOT / "simcuda" / "run")] if self.simulated else []
         return [*prefix, self.python, str(program)]
 
+    def recording(self, trace, *command, options=()):
+        """The command under the recorder, its trace in `trace`."""
+        return [self.gpumem, "run", "--force", *options, "-o", str(trace), "--", *command]
+
 
 class Failure(Exception):
     """The case could not be brought to a comparison."""
@@ -134,7 +138,7 @@ def run(command, setup, environment=None):
 
 def record(case, setup, trace):
     """Runs the program under the recorder. Returns PyTorch's numbers."""
-    command = [setup.gpumem, "run", "--force", "-o", str(trace), "--", *setup.command(PROGRAMS / case.program)]
+    command = setup.recording(trace, *setup.command(PROGRAMS / case.program))
     return last_json_line(run(command, setup, environment_of(case, setup)))
 
 

@@ -23,7 +23,7 @@ class UndisturbedTest(unittest.TestCase):
         self.assertIn('"', bare)
         with tempfile.TemporaryDirectory(prefix="gpumem-undisturbed-") as folder:
             trace = pathlib.Path(folder) / "run.gmtrace"
-            recorded = truth.run([SETUP.gpumem, "run", "--force", "-o", str(trace), "--", *SETUP.command(PROGRAM)], SETUP, environment)
+            recorded = truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)
             self.assertEqual(recorded, bare)
             self.assertGreater(truth.report(SETUP, trace)["events"]["torch"], 20)
 
