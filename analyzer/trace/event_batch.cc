@@ -102,6 +102,19 @@ Column* EventBatch::ColumnOf(uint32_t field) {
   }
 }
 
+uint32_t* EventBatch::ShiftOf(uint32_t field) {
+  switch (field) {
+    case Batch::kTimeShiftFieldNumber:
+      return &time_shift_;
+    case Batch::kAddressShiftFieldNumber:
+      return &address_shift_;
+    case Batch::kSizeShiftFieldNumber:
+      return &size_shift_;
+    default:
+      return nullptr;
+  }
+}
+
 absl::Status EventBatch::Decode(absl::string_view message) {
   absl::Status status = DecodeColumns(message);
   if (!status.ok()) count_ = 0;
@@ -111,7 +124,7 @@ absl::Status EventBatch::Decode(absl::string_view message) {
 absl::Status EventBatch::DecodeColumns(absl::string_view message) {
   count_ = 0;
   first_time_ns_ = 0;
-  address_shift_ = size_shift_ = 0;
+  time_shift_ = address_shift_ = size_shift_ = 0;
   for (uint32_t field = 0; field <= Batch::kTextFieldNumber; ++field) {
     if (Column* column = ColumnOf(field)) column->values_.clear();
   }
@@ -133,10 +146,9 @@ absl::Status EventBatch::DecodeColumns(absl::string_view message) {
       count_ = field.varint;
     } else if (field.number == Batch::kFirstTimeNsFieldNumber) {
       first_time_ns_ = field.varint;
-    } else if (field.number == Batch::kAddressShiftFieldNumber || field.number == Batch::kSizeShiftFieldNumber) {
+    } else if (uint32_t* const shift = ShiftOf(field.number); shift != nullptr) {
       if (field.varint > 63) return absl::DataLossError("a shift of an event batch is out of range");
-      (field.number == Batch::kAddressShiftFieldNumber ? address_shift_ : size_shift_) =
-          static_cast<uint32_t>(field.varint);
+      *shift = static_cast<uint32_t>(field.varint);
     }
   }
   if (!reader.ok()) return absl::DataLossError("an event batch is no protobuf message");
@@ -170,7 +182,7 @@ absl::Status EventBatch::Finish() {
     }
   }
   uint64_t time = first_time_ns_;
-  for (uint64_t& value : time_.values_) value = time += value;
+  for (uint64_t& value : time_.values_) value = time += value << time_shift_;
   uint64_t address = 0;
   for (uint64_t& value : address_.values_) value = (address += value) << address_shift_;
   if (size_shift_ != 0) {

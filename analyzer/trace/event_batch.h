@@ -96,10 +96,12 @@ class EventBatch {
  private:
   absl::Status DecodeColumns(absl::string_view message);
   Column* ColumnOf(uint32_t field);
+  uint32_t* ShiftOf(uint32_t field);
   absl::Status Finish();
 
   size_t count_ = 0;
   uint64_t first_time_ns_ = 0;
+  uint32_t time_shift_ = 0;
   uint32_t address_shift_ = 0;
   uint32_t size_shift_ = 0;
   Column time_, kind_, layer_, memory_, device_, address_, size_, requested_size_, stream_, handle_, thread_, stack_,

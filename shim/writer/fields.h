@@ -162,7 +162,8 @@ struct EventBatch {
     kResult = 18,
     kDurationNs = 19,
     kApi = 20,
-    kText = 21
+    kText = 21,
+    kTimeShift = 22
   };
 };
 struct Counters {

@@ -14,6 +14,7 @@ TEST(EventBatchTest, SumsDeltasAndShifts) {
   trace::EventBatch message;
   message.set_count(3);
   message.set_first_time_ns(1000);
+  message.set_time_shift(3);
   for (const int64_t delta : {0, 10, -5}) message.add_time_delta_ns(delta);
   message.set_address_shift(9);
   for (const int64_t delta : {1000, 1, -2}) message.add_address_delta(delta);
@@ -24,8 +25,8 @@ TEST(EventBatchTest, SumsDeltasAndShifts) {
   EventBatch batch;
   ASSERT_TRUE(batch.Decode(message.SerializeAsString()).ok());
   ASSERT_EQ(batch.count(), 3u);
-  EXPECT_EQ(batch.time_ns(1), 1010u);
-  EXPECT_EQ(batch.time_ns(2), 1005u);
+  EXPECT_EQ(batch.time_ns(1), 1080u);
+  EXPECT_EQ(batch.time_ns(2), 1040u);
   EXPECT_EQ(batch.address(0), 1000u << 9);
   EXPECT_EQ(batch.address(2), 999u << 9);
   EXPECT_EQ(batch.size(2), 16000000u);

@@ -46,8 +46,10 @@ TEST_F(EventBatchTest, ColumnsThatSayNothingAreAbsentOrOneElement) {
   EXPECT_EQ(m.size_shift(), 9u);
   EXPECT_EQ(m.size(0), 1u);
   EXPECT_EQ(m.address_shift(), 11u);
+  EXPECT_EQ(m.time_shift(), 5u);
+  EXPECT_EQ(m.first_time_ns(), 992u);
   EXPECT_EQ(m.time_delta_ns(0), 0);
-  EXPECT_EQ(m.time_delta_ns(99), 99 * 99 - 98 * 98);
+  EXPECT_EQ(m.time_delta_ns(99), ((1000 + 99 * 99) >> 5) - ((1000 + 98 * 98) >> 5));
 }
 
 TEST_F(EventBatchTest, ExtremesSurvive) {
@@ -76,12 +78,12 @@ TEST_F(EventBatchTest, ExtremesSurvive) {
 TEST_F(EventBatchTest, OneEventAndAFullBatch) {
   Event e{};
   e.address = 77;
-  e.time_ns = 9;
+  e.time_ns = 96;
   batch_.Add(e, 1, 2, 3);
   std::vector<Row> rows;
   ASSERT_TRUE(Rows(Encode(), &rows));
   EXPECT_EQ(rows[0].address, 77u);
-  EXPECT_EQ(rows[0].time_ns, 9u);
+  EXPECT_EQ(rows[0].time_ns, 96u);
   while (!batch_.full()) batch_.Add(e, 1, 2, 3);
   rows.clear();
   ASSERT_TRUE(Rows(Encode(), &rows));

@@ -153,6 +153,8 @@ TEST(FieldsTest, EventsAndNumbers) {
   SAME(EventBatch, kResult, "result");
   SAME(EventBatch, kDurationNs, "duration_ns");
   SAME(EventBatch, kApi, "api");
+  SAME(EventBatch, kText, "text");
+  SAME(EventBatch, kTimeShift, "time_shift");
   SAME(Losses, kDroppedAllocs, "dropped_allocs");
   SAME(Losses, kDroppedFrees, "dropped_frees");
   SAME(Losses, kDroppedDefinitions, "dropped_definitions");

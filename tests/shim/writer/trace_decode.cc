@@ -142,7 +142,7 @@ bool Rows(const pb::EventBatch& b, std::vector<Row>* rows) {
             LengthOk(b.result(), n) && LengthOk(b.duration_ns(), n) && LengthOk(b.api(), n);
   uint64_t time_ns = b.first_time_ns(), address = 0;
   for (int i = 0; ok && i < static_cast<int>(n); i++) {
-    time_ns += static_cast<uint64_t>(At(b.time_delta_ns(), i));
+    time_ns += static_cast<uint64_t>(At(b.time_delta_ns(), i)) << b.time_shift();
     address += static_cast<uint64_t>(At(b.address_delta(), i));
     rows->push_back({time_ns, address << b.address_shift(), At(b.size(), i) << b.size_shift(),
                      At(b.requested_size(), i), At(b.stream(), i), At(b.handle(), i), At(b.stack(), i),
