@@ -72,6 +72,11 @@ void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes
   if (refused != analysis.process.versions.end()) {
     notes->push_back(absl::StrCat("Stacks lack Python frames: ", refused->second, "."));
   }
+  const auto failed = analysis.process.versions.find("python_helper");
+  if (failed != analysis.process.versions.end()) {
+    notes->push_back(absl::StrCat("Looking at the program's objects failed: ", failed->second,
+                                  ". Names of modules, parameters and steps may be missing."));
+  }
 }
 
 }  // namespace

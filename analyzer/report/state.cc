@@ -19,7 +19,7 @@ constexpr size_t kMostSpans = 4;
 
 std::string VersionsText(const ProcessInfo& process) {
   std::map<std::string, std::string> versions = process.versions;
-  versions.erase("python_frames");  // a sentence: it is in the notes
+  for (const char* sentence : {"python_frames", "python_helper"}) versions.erase(sentence);  // in the notes
   return absl::StrJoin(versions, ", ", [](std::string* out, const auto& item) {
     absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
   });

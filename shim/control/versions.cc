@@ -13,13 +13,14 @@
 #include "shim/control/version_text.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/record.h"
+#include "shim/python/failures.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/python_interpreter.h"
 
 namespace gpumemshim::control {
 namespace {
 
-constexpr size_t kMaxVersion = 128;
+constexpr size_t kMaxVersion = 256;
 
 // Each asks for one version; false: not known now.
 bool DriverVersion(char* out) {
@@ -72,13 +73,28 @@ bool PythonRefusal(char* out) {
   return out[0] != '\0';
 }
 
+// Handed over again when there are more of them.
+uint32_t g_failures_said;
+bool HelperFailure(char* out) {
+  const uint32_t count = python::CountFailures();
+  if (count == g_failures_said) return false;
+  g_failures_said = count;
+  return python::DescribeFailures(out, kMaxVersion);
+}
+
 struct Source {
   const char* key;
   bool (*read)(char* out);
+  bool may_change = false;
 };
 constexpr Source kSources[] = {
-    {"driver", &DriverVersion}, {"runtime", &RuntimeVersion},   {"python", &PythonVersion},
-    {"torch", &TorchVersion},   {"unwinder", &UnwinderVersion}, {"python_frames", &PythonRefusal},
+    {"driver", &DriverVersion},
+    {"runtime", &RuntimeVersion},
+    {"python", &PythonVersion},
+    {"torch", &TorchVersion},
+    {"unwinder", &UnwinderVersion},
+    {"python_frames", &PythonRefusal},
+    {"python_helper", &HelperFailure, true},
 };
 constexpr uint32_t kSourceCount = sizeof kSources / sizeof *kSources;
 
@@ -112,13 +128,16 @@ uint32_t NewVersions(writer::KeyValue* out, uint32_t capacity) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < kSourceCount && count < capacity; ++i) {
     if (g_handed_over[i] || !kSources[i].read(g_texts[i])) continue;
-    g_handed_over[i] = true;
+    g_handed_over[i] = !kSources[i].may_change;
     out[count++] = {kSources[i].key, g_texts[i]};
   }
   return count;
 }
 
-void ForgetVersions() { std::memset(g_handed_over, 0, sizeof g_handed_over); }
+void ForgetVersions() {
+  std::memset(g_handed_over, 0, sizeof g_handed_over);
+  g_failures_said = 0;
+}
 
 bool DescribeDevice(int16_t ordinal, writer::DeviceInfo* info) {
   static char name[256];

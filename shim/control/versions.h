@@ -17,8 +17,8 @@
 
 namespace gpumemshim::control {
 
-// "driver", "runtime", "python", "torch", "unwinder", and "python_frames" where they are refused: those not handed
-// over since the last ForgetVersions.
+// "driver", "runtime", "python", "torch", "unwinder", "python_frames" where they are refused, "python_helper" where it
+// failed: those not handed over since the last ForgetVersions.
 uint32_t NewVersions(writer::KeyValue* out, uint32_t capacity);
 void ForgetVersions();
 

@@ -15,6 +15,7 @@ TENSOR, OPTIMIZER_STEP = 44, 46  # EventKind
 # Parts of names that wrappers add and nobody wrote.
 WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 PARALLEL = {"DistributedDataParallel", "DataParallel"}
+MOST_FAILURES = 3  # then it is switched off
 
 
 def varint(value):
@@ -43,6 +44,7 @@ class Helper:
         self.record, self.sys, self.weakref = record, sys, weakref
         self.modules = {}  # number -> weak reference that tells the recorder of its end
         self.named = set()  # numbers
+        self.refused = set()  # numbers of those whose own methods failed when they were asked
         self.tensors = {}  # key -> (weak reference to the tensor or None, number)
         self.places = {}  # number -> (address, size)
         self.optimizers = {}  # id -> (weak reference, number, steps)
@@ -84,7 +86,7 @@ class Helper:
         skip = getattr(frames, "skip_code", None)
         if skip is not None and self.skipped is not frames:
             self.skipped = frames
-            for function in [*vars(Helper).values(), *vars(TrainerCounts).values(), varint, message, clean, is_sampled, foreign, guarded, look, of_hugging_face, of_lightning]:
+            for function in [*vars(Helper).values(), *vars(TrainerCounts).values(), varint, message, clean, is_sampled, code_of, is_of_program, failure_text, guarded, look, of_hugging_face, of_lightning]:
                 if hasattr(function, "__code__"):
                     skip(function.__code__)
 
@@ -136,8 +138,9 @@ class Helper:
 
     def walk(self, root):
         number = self.record.number(id(root))
-        if number == 0:
+        if number == 0 or number in self.refused:
             return
+        self.refused.add(number)  # until all of it was told
         parallel = type(root).__name__ in PARALLEL
         names = {}
         for name, module in root.named_modules(remove_duplicate=False):
@@ -150,6 +153,7 @@ class Helper:
                 names.setdefault(id(tensor), (tensor, []))[1].append(clean(name, parallel))
             for tensor, found in names.values():
                 self.tensor(tensor, role, found, root=number)
+        self.refused.discard(number)
 
     def module(self, module, root, names):
         number = self.record.number(id(module))
@@ -302,26 +306,56 @@ def hooks_of(helper, torch_is_compiling):
     return before, after
 
 
-def foreign(traceback):
-    """Whether a function that is neither ours nor PyTorch's stands in it: a signal handler of the program raised the exception."""
+def code_of(handler):
+    """Of whatever can be called: a function, a method, an object with __call__."""
+    for callable_ in (handler, getattr(type(handler), "__call__", None)):
+        code = getattr(getattr(callable_, "__func__", callable_), "__code__", None)
+        if code is not None:
+            return code
+    return None
+
+
+def is_of_program(error, sys):
+    """Whether it only happened to be raised while we ran: by a signal handler of the program, or thrown into this thread. What methods of the
+    program's objects raise that we called is our failure."""
+    signal = sys.modules.get("_signal")
+    handlers = [signal.getsignal(number) for number in range(1, signal.NSIG)] if signal else []
+    codes = {code_of(handler) for handler in handlers} - {None}
+    traceback, called = error.__traceback__, False
     while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if file != __file__ and "/torch/" not in file:
+        code = traceback.tb_frame.f_code
+        if code in codes:
             return True
+        called = called or (code.co_filename != __file__ and "/torch/" not in code.co_filename)
         traceback = traceback.tb_next
-    return False
+    # Thrown into the thread: an exception of a kind that nothing of what ran here knows.
+    return not called and type(error).__module__.partition(".")[0] not in ("builtins", "torch")
 
 
 def guarded(function, *arguments):
     global failures
-    if failures > 3:
+    if failures >= MOST_FAILURES:
         return
     try:
         function(*arguments)
     except Exception as error:
-        if foreign(error.__traceback__):
+        if is_of_program(error, record.sys):
             raise
         failures += 1
+        record.failed(failure_text(error), failures == MOST_FAILURES)
+
+
+def failure_text(error):
+    """What and where: the program's own text of it may be anything, or fail too."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    where = traceback.tb_frame.f_code.co_name if traceback else "?"
+    try:
+        text = str(error)
+    except Exception:
+        text = "?"
+    return f"{type(error).__name__} in {where}: {text}".encode("utf-8", "replace")
 
 
 failures = 0

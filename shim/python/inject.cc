@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "shim/python/api.h"
+#include "shim/python/failures.h"
 #include "shim/python/natives.h"
 #include "shim/stack/module_objects.h"
 
@@ -47,6 +48,8 @@ int Look(void*) {
   if (g_look == nullptr) g_look = MakeLook(api);
   if (g_look == nullptr) {
     g_broken = true;
+    constexpr char kText[] = "it does not run in this Python";
+    AddFailure(kText, sizeof kText - 1, true);
     errno = saved_errno;
     return EndCall(api);
   }

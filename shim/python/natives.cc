@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
+#include "shim/python/failures.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/module_objects.h"
 #include "shim/stack/saved_tensors.h"
@@ -78,6 +79,17 @@ Object* Layout(Object*, Object* arguments) {
   return None();
 }
 
+Object* Failed(Object*, Object* arguments) {
+  Object* text = nullptr;
+  int is_last = 0;
+  char* bytes = nullptr;
+  std::ptrdiff_t size = 0;
+  if (g_python->parse(arguments, "Oi", &text, &is_last) == 0 || g_python->bytes(text, &bytes, &size) != 0)
+    return nullptr;
+  AddFailure(bytes, static_cast<size_t>(size), is_last != 0);
+  return None();
+}
+
 Object* Generation(Object*, Object*) {
   return g_python->new_number(stack::g_generation.load(std::memory_order_relaxed));
 }
@@ -90,6 +102,8 @@ Method g_methods[] = {
     {"define", &Define, kVarArguments, "define(field, bytes): an element of trace.proto's Definitions"},
     {"event", &Happened, kVarArguments, "event(kind, handle, address, size)"},
     {"layout", &Layout, kVarArguments, "layout(tensor, data): addresses of a TensorImpl and of its storage's data"},
+    {"failed", &Failed, kVarArguments,
+     "failed(text, is_last): an exception was caught; after the last one nothing runs"},
     {"generation", &Generation, kVarArguments, "generation(): another number means that nothing was defined yet"},
 };
 

@@ -25,7 +25,11 @@ class UndisturbedTest(unittest.TestCase):
             trace = pathlib.Path(folder) / "run.gmtrace"
             recorded = truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)
             self.assertEqual(recorded, bare)
-            self.assertGreater(truth.report(SETUP, trace)["events"]["torch"], 20)
+            report = truth.report(SETUP, trace)
+        self.assertGreater(report["events"]["torch"], 20)
+        # What failed in the helper was the helper's business, and is said.
+        self.assertEqual(report["process"]["versions"]["python_helper"], "ValueError in named_modules: modules of this one have no names")
+        self.assertEqual(len([note for note in report["notes"] if "modules of this one have no names" in note]), 1)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,13 @@ def make(device):
     return nn.Sequential(*layers).to(device)
 
 
+class Unnamable(nn.Sequential):
+    """Fails when it is asked for what it has, as a class that overrides nn.Module's methods may."""
+
+    def named_modules(self, *_, **__):
+        raise ValueError("modules of this one have no names")
+
+
 def train(model, step, optimizer, steps, device):
     for i in range(steps):
         x = torch.randn(24 if i == 3 else 16, 32, device=device)
@@ -61,6 +68,7 @@ def main():
     kept = torch.ones(100_000, device="cuda")  # recording is on from here
     on_gpu = make("cuda")
     train(on_gpu, lambda: None, torch.optim.SGD(on_gpu.parameters()), 2, "cuda")
+    train(Unnamable(on_gpu), lambda: None, torch.optim.SGD(on_gpu.parameters()), 2, "cuda")
     print(json.dumps([eager(), compiled("cpu"), compiled("cuda"), kept.numel()], indent=1))
 
 
