@@ -118,6 +118,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   use.memory = trace::DEVICE;
   use.category = verdict.category;
   use.evidence = verdict.evidence;
+  if (by_tensor) use.part = needs_.modules->PartOf(tensor, verdict.category);
   const uint32_t owner = by_tensor && verdict.category != Category::kInput ? needs_.modules->OwnerOf(tensor) : 0;
   use.module = owner != 0 ? owner : needs_.modules->RowOf(sense.module);
   use.bytes = block.size;
@@ -168,9 +169,9 @@ void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
   sums_[static_cast<size_t>(last - moments_.begin())][category] -= static_cast<int64_t>(use.bytes);
   for (auto& [event, uses] : details_) {
     if (event < born || event >= end) continue;
-    const auto [it, is_new] = uses.try_emplace(
-        UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence, use.module, use.name, use.user_stage},
-        use);
+    const auto [it, is_new] = uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence,
+                                                      use.part, use.module, use.name, use.user_stage},
+                                               use);
     if (is_new) continue;
     it->second.bytes += use.bytes;
     it->second.tensor_bytes += use.tensor_bytes;
@@ -221,6 +222,7 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
       moment->counts[category] += use.count;
       moment->tensor_bytes[category] += use.tensor_bytes;
       moment->by_evidence[category][Index(use.evidence)] += use.bytes;
+      moment->parts[Index(use.part)] += use.bytes;
       told[category] += use.bytes;
       AttributedUse& shown = moment->uses.emplace_back(use);
       const StackSense sense = needs_.senses->Of(use.stack_id);
@@ -232,8 +234,8 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
     moment->by_evidence[category][Index(Evidence::kMeasured)] += Missing(moment->categories[category], told[category]);
   }
   std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
-    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.module, a.name, a.user_stage) <
-           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.module, b.name, b.user_stage);
+    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.part, a.module, a.name, a.user_stage) <
+           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.part, b.module, b.name, b.user_stage);
   });
 }
 

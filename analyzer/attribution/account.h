@@ -64,7 +64,7 @@ class Account final : public LabelVisitor {
     MeasureValues values;
     uint64_t context = 0, graphs = 0;
   };
-  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, uint32_t, uint32_t, uint32_t>;
+  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, Part, uint32_t, uint32_t, uint32_t>;
   using RunningKey = std::tuple<uint32_t, Stage, uint32_t>;  // module, stage, the user's stage
   struct Running {
     ModuleUse use;

@@ -62,6 +62,7 @@ struct AttributedUse {
   uint8_t layer = 0, memory = 0;
   Category category = Category::kUnknown;
   Evidence evidence = Evidence::kRule;
+  Part part = Part::kWhole;
   uint32_t name = 0;    // string id: the program's own, 0 = none
   uint32_t module = 0;  // row of the module table: of a parameter (with its gradient and state) the one that holds it
   Stage stage = Stage::kNone;
@@ -81,6 +82,7 @@ struct Moment {
   CategoryBytes tensor_bytes{};  // of the tensors themselves, where they are known: blocks are rounded up
   CategoryBytes counts{};        // blocks
   std::array<std::array<uint64_t, kEvidences>, kCategories> by_evidence{};  // bytes
+  std::array<uint64_t, kParts> parts{};                                     // bytes
   std::vector<AttributedUse> uses;  // largest first; PyTorch's blocks and the memory of others
 
   uint64_t Total() const;

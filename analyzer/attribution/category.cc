@@ -31,6 +31,10 @@ constexpr Words kWords[] = {
 };
 static_assert(std::size(kWords) == kCategories);
 
+constexpr Words kPartWords[] = {
+    {"", ""}, {"trainable", "trainable"}, {"frozen", "frozen"}, {"per_sample", "one for each sample"}};
+static_assert(std::size(kPartWords) == kParts);
+
 constexpr absl::string_view kEvidenceNames[] = {"measured", "address", "autograd", "stack", "rule"};
 static_assert(std::size(kEvidenceNames) == kEvidences);
 
@@ -38,6 +42,20 @@ static_assert(std::size(kEvidenceNames) == kEvidences);
 
 absl::string_view CategoryName(Category category) { return kWords[Index(category)].name; }
 absl::string_view CategoryTitle(Category category) { return kWords[Index(category)].title; }
+absl::string_view PartName(Part part) { return kPartWords[Index(part)].name; }
+absl::string_view PartTitle(Part part) { return kPartWords[Index(part)].title; }
+Category CategoryOf(Part part) {
+  switch (part) {
+    case Part::kTrainable:
+    case Part::kFrozen:
+      return Category::kParameter;
+    case Part::kPerSample:
+      return Category::kGradient;
+    case Part::kWhole:
+      break;
+  }
+  return Category::kUnknown;
+}
 absl::string_view EvidenceName(Evidence evidence) { return kEvidenceNames[Index(evidence)]; }
 
 std::optional<Category> CategoryNamed(absl::string_view name) {

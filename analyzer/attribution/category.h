@@ -37,6 +37,15 @@ enum class Category : uint8_t {
 inline constexpr size_t kCategories = static_cast<size_t>(Category::kUnknown) + 1;
 using CategoryBytes = std::array<uint64_t, kCategories>;
 
+// What is told apart within a category.
+enum class Part : uint8_t {
+  kWhole,      // nothing
+  kTrainable,  // of parameters: those that want a gradient
+  kFrozen,
+  kPerSample,  // of gradients: one for each sample of a batch, as differential privacy needs them
+};
+inline constexpr size_t kParts = static_cast<size_t>(Part::kPerSample) + 1;
+
 // The best evidence comes first.
 enum class Evidence : uint8_t {
   kMeasured,  // totals of the allocator and the device
@@ -49,10 +58,14 @@ inline constexpr size_t kEvidences = static_cast<size_t>(Evidence::kRule) + 1;
 
 absl::string_view CategoryName(Category category);   // "optimizer_state"
 absl::string_view CategoryTitle(Category category);  // "optimizer state"
+absl::string_view PartName(Part part);               // "per_sample"
+absl::string_view PartTitle(Part part);              // "one for each sample"
+Category CategoryOf(Part part);                      // a part's whole
 absl::string_view EvidenceName(Evidence evidence);   // "address"
 std::optional<Category> CategoryNamed(absl::string_view name);
 
 inline constexpr size_t Index(Category category) { return static_cast<size_t>(category); }
+inline constexpr size_t Index(Part part) { return static_cast<size_t>(part); }
 inline constexpr size_t Index(Evidence evidence) { return static_cast<size_t>(evidence); }
 
 }  // namespace gpumem

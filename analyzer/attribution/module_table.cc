@@ -50,4 +50,14 @@ uint32_t ModuleTable::OwnerOf(uint32_t tensor) {
   return it->second = known != modules_.end() ? RowOf(known->second) : RowAt(info->root, owner, "");
 }
 
+Part ModuleTable::PartOf(uint32_t tensor, Category category) const {
+  const TensorInfo* const info = objects_->tensor(tensor);
+  if (info == nullptr) return Part::kWhole;
+  if (category == Category::kParameter && info->role == TensorRole::kParameter)
+    return info->trainable ? Part::kTrainable : Part::kFrozen;
+  // The attribute in which libraries for differential privacy keep them, torch.func's own as well as Opacus.
+  const bool is_per_sample = category == Category::kGradient && info->name == "grad_sample";
+  return is_per_sample ? Part::kPerSample : Part::kWhole;
+}
+
 }  // namespace gpumem

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "attribution/category.h"
 #include "attribution/rules.h"
 #include "trace/object_table.h"
 
@@ -39,6 +40,9 @@ class ModuleTable {
   uint32_t RowOf(uint32_t nn_module);
   // Of the module that holds a parameter or a buffer; of a gradient or a state: of its parameter.
   uint32_t OwnerOf(uint32_t tensor);
+
+  // What a tensor's memory is within its category.
+  Part PartOf(uint32_t tensor, Category category) const;
 
   const ModuleRow& row(uint32_t index) const { return rows_[index]; }
   size_t size() const { return rows_.size(); }

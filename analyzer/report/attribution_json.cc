@@ -52,6 +52,22 @@ void WriteDetails(const Moment& moment, JsonWriter* json) {
   json->EndArray();
 }
 
+// "category_parts": an object of those that have bytes, by category.
+void WriteParts(const Moment& moment, JsonWriter* json) {
+  json->Key("category_parts");
+  json->BeginObject();
+  for (const Category category : {Category::kParameter, Category::kGradient}) {
+    json->Key(CategoryName(category));
+    json->BeginObject(JsonLayout::kOneLine);
+    for (size_t i = 0; i < kParts; ++i) {
+      const auto part = static_cast<Part>(i);
+      if (CategoryOf(part) == category) json->Field(PartName(part), moment.parts[i]);
+    }
+    json->EndObject();
+  }
+  json->EndObject();
+}
+
 // "by_category": those that have bytes.
 void WriteByCategory(const CategoryBytes& bytes, JsonWriter* json) {
   json->Key("by_category");
@@ -234,6 +250,7 @@ void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter*
   json->EndObject();
   WriteJsonCategories("categories", moment.categories, json);
   WriteDetails(moment, json);
+  WriteParts(moment, json);
   json->Key("components");
   json->BeginObject();
   for (const auto& [component, bytes] : BytesByComponent(moment, *input.attribution)) json->Field(component, bytes);

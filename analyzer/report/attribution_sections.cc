@@ -60,6 +60,17 @@ std::string LargestCategories(const CategoryBytes& bytes) {
   return absl::StrJoin(words, ", ");
 }
 
+// What of a category is told apart, where that says something: all parameters are trainable in most programs.
+void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* rows) {
+  if (category == Category::kParameter && moment.parts[Index(Part::kFrozen)] == 0) return;
+  for (size_t i = Index(Part::kTrainable); i < kParts; ++i) {
+    const auto part = static_cast<Part>(i);
+    if (CategoryOf(part) != category || moment.parts[i] == 0) continue;
+    rows->push_back({FormatBytes(moment.parts[i]), Share(moment.parts[i], moment.Total()), "",
+                     absl::StrCat("  of these ", PartTitle(part)), ""});
+  }
+}
+
 void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
   const std::vector<ModuleBytes> modules = BytesByModule(moment);
   if (modules.empty()) return;
@@ -208,6 +219,7 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
     rows.push_back({FormatBytes(moment.categories[i]), Share(moment.categories[i], moment.Total()),
                     moment.counts[i] == 0 ? "" : FormatCount(moment.counts[i]),
                     std::string(CategoryTitle(static_cast<Category>(i))), KnownBy(moment.by_evidence[i])});
+    AddParts(moment, static_cast<Category>(i), &rows);
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (!input.attribution->has_tensors) {

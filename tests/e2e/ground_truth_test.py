@@ -51,6 +51,13 @@ class GroundTruthTest(unittest.TestCase):
                 self.assertEqual(differences(said, self.answers[mark], ROLES), [])
                 self.assertEqual(differences(said, self.answers[mark], ["input"], ["bytes"]), [])  # views of one block, seen or not
 
+    def test_parts(self):
+        for mark, said in self.said.items():
+            with self.subTest(mark=mark):
+                self.assertEqual(self.answers[mark]["category_parts"], {role: said[role]["parts"] for role in ("parameter", "gradient")})
+        self.assertTrue(self.said["mlp_per_sample 4.0 backward"]["gradient"]["parts"]["per_sample"])
+        self.assertTrue(self.said["mlp_per_sample 4.0 backward"]["parameter"]["parts"]["frozen"])
+
     def test_the_programs_do_what_they_are_for(self):
         """Each model has every role at some mark, so that the sums above are of something."""
         for role in ("parameter", "gradient", "optimizer_state", "input"):

@@ -22,5 +22,14 @@ TEST(CategoryTest, EveryNameIsItsOwnAndFindsItsCategory) {
   EXPECT_FALSE(CategoryNamed("parameters"));
 }
 
+TEST(CategoryTest, EveryPartHasANameAndAWhole) {
+  for (size_t i = 1; i < kParts; ++i) {
+    EXPECT_FALSE(PartName(static_cast<Part>(i)).empty());
+    EXPECT_FALSE(PartTitle(static_cast<Part>(i)).empty());
+    EXPECT_NE(CategoryOf(static_cast<Part>(i)), Category::kUnknown);
+  }
+  EXPECT_EQ(PartName(Part::kWhole), "");
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -77,5 +77,24 @@ TEST_F(ModuleTableTest, TensorsBelongToTheHolderOfTheirParameter) {
   EXPECT_EQ(table.OwnerOf(99), 0u);
 }
 
+TEST_F(ModuleTableTest, FrozenParametersAndGradientsOfSamplesAreParts) {
+  Tensor(10, trace::PARAMETER, "base.weight", 1);
+  Tensor(11, trace::PARAMETER, "adapter.weight", 1);
+  Tensor(12, trace::GRADIENT, "", 0, 11);
+  Tensor(13, trace::GRADIENT, "grad_sample", 0, 11);
+  trace::Definitions definitions;
+  trace::Tensor* const tensor = definitions.add_tensors();
+  tensor->set_id(11);
+  tensor->set_trainable(true);
+  ASSERT_TRUE(objects_.Add(definitions).ok());
+  const ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.PartOf(10, Category::kParameter), Part::kFrozen);
+  EXPECT_EQ(table.PartOf(11, Category::kParameter), Part::kTrainable);
+  EXPECT_EQ(table.PartOf(12, Category::kGradient), Part::kWhole);
+  EXPECT_EQ(table.PartOf(13, Category::kGradient), Part::kPerSample);
+  EXPECT_EQ(table.PartOf(13, Category::kTemporary), Part::kWhole);
+  EXPECT_EQ(table.PartOf(99, Category::kParameter), Part::kWhole);
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -44,6 +44,24 @@ TEST_F(AttributionReportTest, AtJsonHasTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(answer["stages"]["forward"], 30 * kGiB);
 }
 
+TEST_F(AttributionReportTest, PartsOfACategoryAreShownWhereTheySaySomething) {
+  Moment& moment = example_.attribution.moments[0];
+  moment.categories[Index(Category::kParameter)] = 6 * kGiB;
+  moment.parts[Index(Part::kTrainable)] = 6 * kGiB;
+  Page plain{TextStyle{}};
+  AddCategories(moment, "the peak", example_.input(), &plain);
+  EXPECT_THAT(plain.text(), Not(HasSubstr("of these")));
+  moment.parts[Index(Part::kTrainable)] = 2 * kGiB;
+  moment.parts[Index(Part::kFrozen)] = 4 * kGiB;
+  Page split{TextStyle{}};
+  AddCategories(moment, "the peak", example_.input(), &split);
+  EXPECT_THAT(split.text(), HasSubstr("of these trainable"));
+  EXPECT_THAT(split.text(), HasSubstr("of these frozen"));
+  const json parts = json::parse(AtJson(example_.input(), "peak", 0))["category_parts"];
+  EXPECT_EQ(parts["parameter"]["frozen"], 4 * kGiB);
+  EXPECT_EQ(parts["gradient"]["per_sample"], 0);
+}
+
 TEST_F(AttributionReportTest, StepsJsonHasTheNamesThatScriptsRelyOn) {
   const json answer = json::parse(StepsJson(example_.input(), 0));
   const json& step = answer["steps"][0];

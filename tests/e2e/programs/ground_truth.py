@@ -37,6 +37,7 @@ CASES = {
     "mlp_foreach": Case(ground_models.Mlp, AdamW),
     "mlp_for_loop": Case(ground_models.Mlp, functools.partial(torch.optim.AdamW, foreach=False)),
     "mlp_accumulating": Case(ground_models.Mlp, Sgd, accumulate=3),
+    "mlp_per_sample": Case(ground_models.PerSample, Sgd),
     "gpt": Case(ground_models.Gpt, AdamW),
     "gpt_bfloat16": Case(functools.partial(ground_models.Gpt, precision=torch.bfloat16), functools.partial(torch.optim.AdamW, fused=True)),
     "gpt_checkpointed": Case(functools.partial(ground_models.Gpt, reentrant=False), AdamW),
@@ -49,7 +50,7 @@ CASES = {
 
 def train(name, case, truth):
     model = case.model().cuda()
-    optimizer = case.optimizer(model.parameters())
+    optimizer = case.optimizer([p for p in model.parameters() if p.requires_grad])
     for step in range(1, case.steps + 1):
         for part in range(case.accumulate):
 

@@ -62,6 +62,18 @@ def tensors_of(models, optimizers, batches):
     }
 
 
+PARTS = {"trainable": "parameter", "frozen": "parameter", "per_sample": "gradient"}
+
+
+def parts_of(models):
+    parameters = [p for model in models for p in model.parameters()]
+    return {
+        "trainable": [p for p in parameters if p.requires_grad],
+        "frozen": [p for p in parameters if not p.requires_grad],
+        "per_sample": [p.grad_sample for p in parameters if getattr(p, "grad_sample", None) is not None],
+    }
+
+
 def is_on_gpu(tensor):
     return tensor.is_cuda and tensor.data_ptr() != 0
 
@@ -101,6 +113,9 @@ class Truth:
                     held.append((block, tensor.numel() * tensor.element_size()))
                 seen.add(id(tensor))
             sums[role] = {"bytes": sum(block[1] for block in {block for block, _ in held}), "tensor_bytes": sum(size for _, size in held)}
+        for part, tensors in parts_of(models).items():
+            held = {blocks.at(tensor.data_ptr()) for tensor in map(local, tensors) if is_on_gpu(tensor)} - {None}
+            sums[PARTS[part]].setdefault("parts", {})[part] = sum(block[1] for block in held if role_of[block] == PARTS[part])
         if self.saved:
             self.look_at_kept(name, blocks, role_of)
         self.marks[name] = sums
