@@ -22,7 +22,6 @@ namespace {
 using ring_layout::ChunkDescriptor;
 using ring_layout::CodeBlob;
 using ring_layout::CodeRecord;
-using ring_layout::EventRecord;
 using ring_layout::RawFrame;
 using ring_layout::RecordHeader;
 using ring_layout::RingHeader;
@@ -226,8 +225,13 @@ bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t 
     if (header.size < sizeof(RecordHeader) || header.size % 8 != 0 || header.size > bytes.size() - at) return false;
     const absl::string_view record = bytes.substr(at, header.size);
     if (header.type == ring_layout::kRecordEvent) {
-      if (record.size() != sizeof(EventRecord)) return false;
-      if (at >= position) thread.events.push_back(Load<EventRecord>(record, 0).event);
+      const absl::string_view stored = record.substr(sizeof(RecordHeader));
+      if (stored.size() < ring_layout::kLeastEventBytes || stored.size() > sizeof(ring_layout::Event)) return false;
+      if (at >= position) {
+        ring_layout::Event event{};
+        std::memcpy(&event, stored.data(), stored.size());
+        thread.events.push_back(event);
+      }
     } else if (header.type == ring_layout::kRecordStack) {
       if (!AddStack(record, contents)) return false;
     } else if (header.type == ring_layout::kRecordCode) {

@@ -19,7 +19,7 @@
 namespace gpumem::ring_layout {
 
 inline constexpr uint64_t kMagic = 0x474e49524d555047;  // "GPUMRING" in file order
-inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kLayoutVersion = 2;
 inline constexpr uint32_t kChunkBytes = 16 * 1024;
 inline constexpr uint64_t kMaxRingBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kThreadNameBytes = 16;
@@ -93,28 +93,31 @@ struct RecordHeader {
 struct Event {
   uint64_t time_ns;
   uint64_t address;
-  uint64_t size;
-  uint64_t requested_size;
-  uint64_t stream;
-  uint64_t handle;
-  uint64_t stack;
-  uint64_t torch_allocated;  // of a mark: the key of its text
-  uint64_t torch_reserved;
-  uint32_t tag;
-  uint32_t duration_ns;
-  int32_t result;
-  int16_t device;
-  uint16_t api;
   uint8_t kind;
   uint8_t layer;
   uint8_t memory;
-  uint8_t reserved[5];
+  uint8_t reserved;
+  int16_t device;
+  uint16_t api;
+  uint64_t size;
+  uint64_t stack;
+  uint64_t torch_allocated;  // of a mark: the key of its text
+  uint64_t torch_reserved;
+  uint64_t requested_size;
+  uint64_t stream;
+  uint64_t handle;
+  uint32_t tag;
+  uint32_t duration_ns;
+  int32_t result;
+  uint32_t reserved2;
 };
 
+// May end before the last fields: these are 0 then. Never before kLeastEventBytes.
 struct EventRecord {
   RecordHeader header;
   Event event;
 };
+inline constexpr uint32_t kLeastEventBytes = 24;  // up to `api`
 
 // Followed by RawFrame[count], innermost first.
 struct StackRecord {

@@ -93,28 +93,30 @@ enum class Memory : uint8_t {
 // Where the device is not known, or there is none: physical memory on the host.
 inline constexpr int16_t kNoDevice = -1;
 
+// In the order in which fields are used: the ring stores an event as far as the last field that is not 0.
 struct Event {
-  uint64_t time_ns;         // CLOCK_MONOTONIC; filled by ring::Record when 0
-  uint64_t address;         // device pointer, host pointer, or array handle
-  uint64_t size;            // bytes as the layer states them
-  uint64_t requested_size;  // bytes; 0 = not known
-  uint64_t stream;          // handle; 0 = default or none. Marks: id of the thread that is meant; 0 = the recording one
-  uint64_t handle;          // pool or physical handle, number of a step or range, by kind
-  uint64_t stack;           // content hash of the stack (stack/intern.h); 0 = none
+  uint64_t time_ns;  // CLOCK_MONOTONIC; filled by ring::Record when 0
+  uint64_t address;  // device pointer, host pointer, or array handle
+  EventKind kind;
+  Layer layer;
+  Memory memory;
+  uint8_t reserved;  // zero
+  int16_t device;    // CUDA ordinal or kNoDevice
+  uint16_t api;      // index into the table of hooked functions (base/api.h); 0 = none
+  uint64_t size;     // bytes as the layer states them
+  uint64_t stack;    // content hash of the stack (stack/intern.h); 0 = none
   union {
     uint64_t torch_allocated;  // torch layer: the allocator's own totals after this event, bytes
     uint64_t text;             // where HasText: the key that ring::RecordText was given; 0 = none
   };
   uint64_t torch_reserved;
-  uint32_t tag;          // 0 = none
-  uint32_t duration_ns;  // of the real call; 0 = not measured
-  int32_t result;        // CUresult or cudaError_t; 0 = success
-  int16_t device;        // CUDA ordinal or kNoDevice
-  uint16_t api;          // index into the table of hooked functions (base/api.h); 0 = none
-  EventKind kind;
-  Layer layer;
-  Memory memory;
-  uint8_t reserved[5];  // zero
+  uint64_t requested_size;  // bytes; 0 = not known
+  uint64_t stream;          // handle; 0 = default or none. Marks: id of the thread that is meant; 0 = the recording one
+  uint64_t handle;          // pool or physical handle, number of a step or range, by kind
+  uint32_t tag;             // 0 = none
+  uint32_t duration_ns;     // of the real call; 0 = not measured
+  int32_t result;           // CUresult or cudaError_t; 0 = success
+  uint32_t reserved2;       // zero
 };
 static_assert(sizeof(Event) == 96, "the analyzer reads this layout from the mapping of a killed process");
 static_assert(std::is_trivially_copyable_v<Event>);

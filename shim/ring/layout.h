@@ -30,7 +30,7 @@ namespace gpumemshim::ring {
 
 inline constexpr uint64_t kMagic =
     0x474e49524d555047;  // "GPUMRING" in file order; written last, so a half-made mapping has none
-inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kLayoutVersion = 2;
 inline constexpr uint32_t kChunkBytes = 16 * 1024;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr uint32_t kThreadNameBytes = 16;
@@ -107,11 +107,22 @@ struct RecordHeader {
   uint32_t size;
 };
 
+// May end before the event's last fields, which are 0 then, but not before kLeastEventBytes of it: most events have
+// neither a handle nor a result to tell, and what the hooks write pushes out of the caches what the program has there.
 struct EventRecord {
   RecordHeader header;
   Event event;
 };
 static_assert(sizeof(EventRecord) == 104);
+inline constexpr uint32_t kLeastEventBytes = offsetof(Event, size);
+inline constexpr uint32_t kMiddleEventBytes = offsetof(Event, requested_size);
+static_assert(kLeastEventBytes == 24 && kMiddleEventBytes == 56);
+
+inline Event EventOf(const EventRecord& record) {
+  Event event{};
+  __builtin_memcpy(&event, &record.event, record.header.size - sizeof(RecordHeader));
+  return event;
+}
 
 // Followed by RawFrame[count], innermost first.
 struct StackRecord {

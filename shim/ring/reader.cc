@@ -301,7 +301,8 @@ bool Reader::NextEvent(EventView* view) {
   Track& track = tracks_[index];
   const ChunkDescriptor& chunk = g_state.chunks[index];
   const RecordHeader* record = RecordAt(index, track.event_position);
-  *view = {&reinterpret_cast<const EventRecord*>(record)->event, track.serial, chunk.owner_tid, chunk.thread_name};
+  event_ = EventOf(*reinterpret_cast<const EventRecord*>(record));
+  *view = {&event_, track.serial, chunk.owner_tid, chunk.thread_name};
   track.event_position += record->size;
   PushHead(head.order, head.order_end);
   return true;

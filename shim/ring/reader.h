@@ -29,8 +29,8 @@
 namespace gpumemshim::ring {
 
 struct EventView {
-  const Event* event;
-  uint32_t serial;  // of its thread
+  const Event* event;  // until the next call
+  uint32_t serial;     // of its thread
   uint32_t tid;
   const char* thread_name;
 };
@@ -128,6 +128,7 @@ class Reader {
   uint32_t code_cursor_ = 0;  // index into order_
   uint32_t stack_cursor_ = 0;
   uint32_t text_cursor_ = 0;
+  Event event_{};  // what NextEvent handed out last
   uint64_t watermark_ns_ = 0;
   uint64_t reaped_ns_ = 0;
   uint64_t broken_codes_ = 0;

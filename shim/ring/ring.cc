@@ -91,6 +91,13 @@ inline void CommitDefinition(Lane* lane, uint32_t bytes) {
   Commit(lane, bytes);
 }
 
+// How much of an event is stored: up to a field that is not 0.
+uint32_t StoredBytes(const Event& e) {
+  if ((e.requested_size | e.stream | e.handle | e.tag | e.duration_ns | static_cast<uint32_t>(e.result)) != 0)
+    return sizeof(Event);
+  return (e.size | e.stack | e.torch_allocated | e.torch_reserved) != 0 ? kMiddleEventBytes : kLeastEventBytes;
+}
+
 constexpr uint32_t RoundUp8(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 // Hands out the bytes of a code object part by part, wherever they lie.
@@ -118,7 +125,9 @@ struct CodeBytes {
 bool Active() { return g_hot.load(std::memory_order_relaxed)->generation.load(std::memory_order_relaxed) != 0; }
 
 bool Record(Event& event, uint64_t started_ns) {
-  Lane* lane = Begin(sizeof(EventRecord), IsFree(event.kind) ? Loss::kFree : Loss::kAlloc);
+  const uint32_t stored = started_ns != 0 ? sizeof(Event) : StoredBytes(event);
+  const auto bytes = static_cast<uint32_t>(sizeof(RecordHeader)) + stored;
+  Lane* lane = Begin(bytes, IsFree(event.kind) ? Loss::kFree : Loss::kAlloc);
   if (lane == nullptr) return false;
   const uint64_t time_ns = event.time_ns != 0 ? event.time_ns : MonotonicNs();
   if (started_ns != 0) {
@@ -126,12 +135,19 @@ bool Record(Event& event, uint64_t started_ns) {
     event.duration_ns = duration_ns > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(duration_ns);
   }
   auto* record = reinterpret_cast<EventRecord*>(lane->data + lane->position);
-  record->header = {kRecordEvent, 0, sizeof(EventRecord)};
-  record->event = event;
+  record->header = {kRecordEvent, 0, bytes};
+  // Of sizes that are known here: a few moves each.
+  if (stored == sizeof(Event)) {
+    memcpy(&record->event, &event, sizeof(Event));
+  } else if (stored == kMiddleEventBytes) {
+    memcpy(&record->event, &event, kMiddleEventBytes);
+  } else {
+    memcpy(&record->event, &event, kLeastEventBytes);
+  }
   // After the copy: a wide load of what was stored an instant ago would wait for the store.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   record->event.time_ns = event.time_ns = time_ns;
-  Commit(lane, sizeof(EventRecord));
+  Commit(lane, bytes);
   return true;
 }
 

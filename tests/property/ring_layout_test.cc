@@ -77,6 +77,7 @@ SAME_PLACE(RecordHeader, theirs::RecordHeader, type);
 SAME_PLACE(RecordHeader, theirs::RecordHeader, size);
 SAME_SIZE(EventRecord, theirs::EventRecord);
 SAME_PLACE(EventRecord, theirs::EventRecord, event);
+static_assert(ours::kLeastEventBytes == theirs::kLeastEventBytes);
 SAME_SIZE(Event, gpumemshim::Event);
 SAME_PLACE(Event, gpumemshim::Event, time_ns);
 SAME_PLACE(Event, gpumemshim::Event, address);

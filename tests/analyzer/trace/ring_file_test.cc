@@ -89,6 +89,30 @@ TEST(RingFile, AHalfWrittenRecordDoesNotExist) {
   EXPECT_THAT(Addresses(Read(ring), 1), ElementsAre(1));
 }
 
+TEST(RingFile, AnEventMayEndBeforeItsLastFields) {
+  ring_layout::Event event{};
+  event.time_ns = 5;
+  event.address = 7;
+  event.kind = trace::SAVED;
+  event.stack = 99;
+  const std::string whole(reinterpret_cast<const char*>(&event), sizeof event);
+  RingBuilder ring;
+  ring.Chunk(1, 1);
+  for (const size_t bytes : {ring_layout::kLeastEventBytes, 56u, 96u})
+    ring.Raw(ring_layout::kRecordEvent, static_cast<uint32_t>(8 + bytes), whole.substr(0, bytes));
+  const RingContents contents = Read(ring);
+  ASSERT_EQ(contents.threads.at(1).events.size(), 3u);
+  EXPECT_EQ(contents.threads.at(1).events[0].address, 7u);
+  EXPECT_EQ(contents.threads.at(1).events[0].stack, 0u);
+  EXPECT_EQ(contents.threads.at(1).events[1].stack, 99u);
+  EXPECT_EQ(contents.broken_chunks, 0u);
+  for (const size_t bytes : {ring_layout::kLeastEventBytes - 8, 104u}) {
+    RingBuilder broken;
+    broken.Chunk(1, 1).Raw(ring_layout::kRecordEvent, static_cast<uint32_t>(8 + bytes), std::string(bytes, '\1'));
+    EXPECT_EQ(Read(broken).broken_chunks, 1u);
+  }
+}
+
 TEST(RingFile, WhatIsNoRingIsTurnedDown) {
   EXPECT_TRUE(absl::IsNotFound(RingFile::Open("/no/such.ring").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(RingFile::Open("/tmp").status()));

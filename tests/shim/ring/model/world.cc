@@ -120,7 +120,7 @@ void World::FillChunk(int writer) {
   const uint64_t stack = static_cast<uint64_t>(writer) * 100 + 98;
   while (true) {
     const uint32_t room = ring::kChunkBytes - ring::t_lane->position;
-    if (room < sizeof(ring::EventRecord)) return;
+    if (room < sizeof(ring::RecordHeader) + ring::kLeastEventBytes) return;
     const size_t frames = (room - sizeof(ring::StackRecord)) / sizeof(ring::RawFrame);
     ring::RecordStack(stack, kFrames, static_cast<uint32_t>(std::min<size_t>(frames, ring::kMaxFrames)));
   }
@@ -209,7 +209,7 @@ void World::CountInRing(uint8_t (*found)[kMaxEvents + 1], std::vector<uint64_t>*
       if (record->type == ring::kRecordStack)
         stacks->push_back(reinterpret_cast<const ring::StackRecord*>(record)->hash);
       if (record->type == ring::kRecordEvent && at >= position) {
-        const Event& e = reinterpret_cast<const ring::EventRecord*>(record)->event;
+        const Event e = ring::EventOf(*reinterpret_cast<const ring::EventRecord*>(record));
         if (e.address >= kMaxWriters || e.size == 0 || e.size > kMaxEvents) {
           Explorer::Get().Fail("a recovery would find an event that nobody recorded");
           return;
