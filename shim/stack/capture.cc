@@ -143,15 +143,12 @@ Found CutAt(const ThreadState* state, uint32_t end, const Unwound& unwound) {
   const void* caller = Load<const void*>(reinterpret_cast<const void*>(frame), sizeof(void*));
   uint32_t start = 0;
   while (start < found.own && state->pcs[start] != caller) ++start;
-  Path* path = state->paths.Replace(key);
-  if (start == found.own || !LearnPath(frame, state->pcs + start, found.walked - start, found.whole, path)) {
+  Lesson lesson;
+  if (start == found.own || !LearnPath(frame, state->pcs + start, found.walked - start, found.whole, &lesson)) {
     return state->paths.Refuse(key, hash);
   }
-  path->hash = hash;
-  path->first = static_cast<uint16_t>(found.own - start);
-  path->count = static_cast<uint16_t>(found.count);
-  path->cut = found.cut;
-  path->key = key;
+  state->paths.Keep(key, lesson,
+                    {hash, static_cast<uint16_t>(found.own - start), static_cast<uint16_t>(found.count), found.cut});
 }
 
 // Code that was replaced makes other stacks of the same addresses.
@@ -195,7 +192,7 @@ NativePart CaptureNative(ThreadState* state, const PythonPart& python, const Nod
   const Path* path = state->paths.Find(key, frame);
   NativePart native;
   if (path != nullptr) {
-    native = {path->hash, path, nullptr, path->count, path->cut, 0};
+    native = {path->facts.hash, path, nullptr, path->facts.count, path->facts.cut, 0};
   } else {
     const int saved_errno = errno;
     native = Unwind(state, python, node, frame, key);
@@ -287,7 +284,7 @@ void SendNodeTypeOnce(ThreadState* state, const NodeContext* node) {
   const int saved_errno = errno;
   if (native.path != nullptr) {
     native.pcs = state->pcs;
-    native.count = native.path->CopyFrames(native.pcs);
+    native.count = state->paths.CopyFrames(*native.path, native.pcs);
   } else if (!NoteAddresses(state, native)) {
     errno = saved_errno;
     return Sent::kAgain;

@@ -8,8 +8,7 @@
 //   positions ─┬─► known at this epoch ─► hash
 //              └─► read the contents ───► hash, the same one; known from now on
 //
-// Direct mapped: an entry that another one pushed out is made again. All zero is the empty table, so fresh pages need
-// no constructor.
+// An entry that others pushed out is made again. All zero is the empty table, so fresh pages need no constructor.
 //
 // Thread-safety: one thread; the hash is the same for all threads. Failure: reads the contents.
 //
@@ -23,6 +22,7 @@
 #include "shim/stack/dropped_code.h"
 #include "shim/stack/hash.h"
 #include "shim/stack/python_interpreter.h"
+#include "shim/stack/succession.h"
 
 namespace gpumemshim::stack {
 
@@ -31,24 +31,22 @@ class KnownPositions {
   uint64_t Hash(const Interpreter& python, const PythonFrames& frames, uint32_t room) {
     const uint64_t epoch = CodeEpoch();  // first: what is freed later was on no stack of this thread
     const uint64_t positions = python.hash_frames.positions(frames, room);
-    const uint64_t key = positions + epoch * kHashSeed;
-    Entry& entry = entries_[key >> kShift];
-    if (entry.key == key && epoch != 0) [[likely]]
-      return entry.hash;
+    const uint64_t sum = positions + epoch * kHashSeed;
+    const uint64_t key = sum == 0 ? 1 : sum;
+    const auto* known = epoch == 0 ? nullptr : hashes_.Find(key, [](uint64_t) { return true; });
+    if (known != nullptr) [[likely]]
+      return known->payload;
     const uint64_t hash = Mix(positions, python.hash_frames.contents(frames, room));
-    entry = {key, hash};
+    if (epoch != 0) {
+      auto* entry = hashes_.Add(key);
+      entry->payload = hash;
+      entry->key = key;
+    }
     return hash;
   }
 
  private:
-  static constexpr uint32_t kEntries = 4096;
-  static constexpr uint32_t kShift = 52;
-  static_assert(uint64_t{1} << (64 - kShift) == kEntries);
-  struct Entry {
-    uint64_t key;
-    uint64_t hash;
-  };
-  Entry entries_[kEntries];
+  Succession<4096, uint64_t> hashes_;
 };
 
 }  // namespace gpumemshim::stack

@@ -7,25 +7,45 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <cstring>
 
 #include "shim/stack/memory_read.h"
 
 namespace gpumemshim::stack {
 
-bool Path::Add(uintptr_t address, uint64_t value, Word word) {
+bool Lesson::Add(uintptr_t address, uint64_t of, Word kind) {
   const uintptr_t offset = address - frame;
-  if (checks == kMaxChecks || offset > UINT32_MAX || offset % sizeof(uint64_t) != 0) return false;
-  words[checks] = word;
-  check[checks++] = {offset, value};
+  if (checks == kMaxChecks || offset % sizeof(uint64_t) != 0 || offset / sizeof(uint64_t) > UINT16_MAX) return false;
+  place[checks] = static_cast<uint16_t>(offset / sizeof(uint64_t));
+  value[checks] = of;
+  word[checks++] = kind;
   return true;
 }
 
-uint32_t Path::CopyFrames(void** out) const {
+bool PathValues::NumberOf(uint64_t value, uint16_t* number) {
+  uint64_t slot = Mix(kHashSeed, value) % kSlots;
+  for (; slots_[slot] != 0; slot = (slot + 1) % kSlots) {
+    *number = static_cast<uint16_t>(slots_[slot] - 1);
+    if (values_[*number] == value) return true;
+  }
+  if (count_ == kMost) return false;
+  *number = static_cast<uint16_t>(count_);
+  values_[count_++] = value;
+  slots_[slot] = static_cast<uint16_t>(count_);
+  return true;
+}
+
+void PathValues::Clear() {
+  count_ = 0;
+  std::memset(slots_, 0, sizeof slots_);
+}
+
+uint32_t PathCache::CopyFrames(const Path& path, void** out) const {
   uint32_t seen = 0;
   uint32_t copied = 0;
-  for (uint32_t i = 0; i < checks && copied < count; ++i) {
-    if (words[i] != Word::kReturnAddress) continue;
-    if (seen++ >= first) out[copied++] = reinterpret_cast<void*>(check[i].value);
+  for (uint32_t i = 0; i < path.checks && copied < path.facts.count; ++i) {
+    if (path.word[i] != Word::kReturnAddress || seen++ < path.facts.first) continue;
+    out[copied++] = reinterpret_cast<void*>(values_.values()[path.check[i].number]);
   }
   return copied;
 }
@@ -43,15 +63,38 @@ bool PathCache::IsWorthLearning(uint64_t key, uint64_t hash) {
 
 void PathCache::Refuse(uint64_t key, uint64_t hash) { candidates_[(key ^ hash) % kCandidates] = ~(key ^ hash); }
 
-Path* PathCache::Replace(uint64_t key) {
-  Path* set = paths_[key >> kSetShift];
-  Path* path = &set[lessons_ % kWays];
-  for (uint32_t way = 0; way < kWays; ++way) {
-    if (set[way].key == 0) path = &set[way];
-  }
-  path->key = 0;
+// False where there is no room for its values.
+bool PathCache::Fill(Path* path, const Lesson& lesson) {
+  path->frame = lesson.frame;
   path->checks = 0;
-  return path;
+  for (uint32_t i = 0; i < lesson.checks; ++i) {
+    Path::Check& check = path->check[path->checks];
+    check.place = lesson.place[i];
+    if (!values_.NumberOf(lesson.value[i], &check.number)) return false;
+    path->word[path->checks++] = lesson.word[i];
+  }
+  for (; path->checks % Path::kTurn != 0; ++path->checks) {
+    path->check[path->checks] = path->check[path->checks - 1];
+    path->word[path->checks] = Word::kOther;
+  }
+  return true;
+}
+
+void PathCache::Keep(uint64_t key, const Lesson& lesson, const PathFacts& facts) {
+  if (busy_) return;
+  busy_ = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  auto* entry = paths_.Add(key);
+  if (!Fill(&entry->payload, lesson)) {  // a program of very many places: all begins anew
+    paths_.Clear();
+    values_.Clear();
+    entry = paths_.Add(key);
+    Fill(&entry->payload, lesson);
+  }
+  entry->payload.facts = facts;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  entry->key = key;
+  busy_ = false;
 }
 
 #if defined(__x86_64__)
@@ -105,23 +148,23 @@ uint64_t FramePointerSlot(Cursor* cursor) {
   return known ? saved.address : 0;
 }
 
-bool AddFramePointer(uint64_t slot, uint64_t rbp, Path* path) {
-  if (slot < path->frame || Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != rbp) return false;
-  return path->Add(slot, rbp, Path::Word::kOther);
+bool AddFramePointer(uint64_t slot, uint64_t rbp, Lesson* lesson) {
+  if (slot < lesson->frame || Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != rbp) return false;
+  return lesson->Add(slot, rbp, Word::kOther);
 }
 
 // In a frame that gcc realigned, the word below its frame pointer from which the caller's stack pointer is taken.
-bool AddRealignment(const Registers& inner, uint64_t caller_rsp, Path* path) {
+bool AddRealignment(const Registers& inner, uint64_t caller_rsp, Lesson* lesson) {
   const uintptr_t lowest = inner.rbp - inner.rsp < kRealignBytes ? inner.rsp : inner.rbp - kRealignBytes;
   for (uintptr_t slot = (lowest + 7) & ~uintptr_t{7}; slot + 8 <= inner.rbp; slot += 8) {
     if (Load<uint64_t>(reinterpret_cast<void*>(slot), 0) != caller_rsp) continue;
-    if (!path->Add(slot, caller_rsp, Path::Word::kOther)) return false;
+    if (!lesson->Add(slot, caller_rsp, Word::kOther)) return false;
   }
   return true;
 }
 
 // One step outwards, with the words that it rests on: a frame found by rbp has it point into itself.
-bool StepAndAdd(Cursor* cursor, uint64_t expected, Path* path) {
+bool StepAndAdd(Cursor* cursor, uint64_t expected, Lesson* lesson) {
   Registers inner;
   Registers outer;
   if (!Read(cursor, &inner) || g_stepper.is_signal_frame(cursor) > 0) return false;
@@ -129,12 +172,12 @@ bool StepAndAdd(Cursor* cursor, uint64_t expected, Path* path) {
   if (g_stepper.step(cursor) <= 0 || !Read(cursor, &outer)) return false;
   if (outer.rip != expected || outer.rsp < inner.rsp + sizeof(uint64_t) || outer.rsp % 8 != 0) return false;
   if (inner.rbp >= inner.rsp && inner.rbp < outer.rsp) {
-    if (!AddFramePointer(rbp_slot, inner.rbp, path)) return false;
-    if (outer.rsp != inner.rbp + 16 && !AddRealignment(inner, outer.rsp, path)) return false;
+    if (!AddFramePointer(rbp_slot, inner.rbp, lesson)) return false;
+    if (outer.rsp != inner.rbp + 16 && !AddRealignment(inner, outer.rsp, lesson)) return false;
   }
   const uintptr_t slot = outer.rsp - sizeof(uint64_t);
   return Load<uint64_t>(reinterpret_cast<void*>(slot), 0) == expected &&
-         path->Add(slot, expected, Path::Word::kReturnAddress);
+         lesson->Add(slot, expected, Word::kReturnAddress);
 }
 
 // From here out to the frame that called the anchor's function.
@@ -166,10 +209,10 @@ bool LoadStepper(void* libunwind) {
   return all;
 }
 
-bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Path* path) {
+bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Lesson* lesson) {
   if (!g_loaded.load(std::memory_order_acquire) || count == 0) return false;
-  path->frame = frame;
-  path->checks = 0;
+  lesson->frame = frame;
+  lesson->checks = 0;
   ucontext_t context;
   Cursor cursor;
   if (g_stepper.get_context(&context) != 0 || g_stepper.init_local(&cursor, &context) != 0) return false;
@@ -177,23 +220,23 @@ bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Pa
   const uintptr_t first_slot = frame + sizeof(uint64_t);
   const auto first = reinterpret_cast<uint64_t>(pcs[0]);
   if (Load<uint64_t>(reinterpret_cast<void*>(first_slot), 0) != first ||
-      !path->Add(first_slot, first, Path::Word::kReturnAddress))
+      !lesson->Add(first_slot, first, Word::kReturnAddress))
     return false;
   for (uint32_t i = 1; i < count; ++i) {
-    if (!StepAndAdd(&cursor, reinterpret_cast<uint64_t>(pcs[i]), path)) return false;
+    if (!StepAndAdd(&cursor, reinterpret_cast<uint64_t>(pcs[i]), lesson)) return false;
   }
   if (!whole) return true;
   // The outermost frame must be found to be the outermost again, for which an unwinder may look at rbp.
   Registers last;
   const uint64_t rbp_slot = FramePointerSlot(&cursor);
   if (!Read(&cursor, &last) || g_stepper.step(&cursor) > 0) return false;
-  return rbp_slot == 0 || AddFramePointer(rbp_slot, last.rbp, path);
+  return rbp_slot == 0 || AddFramePointer(rbp_slot, last.rbp, lesson);
 }
 
 #else
 
 bool LoadStepper(void*) { return false; }
-bool LearnPath(uintptr_t, void* const*, uint32_t, bool, Path*) { return false; }
+bool LearnPath(uintptr_t, void* const*, uint32_t, bool, Lesson*) { return false; }
 
 #endif
 
