@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Succession: a lossy table whose entries lie in the order in which they first came. Programs that matter here repeat
+// Succession: a lossy table whose entries know which one followed them last. Programs that matter here repeat
 // themselves: a training step has the stacks of the step before, in its order. So what is looked for is mostly the
-// entry behind the last one found, eight to a cache line and fetched ahead by the processor. A hash table has each of a
-// thousand entries in a line of its own, which the program has pushed out of the caches since the last step: a tenth of
-// a microsecond each.
+// successor of the last one found, and since entries lie in the order in which they first came, it lies behind it:
+// eight to a cache line, and fetched ahead by the processor. A hash table has each of a thousand entries in a line of
+// its own, which the program has pushed out of the caches since the last step: a tenth of a microsecond each.
 //
-//   entries   A B C D E F ...        found C: D is looked at first
-//   index     hash -> position       where something else comes, and to go on behind it
+//   entries   A B C D E F ...        found C: its successor is looked at first, then C itself
+//   index     hash -> position       where something else comes
 //
 // Sets of eight ways in the index; the entry that came first makes room. All zero is the empty table, so fresh pages
 // need no constructor.
@@ -42,21 +42,23 @@ class Succession {
   // The entry of this key for which is(payload) is true.
   template <typename Is>
   Entry* Find(uint64_t key, Is is) {
-    Entry* const next = &entries_[cursor_];
-    if (next->key == key && is(next->payload)) [[likely]] {
-      cursor_ = After(cursor_);
-      return next;
+    Entry* const expected = &entries_[successors_[last_]];
+    if (expected->key == key && is(expected->payload)) [[likely]] {
+      last_ = successors_[last_];
+      return expected;
     }
+    if (entries_[last_].key == key && is(entries_[last_].payload)) return &entries_[last_];
     return FindElsewhere(key, is);
   }
 
   // The one that will most likely be asked for next.
-  const Entry* Expected() const { return &entries_[cursor_]; }
+  const Entry* Expected() const { return &entries_[successors_[last_]]; }
 
   // An entry for this key, to be filled; its key is to be set last.
   Entry* Add(uint64_t key) {
-    const uint32_t position = next_;
-    next_ = cursor_ = After(position);
+    const uint32_t position = free_;
+    free_ = (position + 1) % kSlots;
+    Follow(position);
     entries_[position].key = 0;
     uint32_t* const ways = index_[SetOf(key)].ways;
     std::memmove(ways + 1, ways, (kWays - 1) * sizeof *ways);
@@ -67,11 +69,15 @@ class Succession {
   void Clear() {
     std::memset(static_cast<void*>(entries_), 0, sizeof entries_);
     std::memset(index_, 0, sizeof index_);
-    next_ = cursor_ = 0;
+    last_ = free_ = 0;
   }
 
  private:
-  static uint32_t After(uint32_t position) { return (position + 1) % kSlots; }
+  void Follow(uint32_t position) {
+    successors_[last_] = static_cast<uint16_t>(position);
+    last_ = position;
+  }
+
   static uint32_t SetOf(uint64_t key) { return static_cast<uint32_t>(key >> 16) % kSets; }
   // Bits of the key that its set does not tell, in front of a position.
   static uint32_t Print(uint64_t key) { return static_cast<uint32_t>(key >> 48) << 16; }
@@ -84,7 +90,7 @@ class Succession {
       const uint32_t position = (way & 0xFFFF) - 1;
       Entry& entry = entries_[position];
       if (entry.key != key || !is(entry.payload)) continue;
-      cursor_ = After(position);
+      Follow(position);
       return &entry;
     }
     return nullptr;
@@ -93,7 +99,9 @@ class Succession {
   struct alignas(32) Set {
     uint32_t ways[kWays];  // newest first: position + 1 below bits of the key; 0 = empty
   };
-  uint32_t cursor_, next_;
+  uint32_t last_;                // position of the entry that was found last
+  uint32_t free_;                // and of the one to be filled next
+  uint16_t successors_[kSlots];  // of each: which was found after it last
   alignas(64) Entry entries_[kSlots];
   Set index_[kSets];
 };

@@ -47,7 +47,7 @@ TEST(Succession, FindsInAnyOrder) {
   }
 }
 
-TEST(Succession, ExpectsWhatCameBehindTheLastOneFound) {
+TEST(Succession, ExpectsWhatFollowedTheLastOneFound) {
   const auto table = std::make_unique<Table>();
   for (uint64_t i = 0; i < 10; ++i) Put(table.get(), Key(i), i);
   ASSERT_NE(table->Find(Key(4), kAny), nullptr);
@@ -56,6 +56,12 @@ TEST(Succession, ExpectsWhatCameBehindTheLastOneFound) {
   EXPECT_EQ(table->Expected()->key, Key(6));
   EXPECT_EQ(table->Find(Key(77), kAny), nullptr);
   EXPECT_EQ(table->Expected()->key, Key(6)) << "what is not there moves nothing";
+  ASSERT_NE(table->Find(Key(5), kAny), nullptr);
+  EXPECT_EQ(table->Expected()->key, Key(6)) << "nor does the same one again";
+  ASSERT_NE(table->Find(Key(2), kAny), nullptr);
+  ASSERT_NE(table->Find(Key(5), kAny), nullptr);
+  ASSERT_NE(table->Find(Key(2), kAny), nullptr);
+  EXPECT_EQ(table->Expected()->key, Key(5)) << "what followed it last";
 }
 
 TEST(Succession, TellsEntriesOfOneKeyApart) {
