@@ -96,12 +96,14 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   life.saved = label.saved;
   life.alive = alive;
   life.optimizer_steps = needs_.replay->optimizer_steps() - label.optimizer_steps;
+  life.optimizer_ends = needs_.replay->optimizer_ends() - label.optimizer_ends;
   life.has_tensors = needs_.has_tensors;
   AttributedUse use;
   use.tensor_bytes = label.tensor_bytes;
   uint32_t tensor = label.tensor;
   if (label.role == TensorRole::kNone) {
-    const auto place = needs_.places->find({block.stack, block.size});
+    auto place = needs_.places->find({block.stack, block.size, label.turn});
+    if (place == needs_.places->end()) place = needs_.places->find({block.stack, block.size, kAnyTurn});
     if (place != needs_.places->end()) {
       life.likely = place->second.role;
       tensor = place->second.tensor;

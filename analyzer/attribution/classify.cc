@@ -39,8 +39,10 @@ Category ByLife(const BlockLife& life, const StackSense& sense) {
   // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
   const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || sense.accumulates;
   if (stage == Stage::kBackward && is_gradient && !sense.recomputed) return Category::kGradient;
+  // A trainer may run the forward pass inside of the step, and keep the loss until the next one.
   const bool is_optimizers = stage == Stage::kOptimizer || stage == Stage::kOptimizerSetup;
-  if (is_optimizers && (lasted || (life.alive && !life.has_tensors))) return Category::kOptimizerState;
+  const bool is_state = life.has_tensors ? life.optimizer_steps > 1 : lasted || life.alive;
+  if (is_optimizers && is_state) return Category::kOptimizerState;
   if (!life.has_tensors && life.alive && IsSetUp(stage)) return Category::kParameter;
   // Gone before a second step began, or made in the last one.
   const bool is_short = life.optimizer_steps < 2 && (!life.alive || stage != Stage::kNone);
@@ -54,6 +56,10 @@ Verdict Classify(const BlockLife& life, const StackSense& sense) {
   const bool is_batch = life.role == TensorRole::kInput && sense.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))
     return {CategoryOf(life.role), Evidence::kAddress};
+  // What collectives make may be gradients for good: the shards of a reduce-scatter.
+  const bool outlasts = life.optimizer_steps > 0 || life.optimizer_ends > 0 || life.alive;
+  const bool is_likely_gradient = life.likely == TensorRole::kGradient && outlasts;
+  if (sense.category == Category::kCommunication && is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   // Autograd may keep memory of a collective as well, parameters that were gathered; and what a library has for good.
   const bool stays = life.optimizer_steps > 1;
   if (sense.category && (!life.saved || *sense.category == Category::kCommunication ||
@@ -63,8 +69,7 @@ Verdict Classify(const BlockLife& life, const StackSense& sense) {
   if (life.likely == TensorRole::kInput && sense.module == 0) return {Category::kInput, Evidence::kStack};
   if (life.saved && IsFromOutside(sense)) return {Category::kInput, Evidence::kRule};
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
-  const bool outlasts = life.optimizer_steps > 0 || life.alive;
-  if (life.likely == TensorRole::kGradient && outlasts) return {Category::kGradient, Evidence::kStack};
+  if (is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   if (life.likely == TensorRole::kInput) return {Category::kInput, Evidence::kStack};
   return {ByLife(life, sense), Evidence::kRule};
 }

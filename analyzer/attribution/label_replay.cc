@@ -33,10 +33,14 @@ int Strength(TensorRole role) {
 void LabelReplay::Born(Held kind, uint32_t place) {
   if (kind == Held::kBlock) {
     if (place >= labels_.size()) labels_.resize(std::max<size_t>(place + 1, labels_.size() * 2));
-    labels_[place] = {};
-    labels_[place].born = index_;
-    labels_[place].optimizer_steps = optimizer_steps_;
     const TorchBlock& block = state_.blocks()[place];
+    Turns& turns = turns_[{block.stack, block.size}];
+    if (turns.optimizer_steps != optimizer_steps_) turns = {optimizer_steps_, 0};
+    BlockLabel& label = labels_[place] = {};
+    label.born = index_;
+    label.optimizer_steps = optimizer_steps_;
+    label.optimizer_ends = optimizer_ends_;
+    label.turn = turns.count++;
     block_at_[block.address] = place;
     visitor_->BlockBorn(block);
     return;
@@ -175,7 +179,7 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
       }
       break;
     default:
-      if (batch.size(i) == 0) ++optimizer_steps_;
+      ++(batch.size(i) == 0 ? optimizer_steps_ : optimizer_ends_);
       break;
   }
 }

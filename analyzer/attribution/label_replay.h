@@ -16,6 +16,7 @@
 #define GPUMEM_ANALYZER_ATTRIBUTION_LABEL_REPLAY_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -30,11 +31,13 @@ namespace gpumem {
 
 // What is known of a block so far.
 struct BlockLabel {
-  uint64_t born = 0;                    // number of its event
-  uint64_t tensor_bytes = 0;            // of the tensors of `role` in it
-  uint32_t tensor = 0;                  // Tensor.id of the first of them
-  uint32_t optimizer_steps = 0;         // that began before it
-  uint32_t name = 0;                    // string id: what the program named it last
+  uint64_t born = 0;             // number of its event
+  uint64_t tensor_bytes = 0;     // of the tensors of `role` in it
+  uint32_t tensor = 0;           // Tensor.id of the first of them
+  uint32_t optimizer_steps = 0;  // that began before it
+  uint32_t optimizer_ends = 0;   // that ended before it
+  uint32_t turn = 0;             // blocks of its stack and size that came before it since the last of these began
+  uint32_t name = 0;             // string id: what the program named it last
   TensorRole role = TensorRole::kNone;  // the strongest that was said
   bool saved = false;
 };
@@ -74,7 +77,8 @@ class LabelReplay final : private LifeWatcher {
 
   const LiveState& state() const { return state_; }
   uint32_t optimizer_steps() const { return optimizer_steps_; }  // that began so far
-  uint64_t unplaced() const { return unplaced_; }                // what was said of memory that is no block
+  uint32_t optimizer_ends() const { return optimizer_ends_; }
+  uint64_t unplaced() const { return unplaced_; }  // what was said of memory that is no block
 
  private:
   static constexpr uint32_t kNowhere = UINT32_MAX;
@@ -106,7 +110,11 @@ class LabelReplay final : private LifeWatcher {
   absl::btree_map<uint64_t, uint32_t> block_at_;         // by address: a tensor may begin inside a block
   absl::flat_hash_map<uint32_t, uint64_t> tensor_born_;  // Tensor.id: `born` of the block that it was last counted in
   uint64_t index_ = 0;
-  uint32_t optimizer_steps_ = 0;
+  uint32_t optimizer_steps_ = 0, optimizer_ends_ = 0;
+  struct Turns {
+    uint32_t optimizer_steps = 0, count = 0;
+  };
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Turns> turns_;  // by stack and size
   uint64_t unplaced_ = 0;
 };
 

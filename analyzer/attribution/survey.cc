@@ -24,9 +24,11 @@ uint64_t BytesOfType(absl::string_view dtype) {
 
 void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
   if (label.role != TensorRole::kGradient && label.role != TensorRole::kInput) return;
-  PlaceRole& place = places_[{block.stack, block.size}];
-  if (place.role == TensorRole::kGradient && label.role == TensorRole::kInput) return;
-  place = {label.role, label.tensor, label.tensor_bytes};
+  for (const uint32_t turn : {label.turn, kAnyTurn}) {
+    PlaceRole& place = places_[{block.stack, block.size, turn}];
+    if (place.role == TensorRole::kGradient && label.role == TensorRole::kInput) continue;
+    place = {label.role, label.tensor, label.tensor_bytes};
+  }
 }
 
 // A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one

@@ -4,12 +4,13 @@
 // Survey: the first of Attribute's two replays. Not thread-safe; the stacks' senses must outlive it.
 //
 //   Survey survey(slot, measure, moments, &stacks, &senses);
-//   replay.Run(&survey, ...);   survey.places()[{stack, size}]
+//   replay.Run(&survey, ...);   survey.places()[{stack, size, turn}]
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
 #define GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,15 @@
 
 namespace gpumem {
 
-// Of what role blocks are that come from one stack and have one size.
+// Of what role blocks are that come from one stack and have one size: the parameters of a model whose gradients round
+// up to the same size come in one order at every step, so of each turn (BlockLabel), and of any.
+inline constexpr uint32_t kAnyTurn = UINT32_MAX;
 struct PlaceRole {
   TensorRole role = TensorRole::kNone;
   uint32_t tensor = 0;
   uint64_t tensor_bytes = 0;
 };
-using PlaceRoles = absl::flat_hash_map<std::pair<uint64_t, uint64_t>, PlaceRole>;
+using PlaceRoles = absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, PlaceRole>;  // stack, size, turn
 
 class Survey final : public LabelVisitor {
  public:

@@ -48,6 +48,7 @@ class Helper:
         self.tensors = {}  # key -> (weak reference to the tensor or None, number)
         self.places = {}  # number -> (address, size)
         self.optimizers = {}  # id -> (weak reference, number, steps)
+        self.begun = set()  # numbers of optimizers of which a step is under way
         self.trainer = TrainerCounts(sys, weakref)  # trainer.py
         self.parameters = {}  # number -> what was last said of it
         self.last = self.last_optimizer = 0
@@ -202,6 +203,8 @@ class Helper:
             fields += [(7, str(tensor.dtype).replace("torch.", "")), (8, int(role == PARAMETER and tensor.requires_grad)), (9, optimizer), (10, group)]
             fields += [(11, str(tensor.device)), (12, local.numel())] + [(13, name) for name in names[1:9]]
             self.record.define(TENSOR_DEFINITION, message(fields))
+        if role == GRADIENT:  # another one may lie where the one before lay, and nothing tells
+            self.places.pop(number, None)
         self.place(number, local)
         return number
 
@@ -247,14 +250,20 @@ class Helper:
         self.renew()
         self.search()
         number, steps = self.optimizer(optimizer)
+        self.begun.add(number)
         step, self.epoch = self.trainer.now()
         self.record.event(OPTIMIZER_STEP, number | step << 32, 0, 0)
         if is_sampled(steps):
             self.each_parameter(optimizer, number, self.gradients)
 
-    def end_step(self, optimizer):
+    def end_step(self, optimizer, has_closure):
         number, steps = self.optimizer(optimizer)
+        if number not in self.begun:  # we came in the middle of it: the forward pass ran in its closure
+            self.begin_step(optimizer)
+        self.begun.discard(number)
         if is_sampled(steps):
+            if has_closure:  # which made the gradients
+                self.each_parameter(optimizer, number, self.gradients)
             self.each_parameter(optimizer, number, self.states)
         self.optimizers[id(optimizer)] = (self.optimizers[id(optimizer)][0], number, steps + 1)
         self.record.event(OPTIMIZER_STEP, number | self.epoch << 32, 0, 1)
@@ -269,10 +278,11 @@ class Helper:
                     then(optimizer, parameter, of)
 
     def gradients(self, _, parameter, of):
-        for name in ("grad", "grad_sample"):
+        for name in ("grad", "grad_sample", "summed_grad"):  # those of samples, and their clipped sum, are Opacus'
             value = getattr(parameter, name, None)
-            if isinstance(value, self.torch.Tensor):
-                self.tensor(value, GRADIENT, ["" if name == "grad" else name], of=of, key=("gradient", of, name))
+            for i, each in enumerate(value if isinstance(value, list) else [value]):  # a list: of several backward passes
+                if isinstance(each, self.torch.Tensor):
+                    self.tensor(each, GRADIENT, ["" if name == "grad" else name], of=of, key=("gradient", of, name, i))
 
     def states(self, optimizer, parameter, of):
         for name, value in optimizer.state.get(parameter, {}).items():
@@ -301,7 +311,7 @@ def hooks_of(helper, torch_is_compiling):
 
     def after(optimizer, args, kwargs, is_compiling=torch_is_compiling):
         if not is_compiling():
-            guarded(helper.end_step, optimizer)
+            guarded(helper.end_step, optimizer, len(args) > 1 or bool(kwargs))
 
     return before, after
 

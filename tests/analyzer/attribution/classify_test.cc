@@ -42,6 +42,24 @@ TEST(ClassifyTest, GatheredParametersStayCommunication) {
   EXPECT_EQ(Classify(life, gather).category, Category::kCommunication);
 }
 
+TEST(ClassifyTest, AShardOfAReducedGradientIsAGradient) {
+  BlockLife life = Life(1);
+  StackSense reduce = At(Stage::kBackward);
+  reduce.category = Category::kCommunication;
+  EXPECT_EQ(Classify(life, reduce).category, Category::kCommunication);
+  life.likely = TensorRole::kGradient;
+  EXPECT_EQ(Classify(life, reduce).category, Category::kGradient) << "other steps' were told to be";
+  life.optimizer_steps = 0;
+  EXPECT_EQ(Classify(life, reduce).category, Category::kCommunication) << "a buffer of the same place";
+}
+
+TEST(ClassifyTest, AGradientOfAClosureOutlivesTheEndOfItsStep) {
+  BlockLife life = Life(0);
+  life.likely = TensorRole::kGradient;
+  life.optimizer_ends = 1;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kGradient);
+}
+
 TEST(ClassifyTest, AGradientOutlivesTheBackwardPass) {
   BlockLife life = Life(1);
   life.likely = TensorRole::kGradient;

@@ -52,7 +52,7 @@ def local(tensor):
 def tensors_of(models, optimizers, batches):
     parameters = [p for model in models for p in model.parameters()]
     states = [value for optimizer in optimizers for state in optimizer.state.values() for value in state.values()]
-    gradients = [value for p in parameters for value in (p.grad, getattr(p, "grad_sample", None))]
+    gradients = [value for p in parameters for value in (p.grad, getattr(p, "grad_sample", None), getattr(p, "summed_grad", None))]
     return {
         "parameter": parameters,
         "buffer": [b for model in models for b in model.buffers()],

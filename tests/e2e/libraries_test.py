@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Categories, parts, steps and epochs of trainings with libraries that nobody here wrote, against what their own tensors and counters say: peft,
+Opacus, transformers' Trainer, Lightning, FSDP2 on two ranks.
+
+    python tests/e2e/libraries_test.py --build build/release --full [--keep]
+
+The libraries go into an environment under the build tree (scripts/requirements/libraries.txt, 400 MB), removed at the end but for --keep; pip keeps the
+downloads in its cache. Exit 77 where they cannot be had.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import ground_truth_test
+import truth
+import wheels_test
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "libraries.py"
+ROLES = ("parameter", "buffer", "gradient", "optimizer_state")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+def install(environment, python):
+    shutil.rmtree(environment, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
+    others = wheels_test.site_packages(pathlib.Path(python).parent.parent)
+    (wheels_test.site_packages(environment) / "others.pth").write_text(f"{others}\n")
+    pip = [python, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar", "off"]
+    done = subprocess.run([*pip, "-r", str(truth.ROOT / "scripts" / "requirements" / "libraries.txt")], capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(environment, ignore_errors=True)
+        wheels_test.skip(f"pip cannot install the libraries: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
+
+
+class Training:
+    """A case of the program, recorded; and run a second time for what autograd keeps."""
+
+    def __init__(self, case, folder, ranks=1, count_saved=True):
+        self.folder = pathlib.Path(folder)
+        environment = truth.environment_of(truth.Case("none", devices=ranks), SETUP)
+        environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", HF_HUB_OFFLINE="1")
+        *python, program = SETUP.command(PROGRAM)
+        command = [*python, *(TORCHRUN if ranks > 1 else ()), program, case]
+        trace = self.folder / ("run.r%r.gmtrace" if ranks > 1 else "run.gmtrace")
+        truth.run(SETUP.recording(trace, *command, "--output", str(self.folder / "said")), SETUP, environment)
+        self.said = [json.loads((self.folder / f"said.{rank}").read_text()) for rank in range(ranks)]
+        self.traces = [self.folder / f"run.r{rank}.gmtrace" if ranks > 1 else trace for rank in range(ranks)]
+        self.saved = None
+        if count_saved:
+            truth.run([*command, "--saved", "--output", str(self.folder / "saved")], SETUP, environment)
+            self.saved = json.loads((self.folder / "saved.0").read_text())
+
+    def answer(self, command, *arguments, rank=0):
+        return json.loads(truth.run([SETUP.gpumem, command, "--json", *arguments, str(self.traces[rank])], SETUP))
+
+    def at(self, mark, rank=0, device=0):
+        return self.answer("at", mark, "--device", str(device), rank=rank)
+
+
+class LibrariesTest(unittest.TestCase):
+    def train(self, case, **options):
+        folder = tempfile.TemporaryDirectory(prefix=f"gpumem-{case}-")
+        self.addCleanup(folder.cleanup)
+        ground_truth_test.SETUP = SETUP
+        return Training(case, folder.name, **options)
+
+    def check_marks(self, training, rank=0, but=()):
+        """Tensors at each mark (but some), their parts, and little that nothing tells."""
+        said = training.said[rank]
+        self.assertGreater(len(said), 5)
+        for mark, truths in said.items():
+            if mark in but:
+                continue
+            answer = training.at(mark, rank, device=rank)
+            with self.subTest(mark=mark, rank=rank):
+                self.assertEqual(ground_truth_test.differences(truths, answer, ROLES), [])
+                self.assertEqual(answer["category_parts"], {role: truths[role]["parts"] for role in ("parameter", "gradient")})
+                self.assertLess(answer["categories"]["unknown"], 0.01 * answer["values"]["allocated_bytes"])
+
+    def check_saved(self, training):
+        """What autograd keeps, as PyTorch's own hooks count it in another run."""
+        for mark, truths in training.saved.items():
+            if "activation" in truths and truths["activation"]["bytes"]:
+                with self.subTest(mark=mark):
+                    self.assertEqual(ground_truth_test.differences(truths, training.at(mark), ["activation"], ["bytes"]), [])
+
+    def test_lora(self):
+        training = self.train("lora")
+        self.check_marks(training)
+        self.check_saved(training)
+        parts = training.at("4 backward")["category_parts"]["parameter"]
+        self.assertGreater(parts["frozen"], 10 * parts["trainable"])
+        totals = training.answer("model")["totals"]
+        self.assertEqual(totals["lora_parameters"], totals["trainable_parameters"])
+        self.assertIn("lora", training.at("4 backward")["components"])
+        stages = {row["stage"] for row in training.answer("stages")["stages"]}
+        self.assertIn("wrapping", stages)
+
+    def test_opacus(self):
+        training = self.train("opacus")
+        # Opacus puts other tensors into .grad before the optimizer looks at it: what autograd made is never seen as a gradient, and at the first step
+        # nothing else tells either (docs/attribution.md).
+        self.check_marks(training, but=["1 backward"])
+        backward = training.at("4 backward")
+        self.assertGreater(backward["category_parts"]["gradient"]["per_sample"], 10 * training.said[0]["4 backward"]["parameter"]["bytes"])
+
+    def test_hugging_face(self):
+        training = self.train("hugging_face", count_saved=False)
+        self.check_marks(training)
+        steps = training.answer("steps", "--top", "0")["steps"]
+        self.assertEqual([step["trainer_step"] for step in steps if step["trainer_step"]], list(range(1, 7)))
+        self.assertEqual([step["epoch"] for step in steps if step["epoch"]], [1, 1, 1, 2, 2, 2])
+        self.assertEqual({step["backward_passes"] for step in steps if step["trainer_step"]}, {2})
+
+    def test_lightning(self):
+        training = self.train("lightning", count_saved=False)
+        self.check_marks(training)
+        steps = training.answer("steps", "--top", "0")["steps"]
+        self.assertEqual([step["trainer_step"] for step in steps if step["trainer_step"]], list(range(1, 7)))
+        self.assertEqual([step["epoch"] for step in steps if step["epoch"]], [1, 1, 1, 2, 2, 2])
+
+    def test_fsdp2(self):
+        training = self.train("fsdp2", ranks=2, count_saved=False)
+        for rank in range(2):
+            self.check_marks(training, rank)
+            names = {parameter["name"] for parameter in training.answer("model", "--top", "0", rank=rank)["parameters"]}
+            self.assertIn("0.0.weight", names)
+
+
+def main():
+    global SETUP
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="leave the environment in place, and use it where it is")
+    SETUP, arguments, rest = truth.setup_of_tests(parser)
+    environment = SETUP.build / "libraries"
+    if not (arguments.keep and environment.exists()):
+        install(environment, SETUP.python)
+    SETUP = truth.Setup(SETUP.build, str(environment / "bin" / "python"), simulated=True)
+    try:
+        return 0 if unittest.main(argv=rest, exit=False).result.wasSuccessful() else 1
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(environment, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
