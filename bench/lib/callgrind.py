@@ -42,17 +42,38 @@ def read(path):
     return counts
 
 
-def run(setup, command, environment, output):
-    """Runs the command under callgrind, which counts only inside of the recorder's hook, and returns what `read` does. The preloads are not valgrind's."""
+def start(command, environment, output, *options):
+    """Runs the command under callgrind. The preloads are not valgrind's."""
     shown = processes.run([processes.ROOT / "simcuda" / "run", "--print", *command], environment)
     exported = dict(line[len("export ") :].split("=", 1) for line in shown.splitlines() if line.startswith("export "))
     inner = dict(environment, **exported)
     preload = inner.pop("LD_PRELOAD")
-    valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--toggle-collect={HOOK}", f"--callgrind-out-file={output}.%p"]
-    processes.run([*valgrind, "env", f"LD_PRELOAD={preload}", *command], inner)
+    valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={output}.%p", *options]
+    processes.run([*valgrind, "env", f"LD_PRELOAD={preload}", *command], inner, timeout_s=1800)
+
+
+def run(command, environment, output):
+    """Instructions inside of the recorder's hook, as `read` gives them."""
+    start(command, environment, output, f"--toggle-collect={HOOK}")
     total = collections.Counter()
     folder, base = os.path.split(str(output))
     for name in os.listdir(folder):
         if re.fullmatch(re.escape(base) + r"\.\d+", name):
             total += read(os.path.join(folder, name))
     return total
+
+
+def run_whole(command, environment, output):
+    """All instructions of a command: of the writer's thread, of the recorder in the program's own threads, and of everything else there."""
+    start(command, environment, output, "--separate-threads=yes")
+    parts = collections.Counter()
+    folder, base = os.path.split(str(output))
+    for name in os.listdir(folder):
+        if not re.fullmatch(re.escape(base) + r"\.\d+-\d+", name):
+            continue
+        path = os.path.join(folder, name)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            is_writer = "gpumemshim::writer::Session::FillBatch" in file.read()
+        for (binary, _), instructions in read(path).items():
+            parts["writer" if is_writer else "recorder" if "libgpumemshim" in binary else "program"] += instructions
+    return parts
