@@ -206,6 +206,7 @@ bool BeginRecording() {
   options.native = g_settings.native;
   options.autograd = g_settings.autograd;
   stack::Enable(options);
+  hooks::RecordFreeStacks(g_settings.free_stacks);
   ConfigureSampling(g_settings);
   if (!StartRing()) return false;
   if (StartWriter()) return true;

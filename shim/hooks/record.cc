@@ -3,6 +3,8 @@
 
 #include "shim/hooks/record.h"
 
+#include <atomic>
+
 #include "shim/hooks/oom_state.h"
 #include "shim/hooks/session.h"
 #include "shim/ring/ring.h"
@@ -28,7 +30,16 @@ namespace {
   writer::Flush();
 }
 
+std::atomic<bool> g_free_stacks{false};
+
 }  // namespace
+
+void RecordFreeStacks(bool record) { g_free_stacks.store(record, std::memory_order_relaxed); }
+
+void EmitFree(Event& event) {
+  if (!ring::Active() || g_free_stacks.load(std::memory_order_relaxed)) return Emit(event);
+  ring::Record(event);
+}
 
 void Emit(Event& event, uint64_t started_ns) {
   if (!ring::Active() && !Start()) return;

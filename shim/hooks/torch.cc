@@ -37,7 +37,7 @@ void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_
   event.device = device.index;  // NOLINT(bugprone-signed-char-misuse): -1 is "no device" on both sides
   event.torch_allocated = allocated;
   event.torch_reserved = reserved;
-  Emit(event);
+  size > 0 ? Emit(event) : EmitFree(event);
 }
 
 void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {

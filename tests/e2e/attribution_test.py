@@ -180,11 +180,21 @@ class AttributionTest(unittest.TestCase):
         self.assertEqual(inside, saved)
 
 
-class WithoutAutogradTest(unittest.TestCase):
-    def test_nothing_of_it_is_recorded(self):
+    def test_frees_have_no_stacks(self):
+        self.assertFalse([event for event in torch_frees(self.recorded) if event.get("stack")])
+
+
+def torch_frees(recorded):
+    return [event for event in recorded.events if event["layer"] == "torch" and event["kind"] == "free"]
+
+
+class OtherSettingsTest(unittest.TestCase):
+    """Without what is seen of autograd, and with the stacks of frees."""
+
+    def test_what_is_recorded(self):
         with tempfile.TemporaryDirectory(prefix="gpumem-attribution-") as folder:
             trace = pathlib.Path(folder) / "off.gmtrace"
-            environment = {**truth.environment_of(truth.Case("none"), SETUP), "GPUMEMSHIM_AUTOGRAD": "0"}
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "GPUMEMSHIM_AUTOGRAD": "0", "GPUMEMSHIM_FREE_STACKS": "1"}
             truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)
             recorded = Recorded(trace)
         kinds = {event["kind"] for event in recorded.events}
@@ -192,6 +202,8 @@ class WithoutAutogradTest(unittest.TestCase):
         self.assertNotIn("saved", kinds)
         self.assertFalse([frame for frame in recorded.tables["frames"].values() if frame.get("forward")])
         self.assertTrue(recorded.tables["nn_modules"])
+        self.assertTrue(torch_frees(recorded))
+        self.assertFalse([event for event in torch_frees(recorded) if not event.get("stack")])
 
 
 if __name__ == "__main__":
