@@ -9,6 +9,8 @@ import tempfile
 
 import processes
 
+# Every second call is a free, which has no stack otherwise: what is measured is an event with one.
+WITH_STACKS = {"GPUMEMSHIM_FREE_STACKS": "1"}
 FOLDER = processes.ROOT / "bench" / "event"
 
 
@@ -21,7 +23,7 @@ def difference(setup, rounds, plain_command, recorded_command=None, recorded_env
     def recorded():
         if recorded_environment is not None:
             return processes.run_json(recorded_command, recorded_environment)["cpu_ns_a_call"]
-        return processes.with_trace(setup, lambda env: processes.run_json(recorded_command or plain_command, env)["cpu_ns_a_call"])[0]
+        return processes.with_trace(setup, lambda env: processes.run_json(recorded_command or plain_command, {**env, **WITH_STACKS})["cpu_ns_a_call"])[0]
 
     without, with_it = processes.alternate(rounds, plain, recorded)
     return {
@@ -73,7 +75,7 @@ def by_stacks(setup, rounds, pairs, new):
         return processes.run_json(setup.on_cuda([setup.python, FOLDER / "torch_depth.py", mode, pairs, *more]), environment)["cpu_ns_a_call"]
 
     def recorded(settings):
-        return processes.with_trace(setup, lambda environment: run("plain", {**environment, **settings}))[0]
+        return processes.with_trace(setup, lambda environment: run("plain", {**environment, **WITH_STACKS, **settings}))[0]
 
     variants = {name: lambda settings=settings: recorded(settings) for name, settings in STACKS.items()}
     variants.update({f"history_{stacks}": lambda stacks=stacks: run(f"history-{stacks}", setup.environment()) for stacks in HISTORIES})

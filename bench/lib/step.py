@@ -53,6 +53,8 @@ def measure(setup, rounds, steps, history=True):
         answer = {"steps": steps, "side_by_side": together, **named("recorded", compare(rounds, (plain, setup.environment()), (plain, recorded)))}
         if together:
             answer["overhead_percent_with_a_core_to_spare"] = fast_percent(*in_turn(2 * rounds, (plain, setup.environment()), (plain, recorded)))
+        more = compare(max(1, rounds // 2), (plain, setup.environment()), (plain, {**recorded, "GPUMEMSHIM_FREE_STACKS": "1"}))
+        answer["overhead_percent_with_free_stacks"] = overhead_percent(*more)
         for part, settings in LEFT_OUT.items():
             less = compare(max(1, rounds // 2), (plain, setup.environment()), (plain, {**recorded, **settings}))
             answer[f"overhead_percent_without_{part}"] = overhead_percent(*less)

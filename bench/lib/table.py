@@ -35,6 +35,7 @@ ROWS = (
     ("step", "recorded_ms.median", "training step, recorded", "{:.2f} ms", ""),
     ("step", "overhead_percent", "step overhead", "{:+.1f} %", "{step_bar}"),
     ("step", "overhead_percent_with_a_core_to_spare", "the same with a core to spare for the recorder's thread", "{:+.1f} %", ""),
+    ("step", "overhead_percent_with_free_stacks", "the same with stacks of frees too, as PyTorch's history has them", "{:+.1f} %", ""),
     ("step", "overhead_percent_without_helper", "the same without the helper in the program's Python", "{:+.1f} %", ""),
     ("step", "overhead_percent_without_attribution", "the same without what is seen of modules and autograd", "{:+.1f} %", ""),
     ("step", "overhead_percent_without_native_frames", "the same without native frames", "{:+.1f} %", ""),
