@@ -174,9 +174,9 @@ bool Runner::MakeTruth() {
 }
 
 std::vector<std::string> Runner::Environment() const {
-  std::vector<std::string> environment = {absl::StrCat("LD_PRELOAD=", setup_.library),
-                                          absl::StrCat("LD_LIBRARY_PATH=", setup_.simcuda),
-                                          absl::StrCat("GPUMEMSHIM_RING_DIRECTORY=", ring_folder_)};
+  std::vector<std::string> environment = {
+      absl::StrCat("LD_PRELOAD=", setup_.library), absl::StrCat("LD_LIBRARY_PATH=", setup_.simcuda),
+      absl::StrCat("GPUMEMSHIM_RING_DIRECTORY=", ring_folder_), "GPUMEMSHIM_FREE_STACKS=1"};
   if (!setup_.ring_size.empty()) environment.push_back(absl::StrCat("GPUMEMSHIM_RING_SIZE=", setup_.ring_size));
   return environment;
 }
