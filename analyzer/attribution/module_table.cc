@@ -55,7 +55,7 @@ Part ModuleTable::PartOf(uint32_t tensor, Category category) const {
   if (info == nullptr) return Part::kWhole;
   if (category == Category::kParameter && info->role == TensorRole::kParameter)
     return info->trainable ? Part::kTrainable : Part::kFrozen;
-  // The attribute in which libraries for differential privacy keep them, torch.func's own as well as Opacus.
+  // The attribute in which Opacus keeps them.
   const bool is_per_sample = category == Category::kGradient && info->name == "grad_sample";
   return is_per_sample ? Part::kPerSample : Part::kWhole;
 }

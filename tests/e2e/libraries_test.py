@@ -92,6 +92,13 @@ class LibrariesTest(unittest.TestCase):
                 with self.subTest(mark=mark):
                     self.assertEqual(ground_truth_test.differences(truths, training.at(mark), ["activation"], ["bytes"]), [])
 
+    def check_steps(self, training):
+        """Steps and epochs as the trainer counts them: two epochs of three steps."""
+        steps = training.answer("steps", "--top", "0")["steps"]
+        self.assertEqual([step["trainer_step"] for step in steps if step["trainer_step"]], list(range(1, 7)))
+        self.assertEqual([step["epoch"] for step in steps if step["epoch"]], [1, 1, 1, 2, 2, 2])
+        return steps
+
     def test_lora(self):
         training = self.train("lora")
         self.check_marks(training)
@@ -115,17 +122,13 @@ class LibrariesTest(unittest.TestCase):
     def test_hugging_face(self):
         training = self.train("hugging_face", count_saved=False)
         self.check_marks(training)
-        steps = training.answer("steps", "--top", "0")["steps"]
-        self.assertEqual([step["trainer_step"] for step in steps if step["trainer_step"]], list(range(1, 7)))
-        self.assertEqual([step["epoch"] for step in steps if step["epoch"]], [1, 1, 1, 2, 2, 2])
+        steps = self.check_steps(training)
         self.assertEqual({step["backward_passes"] for step in steps if step["trainer_step"]}, {2})
 
     def test_lightning(self):
         training = self.train("lightning", count_saved=False)
         self.check_marks(training)
-        steps = training.answer("steps", "--top", "0")["steps"]
-        self.assertEqual([step["trainer_step"] for step in steps if step["trainer_step"]], list(range(1, 7)))
-        self.assertEqual([step["epoch"] for step in steps if step["epoch"]], [1, 1, 1, 2, 2, 2])
+        self.check_steps(training)
 
     def test_fsdp2(self):
         training = self.train("fsdp2", ranks=2, count_saved=False)

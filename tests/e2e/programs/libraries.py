@@ -32,7 +32,7 @@ def with_adapters(model):
     return get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
 
 
-def train_plainly(truth, model, optimizer, batch_of, loss_of, data=None):
+def train_plainly(truth, model, optimizer, batch_of, loss_of):
     for step in range(1, STEPS + 1):
         batch = batch_of()
         with truth.hooks():
