@@ -103,6 +103,7 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
     result.stages.push_back({row, account.Categories(row.peak.event_index), account.Categories(row.end.event_index)});
   }
   result.unlisted_stages = survey.stages().unlisted();
+  for (ParameterRow& parameter : result.parameters) parameter.module = modules.OwnerOf(parameter.tensor);
   result.module_uses = account.ModuleUses();
   result.module_peaks = account.ModulePeaks();
   result.inclusive_peaks = account.InclusivePeaks();

@@ -116,6 +116,7 @@ struct ParameterRow {
   uint64_t bytes = 0;           // of its data
   uint64_t gradient_bytes = 0;  // when it had one last
   uint64_t state_bytes = 0;
+  uint32_t module = 0;  // row of the module table: of the one that holds it
 };
 
 struct Attribution {

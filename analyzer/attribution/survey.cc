@@ -108,7 +108,7 @@ std::vector<ParameterRow> Survey::Parameters() const {
   };
   const std::map<uint32_t, TensorInfo>& tensors = stacks_->objects().tensors();
   for (const auto& [id, tensor] : tensors) {
-    if (tensor.role == TensorRole::kParameter) rows[id] = {id, bytes_of(id, tensor), 0, 0};
+    if (tensor.role == TensorRole::kParameter) rows[id] = {id, bytes_of(id, tensor)};
   }
   for (const auto& [id, tensor] : tensors) {
     const auto row = rows.find(tensor.of);

@@ -18,8 +18,8 @@ class ModelCommand final : public AttributedList {
   absl::string_view help() const override {
     return "Lists the parameters of the program's models with shape, type, device, bytes, whether they are trained, "
            "and the\n"
-           "bytes of their gradients and optimizer state; totals, and how they are spread over types and devices. The\n"
-           "largest are listed; --top 0 has all.\n"
+           "bytes of their gradients and optimizer state; totals, also by component,\n"
+           "type, device and the optimizer's groups. The largest are listed; --top 0 has all.\n"
            "\n"
            "  gpumem model\n"
            "  gpumem model --top 0\n"

@@ -13,11 +13,6 @@
 namespace gpumem {
 namespace {
 
-void NullOr(absl::string_view key, const std::string& text, bool known, JsonWriter* json) {
-  json->Key(key);
-  known ? json->Value(text) : json->Null();
-}
-
 void NullIfZero(absl::string_view key, uint64_t number, JsonWriter* json) {
   json->Key(key);
   number == 0 ? json->Null() : json->Value(number);
@@ -25,9 +20,9 @@ void NullIfZero(absl::string_view key, uint64_t number, JsonWriter* json) {
 
 // Members that name a module.
 void WriteModule(const ModuleRow& row, JsonWriter* json) {
-  NullOr("fqn", row.fqn, row.root != 0, json);
-  NullOr("class", row.class_name, !row.class_name.empty(), json);
-  NullOr("root_class", row.root_class, !row.root_class.empty(), json);
+  WriteJsonTextOrNull("fqn", row.fqn, row.root != 0, json);
+  WriteJsonTextOrNull("class", row.class_name, !row.class_name.empty(), json);
+  WriteJsonTextOrNull("root_class", row.root_class, !row.root_class.empty(), json);
   json->Field("component", row.component);
 }
 
@@ -127,25 +122,12 @@ void WriteUses(const Moment& moment, const ReportInput& input, size_t top, JsonW
     json->Field("recomputed", use.recomputed);
     const auto name = input.attribution->names.find(use.name);
     const bool is_named = name != input.attribution->names.end();
-    NullOr("name", is_named ? name->second : "", is_named, json);
+    WriteJsonTextOrNull("name", is_named ? name->second : "", is_named, json);
     WriteModule(input.attribution->modules[use.module], json);
     WriteJsonStack(use.stack_id, "", input, json);
     json->EndObject();
   }
   json->EndArray();
-}
-
-template <typename Rest>
-std::string Answer(absl::string_view command, const ReportInput& input, const Rest& rest) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject();
-  WriteJsonCommon(command, input, &json);
-  WriteJsonBasis(*input.attribution, &json);
-  rest(&json);
-  json.EndObject();
-  out += '\n';
-  return out;
 }
 
 uint64_t AllocatedOf(const StepPoint& point) { return point.values.allocated; }
@@ -184,8 +166,8 @@ void WriteStage(const AttributedStage& each, const ReportInput& input, JsonWrite
   const auto bytes = [&](const StepPoint& at) { return of_torch ? at.values.allocated : at.values.total; };
   json->BeginObject();
   json->Field("stage", StageLabel(row, RunPartName(row.part)));
-  NullOr("derived", std::string(RunPartName(row.part)), !row.is_named, json);
-  NullOr("named", row.user, !row.user.empty(), json);
+  WriteJsonTextOrNull("derived", std::string(RunPartName(row.part)), !row.is_named, json);
+  WriteJsonTextOrNull("named", row.user, !row.user.empty(), json);
   json->Field("complete", row.complete);
   json->Field("count", row.count);
   json->Field("took_ns", row.time_ns);
@@ -198,33 +180,20 @@ void WriteStage(const AttributedStage& each, const ReportInput& input, JsonWrite
   json->EndObject();
 }
 
-void WriteParameter(const ParameterRow& row, const TensorInfo& tensor, const ObjectTable& objects, JsonWriter* json) {
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Field("name", tensor.name);
-  const NnModuleInfo* const root = objects.module(tensor.root);
-  NullOr("root_class", root == nullptr ? "" : root->class_name, root != nullptr, json);
-  json->Key("shape");
-  json->BeginArray();
-  for (const uint64_t length : tensor.shape) json->Value(length);
-  json->EndArray();
-  json->Field("elements", tensor.elements);
-  json->Field("dtype", tensor.dtype);
-  json->Field("device", tensor.device);
-  json->Field("bytes", row.bytes);
-  json->Field("trainable", tensor.trainable);
-  NullOr("optimizer", objects.optimizer_class(tensor.optimizer), tensor.optimizer != 0, json);
-  json->Key("group");
-  tensor.group == 0 ? json->Null() : json->Value(tensor.group - 1);
-  json->Field("gradient_bytes", row.gradient_bytes);
-  json->Field("optimizer_state_bytes", row.state_bytes);
-  json->Key("other_names");
-  json->BeginArray();
-  for (const std::string& name : tensor.other_names) json->Value(name);
-  json->EndArray();
-  json->EndObject();
-}
-
 }  // namespace
+
+std::string AttributionAnswer(absl::string_view command, const ReportInput& input,
+                              const std::function<void(JsonWriter*)>& rest) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteJsonCommon(command, input, &json);
+  WriteJsonBasis(*input.attribution, &json);
+  rest(&json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
 
 void WriteJsonCategories(absl::string_view key, const CategoryBytes& bytes, JsonWriter* json) {
   json->Key(key);
@@ -269,7 +238,7 @@ void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter*
 }
 
 std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top) {
-  return Answer("at", input, [&](JsonWriter* json) {
+  return AttributionAnswer("at", input, [&](JsonWriter* json) {
     const Moment& moment = input.attribution->moments.front();
     json->Field("asked", asked);
     WriteJsonMoment(moment, input, json);
@@ -294,7 +263,7 @@ void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json) {
 }
 
 std::string StepsJson(const ReportInput& input, size_t top) {
-  return Answer("steps", input, [&](JsonWriter* json) {
+  return AttributionAnswer("steps", input, [&](JsonWriter* json) {
     constexpr absl::string_view kSources[] = {"none", "optimizer", "marks"};
     json->Field("counted_by", kSources[static_cast<size_t>(input.attribution->step_source)]);
     json->Key("steps");
@@ -306,7 +275,7 @@ std::string StepsJson(const ReportInput& input, size_t top) {
 }
 
 std::string StagesJson(const ReportInput& input, size_t top) {
-  return Answer("stages", input, [&](JsonWriter* json) {
+  return AttributionAnswer("stages", input, [&](JsonWriter* json) {
     const std::vector<AttributedStage>& stages = input.attribution->stages;
     json->Field("measure", input.attribution->measure == Measure::kAllocated ? "allocated" : "total");
     json->Key("stages");
@@ -318,7 +287,7 @@ std::string StagesJson(const ReportInput& input, size_t top) {
 }
 
 std::string ModulesJson(const ReportInput& input, size_t top) {
-  return Answer("modules", input, [&](JsonWriter* json) {
+  return AttributionAnswer("modules", input, [&](JsonWriter* json) {
     const Attribution& attribution = *input.attribution;
     json->Key("modules");
     json->BeginArray();
@@ -340,41 +309,6 @@ std::string ModulesJson(const ReportInput& input, size_t top) {
       json->Field("module_peak_bytes", attribution.module_peaks[use.module]);
       json->Field("inclusive_peak_bytes", attribution.inclusive_peaks[use.module]);
       json->EndObject();
-    }
-    json->EndArray();
-  });
-}
-
-std::string ModelJson(const ReportInput& input, const ObjectTable& objects, size_t top) {
-  return Answer("model", input, [&](JsonWriter* json) {
-    const std::vector<ParameterRow>& parameters = input.attribution->parameters;
-    const ModelTotals totals = TotalsOf(parameters, objects);
-    const auto write_map = [&](absl::string_view key, const std::map<std::string, uint64_t>& bytes) {
-      json->Key(key);
-      json->BeginObject();
-      for (const auto& [name, value] : bytes) json->Field(name.empty() ? "unknown" : name, value);
-      json->EndObject();
-    };
-    json->Key("totals");
-    json->BeginObject();
-    json->Field("parameters", totals.parameters);
-    json->Field("parameter_bytes", totals.parameter_bytes);
-    json->Field("trainable_parameters", totals.trainable_parameters);
-    json->Field("trainable_bytes", totals.trainable_bytes);
-    json->Field("frozen_parameters", totals.parameters - totals.trainable_parameters);
-    json->Field("frozen_bytes", totals.parameter_bytes - totals.trainable_bytes);
-    json->Field("lora_parameters", totals.lora_parameters);
-    json->Field("lora_bytes", totals.lora_bytes);
-    json->Field("gradient_bytes", totals.gradient_bytes);
-    json->Field("optimizer_state_bytes", totals.state_bytes);
-    write_map("bytes_by_dtype", totals.bytes_by_type);
-    write_map("bytes_by_device", totals.bytes_by_device);
-    json->EndObject();
-    json->Key("parameters");
-    json->BeginArray();
-    for (size_t i = 0; i < Shown(parameters.size(), top); ++i) {
-      const TensorInfo* const tensor = objects.tensor(parameters[i].tensor);
-      if (tensor != nullptr) WriteParameter(parameters[i], *tensor, objects, json);
     }
     json->EndArray();
   });

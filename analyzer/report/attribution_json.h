@@ -6,6 +6,7 @@
 #ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_
 #define GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -22,6 +23,10 @@ std::string StepsJson(const ReportInput& input, size_t top);  // the last ones
 std::string StagesJson(const ReportInput& input, size_t top);
 std::string ModulesJson(const ReportInput& input, size_t top);
 std::string ModelJson(const ReportInput& input, const ObjectTable& objects, size_t top);
+
+// An answer's common members, what it rests on, and what `rest` writes.
+std::string AttributionAnswer(absl::string_view command, const ReportInput& input,
+                              const std::function<void(JsonWriter*)>& rest);
 
 // "categories": {...} with every category.
 void WriteJsonCategories(absl::string_view key, const CategoryBytes& bytes, JsonWriter* json);

@@ -90,27 +90,4 @@ std::string ModuleLabel(const ModuleRow& row) {
   return row.class_name.empty() ? row.fqn : absl::StrCat(row.fqn, " (", row.class_name, ")");
 }
 
-ModelTotals TotalsOf(const std::vector<ParameterRow>& parameters, const ObjectTable& objects) {
-  ModelTotals totals;
-  for (const ParameterRow& row : parameters) {
-    const TensorInfo* const tensor = objects.tensor(row.tensor);
-    if (tensor == nullptr) continue;
-    totals.parameters += tensor->elements;
-    totals.parameter_bytes += row.bytes;
-    if (tensor->trainable) {
-      totals.trainable_parameters += tensor->elements;
-      totals.trainable_bytes += row.bytes;
-    }
-    totals.gradient_bytes += row.gradient_bytes;
-    totals.state_bytes += row.state_bytes;
-    if (tensor->name.find("lora_") != std::string::npos) {
-      totals.lora_parameters += tensor->elements;
-      totals.lora_bytes += row.bytes;
-    }
-    totals.bytes_by_type[tensor->dtype] += row.bytes;
-    totals.bytes_by_device[tensor->device] += row.bytes;
-  }
-  return totals;
-}
-
 }  // namespace gpumem

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What memory was for, summed up for text and JSON alike: by module, component and stage, and the totals of a model.
-// Pure functions.
+// What memory was for, summed up for text and JSON alike: by module, component and stage. Pure
+// functions.
 
 #ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_
 #define GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_
@@ -15,7 +15,6 @@
 
 #include "attribution/attribution.h"
 #include "replay/analysis.h"
-#include "trace/object_table.h"
 
 namespace gpumem {
 
@@ -49,15 +48,6 @@ std::map<std::string, uint64_t> BytesByStagePath(const Moment& moment, const Att
 
 // "transformer.h.0.attn (GPT2Attention)"; a root by its class; "(no module)" for row 0.
 std::string ModuleLabel(const ModuleRow& row);
-
-struct ModelTotals {
-  uint64_t parameters = 0, parameter_bytes = 0;  // numbers and bytes
-  uint64_t trainable_parameters = 0, trainable_bytes = 0;
-  uint64_t lora_parameters = 0, lora_bytes = 0;
-  uint64_t gradient_bytes = 0, state_bytes = 0;
-  std::map<std::string, uint64_t> bytes_by_type, bytes_by_device;
-};
-ModelTotals TotalsOf(const std::vector<ParameterRow>& parameters, const ObjectTable& objects);
 
 }  // namespace gpumem
 

@@ -14,18 +14,13 @@
 #include "base/format.h"
 #include "base/shown.h"
 #include "report/attribution_parts.h"
+#include "report/cells.h"
 #include "report/marks.h"
 #include "report/names.h"
 #include "report/stack_rows.h"
 
 namespace gpumem {
 namespace {
-
-std::string Share(uint64_t part, uint64_t all) {
-  return all == 0 ? "" : FormatPercent(static_cast<double>(part) / static_cast<double>(all));
-}
-
-std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
 // Categories from the largest on; unknown stands last, whether there is any or not.
 std::vector<size_t> Order(const CategoryBytes& bytes) {
@@ -45,7 +40,7 @@ std::string KnownBy(const std::array<uint64_t, kEvidences>& bytes) {
   for (size_t i = 0; i < kEvidences; ++i) {
     if (bytes[i] == 0) continue;
     const absl::string_view name = EvidenceName(static_cast<Evidence>(i));
-    words.push_back(bytes[i] == all ? std::string(name) : absl::StrCat(name, " ", Share(bytes[i], all)));
+    words.push_back(bytes[i] == all ? std::string(name) : absl::StrCat(name, " ", ShareCell(bytes[i], all)));
   }
   return absl::StrJoin(words, ", ");
 }
@@ -66,7 +61,7 @@ void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* r
   for (size_t i = Index(Part::kTrainable); i < kParts; ++i) {
     const auto part = static_cast<Part>(i);
     if (CategoryOf(part) != category || moment.parts[i] == 0) continue;
-    rows->push_back({FormatBytes(moment.parts[i]), Share(moment.parts[i], moment.Total()), "",
+    rows->push_back({FormatBytes(moment.parts[i]), ShareCell(moment.parts[i], moment.Total()), "",
                      absl::StrCat("  of these ", PartTitle(part)), ""});
   }
 }
@@ -79,7 +74,7 @@ void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Pa
   std::vector<Page::Row> rows{{"bytes", "share", "module", "made of"}};
   const uint64_t total = moment.Total();
   for (size_t i = 0; i < Shown(modules.size(), top); ++i) {
-    rows.push_back({FormatBytes(modules[i].bytes), Share(modules[i].bytes, total),
+    rows.push_back({FormatBytes(modules[i].bytes), ShareCell(modules[i].bytes, total),
                     ModuleLabel(input.attribution->modules[modules[i].module]),
                     LargestCategories(modules[i].by_category)});
   }
@@ -102,7 +97,7 @@ void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Pag
   page->Line("By stage in which it was allocated", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "stage"}};
   for (size_t i = 0; i < Shown(sorted.size(), top); ++i)
-    rows.push_back({FormatBytes(sorted[i].first), Share(sorted[i].first, moment.Total()), sorted[i].second});
+    rows.push_back({FormatBytes(sorted[i].first), ShareCell(sorted[i].first, moment.Total()), sorted[i].second});
   page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows);
 }
 
@@ -113,7 +108,7 @@ void AddNames(const Moment& moment, const ReportInput& input, size_t top, Page* 
   page->Line("By name that the program gave", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "name", "made of"}};
   for (size_t i = 0; i < Shown(names.size(), top); ++i) {
-    rows.push_back({FormatBytes(names[i].bytes), Share(names[i].bytes, moment.Total()), FormatCount(names[i].count),
+    rows.push_back({FormatBytes(names[i].bytes), ShareCell(names[i].bytes, moment.Total()), FormatCount(names[i].count),
                     names[i].name, LargestCategories(names[i].by_category)});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
@@ -198,15 +193,6 @@ std::vector<StepColumn> ColumnsOf(const std::vector<AttributedStep>& steps) {
   return columns;
 }
 
-std::string ShapeText(const std::vector<uint64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
-
-void AddDistribution(absl::string_view lead, const std::map<std::string, uint64_t>& bytes, Page* page) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : bytes)
-    words.push_back(absl::StrCat(name.empty() ? "unknown" : name, " ", FormatBytes(value)));
-  if (!words.empty()) page->Paragraph(lead, absl::StrJoin(words, ", "));
-}
-
 }  // namespace
 
 void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
@@ -216,7 +202,7 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
                                           moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "what for", "known by"}};
   for (const size_t i : Order(moment.categories)) {
-    rows.push_back({FormatBytes(moment.categories[i]), Share(moment.categories[i], moment.Total()),
+    rows.push_back({FormatBytes(moment.categories[i]), ShareCell(moment.categories[i], moment.Total()),
                     moment.counts[i] == 0 ? "" : FormatCount(moment.counts[i]),
                     std::string(CategoryTitle(static_cast<Category>(i))), KnownBy(moment.by_evidence[i])});
     AddParts(moment, static_cast<Category>(i), &rows);
@@ -335,44 +321,6 @@ void AddModules(const ReportInput& input, size_t top, Page* page) {
   const size_t all = attribution.module_uses.size();
   if (const size_t shown = Shown(all, top); shown < all)
     page->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
-}
-
-void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page) {
-  std::vector<ParameterRow> parameters = input.attribution->parameters;
-  page->Gap();
-  if (parameters.empty()) {
-    page->Line("No parameters are known: the program's tensors were not looked at (docs/attribution.md).");
-    return;
-  }
-  const ModelTotals totals = TotalsOf(parameters, objects);
-  page->Line({{Tone::kHeading,
-               absl::StrCat(FormatCount(totals.parameters), " parameters, ", FormatBytes(totals.parameter_bytes))},
-              {Tone::kPlain, absl::StrCat("; trainable ", FormatCount(totals.trainable_parameters), " (",
-                                          Share(totals.trainable_parameters, totals.parameters), ", ",
-                                          FormatBytes(totals.trainable_bytes), ")")}});
-  page->Line(absl::StrCat("  gradients ", FormatBytes(totals.gradient_bytes), ", optimizer state ",
-                          FormatBytes(totals.state_bytes)));
-  if (totals.lora_parameters != 0) {
-    page->Line(
-        absl::StrCat("  LoRA ", FormatCount(totals.lora_parameters), " parameters, ", FormatBytes(totals.lora_bytes)));
-  }
-  AddDistribution("  by type    ", totals.bytes_by_type, page);
-  AddDistribution("  by device  ", totals.bytes_by_device, page);
-  page->Gap();
-  std::stable_sort(parameters.begin(), parameters.end(),
-                   [](const ParameterRow& a, const ParameterRow& b) { return a.bytes > b.bytes; });
-  std::vector<Page::Row> rows{{"bytes", "share", "gradient", "state", "type", "shape", "parameter"}};
-  for (size_t i = 0; i < Shown(parameters.size(), top); ++i) {
-    const TensorInfo* const tensor = objects.tensor(parameters[i].tensor);
-    if (tensor == nullptr) continue;
-    rows.push_back({FormatBytes(parameters[i].bytes), Share(parameters[i].bytes, totals.parameter_bytes),
-                    BytesOrDash(parameters[i].gradient_bytes), BytesOrDash(parameters[i].state_bytes), tensor->dtype,
-                    ShapeText(tensor->shape), absl::StrCat(tensor->name, tensor->trainable ? "" : "  (frozen)")});
-  }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft},
-              rows);
-  if (const size_t shown = Shown(parameters.size(), top); shown < parameters.size())
-    page->Line(absl::StrCat("  ", parameters.size() - shown, " more: --top 0"), Tone::kAside);
 }
 
 }  // namespace gpumem

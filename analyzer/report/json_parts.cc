@@ -108,6 +108,11 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   json->EndArray();
 }
 
+void WriteJsonTextOrNull(absl::string_view key, const std::string& text, bool known, JsonWriter* json) {
+  json->Key(key);
+  known ? json->Value(text) : json->Null();
+}
+
 void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json) {
   json->Key(key);
   json->BeginObject();

@@ -25,6 +25,7 @@ inline constexpr int kJsonSchemaVersion = 1;
 // What every answer about a trace starts with.
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);
 
+void WriteJsonTextOrNull(absl::string_view key, const std::string& text, bool known, JsonWriter* json);
 void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json);
 void WriteJsonValues(const MeasureValues& values, JsonWriter* json);  // members
 void WriteJsonEvents(const EventCounts& events, JsonWriter* json);    // "events": {...}

@@ -82,7 +82,9 @@ TEST_F(AttributionCommandTest, AMomentThatIsNotThereIsAUsageError) {
 TEST_F(AttributionCommandTest, StepsModulesAndModel) {
   EXPECT_EQ(Answer({"steps", "--json"})["steps"][0]["peak_bytes"], 14 * kMiB);
   EXPECT_EQ(Answer({"modules", "--json"})["modules"][0]["saved_peak_bytes"], 8 * kMiB);
-  EXPECT_EQ(Answer({"model", "--json"})["totals"]["parameter_bytes"], 4 * kMiB);
+  const json model = Answer({"model", "--json"});
+  EXPECT_EQ(model["totals"]["parameter_bytes"], 4 * kMiB);
+  EXPECT_EQ(model["parameters"][0]["component"], "mlp");
   for (const char* command : {"steps", "stages", "modules", "model"}) EXPECT_EQ(Run({command}).exit_code, 0);
 }
 

@@ -97,7 +97,7 @@ void AddAttribution(Example* example) {
   all.module_uses = {use};
   all.module_peaks = {0, 31 * kGiB};
   all.inclusive_peaks = all.module_peaks;
-  all.parameters = {{10, 128, 128, 256}, {11, 64, 0, 0}};
+  all.parameters = {{10, 128, 128, 256, 1}, {11, 64, 0, 0, 1}};
 }
 
 }  // namespace gpumem::testing

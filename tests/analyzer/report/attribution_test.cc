@@ -5,13 +5,16 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "fixture.h"
 #include "report/attribution_json.h"
 #include "report/attribution_parts.h"
 #include "report/attribution_sections.h"
 #include "report/json_answers.h"
+#include "report/model_parts.h"
 
 namespace gpumem {
 namespace {
@@ -88,6 +91,35 @@ TEST_F(AttributionReportTest, ModelJsonHasTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(answer["parameters"][0]["optimizer"], "AdamW");
   EXPECT_EQ(answer["parameters"][0]["group"], 1);
   EXPECT_TRUE(answer["parameters"][1]["group"].is_null());
+  EXPECT_EQ(answer["parameters"][1]["component"], "mlp");
+  EXPECT_EQ(totals["trainable_percent"], 50.0);
+}
+
+TEST_F(AttributionReportTest, ModelHasGroupsByComponentTypeDeviceAndOptimizer) {
+  std::map<std::string, json> groups;
+  const json answer = json::parse(ModelJson(example_.input(), example_.objects, 0));
+  for (const json& group : answer["groups"])
+    groups[group["by"].get<std::string>() + " " + group["name"].get<std::string>()] = group;
+  EXPECT_EQ(groups.size(), 5u);
+  EXPECT_EQ(groups["component mlp"]["parameter_bytes"], 192);
+  EXPECT_EQ(groups["dtype float32"]["trainable_bytes"], 128);
+  EXPECT_EQ(groups["dtype bfloat16"]["frozen_parameters"], 32);
+  EXPECT_EQ(groups["dtype bfloat16"]["trainable_percent"], 0.0);
+  EXPECT_EQ(groups["device cuda:0"]["gradient_bytes"], 128);
+  EXPECT_EQ(groups["optimizer_group AdamW 1"]["optimizer_state_bytes"], 256);
+}
+
+TEST_F(AttributionReportTest, ALargeParameterIsMarked) {
+  const auto is_large = [&] {
+    return json::parse(ModelJson(example_.input(), example_.objects, 0))["parameters"][1]["large"];
+  };
+  example_.attribution.parameters[1].bytes = kLargeParameterBytes;
+  EXPECT_EQ(is_large(), false);
+  example_.attribution.parameters[1].bytes = kLargeParameterBytes + 1;
+  EXPECT_EQ(is_large(), true);
+  Page page{TextStyle{}};
+  AddModel(example_.input(), example_.objects, 0, &page);
+  EXPECT_THAT(page.text(), HasSubstr("h.0.mlp.weight  (frozen, large)"));
 }
 
 TEST_F(AttributionReportTest, ReportHasCategoriesWhereTheyAreKnown) {
