@@ -73,6 +73,15 @@ void WriteByCategory(const CategoryBytes& bytes, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteByStage(absl::string_view key, const std::array<uint64_t, kStages>& bytes, JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  for (size_t i = 0; i < kStages; ++i) {
+    if (bytes[i] != 0) json->Field(StageName(static_cast<Stage>(i)), bytes[i]);
+  }
+  json->EndObject();
+}
+
 void WriteNames(const Moment& moment, const Attribution& attribution, size_t top, JsonWriter* json) {
   const std::vector<NamedBytes> names = BytesByName(moment, attribution);
   json->Key("names");
@@ -98,6 +107,20 @@ void WriteModules(const Moment& moment, const Attribution& attribution, size_t t
     WriteModule(attribution.modules[modules[i].module], json);
     json->Field("bytes", modules[i].bytes);
     WriteByCategory(modules[i].by_category, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteComponents(const Moment& moment, const Attribution& attribution, JsonWriter* json) {
+  json->Key("component_details");
+  json->BeginArray();
+  for (const ComponentBytes& row : DetailsByComponent(moment, attribution)) {
+    json->BeginObject();
+    json->Field("component", row.component);
+    json->Field("bytes", row.bytes);
+    WriteByCategory(row.by_category, json);
+    WriteByStage("by_stage", row.by_stage, json);
     json->EndObject();
   }
   json->EndArray();
@@ -224,13 +247,8 @@ void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter*
   json->BeginObject();
   for (const auto& [component, bytes] : BytesByComponent(moment, *input.attribution)) json->Field(component, bytes);
   json->EndObject();
-  json->Key("stages");
-  json->BeginObject();
-  const auto stages = BytesByStage(moment);
-  for (size_t i = 0; i < kStages; ++i) {
-    if (stages[i] != 0) json->Field(StageName(static_cast<Stage>(i)), stages[i]);
-  }
-  json->EndObject();
+  WriteComponents(moment, *input.attribution, json);
+  WriteByStage("stages", BytesByStage(moment), json);
   json->Key("stage_paths");
   json->BeginObject();
   for (const auto& [path, bytes] : BytesByStagePath(moment, *input.attribution)) json->Field(path, bytes);

@@ -71,6 +71,23 @@ std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Att
   return bytes;
 }
 
+std::vector<ComponentBytes> DetailsByComponent(const Moment& moment, const Attribution& attribution) {
+  std::map<std::string, ComponentBytes> rows;
+  for (const AttributedUse& use : moment.uses) {
+    if (use.module == 0) continue;
+    ComponentBytes& row = rows[attribution.modules[use.module].component];
+    row.component = attribution.modules[use.module].component;
+    row.bytes += use.bytes;
+    row.by_category[Index(use.category)] += use.bytes;
+    row.by_stage[static_cast<size_t>(use.stage)] += use.bytes;
+  }
+  std::vector<ComponentBytes> sorted;
+  for (auto& [component, row] : rows) sorted.push_back(std::move(row));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const ComponentBytes& a, const ComponentBytes& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
 std::array<uint64_t, kStages> BytesByStage(const Moment& moment) {
   std::array<uint64_t, kStages> bytes{};
   for (const AttributedUse& use : moment.uses) bytes[static_cast<size_t>(use.stage)] += use.bytes;

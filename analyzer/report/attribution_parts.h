@@ -42,6 +42,14 @@ std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& att
 
 std::vector<ModuleBytes> BytesByModule(const Moment& moment);
 std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution);
+// The same with what it is, and the stages in which it was allocated; largest first.
+struct ComponentBytes {
+  std::string component;
+  uint64_t bytes = 0;
+  CategoryBytes by_category{};
+  std::array<uint64_t, kStages> by_stage{};
+};
+std::vector<ComponentBytes> DetailsByComponent(const Moment& moment, const Attribution& attribution);
 std::array<uint64_t, kStages> BytesByStage(const Moment& moment);
 // By StagePath.
 std::map<std::string, uint64_t> BytesByStagePath(const Moment& moment, const Attribution& attribution);

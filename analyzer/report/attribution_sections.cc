@@ -66,6 +66,22 @@ void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* r
   }
 }
 
+// Of each component what its forward and backward passes and the optimizer allocated; the rest was there before.
+void AddComponentsOf(const Moment& moment, const ReportInput& input, Page* page) {
+  const std::vector<ComponentBytes> components = DetailsByComponent(moment, *input.attribution);
+  if (components.empty()) return;
+  page->Gap();
+  page->Line("By component", Tone::kHeading);
+  std::vector<Page::Row> rows{{"bytes", "share", "forward", "backward", "optimizer", "component", "made of"}};
+  for (const ComponentBytes& row : components) {
+    const auto in = [&](Stage stage) { return BytesOrDash(row.by_stage[static_cast<size_t>(stage)]); };
+    rows.push_back({FormatBytes(row.bytes), ShareCell(row.bytes, moment.Total()), in(Stage::kForward),
+                    in(Stage::kBackward), in(Stage::kOptimizer), row.component, LargestCategories(row.by_category)});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
+              rows);
+}
+
 void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
   const std::vector<ModuleBytes> modules = BytesByModule(moment);
   if (modules.empty()) return;
@@ -223,6 +239,7 @@ void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions&
   AddCategories(moment, asked == "peak" ? "the peak" : asked, input, page);
   if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
     page->Paragraph("  at      ", place);
+  AddComponentsOf(moment, input, page);
   AddModulesOf(moment, input, options.top, page);
   AddStagesOf(moment, input, options.top, page);
   AddNames(moment, input, options.top, page);

@@ -20,6 +20,7 @@ namespace gpumem {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using testing::Example;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -44,6 +45,9 @@ TEST_F(AttributionReportTest, AtJsonHasTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(answer["modules"][0]["by_category"]["optimizer_state"], 6 * kGiB);
   EXPECT_EQ(answer["stacks"][0]["known_by"], "autograd");
   EXPECT_EQ(answer["components"]["mlp"], 36 * kGiB);
+  EXPECT_EQ(answer["component_details"][0]["component"], "mlp");
+  EXPECT_EQ(answer["component_details"][0]["by_category"]["activation"], 30 * kGiB);
+  EXPECT_EQ(answer["component_details"][0]["by_stage"], (json{{"forward", 30 * kGiB}, {"optimizer_step", 6 * kGiB}}));
   EXPECT_EQ(answer["stages"]["forward"], 30 * kGiB);
 }
 
@@ -150,6 +154,8 @@ TEST_F(AttributionReportTest, TextOfStepsModulesAndModel) {
   EXPECT_THAT(page.text(), HasSubstr("h.0.mlp (MLP)"));
   EXPECT_THAT(page.text(), HasSubstr("(frozen)"));
   EXPECT_THAT(page.text(), HasSubstr("By module"));
+  EXPECT_THAT(page.text(), HasSubstr("By component"));
+  EXPECT_THAT(page.text(), ContainsRegex("30 GiB +- +6 GiB +mlp"));
 }
 
 TEST_F(AttributionReportTest, NothingKnownIsSaid) {

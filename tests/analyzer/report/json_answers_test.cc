@@ -22,9 +22,9 @@ using testing::Example;
 
 // Objects whose keys are data.
 bool HasDataForKeys(const std::string& key) {
-  static const std::set<std::string> kKeys = {"by_kind",     "versions",       "settings",       "environment",
-                                              "by_category", "components",     "stages",         "stage_paths",
-                                              "known_by",    "bytes_by_dtype", "bytes_by_device"};
+  static const std::set<std::string> kKeys = {"by_kind",     "versions", "settings",       "environment",
+                                              "by_category", "by_stage", "components",     "stages",
+                                              "stage_paths", "known_by", "bytes_by_dtype", "bytes_by_device"};
   return kKeys.count(key) != 0;
 }
 
