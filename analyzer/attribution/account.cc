@@ -122,7 +122,9 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   use.evidence = verdict.evidence;
   if (by_tensor) use.part = needs_.modules->PartOf(tensor, verdict.category);
   const uint32_t owner = by_tensor && verdict.category != Category::kInput ? needs_.modules->OwnerOf(tensor) : 0;
-  use.module = owner != 0 ? owner : needs_.modules->RowOf(sense.module);
+  // What a library keeps serves all modules, not the one whose call was the first to need it.
+  const bool is_shared = verdict.category == Category::kWorkspace && (alive || life.optimizer_steps > 1);
+  use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(sense.module);
   use.bytes = block.size;
   use.count = 1;
   Add(label.born, end, use);

@@ -277,6 +277,7 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(self.components(self.peak, "optimizer_state"), STATE)
         self.assertEqual(self.components(self.peak, "activation"), ACTIVATION)
         self.assertEqual(self.components(self.end, "gradient"), GRADIENT)
+        self.assertEqual(self.components(self.peak, "workspace"), {})  # which is no component's
         mlp = PARAMETER["mlp"] + ACTIVATION["mlp"]
         share, forward = percent(mlp, self.peak["bytes"]), ACTIVATION["mlp"] // 1024
         self.assertRegex(self.text("at", f"step {STEPS}"), rf"\n +{mlp / MIB:.2f} MiB +{share} +{forward} KiB +- +- +mlp ")

@@ -168,6 +168,21 @@ TEST_F(AttributionCommandTest, StagesThatTheProgramNamedStandAround) {
   EXPECT_EQ(Run({"flame", "--by", "stage", "named.gmtrace", "-o", "named.html"}).exit_code, 0);
 }
 
+TEST_F(AttributionCommandTest, AWorkspaceBelongsToItsModuleUnlessItStays) {
+  for (const bool stays : {false, true}) {
+    testing::TrainingTrace trace;
+    const uint32_t model = trace.Root("Net");
+    const uint64_t stack = trace.Stack({Code("_cudnn_init_dropout_state", "/job/rnn.py"), Call(model)});
+    trace.builder().CudaAlloc(kSegment, 2 * kMiB).TorchAlloc(kSegment, kMiB, stack);
+    if (!stays) trace.builder().TorchFree(kSegment, kMiB);
+    testing::WriteFile(folder_ + "/workspace.gmtrace", trace.builder().End().Bytes());
+    const json at = Answer({"at", "peak", "workspace.gmtrace", "--json"});
+    EXPECT_EQ(at["categories"]["workspace"], kMiB);
+    EXPECT_EQ(at["modules"].size(), stays ? 0u : 1u);
+    EXPECT_EQ(at["components"].size(), stays ? 0u : 1u);
+  }
+}
+
 TEST_F(AttributionCommandTest, ReportLeadsWithTheCategories) {
   EXPECT_THAT(Run({"report"}).out, HasSubstr("What memory was for at the peak"));
   EXPECT_EQ(Answer({"report", "--json"})["attribution"]["categories"]["activation"], 8 * kMiB);
