@@ -3,6 +3,8 @@
 
 #include "attribution/module_table.h"
 
+#include <utility>
+
 namespace gpumem {
 
 ModuleTable::ModuleTable(const ObjectTable* objects, const Rules* rules) : objects_(objects), rules_(rules) {
@@ -47,7 +49,22 @@ uint32_t ModuleTable::OwnerOf(uint32_t tensor) {
   const size_t dot = info->name.rfind('.');
   const std::string owner = dot == std::string::npos ? "" : info->name.substr(0, dot);
   const auto known = modules_.find({info->root, owner});
-  return it->second = known != modules_.end() ? RowOf(known->second) : RowAt(info->root, owner, "");
+  const uint32_t holder = known != modules_.end() ? RowOf(known->second) : RowAt(info->root, owner, "");
+  return it->second = info->role == TensorRole::kParameter ? RowOfPart(holder, *info) : holder;
+}
+
+// Of parameters that one module holds itself those with an adapter's name are its adapter, and frozen ones without it
+// the base model's.
+uint32_t ModuleTable::RowOfPart(uint32_t holder, const TensorInfo& parameter) {
+  static constexpr absl::string_view kLora = "lora";
+  ModuleRow part = rows_[holder];
+  const std::string& by_name = rules_->ComponentOf("", parameter.name);
+  const bool is_base = part.component == kLora && !parameter.trainable;
+  if (by_name == part.component || (by_name != kLora && !is_base)) return holder;
+  part.component = by_name;
+  const auto [it, is_new] = parts_.try_emplace({holder, by_name}, static_cast<uint32_t>(rows_.size()));
+  if (is_new) rows_.push_back(std::move(part));
+  return it->second;
 }
 
 Part ModuleTable::PartOf(uint32_t tensor, Category category) const {

@@ -38,7 +38,8 @@ class ModuleTable {
   ModuleTable(const ObjectTable* objects, const Rules* rules);
 
   uint32_t RowOf(uint32_t nn_module);
-  // Of the module that holds a parameter or a buffer; of a gradient or a state: of its parameter.
+  // Of the module that holds a parameter or a buffer; of a gradient or a state: of its parameter. A module that holds
+  // weights and their adapters has a row for each.
   uint32_t OwnerOf(uint32_t tensor);
 
   // What a tensor's memory is within its category.
@@ -51,11 +52,13 @@ class ModuleTable {
   using Place = std::pair<uint32_t, std::string>;  // root, name; root 0: the class
 
   uint32_t RowAt(uint32_t root, const std::string& name, absl::string_view class_name);
+  uint32_t RowOfPart(uint32_t holder, const TensorInfo& parameter);
 
   const ObjectTable* objects_;
   const Rules* rules_;
   std::vector<ModuleRow> rows_{ModuleRow{}};
   std::map<Place, uint32_t> places_;
+  std::map<std::pair<uint32_t, std::string>, uint32_t> parts_;  // by row of the module and component
   std::map<uint32_t, uint32_t> of_module_, of_tensor_;
   std::map<Place, uint32_t> modules_;  // by every name: NnModule id
 };

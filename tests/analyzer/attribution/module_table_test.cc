@@ -77,6 +77,44 @@ TEST_F(ModuleTableTest, TensorsBelongToTheHolderOfTheirParameter) {
   EXPECT_EQ(table.OwnerOf(99), 0u);
 }
 
+TEST_F(ModuleTableTest, AdaptersAndBaseInOneModuleAreToldApart) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "h.0.attn.q", "LoRALinear");
+  Module(3, 1, "h.0.attn.k", "Linear");
+  Module(4, 1, "h.0.mlp.lora_A.default", "Linear");
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    const std::string name = layer == 0 ? "h.0.attn.q" : "h.0.attn.k";
+    Tensor(10 + 10 * layer, trace::PARAMETER, name + ".weight", 1);
+    Tensor(11 + 10 * layer, trace::PARAMETER, name + ".lora_A", 1);
+    Tensor(12 + 10 * layer, trace::GRADIENT, "", 0, 11 + 10 * layer);
+  }
+  Tensor(30, trace::PARAMETER, "h.0.mlp.lora_A.default.weight", 1);
+  ModuleTable table(&objects_, &rules_);
+  for (const uint32_t weight : {10, 20}) {
+    EXPECT_EQ(table.row(table.OwnerOf(weight)).component, "attention") << weight;
+    EXPECT_EQ(table.row(table.OwnerOf(weight + 1)).component, "lora") << weight;
+    EXPECT_EQ(table.OwnerOf(weight + 2), table.OwnerOf(weight + 1)) << "its gradient";
+    EXPECT_EQ(table.row(table.OwnerOf(weight)).fqn, table.row(table.OwnerOf(weight + 1)).fqn);
+  }
+  EXPECT_EQ(table.OwnerOf(30), table.RowOf(4)) << "a module of its own";
+}
+
+TEST_F(ModuleTableTest, ATrainedWeightOfAnAdaptersClassIsTheAdapters) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "h.0.attn.q", "LoraLayer");
+  trace::Definitions definitions;
+  trace::Tensor* const tensor = definitions.add_tensors();
+  tensor->set_id(10);
+  tensor->set_role(trace::PARAMETER);
+  tensor->set_name("h.0.attn.q.down");
+  tensor->set_root(1);
+  tensor->set_trainable(true);
+  ASSERT_TRUE(objects_.Add(definitions).ok());
+  ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.OwnerOf(10), table.RowOf(2));
+  EXPECT_EQ(table.row(table.OwnerOf(10)).component, "lora");
+}
+
 TEST_F(ModuleTableTest, FrozenParametersAndGradientsOfSamplesAreParts) {
   Tensor(10, trace::PARAMETER, "base.weight", 1);
   Tensor(11, trace::PARAMETER, "adapter.weight", 1);
