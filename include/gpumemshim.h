@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUMEMSHIM_API_VERSION 2
+#define GPUMEMSHIM_API_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +50,8 @@ struct gpumemshim_api {
   /* Version 2. */
   void (*snapshot)(const char* name);
   void (*name)(const void* address, size_t bytes, const char* name);
+  /* Version 3. */
+  void (*read)(const void* address, size_t bytes);
 };
 
 #ifdef __cplusplus
@@ -106,6 +108,12 @@ static inline void gpumemshim_snapshot(const char* name) {
 static inline void gpumemshim_name(const void* address, size_t bytes, const char* name) {
   const struct gpumemshim_api* api = gpumemshim_get_api();
   if (api != NULL && GPUMEMSHIM_HAS(api, name)) api->name(address, bytes, name);
+}
+
+/* For a simulation of CUDA: the program reads device memory into the host's, whose contents are not computed. */
+static inline void gpumemshim_read(const void* address, size_t bytes) {
+  const struct gpumemshim_api* api = gpumemshim_get_api();
+  if (api != NULL && GPUMEMSHIM_HAS(api, read)) api->read(address, bytes);
 }
 
 /* A stage of this thread begins, inside those that are open: "forward", "load weights". What is allocated until the

@@ -17,6 +17,7 @@ std::unique_ptr<Command> MakeReportCommand();
 std::unique_ptr<Command> MakeOomCommand();
 std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
+std::unique_ptr<Command> MakePlanCommand();
 std::unique_ptr<Command> MakeAtCommand();
 std::unique_ptr<Command> MakeStepsCommand();
 std::unique_ptr<Command> MakeStagesCommand();

@@ -54,6 +54,15 @@ void Console::Progress(absl::string_view what, uint64_t done, uint64_t all) {
   WriteAll(STDERR_FILENO, absl::StrCat("\r", EscapeControls(what), " ", percent, " % \033[K"));
 }
 
+void Console::Working(absl::string_view what) {
+  const uint64_t now = NowNs();
+  if (!error_style_.terminal || now - started_ns_ < kFirstProgressNs || now - shown_ns_ < kNextProgressNs) return;
+  shown_ns_ = now;
+  progress_shown_ = true;
+  WriteAll(STDERR_FILENO,
+           absl::StrCat("\r", EscapeControls(what), ", ", (now - started_ns_) / 1'000'000'000, " s \033[K"));
+}
+
 void Console::ProgressDone() {
   if (!progress_shown_) return;
   progress_shown_ = false;

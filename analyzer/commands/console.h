@@ -30,6 +30,8 @@ class Console {
 
   // A line that overwrites itself, on a terminal only and not before half a second has gone. Done clears it.
   void Progress(absl::string_view what, uint64_t done, uint64_t all);
+  // The same where nobody knows how much there is to do: what, and for how long by now.
+  void Working(absl::string_view what);
   void ProgressDone();
 
  private:

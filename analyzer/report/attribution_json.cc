@@ -257,14 +257,18 @@ void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter*
 
 std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top) {
   return AttributionAnswer("at", input, [&](JsonWriter* json) {
-    const Moment& moment = input.attribution->moments.front();
     json->Field("asked", asked);
-    WriteJsonMoment(moment, input, json);
-    WriteJsonPlace(input.analysis->marks.At(moment.time_ns), json);
-    WriteModules(moment, *input.attribution, top, json);
-    WriteNames(moment, *input.attribution, top, json);
-    WriteUses(moment, input, top, json);
+    WriteJsonAt(input, top, json);
   });
+}
+
+void WriteJsonAt(const ReportInput& input, size_t top, JsonWriter* json) {
+  const Moment& moment = input.attribution->moments.front();
+  WriteJsonMoment(moment, input, json);
+  WriteJsonPlace(input.analysis->marks.At(moment.time_ns), json);
+  WriteModules(moment, *input.attribution, top, json);
+  WriteNames(moment, *input.attribution, top, json);
+  WriteUses(moment, input, top, json);
 }
 
 void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json) {

@@ -21,6 +21,7 @@ FUNCTIONS = (
     ("resume", False, None, ()),
     ("snapshot", True, None, (ctypes.c_char_p,)),
     ("name", True, None, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)),
+    ("read", True, None, (ctypes.c_void_p, ctypes.c_size_t)),
 )
 
 

@@ -65,6 +65,7 @@ enum class EventKind : uint8_t {
   kTensor = 44,
   kSaved = 45,
   kOptimizerStep = 46,
+  kHostRead = 47,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -41,6 +41,16 @@ void BeginStep(uint64_t number) { RecordMark({.kind = EventKind::kStep, .number 
 
 void SetTag(const char* name) { RecordMark({.kind = EventKind::kTag, .text = name, .size = SizeOf(name)}); }
 
+void ReadOnHost(const void* address, size_t bytes) {
+  if (session::IsOff()) return;
+  const hooks::ErrnoSaver saver;
+  Event event = hooks::MakeEvent(ApiId::kNone, EventKind::kHostRead, Memory::kDevice);
+  event.layer = Layer::kUnspecified;
+  event.address = reinterpret_cast<uint64_t>(address);
+  event.size = bytes;
+  hooks::Emit(event);
+}
+
 void Pause() {
   const hooks::ErrnoSaver saver;
   StopRecording();
@@ -64,6 +74,7 @@ constexpr gpumemshim_api kApi = {
     .resume = &Resume,
     .snapshot = &AddSnapshot,
     .name = &SetName,
+    .read = &ReadOnHost,
 };
 
 }  // namespace

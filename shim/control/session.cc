@@ -42,6 +42,7 @@
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
+#include "shim/python/companion.h"
 #include "shim/python/inject.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
@@ -74,6 +75,7 @@ constexpr uint32_t kServerStopTimeoutMs = 500;
 std::atomic<int32_t> g_starter;  // thread id
 std::atomic<bool> g_any_event;   // since recording began
 std::atomic<bool> g_asked_helper;
+void EndSession();
 bool g_fork_handler;  // only ever set by a starter
 Settings g_settings;
 
@@ -199,6 +201,7 @@ bool BeginRecording() {
   ForgetSentTexts();
   g_asked_helper.store(false, std::memory_order_relaxed);
   python::Enable(g_settings.helper);
+  python::SetCompanion(g_settings.companion, &EndSession);
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;
   options.python = g_settings.python;
@@ -294,8 +297,7 @@ void SayUnseen() {
   if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
 }
 
-// Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.
-__attribute__((destructor)) void End() {
+void EndSession() {
   const int32_t pid = g_pid.load(std::memory_order_relaxed);
   if (pid == 0) return SayUnseen();
   if (pid != getpid()) return;  // a child that no fork handler saw
@@ -310,6 +312,9 @@ __attribute__((destructor)) void End() {
   static char line[2 * sizeof summary.path + 1024];
   WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
 }
+
+// Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.
+__attribute__((destructor)) void End() { EndSession(); }
 
 }  // namespace
 }  // namespace gpumemshim::control

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "shim/python/api.h"
+#include "shim/python/companion.h"
 #include "shim/python/failures.h"
 #include "shim/python/natives.h"
 #include "shim/stack/module_objects.h"
@@ -26,17 +27,16 @@ std::atomic<uint32_t> g_looks{0};
 
 // With the GIL held, from here on.
 
-Object* g_look;  // the function, once the helper stands
+Object* g_look;    // the function, once the helper stands
+Object* g_record;  // what it was given
 bool g_broken;
 
 Object* MakeLook(const Api* api) {
-  Object* record = MakeRecord(api);
-  Object* globals = record == nullptr ? nullptr : RunSource(api, gpumem_helper_source, record);
+  g_record = MakeRecord(api);
+  Object* globals = g_record == nullptr ? nullptr : RunSource(api, gpumem_helper_source, g_record);
   Object* look = globals == nullptr ? nullptr : api->get_item(globals, "look");
   if (look != nullptr) api->increment(look);
-  for (Object* object : {record, globals}) {
-    if (object != nullptr) api->decrement(object);
-  }
+  if (globals != nullptr) api->decrement(globals);
   return look;
 }
 
@@ -58,7 +58,7 @@ int Look(void*) {
   // The helper lets through only what the program raised: a signal handler of its own.
   if (result == nullptr) return -1;
   api->decrement(result);
-  return 0;
+  return RunCompanion(api, g_record);
 }
 
 }  // namespace

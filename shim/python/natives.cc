@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
+#include "shim/python/companion.h"
 #include "shim/python/failures.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/module_objects.h"
@@ -104,6 +105,7 @@ Method g_methods[] = {
     {"layout", &Layout, kVarArguments, "layout(tensor, data): addresses of a TensorImpl and of its storage's data"},
     {"failed", &Failed, kVarArguments,
      "failed(text, is_last): an exception was caught; after the last one nothing runs"},
+    {"end", &EndRecording, kVarArguments, "end(): the recording ends here, as at the program's end"},
     {"generation", &Generation, kVarArguments, "generation(): another number means that nothing was defined yet"},
 };
 

@@ -30,6 +30,14 @@ bool Flag(const char* variable) {
   return text != nullptr && *text != '\0' && *text != '0';
 }
 
+// "upper" is all of them, "zero" none, else a number between 0 and 1.
+double Share(const char* variable) {
+  const std::string text = Text(variable, "zero");
+  if (text == "upper") return 1;
+  const double value = std::strtod(text.c_str(), nullptr);
+  return value >= 0 && value <= 1 ? value : 0;
+}
+
 void ReadFailurePlan(Environment* environment) {
   const char* text = std::getenv("SIMCUDA_FAIL_ALLOC");
   if (text == nullptr) return;
@@ -71,9 +79,12 @@ Environment ReadEnvironment() {
   environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
   environment.shared_path = Text("SIMCUDA_SHARED", "");
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
+  environment.overcommit = Flag("SIMCUDA_OVERCOMMIT");
+  environment.data_dependent_share = Share("SIMCUDA_DATA_DEPENDENT");
   environment.name = Text("SIMCUDA_NAME", "SimCUDA H200");
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
   environment.multiprocessors = static_cast<int>(Number("SIMCUDA_SMS", 132));
+  environment.shared_memory = static_cast<int>(Number("SIMCUDA_SMEM", 232448));
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
   ReadFailurePlan(&environment);
   environment.fail_result = static_cast<int>(Number("SIMCUDA_FAIL_RESULT", 2));

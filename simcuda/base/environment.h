@@ -23,10 +23,13 @@ struct Environment {
   uint64_t green_context_bytes = 0;  // SIMCUDA_GREEN_CTX_MB
   uint64_t others_bytes = 0;         // SIMCUDA_OTHERS_MB: what a made-up other process holds on each device
   std::string shared_path;           // SIMCUDA_SHARED: the file that this machine's processes share
+  bool overcommit = false;           // SIMCUDA_OVERCOMMIT=1: a device gives more than it has
+  double data_dependent_share = 0;   // SIMCUDA_DATA_DEPENDENT: which share of elements a condition finds
   uint64_t content_bytes = 0;        // SIMCUDA_CONTENT_KB: longest copy whose contents are kept
   std::string name;                  // SIMCUDA_NAME
   int compute_capability = 90;       // SIMCUDA_CC, major * 10 + minor
   int multiprocessors = 132;         // SIMCUDA_SMS
+  int shared_memory = 232448;        // SIMCUDA_SMEM: bytes a block may opt in to
   int driver_version = 13000;        // SIMCUDA_DRIVER_VERSION
   uint64_t fail_first = 0;           // SIMCUDA_FAIL_ALLOC=first[,count]; 0: never
   uint64_t fail_count = 1;

@@ -27,15 +27,17 @@ class DeviceMemory : public GranuleSource {
       : device_(device), total_bytes_(total_bytes), addresses_(addresses), small_(this) {}
 
   bool Charge(uint64_t bytes) {
-    if (bytes > total_bytes_ - used_bytes_) return false;
+    if (limit_bytes() < used_bytes_ || bytes > limit_bytes() - used_bytes_) return false;
     SetUsed(used_bytes_ + bytes);  // published first: of two processes that want the last memory, none gets too much
-    if (used_bytes_ + others_bytes() > total_bytes_) {
+    if (used_bytes_ + others_bytes() > limit_bytes()) {
       SetUsed(used_bytes_ - bytes);
       return false;
     }
     peak_used_bytes_ = std::max(peak_used_bytes_, used_bytes_);
     return true;
   }
+  // Gives more than it has, as far as there are addresses, and goes on to state its size: how much a program wants.
+  void Overcommit() { overcommits_ = true; }
   void Discharge(uint64_t bytes) { SetUsed(used_bytes_ - bytes); }
 
   // Who else is on this device: `physical` is its number in `shared`, which may be null.
@@ -78,6 +80,8 @@ class DeviceMemory : public GranuleSource {
   uint64_t peak_live_bytes() const { return peak_live_bytes_; }
 
  private:
+  static constexpr uint64_t kNoLimit = uint64_t{1} << 50;
+  uint64_t limit_bytes() const { return overcommits_ ? kNoLimit : total_bytes_; }
   void SetUsed(uint64_t bytes) {
     used_bytes_ = bytes;
     if (shared_ != nullptr) shared_->Publish(physical_, bytes);
@@ -88,6 +92,7 @@ class DeviceMemory : public GranuleSource {
   AddressSpace* const addresses_;
   SubAllocator small_;
   SharedUsage* shared_ = nullptr;  // lives as long as the process
+  bool overcommits_ = false;
   int physical_ = 0;
   uint64_t made_up_bytes_ = 0;
   uint64_t used_bytes_ = 0, peak_used_bytes_ = 0;

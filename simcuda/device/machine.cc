@@ -13,6 +13,7 @@ Machine::Machine(const MachineConfig& machine_config)
       log_(machine_config.log_pattern) {
   for (int index = 0; index < config.device_count; ++index) {
     devices.push_back(std::make_unique<DeviceMemory>(index, config.memory_bytes, &addresses));
+    if (config.overcommit) device(index).Overcommit();
   }
   SharedUsage* shared = nullptr;
   if (!config.shared_path.empty()) {

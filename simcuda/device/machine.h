@@ -35,6 +35,7 @@ struct MachineConfig {
   std::vector<int> physical{};       // number of each device on the machine; empty: 0, 1, ...
   uint64_t module_bytes = 0;         // charged for each loaded module and context, in whole granules
   uint64_t content_bytes = 1 << 20;  // longest copy whose contents are kept
+  bool overcommit = false;           // devices give more than they have
   uint64_t fail_first = 0;           // number of the first allocation call that fails; 0: none
   uint64_t fail_count = 1;
   int fail_result = 2;

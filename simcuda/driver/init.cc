@@ -51,6 +51,7 @@ void Initialize() {
                                            .physical = environment.visible_devices,
                                            .module_bytes = environment.module_bytes,
                                            .content_bytes = environment.content_bytes,
+                                           .overcommit = environment.overcommit,
                                            .fail_first = environment.fail_first,
                                            .fail_count = environment.fail_count,
                                            .fail_result = environment.fail_result,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Kernel launches: checked, counted, and otherwise nothing. The watchdog for loops that wait for a value which no
-// kernel will ever compute. Occupancy.
+// Kernel launches: checked, counted, and otherwise nothing but what results.h computes. The watchdog for loops that
+// wait for a value which no kernel will ever compute. Occupancy.
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct Shape {
   unsigned shared_bytes;
 };
 
-CUresult Launch(CUfunction function, const Shape& shape, CUstream stream) {
+CUresult Launch(CUfunction function, const Shape& shape, CUstream stream, void** arguments) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   uint64_t threads = 1, blocks = 1;
@@ -72,12 +72,15 @@ CUresult Launch(CUfunction function, const Shape& shape, CUstream stream) {
   }
   const bool too_large = shape.grid[1] > 65535 || shape.grid[2] > 65535 || shape.grid[0] > 2147483647u;
   if (blocks == 0 || threads == 0 || threads > 1024 || too_large) return CUDA_ERROR_INVALID_VALUE;
-  if (shape.shared_bytes > 232448) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.shared_bytes > static_cast<unsigned>(GetEnvironment().shared_memory)) return CUDA_ERROR_INVALID_VALUE;
   bool captured = false;
   if (const CUresult result = Enqueue(stream, CU_GRAPH_NODE_TYPE_KERNEL, &captured); result != CUDA_SUCCESS)
     return result;
-  t_last_was_and = reinterpret_cast<const Function*>(function)->computes_and;
-  if (!captured) WatchProgress(1);
+  const Recipe& recipe = reinterpret_cast<const Function*>(function)->recipe;
+  t_last_was_and = recipe.kind == Recipe::Kind::kAllTrue;
+  if (captured) return CUDA_SUCCESS;
+  WatchProgress(1);
+  if (recipe.kind != Recipe::Kind::kNothing) ComputeResult(recipe, arguments);
   return CUDA_SUCCESS;
 }
 
@@ -88,23 +91,24 @@ int BlocksPerMultiprocessor(int block_size) { return block_size <= 0 ? 1 : std::
 extern "C" {
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void**, void**) {
-  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream);
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
+                        void**) {
+  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream, arguments);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void**) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return Launch(function,
                 {{config->gridDimX, config->gridDimY, config->gridDimZ},
                  {config->blockDimX, config->blockDimY, config->blockDimZ},
                  config->sharedMemBytes},
-                config->hStream);
+                config->hStream, arguments);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                   CUstream stream, void**) {
-  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream);
+                                   CUstream stream, void** arguments) {
+  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream, arguments);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int block_size, size_t) {
@@ -141,7 +145,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction, const CUlaunc
 }
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction, int blocks, int) {
-  *bytes = 232448u / static_cast<size_t>(std::max(blocks, 1));
+  *bytes = static_cast<size_t>(GetEnvironment().shared_memory) / static_cast<size_t>(std::max(blocks, 1));
   return CheckContext();
 }
 

@@ -47,10 +47,7 @@ CUresult GetFunction(void* handle, const char* name, void** function) {
   const std::lock_guard lock(g_mutex);
   auto* const module = static_cast<Module*>(handle);
   std::unique_ptr<Function>& slot = module->functions[name];
-  if (slot == nullptr) {
-    const bool computes_and = std::string(name).find("and_kernel") != std::string::npos;
-    slot.reset(new Function{name, module, computes_and});
-  }
+  if (slot == nullptr) slot.reset(new Function{name, module, RecipeOf(name)});
   *function = slot.get();
   return CUDA_SUCCESS;
 }
@@ -85,7 +82,7 @@ CUresult FunctionAttribute(int* value, CUfunction_attribute attribute) {
       *value = GetEnvironment().compute_capability;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      *value = 232448;
+      *value = GetEnvironment().shared_memory;
       return CUDA_SUCCESS;
     default:
       *value = 0;

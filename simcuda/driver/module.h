@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "simcuda/driver/driver.h"
+#include "simcuda/driver/results.h"
 
 namespace simcuda {
 
@@ -22,7 +23,7 @@ struct Module;
 struct Function {
   std::string name;
   Module* module = nullptr;
-  bool computes_and = false;  // its result is the truth of "all elements are true"
+  Recipe recipe;  // of what it computes
 };
 
 struct Module {

@@ -55,7 +55,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kTensor), pb::TENSOR);
   EXPECT_EQ(Number(EventKind::kSaved), pb::SAVED);
   EXPECT_EQ(Number(EventKind::kOptimizerStep), pb::OPTIMIZER_STEP);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kOptimizerStep));
+  EXPECT_EQ(Number(EventKind::kHostRead), pb::HOST_READ);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kHostRead));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

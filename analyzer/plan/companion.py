@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The part of `gpumem plan` that runs in the planned program (GPUMEMSHIM_COMPANION): it ends the program after its steps and says how they went.
+
+    GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
+    GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "all": never; or a number
+    GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
+    GPUMEM_PLAN_WHAT_IF   "foreach", "checkpointing": what is changed for a comparison
+    GPUMEM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
+
+The program's own objects are left as they are, but for pins and what-ifs, which change what the program does: that is their purpose.
+"""
+
+import atexit
+import faulthandler
+import json
+import linecache
+import os
+import sys
+import time
+
+LEAST_STEPS, STABLE_STEPS = 3, 2
+BEFORE_DEADLINE = 2.0  # seconds
+
+
+class Run:
+    def __init__(self, record, environment):
+        self.record, self.torch = record, sys.modules["torch"]
+        self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
+        self.pid, self.counts, self.peaks, self.said, self.notes = os.getpid(), {}, [], False, {}
+        self.highest, self.last_growth = (0, 0), 0
+
+    # Steps.
+
+    def stepped(self, optimizer):
+        if os.getpid() != self.pid:
+            return
+        number = self.counts.get(id(optimizer), 0) + 1
+        self.counts[id(optimizer)] = number
+        if id(optimizer) != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
+            return
+        peak = self.peak()
+        self.peaks.append(peak)
+        if any(now > before for now, before in zip(peak, self.highest)):
+            self.last_growth = number
+        self.highest = tuple(map(max, peak, self.highest))
+        if self.is_enough(number):
+            self.stop("stable" if self.wanted == "stable" else "steps")
+
+    def peak(self):
+        """Most bytes allocated and reserved so far, of the fullest device. The program may reset these counters, so the largest counts."""
+        peaks = [(0, 0)]
+        for device in range(self.torch.cuda.device_count()):
+            stats = self.torch.cuda.memory_stats(device)
+            peaks.append((stats.get("allocated_bytes.all.peak", 0), stats.get("reserved_bytes.all.peak", 0)))
+        return tuple(max(values) for values in zip(*peaks))
+
+    def is_enough(self, number):
+        if self.wanted == "all":
+            return False
+        if self.wanted == "stable":
+            return number >= LEAST_STEPS and number - self.last_growth >= STABLE_STEPS
+        others = [count for count in self.counts.values()]
+        return number >= int(self.wanted) and (min(others) >= int(self.wanted) or number > int(self.wanted))
+
+    # Ends.
+
+    def stop(self, reason):
+        self.say(reason)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        self.record.end()
+        os._exit(0)
+
+    def say(self, reason):
+        if self.said or os.getpid() != self.pid:
+            return
+        self.said = True
+        told = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
+                "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)), **self.notes}
+        place = os.path.join(self.folder, f"{self.pid}.json")
+        with open(place + ".part", "w", encoding="utf-8") as file:
+            json.dump(told, file)
+        os.replace(place + ".part", place)
+
+    def watch(self, deadline):
+        left = deadline - time.clock_gettime(time.CLOCK_MONOTONIC) - BEFORE_DEADLINE
+        self.stacks = open(os.path.join(self.folder, f"{self.pid}.stack"), "w", encoding="utf-8")
+        faulthandler.dump_traceback_later(max(left, 0.5), exit=False, file=self.stacks)
+
+    # What can be known at once.
+
+    def check_capability(self):
+        """PyTorch's own rule: code for the same major number and a minor one that is not larger, or code that the driver can still translate."""
+        major, minor = self.torch.cuda.get_device_capability()
+        built = self.torch.cuda.get_arch_list()
+        numbers = [(name.startswith("sm_"), int("".join(filter(str.isdigit, name)))) for name in built]
+        now = major * 10 + minor
+        if not numbers or any(number // 10 == major and number <= now if is_code else number <= now for is_code, number in numbers):
+            return
+        self.notes.update(capability=f"{major}.{minor}", built_for=built)
+        self.stop("capability")
+
+
+def hook_steps(run):
+    optimizer = sys.modules.get("torch.optim.optimizer")
+    is_compiling = getattr(sys.modules.get("torch.compiler"), "is_compiling", bool)
+
+    def after(optimizer, args, kwargs):
+        if not is_compiling():
+            run.stepped(optimizer)
+
+    for function in (after, Run.stepped):
+        skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
+        if skip is not None:
+            skip(function.__code__)
+    optimizer.register_optimizer_step_post_hook(after)
+
+
+# What-ifs.
+
+
+def without_foreach():
+    """Optimizers that choose by themselves take the plain loop: no temporaries of the size of all parameters."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.optim") and hasattr(module, "_default_to_fused_or_foreach"):
+            module._default_to_fused_or_foreach = lambda *arguments, **options: (False, False)
+
+
+def with_checkpointing(run):
+    """Models of transformers recompute their layers in the backward pass, from their first call on."""
+    done = set()
+
+    def before(module, _):
+        enable = getattr(module, "gradient_checkpointing_enable", None)
+        if enable is None or id(module) in done or getattr(module, "is_gradient_checkpointing", True) or not module.training:
+            return
+        done.add(id(module))
+        enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        run.notes["checkpointing"] = run.notes.get("checkpointing", 0) + 1
+
+    sys.modules["torch.nn.modules.module"].register_module_forward_pre_hook(before)
+
+
+# Pins.
+
+
+def pin(run, pins):
+    """What a tensor's value is where a source line has a text; other lines read what the simulation has: mostly zeros."""
+    tensor = sys.modules["torch"].Tensor
+    run.notes["pinned"] = {}
+
+    def pinned(frame):
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        for text, value in pins:
+            if text == place or (text in line and ":" not in text):
+                run.notes["pinned"][text] = run.notes["pinned"].get(text, 0) + 1
+                return True, value
+        return False, None
+
+    for name, kind in (("item", None), ("tolist", None), ("__bool__", bool), ("__int__", int), ("__float__", float), ("__index__", int)):
+        def read(self, *arguments, real=getattr(tensor, name), kind=kind):
+            found, value = pinned(sys._getframe(1)) if self.is_cuda else (False, None)
+            return real(self, *arguments) if not found else value if kind is None else kind(value)
+
+        setattr(tensor, name, read)
+
+
+def begin(record):
+    environment = os.environ
+    run = Run(record, environment)
+    atexit.register(run.say, "ended")
+    run.check_capability()
+    if "GPUMEM_PLAN_DEADLINE" in environment:
+        run.watch(float(environment["GPUMEM_PLAN_DEADLINE"]))
+    hook_steps(run)
+    what_if = environment.get("GPUMEM_PLAN_WHAT_IF", "")
+    if what_if == "foreach":
+        without_foreach()
+    elif what_if == "checkpointing":
+        with_checkpointing(run)
+    pins = json.loads(environment.get("GPUMEM_PLAN_PINS", "[]"))
+    if pins:
+        pin(run, pins)
+
+
+begin(record)  # noqa: F821: the recorder gives it

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "plan/embedded.h"
+
+extern "C" {
+extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
+extern const char gpumem_plan_companion_begin[], gpumem_plan_companion_end[];
+}
+
+namespace gpumem {
+
+absl::string_view EmbeddedDevices() {
+  return {gpumem_plan_devices_begin, static_cast<size_t>(gpumem_plan_devices_end - gpumem_plan_devices_begin)};
+}
+
+absl::string_view EmbeddedCompanion() {
+  return {gpumem_plan_companion_begin, static_cast<size_t>(gpumem_plan_companion_end - gpumem_plan_companion_begin)};
+}
+
+}  // namespace gpumem

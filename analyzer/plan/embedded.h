@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Files of this folder that the program carries in itself: gpumem is one file to copy.
+
+#ifndef GPUMEM_ANALYZER_PLAN_EMBEDDED_H_
+#define GPUMEM_ANALYZER_PLAN_EMBEDDED_H_
+
+#include "absl/strings/string_view.h"
+
+namespace gpumem {
+
+absl::string_view EmbeddedDevices();    // devices.json
+absl::string_view EmbeddedCompanion();  // companion.py
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_PLAN_EMBEDDED_H_

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+   SPDX-FileCopyrightText: The gpumemshim authors
+
+   Files as bytes of the program: embedded.h. */
+        .section .rodata
+        .global gpumem_plan_devices_begin, gpumem_plan_devices_end
+        .global gpumem_plan_companion_begin, gpumem_plan_companion_end
+gpumem_plan_devices_begin:
+        .incbin GPUMEM_PLAN_DEVICES
+gpumem_plan_devices_end:
+gpumem_plan_companion_begin:
+        .incbin GPUMEM_PLAN_COMPANION
+gpumem_plan_companion_end:
+        .section .note.GNU-stack, "", @progbits

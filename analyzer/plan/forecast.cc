@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "plan/forecast.h"
+
+#include <algorithm>
+
+namespace gpumem {
+
+RunPeaks PeaksOf(const Analysis& analysis) {
+  RunPeaks largest;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    RunPeaks peaks;
+    peaks.device = device.device;
+    peaks.allocated = device.peak_allocated.bytes;
+    peaks.reserved = device.peak_reserved.bytes;
+    const StackUp& stack_up = device.stack_up_at_peak;
+    peaks.process = std::max(stack_up.any ? stack_up.Explained() : 0, device.peak_total.bytes);
+    if (stack_up.any && stack_up.process != kNotStated) peaks.process = std::max(peaks.process, stack_up.process);
+    const uint64_t recorded = stack_up.any ? stack_up.values.total : device.peak_total.bytes;
+    peaks.context = peaks.process - std::min(peaks.process, recorded);
+    peaks.elsewhere = stack_up.any ? stack_up.values.other : device.peak_other.bytes;
+    if (largest.device < 0 || peaks.process > largest.process) largest = peaks;
+  }
+  return largest;
+}
+
+}  // namespace gpumem

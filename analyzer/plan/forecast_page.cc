@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "plan/forecast_page.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMostReads = 6;
+constexpr size_t kMostOutputLines = 15;
+
+std::string DeviceText(const Forecast& forecast) {
+  return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
+                      " (", FormatBytes(forecast.capacity()), ", capability ",
+                      CapabilityText(forecast.device.capability), ")");
+}
+
+std::string Difference(uint64_t from, uint64_t to) {
+  return to <= from ? absl::StrCat("-", FormatBytes(from - to)) : absl::StrCat("+", FormatBytes(to - from));
+}
+
+void AddFits(const Forecast& forecast, Page* page) {
+  const uint64_t need = forecast.peaks().process, have = forecast.capacity();
+  if (need <= have) {
+    page->Line({{Tone::kGood, "  fits"},
+                {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " of ", FormatBytes(have), ", ",
+                                            FormatBytes(have - need), " are left")}});
+    return;
+  }
+  if (forecast.fits_when_tight.value_or(false)) {
+    page->Line({{Tone::kWarning, "  fits, but tightly"},
+                {Tone::kPlain, absl::StrCat(": it would like ", FormatBytes(need), " of ", FormatBytes(have),
+                                            "; with that PyTorch gives cached memory back, which costs time")}});
+    return;
+  }
+  if (forecast.depends_on_data()) {
+    page->Line({{Tone::kWarning, "  may not fit"},
+                {Tone::kPlain, absl::StrCat(": between ", FormatBytes(forecast.with_zero->process), " and ",
+                                            FormatBytes(need), " of ", FormatBytes(have), ", as the data are")}});
+    return;
+  }
+  page->Line({{Tone::kAlarm, "  does not fit"},
+              {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " are wanted, ", FormatBytes(need - have),
+                                          " more than the ", FormatBytes(have), " of the device")}});
+}
+
+std::string ReadText(const HostRead& read) {
+  return absl::StrCat(read.site, read.operation.empty() ? "" : absl::StrCat("  ", read.operation), "  ",
+                      FormatCountOf(read.count, "time", "times"));
+}
+
+// A sentence, and the lines that it speaks of.
+void AddReads(const Forecast& forecast, HostReadKind kind, absl::string_view lead, absl::string_view sentence,
+              Page* page) {
+  std::vector<std::string> lines;
+  for (const HostRead& read : forecast.reads) {
+    if (read.kind == kind) lines.push_back(ReadText(read));
+  }
+  if (lines.empty()) return;
+  page->Paragraph(lead, sentence);
+  for (size_t i = 0; i < std::min(lines.size(), kMostReads); ++i)
+    page->Line(absl::StrCat("              ", lines[i]), Tone::kAside);
+  if (lines.size() > kMostReads)
+    page->Line(absl::StrCat("              and ", lines.size() - kMostReads, " more: --json has all"), Tone::kAside);
+}
+
+std::string PolicyText(const Forecast& forecast) {
+  const std::string& policy = forecast.data_dependent;
+  std::string text = absl::StrCat("sizes that the data decide (nonzero, masks, unique): assumed to find ",
+                                  policy == "upper"  ? "everything, so the peak is an upper bound"
+                                  : policy == "zero" ? "nothing, so the peak is a lower bound"
+                                                     : absl::StrCat(policy, " of all elements"),
+                                  ".");
+  if (forecast.with_zero.has_value())
+    absl::StrAppend(&text, " Where they find nothing it is ", FormatBytes(forecast.with_zero->process), ".");
+  return absl::StrCat(text, " --data-dependent expect=0.3 assumes a share.");
+}
+
+// Of several processes: a row each.
+void AddProcesses(const Forecast& forecast, Page* page) {
+  if (forecast.processes.size() < 2) return;
+  std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi"}};
+  for (const PlannedProcess& process : forecast.processes) {
+    rows.push_back({absl::StrCat(process.told.pid), absl::StrCat(process.told.rank), absl::StrCat(process.peaks.device),
+                    FormatBytes(process.peaks.allocated), FormatBytes(process.peaks.reserved),
+                    FormatBytes(process.peaks.process)});
+  }
+  page->Gap();
+  page->Line(absl::StrCat(forecast.processes.size(), " processes used CUDA; above is the one that needs most"),
+             Tone::kHeading);
+  page->Table(std::vector<Align>(6, Align::kRight), rows);
+}
+
+}  // namespace
+
+std::string EndText(const Forecast& forecast) {
+  const ProcessResult& told = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().told;
+  const std::string steps = FormatCountOf(told.steps, "step", "steps");
+  switch (forecast.end) {
+    case RunEnd::kStable:
+      return absl::StrCat("stopped after step ", told.steps, ": the peak did not grow since step ", told.last_growth);
+    case RunEnd::kSteps:
+      return absl::StrCat("stopped after step ", told.steps, ", as asked for; the peak grew last in step ",
+                          told.last_growth);
+    case RunEnd::kEnded:
+      return absl::StrCat("ran to its end",
+                          told.steps == 0 ? ", without a step of an optimizer" : absl::StrCat(", ", steps));
+    case RunEnd::kTimedOut:
+      return absl::StrCat("was ended after ", absl::StrFormat("%.0f s", forecast.timeout_s), ", ", steps,
+                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at));
+    case RunEnd::kFailed:
+      return absl::StrCat("failed with exit code ", forecast.exit_code, " after ", steps);
+    case RunEnd::kCapability:
+      return "was not run";
+  }
+  return "";
+}
+
+void AddVerdict(const Forecast& forecast, Page* page) {
+  page->Line(absl::StrJoin(forecast.command, " "), Tone::kHeading);
+  page->Line({{Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast), ", ")},
+              {Tone::kHeading, "simulated"},
+              {Tone::kPlain, ": no GPU was used"}});
+  AddFits(forecast, page);
+  const RunPeaks& peaks = forecast.peaks();
+  page->Table({Align::kLeft, Align::kRight, Align::kLeft},
+              {{"allocated", FormatBytes(peaks.allocated), "peak of PyTorch's blocks"},
+               {"reserved", FormatBytes(peaks.reserved), "peak of PyTorch's segments"},
+               {"nvidia-smi", FormatBytes(peaks.process),
+                absl::StrCat("with ", FormatBytes(peaks.context), " of context and rounding",
+                             peaks.elsewhere == 0
+                                 ? ""
+                                 : absl::StrCat(" and ", FormatBytes(peaks.elsewhere), " past PyTorch's allocator"))}},
+              false);
+  const bool warn = forecast.end == RunEnd::kTimedOut || forecast.end == RunEnd::kFailed;
+  page->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
+                  warn ? Tone::kWarning : Tone::kPlain);
+  if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
+  AddProcesses(forecast, page);
+}
+
+void AddVaried(const Forecast& forecast, Page* page) {
+  if (!forecast.searched) return;
+  page->Gap();
+  std::vector<std::string> largest;
+  for (const auto& [name, value] : forecast.largest) largest.push_back(absl::StrCat(name, " = ", value));
+  page->Line({{Tone::kHeading, largest.empty() ? "Nothing that was tried fits"
+                                               : absl::StrCat("The largest that fits: ", absl::StrJoin(largest, ", "))},
+              {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
+  Page::Row heading;
+  std::vector<Align> columns;
+  if (!forecast.varied.empty()) {
+    for (const auto& [name, value] : forecast.varied.front().values) heading.push_back(name);
+  }
+  columns.assign(heading.size() + 3, Align::kRight);
+  columns.push_back(Align::kLeft);
+  for (const char* title : {"allocated", "reserved", "nvidia-smi", ""}) heading.push_back(title);
+  std::vector<Page::Row> rows{heading};
+  for (const VariedRun& run : forecast.varied) {
+    Page::Row row;
+    for (const auto& [name, value] : run.values) row.push_back(absl::StrCat(value));
+    for (const uint64_t RunPeaks::*member : {&RunPeaks::allocated, &RunPeaks::reserved, &RunPeaks::process})
+      row.push_back(run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-");
+    row.push_back(!run.note.empty() ? run.note : run.fits ? "fits" : "does not fit");
+    rows.push_back(row);
+  }
+  page->Table(columns, rows);
+}
+
+void AddWhatIfs(const Forecast& forecast, Page* page) {
+  if (forecast.what_ifs.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "What would change it"},
+              {Tone::kAside, "  nvidia-smi's number of another run, unless it says estimate"}});
+  std::vector<Page::Row> rows{{"needs", "change", "with", ""}};
+  const uint64_t now = forecast.peaks().process;
+  for (const WhatIf& each : forecast.what_ifs) {
+    const std::string need = each.peaks.has_value()   ? FormatBytes(each.peaks->process)
+                             : each.saves.has_value() ? FormatBytes(now - std::min(now, *each.saves))
+                                                      : "-";
+    const std::string change = each.peaks.has_value()   ? Difference(now, each.peaks->process)
+                               : each.saves.has_value() ? absl::StrCat("-", FormatBytes(*each.saves))
+                                                        : "";
+    rows.push_back({need, change, each.name, each.note});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+}
+
+void AddConfidence(const Forecast& forecast, Page* page) {
+  page->Gap();
+  page->Line("How sure this is", Tone::kHeading);
+  page->Paragraph("  exact       ",
+                  "PyTorch's allocator and the program's own calls ran for real: blocks and segments of what was run "
+                  "are those of a GPU.");
+  AddReads(forecast, HostReadKind::kShape, "  data        ", PolicyText(forecast), page);
+  AddReads(forecast, HostReadKind::kBranch, "  branches    ",
+           "the program asked for the truth of tensors whose values were not computed, and may go another way on a "
+           "GPU. --pin 'FILE.py:LINE=True' says what it is to find.",
+           page);
+  AddReads(forecast, HostReadKind::kValue, "  values      ",
+           "single numbers were read that are mostly 0 here: harmless for a loss that is printed, not for a size. "
+           "--pin 'FILE.py:LINE=NUMBER' gives one.",
+           page);
+  if (!forecast.processes.empty()) {
+    for (const auto& [text, count] : forecast.processes.front().told.pinned)
+      page->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
+  }
+  const std::string unknown =
+      forecast.libraries.empty()
+          ? ""
+          : absl::StrCat(" Workspaces of ", absl::StrJoin(forecast.libraries, ", "),
+                         " are not known and count as 0 (SIMCUDA_CUDNN_WS=64M and the like set them).");
+  page->Paragraph("  libraries   ", absl::StrCat("cuBLAS' workspaces are PyTorch's own, so they are in it.", unknown));
+  page->Paragraph("  context     ", absl::StrCat(FormatBytes(forecast.device.context_mib << 20),
+                                                 " for CUDA's context, a guess; it is in nvidia-smi's number alone."));
+  page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
+  page->Paragraph("  streams     ",
+                  "kernels count as done at once: where tensors are used on several streams a GPU may keep blocks "
+                  "longer.");
+}
+
+void AddFailure(const Forecast& forecast, Page* page) {
+  page->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
+              {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
+  if (forecast.end == RunEnd::kCapability) {
+    const ProcessResult& told = forecast.processes.front().told;
+    page->Paragraph(
+        "  ",
+        absl::StrCat("PyTorch ", told.torch, " has no code for capability ", CapabilityText(forecast.device.capability),
+                     " of ", forecast.device.name, ": it was built for ", absl::StrJoin(told.built_for, ", "),
+                     ". Install a PyTorch that has, or plan for another device."),
+        Tone::kAlarm);
+    return;
+  }
+  page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
+  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
+  if (lines.size() > kMostOutputLines) lines.erase(lines.begin(), lines.end() - kMostOutputLines);
+  if (!lines.empty()) page->Line("  The end of what it wrote:");
+  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
+}
+
+}  // namespace gpumem

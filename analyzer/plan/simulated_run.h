@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Runs a program on simulated CUDA under the recorder, for a while: an own process group whose output goes to a file,
+// ended by companion.py after its steps, or here when its time is up.
+//
+//   SimulatedRun run;
+//   run.command = {"python", "train.py"};
+//   run.device = *FindDevice("h100");
+//   absl::StatusOr<RunOutcome> outcome = RunSimulated(tools, run);
+//
+// Thread-safety: one run at a time. A signal that ends gpumem (Ctrl-C, SIGTERM, SIGHUP) ends the program first.
+// Failure: an error where nothing could be started; all that happens to the program is in the outcome.
+
+#ifndef GPUMEM_ANALYZER_PLAN_SIMULATED_RUN_H_
+#define GPUMEM_ANALYZER_PLAN_SIMULATED_RUN_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "plan/device_profile.h"
+#include "plan/process_result.h"
+
+namespace gpumem {
+
+// Where the parts are that a run needs.
+struct SimulationTools {
+  std::string recorder;   // libgpumemshim.so
+  std::string launcher;   // simcuda/run
+  std::string libraries;  // lib/simcuda
+};
+
+// `program` is the path of gpumem itself. GPUMEM_SIMCUDA names another folder that holds `run` (and the libraries, or
+// SIMCUDA_LIB does). NotFound with the next step where a part is missing.
+absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, const std::string& recorder);
+
+struct SimulatedRun {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  // set besides
+  DeviceProfile device;
+  int device_count = 1;
+  bool overcommit = true;                // the device gives more than it has, to see how much is wanted
+  std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
+  std::string steps = "stable";          // or "all", or a number
+  double timeout_s = 300;
+  std::string what_if;      // companion.py
+  std::string pins = "[]";  // companion.py
+  std::string folder;       // an empty one, for traces and what the processes say
+};
+
+struct RunOutcome {
+  int status = 0;  // of waitpid(2)
+  bool timed_out = false;
+  double seconds = 0;
+  std::vector<std::string> traces;  // of the processes that used CUDA
+  std::vector<ProcessResult> processes;
+  std::string output;        // the end of what the program wrote
+  std::string stuck_stacks;  // where it was when its time was up
+};
+
+// `tick` is called about ten times a second, for a line of progress; may be empty.
+absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
+                                        const std::function<void()>& tick);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_PLAN_SIMULATED_RUN_H_

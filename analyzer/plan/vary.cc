@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "plan/vary.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace gpumem {
+namespace {
+
+constexpr int64_t kMostValues = 1'000'000;
+
+absl::Status Wrong(absl::string_view text, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("--vary '", text, "': ", why,
+                                                 ". Like this: --vary 'batch_size=1..64', --vary 'seq_len=512,1024', "
+                                                 "--vary 'env:BATCH=1..64'"));
+}
+
+absl::Status ParseValues(absl::string_view text, absl::string_view values, Axis* axis) {
+  const std::vector<absl::string_view> ends = absl::StrSplit(values, "..");
+  if (ends.size() == 2) {
+    int64_t first = 0, last = 0;
+    if (!absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last) || first > last)
+      return Wrong(text, "a range is two whole numbers, the smaller first");
+    if (last - first >= kMostValues) return Wrong(text, "so long a range takes too many tries");
+    axis->is_range = true;
+    for (int64_t value = first; value <= last; ++value) axis->values.push_back(value);
+    return absl::OkStatus();
+  }
+  for (const absl::string_view part : absl::StrSplit(values, ',')) {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(part, &value)) return Wrong(text, absl::StrCat("\"", part, "\" is no whole number"));
+    axis->values.push_back(value);
+  }
+  std::sort(axis->values.begin(), axis->values.end());
+  axis->values.erase(std::unique(axis->values.begin(), axis->values.end()), axis->values.end());
+  return absl::OkStatus();
+}
+
+// "--batch-size" and "--batch_size" are the same flag to people.
+std::string FlagName(absl::string_view argument) {
+  const std::string name(absl::StripPrefix(absl::StripPrefix(argument, "-"), "-"));
+  return absl::StrReplaceAll(name, {{"-", "_"}});
+}
+
+// Puts `value` behind the flag `--name`: "--name=4", or "--name 4". False where the command has no such flag.
+bool ReplaceFlag(const std::string& name, const std::string& value, std::vector<std::string>* command) {
+  for (size_t i = 1; i < command->size(); ++i) {
+    std::string& argument = (*command)[i];
+    if (!absl::StartsWith(argument, "-")) continue;
+    const size_t equals = argument.find('=');
+    if (FlagName(argument.substr(0, equals)) != FlagName(name)) continue;
+    if (equals != std::string::npos) {
+      argument = absl::StrCat(argument.substr(0, equals + 1), value);
+      return true;
+    }
+    if (i + 1 >= command->size()) return false;
+    (*command)[i + 1] = value;
+    return true;
+  }
+  return false;
+}
+
+// `name=4` as Hydra and its like have it.
+bool ReplaceAssignment(const std::string& name, const std::string& value, std::vector<std::string>* command) {
+  for (size_t i = 1; i < command->size(); ++i) {
+    if (!absl::StartsWith((*command)[i], absl::StrCat(name, "="))) continue;
+    (*command)[i] = absl::StrCat(name, "=", value);
+    return true;
+  }
+  return false;
+}
+
+// The index where a line through two measured neighbours meets the limit, strictly between them.
+size_t NextTry(const std::vector<int64_t>& values, size_t fits, size_t too_big, uint64_t limit,
+               const std::map<int64_t, uint64_t>& bytes) {
+  const auto low = static_cast<double>(bytes.at(values[fits])), high = static_cast<double>(bytes.at(values[too_big]));
+  const double span = static_cast<double>(values[too_big] - values[fits]);
+  const double share = high > low ? (static_cast<double>(limit) - low) / (high - low) : 0.5;
+  const auto wanted = values[fits] + static_cast<int64_t>(std::floor(share * span));
+  const auto found = std::upper_bound(values.begin(), values.end(), wanted);
+  const auto index = static_cast<size_t>(found - values.begin());
+  return std::clamp(index == 0 ? 0 : index - 1, fits + 1, too_big - 1);
+}
+
+}  // namespace
+
+absl::StatusOr<Axis> ParseAxis(absl::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos || equals == 0) return Wrong(text, "there is no NAME=VALUES");
+  Axis axis;
+  absl::string_view name = text.substr(0, equals);
+  if (absl::ConsumePrefix(&name, "env:")) axis.kind = Axis::Kind::kEnvironment;
+  axis.name = std::string(absl::StripPrefix(absl::StripPrefix(name, "-"), "-"));
+  const bool is_name = std::all_of(axis.name.begin(), axis.name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+  });
+  if (axis.name.empty() || !is_name) return Wrong(text, "the name is none");
+  if (absl::Status status = ParseValues(text, text.substr(equals + 1), &axis); !status.ok()) return status;
+  return axis;
+}
+
+std::vector<int64_t> SomeValues(const Axis& axis) {
+  if (!axis.is_range) return axis.values;
+  std::vector<int64_t> some;
+  for (int64_t value = axis.values.front(); value < axis.values.back(); value = std::max(value * 2, value + 1))
+    some.push_back(value);
+  some.push_back(axis.values.back());
+  return some;
+}
+
+absl::StatusOr<VariedCommand> Substitute(const Axis& axis, int64_t value, VariedCommand command) {
+  const std::string text = absl::StrCat(value), placeholder = absl::StrCat("{", axis.name, "}");
+  if (axis.kind == Axis::Kind::kEnvironment) {
+    command.environment.emplace_back(axis.name, text);
+    return command;
+  }
+  bool found = false;
+  for (std::string& argument : command.command) {
+    if (!absl::StrContains(argument, placeholder)) continue;
+    argument = absl::StrReplaceAll(argument, {{placeholder, text}});
+    found = true;
+  }
+  if (found || ReplaceFlag(axis.name, text, &command.command) || ReplaceAssignment(axis.name, text, &command.command)) {
+    return command;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the command line has no place for ", axis.name, ". Write ", placeholder,
+                   " where its value is to "
+                   "stand, give the flag --",
+                   axis.name, " with any value, or vary an environment variable: env:", axis.name, "=..."));
+}
+
+std::optional<BatchFlag> FindBatchFlag(const std::vector<std::string>& command) {
+  static constexpr absl::string_view kNames[] = {
+      "per_device_train_batch_size", "train_batch_size", "batch_size", "micro_batch_size", "batch", "bs"};
+  for (const absl::string_view name : kNames) {
+    for (size_t i = 1; i < command.size(); ++i) {
+      const size_t equals = command[i].find('=');
+      const std::string flag = command[i].substr(0, equals);
+      if (!absl::StartsWith(flag, "-") || FlagName(flag) != name) continue;
+      BatchFlag found{equals == std::string::npos ? i + 1 : i, flag, 0};
+      const std::string value = equals != std::string::npos ? command[i].substr(equals + 1)
+                                : i + 1 < command.size()    ? command[i + 1]
+                                                            : "";
+      if (absl::SimpleAtoi(value, &found.value) && found.value > 1) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> WithBatch(std::vector<std::string> command, const BatchFlag& flag, int64_t value) {
+  std::string& argument = command[flag.argument];
+  const size_t equals = argument.find('=');
+  argument = equals == std::string::npos ? absl::StrCat(value) : absl::StrCat(argument.substr(0, equals + 1), value);
+  return command;
+}
+
+absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t limit,
+                                    const std::function<absl::StatusOr<uint64_t>(int64_t)>& measure) {
+  Largest found;
+  const auto fits_at = [&](size_t index) -> absl::StatusOr<bool> {
+    const absl::StatusOr<uint64_t> bytes = measure(values[index]);
+    if (!bytes.ok()) return bytes.status();
+    found.bytes[values[index]] = *bytes;
+    return *bytes <= limit;
+  };
+  size_t fits = 0, too_big = values.size() - 1;
+  absl::StatusOr<bool> least = fits_at(fits);
+  if (!least.ok()) return least.status();
+  if (!*least) {
+    found.too_big = values[fits];
+    return found;
+  }
+  found.fits = values[fits];
+  if (too_big == fits) return found;
+  const absl::StatusOr<bool> most = fits_at(too_big);
+  if (!most.ok()) return most.status();
+  if (*most) {
+    found.fits = values[too_big];
+    return found;
+  }
+  for (bool halve = false; too_big - fits > 1; halve = !halve) {
+    // A line that never closes in from one side is helped by halves.
+    const size_t next = halve ? fits + (too_big - fits) / 2 : NextTry(values, fits, too_big, limit, found.bytes);
+    const absl::StatusOr<bool> good = fits_at(next);
+    if (!good.ok()) return good.status();
+    (*good ? fits : too_big) = next;
+  }
+  found.fits = values[fits];
+  found.too_big = values[too_big];
+  return found;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/python/companion.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "shim/python/failures.h"
+
+namespace gpumemshim::python {
+namespace {
+
+constexpr size_t kMaxSource = 256 << 10;
+
+const char* g_path = "";
+void (*g_end)();
+bool g_ran;  // with the GIL held
+char g_source[kMaxSource];
+
+bool ReadSource() {
+  const int file = open(g_path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  size_t size = 0;
+  ssize_t count = 0;
+  while (size + 1 < kMaxSource && (count = read(file, g_source + size, kMaxSource - 1 - size)) > 0)
+    size += static_cast<size_t>(count);
+  close(file);
+  g_source[size] = '\0';
+  return count == 0 && size > 0;
+}
+
+void Fail(const char* text) { AddFailure(text, std::strlen(text), false); }
+
+}  // namespace
+
+void SetCompanion(const char* path, void (*end)()) {
+  g_path = path;
+  g_end = end;
+}
+
+int RunCompanion(const Api* api, Object* record) {
+  if (g_ran || *g_path == '\0') return 0;
+  g_ran = true;
+  if (!ReadSource()) {
+    Fail("the file of GPUMEMSHIM_COMPANION cannot be read");
+    return 0;
+  }
+  Object* globals = RunSource(api, g_source, record);
+  if (globals == nullptr) Fail("the file of GPUMEMSHIM_COMPANION failed");
+  if (globals != nullptr) api->decrement(globals);
+  return EndCall(api);
+}
+
+Object* EndRecording(Object*, Object*) {
+  if (g_end != nullptr) g_end();
+  const Api* api = Load();
+  api->increment(api->none);
+  return api->none;
+}
+
+}  // namespace gpumemshim::python

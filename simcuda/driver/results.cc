@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+#include "simcuda/driver/results.h"
+
+#include <cxxabi.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "simcuda/base/environment.h"
+#include "simcuda/driver/driver.h"
+
+namespace simcuda {
+namespace {
+
+using Kind = Recipe::Kind;
+using Type = Recipe::Type;
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// The kernels of interest, before anything is spelled out.
+bool MayCompute(std::string_view name) {
+  for (const char* part : {"DeviceReduceKernel", "DeviceReduceSingleTileKernel", "DeviceSelectSweepKernel",
+                           "DeviceReduceByKeyKernel", "compare_scalar_kernel", "CompareEqFunctor"}) {
+    if (Contains(name, part)) return true;
+  }
+  return false;
+}
+
+std::string Demangled(const std::string& name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  if (text == nullptr) return "";
+  std::string result = text;
+  std::free(text);
+  return result;
+}
+
+// The types between the last pair of parentheses.
+std::vector<std::string_view> Parameters(std::string_view text) {
+  std::vector<std::string_view> found;
+  if (text.empty() || text.back() != ')') return found;
+  int depth = 0;
+  size_t end = text.size() - 1;
+  for (size_t i = text.size(); i-- > 0;) {
+    const char c = text[i];
+    if (c == ')' || c == '>' || c == ']' || c == '}') ++depth;
+    if (c == '(' || c == '<' || c == '[' || c == '{') --depth;
+    const bool begins = depth == 0 && c == '(';
+    if (!begins && !(depth == 1 && c == ',')) continue;
+    const size_t start = i + (c == ',' ? 2 : 1);
+    if (start <= end) found.insert(found.begin(), text.substr(start, end - start));
+    if (begins) break;
+    end = i;
+  }
+  return found;
+}
+
+uint8_t IntegerBytes(std::string_view type) {
+  if (type == "int" || type == "unsigned int") return 4;
+  if (type == "long" || type == "unsigned long" || type == "long long" || type == "unsigned long long") return 8;
+  return 0;
+}
+
+uint8_t PointedBytes(std::string_view type) {
+  return type.empty() || type.back() != '*' ? 0 : IntegerBytes(type.substr(0, type.size() - 1));
+}
+
+Recipe Counting(Kind kind, const std::vector<std::string_view>& parameters, size_t output, size_t count) {
+  Recipe recipe;
+  if (output >= parameters.size() || count >= parameters.size()) return recipe;
+  recipe.output = static_cast<uint8_t>(output);
+  recipe.count = static_cast<uint8_t>(count);
+  recipe.output_bytes = PointedBytes(parameters[output]);
+  recipe.count_bytes = IntegerBytes(parameters[count]);
+  if (recipe.output_bytes != 0 && recipe.count_bytes != 0) recipe.kind = kind;
+  return recipe;
+}
+
+// The first integer from `from` on, or the last one.
+size_t IntegerParameter(const std::vector<std::string_view>& parameters, size_t from, bool last) {
+  size_t found = parameters.size();
+  for (size_t i = from; i < parameters.size(); ++i) {
+    if (IntegerBytes(parameters[i]) == 0) continue;
+    found = i;
+    if (!last) break;
+  }
+  return found;
+}
+
+// CUB: counting what a condition finds (nonzero, masks), selecting the first of equals (unique), run lengths (unique
+// with counts).
+Recipe RecipeOfCub(std::string_view name, const std::vector<std::string_view>& parameters) {
+  const bool counts = Contains(name, "NonZeroOp");
+  if (Contains(name, "DeviceReduceSingleTileKernel")) {
+    if (counts) return Counting(Kind::kCount, parameters, 1, 2);
+    return PointedBytes(parameters.empty() ? "" : parameters[0]) == 0 ? Recipe{}
+                                                                      : Counting(Kind::kCountSum, parameters, 1, 2);
+  }
+  if (Contains(name, "DeviceReduceKernel")) return counts ? Counting(Kind::kCountPart, parameters, 1, 2) : Recipe{};
+  if (Contains(name, "DeviceReduceByKeyKernel"))
+    return Counting(Kind::kCount, parameters, 4, IntegerParameter(parameters, 5, true));
+  if (Contains(name, "DeviceSelectSweepKernel") && parameters.size() > 1 && Contains(parameters[1], "NullType"))
+    return Counting(Kind::kCount, parameters, 3, IntegerParameter(parameters, 5, false));
+  return {};
+}
+
+Type TypeOf(std::string_view name) {
+  static constexpr struct {
+    std::string_view name;
+    Type type;
+  } kTypes[] = {{"bool", Type::kBool},           {"signed char", Type::kInt8},
+                {"unsigned char", Type::kUint8}, {"short", Type::kInt16},
+                {"int", Type::kInt32},           {"long", Type::kInt64},
+                {"float", Type::kFloat},         {"double", Type::kDouble},
+                {"c10::Half", Type::kHalf},      {"c10::BFloat16", Type::kBfloat16}};
+  for (const auto& each : kTypes) {
+    if (each.name == name) return each.type;
+  }
+  return Type::kNone;
+}
+
+// PyTorch: `kernel(int count, functor, array of output and input)`.
+Recipe RecipeOfComparison(std::string_view name, const std::vector<std::string_view>& parameters) {
+  Recipe recipe;
+  const bool with_pointers =
+      parameters.size() == 3 && IntegerBytes(parameters[0]) == 4 && Contains(parameters[2], "rray<char*, 2");
+  if (!Contains(name, "elementwise_kernel<") || !with_pointers) return recipe;
+  constexpr std::string_view kScalar = "compare_scalar_kernel<", kEqual = "AUnaryFunctor<";
+  const bool is_order = Contains(parameters[1], kScalar);
+  if (!is_order && !(Contains(parameters[1], kEqual) && Contains(parameters[1], "CompareEqFunctor<"))) return recipe;
+  const std::string_view prefix = is_order ? kScalar : kEqual;
+  const std::string_view rest = parameters[1].substr(parameters[1].find(prefix) + prefix.size());
+  recipe.type = TypeOf(rest.substr(0, rest.find_first_of(",>")));
+  if (recipe.type != Type::kNone) recipe.kind = is_order ? Kind::kCompareScalar : Kind::kCompareToScalar;
+  return recipe;
+}
+
+uint64_t Integer(const void* at, uint8_t bytes) {
+  uint64_t value = 0;
+  std::memcpy(&value, at, bytes);
+  return value;
+}
+
+// The argument itself is a pointer.
+uint64_t Pointer(void** arguments, uint8_t index) { return Integer(arguments[index], sizeof(void*)); }
+
+void Write(uint64_t target, const void* value, size_t bytes) {
+  Machine& machine = GetSimulation()->machine;
+  if (machine.addresses.Contains(target)) machine.Copy(target, reinterpret_cast<uint64_t>(value), bytes);
+}
+
+thread_local uint64_t t_counted = 0;
+thread_local bool t_counting = false;
+
+void WriteCount(const Recipe& recipe, void** arguments, uint64_t elements) {
+  const auto share = GetEnvironment().data_dependent_share;
+  const auto count = static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * share));
+  Write(Pointer(arguments, recipe.output), &count, recipe.output_bytes);  // little endian: the low bytes
+}
+
+template <typename T>
+double As(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return static_cast<double>(value);
+}
+
+double HalfAsDouble(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const double mantissa = bits & 1023;
+  const double size = exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
+                      : exponent == 0 ? std::ldexp(mantissa, -24)
+                                      : std::ldexp(mantissa + 1024, exponent - 25);
+  return bits & 0x8000 ? -size : size;
+}
+
+double BfloatAsDouble(const char* at) {
+  char wide[4] = {0, 0, at[0], at[1]};
+  return As<float>(wide);
+}
+
+// A value of `type`, and how many bytes it takes.
+double Value(Type type, const char* at, size_t* bytes) {
+  switch (type) {
+    case Type::kInt8:
+      return *bytes = 1, As<int8_t>(at);
+    case Type::kBool:
+    case Type::kUint8:
+      return *bytes = 1, As<uint8_t>(at);
+    case Type::kInt16:
+      return *bytes = 2, As<int16_t>(at);
+    case Type::kInt32:
+      return *bytes = 4, As<int32_t>(at);
+    case Type::kInt64:
+      return *bytes = 8, As<int64_t>(at);
+    case Type::kHalf:
+      return *bytes = 2, HalfAsDouble(static_cast<uint16_t>(Integer(at, 2)));
+    case Type::kBfloat16:
+      return *bytes = 2, BfloatAsDouble(at);
+    case Type::kFloat:
+      return *bytes = 4, As<float>(at);
+    case Type::kDouble:
+      return *bytes = 8, As<double>(at);
+    case Type::kNone:
+      break;
+  }
+  return *bytes = 0, 0;
+}
+
+// What the functor's first member says, in the order of PyTorch's enumerations (CompareKernels.cu, CompareEQKernel.cu).
+bool Holds(Kind kind, int operation, double a, double b) {
+  if (kind == Kind::kCompareToScalar) return operation == 0 ? a == b : a != b;
+  return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b;
+}
+
+// Of one element: tensors have no contents, but what is left of a reduction of zeros is zero.
+void Compare(const Recipe& recipe, void** arguments) {
+  if (Integer(arguments[0], 4) != 1) return;
+  const auto* functor = static_cast<const char*>(arguments[1]);
+  const auto* pointers = static_cast<const char*>(arguments[2]);
+  const uint64_t output = Integer(pointers, 8), input = Integer(pointers + 8, 8);
+  size_t bytes = 0;
+  char element[8] = {};
+  Value(recipe.type, element, &bytes);
+  Machine& machine = GetSimulation()->machine;
+  if (!machine.addresses.Contains(input)) return;
+  machine.Copy(reinterpret_cast<uint64_t>(element), input, bytes);
+  // The scalar stands behind the operation, a 4-byte enumeration. That of a half type is compared as a float where it
+  // is a functor's.
+  const bool is_wide = recipe.kind == Kind::kCompareToScalar;
+  const bool is_half = recipe.type == Type::kHalf || recipe.type == Type::kBfloat16;
+  const Type scalar_type = is_wide && is_half ? Type::kFloat : recipe.type;
+  const double scalar = Value(scalar_type, functor + (bytes == 8 ? 8 : 4), &bytes);
+  const double value = Value(recipe.type, element, &bytes);
+  const bool holds = Holds(recipe.kind, static_cast<int>(Integer(functor, 4)), value, scalar);
+  Write(output, &holds, 1);
+}
+
+}  // namespace
+
+Recipe RecipeOf(const std::string& kernel_name) {
+  Recipe recipe;
+  if (Contains(kernel_name, "and_kernel")) {
+    recipe.kind = Kind::kAllTrue;
+    return recipe;
+  }
+  if (!MayCompute(kernel_name)) return recipe;
+  const std::string name = Demangled(kernel_name);
+  const std::vector<std::string_view> parameters = Parameters(name);
+  return Contains(name, "cub::") ? RecipeOfCub(name, parameters) : RecipeOfComparison(name, parameters);
+}
+
+void ComputeResult(const Recipe& recipe, void** arguments) {
+  if (arguments == nullptr) return;
+  switch (recipe.kind) {
+    case Kind::kNothing:
+    case Kind::kAllTrue:
+      break;
+    case Kind::kCountPart:
+      t_counted = Integer(arguments[recipe.count], recipe.count_bytes);
+      t_counting = true;
+      break;
+    case Kind::kCountSum:
+      if (t_counting) WriteCount(recipe, arguments, t_counted);
+      t_counting = false;
+      break;
+    case Kind::kCount:
+      WriteCount(recipe, arguments, Integer(arguments[recipe.count], recipe.count_bytes));
+      break;
+    case Kind::kCompareScalar:
+    case Kind::kCompareToScalar:
+      Compare(recipe, arguments);
+      break;
+  }
+}
+
+}  // namespace simcuda
