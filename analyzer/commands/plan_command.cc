@@ -16,6 +16,7 @@
 #include "commands/attribute.h"
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/forecaster.h"
 #include "commands/plan_what_if.h"
 #include "commands/planner.h"
 #include "commands/preload.h"
@@ -31,6 +32,8 @@ namespace {
 
 constexpr char kDefaultDevice[] = "H100";
 constexpr uint64_t kMostDevices = 64;
+// Beyond so many reads of device memory a program that was to make a few steps waits for a value that never comes.
+constexpr uint64_t kMostReads = 200'000;
 
 absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
   nlohmann::json list = nlohmann::json::array();
@@ -61,7 +64,10 @@ absl::StatusOr<std::string> ParsePolicy(absl::string_view text) {
 // The libraries whose workspaces were wanted at the peak's stacks, as far as their names tell.
 std::vector<std::string> UnknownWorkspaces(const Moment& moment, const ReportInput& input) {
   static constexpr std::pair<absl::string_view, absl::string_view> kParts[] = {
-      {"cudnn", "cuDNN"}, {"_fft_", "cuFFT"}, {"linalg_", "cuSOLVER"}, {"cusparse", "cuSPARSE"}};
+      {"cudnn", "cuDNN"},          {"_fft_", "cuFFT"},           {"linalg_cholesky", "cuSOLVER"},
+      {"linalg_eigh", "cuSOLVER"}, {"linalg_svd", "cuSOLVER"},   {"linalg_qr", "cuSOLVER"},
+      {"linalg_lu", "cuSOLVER"},   {"linalg_solve", "cuSOLVER"}, {"linalg_inv", "cuSOLVER"},
+      {"cusparse", "cuSPARSE"}};
   std::set<std::string> found;
   for (const AttributedUse& use : moment.uses) {
     for (const ResolvedFrame& frame : input.stacks->Frames(use.stack_id)) {
@@ -139,13 +145,13 @@ class PlanCommand final : public Command {
       return kExitCannotRead;
     }
     Planner planner(*tools, console);
-    Forecast forecast;
-    absl::StatusOr<PlannedRun> run = Answer(request, axes, &planner, &forecast);
+    Forecaster forecaster(request, axes, &planner);
+    absl::StatusOr<PlannedRun> run = forecaster.Answer(!policy_.empty());
     if (!run.ok()) {
       console->Complain(run.status().message());
       return absl::IsInvalidArgument(run.status()) ? kExitUsage : kExitCannotRead;
     }
-    return Print(*std::move(run), &planner, &forecast, console);
+    return Print(*std::move(run), &forecaster, &planner, console);
   }
 
  private:
@@ -183,6 +189,7 @@ class PlanCommand final : public Command {
     request->steps = steps_;
     if (!(timeout_ >= 1 && timeout_ <= 1e6)) return absl::InvalidArgumentError("--timeout is a number of seconds");
     request->timeout_s = timeout_;
+    if (steps_ != "all") request->most_reads = kMostReads;
     GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy_.empty() ? "upper" : policy_));
     GPUMEM_ASSIGN_OR_RETURN(request->pins, PinsJson(pins_));
     for (const std::string& text : vary_) {
@@ -198,132 +205,30 @@ class PlanCommand final : public Command {
     return FindSimulationTools(std::filesystem::read_symlink("/proc/self/exe", error).string(), recorder);
   }
 
-  // The run that is told of: the one asked for, or the largest of --vary that fits.
-  absl::StatusOr<PlannedRun> Answer(const SimulatedRun& request, const std::vector<Axis>& axes, Planner* planner,
-                                    Forecast* forecast) {
-    forecast->device = request.device;
-    forecast->device_count = request.device_count;
-    forecast->device_given = !device_.empty();
-    forecast->data_dependent = request.data_dependent;
-    forecast->timeout_s = request.timeout_s;
-    SimulatedRun chosen = request;
-    if (!axes.empty()) {
-      GPUMEM_ASSIGN_OR_RETURN(chosen, Search(request, axes, planner, forecast));
-    }
-    forecast->command = chosen.command;
-    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner->Run(chosen, "as it is"));
-    forecast->end = run.end;
-    forecast->exit_code = run.exit_code;
-    forecast->seconds = run.outcome.seconds;
-    forecast->stuck_at = StuckAt(run.outcome.stuck_stacks);
-    forecast->output = run.outcome.output;
-    forecast->processes = run.processes;
-    forecast->reads = run.reads;
-    if (!run.answered()) return run;
-    const bool data_decide = std::any_of(run.reads.begin(), run.reads.end(),
-                                         [](const HostRead& read) { return read.kind == HostReadKind::kShape; });
-    if (data_decide && policy_.empty()) {
-      SimulatedRun lower = chosen;
-      lower.data_dependent = "zero";
-      GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner->Run(lower, "where data find nothing"));
-      if (least.answered()) forecast->with_zero = least.processes.front().peaks;
-    }
-    if (forecast->peaks().process > forecast->capacity()) {
-      SimulatedRun tight = chosen;
-      tight.overcommit = false;
-      GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner->Run(tight, "with no more memory than there is"));
-      forecast->fits_when_tight = least.answered() && least.end != RunEnd::kFailed && least.end != RunEnd::kTimedOut;
-    }
-    request_of_answer_ = chosen;
-    return run;
-  }
-
-  // Goes through all values of every axis but the last, and searches the last one.
-  absl::StatusOr<SimulatedRun> Search(const SimulatedRun& request, const std::vector<Axis>& axes, Planner* planner,
-                                      Forecast* forecast) {
-    forecast->searched = true;
-    std::vector<std::vector<std::pair<std::string, int64_t>>> places{{}};
-    for (size_t i = 0; i + 1 < axes.size(); ++i) {
-      std::vector<std::vector<std::pair<std::string, int64_t>>> longer;
-      for (const auto& place : places) {
-        for (const int64_t value : SomeValues(axes[i])) {
-          longer.push_back(place);
-          longer.back().emplace_back(axes[i].name, value);
-        }
-      }
-      places = std::move(longer);
-    }
-    SimulatedRun best = request;
-    for (const auto& place : places) {
-      SimulatedRun fixed = request;
-      for (size_t i = 0; i < place.size(); ++i) {
-        GPUMEM_RETURN_IF_ERROR(Put(axes[i], place[i].second, &fixed));
-      }
-      GPUMEM_ASSIGN_OR_RETURN(const Largest largest,
-                              FindLargest(axes.back().values, request.device.memory_bytes(), [&](int64_t value) {
-                                return Measure(fixed, axes.back(), value, place, planner, forecast);
-                              }));
-      const int64_t value = largest.fits.value_or(axes.back().values.front());
-      GPUMEM_RETURN_IF_ERROR(Put(axes.back(), value, &fixed));
-      if (largest.fits.has_value() || forecast->largest.empty()) best = fixed;
-      if (!largest.fits.has_value()) continue;
-      forecast->largest = place;
-      forecast->largest.emplace_back(axes.back().name, value);
-    }
-    return best;
-  }
-
-  static absl::Status Put(const Axis& axis, int64_t value, SimulatedRun* run) {
-    GPUMEM_ASSIGN_OR_RETURN(const VariedCommand varied, Substitute(axis, value, {run->command, run->environment}));
-    run->command = varied.command;
-    run->environment = varied.environment;
-    return absl::OkStatus();
-  }
-
-  // One try of a search: what it needs. A program that fails needs more than there is.
-  absl::StatusOr<uint64_t> Measure(const SimulatedRun& fixed, const Axis& axis, int64_t value,
-                                   const std::vector<std::pair<std::string, int64_t>>& place, Planner* planner,
-                                   Forecast* forecast) const {
-    SimulatedRun request = fixed;
-    GPUMEM_RETURN_IF_ERROR(Put(axis, value, &request));
-    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner->Run(request, absl::StrCat(axis.name, " = ", value)));
-    VariedRun varied;
-    varied.values = place;
-    varied.values.emplace_back(axis.name, value);
-    const bool failed = !run.answered() || run.end == RunEnd::kFailed || run.end == RunEnd::kTimedOut;
-    if (run.answered()) varied.peaks = run.processes.front().peaks;
-    if (failed)
-      varied.note =
-          run.end == RunEnd::kTimedOut ? "its time was up" : absl::StrCat("failed with exit code ", run.exit_code);
-    varied.fits = !failed && varied.peaks->process <= request.device.memory_bytes();
-    forecast->varied.push_back(varied);
-    return failed ? UINT64_MAX : varied.peaks->process;
-  }
-
-  int Print(PlannedRun run, Planner* planner, Forecast* forecast, Console* console) {
-    if (!run.answered()) return PrintFailure(*forecast, console);
+  int Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
+    Forecast& forecast = forecaster->forecast();
+    if (!run.answered()) return PrintFailure(forecast, console);
     AttributionRequest asked;
     asked.moments = {ParseMoment("peak", *run.loaded)};
     const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, asked, run.loaded.get(), console);
     const Moment* const moment = attribution == nullptr ? nullptr : &attribution->moments.front();
-    if (moment != nullptr) forecast->libraries = UnknownWorkspaces(*moment, run.loaded->input);
-    if (!no_what_if_ && vary_.empty() && run.end != RunEnd::kFailed && run.end != RunEnd::kTimedOut)
-      forecast->what_ifs = TryChanges(request_of_answer_, run, moment, planner);
+    if (moment != nullptr) forecast.libraries = UnknownWorkspaces(*moment, run.loaded->input);
+    if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
+      forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
     if (const absl::Status status = planner->KeepTraces(output_, &run); !status.ok()) {
       console->Complain(status.message());
       return kExitCannotRead;
     }
-    forecast->processes = run.processes;
+    forecast.processes = run.processes;
     const ReportInput& input = run.loaded->input;
     if (json_) {
-      console->Print(ForecastJson(*forecast, [&](JsonWriter* json) {
+      console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
         if (moment != nullptr) WriteJsonAt(input, 0, json);
       }));
     } else {
-      PrintPage(*forecast, moment, input, console);
+      PrintPage(forecast, moment, input, console);
     }
-    const bool unsure = run.end == RunEnd::kFailed || run.end == RunEnd::kTimedOut;
-    return unsure && forecast->fits() ? kExitCannotRead : forecast->fits() ? kExitFine : kExitCheckFailed;
+    return forecast.is_open() ? kExitCannotRead : forecast.fits() ? kExitFine : kExitCheckFailed;
   }
 
   static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
@@ -360,7 +265,6 @@ class PlanCommand final : public Command {
   int device_count_ = 1;
   double timeout_ = 300;
   bool no_what_if_ = false, list_ = false, json_ = false;
-  SimulatedRun request_of_answer_;
 };
 
 }  // namespace

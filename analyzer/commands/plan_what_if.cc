@@ -29,7 +29,7 @@ class Changes {
 
   void Try(const std::string& name, const SimulatedRun& changed, bool only_where_it_applied = false) {
     absl::StatusOr<PlannedRun> run = planner_->Run(changed, name);
-    if (!run.ok() || !run->answered() || run->end == RunEnd::kFailed || run->end == RunEnd::kTimedOut) return;
+    if (!run.ok() || !run->answered() || IsCutShort(run->end)) return;
     const PlannedProcess& process = run->processes.front();
     if (only_where_it_applied && process.told.checkpointed == 0) return;
     Add({name, process.peaks, std::nullopt, ""});

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 RunEnd EndOf(const RunOutcome& outcome, int exit_code) {
   if (outcome.timed_out) return RunEnd::kTimedOut;
+  if (outcome.spins) return RunEnd::kSpins;
   const auto is = [&](ProcessResult::Reason reason) {
     return std::any_of(outcome.processes.begin(), outcome.processes.end(),
                        [&](const ProcessResult& process) { return process.reason == reason; });

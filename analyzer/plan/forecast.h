@@ -32,7 +32,12 @@ struct RunPeaks {
 // Of the device with the largest peak.
 RunPeaks PeaksOf(const Analysis& analysis);
 
-enum class RunEnd : uint8_t { kStable, kSteps, kEnded, kTimedOut, kFailed, kCapability };
+enum class RunEnd : uint8_t { kStable, kSteps, kEnded, kTimedOut, kSpins, kFailed, kCapability };
+
+// Ended before its time: what would have come may need more.
+inline bool IsCutShort(RunEnd end) {
+  return end == RunEnd::kTimedOut || end == RunEnd::kSpins || end == RunEnd::kFailed;
+}
 
 // One run of the program.
 struct PlannedProcess {
@@ -61,7 +66,6 @@ struct Forecast {
   std::vector<std::string> command;
   DeviceProfile device;
   int device_count = 1;
-  bool device_given = false;  // else the default one
   RunEnd end = RunEnd::kEnded;
   int exit_code = 0;     // of the program, where it failed: 128 + signal
   std::string output;    // the end of what it wrote, where it failed
@@ -81,9 +85,15 @@ struct Forecast {
   bool answered() const { return !processes.empty() && processes.front().peaks.device >= 0; }
   const RunPeaks& peaks() const { return processes.front().peaks; }
   uint64_t capacity() const { return device.memory_bytes(); }
-  bool fits() const { return answered() && (peaks().process <= capacity() || fits_when_tight.value_or(false)); }
+  bool fits() const {
+    return answered() && !IsCutShort(end) && (peaks().process <= capacity() || fits_when_tight.value_or(false));
+  }
+  // What was run fits, but not all was run.
+  bool is_open() const { return !answered() || (IsCutShort(end) && peaks().process <= capacity()); }
   // Data decide whether it fits.
-  bool depends_on_data() const { return !fits() && with_zero.has_value() && with_zero->process <= capacity(); }
+  bool depends_on_data() const {
+    return !fits() && !is_open() && with_zero.has_value() && with_zero->process <= capacity();
+  }
 };
 
 }  // namespace gpumem

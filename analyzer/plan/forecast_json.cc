@@ -142,7 +142,7 @@ void WriteVaried(const Forecast& forecast, JsonWriter* json) {
 
 // The answer in one word.
 absl::string_view Verdict(const Forecast& forecast) {
-  if (!forecast.answered()) return "unknown";
+  if (forecast.is_open()) return "unknown";
   if (forecast.fits()) return forecast.peaks().process <= forecast.capacity() ? "fits" : "fits_tightly";
   return forecast.depends_on_data() ? "depends_on_data" : "does_not_fit";
 }
@@ -159,6 +159,8 @@ absl::string_view RunEndName(RunEnd end) {
       return "ended";
     case RunEnd::kTimedOut:
       return "timed_out";
+    case RunEnd::kSpins:
+      return "spins";
     case RunEnd::kFailed:
       return "failed";
     case RunEnd::kCapability:

@@ -29,6 +29,12 @@ std::string Difference(uint64_t from, uint64_t to) {
 
 void AddFits(const Forecast& forecast, Page* page) {
   const uint64_t need = forecast.peaks().process, have = forecast.capacity();
+  if (forecast.is_open()) {
+    page->Line({{Tone::kWarning, "  not known"},
+                {Tone::kPlain,
+                 absl::StrCat(": up to where it ended it needed ", FormatBytes(need), " of ", FormatBytes(have))}});
+    return;
+  }
   if (need <= have) {
     page->Line({{Tone::kGood, "  fits"},
                 {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " of ", FormatBytes(have), ", ",
@@ -84,6 +90,13 @@ std::string PolicyText(const Forecast& forecast) {
   return absl::StrCat(text, " --data-dependent expect=0.3 assumes a share.");
 }
 
+void AddOutput(const Forecast& forecast, Page* page) {
+  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
+  if (lines.size() > kMostOutputLines) lines.erase(lines.begin(), lines.end() - kMostOutputLines);
+  if (!lines.empty()) page->Line("  The end of what it wrote:");
+  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
+}
+
 // Of several processes: a row each.
 void AddProcesses(const Forecast& forecast, Page* page) {
   if (forecast.processes.size() < 2) return;
@@ -116,6 +129,10 @@ std::string EndText(const Forecast& forecast) {
     case RunEnd::kTimedOut:
       return absl::StrCat("was ended after ", absl::StrFormat("%.0f s", forecast.timeout_s), ", ", steps,
                           forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at));
+    case RunEnd::kSpins:
+      return absl::StrCat("was ended: it waits for a value that no simulated kernel computes",
+                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at),
+                          ". --pin gives it one");
     case RunEnd::kFailed:
       return absl::StrCat("failed with exit code ", forecast.exit_code, " after ", steps);
     case RunEnd::kCapability:
@@ -140,10 +157,11 @@ void AddVerdict(const Forecast& forecast, Page* page) {
                                  ? ""
                                  : absl::StrCat(" and ", FormatBytes(peaks.elsewhere), " past PyTorch's allocator"))}},
               false);
-  const bool warn = forecast.end == RunEnd::kTimedOut || forecast.end == RunEnd::kFailed;
+  const bool warn = IsCutShort(forecast.end);
   page->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
                   warn ? Tone::kWarning : Tone::kPlain);
   if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
+  if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
   AddProcesses(forecast, page);
 }
 
@@ -241,10 +259,7 @@ void AddFailure(const Forecast& forecast, Page* page) {
     return;
   }
   page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
-  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
-  if (lines.size() > kMostOutputLines) lines.erase(lines.begin(), lines.end() - kMostOutputLines);
-  if (!lines.empty()) page->Line("  The end of what it wrote:");
-  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
+  AddOutput(forecast, page);
 }
 
 }  // namespace gpumem

@@ -18,6 +18,7 @@
 #include <fstream>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "plan/embedded.h"
 
@@ -90,6 +91,7 @@ Variables EnvironmentOf(const SimulationTools& tools, const SimulatedRun& run, c
       {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
       {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
       {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
+      {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
       {"GPUMEM_PLAN_FOLDER", run.folder},
       {"GPUMEM_PLAN_STEPS", run.steps},
       {"GPUMEM_PLAN_DEADLINE", absl::StrCat(Now() + run.timeout_s)},
@@ -214,6 +216,7 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const Simu
   outcome.traces = TracesIn(run.folder);
   outcome.processes = ReadProcessResults(run.folder);
   outcome.output = EndOf(output_path);
+  outcome.spins = absl::StrContains(outcome.output, "(SIMCUDA_MAX_READS)");
   if (outcome.timed_out) outcome.stuck_stacks = ReadStuckStacks(run.folder);
   return outcome;
 }

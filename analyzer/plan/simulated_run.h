@@ -46,6 +46,7 @@ struct SimulatedRun {
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
   std::string steps = "stable";          // or "all", or a number
   double timeout_s = 300;
+  uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
   std::string what_if;      // companion.py
   std::string pins = "[]";  // companion.py
   std::string folder;       // an empty one, for traces and what the processes say
@@ -54,6 +55,7 @@ struct SimulatedRun {
 struct RunOutcome {
   int status = 0;  // of waitpid(2)
   bool timed_out = false;
+  bool spins = false;  // it read device memory more than most_reads times
   double seconds = 0;
   std::vector<std::string> traces;  // of the processes that used CUDA
   std::vector<ProcessResult> processes;

@@ -89,6 +89,7 @@ Environment ReadEnvironment() {
   ReadFailurePlan(&environment);
   environment.fail_result = static_cast<int>(Number("SIMCUDA_FAIL_RESULT", 2));
   environment.max_launches = Number("SIMCUDA_MAX_LAUNCHES", 0);
+  environment.max_reads = Number("SIMCUDA_MAX_READS", 0);
   environment.max_seconds = Number("SIMCUDA_MAX_SECONDS", 0);
   environment.log_pattern = Text("SIMCUDA_LOG", "");
   environment.injection_path = Text("CUDA_INJECTION64_PATH", "");

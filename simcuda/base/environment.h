@@ -35,6 +35,7 @@ struct Environment {
   uint64_t fail_count = 1;
   int fail_result = 2;            // SIMCUDA_FAIL_RESULT, a CUresult
   uint64_t max_launches = 0;      // SIMCUDA_MAX_LAUNCHES; 0: no limit
+  uint64_t max_reads = 0;         // SIMCUDA_MAX_READS; 0: no limit
   uint64_t max_seconds = 0;       // SIMCUDA_MAX_SECONDS; 0: no limit
   std::string log_pattern;        // SIMCUDA_LOG; empty: no log
   std::string injection_path;     // CUDA_INJECTION64_PATH

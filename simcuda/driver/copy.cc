@@ -29,8 +29,10 @@ CUresult Copy(const Block& block, CUstream stream) {
   if (block.target == 0 || block.source == 0) return CUDA_ERROR_INVALID_VALUE;
   WatchProgress(0);
   Machine& machine = GetSimulation()->machine;
-  if (machine.addresses.Contains(block.source) && !machine.addresses.Contains(block.target))
+  if (machine.addresses.Contains(block.source) && !machine.addresses.Contains(block.target)) {
     gpumemshim_read(reinterpret_cast<const void*>(block.source), block.width * block.height);
+    WatchRead();
+  }
   const bool contiguous = block.target_pitch == block.width && block.source_pitch == block.width;
   if (contiguous) {
     machine.Copy(block.target, block.source, block.width * block.height);

@@ -84,6 +84,9 @@ CUresult NotSimulated(const char* function);
 
 // One unit of progress of the program; ends the process where SIMCUDA_MAX_LAUNCHES or SIMCUDA_MAX_SECONDS is exceeded.
 void WatchProgress(uint64_t launches);
+
+// The same for a read of device memory by the host.
+void WatchRead();
 uint64_t LaunchCount();
 
 // Whether the last kernel launched by this thread computes "all elements are true", whose result is then taken as true.

@@ -32,7 +32,10 @@ time_t Seconds() {
 [[noreturn]] void End(const char* what, uint64_t limit) {
   PrintLine(
       "stopped: more than %llu %s (SIMCUDA_MAX_%s). A loop may wait for a value that no simulated kernel computes.",
-      static_cast<unsigned long long>(limit), what, *what == 's' ? "SECONDS" : "LAUNCHES");
+      static_cast<unsigned long long>(limit), what,
+      *what == 's'   ? "SECONDS"
+      : *what == 'r' ? "READS"
+                     : "LAUNCHES");
   ::_exit(124);
 }
 
@@ -46,6 +49,12 @@ void WatchProgress(uint64_t launches) {
     static const time_t start = Seconds();
     if (static_cast<uint64_t>(Seconds() - start) > environment.max_seconds) End("seconds", environment.max_seconds);
   }
+}
+
+void WatchRead() {
+  static std::atomic<uint64_t> reads{0};
+  const uint64_t limit = GetEnvironment().max_reads, count = reads.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (limit != 0 && count > limit) End("reads", limit);
 }
 
 uint64_t LaunchCount() { return g_launches.load(std::memory_order_relaxed); }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "commands/forecaster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace gpumem {
+namespace {
+
+absl::Status Put(const Axis& axis, int64_t value, SimulatedRun* run) {
+  GPUMEM_ASSIGN_OR_RETURN(const VariedCommand varied, Substitute(axis, value, {run->command, run->environment}));
+  run->command = varied.command;
+  run->environment = varied.environment;
+  return absl::OkStatus();
+}
+
+bool Succeeded(const PlannedRun& run) { return run.answered() && !IsCutShort(run.end); }
+
+// Where it was when it was ended: as it said itself, or where it read most often.
+std::string StuckPlace(const PlannedRun& run) {
+  if (run.end != RunEnd::kSpins || run.reads.empty()) return StuckAt(run.outcome.stuck_stacks);
+  return std::max_element(run.reads.begin(), run.reads.end(),
+                          [](const HostRead& a, const HostRead& b) { return a.count < b.count; })
+      ->site;
+}
+
+}  // namespace
+
+Forecaster::Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* planner)
+    : request_(std::move(request)), axes_(std::move(axes)), planner_(planner), chosen_(request_) {
+  forecast_.device = request_.device;
+  forecast_.device_count = request_.device_count;
+  forecast_.data_dependent = request_.data_dependent;
+  forecast_.timeout_s = request_.timeout_s;
+}
+
+absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
+  if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search());
+  forecast_.command = chosen_.command;
+  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(chosen_, "as it is"));
+  forecast_.end = run.end;
+  forecast_.exit_code = run.exit_code;
+  forecast_.seconds = run.outcome.seconds;
+  forecast_.stuck_at = StuckPlace(run);
+  forecast_.output = run.outcome.output;
+  forecast_.processes = run.processes;
+  forecast_.reads = run.reads;
+  GPUMEM_RETURN_IF_ERROR(LookAgain(run, policy_given));
+  return run;
+}
+
+absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
+  if (!Succeeded(run)) return absl::OkStatus();
+  const bool data_decide = std::any_of(run.reads.begin(), run.reads.end(),
+                                       [](const HostRead& read) { return read.kind == HostReadKind::kShape; });
+  if (data_decide && !policy_given) {
+    SimulatedRun lower = chosen_;
+    lower.data_dependent = "zero";
+    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(lower, "where data find nothing"));
+    if (Succeeded(least)) forecast_.with_zero = least.processes.front().peaks;
+  }
+  if (forecast_.peaks().process > forecast_.capacity()) {
+    SimulatedRun tight = chosen_;
+    tight.overcommit = false;
+    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(tight, "with no more memory than there is"));
+    forecast_.fits_when_tight = Succeeded(least);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Forecaster::Place> Forecaster::Places() const {
+  std::vector<Place> places{{}};
+  for (size_t i = 0; i + 1 < axes_.size(); ++i) {
+    std::vector<Place> longer;
+    for (const Place& place : places) {
+      for (const int64_t value : SomeValues(axes_[i])) {
+        longer.push_back(place);
+        longer.back().emplace_back(axes_[i].name, value);
+      }
+    }
+    places = std::move(longer);
+  }
+  return places;
+}
+
+absl::Status Forecaster::Search() {
+  forecast_.searched = true;
+  for (const Place& place : Places()) GPUMEM_RETURN_IF_ERROR(SearchAt(place));
+  return absl::OkStatus();
+}
+
+absl::Status Forecaster::SearchAt(const Place& place) {
+  const Axis& axis = axes_.back();
+  SimulatedRun fixed = request_;
+  for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
+  GPUMEM_ASSIGN_OR_RETURN(const Largest largest,
+                          FindLargest(axis.values, request_.device.memory_bytes(),
+                                      [&](int64_t value) { return Measure(fixed, value, place); }));
+  const bool is_first = forecast_.largest.empty();
+  GPUMEM_RETURN_IF_ERROR(Put(axis, largest.fits.value_or(axis.values.front()), &fixed));
+  if (largest.fits.has_value() || is_first) chosen_ = fixed;
+  if (!largest.fits.has_value()) return absl::OkStatus();
+  forecast_.largest = place;
+  forecast_.largest.emplace_back(axis.name, *largest.fits);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Forecaster::Measure(const SimulatedRun& fixed, int64_t value, const Place& place) {
+  SimulatedRun request = fixed;
+  GPUMEM_RETURN_IF_ERROR(Put(axes_.back(), value, &request));
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->Run(request, absl::StrCat(axes_.back().name, " = ", value)));
+  VariedRun varied;
+  varied.values = place;
+  varied.values.emplace_back(axes_.back().name, value);
+  if (run.answered()) varied.peaks = run.processes.front().peaks;
+  if (run.end == RunEnd::kTimedOut) varied.note = "its time was up";
+  if (run.end == RunEnd::kFailed) varied.note = absl::StrCat("failed with exit code ", run.exit_code);
+  if (run.end == RunEnd::kSpins) varied.note = absl::StrCat("waits at ", StuckPlace(run));
+  if (!run.answered() && varied.note.empty()) varied.note = "used no CUDA";
+  varied.fits = Succeeded(run) && varied.peaks->process <= request.device.memory_bytes();
+  forecast_.varied.push_back(varied);
+  return Succeeded(run) ? varied.peaks->process : UINT64_MAX;
+}
+
+}  // namespace gpumem

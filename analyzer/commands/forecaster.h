@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Makes a forecast: which runs it takes, and what each of them says. The program runs once with as much memory as it
+// likes; further runs are made only where an answer needs them: where the data decide, where it wants more than there
+// is, and for --vary.
+//
+//   Forecaster forecaster(request, axes, &planner);
+//   absl::StatusOr<PlannedRun> run = forecaster.Answer(is_policy_given);
+//   forecaster.forecast().fits()
+//
+// Failure: InvalidArgument where an axis has no place in the command line; else what Planner fails with.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_FORECASTER_H_
+#define GPUMEM_ANALYZER_COMMANDS_FORECASTER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "commands/planner.h"
+#include "plan/forecast.h"
+#include "plan/vary.h"
+
+namespace gpumem {
+
+class Forecaster {
+ public:
+  Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* planner);
+
+  // The run that is told of: the one asked for, or that of the largest values that fit. `policy_given`: what the data
+  // are was said, so there is no second run for the other end.
+  absl::StatusOr<PlannedRun> Answer(bool policy_given);
+
+  Forecast& forecast() { return forecast_; }
+  // What that run was.
+  const SimulatedRun& chosen() const { return chosen_; }
+
+ private:
+  using Place = std::vector<std::pair<std::string, int64_t>>;  // a value of each axis but the last
+
+  absl::Status Search();
+  std::vector<Place> Places() const;
+  absl::Status SearchAt(const Place& place);
+  // One try of a search: what it needs. A program that fails needs more than there is.
+  absl::StatusOr<uint64_t> Measure(const SimulatedRun& fixed, int64_t value, const Place& place);
+  absl::Status LookAgain(const PlannedRun& run, bool policy_given);
+
+  const SimulatedRun request_;
+  const std::vector<Axis> axes_;
+  Planner* const planner_;
+  SimulatedRun chosen_;
+  Forecast forecast_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_FORECASTER_H_
