@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""bench/plan_validation: its files of cases, its page, and that a case of which nothing but PyTorch is needed says what docs/plan-validation.md shows.
+
+    python tests/e2e/plan_validation_test.py --build build/release
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "lib"))
+import validation  # noqa: E402
+import validation_table  # noqa: E402
+
+PAGE = ROOT / "docs" / "plan-validation.md"
+GPUS = '[one]\nname = "NVIDIA One"\ncapability = 80\nmultiprocessors = 10\nmemory_mib = 1000\n'
+HEAD = '[source]\nname = "Them"\naddress = "https://example.org"\nwhat = "table"\nscript = "s.py"\ngpu = "one"\ntorch = "2.2"\nmetric = "max_allocated"\nunit = "GB"\n'
+CASE = '[[case]]\nname = "{}"\nwhat = "a net"\narguments = "--x 1"\npublished = {}\n'
+SETUP = None
+
+
+class CasesTest(unittest.TestCase):
+    def load(self, document):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "gpus.toml").write_text(GPUS)
+            (pathlib.Path(folder) / "them.toml").write_text(document)
+            return validation.load(pathlib.Path(folder))
+
+    def results(self, *predicted):
+        cases = self.load(HEAD + "".join(CASE.format(number, 2.0) for number in range(len(predicted))))
+        return [validation.Result(case, value, 1.0) for case, value in zip(cases, predicted)]
+
+    def test_what_cases_share_stands_in_the_source(self):
+        first, second = self.load(HEAD + CASE.format("a", 1.5) + CASE.format("b", 2) + 'unit = "MiB"\nslow = true\n')
+        self.assertEqual((first.unit, second.unit, first.slow, second.slow), ("GB", "MiB", False, True))
+        self.assertEqual(first.source, second.source)
+        self.assertEqual(first.gpu.settings()["SIMCUDA_CC"], "80")
+
+    def test_malformed_files_are_refused(self):
+        for document in ("nonsense", HEAD, HEAD + CASE.format("a", -1), HEAD + CASE.format("a", 1) + 'gpu = "two"\n',
+                         HEAD + CASE.format("a", 1) + "color = 1\n", HEAD + CASE.format("a", 1) * 2):  # fmt: skip
+            with self.subTest(document=document), self.assertRaises(validation.Malformed):
+                self.load(document)
+
+    def test_error_and_median(self):
+        results = self.results(2.02, 1.9, None)
+        self.assertEqual([each.error and round(each.error, 6) for each in results], [0.01, -0.05, None])
+        self.assertAlmostEqual(validation.median_error(results), 0.03)
+        self.assertIsNone(validation.median_error(self.results(None)))
+
+    def test_the_page_names_every_miss(self):
+        page = validation_table.render(self.results(2.0, 2.1, None), "2026-01-01", "torch 2")
+        self.assertIn("| 2.00 GB | 2.10 GB | +5.00 % |", page)
+        self.assertIn("1 of them within 1 %", page)
+        self.assertIn("| Them | 3 | 2.50 % | 5.00 % |", page)
+        self.assertEqual(page.count("- **a net** (Them)"), 2)
+
+    def test_counters_are_the_last_line_of_json(self):
+        self.assertEqual(validation.counters('{"max_allocated": 1}\nnoise\n{"max_allocated": 2}\nbye\n'), {"max_allocated": 2})
+        with self.assertRaises(ValueError):
+            validation.counters("nothing\n")
+
+
+class RepositoryTest(unittest.TestCase):
+    def test_every_case_names_a_source_and_a_script(self):
+        cases = validation.load()
+        self.assertGreaterEqual(len(cases), 12)
+        self.assertGreaterEqual(len({case.source for case in cases}), 4)
+        for case in cases:
+            with self.subTest(case=case.name):
+                self.assertTrue((validation.CASES / case.script).exists())
+                self.assertTrue(case.source.address.startswith("https://"))
+
+    def test_the_page_shows_every_case_and_explains_every_miss(self):
+        page = PAGE.read_text()
+        for case in validation.load():
+            with self.subTest(case=case.name):
+                self.assertIn(f"| {case.source.name} | {case.what} |", page)
+        self.assertNotIn("not explained", page)
+        self.assertNotIn("failed", page)
+
+    def test_a_case_says_what_the_page_shows(self):
+        case = next(case for case in validation.load() if case.name == "gpt/flash")
+        environment = validation.Environment(SETUP.build / "none", SETUP.build / "lib" / "simcuda", SETUP.python)
+        command = [SETUP.python if part == environment.python else part for part in validation.command_of(case, environment)]
+        done = subprocess.run(command, env=validation.settings_of(case, environment), capture_output=True, text=True, check=False, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        predicted = validation.counters(done.stdout)[case.metric] / validation.UNITS[case.unit]
+        self.assertIn(validation_table.row(validation.Result(case, predicted, 0)), PAGE.read_text())
+
+
+def main():
+    global SETUP
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", default=str(ROOT / ".venv" / "bin" / "python"))
+    SETUP, rest = parser.parse_known_args()
+    SETUP.build = SETUP.build.resolve()
+    if not pathlib.Path(SETUP.python).exists():
+        print("skipped: no Python with torch (scripts/bootstrap installs it)")
+        return 77
+    return 0 if unittest.main(argv=[sys.argv[0], *rest], exit=False).result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
