@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <tuple>
 
@@ -20,6 +20,9 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr uintmax_t kMostBytes = 16 << 20;
 
 std::string ReadAll(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -28,40 +31,56 @@ std::string ReadAll(const fs::path& path) {
   return text.str();
 }
 
+// Files only, and none that is larger than they ever are: the folder is the program's to write into as well.
 std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& ending) {
   std::vector<fs::path> files;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ending) files.push_back(entry.path());
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() != ending || !entry->is_regular_file(ignored)) continue;
+    if (entry->file_size(ignored) <= kMostBytes) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
-std::optional<ProcessResult> Parse(const std::string& text) {
-  const nlohmann::json told = nlohmann::json::parse(text, nullptr, false);
-  if (!told.is_object()) return std::nullopt;
+// Throws where there is something else: a conversion would make another number of it.
+template <typename Number>
+Number Whole(const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > std::numeric_limits<Number>::max())
+    throw json::other_error::create(501, "no whole number", nullptr);
+  return value.get<Number>();
+}
+
+template <typename Number>
+void Read(const json& told, const char* key, Number* number) {
+  if (const auto found = told.find(key); found != told.end()) *number = Whole<Number>(*found);
+}
+
+ProcessResult Parse(const std::string& text) {
+  const json told = json::parse(text);
   ProcessResult result;
-  result.pid = told.value("pid", 0);
-  result.rank = told.value("rank", 0);
+  Read(told, "pid", &result.pid);
+  Read(told, "rank", &result.rank);
   const std::string reason = told.value("reason", "ended");
   result.reason = reason == "stable"       ? ProcessResult::Reason::kStable
                   : reason == "steps"      ? ProcessResult::Reason::kSteps
                   : reason == "capability" ? ProcessResult::Reason::kCapability
                                            : ProcessResult::Reason::kEnded;
-  result.steps = told.value("steps", uint64_t{0});
-  result.last_growth = told.value("last_growth", uint64_t{0});
+  Read(told, "steps", &result.steps);
+  Read(told, "last_growth", &result.last_growth);
   result.torch = told.value("torch", "");
   result.built_for = told.value("built_for", std::vector<std::string>());
-  result.pinned = told.value("pinned", std::map<std::string, uint64_t>());
-  result.checkpointed = told.value("checkpointing", uint64_t{0});
+  for (const auto& [pin, count] : told.value("pinned", std::map<std::string, json>()))
+    result.pinned[pin] = Whole<uint64_t>(count);
+  Read(told, "checkpointing", &result.checkpointed);
   return result;
 }
 
 // A line of faulthandler's: `  File "x.py", line 12 in main`.
 std::string Place(absl::string_view line) {
-  const size_t begin = line.find("File \""), end = line.find("\", line ");
-  if (begin == absl::string_view::npos || end == absl::string_view::npos) return "";
+  const size_t begin = line.find("File \"");
+  const size_t end = begin == absl::string_view::npos ? begin : line.find("\", line ", begin + 6);
+  if (end == absl::string_view::npos) return "";
   const absl::string_view file = line.substr(begin + 6, end - begin - 6);
   const absl::string_view rest = line.substr(end + 8);
   return absl::StrCat(file, ":", rest.substr(0, rest.find(' ')), rest.substr(std::min(rest.size(), rest.find(' '))));
@@ -73,8 +92,8 @@ std::vector<ProcessResult> ReadProcessResults(const std::string& folder) {
   std::vector<ProcessResult> results;
   for (const fs::path& path : FilesEnding(folder, ".json")) {
     try {
-      if (std::optional<ProcessResult> result = Parse(ReadAll(path))) results.push_back(*std::move(result));
-    } catch (const nlohmann::json::exception&) {  // a field of another type: the program's own file
+      results.push_back(Parse(ReadAll(path)));
+    } catch (const json::exception&) {  // no JSON, or a field of another type: the program's own file
     }
   }
   std::sort(results.begin(), results.end(), [](const ProcessResult& a, const ProcessResult& b) {

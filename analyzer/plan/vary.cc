@@ -4,8 +4,8 @@
 #include "plan/vary.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
-#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -19,6 +19,8 @@ namespace gpumem {
 namespace {
 
 constexpr int64_t kMostValues = 1'000'000;
+constexpr size_t kSpareTries = 2;                    // more than halving needs
+constexpr int64_t kLargestValue = int64_t{1} << 60;  // so that twice as much and a difference are numbers too
 
 absl::Status Wrong(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("--vary '", text, "': ", why,
@@ -26,11 +28,15 @@ absl::Status Wrong(absl::string_view text, absl::string_view why) {
                                                  "--vary 'env:BATCH=1..64'"));
 }
 
+bool ParseValue(absl::string_view text, int64_t* value) {
+  return absl::SimpleAtoi(text, value) && *value >= -kLargestValue && *value <= kLargestValue;
+}
+
 absl::Status ParseValues(absl::string_view text, absl::string_view values, Axis* axis) {
   const std::vector<absl::string_view> ends = absl::StrSplit(values, "..");
   if (ends.size() == 2) {
     int64_t first = 0, last = 0;
-    if (!absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last) || first > last)
+    if (!ParseValue(ends[0], &first) || !ParseValue(ends[1], &last) || first > last)
       return Wrong(text, "a range is two whole numbers, the smaller first");
     if (last - first >= kMostValues) return Wrong(text, "so long a range takes too many tries");
     axis->is_range = true;
@@ -39,7 +45,7 @@ absl::Status ParseValues(absl::string_view text, absl::string_view values, Axis*
   }
   for (const absl::string_view part : absl::StrSplit(values, ',')) {
     int64_t value = 0;
-    if (!absl::SimpleAtoi(part, &value)) return Wrong(text, absl::StrCat("\"", part, "\" is no whole number"));
+    if (!ParseValue(part, &value)) return Wrong(text, absl::StrCat("\"", part, "\" is no whole number"));
     axis->values.push_back(value);
   }
   std::sort(axis->values.begin(), axis->values.end());
@@ -81,16 +87,24 @@ bool ReplaceAssignment(const std::string& name, const std::string& value, std::v
   return false;
 }
 
-// The index where a line through two measured neighbours meets the limit, strictly between them.
-size_t NextTry(const std::vector<int64_t>& values, size_t fits, size_t too_big, uint64_t limit,
-               const std::map<int64_t, uint64_t>& bytes) {
-  const auto low = static_cast<double>(bytes.at(values[fits])), high = static_cast<double>(bytes.at(values[too_big]));
-  const double span = static_cast<double>(values[too_big] - values[fits]);
-  const double share = high > low ? (static_cast<double>(limit) - low) / (high - low) : 0.5;
-  const auto wanted = values[fits] + static_cast<int64_t>(std::floor(share * span));
-  const auto found = std::upper_bound(values.begin(), values.end(), wanted);
-  const auto index = static_cast<size_t>(found - values.begin());
-  return std::clamp(index == 0 ? 0 : index - 1, fits + 1, too_big - 1);
+// Where a line through the needs of two values meets the limit: the largest index that is to fit. The middle, where one
+// of them failed and so has no need.
+size_t MeetsLimit(const std::vector<int64_t>& values, size_t fits, size_t too_big, uint64_t limit,
+                  const std::map<int64_t, uint64_t>& bytes) {
+  const uint64_t low = bytes.at(values[fits]), high = bytes.at(values[too_big]);
+  if (high == UINT64_MAX) return fits + (too_big - fits) / 2;
+  const double share = static_cast<double>(limit - low) / static_cast<double>(high - low);
+  const auto distance = static_cast<int64_t>(share * static_cast<double>(values[too_big] - values[fits]));
+  const auto found = std::upper_bound(values.begin(), values.end(), values[fits] + distance);
+  return static_cast<size_t>(found - values.begin()) - 1;
+}
+
+// What is tried next, strictly between the two. However far from the middle, whatever is left after it can be halved
+// to one in the tries that are left.
+size_t NextTry(size_t wanted, size_t fits, size_t too_big, size_t tries_left) {
+  const size_t most = size_t{1} << (tries_left - 1);
+  const size_t least = too_big - std::min(too_big - fits - 1, most);
+  return std::clamp(wanted, least, fits + std::min(too_big - fits - 1, most));
 }
 
 }  // namespace
@@ -190,9 +204,9 @@ absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t
     found.fits = values[too_big];
     return found;
   }
-  for (bool halve = false; too_big - fits > 1; halve = !halve) {
-    // A line that never closes in from one side is helped by halves.
-    const size_t next = halve ? fits + (too_big - fits) / 2 : NextTry(values, fits, too_big, limit, found.bytes);
+  size_t tries_left = kSpareTries + static_cast<size_t>(std::bit_width(too_big - fits - 1));
+  for (; too_big - fits > 1; --tries_left) {
+    const size_t next = NextTry(MeetsLimit(values, fits, too_big, limit, found.bytes), fits, too_big, tries_left);
     const absl::StatusOr<bool> good = fits_at(next);
     if (!good.ok()) return good.status();
     (*good ? fits : too_big) = next;

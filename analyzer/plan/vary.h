@@ -66,8 +66,8 @@ struct Largest {
 };
 
 // The largest of `values` (ascending) whose run takes `limit` bytes or less, where more never takes less. As the need
-// mostly grows in proportion, the next value to try is where a line through the nearest two meets the limit. An error
-// of `measure` ends it.
+// mostly grows in proportion, the next value to try is where a line through the nearest two meets the limit; at most
+// two tries more than by halving. UINT64_MAX stands for a run that failed. An error of `measure` ends it.
 absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t limit,
                                     const std::function<absl::StatusOr<uint64_t>(int64_t)>& measure);
 
