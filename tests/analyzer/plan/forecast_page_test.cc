@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "plan/forecast_page.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "example_forecast.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::kGiB;
+using testing::kMiB;
+using ::testing::Not;
+
+using Section = void (*)(const Forecast&, Page*);
+
+// In lines so long that none is broken.
+std::string Text(Section section, const Forecast& forecast) {
+  TextStyle style;
+  style.width = 1000;
+  Page page(style);
+  section(forecast, &page);
+  return page.text();
+}
+
+TEST(ForecastPageTest, OneThatFits) {
+  EXPECT_EQ(Text(AddVerdict, testing::ExampleForecast()),
+            "python train.py --batch-size 8\n"
+            "  on SIM10 (10 GiB, capability 8.6), simulated: no GPU was used\n"
+            "  fits: 8 GiB of 10 GiB, 2 GiB are left\n"
+            "  allocated   6.50 GiB  peak of PyTorch's blocks\n"
+            "  reserved       7 GiB  peak of PyTorch's segments\n"
+            "  nvidia-smi     8 GiB  with 512 MiB of context and rounding and 512 MiB past PyTorch's allocator\n"
+            "  the program stopped after step 4: the peak did not grow since step 2 (4.2 s).\n");
+}
+
+TEST(ForecastPageTest, TheOtherVerdicts) {
+  EXPECT_THAT(Text(AddVerdict, testing::TightForecast()),
+              HasSubstr("  fits, but tightly: it would like 12 GiB of 10 GiB; with that PyTorch gives cached memory"));
+  EXPECT_THAT(Text(AddVerdict, testing::DataForecast()),
+              HasSubstr("  may not fit: between 6 GiB and 12 GiB of 10 GiB, as the data are\n"));
+  EXPECT_THAT(Text(AddVerdict, testing::TooLargeForecast()),
+              HasSubstr("  does not fit: 12 GiB are wanted, 2 GiB more than the 10 GiB of the device\n"));
+}
+
+TEST(ForecastPageTest, WhatWasCutShortIsNotKnown) {
+  const std::pair<RunEnd, const char*> ends[] = {
+      {RunEnd::kTimedOut, "the program was ended after 300 s, 4 steps, at train.py:12 in converge (4.2 s)."},
+      {RunEnd::kSpins, "waits for a value that no simulated kernel computes, at train.py:12 in converge. --pin"},
+      {RunEnd::kFailed, "the program failed with exit code 1 after 4 steps (4.2 s)."}};
+  for (const auto& [end, sentence] : ends) {
+    EXPECT_THAT(Text(AddVerdict, testing::OpenForecast(end)),
+                AllOf(HasSubstr("  not known: up to where it ended it needed 8 GiB of 10 GiB\n"), HasSubstr(sentence),
+                      HasSubstr("what comes later may need more"), Not(HasSubstr("  fits"))));
+  }
+  EXPECT_THAT(Text(AddVerdict, testing::OpenForecast(RunEnd::kFailed)),
+              HasSubstr("  The end of what it wrote:\n    line one\n    line two\n"));
+  EXPECT_THAT(Text(AddVerdict, testing::OpenForecast(RunEnd::kTimedOut)), Not(HasSubstr("line one")));
+}
+
+TEST(ForecastPageTest, TheWaysToEnd) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.end = RunEnd::kSteps;
+  EXPECT_EQ(EndText(forecast), "stopped after step 4, as asked for; the peak grew last in step 2");
+  forecast.end = RunEnd::kEnded;
+  EXPECT_EQ(EndText(forecast), "ran to its end, 4 steps");
+  forecast.processes[0].told.steps = 1;
+  EXPECT_EQ(EndText(forecast), "ran to its end, 1 step");
+  forecast.processes.clear();
+  EXPECT_EQ(EndText(forecast), "ran to its end, without a step of an optimizer");
+}
+
+TEST(ForecastPageTest, ACapabilityWithoutCode) {
+  EXPECT_THAT(Text(AddFailure, testing::CapabilityForecast()),
+              AllOf(HasSubstr("PyTorch 2.11.0 has no code for capability 8.6 of SIM10: it was built for sm_90, "
+                              "compute_100. Install a PyTorch that has, or plan for another device.\n"),
+                    Not(HasSubstr("No CUDA memory"))));
+}
+
+TEST(ForecastPageTest, AProgramWithoutCudaIsAnsweredWithWhatItWrote) {
+  Forecast forecast = testing::OpenForecast(RunEnd::kFailed);
+  forecast.processes.clear();
+  forecast.output = "";
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&forecast.output, "line ", i, "\n\n");
+  EXPECT_THAT(Text(AddFailure, forecast),
+              AllOf(HasSubstr("No CUDA memory was used: the program failed with exit code 1 after 0 steps.\n"),
+                    HasSubstr("  The end of what it wrote:\n    line 25\n"), HasSubstr("    line 39\n"),
+                    Not(HasSubstr("line 24\n"))));
+  forecast.output = "";
+  EXPECT_THAT(Text(AddFailure, forecast), Not(HasSubstr("what it wrote")));
+}
+
+TEST(ForecastPageTest, SeveralProcessesHaveARowEach) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_THAT(Text(AddVerdict, forecast), Not(HasSubstr("processes used CUDA")));
+  forecast.device_count = 2;
+  PlannedProcess second = forecast.processes[0];
+  second.told.pid = 78;
+  second.told.rank = second.peaks.device = 1;
+  second.peaks.process = 3 * kGiB;
+  forecast.processes.push_back(second);
+  EXPECT_THAT(
+      Text(AddVerdict, forecast),
+      AllOf(HasSubstr("on 2 x SIM10"), HasSubstr("2 processes used CUDA; above is the one that needs most"),
+            ContainsRegex("77 +0 +0 +6.50 GiB +7 GiB +8 GiB"), ContainsRegex("78 +1 +1 +6.50 GiB +7 GiB +3 GiB")));
+}
+
+TEST(ForecastPageTest, ASearchShowsItsRuns) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_EQ(Text(AddVaried, forecast), "");
+  forecast.searched = true;
+  forecast.varied = {{{{"seq", 512}, {"batch", 8}}, testing::PeaksOfSize(8 * kGiB), true, ""},
+                     {{{"seq", 512}, {"batch", 16}}, testing::PeaksOfSize(14 * kGiB), false, ""},
+                     {{{"seq", 1024}, {"batch", 8}}, std::nullopt, false, "failed with exit code 1"}};
+  EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("Nothing that was tried fits  3 runs\n"));
+  forecast.largest = {{"seq", 512}, {"batch", 8}};
+  EXPECT_THAT(Text(AddVaried, forecast), AllOf(HasSubstr("The largest that fits: seq = 512, batch = 8  3 runs\n"),
+                                               ContainsRegex("seq +batch +allocated +reserved +nvidia-smi"),
+                                               ContainsRegex("512 +8 +6.50 GiB +7 GiB +8 GiB +fits\n"),
+                                               ContainsRegex("512 +16 +12.50 GiB +13 GiB +14 GiB +does not fit\n"),
+                                               ContainsRegex("1024 +8 +- +- +- +failed with exit code 1\n")));
+}
+
+TEST(ForecastPageTest, ChangesSayWhatTheyRestOn) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_EQ(Text(AddWhatIfs, forecast), "");
+  forecast.what_ifs = {{"half the batch", testing::PeaksOfSize(5 * kGiB), std::nullopt, ""},
+                       {"an 8-bit optimizer", std::nullopt, kGiB, "estimate: a quarter"},
+                       {"worse", testing::PeaksOfSize(9 * kGiB), std::nullopt, ""},
+                       {"untried", std::nullopt, std::nullopt, "why"},
+                       {"more than there is", std::nullopt, 9 * kGiB, "estimate"}};
+  EXPECT_THAT(Text(AddWhatIfs, forecast),
+              AllOf(ContainsRegex(" 5 GiB +-3 GiB +half the batch"),
+                    ContainsRegex(" 7 GiB +-1 GiB +an 8-bit optimizer +estimate: a quarter\n"),
+                    ContainsRegex(" 9 GiB +\\+1 GiB +worse"), ContainsRegex(" - +untried +why\n"),
+                    ContainsRegex(" 0 B +-9 GiB +more")));
+}
+
+TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
+  const std::string plain = Text(AddConfidence, testing::ExampleForecast());
+  EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, a guess"),
+                           HasSubstr("A Simulated GPU of 10 GiB: made up for tests."), HasSubstr("  streams ")));
+  for (const char* absent : {"  data ", "  branches ", "  values ", "  pinned ", "are not known"})
+    EXPECT_THAT(plain, Not(HasSubstr(absent)));
+  Forecast forecast = testing::DataForecast();
+  forecast.reads.push_back({HostReadKind::kBranch, "", "train.py:40", 1, 1});
+  forecast.reads.push_back({HostReadKind::kValue, "aten::item", "train.py:50", 9, 36});
+  forecast.processes[0].told.pinned = {{"n.item()", 3}};
+  forecast.libraries = {"cuDNN", "cuFFT"};
+  EXPECT_THAT(
+      Text(AddConfidence, forecast),
+      AllOf(
+          HasSubstr("assumed to find everything, so the peak is an upper bound. Where they find nothing it is 6 GiB."),
+          HasSubstr("train.py:30  aten::nonzero  4 times\n"), HasSubstr("train.py:40  1 time\n"),
+          HasSubstr("train.py:50  aten::item  9 times\n"), HasSubstr("  pinned      n.item(), 3 times\n"),
+          HasSubstr("Workspaces of cuDNN, cuFFT are not known and count as 0")));
+}
+
+TEST(ForecastPageTest, EachPolicyHasItsWords) {
+  Forecast forecast = testing::DataForecast();
+  forecast.with_zero.reset();
+  forecast.data_dependent = "zero";
+  EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("assumed to find nothing, so the peak is a lower bound."));
+  forecast.data_dependent = "0.25";
+  EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("assumed to find 0.25 of all elements. --data-dependent"));
+}
+
+TEST(ForecastPageTest, ManyLinesAreCounted) {
+  Forecast forecast = testing::ExampleForecast();
+  for (int i = 1; i <= 9; ++i)
+    forecast.reads.push_back({HostReadKind::kValue, "aten::item", absl::StrCat("train.py:", i), 1, 4});
+  EXPECT_THAT(Text(AddConfidence, forecast),
+              AllOf(HasSubstr("train.py:6 "), Not(HasSubstr("train.py:7 ")), HasSubstr("and 3 more: --json has all")));
+}
+
+}  // namespace
+}  // namespace gpumem
