@@ -17,6 +17,7 @@ import shlex
 import shutil
 import statistics
 import subprocess
+import tempfile
 import time
 import tomllib
 
@@ -170,7 +171,8 @@ def command_of(case, environment):
     return [str(processes.ROOT / "simcuda" / "run"), environment.python, str(CASES / case.script), *shlex.split(case.arguments)]
 
 
-def settings_of(case, environment):
+def settings_of(case, environment, compiled):
+    """`compiled` is an empty folder for what torch.compile and Triton keep: compiling allocates too, so it must not depend on what ran before."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "SIMCUDA_", "GPUMEMSHIM_", "PYTHON", "LD_PRELOAD"))}
     return {
         **clean,
@@ -180,8 +182,8 @@ def settings_of(case, environment):
         "PYTHONWARNINGS": "ignore",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "2",
-        "TORCHINDUCTOR_CACHE_DIR": str(environment.folder / "inductor"),
-        "TRITON_CACHE_DIR": str(environment.folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(compiled),
+        "TRITON_CACHE_DIR": str(pathlib.Path(compiled) / "triton"),
     }
 
 
@@ -196,8 +198,9 @@ def counters(output):
 def run(case, environment, timeout_s=600):
     begin = time.monotonic()
     try:
-        done = subprocess.run(command_of(case, environment), env=settings_of(case, environment), capture_output=True, text=True,
-                              timeout=timeout_s, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="gpumem-compiled-") as compiled:
+            done = subprocess.run(command_of(case, environment), env=settings_of(case, environment, compiled), capture_output=True, text=True,
+                                  timeout=timeout_s, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
         said = counters(done.stdout) if done.returncode == 0 else None
         failure = "" if said else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
     except (subprocess.TimeoutExpired, ValueError, processes.Failure) as error:

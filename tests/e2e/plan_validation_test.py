@@ -88,7 +88,9 @@ class RepositoryTest(unittest.TestCase):
         case = next(case for case in validation.load() if case.name == "gpt/flash")
         environment = validation.Environment(SETUP.build / "none", SETUP.build / "lib" / "simcuda", SETUP.python)
         command = [SETUP.python if part == environment.python else part for part in validation.command_of(case, environment)]
-        done = subprocess.run(command, env=validation.settings_of(case, environment), capture_output=True, text=True, check=False, timeout=240)
+        with tempfile.TemporaryDirectory() as compiled:
+            settings = validation.settings_of(case, environment, compiled)
+            done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         predicted = validation.counters(done.stdout)[case.metric] / validation.UNITS[case.unit]
         self.assertIn(validation_table.row(validation.Result(case, predicted, 0)), PAGE.read_text())
