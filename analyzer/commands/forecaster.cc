@@ -63,6 +63,12 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(lower, "where data find nothing"));
     if (Succeeded(least)) forecast_.with_zero = least.processes.front().peaks;
   }
+  if (run.processes.front().told.event_queries > 0) {
+    SimulatedRun late = chosen_;
+    late.late_events = true;
+    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun most, planner_->Run(late, "where kernels lag behind"));
+    if (Succeeded(most)) forecast_.with_late_events = most.processes.front().peaks;
+  }
   if (forecast_.peaks().process > forecast_.capacity()) {
     SimulatedRun tight = chosen_;
     tight.overcommit = false;

@@ -12,6 +12,7 @@ The program's own objects are left as they are, but for pins and what-ifs, which
 """
 
 import atexit
+import ctypes
 import faulthandler
 import json
 import linecache
@@ -79,6 +80,12 @@ class Run:
         if self.said or os.getpid() != self.pid:
             return
         self.said = True
+        try:
+            queries = ctypes.CDLL("libcuda.so.1").simcuda_event_queries
+            queries.restype = ctypes.c_uint64
+            self.notes["event_queries"] = queries()
+        except (OSError, AttributeError):  # another driver
+            pass
         told = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)), **self.notes}
         place = os.path.join(self.folder, f"{self.pid}.json")

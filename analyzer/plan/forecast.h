@@ -71,10 +71,11 @@ struct Forecast {
   std::string output;    // the end of what it wrote, where it failed
   std::string stuck_at;  // where it was when its time was up
   double seconds = 0, timeout_s = 0;
-  std::vector<PlannedProcess> processes;  // that used CUDA; the first has the largest peak
-  std::string data_dependent;             // the policy of the run
-  std::optional<RunPeaks> with_zero;      // a second run in which conditions found nothing
-  std::optional<bool> fits_when_tight;    // it wants more than there is: whether it runs through all the same
+  std::vector<PlannedProcess> processes;     // that used CUDA; the first has the largest peak
+  std::string data_dependent;                // the policy of the run
+  std::optional<RunPeaks> with_zero;         // a second run in which conditions found nothing
+  std::optional<RunPeaks> with_late_events;  // a run in which events were ready only when somebody waited
+  std::optional<bool> fits_when_tight;       // it wants more than there is: whether it runs through all the same
   std::vector<HostRead> reads;
   std::vector<WhatIf> what_ifs;
   std::vector<VariedRun> varied;

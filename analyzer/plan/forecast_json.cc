@@ -77,6 +77,7 @@ void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->BeginObject();
   json->Field("data_dependent", forecast.data_dependent);
   WritePeaks("peak_where_data_find_nothing", Or(forecast.with_zero), json);
+  WritePeaks("peak_where_kernels_lag_behind", Or(forecast.with_late_events), json);
   WriteReads(forecast, json);
   json->Key("pinned");
   json->BeginObject();

@@ -97,6 +97,17 @@ void AddOutput(const Forecast& forecast, Page* page) {
   for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
 }
 
+std::string StreamsText(const Forecast& forecast) {
+  if (forecast.processes.empty() || forecast.processes.front().told.event_queries == 0)
+    return "the program never asked whether a kernel is done, so it does not matter how far they lag behind.";
+  if (!forecast.with_late_events.has_value())
+    return "kernels count as done at once: where tensors are used on several streams a GPU may keep blocks longer.";
+  return absl::StrCat("kernels count as done at once; where they lag behind until somebody waits, PyTorch reserves ",
+                      FormatBytes(forecast.with_late_events->reserved), " instead of ",
+                      FormatBytes(forecast.peaks().reserved), ", and ",
+                      FormatBytes(forecast.with_late_events->allocated), " are allocated.");
+}
+
 // Of several processes: a row each.
 void AddProcesses(const Forecast& forecast, Page* page) {
   if (forecast.processes.size() < 2) return;
@@ -240,9 +251,7 @@ void AddConfidence(const Forecast& forecast, Page* page) {
   page->Paragraph("  context     ", absl::StrCat(FormatBytes(forecast.device.context_mib << 20),
                                                  " for CUDA's context, a guess; it is in nvidia-smi's number alone."));
   page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
-  page->Paragraph("  streams     ",
-                  "kernels count as done at once: where tensors are used on several streams a GPU may keep blocks "
-                  "longer.");
+  page->Paragraph("  streams     ", StreamsText(forecast));
 }
 
 void AddFailure(const Forecast& forecast, Page* page) {

@@ -72,6 +72,7 @@ ProcessResult Parse(const std::string& text) {
   result.built_for = told.value("built_for", std::vector<std::string>());
   for (const auto& [pin, count] : told.value("pinned", std::map<std::string, json>()))
     result.pinned[pin] = Whole<uint64_t>(count);
+  Read(told, "event_queries", &result.event_queries);
   Read(told, "checkpointing", &result.checkpointed);
   return result;
 }

@@ -31,6 +31,7 @@ struct ProcessResult {
   std::string torch;                       // version
   std::vector<std::string> built_for;      // where reason is kCapability: "sm_80", ...
   std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
+  uint64_t event_queries = 0;              // whether an event is ready: with several streams
   uint64_t checkpointed = 0;               // models that a what-if made recompute
 };
 

@@ -91,6 +91,7 @@ Variables EnvironmentOf(const SimulationTools& tools, const SimulatedRun& run, c
       {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
       {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
       {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
+      {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
       {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
       {"GPUMEM_PLAN_FOLDER", run.folder},
       {"GPUMEM_PLAN_STEPS", run.steps},

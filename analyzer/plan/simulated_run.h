@@ -46,10 +46,11 @@ struct SimulatedRun {
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
   std::string steps = "stable";          // or "all", or a number
   double timeout_s = 300;
-  uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
-  std::string what_if;      // companion.py
-  std::string pins = "[]";  // companion.py
-  std::string folder;       // an empty one, for traces and what the processes say
+  bool late_events = false;  // events are ready when somebody waits, and not at once
+  uint64_t most_reads = 0;   // of device memory by the host, beyond which the program waits for ever; 0 = no limit
+  std::string what_if;       // companion.py
+  std::string pins = "[]";   // companion.py
+  std::string folder;        // an empty one, for traces and what the processes say
 };
 
 struct RunOutcome {

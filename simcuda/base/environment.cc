@@ -79,6 +79,7 @@ Environment ReadEnvironment() {
   environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
   environment.shared_path = Text("SIMCUDA_SHARED", "");
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
+  environment.late_events = Text("SIMCUDA_EVENTS", "") == "late";
   environment.overcommit = Flag("SIMCUDA_OVERCOMMIT");
   environment.data_dependent_share = Share("SIMCUDA_DATA_DEPENDENT");
   environment.name = Text("SIMCUDA_NAME", "SimCUDA H200");

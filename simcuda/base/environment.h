@@ -23,6 +23,7 @@ struct Environment {
   uint64_t green_context_bytes = 0;  // SIMCUDA_GREEN_CTX_MB
   uint64_t others_bytes = 0;         // SIMCUDA_OTHERS_MB: what a made-up other process holds on each device
   std::string shared_path;           // SIMCUDA_SHARED: the file that this machine's processes share
+  bool late_events = false;          // SIMCUDA_EVENTS=late: ready from the next synchronisation on
   bool overcommit = false;           // SIMCUDA_OVERCOMMIT=1: a device gives more than it has
   double data_dependent_share = 0;   // SIMCUDA_DATA_DEPENDENT: which share of elements a condition finds
   uint64_t content_bytes = 0;        // SIMCUDA_CONTENT_KB: longest copy whose contents are kept

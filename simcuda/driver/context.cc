@@ -309,6 +309,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
 CUresult cuCtxSynchronize() {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   WatchProgress(0);
+  NoteSynchronisation();
   GetSimulation()->linear.Synchronize(CurrentContext()->device);
   return CUDA_SUCCESS;
 }
@@ -317,6 +318,7 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   if (handle == nullptr) return cuCtxSynchronize();
   const Context* const context = FindContext(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  NoteSynchronisation();
   GetSimulation()->linear.Synchronize(context->device);
   return CUDA_SUCCESS;
 }

@@ -87,6 +87,9 @@ void WatchProgress(uint64_t launches);
 
 // The same for a read of device memory by the host.
 void WatchRead();
+
+// Somebody waited: events that were recorded before are ready (SIMCUDA_EVENTS=late).
+void NoteSynchronisation();
 uint64_t LaunchCount();
 
 // Whether the last kernel launched by this thread computes "all elements are true", whose result is then taken as true.

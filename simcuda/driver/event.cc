@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Events: always ready, stamped with the host's clock.
+// Events: always ready, or with SIMCUDA_EVENTS=late from the next synchronisation on; stamped with the host's clock.
+#include <atomic>
 #include <ctime>
 #include <unordered_map>
 
+#include "simcuda/base/environment.h"
 #include "simcuda/driver/stream.h"
 
 using namespace simcuda;  // NOLINT: C functions only below
@@ -25,7 +27,22 @@ uint64_t Now() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// Synchronisations so far.
+std::atomic<uint64_t> g_synchronisations{0};
+
+std::atomic<uint64_t> g_queries{0};  // whether events are ready
+
+// Whoever asks so often waits for it.
+constexpr uint32_t kMostQueries = 10'000;
+
+bool IsPending(Event* event) {
+  return GetEnvironment().late_events && event->recorded && event->queries++ < kMostQueries &&
+         event->synchronisations == g_synchronisations.load(std::memory_order_relaxed);
+}
+
 }  // namespace
+
+void NoteSynchronisation() { g_synchronisations.fetch_add(1, std::memory_order_relaxed); }
 
 Event* FindEvent(CUevent handle) {
   const auto found = Events().find(handle);
@@ -59,6 +76,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   const Stream* const stream = FindStream(stream_handle);
   if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   event->recorded = true;
+  event->queries = 0;
+  event->synchronisations = g_synchronisations.load(std::memory_order_relaxed);
   event->time_ns = Now();
   event->capture = stream->capture;
   return CUDA_SUCCESS;
@@ -83,14 +102,22 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
 CUresult cuEventQuery(CUevent handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const std::lock_guard lock(StreamMutex());
-  const Event* const event = FindEvent(handle);
+  Event* const event = FindEvent(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool capturing = event->capture != nullptr && event->capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return capturing ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+  if (capturing) return CUDA_ERROR_CAPTURED_EVENT;
+  g_queries.fetch_add(1, std::memory_order_relaxed);
+  return IsPending(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+// How often this process asked whether an event is ready: with it, whether SIMCUDA_EVENTS matters to it.
+__attribute__((visibility("default"))) uint64_t simcuda_event_queries() {
+  return g_queries.load(std::memory_order_relaxed);
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
   WatchProgress(0);
+  NoteSynchronisation();
   if (const CUresult result = cuEventQuery(handle); result != CUDA_SUCCESS) return result;
   GetSimulation()->linear.Synchronize(-1);
   return CUDA_SUCCESS;

@@ -107,6 +107,7 @@ CUresult Synchronize(CUstream handle) {
   if (const CUresult result = LookUpStream(handle, &state); result != CUDA_SUCCESS) return result;
   if (state.capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   WatchProgress(0);
+  NoteSynchronisation();
   GetSimulation()->linear.Synchronize(state.device);
   return CUDA_SUCCESS;
 }

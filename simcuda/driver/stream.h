@@ -29,6 +29,8 @@ struct Event {
   unsigned flags = 0;
   bool recorded = false;
   uint64_t time_ns = 0;
+  uint32_t queries = 0;                // since it was recorded
+  uint64_t synchronisations = 0;       // of the process, when it was recorded
   std::shared_ptr<Capture> capture{};  // set where the last record was captured
 };
 
