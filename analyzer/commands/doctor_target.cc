@@ -136,8 +136,9 @@ Finding CheckCudaOf(const std::string& maps) {
     return {"cuda", Health::kWarning, "libcuda.so.1 is not loaded in it (yet): nothing to record",
             "look again when it uses the GPU"};
   const std::string torch = MappedFile(maps, "libc10_cuda");
+  const char* simulated = absl::StrContains(driver, "simcuda") ? ": simulated, no GPU" : "";
   return {"cuda", Health::kOk,
-          absl::StrCat(driver, torch.empty() ? "; no PyTorch" : absl::StrCat("; PyTorch: ", torch)), ""};
+          absl::StrCat(driver, simulated, torch.empty() ? "; no PyTorch" : absl::StrCat("; PyTorch: ", torch)), ""};
 }
 
 Finding CheckTraceOf(pid_t pid) {

@@ -19,7 +19,7 @@ constexpr size_t kMostSpans = 4;
 
 std::string VersionsText(const ProcessInfo& process) {
   std::map<std::string, std::string> versions = process.versions;
-  for (const char* sentence : {"python_frames", "python_helper"}) versions.erase(sentence);  // in the notes
+  for (const char* sentence : {"python_frames", "python_helper", "simulated"}) versions.erase(sentence);  // told apart
   return absl::StrJoin(versions, ", ", [](std::string* out, const auto& item) {
     absl::StrAppend(out, item.first, " ", item.second.substr(0, item.second.find(' ')));
   });
@@ -95,6 +95,8 @@ std::vector<Remark> HeadFacts(const ReportInput& input, bool full) {
   AppendDevices(input, &facts);
   const std::string versions = VersionsText(process);
   if (!versions.empty()) facts.push_back({"with", versions, Tone::kPlain});
+  if (process.versions.count("simulated") != 0)
+    facts.push_back({"GPU", "simulated: no GPU was used, and no time is a GPU's", Tone::kWarning});
   AppendSpans(input, &facts);
   if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) {
     facts.push_back({"window",

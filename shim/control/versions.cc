@@ -31,6 +31,13 @@ bool DriverVersion(char* out) {
   return true;
 }
 
+// The simulated driver has functions of its own beside CUDA's.
+bool SimulatedBy(char* out) {
+  if (hooks::DriverFunction("simcuda_used_bytes") == nullptr) return false;
+  Text(out, kMaxVersion).Add("simcuda");
+  return true;
+}
+
 bool RuntimeVersion(char* out) {
   const auto get =
       reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(FindInLoaded("libcudart", "cudaRuntimeGetVersion"));
@@ -88,13 +95,10 @@ struct Source {
   bool may_change = false;
 };
 constexpr Source kSources[] = {
-    {"driver", &DriverVersion},
-    {"runtime", &RuntimeVersion},
-    {"python", &PythonVersion},
-    {"torch", &TorchVersion},
-    {"unwinder", &UnwinderVersion},
-    {"python_frames", &PythonRefusal},
-    {"python_helper", &HelperFailure, true},
+    {"driver", &DriverVersion},        {"simulated", &SimulatedBy},
+    {"runtime", &RuntimeVersion},      {"python", &PythonVersion},
+    {"torch", &TorchVersion},          {"unwinder", &UnwinderVersion},
+    {"python_frames", &PythonRefusal}, {"python_helper", &HelperFailure, true},
 };
 constexpr uint32_t kSourceCount = sizeof kSources / sizeof *kSources;
 

@@ -62,8 +62,30 @@ def pinned(torch):
     return found
 
 
-def competing(torch, sonames):
-    """Folders beside `torch` that hold real libraries of these names, found by its DT_RPATH first of all."""
-    places = glob.glob(os.path.join(glob.escape(os.path.dirname(torch)), "nvidia", "*", "lib"))
-    places.append(os.path.join(torch, "lib"))
+def is_cuda_build(torch):
+    """False for a PyTorch that was built for CPUs alone, or for another maker's GPUs."""
+    lib = os.path.join(torch, "lib")
+    return os.path.exists(os.path.join(lib, "libtorch_cuda.so")) or not os.path.exists(os.path.join(lib, "libtorch_cpu.so"))
+
+
+def site_folders(python, torch, environ=os.environ):
+    """Where this interpreter finds packages, as far as its folders and their .pth files tell; that of `torch` first."""
+    prefix = glob.escape(os.path.dirname(os.path.dirname(python)))
+    places = [os.path.dirname(torch), *environ.get("PYTHONPATH", "").split(os.pathsep)]
+    places += sorted(glob.glob(os.path.join(prefix, "lib", "python3*", "site-packages")))
+    for file in [path for place in filter(None, places) for path in sorted(glob.glob(os.path.join(glob.escape(place), "*.pth")))]:
+        try:
+            with open(file, encoding="utf-8", errors="replace") as lines:
+                places += [os.path.join(os.path.dirname(file), line.strip()) for line in lines if line.strip() and not line.startswith(("#", "import"))]
+        except OSError:
+            continue
+    return [place for place in dict.fromkeys(places) if place and os.path.isdir(place)]
+
+
+def competing(torch, sonames, folders=()):
+    """Folders that hold real libraries of these names: beside `torch`, found by its DT_RPATH first of all, and in other site folders, where
+    it looks for them when it is imported."""
+    places = [os.path.join(torch, "lib")]
+    for folder in (os.path.dirname(torch), *folders):
+        places += glob.glob(os.path.join(glob.escape(folder), "nvidia", "*", "lib"))
     return [place for place in places if any(os.path.exists(os.path.join(place, name)) for name in sonames)]

@@ -170,6 +170,23 @@ class FakeWheelTest(Scratch):
         done = self.call()
         self.assertEqual(done.stdout.splitlines(), ["0", f"{LIB}/libcublas.so.13"], done.stderr)
 
+    def test_ours_win_over_real_libraries_in_another_site_folder(self):
+        self.make_wheel("cublasSgemm_v2")
+        os.makedirs(self.path("others", "nvidia", "cu13", "lib"))
+        shutil.copy(self.path("link", "libcublas.so.13"), self.path("others", "nvidia", "cu13", "lib"))
+        with open(self.path("site", "others.pth"), "w", encoding="utf-8") as file:
+            file.write(self.path("others") + "\n")
+        self.assertIn("libsimcuda_preload.so", self.run_simcuda("--print", sys.executable).stdout)
+        os.remove(self.path("site", "others.pth"))
+        self.assertNotIn("libsimcuda_preload.so", self.run_simcuda("--print", sys.executable).stdout)
+
+    def test_a_pytorch_without_cuda_is_refused(self):
+        self.make_wheel("cublasSgemm_v2")
+        open(self.path("site", "torch", "lib", "libtorch_cpu.so"), "w", encoding="utf-8").close()
+        done = self.call()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is a PyTorch without CUDA", done.stderr)
+
     def test_reports_the_versions_that_the_wheel_pins(self):
         self.make_wheel("cublasSgemm_v2")
         os.makedirs(self.path("site", "torch-9.9.dist-info"))
