@@ -36,8 +36,8 @@ std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& 
   std::vector<fs::path> files;
   std::error_code error, ignored;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() != ending || !entry->is_regular_file(ignored)) continue;
-    if (entry->file_size(ignored) <= kMostBytes) files.push_back(entry->path());
+    if (entry->path().extension() != ending) continue;
+    if (entry->file_size(ignored) <= kMostBytes) files.push_back(entry->path());  // what is no file has none
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -4,6 +4,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -101,11 +102,13 @@ Recipe RecipeOfCub(std::string_view name, const std::vector<std::string_view>& p
                                                                       : Counting(Kind::kCountSum, parameters, 1, 2);
   }
   if (Contains(name, "DeviceReduceKernel")) return counts ? Counting(Kind::kCountPart, parameters, 1, 2) : Recipe{};
+  Recipe recipe;
   if (Contains(name, "DeviceReduceByKeyKernel"))
-    return Counting(Kind::kCount, parameters, 4, IntegerParameter(parameters, 5, true));
+    recipe = Counting(Kind::kCount, parameters, 4, IntegerParameter(parameters, 5, true));
   if (Contains(name, "DeviceSelectSweepKernel") && parameters.size() > 1 && Contains(parameters[1], "NullType"))
-    return Counting(Kind::kCount, parameters, 3, IntegerParameter(parameters, 5, false));
-  return {};
+    recipe = Counting(Kind::kCount, parameters, 3, IntegerParameter(parameters, 5, false));
+  recipe.least = 1;
+  return recipe;
 }
 
 Type TypeOf(std::string_view name) {
@@ -123,19 +126,30 @@ Type TypeOf(std::string_view name) {
   return Type::kNone;
 }
 
+// Of the first template argument behind `prefix`.
+Type TypeBehind(std::string_view text, std::string_view prefix) {
+  const size_t at = text.find(prefix);
+  if (at == std::string_view::npos) return Type::kNone;
+  const std::string_view rest = text.substr(at + prefix.size());
+  return TypeOf(rest.substr(0, rest.find_first_of(",>")));
+}
+
 // PyTorch: `kernel(int count, functor, array of output and input)`.
 Recipe RecipeOfComparison(std::string_view name, const std::vector<std::string_view>& parameters) {
   Recipe recipe;
   const bool with_pointers =
       parameters.size() == 3 && IntegerBytes(parameters[0]) == 4 && Contains(parameters[2], "rray<char*, 2");
   if (!Contains(name, "elementwise_kernel<") || !with_pointers) return recipe;
-  constexpr std::string_view kScalar = "compare_scalar_kernel<", kEqual = "AUnaryFunctor<";
-  const bool is_order = Contains(parameters[1], kScalar);
-  if (!is_order && !(Contains(parameters[1], kEqual) && Contains(parameters[1], "CompareEqFunctor<"))) return recipe;
-  const std::string_view prefix = is_order ? kScalar : kEqual;
-  const std::string_view rest = parameters[1].substr(parameters[1].find(prefix) + prefix.size());
-  recipe.type = TypeOf(rest.substr(0, rest.find_first_of(",>")));
-  if (recipe.type != Type::kNone) recipe.kind = is_order ? Kind::kCompareScalar : Kind::kCompareToScalar;
+  const std::string_view functor = parameters[1];
+  const bool is_order = Contains(functor, "compare_scalar_kernel<");
+  if (is_order) {
+    recipe.type = recipe.scalar = TypeBehind(functor, "compare_scalar_kernel<");
+  } else {
+    recipe.type = TypeBehind(functor, "AUnaryFunctor<");
+    recipe.scalar = TypeBehind(functor, "CompareEqFunctor<");
+  }
+  if (recipe.type == Type::kNone || recipe.scalar == Type::kNone) return recipe;
+  recipe.kind = is_order ? Kind::kCompareScalar : Kind::kCompareToScalar;
   return recipe;
 }
 
@@ -158,33 +172,37 @@ thread_local bool t_counting = false;
 
 void WriteCount(const Recipe& recipe, void** arguments, uint64_t elements) {
   const auto share = GetEnvironment().data_dependent_share;
-  const auto count = static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * share));
+  const auto part = static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * share));
+  const uint64_t count = std::max(part, std::min<uint64_t>(elements, recipe.least));
   Write(Pointer(arguments, recipe.output), &count, recipe.output_bytes);  // little endian: the low bytes
 }
 
+// Holds every 64-bit integer.
+using Number = long double;
+
 template <typename T>
-double As(const char* at) {
+Number As(const char* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
-  return static_cast<double>(value);
+  return static_cast<Number>(value);
 }
 
-double HalfAsDouble(uint16_t bits) {
+Number HalfAsNumber(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
-  const double mantissa = bits & 1023;
-  const double size = exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
+  const Number mantissa = bits & 1023;
+  const Number size = exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
                       : exponent == 0 ? std::ldexp(mantissa, -24)
                                       : std::ldexp(mantissa + 1024, exponent - 25);
   return bits & 0x8000 ? -size : size;
 }
 
-double BfloatAsDouble(const char* at) {
+Number BfloatAsNumber(const char* at) {
   char wide[4] = {0, 0, at[0], at[1]};
   return As<float>(wide);
 }
 
 // A value of `type`, and how many bytes it takes.
-double Value(Type type, const char* at, size_t* bytes) {
+Number Value(Type type, const char* at, size_t* bytes) {
   switch (type) {
     case Type::kInt8:
       return *bytes = 1, As<int8_t>(at);
@@ -198,9 +216,9 @@ double Value(Type type, const char* at, size_t* bytes) {
     case Type::kInt64:
       return *bytes = 8, As<int64_t>(at);
     case Type::kHalf:
-      return *bytes = 2, HalfAsDouble(static_cast<uint16_t>(Integer(at, 2)));
+      return *bytes = 2, HalfAsNumber(static_cast<uint16_t>(Integer(at, 2)));
     case Type::kBfloat16:
-      return *bytes = 2, BfloatAsDouble(at);
+      return *bytes = 2, BfloatAsNumber(at);
     case Type::kFloat:
       return *bytes = 4, As<float>(at);
     case Type::kDouble:
@@ -212,7 +230,7 @@ double Value(Type type, const char* at, size_t* bytes) {
 }
 
 // What the functor's first member says, in the order of PyTorch's enumerations (CompareKernels.cu, CompareEQKernel.cu).
-bool Holds(Kind kind, int operation, double a, double b) {
+bool Holds(Kind kind, int operation, Number a, Number b) {
   if (kind == Kind::kCompareToScalar) return operation == 0 ? a == b : a != b;
   return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b;
 }
@@ -229,13 +247,10 @@ void Compare(const Recipe& recipe, void** arguments) {
   Machine& machine = GetSimulation()->machine;
   if (!machine.addresses.Contains(input)) return;
   machine.Copy(reinterpret_cast<uint64_t>(element), input, bytes);
-  // The scalar stands behind the operation, a 4-byte enumeration. That of a half type is compared as a float where it
-  // is a functor's.
-  const bool is_wide = recipe.kind == Kind::kCompareToScalar;
-  const bool is_half = recipe.type == Type::kHalf || recipe.type == Type::kBfloat16;
-  const Type scalar_type = is_wide && is_half ? Type::kFloat : recipe.type;
-  const double scalar = Value(scalar_type, functor + (bytes == 8 ? 8 : 4), &bytes);
-  const double value = Value(recipe.type, element, &bytes);
+  // The scalar stands behind the operation, a 4-byte enumeration.
+  const size_t offset = recipe.scalar == Type::kInt64 || recipe.scalar == Type::kDouble ? 8 : 4;
+  const Number scalar = Value(recipe.scalar, functor + offset, &bytes);
+  const Number value = Value(recipe.type, element, &bytes);
   const bool holds = Holds(recipe.kind, static_cast<int>(Integer(functor, 4)), value, scalar);
   Write(output, &holds, 1);
 }
@@ -244,7 +259,8 @@ void Compare(const Recipe& recipe, void** arguments) {
 
 Recipe RecipeOf(const std::string& kernel_name) {
   Recipe recipe;
-  if (Contains(kernel_name, "and_kernel")) {
+  // The reduction, by its mangled name with its length: not logical_and_kernel_cuda, which goes element by element.
+  if (Contains(kernel_name, "15and_kernel_cuda")) {
     recipe.kind = Kind::kAllTrue;
     return recipe;
   }

@@ -34,11 +34,13 @@ struct Recipe {
   };
   enum class Type : uint8_t { kNone, kBool, kInt8, kUint8, kInt16, kInt32, kInt64, kHalf, kBfloat16, kFloat, kDouble };
   Kind kind = Kind::kNothing;
-  Type type = Type::kNone;   // of what is compared
-  uint8_t output = 0;        // index of the argument that says where the count goes
-  uint8_t count = 0;         // index of the argument that says how many elements there are
-  uint8_t output_bytes = 0;  // of the count
+  Type type = Type::kNone;    // of what is compared
+  Type scalar = Type::kNone;  // of what it is compared with
+  uint8_t output = 0;         // index of the argument that says where the count goes
+  uint8_t count = 0;          // index of the argument that says how many elements there are
+  uint8_t output_bytes = 0;   // of the count
   uint8_t count_bytes = 0;
+  uint8_t least = 0;  // that are found among any: different elements are at least one
 };
 
 Recipe RecipeOf(const std::string& kernel_name);

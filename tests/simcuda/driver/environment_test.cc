@@ -39,5 +39,35 @@ TEST(EnvironmentTest, FailurePlanHasAnOptionalCount) {
   ::unsetenv("SIMCUDA_FAIL_ALLOC");
 }
 
+TEST(EnvironmentTest, DataFindAShareBetweenNothingAndAll) {
+  const std::pair<const char*, double> shares[] = {{"upper", 1}, {"zero", 0}, {"0.25", 0.25}, {"1", 1},
+                                                   {"0", 0},     {"", 0},     {"-1", 0},      {"1.5", 0},
+                                                   {"nan", 0},   {"inf", 0},  {"expect", 0},  {"UPPER", 0}};
+  for (const auto& [text, share] : shares) {
+    ::setenv("SIMCUDA_DATA_DEPENDENT", text, 1);
+    EXPECT_EQ(ReadEnvironment().data_dependent_share, share) << text;
+  }
+  ::unsetenv("SIMCUDA_DATA_DEPENDENT");
+  EXPECT_EQ(ReadEnvironment().data_dependent_share, 0);
+}
+
+TEST(EnvironmentTest, OvercommitIsOffUnlessAskedFor) {
+  EXPECT_FALSE(ReadEnvironment().overcommit);
+  ::setenv("SIMCUDA_OVERCOMMIT", "0", 1);
+  EXPECT_FALSE(ReadEnvironment().overcommit);
+  ::setenv("SIMCUDA_OVERCOMMIT", "1", 1);
+  EXPECT_TRUE(ReadEnvironment().overcommit);
+  ::unsetenv("SIMCUDA_OVERCOMMIT");
+}
+
+TEST(EnvironmentTest, SharedMemoryIsThatOfADeviceThatThereIs) {
+  EXPECT_EQ(ReadEnvironment().shared_memory, 232448);
+  ::setenv("SIMCUDA_SMEM", "65536", 1);
+  EXPECT_EQ(ReadEnvironment().shared_memory, 65536);
+  ::setenv("SIMCUDA_SMEM", "much", 1);
+  EXPECT_EQ(ReadEnvironment().shared_memory, 232448);
+  ::unsetenv("SIMCUDA_SMEM");
+}
+
 }  // namespace
 }  // namespace simcuda

@@ -43,27 +43,5 @@ TEST(WatchdogTest, EndsALoopOfLaunches) {
             124);
 }
 
-TEST(AndKernelTest, ItsOneByteResultIsTrue) {
-  EXPECT_EQ(RunInChild({},
-                       [] {
-                         UsePrimaryContext();
-                         CUmodule module = nullptr;
-                         CUfunction other = nullptr, conjunction = nullptr;
-                         cuModuleLoadData(&module, "image");
-                         cuModuleGetFunction(&conjunction, module, "reduce_and_kernel_cuda");
-                         cuModuleGetFunction(&other, module, "fill");
-                         CUdeviceptr pointer = 0;
-                         EXPECT_EQ(cuMemAlloc(&pointer, 512), CUDA_SUCCESS);
-                         char value = 9;
-                         cuLaunchKernel(conjunction, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
-                         EXPECT_EQ(cuMemcpyDtoH(&value, pointer, 1), CUDA_SUCCESS);
-                         EXPECT_EQ(value, 1);
-                         cuLaunchKernel(other, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
-                         EXPECT_EQ(cuMemcpyDtoH(&value, pointer, 1), CUDA_SUCCESS);
-                         EXPECT_EQ(value, 0);
-                       }),
-            0);
-}
-
 }  // namespace
 }  // namespace simcuda
