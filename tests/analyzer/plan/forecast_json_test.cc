@@ -61,6 +61,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
       "peak_where_data_find_nothing": {"device": 0, "allocated_bytes": 4831838208, "reserved_bytes": 5368709120,
                                        "process_bytes": 6442450944, "context_bytes": 536870912,
                                        "other_bytes": 536870912},
+      "peak_where_kernels_lag_behind": null,
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
       "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN"], "context_bytes_guessed": 536870912},
     "what_if": []})json"));
@@ -76,6 +77,12 @@ TEST(ForecastJsonTest, WithoutAnAnswerNumbersAreNull) {
   EXPECT_TRUE(answer["processes"][0]["trace"].is_null());
   EXPECT_TRUE(answer["confidence"]["peak_where_data_find_nothing"].is_null());
   EXPECT_EQ(Parsed(Forecast{})["processes"], json::array());
+}
+
+TEST(ForecastJsonTest, SaysWhatIsKeptWhereKernelsLagBehind) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.with_late_events = testing::PeaksOfSize(9 * kGiB);
+  EXPECT_EQ(Parsed(forecast)["confidence"]["peak_where_kernels_lag_behind"]["process_bytes"], 9 * kGiB);
 }
 
 TEST(ForecastJsonTest, TellsRunsFromEstimates) {

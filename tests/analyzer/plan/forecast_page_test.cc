@@ -171,6 +171,16 @@ TEST(ForecastPageTest, EachPolicyHasItsWords) {
   EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("assumed to find 0.25 of all elements. --data-dependent"));
 }
 
+TEST(ForecastPageTest, StreamsMatterWhereTheProgramAsksForThem) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_THAT(Text(AddConfidence, forecast),
+              HasSubstr("  streams     the program never asked whether a kernel is done"));
+  forecast.processes[0].told.event_queries = 3;
+  EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("a GPU may keep blocks longer."));
+  forecast.with_late_events = testing::PeaksOfSize(9 * kGiB);
+  EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("PyTorch reserves 8 GiB instead of 7 GiB, and 7.50 GiB are"));
+}
+
 TEST(ForecastPageTest, ManyLinesAreCounted) {
   Forecast forecast = testing::ExampleForecast();
   for (int i = 1; i <= 9; ++i)

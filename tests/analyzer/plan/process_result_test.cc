@@ -43,7 +43,7 @@ class ProcessResultTest : public ::testing::Test {
 TEST_F(ProcessResultTest, ReadsWhatTheCompanionWrites) {
   Put("77.json",
       R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0+cu130",
-          "rank": 1, "pinned": {"n.item()": 8}, "checkpointing": 1})json");
+          "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1})json");
   const std::vector<ProcessResult> results = Read();
   ASSERT_EQ(results.size(), 1u);
   const ProcessResult& result = results[0];
@@ -54,6 +54,7 @@ TEST_F(ProcessResultTest, ReadsWhatTheCompanionWrites) {
   EXPECT_EQ(result.last_growth, 2u);
   EXPECT_EQ(result.torch, "2.11.0+cu130");
   EXPECT_THAT(result.pinned, UnorderedElementsAre(Pair("n.item()", 8u)));
+  EXPECT_EQ(result.event_queries, 12u);
   EXPECT_EQ(result.checkpointed, 1u);
   EXPECT_THAT(result.built_for, IsEmpty());
 }
