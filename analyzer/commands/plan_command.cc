@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/attribute.h"
+#include "commands/child.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/forecaster.h"
@@ -144,17 +145,20 @@ class PlanCommand final : public Command {
       console->Complain(tools.status().message());
       return kExitCannotRead;
     }
-    Planner planner(*tools, console);
-    Forecaster forecaster(request, axes, &planner);
-    absl::StatusOr<PlannedRun> run = forecaster.Answer(!policy_.empty());
-    if (!run.ok()) {
-      console->Complain(run.status().message());
-      return absl::IsInvalidArgument(run.status()) ? kExitUsage : kExitCannotRead;
-    }
-    return Print(*std::move(run), &forecaster, &planner, console);
+    const int code = Plan(request, axes, *tools, console);  // leaves no file behind, whatever happens
+    return SignalGuard::Noted() == 0 ? code : EndLike(SignalGuard::Noted());
   }
 
  private:
+  int Plan(const SimulatedRun& request, const std::vector<Axis>& axes, const SimulationTools& tools, Console* console) {
+    Planner planner(tools, console);
+    Forecaster forecaster(request, axes, &planner);
+    absl::StatusOr<PlannedRun> run = forecaster.Answer(!policy_.empty());
+    if (run.ok()) return Print(*std::move(run), &forecaster, &planner, console);
+    if (!absl::IsCancelled(run.status())) console->Complain(run.status().message());
+    return absl::IsInvalidArgument(run.status()) ? kExitUsage : kExitCannotRead;
+  }
+
   int ListDevices(Console* console) const {
     Page page(console->out_style());
     std::vector<Page::Row> rows{{"name", "memory", "capability", "SMs", "source"}};
@@ -215,6 +219,7 @@ class PlanCommand final : public Command {
     if (moment != nullptr) forecast.libraries = UnknownWorkspaces(*moment, run.loaded->input);
     if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
+    if (SignalGuard::Noted() != 0) return kExitCannotRead;
     if (const absl::Status status = planner->KeepTraces(output_, &run); !status.ok()) {
       console->Complain(status.message());
       return kExitCannotRead;

@@ -33,7 +33,9 @@ struct PlannedRun {
   std::unique_ptr<LoadedTrace> loaded;    // of the first; null where there is none
   std::vector<HostRead> reads;            // of the first
 
-  bool answered() const { return !processes.empty() && processes.front().peaks.device >= 0; }
+  bool answered() const {
+    return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
+  }
 };
 
 class Planner {
@@ -56,6 +58,7 @@ class Planner {
   absl::Status MakeFolder();
   void ReadTraces(PlannedRun* run);
 
+  const SignalGuard guard_;  // else the folder would stay
   const SimulationTools tools_;
   Console* const console_;
   std::string folder_;

@@ -83,7 +83,9 @@ struct Forecast {
   bool searched = false;                                 // --vary was given
   std::vector<std::string> libraries;                    // whose workspaces are not known: "cuDNN"
 
-  bool answered() const { return !processes.empty() && processes.front().peaks.device >= 0; }
+  bool answered() const {
+    return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
+  }
   const RunPeaks& peaks() const { return processes.front().peaks; }
   uint64_t capacity() const { return device.memory_bytes(); }
   bool fits() const {

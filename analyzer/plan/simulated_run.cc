@@ -4,12 +4,12 @@
 #include "plan/simulated_run.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -30,35 +30,12 @@ namespace fs = std::filesystem;
 constexpr double kGraceSeconds = 3;  // companion.py says where it is two seconds before the end
 constexpr int kTickMs = 20;
 constexpr size_t kOutputBytes = 16 << 10;
-constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
+constexpr int kSignals[SignalGuard::kSignalCount] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
 
-std::atomic<pid_t> g_group{0};
+// The signal that wants to end us while a program runs. All of its processes go first: nobody else would end them.
+volatile std::sig_atomic_t g_signal = 0;
 
-// All of the program's processes go with us: nobody else would end them.
-void EndGroup(int signal) {
-  const pid_t group = g_group.load();
-  if (group > 0) kill(-group, SIGKILL);
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
-// While it lives, the signals that end us end the group first.
-class GroupGuard {
- public:
-  explicit GroupGuard(pid_t group) {
-    g_group.store(group);
-    for (size_t i = 0; i < std::size(kSignals); ++i) before_[i] = std::signal(kSignals[i], &EndGroup);
-  }
-  ~GroupGuard() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
-    g_group.store(0);
-  }
-  GroupGuard(const GroupGuard&) = delete;
-  GroupGuard& operator=(const GroupGuard&) = delete;
-
- private:
-  void (*before_[std::size(kSignals)])(int) = {};
-};
+void Note(int signal) { g_signal = signal; }
 
 double Now() {
   timespec now{};
@@ -107,6 +84,8 @@ Variables EnvironmentOf(const SimulationTools& tools, const SimulatedRun& run, c
 // Behind a fork: only what is needed, then the program.
 [[noreturn]] void Become(const std::vector<char*>& arguments, const Variables& variables, int output, int input) {
   setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // where we are killed there is nobody else to end it
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
   for (const auto& [name, value] : variables) {
     if (value.empty()) {
       unsetenv(name.c_str());
@@ -125,8 +104,8 @@ Variables EnvironmentOf(const SimulationTools& tools, const SimulatedRun& run, c
 int WaitFor(pid_t pid, double deadline, const std::function<void()>& tick, bool* timed_out) {
   int status = 0, ticks = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
-    if (Now() > deadline) {
-      *timed_out = true;
+    if (Now() > deadline || g_signal != 0) {
+      *timed_out = g_signal == 0;
       kill(-pid, SIGKILL);
       waitpid(pid, &status, 0);
       break;
@@ -161,6 +140,16 @@ std::vector<std::string> TracesIn(const std::string& folder) {
 
 }  // namespace
 
+SignalGuard::SignalGuard() {
+  for (size_t i = 0; i < kSignalCount; ++i) before_[i] = std::signal(kSignals[i], &Note);
+}
+
+SignalGuard::~SignalGuard() {
+  for (size_t i = 0; i < kSignalCount; ++i) std::signal(kSignals[i], before_[i]);
+}
+
+int SignalGuard::Noted() { return g_signal; }
+
 absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, const std::string& recorder) {
   SimulationTools tools;
   tools.recorder = recorder;
@@ -185,6 +174,7 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
 
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick) {
+  if (g_signal != 0) return absl::CancelledError("a signal came");
   const std::string companion = absl::StrCat(run.folder, "/companion.py");
   const std::string output_path = absl::StrCat(run.folder, "/output");
   {
@@ -207,12 +197,10 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const Simu
   if (pid == 0) Become(arguments, variables, output, input);
   setpgid(pid, pid);
   RunOutcome outcome;
-  {
-    const GroupGuard guard(pid);
-    outcome.status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &outcome.timed_out);
-  }
+  outcome.status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &outcome.timed_out);
   close(output);
   close(input);
+  if (g_signal != 0) return absl::CancelledError("a signal came");
   outcome.seconds = Now() - started;
   outcome.traces = TracesIn(run.folder);
   outcome.processes = ReadProcessResults(run.folder);

@@ -9,8 +9,9 @@
 //   run.device = *FindDevice("h100");
 //   absl::StatusOr<RunOutcome> outcome = RunSimulated(tools, run);
 //
-// Thread-safety: one run at a time. A signal that ends gpumem (Ctrl-C, SIGTERM, SIGHUP) ends the program first.
-// Failure: an error where nothing could be started; all that happens to the program is in the outcome.
+// Thread-safety: one run at a time. A signal that SignalGuard notes ends the program, and the run fails with Cancelled.
+// Failure else: where nothing could be started; all that happens to the program is in the
+// outcome.
 
 #ifndef GPUMEM_ANALYZER_PLAN_SIMULATED_RUN_H_
 #define GPUMEM_ANALYZER_PLAN_SIMULATED_RUN_H_
@@ -67,6 +68,23 @@ struct RunOutcome {
 // `tick` is called about ten times a second, for a line of progress; may be empty.
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick);
+
+// While it lives, the signals that would end us (SIGHUP, SIGINT, SIGTERM, SIGQUIT) are noted: whoever holds it can tidy
+// up and then die of them. One at a time.
+class SignalGuard {
+ public:
+  static constexpr size_t kSignalCount = 4;
+  SignalGuard();
+  ~SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+  // The last one that came in this process; 0 = none.
+  static int Noted();
+
+ private:
+  void (*before_[kSignalCount])(int) = {};
+};
 
 }  // namespace gpumem
 

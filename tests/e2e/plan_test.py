@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem plan` says of unmodified programs what PyTorch's own counters say, ends them after their steps, and says so where it cannot know.
+
+    python tests/e2e/plan_test.py --build build/release
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import truth
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "planned.py"
+MIB = 1 << 20
+
+
+class Planned(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-plan-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "tmp").mkdir()
+
+    def environment(self):
+        environment = truth.environment_of(truth.Case("none"), SETUP)
+        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
+            del environment[name]
+        return {**environment, "TMPDIR": str(self.folder / "tmp"), "COUNTERS": str(self.folder / "counters")}
+
+    def command(self, case, *options, batch=4096, launcher=()):
+        return [SETUP.gpumem, "plan", *options, "--", *(launcher or [SETUP.python]), str(PROGRAM), case, "--batch-size", str(batch)]
+
+    def run_plan(self, case, *options, expected=0, **more):
+        done = subprocess.run(self.command(case, *options, **more), cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
+        self.assertEqual(list((self.folder / "tmp").glob("gpumem*")), [], "nothing is left in the folder for temporary files")
+        return done.stdout
+
+    def plan(self, case, *options, **more):
+        return json.loads(self.run_plan(case, "--json", "--no-what-if", *options, **more))
+
+    def counters(self):
+        return [json.loads(line) for line in (self.folder / "counters").read_text().splitlines()]
+
+
+class Peaks(Planned):
+    def test_the_peak_is_what_pytorch_counts(self):
+        plan = self.plan("plain", "--device", "l40s")
+        counters = self.counters()
+        self.assertEqual((plan["verdict"], plan["end"]), ("fits", "stable"))
+        process = plan["processes"][0]
+        self.assertEqual((process["steps"], process["last_growth"]), (4, 2))  # the optimizer's state comes in the first step, so the second is higher
+        self.assertEqual(plan["peak"]["allocated_bytes"], counters[2]["allocated"])
+        self.assertEqual(plan["peak"]["reserved_bytes"], counters[2]["reserved"])
+        self.assertEqual((counters[0]["name"], counters[0]["memory"]), ("NVIDIA L40S", plan["device"]["memory_bytes"]))
+        state = next(row for row in plan["category_details"] if row["category"] == "optimizer_state")
+        self.assertGreaterEqual(state["bytes"], 2 * 4 * 4 * 1024 * 1025)
+        self.assertEqual(self.plan("plain", "--device", "l40s")["peak"], plan["peak"])
+
+    def test_the_trace_is_one_like_any_other_and_says_that_it_is_simulated(self):
+        plan = self.plan("plain", "-o", "mine.gmtrace")
+        self.assertEqual(plan["processes"][0]["trace"], "mine.gmtrace")
+        report = json.loads(truth.run([SETUP.gpumem, "report", "--json", str(self.folder / "mine.gmtrace")], SETUP))
+        info = json.loads(truth.run([SETUP.gpumem, "info", "--json", str(self.folder / "mine.gmtrace")], SETUP))
+        self.assertEqual(info["process"]["versions"]["simulated"], "simcuda")
+        self.assertTrue(report["complete"])
+        self.assertEqual(report["devices"][0]["peak"]["allocated_bytes"], plan["peak"]["allocated_bytes"])
+        self.assertIn("simulated: no GPU was used", truth.run([SETUP.gpumem, "report", str(self.folder / "mine.gmtrace")], SETUP))
+
+    def test_steps_are_the_optimizers(self):
+        self.assertEqual(self.plan("accumulated")["processes"][0]["steps"], 4)
+        self.assertEqual(self.plan("two_optimizers")["processes"][0]["steps"], 4)
+        plan = self.plan("plain", "--steps", "7")
+        self.assertEqual((plan["end"], plan["processes"][0]["steps"]), ("steps", 7))
+
+    def test_what_comes_later_is_seen_with_all_steps(self):
+        early = self.plan("late_growth")
+        whole = self.plan("late_growth", "--steps", "all")
+        self.assertEqual((early["end"], whole["end"]), ("stable", "ended"))
+        self.assertEqual(whole["peak"]["allocated_bytes"], self.counters()[-1]["allocated"])
+        self.assertGreater(whole["peak"]["allocated_bytes"], early["peak"]["allocated_bytes"])
+
+    def test_ranks_have_peaks_of_their_own(self):
+        torchrun = str(pathlib.Path(SETUP.python).parent / "torchrun")
+        plan = self.plan("ranks", "--device-count", "2", launcher=[torchrun, "--standalone", "--nproc-per-node", "2"])
+        peaks = {process["rank"]: process["peak"]["allocated_bytes"] for process in plan["processes"]}
+        self.assertEqual(set(peaks), {0, 1})
+        self.assertGreater(peaks[1], peaks[0])
+        self.assertEqual(plan["processes"][0]["rank"], 1)
+
+
+class Verdicts(Planned):
+    def test_too_small_a_device(self):
+        plan = self.plan("plain", "--memory", "1GiB", "--capability", "8.6", batch=65536, expected=1)
+        self.assertEqual((plan["verdict"], plan["fits"]), ("does_not_fit", False))
+        text = self.run_plan("plain", "--memory", "1GiB", "--capability", "8.6", "--no-what-if", batch=65536, expected=1)
+        self.assertIn("does not fit", text)
+
+    def test_a_cache_that_can_be_given_back(self):
+        plan = self.plan("cached", "--memory", "1.5GiB")
+        self.assertEqual(plan["verdict"], "fits_tightly")
+        self.assertGreater(plan["peak"]["process_bytes"], plan["device"]["memory_bytes"])
+
+    def test_data_that_decide(self):
+        plan = self.plan("masked", batch=65536)
+        least, most = plan["confidence"]["peak_where_data_find_nothing"]["process_bytes"], plan["peak"]["process_bytes"]
+        self.assertGreater(most, least + 256 * MIB)
+        reads = [read for read in plan["confidence"]["host_reads"] if read["kind"] == "shape"]
+        self.assertEqual([read["operation"] for read in reads], ["aten::nonzero"])
+        self.assertIn("planned.py:", reads[0]["site"])
+        half = self.plan("masked", "--data-dependent", "expect=0.5", batch=65536)
+        self.assertTrue(least < half["peak"]["process_bytes"] < most)
+        between = f"{(least + most) // 2 // MIB}MiB"
+        self.assertEqual(self.plan("masked", "--memory", between, batch=65536, expected=1)["verdict"], "depends_on_data")
+
+    def test_pins(self):
+        as_it_is = self.plan("branch")
+        self.assertIn("value", [read["kind"] for read in as_it_is["confidence"]["host_reads"]])
+        pinned = self.plan("branch", "--pin", "batch.max().item()=5")
+        self.assertGreater(pinned["peak"]["allocated_bytes"], as_it_is["peak"]["allocated_bytes"])
+        self.assertEqual(pinned["confidence"]["pinned"], {"batch.max().item()": pinned["processes"][0]["steps"]})
+
+    def test_kernels_that_lag_behind(self):
+        plan = self.plan("streams")
+        self.assertGreater(plan["confidence"]["peak_where_kernels_lag_behind"]["reserved_bytes"], plan["peak"]["reserved_bytes"])
+        self.assertIsNone(self.plan("plain")["confidence"]["peak_where_kernels_lag_behind"])
+
+    def test_what_ifs(self):
+        plan = json.loads(self.run_plan("plain", "--json", batch=32768))
+        halved = next(row for row in plan["what_if"] if row["change"].startswith("--batch-size 16384"))
+        self.assertEqual(halved["peak"]["allocated_bytes"], self.plan("plain", batch=16384)["peak"]["allocated_bytes"])
+        self.assertLessEqual(len(plan["what_if"]), 3)
+
+    def test_the_largest_that_fits(self):
+        plan = self.plan("plain", "--memory", "2GiB", "--vary", "batch_size=1..65536", batch=1)
+        largest = plan["vary"]["largest"]["batch_size"]
+        self.assertEqual(self.plan("plain", "--memory", "2GiB", batch=largest)["peak"], plan["peak"])
+        runs = {run["values"]["batch_size"]: run for run in plan["vary"]["runs"]}
+        self.assertTrue(runs[largest]["fits"])
+        self.assertFalse(runs[min(size for size in runs if size > largest)]["fits"])
+        self.assertEqual(min(size for size in runs if size > largest), largest + 1)
+
+
+class WithoutAnAnswer(Planned):
+    def test_a_loop_that_waits_for_a_value(self):
+        plan = self.plan("waits", expected=3)
+        self.assertEqual((plan["verdict"], plan["end"]), ("unknown", "spins"))
+        self.assertIn("planned.py:", plan["stuck_at"])
+        self.assertIn("waits", plan["stuck_at"])
+
+    def test_a_program_that_never_ends(self):
+        plan = self.plan("sleeps", "--timeout", "8", expected=3)
+        self.assertEqual((plan["verdict"], plan["end"]), ("unknown", "timed_out"))
+        self.assertIn("in sleeps", plan["stuck_at"])
+
+    def test_a_program_that_fails(self):
+        text = self.run_plan("fails", "--no-what-if", expected=3)
+        self.assertIn("not known", text)
+        self.assertIn("ValueError: no data at /data/imagenet", text)
+
+    def test_a_program_without_cuda(self):
+        self.assertIn("No CUDA memory was used", self.run_plan("no_cuda", expected=3))
+
+    def test_a_device_that_pytorch_has_no_code_for(self):
+        self.assertIn("has no code for capability 7.0", self.run_plan("plain", "--device", "v100", expected=3))
+
+    def test_wrong_use(self):
+        for options in (["--device", "h1000"], ["--memory", "lots"], ["--capability", "9"], ["--steps", "few"], ["--vary", "batch"], ["--vary", "nothing=1..4"],
+                        ["--pin", "x"], ["--data-dependent", "some"], ["--device-count", "0"], ["--timeout", "0"]):
+            with self.subTest(options=options):
+                self.run_plan("plain", *options, expected=2)
+
+    def test_an_interrupt_ends_the_program_too(self):
+        process = subprocess.Popen(self.command("sleeps"), cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        marker = str(self.folder / "counters").encode()
+
+        def children():
+            found = []
+            for entry in pathlib.Path("/proc").glob("[0-9]*"):
+                try:
+                    if int(entry.name) != process.pid and marker in (entry / "environ").read_bytes():
+                        found.append(entry.name)
+                except OSError:
+                    continue
+            return found
+
+        while not children():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), -signal.SIGINT)
+        while children():  # the test's time limit is the only one
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)
+    truth.run_tests(globals())
