@@ -6,7 +6,7 @@
 // helper's first look. Its global `record` is what the helper has (natives.cc), with `record.end()` besides.
 //
 // Thread-safety: SetCompanion before helpers run; RunCompanion with the GIL held. Failure: told as the helper's are;
-// the program goes on.
+// the program goes on. What is no Exception (SystemExit, KeyboardInterrupt) is raised in the program.
 
 #ifndef GPUMEM_SHIM_PYTHON_COMPANION_H_
 #define GPUMEM_SHIM_PYTHON_COMPANION_H_

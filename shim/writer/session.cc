@@ -171,8 +171,8 @@ bool Session::CanWrite(bool last) {
   return !file_.gone() && (started_ || StartPart());
 }
 
-void Session::TakeNewDefinitions() {
-  if (pass_ns_ - versions_ns_ >= kCountersIntervalNs) {
+void Session::TakeNewDefinitions(bool last) {
+  if (last || pass_ns_ - versions_ns_ >= kCountersIntervalNs) {
     definitions_.AddVersions();
     versions_ns_ = pass_ns_;
   }
@@ -216,7 +216,7 @@ bool Session::Encode(bool last, const LossCounts& losses) {
 void Session::WritePacket(bool last) {
   wanted_ |= batch_.count() != 0;
   if (!wanted_) return;  // no event yet, so no file yet
-  TakeNewDefinitions();
+  TakeNewDefinitions(last);
   const bool writable = CanWrite(last);
   if (stopped_) {
     GiveBatchUp();

@@ -78,7 +78,7 @@ class Session {
   bool NextPart();
   void WritePacket(bool last);
   void PutSamples(ProtoWriter* w);
-  void TakeNewDefinitions();
+  void TakeNewDefinitions(bool last);
   void FindUnseen(bool last);
   bool Encode(bool last, const LossCounts& losses);
   void GiveBatchUp();

@@ -97,9 +97,9 @@ TEST(ResultsTest, ACountByBlocksIsWrittenByTheSumBehindIt) {
 
 TEST(ResultsTest, OtherKernelsComputeNothing) {
   InChild("upper", [] {
-    for (const char* kernel :
-         {kernels::kSelectFlagged, kernels::kSumOfFloats, kernels::kSum, "_Z3fooPi", "DeviceReduceKernel",
-          "_ZN3cub18DeviceReduceKernelIiEEv", "", "_ZN21compare_scalar_kernelIfEE"})
+    EXPECT_EQ(FoundBy<uint32_t>(kernels::kSelectFlagged, 3, 7, 1001), 0x77777777u);
+    for (const char* kernel : {kernels::kSumOfFloats, kernels::kSum, "_Z3fooPi", "DeviceReduceKernel",
+                               "_ZN3cub18DeviceReduceKernelIiEEv", "", "_ZN21compare_scalar_kernelIfEE"})
       EXPECT_EQ(FoundBy<uint32_t>(kernel, 1, 2, uint64_t{1001}), 0x77777777u) << kernel;
   });
 }
@@ -204,6 +204,8 @@ TEST(ResultsTest, TheNumberHasTheFunctorsType) {
     name.replace(name.find(functor), functor.size(), "CompareEqFunctorIfE");
     EXPECT_EQ(Compared<uint16_t>(name, kEqual, 0x3400, 0.25f), 1);
     EXPECT_EQ(Compared<uint16_t>(name, kEqual, 0x3400, 0.5f), 0);
+    EXPECT_EQ(Compared<uint16_t>(name, kEqual, 0x0001, 0x1p-24f), 1);
+    EXPECT_EQ(Compared<uint16_t>(name, kEqual, 0xfbff, -65504.0f), 1);
   });
 }
 
