@@ -42,7 +42,7 @@ void BeginStep(uint64_t number) { RecordMark({.kind = EventKind::kStep, .number 
 void SetTag(const char* name) { RecordMark({.kind = EventKind::kTag, .text = name, .size = SizeOf(name)}); }
 
 void ReadOnHost(const void* address, size_t bytes) {
-  if (session::IsOff()) return;
+  if (session::IsOff() || !ring::Active()) return;  // a read begins no recording
   const hooks::ErrnoSaver saver;
   Event event = hooks::MakeEvent(ApiId::kNone, EventKind::kHostRead, Memory::kDevice);
   event.layer = Layer::kUnspecified;

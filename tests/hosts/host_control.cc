@@ -8,6 +8,7 @@
 //   alloc BYTES   and put the pointer on a pile
 //   free          the newest one on it
 //   push NAME, pop, mark TEXT, snapshot NAME, step N, tag NAME, untag, name NAME (of the newest one), pause, resume
+//   read BYTES    of the newest one, said as a simulation of CUDA does; fetch BYTES: copied to the host
 //   fork          a child that uses CUDA itself, allocates once and ends
 //   close         every descriptor above stderr, as daemons do
 //   quit
@@ -43,6 +44,11 @@ bool Free() {
   return freed;
 }
 
+bool Fetch(size_t bytes) {
+  std::vector<char> host(bytes);
+  return !g_pile.empty() && cudaMemcpy(host.data(), g_pile.back(), bytes, cudaMemcpyDeviceToHost) == cudaSuccess;
+}
+
 bool Fork() {
   const pid_t child = fork();
   if (child == 0) {
@@ -62,6 +68,8 @@ bool Mark(const std::string& word, const std::string& rest) {
   if (word == "step") return gpumemshim_step(std::strtoull(rest.c_str(), nullptr, 10)), true;
   if (word == "tag") return gpumemshim_tag(rest.c_str()), true;
   if (word == "untag") return gpumemshim_tag(nullptr), true;
+  if (word == "read")
+    return gpumemshim_read(g_pile.empty() ? nullptr : g_pile.back(), std::strtoull(rest.c_str(), nullptr, 10)), true;
   if (word == "pause") return gpumemshim_pause(), true;
   if (word == "resume") return gpumemshim_resume(), true;
   return false;
@@ -71,6 +79,7 @@ bool Obey(const std::string& word, const std::string& rest) {
   if (word == "init") return cudaFree(nullptr) == cudaSuccess;
   if (word == "alloc") return Allocate(std::strtoull(rest.c_str(), nullptr, 10));
   if (word == "free") return Free();
+  if (word == "fetch") return Fetch(std::strtoull(rest.c_str(), nullptr, 10));
   if (word == "fork") return Fork();
   if (word == "close") {
     for (int fd = STDERR_FILENO + 1; fd < 64; ++fd) close(fd);

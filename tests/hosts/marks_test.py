@@ -135,6 +135,16 @@ class Marks(MarksTest):
         self.end()
         self.assertEqual(self.allocations(), [2 * MIB])
 
+    def test_reads_of_device_memory(self):
+        """As the simulated CUDA tells them, and as anybody may; neither where recording is off."""
+        self.start("read 7", "init", f"alloc {MIB}", "read 12", "fetch 300", "pause", "read 13", "fetch 301", "resume", "read 14")
+        self.end()
+        reads = [event for event in history.events_of(self.setup, self.the_trace()) if event["kind"] == "host_read"]
+        self.assertEqual([event["size_bytes"] for event in reads], [12, 300, 14])
+        (address,) = {event["address"] for event in reads}
+        self.assertEqual(address, next(event["address"] for event in history.events_of(self.setup, self.the_trace()) if event["kind"] == "alloc"))
+        self.assertNotIn(0, [event["stack"] for event in reads])
+
     def test_without_the_library_nothing_happens(self):
         self.start("push a", "init", "step 1", "mark b", "pop", "tag c", "pause", "resume", f"alloc {MIB}", preload=False)
         self.assertEqual(self.end(), "")

@@ -62,6 +62,10 @@ class TorchTest(unittest.TestCase):
         self.results("fresh_memory_is_zero", LD_PRELOAD=probe)
         self.results("fresh_memory_is_zero", LD_PRELOAD=f"{zero}:{probe}")
 
+    def test_conditions_find_the_share_asked_for(self):
+        for policy, share in (("zero", "0"), ("0.25", "0.25"), ("upper", "1")):
+            self.results("found_by_data", "single_values", SIMCUDA_DATA_DEPENDENT=policy, FOUND=share)
+
     def test_workspace_setting_moves_the_peak(self):
         plain = self.results("convolution")["convolution"]["peak"]
         modelled = self.results("convolution", SIMCUDA_CUDNN_WS="64M")["convolution"]["peak"]

@@ -299,6 +299,41 @@ def malloc_async():
     expect(caught)
 
 
+@case
+def found_by_data():
+    """Shapes that the data decide, under SIMCUDA_DATA_DEPENDENT, of 100 and of 4 Mi elements: FOUND is the share."""
+    share = float(os.environ["FOUND"])
+    found, different = int(100 * share), max(int(100 * share), 1)
+    x, large = torch.zeros(100, device="cuda"), torch.zeros(1 << 22, dtype=torch.bool, device="cuda")
+    for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.half, torch.bfloat16, torch.float32, torch.float64):
+        expect(torch.nonzero(x.to(dtype)).shape == (found, 1), dtype)
+    expect(torch.nonzero(x.view(10, 10)).shape == (found, 2))
+    expect(torch.nonzero(large).shape == (int((1 << 22) * share), 1))
+    expect(x[x > 0].shape == torch.masked_select(x, x > 0).shape == torch.where(x > 0)[0].shape == (found,))
+    expect(torch.argwhere(x).shape == (found, 1))
+    x[x > 0] = torch.ones((), device="cuda")
+    for dtype in (torch.uint8, torch.int32, torch.int64, torch.half, torch.float32):
+        values, inverse, counts = torch.unique(x.to(dtype), return_inverse=True, return_counts=True)
+        expect((len(values), len(inverse), len(counts)) == (different, 100, different), dtype, values.shape, counts.shape)
+        expect(len(torch.unique(x.to(dtype))) == different, dtype)
+    values, counts = torch.unique_consecutive(x, return_counts=True)
+    expect(len(values) == len(counts) == different)
+
+
+@case
+def single_values():
+    """What a program asks of one element: its copy from the host is kept, what kernels make is zero."""
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.half, torch.bfloat16, torch.float32, torch.float64):
+        three = torch.tensor(3, dtype=dtype, device="cuda")
+        truths = [three == 3, three != 3, three > 2, three >= 4, three < 4, three <= 2, 3 == three, 2 < three]
+        expect([bool(truth) for truth in truths] == [True, False, True, False, True, False, True, True], dtype)
+    x = torch.randn(1000, device="cuda")
+    expect(bool(x.sum() == 0) and not bool(x.sum() > 0) and not bool((x > 1).any()))
+    expect(bool((x > 1).all()) and bool(torch.isfinite(x).all()) and not bool(torch.isnan(x).any()) and torch.equal(x, x.clone()))
+    yes = x.sum() > 0
+    expect(not bool(yes & yes) and not bool(torch.logical_and(yes, yes)))
+
+
 def run(name):
     torch.manual_seed(0)
     torch.cuda.reset_peak_memory_stats()
