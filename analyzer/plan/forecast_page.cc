@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -78,6 +80,18 @@ void AddReads(const Forecast& forecast, HostReadKind kind, absl::string_view lea
     page->Line(absl::StrCat("              and ", lines.size() - kMostReads, " more: --json has all"), Tone::kAside);
 }
 
+// Operators whose size depends on values, and so is not simulated by counts: all others ask nonzero or unique.
+std::vector<std::string> NotCounted(const Forecast& forecast) {
+  std::vector<std::string> found;
+  for (const HostRead& read : forecast.reads) {
+    const std::string& name = read.operation;
+    const bool is_counted = absl::StrContains(name, "nonzero") ||
+                            (absl::StrContains(name, "unique") && !absl::StrContains(name, "unique_dim"));
+    if (read.kind == HostReadKind::kShape && !is_counted && !absl::c_linear_search(found, name)) found.push_back(name);
+  }
+  return found;
+}
+
 std::string PolicyText(const Forecast& forecast) {
   const std::string& policy = forecast.data_dependent;
   std::string text = absl::StrCat("sizes that the data decide (nonzero, masks, unique): assumed to find ",
@@ -87,6 +101,10 @@ std::string PolicyText(const Forecast& forecast) {
                                   ".");
   if (forecast.with_zero.has_value())
     absl::StrAppend(&text, " Where they find nothing it is ", FormatBytes(forecast.with_zero->process), ".");
+  const std::vector<std::string> others = NotCounted(forecast);
+  if (!others.empty())
+    absl::StrAppend(&text, " Not so ", absl::StrJoin(others, ", "),
+                    ": what it finds is that of zeros, and may be more.");
   return absl::StrCat(text, " --data-dependent expect=0.3 assumes a share.");
 }
 

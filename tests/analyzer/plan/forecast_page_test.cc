@@ -171,6 +171,18 @@ TEST(ForecastPageTest, EachPolicyHasItsWords) {
   EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("assumed to find 0.25 of all elements. --data-dependent"));
 }
 
+// An upper bound that is none would be a wrong number.
+TEST(ForecastPageTest, SizesThatAreNotCountedAreNamed) {
+  Forecast forecast = testing::DataForecast();
+  forecast.reads.push_back({HostReadKind::kShape, "aten::_unique2", "train.py:31", 1, 8});
+  EXPECT_THAT(Text(AddConfidence, forecast), Not(HasSubstr("Not so")));
+  forecast.reads.push_back({HostReadKind::kShape, "aten::unique_dim", "train.py:32", 1, 8});
+  forecast.reads.push_back({HostReadKind::kShape, "aten::bincount", "train.py:33", 1, 8});
+  forecast.reads.push_back({HostReadKind::kShape, "aten::bincount", "train.py:34", 1, 8});
+  EXPECT_THAT(Text(AddConfidence, forecast),
+              HasSubstr(" Not so aten::unique_dim, aten::bincount: what it finds is that of zeros, and may be more."));
+}
+
 TEST(ForecastPageTest, StreamsMatterWhereTheProgramAsksForThem) {
   Forecast forecast = testing::ExampleForecast();
   EXPECT_THAT(Text(AddConfidence, forecast),
