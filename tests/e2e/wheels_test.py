@@ -16,6 +16,7 @@ import sys
 import unittest
 
 import attribution_test
+import plan_test
 import truth
 
 CASES = ("gpt", "conv", "expandable", "malloc_async", "graphs", "empty_cache", "oom_caught")
@@ -68,6 +69,13 @@ class Attribution(attribution_test.AttributionTest):
     """Modules, tensors and backward passes of this wheel: its layouts and names are not those of the others."""
 
 
+class Plan(plan_test.Planned):
+    """What is predicted with this wheel, and its kernels that find elements."""
+
+    test_peak = plan_test.Peaks.test_the_peak_is_what_pytorch_counts
+    test_data_that_decide = plan_test.Verdicts.test_data_that_decide
+
+
 def add_cases(names):
     for name in names:
         setattr(WheelTest, f"test_{name}", lambda self, name=name: self.check(name))
@@ -94,7 +102,7 @@ def main(argv=None):
     if not (arguments.keep and environment.exists()):
         install(arguments.wheel, environment, arguments.python)
     SETUP = truth.Setup(build, str(environment / "bin" / "python"), simulated=True)
-    attribution_test.SETUP = SETUP
+    attribution_test.SETUP = plan_test.SETUP = SETUP
     WheelTest.version = arguments.wheel
     add_cases(arguments.case or CASES)
     try:
