@@ -39,7 +39,7 @@ Forecaster::Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* pl
 }
 
 absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
-  if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search());
+  if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search(request_, &forecast_.largest));
   forecast_.command = chosen_.command;
   GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(chosen_, "as it is"));
   forecast_.end = run.end;
@@ -62,6 +62,7 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     lower.data_dependent = "zero";
     GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(lower, "where data find nothing"));
     if (Succeeded(least)) forecast_.with_zero = least.processes.front().peaks;
+    GPUMEM_RETURN_IF_ERROR(SearchOtherEnd());
   }
   if (run.processes.front().told.event_queries > 0) {
     SimulatedRun late = chosen_;
@@ -93,25 +94,35 @@ std::vector<Forecaster::Place> Forecaster::Places() const {
   return places;
 }
 
-absl::Status Forecaster::Search() {
-  forecast_.searched = true;
-  for (const Place& place : Places()) GPUMEM_RETURN_IF_ERROR(SearchAt(place));
+absl::Status Forecaster::SearchOtherEnd() {
+  if (axes_.empty()) return absl::OkStatus();
+  SimulatedRun lower = request_;
+  lower.data_dependent = "zero";
+  const SimulatedRun chosen = chosen_;
+  GPUMEM_RETURN_IF_ERROR(Search(lower, &forecast_.largest_with_zero));
+  chosen_ = chosen;
   return absl::OkStatus();
 }
 
-absl::Status Forecaster::SearchAt(const Place& place) {
+absl::Status Forecaster::Search(const SimulatedRun& request, Place* largest) {
+  forecast_.searched = true;
+  for (const Place& place : Places()) GPUMEM_RETURN_IF_ERROR(SearchAt(request, place, largest));
+  return absl::OkStatus();
+}
+
+absl::Status Forecaster::SearchAt(const SimulatedRun& request, const Place& place, Place* largest) {
   const Axis& axis = axes_.back();
-  SimulatedRun fixed = request_;
+  SimulatedRun fixed = request;
   for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
-  GPUMEM_ASSIGN_OR_RETURN(const Largest largest,
+  GPUMEM_ASSIGN_OR_RETURN(const Largest found,
                           FindLargest(axis.values, request_.device.memory_bytes(),
                                       [&](int64_t value) { return Measure(fixed, value, place); }));
-  const bool is_first = forecast_.largest.empty();
-  GPUMEM_RETURN_IF_ERROR(Put(axis, largest.fits.value_or(axis.values.front()), &fixed));
-  if (largest.fits.has_value() || is_first) chosen_ = fixed;
-  if (!largest.fits.has_value()) return absl::OkStatus();
-  forecast_.largest = place;
-  forecast_.largest.emplace_back(axis.name, *largest.fits);
+  const bool is_first = largest->empty();
+  GPUMEM_RETURN_IF_ERROR(Put(axis, found.fits.value_or(axis.values.front()), &fixed));
+  if (found.fits.has_value() || is_first) chosen_ = fixed;
+  if (!found.fits.has_value()) return absl::OkStatus();
+  *largest = place;
+  largest->emplace_back(axis.name, *found.fits);
   return absl::OkStatus();
 }
 
@@ -121,6 +132,7 @@ absl::StatusOr<uint64_t> Forecaster::Measure(const SimulatedRun& fixed, int64_t 
   GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->Run(request, absl::StrCat(axes_.back().name, " = ", value)));
   VariedRun varied;
   varied.values = place;
+  varied.with_zero = request.data_dependent != request_.data_dependent;
   varied.values.emplace_back(axes_.back().name, value);
   if (run.answered()) varied.peaks = run.processes.front().peaks;
   if (run.end == RunEnd::kTimedOut) varied.note = "its time was up";

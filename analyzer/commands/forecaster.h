@@ -40,9 +40,12 @@ class Forecaster {
  private:
   using Place = std::vector<std::pair<std::string, int64_t>>;  // a value of each axis but the last
 
-  absl::Status Search();
+  // Sets chosen_ and `largest`.
+  absl::Status Search(const SimulatedRun& request, Place* largest);
   std::vector<Place> Places() const;
-  absl::Status SearchAt(const Place& place);
+  absl::Status SearchAt(const SimulatedRun& request, const Place& place, Place* largest);
+  // Where data decide: the largest values where they find nothing.
+  absl::Status SearchOtherEnd();
   // One try of a search: what it needs. A program that fails needs more than there is.
   absl::StatusOr<uint64_t> Measure(const SimulatedRun& fixed, int64_t value, const Place& place);
   absl::Status LookAgain(const PlannedRun& run, bool policy_given);

@@ -60,6 +60,7 @@ struct VariedRun {
   std::optional<RunPeaks> peaks;                        // none: it failed
   bool fits = false;
   std::string note;
+  bool with_zero = false;  // with data that find nothing, where the forecast is for others
 };
 
 struct Forecast {
@@ -80,8 +81,10 @@ struct Forecast {
   std::vector<WhatIf> what_ifs;
   std::vector<VariedRun> varied;
   std::vector<std::pair<std::string, int64_t>> largest;  // that fits
-  bool searched = false;                                 // --vary was given
-  std::vector<std::string> libraries;                    // whose workspaces are not known: "cuDNN"
+  std::vector<std::pair<std::string, int64_t>>
+      largest_with_zero;               // the same where data find nothing; empty = not asked
+  bool searched = false;               // --vary was given
+  std::vector<std::string> libraries;  // whose workspaces are not known: "cuDNN"
 
   bool answered() const {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;

@@ -115,23 +115,25 @@ void WriteValues(absl::string_view key, const std::vector<std::pair<std::string,
   json->EndObject();
 }
 
+void WriteValuesOrNull(absl::string_view key, const std::vector<std::pair<std::string, int64_t>>& values,
+                       JsonWriter* json) {
+  if (!values.empty()) return WriteValues(key, values, json);
+  json->Key(key);
+  json->Null();
+}
+
 void WriteVaried(const Forecast& forecast, JsonWriter* json) {
   if (!forecast.searched) return;
   json->Key("vary");
   json->BeginObject();
-  json->Key("largest");
-  if (forecast.largest.empty()) {
-    json->Null();
-  } else {
-    json->BeginObject(JsonLayout::kOneLine);
-    for (const auto& [name, value] : forecast.largest) json->Field(name, value);
-    json->EndObject();
-  }
+  WriteValuesOrNull("largest", forecast.largest, json);
+  WriteValuesOrNull("largest_where_data_find_nothing", forecast.largest_with_zero, json);
   json->Key("runs");
   json->BeginArray();
   for (const VariedRun& run : forecast.varied) {
     json->BeginObject();
     WriteValues("values", run.values, json);
+    json->Field("data_find_nothing", run.with_zero);
     WritePeaks("peak", Or(run.peaks), json);
     json->Field("fits", run.fits);
     json->Field("note", run.note);

@@ -126,6 +126,13 @@ std::string StreamsText(const Forecast& forecast) {
                       FormatBytes(forecast.with_late_events->allocated), " are allocated.");
 }
 
+// "batch_size = 4, seq_len = 512".
+std::string ValuesText(const std::vector<std::pair<std::string, int64_t>>& values) {
+  return absl::StrJoin(values, ", ", [](std::string* out, const auto& value) {
+    absl::StrAppend(out, value.first, " = ", value.second);
+  });
+}
+
 // Of several processes: a row each.
 void AddProcesses(const Forecast& forecast, Page* page) {
   if (forecast.processes.size() < 2) return;
@@ -197,10 +204,10 @@ void AddVerdict(const Forecast& forecast, Page* page) {
 void AddVaried(const Forecast& forecast, Page* page) {
   if (!forecast.searched) return;
   page->Gap();
-  std::vector<std::string> largest;
-  for (const auto& [name, value] : forecast.largest) largest.push_back(absl::StrCat(name, " = ", value));
-  page->Line({{Tone::kHeading, largest.empty() ? "Nothing that was tried fits"
-                                               : absl::StrCat("The largest that fits: ", absl::StrJoin(largest, ", "))},
+  const std::string largest = ValuesText(forecast.largest), with_zero = ValuesText(forecast.largest_with_zero);
+  page->Line({{Tone::kHeading,
+               largest.empty() ? "Nothing that was tried fits" : absl::StrCat("The largest that fits: ", largest)},
+              {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
               {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
   Page::Row heading;
   std::vector<Align> columns;
@@ -216,7 +223,8 @@ void AddVaried(const Forecast& forecast, Page* page) {
     for (const auto& [name, value] : run.values) row.push_back(absl::StrCat(value));
     for (const uint64_t RunPeaks::*member : {&RunPeaks::allocated, &RunPeaks::reserved, &RunPeaks::process})
       row.push_back(run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-");
-    row.push_back(!run.note.empty() ? run.note : run.fits ? "fits" : "does not fit");
+    const char* policy = run.with_zero ? " where the data find nothing" : "";
+    row.push_back(absl::StrCat(!run.note.empty() ? run.note : run.fits ? "fits" : "does not fit", policy));
     rows.push_back(row);
   }
   page->Table(columns, rows);

@@ -120,6 +120,11 @@ class Verdicts(Planned):
         between = f"{(least + most) // 2 // MIB}MiB"
         self.assertEqual(self.plan("masked", "--memory", between, batch=65536, expected=1)["verdict"], "depends_on_data")
 
+    def test_the_largest_where_the_data_decide(self):
+        vary = self.plan("masked", "--memory", "1GiB", "--vary", "batch-size=8192,16384,65536", batch=1)["vary"]
+        self.assertGreater(vary["largest_where_data_find_nothing"]["batch-size"], vary["largest"]["batch-size"])
+        self.assertEqual({run["data_find_nothing"] for run in vary["runs"]}, {False, True})
+
     def test_pins(self):
         as_it_is = self.plan("branch")
         self.assertIn("value", [read["kind"] for read in as_it_is["confidence"]["host_reads"]])
@@ -139,7 +144,7 @@ class Verdicts(Planned):
         self.assertLessEqual(len(plan["what_if"]), 3)
 
     def test_the_largest_that_fits(self):
-        plan = self.plan("plain", "--memory", "2GiB", "--vary", "batch_size=1..65536", batch=1)
+        plan = self.plan("plain", "--memory", "2GiB", "--vary", "batch_size=8192..131072", batch=1)
         largest = plan["vary"]["largest"]["batch_size"]
         self.assertEqual(self.plan("plain", "--memory", "2GiB", batch=largest)["peak"], plan["peak"])
         runs = {run["values"]["batch_size"]: run for run in plan["vary"]["runs"]}
