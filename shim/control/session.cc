@@ -212,10 +212,14 @@ bool BeginRecording() {
   hooks::RecordFreeStacks(g_settings.free_stacks);
   ConfigureSampling(g_settings);
   if (!StartRing()) return false;
-  if (StartWriter()) return true;
-  ring::Stop(0);
-  ring::Unlink();
-  return false;
+  if (!StartWriter()) {
+    ring::Stop(0);
+    ring::Unlink();
+    return false;
+  }
+  // Before anything else happens: a companion may want to see the first step.
+  if (g_settings.companion[0] != '\0') python::RequestLook();
+  return true;
 }
 
 namespace {

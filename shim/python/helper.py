@@ -380,6 +380,7 @@ def look():
             return
         helper = Helper(record, sys, weakref)
     guarded(helper.look)
+    return 1 if "torch.optim.optimizer" in record.sys.modules else None
 
 
 helper = None

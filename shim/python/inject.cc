@@ -57,8 +57,9 @@ int Look(void*) {
   errno = saved_errno;
   // The helper lets through only what the program raised: a signal handler of its own.
   if (result == nullptr) return -1;
+  const bool has_torch = result != api->none;
   api->decrement(result);
-  return RunCompanion(api, g_record);
+  return has_torch ? RunCompanion(api, g_record) : 0;
 }
 
 }  // namespace

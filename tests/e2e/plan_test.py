@@ -176,6 +176,9 @@ class WithoutAnAnswer(Planned):
     def test_a_device_that_pytorch_has_no_code_for(self):
         self.assertIn("has no code for capability 7.0", self.run_plan("plain", "--device", "v100", expected=3))
 
+    def test_a_program_that_is_over_at_once(self):
+        self.assertIn("has no code for capability 6.1", self.run_plan("fails", "--memory", "8GiB", "--capability", "6.1", expected=3))
+
     def test_wrong_use(self):
         for options in (["--device", "h1000"], ["--memory", "lots"], ["--capability", "9"], ["--steps", "few"], ["--vary", "batch"], ["--vary", "nothing=1..4"],
                         ["--pin", "x"], ["--data-dependent", "some"], ["--device-count", "0"], ["--timeout", "0"]):
