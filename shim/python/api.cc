@@ -30,6 +30,7 @@ class Finder {
 
 bool FindAll(Api* api) {
   Finder finder;
+  finder.Find("Py_IsInitialized", &api->is_initialized);
   finder.Find("Py_AddPendingCall", &api->add_pending_call);
   finder.Find("Py_CompileString", &api->compile);
   finder.Find("PyEval_EvalCode", &api->evaluate);
@@ -62,10 +63,11 @@ bool FindAll(Api* api) {
 }  // namespace
 
 const Api* Load() {
-  if (g_loaded.load(std::memory_order_acquire)) return &g_api;
-  if (stack::FindInterpreter() == nullptr || !FindAll(&g_api)) return nullptr;
-  g_loaded.store(true, std::memory_order_release);
-  return &g_api;
+  if (!g_loaded.load(std::memory_order_acquire)) {
+    if (stack::FindInterpreter() == nullptr || !FindAll(&g_api)) return nullptr;
+    g_loaded.store(true, std::memory_order_release);
+  }
+  return g_api.is_initialized() != 0 ? &g_api : nullptr;
 }
 
 Object* RunSource(const Api* api, const char* source, Object* record) {

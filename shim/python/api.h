@@ -27,6 +27,7 @@ inline constexpr int kVarArguments = 1;  // METH_VARARGS
 inline constexpr int kFileInput = 257;   // Py_file_input
 
 struct Api {
+  int (*is_initialized)();  // any thread, any time
   int (*add_pending_call)(int (*call)(void*), void* argument);
   Object* (*compile)(const char* text, const char* file, int start);
   Object* (*evaluate)(Object* code, Object* globals, Object* locals);
@@ -52,6 +53,7 @@ struct Api {
   Object* none;
 };
 
+// Also nullptr once the interpreter is being ended: nothing may be asked of it any more.
 const Api* Load();
 
 // With the GIL held: runs `source`, and returns its globals, which the caller has a reference to. Among them before it

@@ -17,7 +17,8 @@ constexpr size_t kMaxSource = 256 << 10;
 
 const char* g_path = "";
 void (*g_end)();
-bool g_ran;  // with the GIL held
+const Api* g_api;  // of whoever may call us
+bool g_ran;        // with the GIL held
 char g_source[kMaxSource];
 
 bool ReadSource() {
@@ -44,6 +45,7 @@ void SetCompanion(const char* path, void (*end)()) {
 int RunCompanion(const Api* api, Object* record) {
   if (g_ran || *g_path == '\0') return 0;
   g_ran = true;
+  g_api = api;
   if (!ReadSource()) {
     Fail("the file of GPUMEMSHIM_COMPANION cannot be read");
     return 0;
@@ -56,7 +58,7 @@ int RunCompanion(const Api* api, Object* record) {
 
 Object* EndRecording(Object*, Object*) {
   if (g_end != nullptr) g_end();
-  const Api* api = Load();
+  const Api* const api = g_api;
   api->increment(api->none);
   return api->none;
 }

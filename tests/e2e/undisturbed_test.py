@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Results are bit for bit those without the recorder, and torch.compile makes the same graphs.
+"""Results are bit for bit those without the recorder, and torch.compile makes the same graphs; nothing is asked of a Python that has ended.
 
     python tests/e2e/undisturbed_test.py --build build/release
 """
 
 import pathlib
+import subprocess
 import tempfile
+import time
 import unittest
 
 import truth
@@ -30,6 +32,22 @@ class UndisturbedTest(unittest.TestCase):
         # What failed in the helper was the helper's business, and is said.
         self.assertEqual(report["process"]["versions"]["python_helper"], "ValueError in named_modules: modules of this one have no names")
         self.assertEqual(len([note for note in report["notes"] if "modules of this one have no names" in note]), 1)
+
+    def test_a_process_that_outlives_its_python(self):
+        with tempfile.TemporaryDirectory(prefix="gpumem-undisturbed-") as folder:
+            trace = pathlib.Path(folder) / "run.gmtrace"
+            command = SETUP.recording(trace, *SETUP.command(truth.PROGRAMS / "after_python.py"))
+            process = subprocess.Popen(command, env=truth.environment_of(truth.Case("none"), SETUP), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            while process.poll() is None and not (trace.exists() and self.has_torch(trace)):
+                time.sleep(0.05)  # the recorder's thread has not come to the event yet
+            process.communicate(b"\n")
+            self.assertEqual(process.returncode, 0)
+            self.assertTrue(self.has_torch(trace))
+
+    def has_torch(self, trace):
+        """Of the file alone: what the recorder's thread has written."""
+        done = subprocess.run([SETUP.gpumem, "dump", "--events", "--layer", "torch", str(trace)], capture_output=True, text=True, check=False)
+        return " torch alloc " in done.stdout
 
 
 if __name__ == "__main__":

@@ -135,6 +135,10 @@ const std::set<std::string> kFlameKeys = {
     "flame", "split",     "depth",     "views",    "label",   "meaning",  "empty",        "counted",      "moments",
     "text",  "rows",      "nodes",     "frames",   "strings", "threads",  "merged_bytes", "merged_stacks"};
 
+// Keys of plan, which tests/analyzer/plan/forecast_json_test.cc looks at.
+const std::set<std::string> kPlanKeys = {"verdict", "fits",       "exit_code", "stuck_at",
+                                         "seconds", "confidence", "what_if",   "vary"};
+
 // Keys of symbolize, and of series of files, which the example is not.
 const std::set<std::string> kKeysOfSymbolizeAndSeries = {
     "addresses",         "build_id",    "events_before", "files", "first_number",        "from",
@@ -145,6 +149,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   std::set<std::string> emitted = kOtherCommandsKeys;
   emitted.insert(kViewKeys.begin(), kViewKeys.end());
   emitted.insert(kFlameKeys.begin(), kFlameKeys.end());
+  emitted.insert(kPlanKeys.begin(), kPlanKeys.end());
   emitted.insert(kKeysOfSymbolizeAndSeries.begin(), kKeysOfSymbolizeAndSeries.end());
   emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
