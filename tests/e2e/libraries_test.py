@@ -138,6 +138,35 @@ class LibrariesTest(unittest.TestCase):
             self.assertIn("0.0.weight", names)
 
 
+class PlansTest(unittest.TestCase):
+    """`gpumem plan` of programs that use these libraries: an answer, the same each time."""
+
+    def plan(self, program, *arguments):
+        with tempfile.TemporaryDirectory(prefix="gpumem-plan-") as folder:
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+            command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "-o", f"{folder}/plan.gmtrace", "--", SETUP.python, str(program), *arguments]
+            return json.loads(truth.run(command, SETUP, environment))
+
+    def check_plan(self, program, *arguments, end="stable"):
+        plan = self.plan(program, *arguments)
+        self.assertEqual((plan["verdict"], plan["end"]), ("fits", end))
+        self.assertEqual(self.plan(program, *arguments)["peak"], plan["peak"])
+        return plan
+
+    def test_trainer_with_adapters(self):
+        plan = self.check_plan(truth.ROOT / "examples" / "train_llama_lora.py", "--layers", "2", "--seq-len", "128")
+        self.assertIn("lora", plan["components"])
+
+    def test_private_training(self):
+        self.check_plan(truth.ROOT / "examples" / "train_dp_sgd.py")
+
+    def test_generated_text(self):
+        self.check_plan(truth.PROGRAMS / "planned_libraries.py", "generate", end="ended")
+
+    def test_experts(self):
+        self.check_plan(truth.PROGRAMS / "planned_libraries.py", "experts")
+
+
 def main():
     global SETUP
     parser = argparse.ArgumentParser()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""What people run with transformers and values decide: text that is generated, and a mixture of experts that is trained. Random weights.
+
+    python planned_libraries.py generate|experts
+"""
+
+import sys
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+
+SMALL = {"vocab_size": 1000, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+def generate():
+    model = LlamaForCausalLM(LlamaConfig(**SMALL)).cuda().eval()
+    tokens = model.generate(torch.randint(0, 1000, (2, 16), device="cuda"), max_new_tokens=20)
+    print(tuple(tokens.shape))
+
+
+def experts():
+    model = MixtralForCausalLM(MixtralConfig(**SMALL, num_local_experts=4)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(10):
+        tokens = torch.randint(0, 1000, (2, 64), device="cuda")
+        model(tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+{"generate": generate, "experts": experts}[sys.argv[1]]()
