@@ -60,23 +60,26 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
   if (data_decide && !policy_given) {
     SimulatedRun lower = chosen_;
     lower.data_dependent = "zero";
-    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(lower, "where data find nothing"));
-    if (Succeeded(least)) forecast_.with_zero = least.processes.front().peaks;
+    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_zero, PeaksWith(lower, "where data find nothing"));
     GPUMEM_RETURN_IF_ERROR(SearchOtherEnd());
   }
   if (run.processes.front().told.event_queries > 0) {
     SimulatedRun late = chosen_;
     late.late_events = true;
-    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun most, planner_->Run(late, "where kernels lag behind"));
-    if (Succeeded(most)) forecast_.with_late_events = most.processes.front().peaks;
+    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_late_events, PeaksWith(late, "where kernels lag behind"));
   }
   if (forecast_.peaks().process > forecast_.capacity()) {
     SimulatedRun tight = chosen_;
     tight.overcommit = false;
-    GPUMEM_ASSIGN_OR_RETURN(const PlannedRun least, planner_->Run(tight, "with no more memory than there is"));
-    forecast_.fits_when_tight = Succeeded(least);
+    GPUMEM_ASSIGN_OR_RETURN(const std::optional<RunPeaks> peaks, PeaksWith(tight, "with no more memory than there is"));
+    forecast_.fits_when_tight = peaks.has_value();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<RunPeaks>> Forecaster::PeaksWith(const SimulatedRun& changed, const std::string& what) {
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->Run(changed, what));
+  return Succeeded(run) ? std::optional<RunPeaks>(run.processes.front().peaks) : std::nullopt;
 }
 
 std::vector<Forecaster::Place> Forecaster::Places() const {

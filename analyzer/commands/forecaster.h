@@ -14,6 +14,7 @@
 #ifndef GPUMEM_ANALYZER_COMMANDS_FORECASTER_H_
 #define GPUMEM_ANALYZER_COMMANDS_FORECASTER_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,8 @@ class Forecaster {
   absl::Status SearchOtherEnd();
   // One try of a search: what it needs. A program that fails needs more than there is.
   absl::StatusOr<uint64_t> Measure(const SimulatedRun& fixed, int64_t value, const Place& place);
+  // Of another run; none where it did not get through.
+  absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const SimulatedRun& changed, const std::string& what);
   absl::Status LookAgain(const PlannedRun& run, bool policy_given);
 
   const SimulatedRun request_;

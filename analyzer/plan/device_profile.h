@@ -6,7 +6,7 @@
 //   absl::StatusOr<DeviceProfile> profile = FindDevice("h100");
 //   profile->memory_mib;   // 81008
 //
-// Thread-safety: pure functions. Failure: NotFound, with the names that there are and the one that may be meant.
+// Thread-safety: pure functions. Failure: NotFound, with the names that there are.
 
 #ifndef GPUMEM_ANALYZER_PLAN_DEVICE_PROFILE_H_
 #define GPUMEM_ANALYZER_PLAN_DEVICE_PROFILE_H_

@@ -39,7 +39,7 @@ inline bool IsCutShort(RunEnd end) {
   return end == RunEnd::kTimedOut || end == RunEnd::kSpins || end == RunEnd::kFailed;
 }
 
-// One run of the program.
+// A process of the program.
 struct PlannedProcess {
   std::string trace;  // "" where it was not kept
   ProcessResult told;
