@@ -34,9 +34,9 @@ using Configuration = std::vector<std::pair<std::string, std::string>>;
 struct RowStage {
   std::string name;
   double seconds = 0;
-  uint64_t peak_allocated = 0;   // most at once while it lasted
-  uint64_t allocated_bytes = 0;  // all allocations made in it, freed or not
-  uint64_t count = 0;            // how often it was entered
+  uint64_t peak_allocated = 0;  // most at once while it lasted
+  int64_t growth_bytes = 0;     // allocated more at its end than at its start; less: negative. The sum of all stretches
+  uint64_t count = 0;           // how often it was entered
 };
 
 // attention, mlp, embedding, normalization, lora, ...: by the modules' names and types.
