@@ -6,6 +6,7 @@
     GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "all": never; or a number
     GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEM_PLAN_WHAT_IF   "foreach", "checkpointing": what is changed for a comparison
+    GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
     GPUMEM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
 
 The program's own objects are left as they are, but for pins and what-ifs, which change what the program does: that is their purpose.
@@ -88,9 +89,14 @@ class Run:
             pass
         told = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)), **self.notes}
-        place = os.path.join(self.folder, f"{self.pid}.json")
+        self.write("json", told)
+        if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
+            self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])
+
+    def write(self, ending, value):
+        place = os.path.join(self.folder, f"{self.pid}.{ending}")
         with open(place + ".part", "w", encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(value, file)
         os.replace(place + ".part", place)
 
     def watch(self, deadline):

@@ -3,8 +3,6 @@
 
 #include "plan/simulated_run.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,14 +18,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "plan/embedded.h"
+#include "plan/program.h"
 
 namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGraceSeconds = 3;  // companion.py says where it is two seconds before the end
 constexpr int kTickMs = 20;
 constexpr size_t kOutputBytes = 16 << 10;
 constexpr int kSignals[SignalGuard::kSignalCount] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
@@ -37,74 +36,11 @@ volatile std::sig_atomic_t g_signal = 0;
 
 void Note(int signal) { g_signal = signal; }
 
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-Variables EnvironmentOf(const SimulationTools& tools, const SimulatedRun& run, const std::string& companion) {
-  const char* preloaded = std::getenv("LD_PRELOAD");
-  const std::string preload =
-      preloaded == nullptr || *preloaded == '\0' ? tools.recorder : absl::StrCat(tools.recorder, ":", preloaded);
-  Variables variables = {
-      {"LD_PRELOAD", preload},
-      {"GPUMEMSHIM_OUTPUT", absl::StrCat(run.folder, "/%n.%p.gmtrace")},
-      {"GPUMEMSHIM_COMPANION", companion},
-      {"GPUMEMSHIM_QUIET", "1"},
-      {"GPUMEMSHIM_CONTROL", "0"},
-      {"GPUMEMSHIM_DISABLE", "0"},
-      {"GPUMEMSHIM_START", "on"},
-      {"GPUMEMSHIM_RING_SIZE", "64M"},
-      {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
-      {"SIMCUDA_DEVICES", absl::StrCat(run.device_count)},
-      {"SIMCUDA_NAME", run.device.full_name},
-      {"SIMCUDA_MEM_MB", absl::StrCat(run.device.memory_mib)},
-      {"SIMCUDA_CTX_MB", absl::StrCat(run.device.context_mib)},
-      {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
-      {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
-      {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
-      {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
-      {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
-      {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
-      {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
-      {"GPUMEM_PLAN_FOLDER", run.folder},
-      {"GPUMEM_PLAN_STEPS", run.steps},
-      {"GPUMEM_PLAN_DEADLINE", absl::StrCat(Now() + run.timeout_s)},
-      {"GPUMEM_PLAN_WHAT_IF", run.what_if},
-      {"GPUMEM_PLAN_PINS", run.pins},
-      {"PYTHONFAULTHANDLER", ""},
-  };
-  variables.insert(variables.end(), run.environment.begin(), run.environment.end());
-  return variables;
-}
-
-// Behind a fork: only what is needed, then the program.
-[[noreturn]] void Become(const std::vector<char*>& arguments, const Variables& variables, int output, int input) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // where we are killed there is nobody else to end it
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-  for (const auto& [name, value] : variables) {
-    if (value.empty()) {
-      unsetenv(name.c_str());
-    } else {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  dup2(input, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
-}
-
 // Waits for the first process; the others are its children.
 int WaitFor(pid_t pid, double deadline, const std::function<void()>& tick, bool* timed_out) {
   int status = 0, ticks = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
-    if (Now() > deadline || g_signal != 0) {
+    if (MonotonicSeconds() > deadline || g_signal != 0) {
       *timed_out = g_signal == 0;
       kill(-pid, SIGKILL);
       waitpid(pid, &status, 0);
@@ -172,42 +108,39 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
   return tools;
 }
 
+absl::StatusOr<std::string> WriteCompanion(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/companion.py");
+  std::ofstream file(path, std::ios::binary);
+  file << EmbeddedCompanion();
+  if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
+  return path;
+}
+
+RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double seconds) {
+  RunOutcome outcome;
+  outcome.status = status;
+  outcome.timed_out = timed_out;
+  outcome.seconds = seconds;
+  outcome.traces = TracesIn(run.folder);
+  outcome.processes = ReadProcessResults(run.folder);
+  outcome.output = EndOf(absl::StrCat(run.folder, "/output"));
+  outcome.spins = absl::StrContains(outcome.output, "(SIMCUDA_MAX_READS)");
+  if (timed_out) outcome.stuck_stacks = ReadStuckStacks(run.folder);
+  return outcome;
+}
+
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick) {
   if (g_signal != 0) return absl::CancelledError("a signal came");
-  const std::string companion = absl::StrCat(run.folder, "/companion.py");
-  const std::string output_path = absl::StrCat(run.folder, "/output");
-  {
-    std::ofstream file(companion, std::ios::binary);
-    file << EmbeddedCompanion();
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write into ", run.folder));
-  }
-  const int output = open(output_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (output < 0 || input < 0) return absl::UnavailableError(absl::StrCat("cannot write ", output_path));
-  std::vector<std::string> words = {"python3", tools.launcher, "--lib", tools.libraries, "--"};
-  words.insert(words.end(), run.command.begin(), run.command.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const Variables variables = EnvironmentOf(tools, run, companion);
-  const double started = Now();
-  const pid_t pid = fork();
-  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot start a process: ", strerror(errno)));
-  if (pid == 0) Become(arguments, variables, output, input);
-  setpgid(pid, pid);
-  RunOutcome outcome;
-  outcome.status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &outcome.timed_out);
-  close(output);
-  close(input);
+  GPUMEM_ASSIGN_OR_RETURN(const std::string companion, WriteCompanion(run.folder));
+  const double started = MonotonicSeconds();
+  GPUMEM_ASSIGN_OR_RETURN(
+      const pid_t pid, StartProgram({ProgramWords(tools, run.on_gpu, run.command),
+                                     ProgramEnvironment(tools, run, companion), absl::StrCat(run.folder, "/output")}));
+  bool timed_out = false;
+  const int status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &timed_out);
   if (g_signal != 0) return absl::CancelledError("a signal came");
-  outcome.seconds = Now() - started;
-  outcome.traces = TracesIn(run.folder);
-  outcome.processes = ReadProcessResults(run.folder);
-  outcome.output = EndOf(output_path);
-  outcome.spins = absl::StrContains(outcome.output, "(SIMCUDA_MAX_READS)");
-  if (outcome.timed_out) outcome.stuck_stacks = ReadStuckStacks(run.folder);
-  return outcome;
+  return OutcomeOf(run, status, timed_out, MonotonicSeconds() - started);
 }
 
 }  // namespace gpumem

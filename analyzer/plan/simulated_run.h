@@ -52,7 +52,11 @@ struct SimulatedRun {
   std::string what_if;       // companion.py
   std::string pins = "[]";   // companion.py
   std::string folder;        // an empty one, for traces and what the processes say
+  bool on_gpu = false;       // the machine's own, not a simulated one: all that describes a device is without meaning
 };
+
+// A run is ended so long after its time is up: companion.py says where it is two seconds before that.
+inline constexpr double kGraceSeconds = 3;
 
 struct RunOutcome {
   int status = 0;  // of waitpid(2)
@@ -68,6 +72,11 @@ struct RunOutcome {
 // `tick` is called about ten times a second, for a line of progress; may be empty.
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick);
+
+// The two ends of it, for whoever runs several at once: companion.py as a file in `folder`, and what a run whose first
+// process ended so left in its folder.
+absl::StatusOr<std::string> WriteCompanion(const std::string& folder);
+RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double seconds);
 
 // While it lives, the signals that would end us (SIGHUP, SIGINT, SIGTERM, SIGQUIT) are noted: whoever holds it can tidy
 // up and then die of them. One at a time.
