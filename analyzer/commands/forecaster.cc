@@ -34,6 +34,8 @@ Forecaster::Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* pl
     : request_(std::move(request)), axes_(std::move(axes)), planner_(planner), chosen_(request_) {
   forecast_.device = request_.device;
   forecast_.device_count = request_.device_count;
+  forecast_.rank = request_.rank;
+  forecast_.world_size = request_.world_size;
   forecast_.data_dependent = request_.data_dependent;
   forecast_.timeout_s = request_.timeout_s;
 }

@@ -23,6 +23,7 @@
 #include "commands/preload.h"
 #include "plan/forecast_json.h"
 #include "plan/forecast_page.h"
+#include "plan/ranks.h"
 #include "plan/vary.h"
 #include "report/attribution_json.h"
 #include "report/attribution_sections.h"
@@ -32,7 +33,6 @@ namespace gpumem {
 namespace {
 
 constexpr char kDefaultDevice[] = "H100";
-constexpr uint64_t kMostDevices = 64;
 // Beyond so many reads of device memory a program that was to make a few steps waits for a value that never comes.
 constexpr uint64_t kMostReads = 200'000;
 
@@ -96,7 +96,8 @@ class PlanCommand final : public Command {
            "  gpumem plan --device rtx4090 -- python train.py --batch-size 8\n"
            "  gpumem plan --memory 40GiB --capability 8.0 -- python train.py\n"
            "  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'\n"
-           "  gpumem plan --device-count 2 -- torchrun --nproc-per-node 2 train.py\n"
+           "  gpumem plan --nproc-per-node 2 -- python train.py\n"
+           "  gpumem plan --rank 0 --world-size 64 -- python train.py\n"
            "  gpumem plan --json -- python train.py | jq '.verdict, .peak'\n"
            "  gpumem plan --list-devices\n"
            "\n"
@@ -109,7 +110,11 @@ class PlanCommand final : public Command {
     app->add_option("--device", device_, "which GPU to plan for (H100); --list-devices names all")->type_name("NAME");
     app->add_option("--memory", memory_, "its memory, as a program sees it (40GiB)")->type_name("SIZE");
     app->add_option("--capability", capability_, "its compute capability (8.6)")->type_name("X.Y");
-    app->add_option("--device-count", device_count_, "how many of them (1)")->type_name("N");
+    app->add_option("--device-count", ranks_.devices, "how many of them (1, or as many as there are ranks)")
+        ->type_name("N");
+    app->add_option("--nproc-per-node", ranks_.per_node, "start so many ranks, by torchrun")->type_name("N");
+    app->add_option("--rank", ranks_.rank, "one process poses as this rank of --world-size (0)")->type_name("R");
+    app->add_option("--world-size", ranks_.world_size, "of how many ranks it is one")->type_name("N");
     app->add_option("--steps", steps_,
                     "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
         ->type_name("N");
@@ -184,9 +189,7 @@ class PlanCommand final : public Command {
     if (!capability_.empty()) {
       GPUMEM_ASSIGN_OR_RETURN(request->device.capability, ParseCapability(capability_));
     }
-    if (device_count_ < 1 || device_count_ > static_cast<int>(kMostDevices))
-      return absl::InvalidArgumentError("--device-count is a number from 1 to 64");
-    request->device_count = device_count_;
+    GPUMEM_RETURN_IF_ERROR(PlaceRanks(ranks_, request));
     uint64_t steps = 0;
     if (steps_ != "stable" && steps_ != "all" && (!absl::SimpleAtoi(steps_, &steps) || steps == 0))
       return absl::InvalidArgumentError("--steps is a number from 1, all or stable");
@@ -267,7 +270,7 @@ class PlanCommand final : public Command {
 
   std::string device_, memory_, capability_, steps_ = "stable", policy_, output_;
   std::vector<std::string> vary_, pins_;
-  int device_count_ = 1;
+  RanksWanted ranks_;
   double timeout_ = 300;
   bool no_what_if_ = false, list_ = false, json_ = false;
 };

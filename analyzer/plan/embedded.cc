@@ -6,6 +6,7 @@
 extern "C" {
 extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
 extern const char gpumem_plan_companion_begin[], gpumem_plan_companion_end[];
+extern const char gpumem_plan_posing_begin[], gpumem_plan_posing_end[];
 }
 
 namespace gpumem {
@@ -16,6 +17,10 @@ absl::string_view EmbeddedDevices() {
 
 absl::string_view EmbeddedCompanion() {
   return {gpumem_plan_companion_begin, static_cast<size_t>(gpumem_plan_companion_end - gpumem_plan_companion_begin)};
+}
+
+absl::string_view EmbeddedPosing() {
+  return {gpumem_plan_posing_begin, static_cast<size_t>(gpumem_plan_posing_end - gpumem_plan_posing_begin)};
 }
 
 }  // namespace gpumem

@@ -12,6 +12,7 @@ namespace gpumem {
 
 absl::string_view EmbeddedDevices();    // devices.json
 absl::string_view EmbeddedCompanion();  // companion.py
+absl::string_view EmbeddedPosing();     // posing.py
 
 }  // namespace gpumem
 

@@ -25,4 +25,13 @@ RunPeaks PeaksOf(const Analysis& analysis) {
   return largest;
 }
 
+uint64_t Forecast::skew() const {
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const PlannedProcess& process : processes) {
+    least = std::min(least, process.peaks.process);
+    most = std::max(most, process.peaks.process);
+  }
+  return most - std::min(least, most);
+}
+
 }  // namespace gpumem

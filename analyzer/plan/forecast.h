@@ -67,6 +67,7 @@ struct Forecast {
   std::vector<std::string> command;
   DeviceProfile device;
   int device_count = 1;
+  int rank = 0, world_size = 0;  // as which of how many ranks the process posed; 0 = as none
   RunEnd end = RunEnd::kEnded;
   int exit_code = 0;     // of the program, where it failed: 128 + signal
   std::string output;    // the end of what it wrote, where it failed
@@ -90,6 +91,8 @@ struct Forecast {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
   }
   const RunPeaks& peaks() const { return processes.front().peaks; }
+  // By how much the processes' needs differ.
+  uint64_t skew() const;
   uint64_t capacity() const { return device.memory_bytes(); }
   bool fits() const {
     return answered() && !IsCutShort(end) && (peaks().process <= capacity() || fits_when_tight.value_or(false));

@@ -39,6 +39,15 @@ void WriteDevice(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
 }
 
+void WritePosing(const Forecast& forecast, JsonWriter* json) {
+  json->Key("posing");
+  if (forecast.world_size == 0) return json->Null();
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("rank", forecast.rank);
+  json->Field("world_size", forecast.world_size);
+  json->EndObject();
+}
+
 void WriteProcesses(const Forecast& forecast, JsonWriter* json) {
   json->Key("processes");
   json->BeginArray();
@@ -198,6 +207,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   for (const std::string& word : forecast.command) json.Value(word);
   json.EndArray();
   WriteDevice(forecast, &json);
+  WritePosing(forecast, &json);
   json.Field("verdict", Verdict(forecast));
   json.Field("fits", forecast.fits());
   WritePeaks("peak", forecast.answered() ? &forecast.peaks() : nullptr, &json);
@@ -206,6 +216,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   json.Field("stuck_at", forecast.stuck_at);
   json.Field("seconds", forecast.seconds);
   WriteProcesses(forecast, &json);
+  json.Field("skew_bytes", forecast.skew());
   WriteConfidence(forecast, &json);
   WriteWhatIfs(forecast, &json);
   WriteVaried(forecast, &json);

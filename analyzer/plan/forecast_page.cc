@@ -133,18 +133,25 @@ std::string ValuesText(const std::vector<std::pair<std::string, int64_t>>& value
   });
 }
 
-// Of several processes: a row each.
+// Of several processes: a row each, by rank.
 void AddProcesses(const Forecast& forecast, Page* page) {
   if (forecast.processes.size() < 2) return;
   std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi"}};
-  for (const PlannedProcess& process : forecast.processes) {
+  std::vector<PlannedProcess> processes = forecast.processes;
+  absl::c_stable_sort(processes,
+                      [](const PlannedProcess& a, const PlannedProcess& b) { return a.told.rank < b.told.rank; });
+  for (const PlannedProcess& process : processes) {
     rows.push_back({absl::StrCat(process.told.pid), absl::StrCat(process.told.rank), absl::StrCat(process.peaks.device),
                     FormatBytes(process.peaks.allocated), FormatBytes(process.peaks.reserved),
                     FormatBytes(process.peaks.process)});
   }
   page->Gap();
-  page->Line(absl::StrCat(forecast.processes.size(), " processes used CUDA; above is the one that needs most"),
-             Tone::kHeading);
+  const uint64_t skew = forecast.skew();
+  const std::string compared =
+      skew == 0 ? "All need the same" : absl::StrCat("The others need up to ", FormatBytes(skew), " less");
+  page->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
+                                            forecast.processes.front().told.rank, ", which needs most")},
+              {Tone::kPlain, absl::StrCat("  ", compared)}});
   page->Table(std::vector<Align>(6, Align::kRight), rows);
 }
 
@@ -198,6 +205,11 @@ void AddVerdict(const Forecast& forecast, Page* page) {
                   warn ? Tone::kWarning : Tone::kPlain);
   if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
   if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
+  if (forecast.world_size > 0) {
+    page->Paragraph("  ranks       ",
+                    absl::StrCat("one process posed as rank ", forecast.rank, " of ", forecast.world_size,
+                                 ": the others are not there, and count as holding the same data."));
+  }
   AddProcesses(forecast, page);
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "plan/ranks.h"
 
 namespace gpumem {
 namespace {
@@ -91,8 +92,8 @@ Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& r
       {"GPUMEM_PLAN_PINS", run.pins},   {"PYTHONFAULTHANDLER", ""},
   };
   if (!run.on_gpu) AddSimulation(run, &variables);
-  const Variables own = RunVariables(run, companion);
-  variables.insert(variables.end(), own.begin(), own.end());
+  for (const Variables& more : {PosingEnvironment(run, PosingFolder(companion)), RunVariables(run, companion)})
+    variables.insert(variables.end(), more.begin(), more.end());
   return variables;
 }
 

@@ -21,6 +21,7 @@
 #include "base/status_macros.h"
 #include "plan/embedded.h"
 #include "plan/program.h"
+#include "plan/ranks.h"
 
 namespace gpumem {
 namespace {
@@ -62,6 +63,12 @@ std::string EndOf(const std::string& path) {
   file.seekg(static_cast<std::streamoff>(size - text.size()));
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   return text;
+}
+
+bool WriteFile(const fs::path& path, absl::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return static_cast<bool>(file.flush());
 }
 
 std::vector<std::string> TracesIn(const std::string& folder) {
@@ -110,9 +117,11 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
 
 absl::StatusOr<std::string> WriteCompanion(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/companion.py");
-  std::ofstream file(path, std::ios::binary);
-  file << EmbeddedCompanion();
-  if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
+  const fs::path posing = PosingFolder(path);
+  std::error_code error;
+  fs::create_directory(posing, error);
+  if (!WriteFile(path, EmbeddedCompanion()) || !WriteFile(posing / "sitecustomize.py", EmbeddedPosing()))
+    return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
 }
 

@@ -43,6 +43,9 @@ struct SimulatedRun {
   std::vector<std::pair<std::string, std::string>> environment;  // set besides
   DeviceProfile device;
   int device_count = 1;
+  int world_size = 0;  // where one process poses as `rank` of so many (ranks.h); 0 = it is what it is
+  int rank = 0;
+  int local_world_size = 1;              // ranks on its machine
   bool overcommit = true;                // the device gives more than it has, to see how much is wanted
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
   std::string steps = "stable";          // or "all", or a number
@@ -73,8 +76,8 @@ struct RunOutcome {
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick);
 
-// The two ends of it, for whoever runs several at once: companion.py as a file in `folder`, and what a run whose first
-// process ended so left in its folder.
+// The two ends of it, for whoever runs several at once: companion.py (and posing.py) as files in `folder`, and what a
+// run whose first process ended so left in its folder.
 absl::StatusOr<std::string> WriteCompanion(const std::string& folder);
 RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double seconds);
 

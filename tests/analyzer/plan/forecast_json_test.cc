@@ -47,7 +47,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
     "schema_version": 1, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
     "device": {"name": "SIM10", "full_name": "A Simulated GPU of 10 GiB", "count": 1, "memory_bytes": 10737418240,
-               "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"},
+               "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "posing": null,
     "verdict": "depends_on_data", "fits": false,
     "peak": {"device": 0, "allocated_bytes": 11274289152, "reserved_bytes": 11811160064, "process_bytes": 12884901888,
              "context_bytes": 536870912, "other_bytes": 536870912},
@@ -56,6 +56,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
                    "trace": "plan.python.77.gmtrace",
                    "peak": {"device": 0, "allocated_bytes": 11274289152, "reserved_bytes": 11811160064,
                             "process_bytes": 12884901888, "context_bytes": 536870912, "other_bytes": 536870912}}],
+    "skew_bytes": 0,
     "confidence": {
       "data_dependent": "upper",
       "peak_where_data_find_nothing": {"device": 0, "allocated_bytes": 4831838208, "reserved_bytes": 5368709120,
@@ -65,6 +66,17 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
       "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN"], "context_bytes_guessed": 536870912},
     "what_if": []})json"));
+}
+
+TEST(ForecastJsonTest, RanksThatDifferAndOneThatPoses) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.rank = 3;
+  forecast.world_size = 64;
+  forecast.processes.push_back(forecast.processes[0]);
+  forecast.processes[1].peaks.process -= kMiB;
+  EXPECT_EQ(Parsed(forecast)["posing"], (json{{"rank", 3}, {"world_size", 64}}));
+  EXPECT_EQ(Parsed(forecast)["skew_bytes"], kMiB);
+  EXPECT_EQ(Parsed(Forecast{})["skew_bytes"], 0);
 }
 
 TEST(ForecastJsonTest, WithoutAnAnswerNumbersAreNull) {

@@ -107,8 +107,21 @@ TEST(ForecastPageTest, SeveralProcessesHaveARowEach) {
   forecast.processes.push_back(second);
   EXPECT_THAT(
       Text(AddVerdict, forecast),
-      AllOf(HasSubstr("on 2 x SIM10"), HasSubstr("2 processes used CUDA; above is the one that needs most"),
+      AllOf(HasSubstr("on 2 x SIM10"),
+            HasSubstr("2 processes used CUDA; above is rank 0, which needs most  The others need up to 5 GiB less\n"),
             ContainsRegex("77 +0 +0 +6.50 GiB +7 GiB +8 GiB"), ContainsRegex("78 +1 +1 +6.50 GiB +7 GiB +3 GiB")));
+  forecast.processes[0].told.rank = 2;
+  forecast.processes[1].peaks.process = 8 * kGiB;
+  EXPECT_THAT(Text(AddVerdict, forecast), AllOf(HasSubstr("above is rank 2, which needs most  All need the same\n"),
+                                                ContainsRegex("78 +1 [^\n]+\n +77 +2 ")));
+}
+
+TEST(ForecastPageTest, ARankThatWasPosedIsSaid) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_THAT(Text(AddVerdict, forecast), Not(HasSubstr("posed")));
+  forecast.rank = 3;
+  forecast.world_size = 64;
+  EXPECT_THAT(Text(AddVerdict, forecast), HasSubstr("one process posed as rank 3 of 64: the others are not there"));
 }
 
 TEST(ForecastPageTest, ASearchShowsItsRuns) {

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The part of `gpumem plan --rank R --world-size N` that runs in the planned program: one process poses as a rank of many that are not there.
+
+It is laid in front of PYTHONPATH as sitecustomize.py, so it runs before the program does, and changes torch.distributed while that is imported:
+
+    stores         nobody is waited for; what an absent rank would have written is what this one wrote under its own name
+    gloo           PyTorch's "fake" backend: gathers give what this rank gave
+    object lists   that come from an absent rank stay as they are
+    NCCL           PyTorch's own process group, on the simulated library, for which every rank holds the same data (SIMCUDA_NCCL_ALONE)
+
+The user's own sitecustomize runs as ever. Of what it looks for in PyTorch (2.4 to 2.14) a part that is missing is left as it is.
+"""
+
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORLD = int(os.environ.get("WORLD_SIZE", "1"))
+UNIQUE_ID_BYTES = 128  # of ncclUniqueId
+told = set()
+
+
+def say(text):
+    if text not in told:
+        told.add(text)
+        print(f"gpumem plan: {text}", file=sys.stderr)
+
+
+# Stores.
+
+
+def as_bytes(value):
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def shape_of(key):
+    """Names that differ in numbers alone, such as a rank's, have the same."""
+    return re.sub(r"\d+", "#", key)
+
+
+class Alone:
+    """What a store does that is alone in its world. All of them share their contents, as clients of one server do. PyTorch's C++ calls it as well."""
+
+    values, by_shape = {}, {}
+    kept = []  # C++ holds stores without Python's knowledge
+
+    def __init__(self, host_name="localhost", port=0, *arguments, **options):
+        super().__init__()
+        self.host, self.port = host_name, port
+        self.kept.append(self)
+
+    def set(self, key, value):
+        self.values[key] = self.by_shape[shape_of(key)] = as_bytes(value)
+
+    def get(self, key):
+        found = self.values.get(key)
+        if found is None:
+            # What an absent rank 0 hands out under such a name is the id of a communicator, of which nothing is needed.
+            found = bytes(UNIQUE_ID_BYTES) if "/cuda/" in key else self.by_shape.get(shape_of(key), b"")
+        return found
+
+    def add(self, key, amount):
+        """All ranks add the same."""
+        self.set(key, str(int(self.values.get(key, b"0")) + amount * WORLD))
+        return int(self.values[key])
+
+    def compare_set(self, key, expected, desired):
+        if self.values.get(key, b"") == as_bytes(expected):
+            self.set(key, desired)
+        return self.values.get(key, b"")
+
+    def append(self, key, value):
+        self.set(key, self.values.get(key, b"") + as_bytes(value))
+
+    def multi_get(self, keys):
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys, values):
+        for key, value in zip(keys, values):
+            self.set(key, value)
+
+    def check(self, keys):
+        return all(key in self.values for key in keys)
+
+    def wait(self, keys, timeout=None):
+        pass
+
+    def num_keys(self):
+        return len(self.values)
+
+    def delete_key(self, key):
+        return self.values.pop(key, None) is not None
+
+    def has_extended_api(self):
+        return True
+
+    def set_timeout(self, timeout):
+        pass
+
+    def clone(self):
+        return self
+
+
+@functools.cache
+def store_class():
+    return type("Store", (Alone, sys.modules["torch._C._distributed_c10d"].Store), {})
+
+
+def replace_stores(module):
+    for name in ("TCPStore", "FileStore"):
+        if hasattr(module, name):
+            setattr(module, name, store_class())
+
+
+# Process groups.
+
+
+def without_gloo(c10d, backend):
+    """The same backends with the one that does nothing instead of gloo, which would connect to the other ranks."""
+    Backend = c10d.Backend
+    text = str(backend).lower()
+    if text == Backend.UNDEFINED:
+        usual = {"cpu": Backend.GLOO, "cuda": Backend.NCCL}
+        text = ",".join(f"{device}:{name}" for device, name in getattr(Backend, "default_device_backend_map", usual).items() if device in usual)
+    if Backend.GLOO not in text:
+        return backend
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401: it registers the backend
+
+    return Backend(text.replace(Backend.GLOO, "fake"))
+
+
+def replace_groups(c10d):
+    make = c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def helper(size, rank, ranks, backend, *arguments, **options):
+        made = make(size, rank, ranks, without_gloo(c10d, backend), *arguments, **options)
+        world, group = c10d._world, made[0]
+        if group in world.pg_map:  # what the program asks for the backend's name
+            world.pg_map[group] = (backend, world.pg_map[group][1])
+            if hasattr(world, "pg_backend_config"):
+                world.pg_backend_config[group] = str(c10d.BackendConfig(c10d.Backend(backend)))
+        return made
+
+    c10d._new_process_group_helper = helper
+    c10d._get_split_source = lambda group: None  # a communicator's part would not know its size
+
+    def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
+        parent = c10d.get_process_group_ranks(parent_pg or c10d._get_default_group())
+        for ranks in split_ranks:
+            everywhere = [parent[rank] for rank in sorted(ranks)]
+            if c10d.get_rank() in everywhere:
+                return c10d.new_group(everywhere, timeout=timeout, group_desc=group_desc, use_local_synchronization=True)
+        return None
+
+    if hasattr(c10d, "split_group"):
+        c10d.split_group = split_group
+    c10d.monitored_barrier = lambda *arguments, **options: None
+
+
+# Objects.
+
+
+def replace_objects(c10d):
+    def from_this(group, source, group_source):
+        if group_source is not None:
+            return c10d.get_rank(group) == group_source
+        return source is None or c10d.get_rank() == source
+
+    def keep_lists(name, position):
+        real = getattr(c10d, name)
+
+        @functools.wraps(real)
+        def function(*arguments, **options):
+            source = arguments[position] if len(arguments) > position else options.get("src", 0)
+            group = arguments[position + 1] if len(arguments) > position + 1 else options.get("group")
+            if from_this(group, source, options.get("group_src")):
+                return real(*arguments, **options)
+            say(f"torch.distributed.{name} from a rank that is not there: its objects stay as they are here")
+            return source
+
+        setattr(c10d, name, function)
+
+    keep_lists("broadcast_object_list", 1)
+    keep_lists("scatter_object_list", 2)
+    if hasattr(c10d, "recv_object_list"):
+        def recv_object_list(object_list, src=None, *arguments, **options):
+            say("torch.distributed.recv_object_list from a rank that is not there: its objects stay as they are here")
+            return src
+
+        c10d.recv_object_list = recv_object_list
+
+
+def change(module):
+    replace_stores(module)
+    if module.__name__.endswith("c10d"):
+        replace_groups(module)
+        replace_objects(module)
+
+
+class Finder:
+    """Changes the modules below right after they were loaded, before those that import them see them."""
+
+    NAMES = ("torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.distributed")
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in cls.NAMES:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            if "torch._C._distributed_c10d" in sys.modules:  # a PyTorch without it has nothing to change
+                change(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def begin():
+    # Threads of PyTorch that ask the store whether another rank has failed.
+    os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
+    os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
+    os.environ.pop("TORCH_DISTRIBUTED_DEBUG", None)
+    sys.meta_path.insert(0, Finder)
+
+
+def chain():
+    """The user's own sitecustomize, which this one hides."""
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or os.curdir) != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    begin()
+    chain()

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Programs of many ranks: all of them here, started by torchrun, or one process that poses as one of them (posing.py).
+//
+//   RanksWanted wanted;
+//   wanted.world_size = 8;                // one process, as rank 0 of 8
+//   absl::Status status = PlaceRanks(wanted, &run);
+//
+// Failure: InvalidArgument with what to give instead.
+
+#ifndef GPUMEM_ANALYZER_PLAN_RANKS_H_
+#define GPUMEM_ANALYZER_PLAN_RANKS_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "plan/simulated_run.h"
+
+namespace gpumem {
+
+// What was asked for; an absent value follows from the others.
+struct RanksWanted {
+  std::optional<int> rank, world_size, per_node, devices;
+};
+
+// Sets the ranks and devices of `run`, and its command where torchrun is to start it.
+absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run);
+
+// Where posing.py lies as sitecustomize.py: beside companion.py.
+std::string PosingFolder(const std::string& companion);
+
+// What torchrun would tell the rank that `run` poses as, and what makes it believe it; empty where it poses as none.
+// `folder` is PosingFolder's.
+std::vector<std::pair<std::string, std::string>> PosingEnvironment(const SimulatedRun& run, const std::string& folder);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_PLAN_RANKS_H_
