@@ -7,6 +7,7 @@ extern "C" {
 extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
 extern const char gpumem_plan_companion_begin[], gpumem_plan_companion_end[];
 extern const char gpumem_plan_posing_begin[], gpumem_plan_posing_end[];
+extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
 }
 
 namespace gpumem {
@@ -21,6 +22,11 @@ absl::string_view EmbeddedCompanion() {
 
 absl::string_view EmbeddedPosing() {
   return {gpumem_plan_posing_begin, static_cast<size_t>(gpumem_plan_posing_end - gpumem_plan_posing_begin)};
+}
+
+absl::string_view EmbeddedForkServer() {
+  return {gpumem_plan_fork_server_begin,
+          static_cast<size_t>(gpumem_plan_fork_server_end - gpumem_plan_fork_server_begin)};
 }
 
 }  // namespace gpumem

@@ -10,9 +10,10 @@
 
 namespace gpumem {
 
-absl::string_view EmbeddedDevices();    // devices.json
-absl::string_view EmbeddedCompanion();  // companion.py
-absl::string_view EmbeddedPosing();     // posing.py
+absl::string_view EmbeddedDevices();     // devices.json
+absl::string_view EmbeddedCompanion();   // companion.py
+absl::string_view EmbeddedForkServer();  // fork_server.py
+absl::string_view EmbeddedPosing();      // posing.py
 
 }  // namespace gpumem
 

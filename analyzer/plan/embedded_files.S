@@ -15,4 +15,8 @@ gpumem_plan_companion_end:
 gpumem_plan_posing_begin:
         .incbin GPUMEM_PLAN_POSING
 gpumem_plan_posing_end:
+        .global gpumem_plan_fork_server_begin, gpumem_plan_fork_server_end
+gpumem_plan_fork_server_begin:
+        .incbin GPUMEM_PLAN_FORK_SERVER
+gpumem_plan_fork_server_end:
         .section .note.GNU-stack, "", @progbits

@@ -8,7 +8,7 @@ The program is not changed and not imported here: of its own folder nothing is l
     GPUMEM_SWEEP_CHANNEL  number of a socket: a JSON object a line
     GPUMEM_SWEEP_PROGRAM  JSON: {"script": "/x/train.py"} or {"module": "pkg.train"}, {"skip": [names not to import before the fork]}
 
-    <- {"id": 1, "arguments": [..], "environment": {..}, "folder": "..", "directory": ".."}  run it; its output goes to folder/output
+    <- {"id": 1, "arguments": [..], "environment": {..}, "folder": "..", "directory": "..", "timeout": 300}  run it; its output goes to folder/output
     -> {"ready": seconds}                         imports are done
     -> {"unfit": "name", "why": "threads"}        importing `name` did what must not be done before a fork; this server is of no use
     -> {"id": 1, "pid": 77}                       it runs, in a process group of its own
@@ -235,6 +235,7 @@ class Server:
                 os.environ[name] = value
             else:
                 os.environ.pop(name, None)
+        os.environ["GPUMEM_PLAN_DEADLINE"] = str(time.clock_gettime(time.CLOCK_MONOTONIC) + job["timeout"])
         os.chdir(job["directory"])
 
     def collect(self):

@@ -77,6 +77,16 @@ bool ReplaceFlag(const std::string& name, const std::string& value, std::vector<
   return false;
 }
 
+// --name, which takes no value, is there or not.
+void PutSwitch(const std::string& name, bool is_on, std::vector<std::string>* command) {
+  const auto is_it = [&](const std::string& argument) {
+    return absl::StartsWith(argument, "--") && FlagName(argument) == FlagName(name);
+  };
+  const auto found = std::find_if(command->begin(), command->end(), is_it);
+  if (is_on && found == command->end()) command->push_back(absl::StrCat("--", name));
+  if (!is_on && found != command->end()) command->erase(found);
+}
+
 // `name=4` as Hydra and its like have it.
 bool ReplaceAssignment(const std::string& name, const std::string& value, std::vector<std::string>* command) {
   for (size_t i = 1; i < command->size(); ++i) {
@@ -133,26 +143,34 @@ std::vector<int64_t> SomeValues(const Axis& axis) {
   return some;
 }
 
-absl::StatusOr<VariedCommand> Substitute(const Axis& axis, int64_t value, VariedCommand command) {
-  const std::string text = absl::StrCat(value), placeholder = absl::StrCat("{", axis.name, "}");
-  if (axis.kind == Axis::Kind::kEnvironment) {
-    command.environment.emplace_back(axis.name, text);
+absl::StatusOr<VariedCommand> SubstituteText(Axis::Kind kind, const std::string& name, const std::string& text,
+                                             VariedCommand command) {
+  if (kind == Axis::Kind::kEnvironment) {
+    command.environment.emplace_back(name, text);
     return command;
   }
+  const std::string placeholder = absl::StrCat("{", name, "}");
   bool found = false;
   for (std::string& argument : command.command) {
     if (!absl::StrContains(argument, placeholder)) continue;
     argument = absl::StrReplaceAll(argument, {{placeholder, text}});
     found = true;
   }
-  if (found || ReplaceFlag(axis.name, text, &command.command) || ReplaceAssignment(axis.name, text, &command.command)) {
+  if (found) return command;
+  if (text == "true" || text == "false") {
+    PutSwitch(name, text == "true", &command.command);
     return command;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the command line has no place for ", axis.name, ". Write ", placeholder,
-                   " where its value is to "
-                   "stand, give the flag --",
-                   axis.name, " with any value, or vary an environment variable: env:", axis.name, "=..."));
+  if (ReplaceFlag(name, text, &command.command) || ReplaceAssignment(name, text, &command.command)) return command;
+  return absl::InvalidArgumentError(absl::StrCat("the command line has no place for ", name, ". Write ", placeholder,
+                                                 " where its value is to "
+                                                 "stand, give the flag --",
+                                                 name, " with any value, or vary an environment variable: env:", name,
+                                                 "=..."));
+}
+
+absl::StatusOr<VariedCommand> Substitute(const Axis& axis, int64_t value, VariedCommand command) {
+  return SubstituteText(axis.kind, axis.name, absl::StrCat(value), std::move(command));
 }
 
 std::optional<BatchFlag> FindBatchFlag(const std::vector<std::string>& command) {

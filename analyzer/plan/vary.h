@@ -49,6 +49,9 @@ struct VariedCommand {
 
 // The command with the axis at `value`. InvalidArgument where the command line has no place for it.
 absl::StatusOr<VariedCommand> Substitute(const Axis& axis, int64_t value, VariedCommand command);
+// The same for any text. A switch ("true", "false") is put where {name} is; else the flag --name is there or not.
+absl::StatusOr<VariedCommand> SubstituteText(Axis::Kind kind, const std::string& name, const std::string& text,
+                                             VariedCommand command);
 
 // The number behind a flag for the batch size, where the command line has one: what a comparison halves.
 struct BatchFlag {

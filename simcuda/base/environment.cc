@@ -2,8 +2,12 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 #include "simcuda/base/environment.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <numeric>
 
 namespace simcuda {
@@ -11,6 +15,8 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr int kMaxDevices = 64;
+
+std::atomic<const Environment*> g_environment;
 
 uint64_t Number(const char* variable, uint64_t fallback) {
   const char* text = std::getenv(variable);
@@ -100,8 +106,14 @@ Environment ReadEnvironment() {
 }
 
 const Environment& GetEnvironment() {
-  static const Environment* const environment = new Environment(ReadEnvironment());  // never destroyed: used at exit
-  return *environment;
+  const Environment* known = g_environment.load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_environment.store(nullptr); }); });
+  auto* read = new Environment(ReadEnvironment());  // never destroyed: used at exit
+  if (g_environment.compare_exchange_strong(known, read, std::memory_order_acq_rel)) return *read;
+  delete read;
+  return *known;
 }
 
 }  // namespace simcuda

@@ -3,7 +3,8 @@
 //
 // Every setting of the simulated CUDA, read once from the environment. README.md documents each variable.
 //
-// Thread-safety: GetEnvironment() may be called from any thread; the result never changes afterwards.
+// Thread-safety: GetEnvironment() may be called from any thread; the result never changes afterwards, but for a forked
+// child, which begins afresh and so reads again.
 // Failure mode: a value that cannot be read as a number falls back to its default.
 // Example: `if (GetEnvironment().verbose) ...`
 #ifndef SIMCUDA_BASE_ENVIRONMENT_H_
@@ -47,7 +48,7 @@ struct Environment {
 // Reads the process's environment afresh. Tests use it; everything else wants GetEnvironment().
 Environment ReadEnvironment();
 
-// The settings as they were at the first call.
+// The settings as they were at the process's first call.
 const Environment& GetEnvironment();
 
 // The list that CUDA_VISIBLE_DEVICES leaves of `device_count` devices. As in CUDA, the list ends at the first entry
