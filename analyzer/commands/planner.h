@@ -19,24 +19,10 @@
 
 #include "absl/status/statusor.h"
 #include "commands/console.h"
-#include "commands/trace_options.h"
-#include "plan/forecast.h"
+#include "commands/planned_run.h"
 #include "plan/simulated_run.h"
 
 namespace gpumem {
-
-struct PlannedRun {
-  RunOutcome outcome;
-  RunEnd end = RunEnd::kEnded;
-  int exit_code = 0;
-  std::vector<PlannedProcess> processes;  // largest peak first
-  std::unique_ptr<LoadedTrace> loaded;    // of the first; null where there is none
-  std::vector<HostRead> reads;            // of the first
-
-  bool answered() const {
-    return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
-  }
-};
 
 class Planner {
  public:
@@ -56,7 +42,6 @@ class Planner {
 
  private:
   absl::Status MakeFolder();
-  void ReadTraces(PlannedRun* run);
 
   const SignalGuard guard_;  // else the folder would stay
   const SimulationTools tools_;
