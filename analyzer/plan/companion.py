@@ -15,6 +15,7 @@ The program's own objects are left as they are, but for pins and what-ifs, which
 import atexit
 import ctypes
 import faulthandler
+import fcntl
 import json
 import linecache
 import os
@@ -23,6 +24,61 @@ import time
 
 LEAST_STEPS, STABLE_STEPS = 3, 2
 BEFORE_DEADLINE = 2.0  # seconds
+PATIENCE_STEPS = 20  # after which a rank that never made a step counts as one that makes none
+GOODBYE_SECONDS = 20.0
+
+
+class Ranks:
+    """The ranks of the program agree after which step all of them stop: one that waits for another must not wait for ever.
+
+    They know of each other by a file in the plan's folder, which one at a time reads and writes:
+    {"at": {rank: its step}, "enough": [ranks that could stop], "stop": the step, "done": [ranks that stopped or ended]}
+    """
+
+    def __init__(self, environment):
+        self.rank, self.world = int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
+        self.is_one_of_many = self.world > 1 and "RANK" in environment and "GPUMEM_PLAN_POSING" not in environment
+        self.path = os.path.join(environment["GPUMEM_PLAN_FOLDER"], "ranks")
+
+    def change(self, function):
+        """function(what the file says) may change that; what it returns."""
+        with open(self.path, "a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            state = json.loads(file.read() or '{"at": {}, "enough": [], "stop": null, "done": []}')
+            result = function(state)
+            file.truncate(0)
+            file.write(json.dumps(state))
+        return result
+
+    def may_stop(self, step, enough):
+        """Whether this rank, which made `step` and for its own part saw `enough`, stops here."""
+        if not self.is_one_of_many:
+            return enough
+
+        def decide(state):
+            state["at"][str(self.rank)] = step
+            state["enough"] = [rank for rank in state["enough"] if rank != self.rank] + [self.rank] * enough
+            others = [int(rank) for rank in state["at"] if int(rank) not in (self.rank, *state["done"])]
+            all_known = len(state["at"]) >= self.world or step >= PATIENCE_STEPS
+            if state["stop"] is None and enough and all_known and set(others) <= set(state["enough"]):
+                # The others are past their step already, and see this after the next one.
+                state["stop"] = max([step] + [state["at"][str(rank)] + 1 for rank in others])
+            return state["stop"] is not None and step >= state["stop"]
+
+        return self.change(decide)
+
+    def leave(self):
+        if self.is_one_of_many:
+            self.change(lambda state: state["done"].append(self.rank))
+
+    def wait_for_the_others(self):
+        """One of them may hold what the rest needs up to the last step, such as c10d's store."""
+        until = time.monotonic() + GOODBYE_SECONDS
+        while self.is_one_of_many and time.monotonic() < until:
+            if self.change(lambda state: {int(rank) for rank in state["at"]} <= set(state["done"])):
+                return
+            time.sleep(0.02)
 
 
 class Run:
@@ -31,12 +87,14 @@ class Run:
         self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
         self.pid, self.counts, self.peaks, self.said, self.notes = os.getpid(), {}, [], False, {}
         self.highest, self.last_growth = (0, 0), 0
+        self.ranks = Ranks(environment)
 
     # Steps.
 
     def stepped(self, optimizer):
         if os.getpid() != self.pid:
             return
+        forget_collectives()
         number = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = number
         if id(optimizer) != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
@@ -46,7 +104,7 @@ class Run:
         if any(now > before for now, before in zip(peak, self.highest)):
             self.last_growth = number
         self.highest = tuple(map(max, peak, self.highest))
-        if self.is_enough(number):
+        if self.wanted != "all" and self.ranks.may_stop(number, self.is_enough(number)):
             self.stop("stable" if self.wanted == "stable" else "steps")
 
     def peak(self):
@@ -75,6 +133,7 @@ class Run:
             except Exception:
                 pass
         self.record.end()
+        self.ranks.wait_for_the_others()
         os._exit(0)
 
     def say(self, reason):
@@ -98,6 +157,7 @@ class Run:
         with open(place + ".part", "w", encoding="utf-8") as file:
             json.dump(value, file)
         os.replace(place + ".part", place)
+        self.ranks.leave()
 
     def watch(self, deadline):
         left = deadline - time.clock_gettime(time.CLOCK_MONOTONIC) - BEFORE_DEADLINE
@@ -116,6 +176,19 @@ class Run:
             return
         self.notes.update(capability=f"{major}.{minor}", built_for=built)
         self.stop("capability")
+
+
+def forget_collectives():
+    """A thread of PyTorch looks every 100 ms which collectives are done, and holds their tensors until then. A step takes no time here, on a GPU it mostly takes
+    longer than that: what is held must not depend on it."""
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    if c10d is None or os.environ.get("SIMCUDA_EVENTS") == "late":  # late events are ready when the program waits for them, and not before
+        return
+    for group in list(getattr(c10d._world, "pg_map", ())):
+        try:
+            group._wait_for_pending_works()
+        except (AttributeError, RuntimeError):  # a backend that has none to wait for
+            pass
 
 
 def hook_steps(run):
