@@ -6,6 +6,8 @@
 #ifndef GPUMEM_ANALYZER_BASE_FILE_OUTPUT_H_
 #define GPUMEM_ANALYZER_BASE_FILE_OUTPUT_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -18,6 +20,11 @@ bool WriteAll(int descriptor, absl::string_view bytes);
 //
 //   if (!WriteAll(descriptor, text)) return FileError("write", path);
 absl::Status FileError(absl::string_view what, absl::string_view path);
+
+// Puts a file with these bytes at `path`, in place of one that is there: whole or not at all, since it is written under
+// another name in the same folder and then renamed. The mode is that of any new file (umask). Nothing is left behind
+// where it fails.
+absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 
 }  // namespace gpumem
 

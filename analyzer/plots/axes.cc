@@ -26,10 +26,13 @@ Box Inset(const Box& box, double left, double top, double right, double bottom) 
           std::max(box.height - top - bottom, 1.0)};
 }
 
-std::vector<Tick> TicksFromZero(double most, const std::optional<Limit>& limit, Unit unit, size_t count) {
+ValueAxis AxisFromZero(double most, const std::optional<Limit>& limit, Unit unit, size_t count) {
   if (!(most > 0) || !std::isfinite(most)) most = limit.has_value() && limit->value > 0 ? limit->value : 1;
-  if (limit.has_value() && limit->value <= most * kFarLimit) most = std::max(most, limit->value * 1.02);
-  return NiceTicks(0, most, count, unit);
+  if (limit.has_value() && limit->value <= most * kFarLimit) most = std::max(most, limit->value);
+  ValueAxis axis{NiceTicks(0, most, count, unit), most * 1.06};
+  std::erase_if(axis.ticks, [&](const Tick& tick) { return tick.value > axis.high; });
+  if (axis.ticks.size() < 2) axis = {NiceTicks(0, most, count, unit), NiceTicks(0, most, count, unit).back().value};
+  return axis;
 }
 
 double WidestLabel(const std::vector<Tick>& ticks) {
@@ -75,16 +78,17 @@ void DrawLimit(const Limit& limit, const AxisScale& scale, const Box& inner, boo
   const double at = scale.At(limit.value);
   if (down) {
     canvas->Line({at, inner.top}, {at, inner.bottom()}, stroke);
-    canvas->Text({at - 5, inner.bottom() - 7}, limit.label, look);
+    DrawTextOnPaper({at - 5, inner.bottom() - 7}, limit.label, look, canvas);
   } else {
     canvas->Line({inner.left, at}, {inner.right(), at}, stroke);
     const bool below = at - inner.top < kLabelSize * 1.5;
-    canvas->Text({inner.left + 6, below ? at + kLabelSize * 1.1 : at - 6}, limit.label,
-                 {.size = look.size, .anchor = Anchor::kStart, .color = kAlarm});
+    DrawTextOnPaper({inner.left + 6, below ? at + kLabelSize * 1.1 : at - 6}, limit.label,
+                    {.size = look.size, .anchor = Anchor::kStart, .color = kAlarm}, canvas);
   }
 }
 
-CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double slot, double most_height) {
+CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double slot, double most_height,
+                                double left_room) {
   CategoryLabels laid{labels};
   double widest = 0;
   for (const std::string& label : labels) widest = std::max(widest, TextWidth(label, kLabelSize));
@@ -97,12 +101,13 @@ CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double s
   laid.slanting = widest > 4 * kLabelSize;
   const double needed = laid.slanting ? kLabelSize * 1.5 : widest + kGap;
   const size_t every = static_cast<size_t>(std::max(1.0, std::ceil(needed / std::max(slot, 0.01))));
-  const double sine = std::sin(kSlant * std::numbers::pi / 180);
+  const double sine = std::sin(kSlant * std::numbers::pi / 180), cosine = std::cos(kSlant * std::numbers::pi / 180);
+  const double most_length = std::min(most_height / sine - kLabelSize, left_room / cosine);
   for (size_t i = 0; i < laid.texts.size(); ++i) {
     if (i % every != 0) laid.texts[i].clear();
-    if (laid.slanting) laid.texts[i] = FitText(laid.texts[i], kLabelSize, most_height / sine - kLabelSize);
+    if (laid.slanting) laid.texts[i] = FitText(laid.texts[i], kLabelSize, most_length);
   }
-  laid.height = laid.slanting ? std::min(most_height, widest * sine + kLabelSize) : kLabelSize * kLineHeight;
+  laid.height = laid.slanting ? std::min(most_length, widest) * sine + kLabelSize : kLabelSize * kLineHeight;
   return laid;
 }
 
@@ -140,6 +145,13 @@ double DrawLegend(const std::vector<LegendEntry>& entries, const Box& box, Canva
 void DrawAxisTitle(const std::string& title, double center, double bottom, double room, Canvas* canvas) {
   canvas->Text({center, bottom - 5}, FitText(title, kLabelSize, room, /*bold=*/true),
                {.size = kLabelSize, .anchor = Anchor::kMiddle, .bold = true, .color = kAside});
+}
+
+void DrawTextOnPaper(Point at, const std::string& text, const TextLook& look, Canvas* canvas) {
+  const double width = TextWidth(text, look.size, look.bold);
+  const double left = at.x - width * 0.5 * static_cast<double>(look.anchor);
+  canvas->Rectangle({left - 3, at.y - look.size * 0.9, width + 6, look.size * 1.15}, WithAlpha(kPaper, 0.82));
+  canvas->Text(at, text, look);
 }
 
 void DrawNoData(const Box& box, Canvas* canvas) {

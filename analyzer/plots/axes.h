@@ -26,8 +26,12 @@ struct AxisScale {
 // `box` without some of its sides.
 Box Inset(const Box& box, double left, double top, double right, double bottom);
 
-// Ticks from 0 to at least `most` (1 where that is no positive number), and to the limit where it is near.
-std::vector<Tick> TicksFromZero(double most, const std::optional<Limit>& limit, Unit unit, size_t count);
+// From 0 to a little more than `most` (1 where that is no positive number), or the limit where it is near.
+struct ValueAxis {
+  std::vector<Tick> ticks;
+  double high = 1;
+};
+ValueAxis AxisFromZero(double most, const std::optional<Limit>& limit, Unit unit, size_t count);
 
 // Width of the widest label.
 double WidestLabel(const std::vector<Tick>& ticks);
@@ -47,7 +51,9 @@ struct CategoryLabels {
   bool slanting = false;
   double height = 0;
 };
-CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double slot, double most_height);
+// `left_room`: from the middle of the first category to the edge that no slanting label may cross.
+CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double slot, double most_height,
+                                double left_room);
 
 // A row or two of coloured squares and names at the top of `box`. Returns the height; 0 where no entry has a name.
 struct LegendEntry {
@@ -58,6 +64,9 @@ double DrawLegend(const std::vector<LegendEntry>& entries, const Box& box, Canva
 
 // Title of an axis below `box`'s middle. Returns its height.
 void DrawAxisTitle(const std::string& title, double center, double bottom, double room, Canvas* canvas);
+
+// Words over lines: on a patch of paper that keeps them readable.
+void DrawTextOnPaper(Point at, const std::string& text, const TextLook& look, Canvas* canvas);
 
 void DrawNoData(const Box& box, Canvas* canvas);
 

@@ -12,6 +12,8 @@
 namespace gpumem::plots {
 namespace {
 
+constexpr double kBeyondBox = 24;  // a slanting label may reach into the gap between panels
+
 double ValueOf(const BarSeries& series, size_t category) {
   if (category >= series.values.size() || !std::isfinite(series.values[category])) return 0;
   return std::max(series.values[category], 0.0);
@@ -67,13 +69,14 @@ void DrawVerticalLabels(const BarChart& chart, const CategoryLabels& labels, con
 }
 
 void DrawVertical(const BarChart& chart, const Box& box, Canvas* canvas) {
-  const std::vector<Tick> ticks = TicksFromZero(MostOf(chart) * (chart.totals ? 1.06 : 1), chart.limit, chart.unit, 6);
+  const auto [ticks, high] = AxisFromZero(MostOf(chart) * (chart.totals ? 1.06 : 1), chart.limit, chart.unit, 6);
   const double left = WidestLabel(ticks) + kGap;
   const double count = static_cast<double>(chart.categories.size()), slot = (box.width - left - kGap) / count;
-  const CategoryLabels labels = LayOutCategories(chart.categories, slot, std::min(110.0, box.height * 0.35));
+  const CategoryLabels labels =
+      LayOutCategories(chart.categories, slot, std::min(110.0, box.height * 0.35), left + slot / 2 + kBeyondBox);
   const double title = chart.category_title.empty() ? 0 : kLabelSize * kLineHeight;
   const Box inner = Inset(box, left, kLabelSize * 0.5, kGap, labels.height + kGap + title);
-  const AxisScale scale = {0, ticks.back().value, inner.bottom(), inner.top};
+  const AxisScale scale = {0, high, inner.bottom(), inner.top};
   DrawRowGrid(ticks, scale, inner, canvas);
   const double gap = slot * (count > 40 ? 0.1 : 0.18);
   const double bar = std::min(slot - 2 * gap, 110.0);
@@ -95,10 +98,10 @@ void DrawHorizontal(const BarChart& chart, const Box& box, Canvas* canvas) {
   for (const std::string& name : chart.categories) names = std::max(names, TextWidth(name, kLabelSize));
   names = std::min(names, box.width * 0.35);
   const double totals = chart.totals ? TextWidth("1023 MiB", kLabelSize) + kGap : 0;
-  const std::vector<Tick> ticks = TicksFromZero(MostOf(chart), chart.limit, chart.unit, 5);
+  const auto [ticks, high] = AxisFromZero(MostOf(chart), chart.limit, chart.unit, 5);
   const double right = std::max(kGap, TextWidth(ticks.back().label, kLabelSize) / 2) + totals;
   const Box inner = Inset(box, names + kGap, 0, right, kLabelSize * kLineHeight + kGap);
-  const AxisScale scale = {0, ticks.back().value, inner.left, inner.right()};
+  const AxisScale scale = {0, high, inner.left, inner.right()};
   DrawColumnGrid(ticks, scale, inner, /*lines=*/true, canvas);
   const double slot = inner.height / static_cast<double>(chart.categories.size());
   const double bar = std::min(slot * 0.72, 64.0);

@@ -3,6 +3,8 @@
 
 #include "plots/figure.h"
 
+#include <algorithm>
+
 #include "plots/axes.h"
 #include "plots/look.h"
 #include "plots/text_measure.h"
@@ -32,8 +34,11 @@ double DrawLines(const Lines& lines, double top, TextLook look, Canvas* canvas) 
 void DrawPanel(const Panel& panel, const Box& box, Canvas* canvas) {
   double top = 0;
   if (!panel.title.empty()) {
-    canvas->Text({box.left, box.top + kPanelTitleSize}, FitText(panel.title, kPanelTitleSize, box.width, /*bold=*/true),
-                 {.size = kPanelTitleSize, .bold = true});
+    // A long title gets smaller before it is cut.
+    const double wanted = box.width / std::max(TextWidth(panel.title, 1, /*bold=*/true), 0.01);
+    const double size = std::clamp(wanted, kLabelSize, kPanelTitleSize);
+    canvas->Text({box.left, box.top + kPanelTitleSize}, FitText(panel.title, size, box.width, /*bold=*/true),
+                 {.size = size, .bold = true});
     top += kPanelTitleSize * kLineHeight;
   }
   if (!panel.note.empty()) {

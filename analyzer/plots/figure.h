@@ -18,21 +18,21 @@
 namespace gpumem::plots {
 
 struct Panel {
-  std::string title;
-  std::string note;  // below the title, small
-  Chart chart;
+  std::string title{};
+  std::string note{};  // below the title, small
+  Chart chart{};
 };
 
 struct FigureRow {
-  std::vector<Panel> panels;  // side by side, equally wide
+  std::vector<Panel> panels{};  // side by side, equally wide
   double height = 400;
 };
 
 struct Figure {
-  std::string title;
-  std::string subtitle;  // may be long: wrapped into two lines
-  std::vector<FigureRow> rows;
-  std::vector<std::string> notes;  // at the foot
+  std::string title{};
+  std::string subtitle{};  // may be long: wrapped into two lines
+  std::vector<FigureRow> rows{};
+  std::vector<std::string> notes{};  // at the foot
   double width = 1200;
 };
 

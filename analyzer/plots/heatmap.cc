@@ -53,7 +53,7 @@ double TextSize(const Heatmap& chart, double width, double height) {
       size = std::min(size, height * 0.9 / kLineHeight / static_cast<double>(cell.lines.size()));
       for (const std::string& line : cell.lines) {
         const double unit = TextWidth(line, 1, /*bold=*/true);
-        if (unit > 0) size = std::min(size, (width - 6) / unit);
+        if (unit > 0) size = std::min(size, width * 0.88 / unit);
       }
     }
   }
@@ -98,11 +98,12 @@ void Draw(const Heatmap& chart, const Box& box, Canvas* canvas) {
   double names = 0;
   for (const std::string& name : chart.rows) names = std::max(names, TextWidth(name, kLabelSize));
   names = std::min(names, box.width * 0.25);
-  const double key = range.second > range.first ? kBarWidth + 3 * kGap + TextWidth("1023 MiB", kLabelSize) : 0;
+  const double key =
+      chart.key && range.second > range.first ? kBarWidth + 3 * kGap + TextWidth("1023 MiB", kLabelSize) : 0;
   const double row_title = chart.row_title.empty() ? 0 : title;
   const double width = box.width - names - kGap - row_title - key;
   const double slot = width / static_cast<double>(chart.columns.size());
-  const CategoryLabels labels = LayOutCategories(chart.columns, slot, 90);
+  const CategoryLabels labels = LayOutCategories(chart.columns, slot, 90, row_title + names + slot / 2);
   const Box inner = Inset(box, row_title + names + kGap, 0, key, labels.height + kGap + title);
   const double height = inner.height / static_cast<double>(chart.rows.size());
   const double text_size = TextSize(chart, slot, height);

@@ -77,9 +77,10 @@ class Plot {
     const bool to_left = point.x + gap + width > inner.right();
     const double above = point.y - kLabelSize * 0.8,
                  y = above < inner.top + kLabelSize ? point.y + kLabelSize * 1.6 : above;
-    canvas_->Text(
+    DrawTextOnPaper(
         {to_left ? point.x - gap : point.x + gap, y}, callout.text,
-        {.size = kLabelSize, .anchor = to_left ? Anchor::kEnd : Anchor::kStart, .bold = true, .color = callout.color});
+        {.size = kLabelSize, .anchor = to_left ? Anchor::kEnd : Anchor::kStart, .bold = true, .color = callout.color},
+        canvas_);
   }
 
  private:
@@ -95,7 +96,7 @@ void Draw(const LineChart& chart, const Box& box, Canvas* canvas) {
   std::vector<LegendEntry> entries;
   for (const LineSeries& series : chart.series) entries.push_back({series.name, series.color});
   const double legend = DrawLegend(entries, box, canvas);
-  const std::vector<Tick> rows = TicksFromZero(extent.most_y, chart.limit, chart.y_unit, 6);
+  const auto [rows, high] = AxisFromZero(extent.most_y, chart.limit, chart.y_unit, 6);
   const std::vector<Tick> columns = ColumnTicks(chart, extent);
   const double below = kGap + kLabelSize * kLineHeight + (chart.x_title.empty() ? 0 : kLabelSize * kLineHeight);
   const double right = columns.empty() ? kGap : std::max(kGap, TextWidth(columns.back().label, kLabelSize) / 2);
@@ -104,7 +105,7 @@ void Draw(const LineChart& chart, const Box& box, Canvas* canvas) {
   const bool one = extent.most_x <= extent.least_x;
   const AxisScale x = {extent.least_x - (one ? 1 : 0), extent.most_x + (one ? 1 : 0), inner.left + margin,
                        inner.right() - margin};
-  const AxisScale y = {0, rows.back().value, inner.bottom(), inner.top};
+  const AxisScale y = {0, high, inner.bottom(), inner.top};
   DrawRowGrid(rows, y, inner, canvas);
   DrawColumnGrid(columns, x, inner, /*lines=*/false, canvas);
   Plot plot(x, y, canvas);

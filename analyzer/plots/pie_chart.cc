@@ -15,6 +15,7 @@
 namespace gpumem::plots {
 namespace {
 
+constexpr double kNameSize = kLabelSize * 0.92;
 constexpr double kLeastLabelled = 0.07;  // of the pie: a smaller slice has no room for a number
 
 std::string PercentText(double share) {
@@ -24,20 +25,20 @@ std::string PercentText(double share) {
 }
 
 void DrawNames(const std::vector<PieSlice>& slices, double total, Unit unit, const Box& box, Canvas* canvas) {
-  const double most_rows = std::max(1.0, std::floor(box.height / (kLabelSize * kLineHeight)));
+  const double most_rows = std::max(1.0, std::floor(box.height / (kNameSize * kLineHeight)));
   const size_t shown = std::min(slices.size(), static_cast<size_t>(most_rows));
-  double base = box.top + (box.height - static_cast<double>(shown) * kLabelSize * 1.6) / 2 + kLabelSize;
-  base = std::max(base, box.top + kLabelSize);
+  double base = box.top + (box.height - static_cast<double>(shown) * kNameSize * 1.6) / 2 + kNameSize;
+  base = std::max(base, box.top + kNameSize);
   for (size_t i = 0; i < shown; ++i) {
     const std::string value = unit == Unit::kNumber ? ShortLabel(slices[i].value, unit)
-                                                    : absl::StrCat(ShortLabel(slices[i].value, unit), ", ",
+                                                    : absl::StrCat(ShortLabel(slices[i].value, unit), "  ",
                                                                    PercentText(slices[i].value / total));
-    const double width = TextWidth(value, kLabelSize);
+    const double width = TextWidth(value, kNameSize);
     canvas->Rectangle({box.left, base - 14, 16, 16}, slices[i].color);
-    const std::string name = FitText(slices[i].name, kLabelSize, box.width - 22 - width - kGap);
-    canvas->Text({box.left + 22, base}, name, {.size = kLabelSize});
-    canvas->Text({box.right(), base}, value, {.size = kLabelSize, .anchor = Anchor::kEnd, .color = kAside});
-    base += std::min(kLabelSize * 1.6, box.height / static_cast<double>(shown));
+    const std::string name = FitText(slices[i].name, kNameSize, box.width - 22 - width - kGap);
+    canvas->Text({box.left + 22, base}, name, {.size = kNameSize});
+    canvas->Text({box.right(), base}, value, {.size = kNameSize, .anchor = Anchor::kEnd, .color = kAside});
+    base += std::min(kNameSize * 1.6, box.height / static_cast<double>(shown));
   }
 }
 
@@ -52,7 +53,7 @@ void Draw(const PieChart& chart, const Box& box, Canvas* canvas) {
     total += slice.value;
   }
   if (slices.empty()) return DrawNoData(box, canvas);
-  const double radius = std::min(box.height * 0.48, box.width * 0.23);
+  const double radius = std::min(box.height * 0.46, box.width * 0.17);
   const Point center = {box.left + radius + kGap, box.center().y};
   double from = 0;
   for (const PieSlice& slice : slices) {

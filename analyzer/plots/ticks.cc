@@ -38,7 +38,7 @@ Scale ScaleFor(double value, Unit unit) {
 double NiceStep(double span, size_t most) {
   const double raw = span / static_cast<double>(std::max<size_t>(most, 2) - 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
+  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
     if (factor * power >= raw * 0.999) return factor * power;
   }
   return 10 * power;
@@ -56,7 +56,8 @@ std::vector<Tick> NiceTicks(double low, double high, size_t most, Unit unit) {
   const Scale scale = ScaleFor(std::max(std::abs(low), std::abs(high)), unit);
   double step = NiceStep((high - low) / scale.size, most);
   if (unit == Unit::kBytes && scale.size == 1) step = std::max(step, 1.0);  // there is no half byte
-  const double first = std::floor(low / scale.size / step + 1e-9), last = std::ceil(high / scale.size / step - 1e-9);
+  const double first = std::floor(low / scale.size / step + 1e-9);
+  const double last = std::max(first + 1, std::ceil(high / scale.size / step - 1e-9));
   std::vector<Tick> ticks;
   for (double i = first; i <= last && ticks.size() < 100; ++i) {
     const double value = i * step;
@@ -70,8 +71,8 @@ std::string ShortLabel(double value, Unit unit) {
   if (unit == Unit::kNumber && std::abs(value) < 1e6) return absl::StrFormat("%.6g", value);
   const Scale scale = ScaleFor(value, unit);
   const double shown = value / scale.size;
-  return absl::StrCat(std::abs(shown) >= 100 ? absl::StrFormat("%.0f", shown) : absl::StrFormat("%.3g", shown),
-                      scale.name);
+  const int decimals = shown == std::round(shown) || std::abs(shown) >= 100 ? 0 : std::abs(shown) >= 10 ? 1 : 2;
+  return absl::StrCat(absl::StrFormat("%.*f", decimals, shown), scale.name);
 }
 
 }  // namespace gpumem::plots

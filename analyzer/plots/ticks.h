@@ -22,8 +22,8 @@ struct Tick {
   std::string label;
 };
 
-// From at or below `low` to at or above `high` in steps of 1, 2 or 5 times a power of ten, of the unit that fits (GiB,
-// MiB; ms, s, min). At least two of them, and about `most`.
+// From at or below `low` to at or above `high` in steps of 1, 2, 2.5 or 5 times a power of ten, of the unit that fits
+// (GiB, MiB; ms, s, min). At least two of them, and about `most`.
 std::vector<Tick> NiceTicks(double low, double high, size_t most, Unit unit);
 
 // A value beside its mark: "12.3 GiB", "1.5 min", "4096". Three significant digits.

@@ -11,6 +11,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
+#include "sweep/digest.h"
 #include "sweep/scaling_fit.h"
 
 namespace gpumem {
@@ -38,10 +39,6 @@ Configuration Without(const Configuration& values, const std::string& axis) {
     if (pair.first != axis) others.push_back(pair);
   }
   return others;
-}
-
-bool IsPeakKnown(const SweepRow& row) {
-  return row.peak_allocated > 0 && (row.state == RowState::kFits || row.state == RowState::kOutOfMemory);
 }
 
 // Groups in which the axis takes at least two values.

@@ -3,6 +3,7 @@
 //
 // What a fit says, in words. Both languages say the same, clause by clause.
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,8 @@ std::string BytesText(double bytes) {
   return absl::StrCat(bytes < 0 ? "-" : "", FormatBytes(static_cast<uint64_t>(std::llround(std::min(size, 9.2e18)))));
 }
 
-std::string PercentText(double share) { return absl::StrFormat("%.2g %%", share * 100); }
+// Of a curve's error, as an upper end: finer than this is noise.
+std::string PercentText(double share) { return FormatPercent(std::max(share, 0.001)); }
 
 // "1.5 GiB + 12 MiB n + 280 B n^2".
 std::string Formula(const ScalingFit& fit) {
@@ -57,7 +59,7 @@ std::string BasisText(ScalingBasis basis, bool zh) {
   return "";
 }
 
-// The law in S3's words, then its size.
+// The law in one word, then how large it is.
 std::string LawText(const AxisScaling& scaling, bool zh) {
   const ScalingFit& fit = scaling.allocated;
   const std::string range = Range(scaling, zh);
@@ -90,9 +92,10 @@ std::string LawText(const AxisScaling& scaling, bool zh) {
 }
 
 std::string SupportText(const AxisScaling& scaling, bool zh) {
+  if (scaling.small) return "";
   if (scaling.values.size() == 2) return zh ? "；只有两个取值，无法判断规律" : "; two values cannot tell a law";
   if (scaling.weak) return zh ? "；仅三个取值，依据较弱" : "; three values, so weakly supported";
-  if (scaling.small || scaling.allocated.model == ScalingModel::kOther) return "";
+  if (scaling.allocated.model == ScalingModel::kOther) return "";
   return absl::StrCat(zh ? "；误差不超过 " : "; off by at most ",
                       PercentText(scaling.allocated.largest_relative_error));
 }

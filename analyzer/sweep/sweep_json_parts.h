@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Pieces that both JSON files of a sweep have. For sweep_json.cc and detailed_json.cc.
+
+#ifndef GPUMEM_ANALYZER_SWEEP_SWEEP_JSON_PARTS_H_
+#define GPUMEM_ANALYZER_SWEEP_SWEEP_JSON_PARTS_H_
+
+#include "base/json_writer.h"
+#include "sweep/answer.h"
+
+namespace gpumem {
+
+// What ran, on what, when: the members that every file begins with, in an open object.
+void WriteHead(const SweepAnswer& answer, JsonWriter* json);
+
+// "values": {"seq_len": 512, "optimizer": "adam"}: whole numbers as numbers.
+void WriteValues(absl::string_view key, const Configuration& values, JsonWriter* json);
+
+void WriteStages(const SweepRow& row, JsonWriter* json);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_SWEEP_SWEEP_JSON_PARTS_H_
