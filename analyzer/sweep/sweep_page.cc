@@ -19,7 +19,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kAxisWidth = 12;  // columns of the terminal
+constexpr int kLeastAxis = 5, kOtherColumns = 67;  // of the terminal
 constexpr size_t kMostReasons = 8, kMostNumbers = 8;
 
 std::string Text(SweepWord word, const SweepAnswer& answer) { return std::string(Word(word, answer.language)); }
@@ -46,11 +46,11 @@ void AddHead(const SweepAnswer& answer, Page* page) {
   if (answer.left > 0) page->Line(absl::StrCat("  ", answer.left, " ", Text(SweepWord::kLeft, answer)), Tone::kWarning);
 }
 
-// The name of an axis over its values, which are mostly shorter.
-std::string AxisHeading(const std::string& axis, const SweepAnswer& answer, const Page& page) {
-  int widest = kAxisWidth;
+// The name of an axis over its values, as long as the other columns leave room for. "How memory grows" has it in full.
+std::string AxisHeading(const std::string& axis, size_t axes, const SweepAnswer& answer, const Page& page) {
+  int widest = std::max(kLeastAxis, (page.style().width - kOtherColumns) / static_cast<int>(axes) - 2);
   for (const std::string& value : ValuesOf(answer.rows, axis)) widest = std::max(widest, DisplayWidth(value));
-  return TruncateEnd(axis, std::min(widest, 2 * kAxisWidth), page.style().ellipsis());
+  return TruncateEnd(axis, widest, page.style().ellipsis());
 }
 
 // Why configurations do not fit or have no answer: each reason once, with those that it is for.
@@ -79,7 +79,7 @@ void AddRows(const SweepAnswer& answer, Page* page) {
   if (answer.rows.empty()) return page->Line(absl::StrCat("  ", Text(SweepWord::kNothingRan, answer)), Tone::kWarning);
   const std::vector<std::string> axes = AxesOf(answer.rows);
   Page::Row heading = {"#"};
-  for (const std::string& axis : axes) heading.push_back(AxisHeading(axis, answer, *page));
+  for (const std::string& axis : axes) heading.push_back(AxisHeading(axis, axes.size(), answer, *page));
   for (const SweepWord word :
        {SweepWord::kAllocated, SweepWord::kReserved, SweepWord::kProcess, SweepWord::kTime, SweepWord::kResult})
     heading.push_back(Text(word, answer));

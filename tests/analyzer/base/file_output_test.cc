@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "base/file_output.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReplaceFileTest : public testing::Test {
+ protected:
+  ReplaceFileTest() : folder_(absl::StrCat(testing::TempDir(), "gpumem_replace.", getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~ReplaceFileTest() override { fs::remove_all(folder_); }
+
+  static std::string ReadAll(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  auto count() const { return std::distance(fs::directory_iterator(folder_), {}); }
+
+  std::string folder_;
+};
+
+TEST_F(ReplaceFileTest, TakesThePlaceOfWhatWasThere) {
+  const std::string path = folder_ + "/file";
+  ASSERT_TRUE(ReplaceFile(path, "first, and longer").ok());
+  ASSERT_TRUE(ReplaceFile(path, absl::string_view("a\0b", 3)).ok());
+  EXPECT_EQ(ReadAll(path), std::string("a\0b", 3));
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_F(ReplaceFileTest, ReplacesALinkAndNotWhatItLeadsTo) {
+  std::ofstream(folder_ + "/other") << "kept";
+  fs::create_symlink("other", folder_ + "/link");
+  ASSERT_TRUE(ReplaceFile(folder_ + "/link", "new").ok());
+  EXPECT_EQ(ReadAll(folder_ + "/other"), "kept");
+  EXPECT_EQ(ReadAll(folder_ + "/link"), "new");
+  EXPECT_FALSE(fs::is_symlink(folder_ + "/link"));
+}
+
+TEST_F(ReplaceFileTest, LeavesNothingBehindWhereItFails) {
+  fs::create_directories(folder_ + "/taken/inside");
+  const absl::Status status = ReplaceFile(folder_ + "/taken", "new");  // a folder is not replaced
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("taken"));
+  EXPECT_EQ(count(), 1);
+  EXPECT_FALSE(ReplaceFile(folder_ + "/missing/file", "new").ok());
+}
+
+}  // namespace
+}  // namespace gpumem
