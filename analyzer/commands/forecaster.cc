@@ -18,16 +18,6 @@ absl::Status Put(const Axis& axis, int64_t value, SimulatedRun* run) {
   return absl::OkStatus();
 }
 
-bool Succeeded(const PlannedRun& run) { return run.answered() && !IsCutShort(run.end); }
-
-// Where it was when it was ended: as it said itself, or where it read most often.
-std::string StuckPlace(const PlannedRun& run) {
-  if (run.end != RunEnd::kSpins || run.reads.empty()) return StuckAt(run.outcome.stuck_stacks);
-  return std::max_element(run.reads.begin(), run.reads.end(),
-                          [](const HostRead& a, const HostRead& b) { return a.count < b.count; })
-      ->site;
-}
-
 }  // namespace
 
 Forecaster::Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* planner)

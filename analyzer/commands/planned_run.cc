@@ -67,4 +67,13 @@ PlannedRun ReadRun(RunOutcome outcome, Console* console) {
   return run;
 }
 
+bool Succeeded(const PlannedRun& run) { return run.answered() && !IsCutShort(run.end); }
+
+std::string StuckPlace(const PlannedRun& run) {
+  if (run.end != RunEnd::kSpins || run.reads.empty()) return StuckAt(run.outcome.stuck_stacks);
+  return std::max_element(run.reads.begin(), run.reads.end(),
+                          [](const HostRead& a, const HostRead& b) { return a.count < b.count; })
+      ->site;
+}
+
 }  // namespace gpumem

@@ -37,6 +37,12 @@ struct PlannedRun {
 
 PlannedRun ReadRun(RunOutcome outcome, Console* console);
 
+// It got through, as far as it was to.
+bool Succeeded(const PlannedRun& run);
+
+// Where it was when it was ended: as it said itself, or where it read most often; "" where nothing tells.
+std::string StuckPlace(const PlannedRun& run);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_COMMANDS_PLANNED_RUN_H_
