@@ -2,15 +2,10 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/attribute.h"
@@ -18,12 +13,11 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/forecaster.h"
+#include "commands/plan_flags.h"
 #include "commands/plan_what_if.h"
 #include "commands/planner.h"
-#include "commands/preload.h"
 #include "plan/forecast_json.h"
 #include "plan/forecast_page.h"
-#include "plan/ranks.h"
 #include "plan/vary.h"
 #include "report/attribution_json.h"
 #include "report/attribution_sections.h"
@@ -31,36 +25,6 @@
 
 namespace gpumem {
 namespace {
-
-constexpr char kDefaultDevice[] = "H100";
-// Beyond so many reads of device memory a program that was to make a few steps waits for a value that never comes.
-constexpr uint64_t kMostReads = 200'000;
-
-absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const std::string& pin : pins) {
-    const size_t equals = pin.rfind('=');
-    const std::string text = pin.substr(0, equals), value = equals == std::string::npos ? "" : pin.substr(equals + 1);
-    nlohmann::json parsed = nlohmann::json::parse(absl::AsciiStrToLower(value), nullptr, false);
-    if (text.empty() || parsed.is_discarded() || parsed.is_structured()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--pin '", pin,
-                       "' is no pin. Like this: --pin 'train.py:57=True', or --pin 'lengths.max()=512' for every "
-                       "line that has this text"));
-    }
-    list.push_back({text, parsed});
-  }
-  return list.dump();
-}
-
-// "upper", "zero", "expect=0.5", as SIMCUDA_DATA_DEPENDENT has it.
-absl::StatusOr<std::string> ParsePolicy(absl::string_view text) {
-  if (text == "upper" || text == "zero") return std::string(text);
-  double share = -1;
-  if (absl::ConsumePrefix(&text, "expect=") && absl::SimpleAtod(text, &share) && share >= 0 && share <= 1)
-    return std::string(text);
-  return absl::InvalidArgumentError("--data-dependent is upper, zero or expect=SHARE, as in expect=0.5");
-}
 
 // The libraries whose workspaces were wanted at the peak's stacks, as far as their names tell.
 std::vector<std::string> UnknownWorkspaces(const Moment& moment, const ReportInput& input) {
@@ -107,25 +71,9 @@ class PlanCommand final : public Command {
   bool takes_command_line() const override { return true; }
 
   void AddFlags(CLI::App* app) override {
-    app->add_option("--device", device_, "which GPU to plan for (H100); --list-devices names all")->type_name("NAME");
-    app->add_option("--memory", memory_, "its memory, as a program sees it (40GiB)")->type_name("SIZE");
-    app->add_option("--capability", capability_, "its compute capability (8.6)")->type_name("X.Y");
-    app->add_option("--device-count", ranks_.devices, "how many of them (1, or as many as there are ranks)")
-        ->type_name("N");
-    app->add_option("--nproc-per-node", ranks_.per_node, "start so many ranks, by torchrun")->type_name("N");
-    app->add_option("--rank", ranks_.rank, "one process poses as this rank of --world-size (0)")->type_name("R");
-    app->add_option("--world-size", ranks_.world_size, "of how many ranks it is one")->type_name("N");
-    app->add_option("--steps", steps_,
-                    "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
-        ->type_name("N");
-    app->add_option("--timeout", timeout_, "seconds after which a run is ended (300)")->type_name("S");
+    flags_.AddFlags(app);
     app->add_option("--vary", vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
         ->type_name("AXIS");
-    app->add_option("--data-dependent", policy_,
-                    "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
-        ->type_name("WHAT");
-    app->add_option("--pin", pins_, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE")
-        ->type_name("PIN");
     app->add_flag("--no-what-if", no_what_if_, "no further runs that find out what changes would save");
     app->add_flag("--list-devices", list_, "the GPUs that are known, and where their numbers are from");
     app->add_option("-o,--output", output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)")->type_name("FILE");
@@ -145,7 +93,7 @@ class PlanCommand final : public Command {
       console->Complain(status.message());
       return kExitUsage;
     }
-    const absl::StatusOr<SimulationTools> tools = FindTools();
+    const absl::StatusOr<SimulationTools> tools = FindSimulation();
     if (!tools.ok()) {
       console->Complain(tools.status().message());
       return kExitCannotRead;
@@ -158,7 +106,7 @@ class PlanCommand final : public Command {
   int Plan(const SimulatedRun& request, const std::vector<Axis>& axes, const SimulationTools& tools, Console* console) {
     Planner planner(tools, console);
     Forecaster forecaster(request, axes, &planner);
-    absl::StatusOr<PlannedRun> run = forecaster.Answer(!policy_.empty());
+    absl::StatusOr<PlannedRun> run = forecaster.Answer(flags_.policy_given());
     if (run.ok()) return Print(*std::move(run), &forecaster, &planner, console);
     if (!absl::IsCancelled(run.status())) console->Complain(run.status().message());
     return absl::IsInvalidArgument(run.status()) ? kExitUsage : kExitCannotRead;
@@ -177,39 +125,12 @@ class PlanCommand final : public Command {
   }
 
   absl::Status MakeRequest(SimulatedRun* request, std::vector<Axis>* axes) {
-    GPUMEM_ASSIGN_OR_RETURN(request->device, FindDevice(device_.empty() ? kDefaultDevice : device_));
-    if (!memory_.empty()) {
-      const std::optional<uint64_t> bytes = ParseBytes(memory_);
-      if (!bytes.has_value() || *bytes < (uint64_t{1} << 30))
-        return absl::InvalidArgumentError(absl::StrCat("--memory ", memory_, " is no size of a GPU. Like this: 40GiB"));
-      request->device.memory_mib = *bytes >> 20;
-      request->device.source = "--memory";
-      if (device_.empty()) request->device.name = request->device.full_name = absl::StrCat("a GPU of ", memory_);
-    }
-    if (!capability_.empty()) {
-      GPUMEM_ASSIGN_OR_RETURN(request->device.capability, ParseCapability(capability_));
-    }
-    GPUMEM_RETURN_IF_ERROR(PlaceRanks(ranks_, request));
-    uint64_t steps = 0;
-    if (steps_ != "stable" && steps_ != "all" && (!absl::SimpleAtoi(steps_, &steps) || steps == 0))
-      return absl::InvalidArgumentError("--steps is a number from 1, all or stable");
-    request->steps = steps_;
-    if (!(timeout_ >= 1 && timeout_ <= 1e6)) return absl::InvalidArgumentError("--timeout is a number of seconds");
-    request->timeout_s = timeout_;
-    if (steps_ != "all") request->most_reads = kMostReads;
-    GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy_.empty() ? "upper" : policy_));
-    GPUMEM_ASSIGN_OR_RETURN(request->pins, PinsJson(pins_));
+    GPUMEM_RETURN_IF_ERROR(flags_.Fill(request));
     for (const std::string& text : vary_) {
       GPUMEM_ASSIGN_OR_RETURN(Axis axis, ParseAxis(text));
       axes->push_back(std::move(axis));
     }
     return absl::OkStatus();
-  }
-
-  static absl::StatusOr<SimulationTools> FindTools() {
-    GPUMEM_ASSIGN_OR_RETURN(const std::string recorder, FindShimLibrary());
-    std::error_code error;
-    return FindSimulationTools(std::filesystem::read_symlink("/proc/self/exe", error).string(), recorder);
   }
 
   int Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
@@ -268,10 +189,9 @@ class PlanCommand final : public Command {
     return kExitCannotRead;
   }
 
-  std::string device_, memory_, capability_, steps_ = "stable", policy_, output_;
-  std::vector<std::string> vary_, pins_;
-  RanksWanted ranks_;
-  double timeout_ = 300;
+  PlanFlags flags_;
+  std::string output_;
+  std::vector<std::string> vary_;
   bool no_what_if_ = false, list_ = false, json_ = false;
 };
 

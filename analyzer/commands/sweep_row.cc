@@ -65,7 +65,8 @@ void SetState(const PlannedRun& run, SweepRow* row) {
     row->reason = "used no CUDA device";
   } else if (row->capacity > 0 && row->peak_process > row->capacity) {
     row->state = RowState::kOutOfMemory;
-    row->reason = absl::StrCat("needs ", FormatBytes(row->peak_process), ", ", FormatBytes(row->capacity), " are there");
+    row->reason =
+        absl::StrCat("needs ", FormatBytes(row->peak_process), ", ", FormatBytes(row->capacity), " are there");
   }
 }
 

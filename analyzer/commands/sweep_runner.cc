@@ -62,8 +62,8 @@ std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
   if (run.on_gpu) return absl::StrCat(text, "on the machine's GPU\n");
   const DeviceProfile& device = run.device;
   return absl::StrCat(text, device.full_name, " ", device.memory_mib, " ", device.capability, " ",
-                      device.multiprocessors, " x ", run.device_count, "\nrank ", run.rank, " of ", run.world_size, ", ",
-                      run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, "\n");
+                      device.multiprocessors, " x ", run.device_count, "\nrank ", run.rank, " of ", run.world_size,
+                      ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, "\n");
 }
 
 bool HasAnswer(const SweepRow& row) { return row.state == RowState::kFits || row.state == RowState::kOutOfMemory; }
@@ -188,8 +188,7 @@ absl::Status SweepRunner::KeepTraces(Item* item, const PlannedRun& run) {
   for (const PlannedProcess& process : run.processes) {
     if (process.trace.empty()) continue;
     const std::string rank = run.processes.size() > 1 ? absl::StrCat(".", process.told.pid) : "";
-    const std::string name =
-        absl::StrCat("traces/", FileNameOf(item->row.values), rank, kind, ".gmtrace");
+    const std::string name = absl::StrCat("traces/", FileNameOf(item->row.values), rank, kind, ".gmtrace");
     std::error_code error;
     fs::rename(process.trace, fs::path(journal_->directory()) / name, error);
     if (error) return absl::UnavailableError(absl::StrCat("cannot write ", name, ": ", error.message()));
