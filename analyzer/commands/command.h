@@ -40,6 +40,8 @@ class Command {
 
   // Whether everything from the first argument that is no flag on belongs to another program's command line.
   virtual bool takes_command_line() const { return false; }
+  // Whether one may follow behind "--", which Run then finds among its arguments; flags may stand anywhere before it.
+  virtual bool takes_marked_command_line() const { return false; }
   // Most arguments that are not flags, where takes_command_line() is false.
   virtual size_t most_arguments() const { return 1; }
 

@@ -18,6 +18,7 @@ std::unique_ptr<Command> MakeOomCommand();
 std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
 std::unique_ptr<Command> MakePlanCommand();
+std::unique_ptr<Command> MakeSweepCommand();
 std::unique_ptr<Command> MakeAtCommand();
 std::unique_ptr<Command> MakeStepsCommand();
 std::unique_ptr<Command> MakeStagesCommand();

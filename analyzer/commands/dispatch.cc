@@ -104,6 +104,7 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
     split = SplitAtMark(arguments);
     app.prefix_command();
   } else {
+    if (command->takes_marked_command_line()) split = SplitAtMark(arguments);
     app.allow_extras();
   }
   try {
@@ -120,9 +121,9 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   if (!rest.empty() && rest.front().size() > 1 && rest.front()[0] == '-') {
     return UsageError(*command, Problem("unknown flag " + rest.front(), app, rest), console);
   }
-  if (split.marked && !rest.empty())
+  if (split.marked && !rest.empty() && command->takes_command_line())
     return UsageError(*command, absl::StrCat("unexpected argument ", rest.front(), " before --"), console);
-  rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
+  if (command->takes_command_line()) rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   for (const std::string& argument : rest) {
     if (!command->takes_command_line() && argument.size() > 1 && argument[0] == '-') {
       return UsageError(*command, Problem("unknown flag " + argument, app, rest), console);
@@ -131,6 +132,10 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   if (!command->takes_command_line() && rest.size() > command->most_arguments()) {
     const char* hint = command->most_arguments() == 1 ? " (one trace at a time)" : "";
     return UsageError(*command, absl::StrCat("unexpected argument ", rest[command->most_arguments()], hint), console);
+  }
+  if (split.marked && command->takes_marked_command_line()) {
+    rest.emplace_back("--");
+    rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   }
   return command->Run(rest, console);
 }

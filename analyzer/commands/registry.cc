@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
   commands.push_back(MakePlanCommand());
+  commands.push_back(MakeSweepCommand());
   commands.push_back(MakeAtCommand());
   commands.push_back(MakeStepsCommand());
   commands.push_back(MakeStagesCommand());
