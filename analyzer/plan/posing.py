@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem plan --rank R --world-size N` that runs in the planned program: one process poses as a rank of many that are not there.
+"""The part of `gpumem plan` that runs in a planned program of several ranks, laid in front of PYTHONPATH as sitecustomize.py: so it runs before the program
+does, and changes torch.distributed while that is imported.
 
-It is laid in front of PYTHONPATH as sitecustomize.py, so it runs before the program does, and changes torch.distributed while that is imported:
+Where all ranks are here, lists of objects are put together on the host: kernels, which would do that, compute nothing.
+
+With --world-size (GPUMEM_PLAN_POSING) one process poses as a rank of many that are not there:
 
     stores         nobody is waited for; what an absent rank would have written is what this one wrote under its own name
     gloo           PyTorch's "fake" backend: gathers give what this rank gave
@@ -16,10 +19,12 @@ import functools
 import importlib.machinery
 import importlib.util
 import os
+import pickle
 import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+POSING = "GPUMEM_PLAN_POSING" in os.environ
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 UNIQUE_ID_BYTES = 128  # of ncclUniqueId
 told = set()
@@ -196,11 +201,61 @@ def replace_objects(c10d):
         c10d.recv_object_list = recv_object_list
 
 
+def carry_objects(c10d):
+    """Lists of objects of ranks that are here: pickled as a whole, and sent as two tensors that come from the host."""
+    torch = sys.modules["torch"]
+
+    def device_of(group, device):
+        return device or c10d._get_object_coll_device(group or c10d._get_default_group())
+
+    def outgoing(objects, device):
+        data = torch.frombuffer(bytearray(pickle.dumps(list(objects))), dtype=torch.uint8)
+        return torch.tensor([data.numel()]).to(device), data.to(device)
+
+    def receive(objects, device, move):
+        size = torch.zeros(1, dtype=torch.long, device=device)
+        move(size)
+        data = torch.zeros(int(size.item()), dtype=torch.uint8, device=device)
+        move(data)
+        objects[:] = pickle.loads(data.cpu().numpy().tobytes()) if data.numel() else objects
+
+    def peer(options):
+        return {name: value for name, value in options.items() if value is not None}
+
+    def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+        if c10d._rank_not_in_group(group):
+            return
+        where = peer({"group_src": group_src, "src": src if group_src is not None or src is not None else 0})
+        if c10d.get_rank(group) == group_src or (group_src is None and c10d.get_rank() == where["src"]):
+            for tensor in outgoing(object_list, device_of(group, device)):
+                c10d.broadcast(tensor, group=group, **where)
+        else:
+            receive(object_list, device_of(group, device), lambda tensor: c10d.broadcast(tensor, group=group, **where))
+
+    def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
+        for tensor in outgoing(object_list, device_of(group, device)):
+            c10d.send(tensor, group=group, **peer({"dst": dst, "group_dst": group_dst}))
+
+    def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
+        senders = []
+        where = peer({"src": src, "group_src": group_src})
+        receive(object_list, device_of(group, device), lambda tensor: senders.append(c10d.recv(tensor, group=group, **where)))
+        return senders[0]
+
+    for function in (broadcast_object_list, send_object_list, recv_object_list):
+        if hasattr(c10d, function.__name__):
+            setattr(c10d, function.__name__, functools.wraps(getattr(c10d, function.__name__))(function))
+
+
 def change(module):
-    replace_stores(module)
-    if module.__name__.endswith("c10d"):
+    is_c10d = module.__name__.endswith("c10d")
+    if POSING:
+        replace_stores(module)
+    if POSING and is_c10d:
         replace_groups(module)
         replace_objects(module)
+    elif is_c10d:
+        carry_objects(module)
 
 
 class Finder:
@@ -227,10 +282,11 @@ class Finder:
 
 
 def begin():
-    # Threads of PyTorch that ask the store whether another rank has failed.
-    os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
-    os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
-    os.environ.pop("TORCH_DISTRIBUTED_DEBUG", None)
+    if POSING:
+        # Threads of PyTorch that ask the store whether another rank has failed.
+        os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
+        os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
+        os.environ.pop("TORCH_DISTRIBUTED_DEBUG", None)
     sys.meta_path.insert(0, Finder)
 
 

@@ -89,11 +89,14 @@ std::string PosingFolder(const std::string& companion) {
 }
 
 std::vector<std::pair<std::string, std::string>> PosingEnvironment(const SimulatedRun& run, const std::string& folder) {
-  if (run.world_size == 0) return {};
   const char* const before = std::getenv("PYTHONPATH");
+  const std::string path = before == nullptr || *before == '\0' ? folder : absl::StrCat(folder, ":", before);
+  const bool poses = run.world_size > 0;
+  if (run.on_gpu || (!poses && run.device_count < 2)) return {};  // ranks have a GPU each
+  if (!poses) return {{"PYTHONPATH", path}};
   const int nodes = (run.world_size + run.local_world_size - 1) / run.local_world_size;
   return {
-      {"PYTHONPATH", before == nullptr || *before == '\0' ? folder : absl::StrCat(folder, ":", before)},
+      {"PYTHONPATH", path},
       {"GPUMEM_PLAN_POSING", "1"},
       {"SIMCUDA_NCCL_ALONE", "1"},
       {"RANK", absl::StrCat(run.rank)},

@@ -33,8 +33,8 @@ absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run);
 // Where posing.py lies as sitecustomize.py: beside companion.py.
 std::string PosingFolder(const std::string& companion);
 
-// What torchrun would tell the rank that `run` poses as, and what makes it believe it; empty where it poses as none.
-// `folder` is PosingFolder's.
+// What lets posing.py run in a program of several ranks; where `run` poses as one of them, also what torchrun would
+// tell it. Empty for a program of one. `folder` is PosingFolder's.
 std::vector<std::pair<std::string, std::string>> PosingEnvironment(const SimulatedRun& run, const std::string& folder);
 
 }  // namespace gpumem

@@ -85,6 +85,10 @@ void Contents::Copy(uint64_t target, uint64_t source, uint64_t size) {
   std::memmove(Bytes(target), Bytes(source), size);
 }
 
+bool Contents::HasBytes(uint64_t address, uint64_t size) const {
+  return !IsShadowed(address) || dirty_.Intersects(address, size);
+}
+
 void Contents::Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count) {
   const uint64_t size = count * width;
   if (size == 0) return;

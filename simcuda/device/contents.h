@@ -35,6 +35,9 @@ class Contents {
   // Source and target may each be a device or a host address.
   void Copy(uint64_t target, uint64_t source, uint64_t size);
 
+  // Whether a device range may hold anything but zeros.
+  bool HasBytes(uint64_t address, uint64_t size) const;
+
   // Writes `count` elements of `width` bytes (1, 2 or 4) with the low bytes of `value`.
   void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
 

@@ -91,4 +91,11 @@ void Machine::Zero(uint64_t address, uint64_t size) {
   if (addresses.Contains(address)) contents.Zero(address, size);
 }
 
+bool Machine::Peek(void* target, uint64_t source, uint64_t size) {
+  const std::lock_guard lock(mutex);
+  if (!addresses.Contains(source) || !contents.HasBytes(source, size)) return false;
+  contents.Copy(reinterpret_cast<uint64_t>(target), source, size);
+  return true;
+}
+
 }  // namespace simcuda

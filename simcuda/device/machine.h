@@ -71,6 +71,8 @@ class Machine {
   void Copy(uint64_t target, uint64_t source, uint64_t size);
   void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
   void Zero(uint64_t address, uint64_t size);
+  // What is there, to the host; false and nothing where it is all zeros.
+  bool Peek(void* target, uint64_t source, uint64_t size);
 
   std::mutex mutex;
   const MachineConfig config;

@@ -91,6 +91,13 @@ __attribute__((visibility("default"))) void simcuda_zero(uint64_t address, uint6
   if (Simulation* const simulation = GetSimulation()) simulation->machine.Zero(address, size);
 }
 
+// Not CUDA: what device memory holds, without being a read of the program's; false, and nothing written, where it is
+// all zeros.
+__attribute__((visibility("default"))) bool simcuda_peek(void* target, uint64_t source, uint64_t size) {
+  Simulation* const simulation = GetSimulation();
+  return simulation != nullptr && simulation->machine.Peek(target, source, size);
+}
+
 // Not CUDA: the device address of a module's variable; what __cudaRegisterVar announces to the runtime.
 __attribute__((visibility("default"))) uint64_t simcuda_static(uint64_t size) {
   Caller caller;

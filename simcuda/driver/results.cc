@@ -25,7 +25,7 @@ bool Contains(std::string_view text, std::string_view part) { return text.find(p
 // The kernels of interest, before anything is spelled out.
 bool MayCompute(std::string_view name) {
   for (const char* part : {"DeviceReduceKernel", "DeviceReduceSingleTileKernel", "DeviceSelectSweepKernel",
-                           "DeviceReduceByKeyKernel", "compare_scalar_kernel", "CompareEqFunctor"}) {
+                           "DeviceReduceByKeyKernel", "compare_scalar_kernel", "CompareEqFunctor", "CompareFunctor"}) {
     if (Contains(name, part)) return true;
   }
   return false;
@@ -134,13 +134,28 @@ Type TypeBehind(std::string_view text, std::string_view prefix) {
   return TypeOf(rest.substr(0, rest.find_first_of(",>")));
 }
 
-// PyTorch: `kernel(int count, functor, array of output and input)`.
+// Of two tensors: functors of two arguments of one type.
+Recipe RecipeOfTwo(std::string_view functor) {
+  Recipe recipe;
+  recipe.type = TypeBehind(functor, "::CompareFunctor<");
+  recipe.kind = Kind::kCompareOrder;
+  if (recipe.type == Type::kNone && Contains(functor, "CompareEqFunctor<")) {
+    recipe.type = TypeBehind(functor, "BinaryFunctor<");
+    recipe.kind = Kind::kCompareEquality;
+  }
+  return recipe.type == Type::kNone ? Recipe{} : recipe;
+}
+
+// PyTorch: `kernel(int count, functor, array of output and inputs)`.
 Recipe RecipeOfComparison(std::string_view name, const std::vector<std::string_view>& parameters) {
   Recipe recipe;
-  const bool with_pointers =
-      parameters.size() == 3 && IntegerBytes(parameters[0]) == 4 && Contains(parameters[2], "rray<char*, 2");
-  if (!Contains(name, "elementwise_kernel<") || !with_pointers) return recipe;
+  // More parameters follow where an address is not aligned; elements are converted where they say so.
+  if (!Contains(name, "elementwise_kernel<") || parameters.size() < 3 || IntegerBytes(parameters[0]) != 4 ||
+      (parameters.size() > 3 && !Contains(name, "LoadWithoutCast")))
+    return recipe;
   const std::string_view functor = parameters[1];
+  if (Contains(parameters[2], "rray<char*, 3")) return RecipeOfTwo(functor);
+  if (!Contains(parameters[2], "rray<char*, 2")) return recipe;
   const bool is_order = Contains(functor, "compare_scalar_kernel<");
   if (is_order) {
     recipe.type = recipe.scalar = TypeBehind(functor, "compare_scalar_kernel<");
@@ -231,8 +246,20 @@ Number Value(Type type, const char* at, size_t* bytes) {
 
 // What the functor's first member says, in the order of PyTorch's enumerations (CompareKernels.cu, CompareEQKernel.cu).
 bool Holds(Kind kind, int operation, Number a, Number b) {
-  if (kind == Kind::kCompareToScalar) return operation == 0 ? a == b : a != b;
+  if (kind == Kind::kCompareToScalar || kind == Kind::kCompareEquality) return operation == 0 ? a == b : a != b;
   return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b;
+}
+
+// The element at a device address; false for an address that is none.
+bool Element(Type type, uint64_t address, Number* value) {
+  size_t bytes = 0;
+  char element[8] = {};
+  Value(type, element, &bytes);
+  Machine& machine = GetSimulation()->machine;
+  if (!machine.addresses.Contains(address)) return false;
+  machine.Copy(reinterpret_cast<uint64_t>(element), address, bytes);
+  *value = Value(type, element, &bytes);
+  return true;
 }
 
 // Of one element: tensors have no contents, but what is left of a reduction of zeros is zero.
@@ -241,17 +268,17 @@ void Compare(const Recipe& recipe, void** arguments) {
   const auto* functor = static_cast<const char*>(arguments[1]);
   const auto* pointers = static_cast<const char*>(arguments[2]);
   const uint64_t output = Integer(pointers, 8), input = Integer(pointers + 8, 8);
-  size_t bytes = 0;
-  char element[8] = {};
-  Value(recipe.type, element, &bytes);
-  Machine& machine = GetSimulation()->machine;
-  if (!machine.addresses.Contains(input)) return;
-  machine.Copy(reinterpret_cast<uint64_t>(element), input, bytes);
-  // The scalar stands behind the operation, a 4-byte enumeration.
-  const size_t offset = recipe.scalar == Type::kInt64 || recipe.scalar == Type::kDouble ? 8 : 4;
-  const Number scalar = Value(recipe.scalar, functor + offset, &bytes);
-  const Number value = Value(recipe.type, element, &bytes);
-  const bool holds = Holds(recipe.kind, static_cast<int>(Integer(functor, 4)), value, scalar);
+  Number value = 0, other = 0;
+  if (!Element(recipe.type, input, &value)) return;
+  if (recipe.scalar == Type::kNone) {
+    if (!Element(recipe.type, Integer(pointers + 16, 8), &other)) return;
+  } else {
+    // The scalar stands behind the operation, a 4-byte enumeration.
+    const size_t offset = recipe.scalar == Type::kInt64 || recipe.scalar == Type::kDouble ? 8 : 4;
+    size_t bytes = 0;
+    other = Value(recipe.scalar, functor + offset, &bytes);
+  }
+  const bool holds = Holds(recipe.kind, static_cast<int>(Integer(functor, 4)), value, other);
   Write(output, &holds, 1);
 }
 
@@ -289,6 +316,8 @@ void ComputeResult(const Recipe& recipe, void** arguments) {
       break;
     case Kind::kCompareScalar:
     case Kind::kCompareToScalar:
+    case Kind::kCompareOrder:
+    case Kind::kCompareEquality:
       Compare(recipe, arguments);
       break;
   }

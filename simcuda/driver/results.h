@@ -25,12 +25,14 @@ namespace simcuda {
 struct Recipe {
   enum class Kind : uint8_t {
     kNothing,
-    kAllTrue,         // "all elements are true": see copy.cc
-    kCountPart,       // counts elements of a condition, block by block; kCountSum adds up
-    kCountSum,        // writes the sum of the last kCountPart
-    kCount,           // the same in one kernel
-    kCompareScalar,   // input < number and its like
-    kCompareToScalar  // input == number, input != number
+    kAllTrue,          // "all elements are true": see copy.cc
+    kCountPart,        // counts elements of a condition, block by block; kCountSum adds up
+    kCountSum,         // writes the sum of the last kCountPart
+    kCount,            // the same in one kernel
+    kCompareScalar,    // input < number and its like
+    kCompareToScalar,  // input == number, input != number
+    kCompareOrder,     // input < other and its like
+    kCompareEquality   // input == other, input != other
   };
   enum class Type : uint8_t { kNone, kBool, kInt8, kUint8, kInt16, kInt32, kInt64, kHalf, kBfloat16, kFloat, kDouble };
   Kind kind = Kind::kNothing;

@@ -14,10 +14,13 @@ import unittest
 import truth
 
 SETUP = None
+RANKED = truth.PROGRAMS / "ranked.py"
 PROGRAM = truth.ROOT / "examples" / "train_parallel.py"
 
 
 class Ranks(unittest.TestCase):
+    more = {}  # environment
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-ranks-test-")
         self.addCleanup(folder.cleanup)
@@ -28,7 +31,7 @@ class Ranks(unittest.TestCase):
         environment = truth.environment_of(truth.Case("none"), SETUP)
         for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
             del environment[name]
-        return {**environment, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "SAID": str(self.folder / "said")}
+        return {**environment, **self.more, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "SAID": str(self.folder / "said")}
 
     def run_plan(self, options, program, arguments, expected=0):
         command = [SETUP.gpumem, "plan", *options, "--", SETUP.python, str(program), *arguments]
@@ -75,6 +78,37 @@ class PosingIsBeing(Ranks):
 
     def test_hsdp_of_four(self):
         self.compare(4, [3], "--parallel", "hsdp", "--width", "256", "--layers", "2")
+
+
+class WhatRanksHear(Ranks):
+    """ranked.py fails in the rank that hears something else than it should."""
+
+    def check(self, options, *arguments):
+        plan, _ = self.plan(options, *arguments, program=RANKED)
+        self.assertEqual((plan["verdict"], plan["end"]), ("fits", "ended"))
+        return plan
+
+    def test_of_each_other(self):
+        self.assertEqual(len(self.check(["--nproc-per-node", "4"])["processes"]), 4)
+
+    def test_with_communicators_that_are_split(self):
+        self.check(["--nproc-per-node", "4"], "--eager")
+
+    def test_with_gloo_beside(self):
+        self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
+
+    def test_of_nobody(self):
+        for options in ([], ["--eager"], ["--backend", "cpu:gloo,cuda:nccl"]):
+            with self.subTest(options=options):
+                plan = self.check(["--rank", "13", "--world-size", "16"], "--alone", *options)
+                self.assertEqual((plan["processes"][0]["rank"], plan["peak"]["device"]), (13, 5))
+
+    def test_a_sitecustomize_of_the_users_own(self):
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine" / "sitecustomize.py").write_text("import os\nopen(os.environ['SAID'], 'w').write('mine too')\n")
+        self.more = {"PYTHONPATH": str(self.folder / "mine")}
+        self.check(["--world-size", "8"], "--alone")
+        self.assertEqual((self.folder / "said").read_text(), "mine too")
 
 
 if __name__ == "__main__":

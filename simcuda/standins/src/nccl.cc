@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// NCCL: communicators of any size in which this process is the only one awake. A collective copies the local
-// contribution to where the result belongs, so shapes, sizes and stream order are right and values are those of a world
-// where every rank holds the same data.
+// NCCL: communicators of any size. Ranks that are processes of one machine meet in a file and hear short messages of
+// each other (nccl_meeting.h); for one that is alone every other rank holds the same data. Shapes, sizes and stream
+// order are right either way.
 //
 // SIMCUDA_NCCL_MEM: bytes of device memory that each communicator takes while it lives, as the real library's buffers
 // do (0 by default). SIMCUDA_NCCL_VERSION: the version to report (22809 is 2.28.9). Thread-safety: as the real library.
 // Failure mode: 1 (ncclUnhandledCudaError) when the driver refuses, 4 (ncclInvalidArgument) for null outputs and
 // unknown types.
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "standin.h"
+#include "nccl_comm.h"
+
+using namespace nccl;  // NOLINT: C functions only
 
 namespace {
-
-enum Result { kSuccess = 0, kUnhandledCudaError = 1, kSystemError = 2, kInvalidArgument = 4 };
 
 constexpr size_t kVersion = 22809;  // 2.28.9, which torch 2.11.0 pins
 constexpr int kNoColor = -1;
@@ -24,30 +24,6 @@ constexpr int kNoColor = -1;
 struct UniqueId {
   char bytes[128];
 };
-
-struct Comm {
-  int ranks;
-  int rank;
-  int device;
-  uint64_t buffer;
-};
-
-size_t SizeOf(int type) {
-  static constexpr unsigned char kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return type >= 0 && type < static_cast<int>(sizeof(kSizes)) ? kSizes[type] : 0;
-}
-
-int Copy(void* to, const void* from, size_t elements, int type, void* stream) {
-  if (SizeOf(type) == 0) return kInvalidArgument;
-  return standin_copy(to, from, elements * SizeOf(type), stream) == 0 ? kSuccess : kUnhandledCudaError;
-}
-
-void* Shifted(void* pointer, size_t elements, int type) {
-  return static_cast<char*>(pointer) + elements * SizeOf(type);
-}
-const void* Shifted(const void* pointer, size_t elements, int type) {
-  return static_cast<const char*>(pointer) + elements * SizeOf(type);
-}
 
 int Allocate(uint64_t* out, size_t bytes) {
   auto* allocate = reinterpret_cast<int (*)(uint64_t*, size_t)>(standin_driver("cuMemAlloc_v2"));
@@ -65,23 +41,63 @@ int CurrentDevice() {
   return get != nullptr && get(&device) == 0 ? device : 0;
 }
 
-int Create(Comm** out, int ranks, int rank) {
+// `name` of the meeting; "" or null: alone.
+int Create(Comm** out, int ranks, int rank, const char* name, bool make) {
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return kInvalidArgument;
   auto* comm = static_cast<Comm*>(standin_handle());
   if (comm == nullptr) return kSystemError;
-  *comm = Comm{ranks, rank, CurrentDevice(), 0};
+  *comm = Comm{ranks, rank, CurrentDevice(), 0, nullptr, 0, ""};
   const size_t bytes = standin_setting("SIMCUDA_NCCL_MEM", 0);
   if (bytes > 0 && Allocate(&comm->buffer, bytes) != kSuccess) {
     standin_release(comm);
     return kUnhandledCudaError;
   }
+  if (name != nullptr) {
+    memcpy(comm->name, name, sizeof(comm->name) - 1);
+    comm->meeting = JoinMeeting(comm->name, ranks, rank, make);
+  }
   *out = comm;
   return kSuccess;
+}
+
+int Join(Comm** out, int ranks, int rank, const UniqueId& id) { return Create(out, ranks, rank, id.bytes, false); }
+
+struct Choice {
+  int color, key;
+};
+
+// The rank's place in its part, and the part's size, from what all ranks of the parent chose.
+struct Part {
+  int ranks = 0, rank = 0;
+};
+
+Part PartOf(const Comm* parent, const Choice* choices) {
+  const Choice& own = choices[parent->rank];
+  Part part;
+  for (int i = 0; i < parent->ranks; ++i) {
+    if (choices[i].color != own.color) continue;
+    ++part.ranks;
+    part.rank += choices[i].key < own.key || (choices[i].key == own.key && i < parent->rank);
+  }
+  return part;
+}
+
+// What every rank of the communicator chose; false where that is not known.
+bool AskAll(Comm* comm, const Choice& own, Choice* choices) {
+  if (IsAlone(comm->meeting) || MostBytes(comm->meeting) < sizeof(Choice) ||
+      !GiveRound(comm->meeting, &own, sizeof(own)))
+    return false;
+  bool known = true;
+  for (int i = 0; i < comm->ranks; ++i)
+    known = TakeRound(comm->meeting, i, &choices[i], sizeof(Choice)) == Taken::kBytes && known;
+  EndRound(comm->meeting);
+  return known;
 }
 
 int Destroy(Comm* comm) {
   if (comm == nullptr) return kSuccess;
   Free(comm->buffer);
+  LeaveMeeting(comm->meeting);
   standin_release(comm);
   return kSuccess;
 }
@@ -103,39 +119,48 @@ STANDIN_API const char* ncclGetErrorString(int result) {
 STANDIN_API const char* ncclGetLastError(Comm*) { return ""; }
 
 STANDIN_API int ncclGetUniqueId(UniqueId* id) {
-  static int calls = 0;
   if (id == nullptr) return kInvalidArgument;
-  const int parts[] = {static_cast<int>(getpid()), __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED)};
-  memset(id, 0, sizeof(*id));
-  memcpy(id->bytes, parts, sizeof(parts));
+  *id = {};
+  char name[kNameBytes];
+  if (!MakeMeeting(name)) return kSystemError;
+  memcpy(id->bytes, name, sizeof(name));
   return kSuccess;
 }
 
-STANDIN_API int ncclCommInitRank(Comm** comm, int ranks, UniqueId, int rank) { return Create(comm, ranks, rank); }
-STANDIN_API int ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId, int rank, void*) {
-  return Create(comm, ranks, rank);
+STANDIN_API int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) { return Join(comm, ranks, rank, id); }
+STANDIN_API int ncclCommInitRankConfig(Comm** comm, int ranks, UniqueId id, int rank, void*) {
+  return Join(comm, ranks, rank, id);
 }
-STANDIN_API int ncclCommInitRankScalable(Comm** comm, int ranks, int rank, int, UniqueId*, void*) {
-  return Create(comm, ranks, rank);
+// Each of several ids is one rank's; all ranks have all of them.
+STANDIN_API int ncclCommInitRankScalable(Comm** comm, int ranks, int rank, int count, UniqueId* ids, void*) {
+  return ids == nullptr || count < 1 ? kInvalidArgument : Join(comm, ranks, rank, ids[0]);
 }
 STANDIN_API int ncclCommInitAll(Comm** comms, int count, const int* devices) {
   for (int i = 0; i < count; ++i) {
-    if (int result = Create(&comms[i], count, i); result != kSuccess) return result;
+    if (int result = Create(&comms[i], count, i, nullptr, false); result != kSuccess) return result;
     comms[i]->device = devices != nullptr ? devices[i] : i;
   }
   return kSuccess;
 }
-// The new size is unknown to one rank alone; the parent's is an upper bound, and `key` orders the ranks.
+// Alone, the new size is not known; the parent's is an upper bound, and `key` orders the ranks.
 STANDIN_API int ncclCommSplit(Comm* parent, int color, int key, Comm** out, void*) {
   if (parent == nullptr || out == nullptr) return kInvalidArgument;
   *out = nullptr;
+  auto* choices = static_cast<Choice*>(calloc(static_cast<size_t>(parent->ranks), sizeof(Choice)));
+  if (choices == nullptr) return kSystemError;
+  const bool known = AskAll(parent, {color, key}, choices);
+  const Part part = known ? PartOf(parent, choices) : Part{};
+  free(choices);
+  char name[kNameBytes];
+  NameOfPart(parent->name, parent->parts++, color, name);
   if (color == kNoColor) return kSuccess;
-  return Create(out, parent->ranks, key >= 0 && key < parent->ranks ? key : parent->rank);
+  if (known) return Create(out, part.ranks, part.rank, name, true);
+  return Create(out, parent->ranks, key >= 0 && key < parent->ranks ? key : parent->rank, nullptr, false);
 }
 STANDIN_API int ncclCommShrink(Comm* parent, int*, int excluded, Comm** out, void*, int) {
   if (parent == nullptr || excluded < 0 || excluded >= parent->ranks) return kInvalidArgument;
   const int ranks = parent->ranks - excluded;
-  return Create(out, ranks, parent->rank < ranks ? parent->rank : ranks - 1);
+  return Create(out, ranks, parent->rank < ranks ? parent->rank : ranks - 1, nullptr, false);
 }
 STANDIN_API int ncclCommDestroy(Comm* comm) { return Destroy(comm); }
 STANDIN_API int ncclCommAbort(Comm* comm) { return Destroy(comm); }
@@ -168,42 +193,3 @@ STANDIN_API int ncclMemFree(void* pointer) {
   Free(reinterpret_cast<uint64_t>(pointer));
   return kSuccess;
 }
-
-STANDIN_API int ncclAllReduce(const void* from, void* to, size_t count, int type, int, Comm*, void* stream) {
-  return Copy(to, from, count, type, stream);
-}
-STANDIN_API int ncclReduce(const void* from, void* to, size_t count, int type, int, int root, Comm* comm,
-                           void* stream) {
-  return comm != nullptr && comm->rank == root ? Copy(to, from, count, type, stream) : kSuccess;
-}
-STANDIN_API int ncclBroadcast(const void* from, void* to, size_t count, int type, int, Comm*, void* stream) {
-  return Copy(to, from, count, type, stream);
-}
-STANDIN_API int ncclBcast(void*, size_t, int, int, Comm*, void*) { return kSuccess; }
-
-STANDIN_API int ncclAllGather(const void* from, void* to, size_t count, int type, Comm* comm, void* stream) {
-  if (comm == nullptr) return kInvalidArgument;
-  int result = kSuccess;
-  for (int i = 0; i < comm->ranks && result == kSuccess; ++i) {
-    result = Copy(Shifted(to, static_cast<size_t>(i) * count, type), from, count, type, stream);
-  }
-  return result;
-}
-STANDIN_API int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, Comm* comm, void* stream) {
-  if (comm == nullptr) return kInvalidArgument;
-  return Copy(to, Shifted(from, static_cast<size_t>(comm->rank) * count, type), count, type, stream);
-}
-STANDIN_API int ncclAlltoAll(const void* from, void* to, size_t count, int type, Comm* comm, void* stream) {
-  if (comm == nullptr) return kInvalidArgument;
-  return Copy(to, from, count * static_cast<size_t>(comm->ranks), type, stream);
-}
-STANDIN_API int ncclGather(const void* from, void* to, size_t count, int type, int root, Comm* comm, void* stream) {
-  return comm != nullptr && comm->rank == root ? ncclAllGather(from, to, count, type, comm, stream) : kSuccess;
-}
-STANDIN_API int ncclScatter(const void* from, void* to, size_t count, int type, int root, Comm* comm, void* stream) {
-  return comm != nullptr && comm->rank == root ? ncclReduceScatter(from, to, count, type, 0, comm, stream) : kSuccess;
-}
-
-// Nothing is sent; what is received stays as it is in memory.
-STANDIN_API int ncclSend(const void*, size_t, int, int, Comm*, void*) { return kSuccess; }
-STANDIN_API int ncclRecv(void*, size_t, int, int, Comm*, void*) { return kSuccess; }

@@ -40,6 +40,11 @@ TEST(RanksTest, OneProcessIsWhatItIs) {
   two.devices = 2;
   ASSERT_TRUE(PlaceRanks(two, &run).ok());
   EXPECT_EQ(run.device_count, 2);
+  EXPECT_EQ(Told(run).size(), 1u) << "several ranks may come: posing.py is there, and nothing else is said";
+  EXPECT_EQ(Told(run).count("PYTHONPATH"), 1u);
+  run.on_gpu = true;
+  EXPECT_TRUE(Told(run).empty());
+  run.on_gpu = false;
   EXPECT_THAT(run.command, ElementsAre("python", "train.py"));
 }
 

@@ -82,6 +82,19 @@ inline std::string CompareEqual(const std::string& type) {
          "EEEESt5arrayIPcLm2EEEEviT0_T1_";
 }
 
+// `tensor >= other` and its like: (int elements, functor, {output, input, other}); `tensor == other`.
+inline constexpr char kCompareTwo[] =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_50_GLOBAL__N__e50ef81d_17_CompareKernels_cu_8f1b29aa"
+    "14CompareFunctorIlEESt5arrayIPcLm3EEEEviT0_T1_";
+inline constexpr char kCompareTwoUnaligned[] =
+    "_ZN2at6native27unrolled_elementwise_kernelINS0_50_GLOBAL__N__e50ef81d_17_CompareKernels_cu_8f1b29aa"
+    "14CompareFunctorIlEESt5arrayIPcLm3EELi4E23TrivialOffsetCalculatorILi2EjES8_ILi1EjENS0_"
+    "6memory15LoadWithoutCastENSB_"
+    "16StoreWithoutCastEEEviT_T0_T2_T3_T4_T5_";
+inline constexpr char kEqualTwo[] =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BinaryFunctorIllbNS0_51_GLOBAL__N__28ce311f_18_"
+    "CompareEQKernel_cu_d8008c9616CompareEqFunctorIlEEEESt5arrayIPcLm3EEEEviT0_T1_";
+
 // The same where the tensor's type is another than the number's: each element is converted.
 inline constexpr char kCompareWithCast[] =
     "_ZN2at6native27unrolled_elementwise_kernelIZNS0_21compare_scalar_kernelIfEEvRNS_18TensorIteratorBaseENS0_50_"

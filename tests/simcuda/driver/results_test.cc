@@ -196,6 +196,29 @@ TEST(ResultsTest, OneElementIsComparedWhateverItsType) {
   });
 }
 
+TEST(ResultsTest, TwoTensorsOfOneElementAreCompared) {
+  InChild("zero", [] {
+    const auto compared = [](const char* kernel, int operation, int64_t a, int64_t b, int elements) {
+      const CUdeviceptr output = Allocate(), input = Allocate(), other = Allocate();
+      Put<uint8_t>(output, 9);
+      Put(input, a);
+      Put(other, b);
+      std::array<CUdeviceptr, 3> pointers = {output, input, other};
+      char more = 0;  // calculators of offsets, loaders: without members
+      void* arguments[] = {&elements, &operation, &pointers, &more, &more, &more, &more};
+      EXPECT_EQ(Launch(kernel, arguments), CUDA_SUCCESS);
+      return static_cast<int>(Get<uint8_t>(output));
+    };
+    EXPECT_EQ(compared(kernels::kCompareTwo, kGreater, 7, 5, 1), 1);
+    EXPECT_EQ(compared(kernels::kCompareTwo, kGreater, 5, 7, 1), 0);
+    EXPECT_EQ(compared(kernels::kCompareTwo, kLessOrEqual, 5, 7, 1), 1);
+    EXPECT_EQ(compared(kernels::kCompareTwoUnaligned, kGreater, 7, 5, 1), 1);
+    EXPECT_EQ(compared(kernels::kEqualTwo, kEqual, 7, 7, 1), 1);
+    EXPECT_EQ(compared(kernels::kEqualTwo, kNotEqual, 7, 7, 1), 0);
+    EXPECT_EQ(compared(kernels::kCompareTwo, kGreater, 7, 5, 2), 9);
+  });
+}
+
 // Where the functor computes in floats, its number is one.
 TEST(ResultsTest, TheNumberHasTheFunctorsType) {
   InChild("zero", [] {

@@ -85,10 +85,10 @@ TEST_F(NcclTest, UniqueIdsDiffer) {
   EXPECT_NE(std::string(one.bytes, sizeof(one)), std::string(other.bytes, sizeof(other)));
 }
 
-TEST_F(NcclTest, AllReduceCopiesTheLocalContribution) {
+TEST_F(NcclTest, AllReduceAddsTheContributionOnceForEachRank) {
   Fill({1, 2, 3, 4});
   EXPECT_EQ(ncclAllReduce(from(), to(), 4, kInt32, 0, comm_, nullptr), 0);
-  EXPECT_EQ(Result(4), (Words{1, 2, 3, 4}));
+  EXPECT_EQ(Result(4), (Words{2, 4, 6, 8}));
 }
 
 TEST_F(NcclTest, ReduceWritesAtTheRootAlone) {
@@ -96,7 +96,7 @@ TEST_F(NcclTest, ReduceWritesAtTheRootAlone) {
   EXPECT_EQ(ncclReduce(from(), to(), 1, kInt32, 0, 0, comm_, nullptr), 0);
   EXPECT_EQ(Result(1), Words{0});
   EXPECT_EQ(ncclReduce(from(), to(), 1, kInt32, 0, 1, comm_, nullptr), 0);
-  EXPECT_EQ(Result(1), Words{7});
+  EXPECT_EQ(Result(1), Words{14});
 }
 
 TEST_F(NcclTest, AllGatherRepeatsTheContributionForEachRank) {
@@ -105,10 +105,10 @@ TEST_F(NcclTest, AllGatherRepeatsTheContributionForEachRank) {
   EXPECT_EQ(Result(4), (Words{5, 6, 5, 6}));
 }
 
-TEST_F(NcclTest, ReduceScatterTakesTheRanksOwnPart) {
+TEST_F(NcclTest, ReduceScatterAddsTheRanksOwnPart) {
   Fill({1, 2, 3, 4});
   EXPECT_EQ(ncclReduceScatter(from(), to(), 2, kInt32, 0, comm_, nullptr), 0);
-  EXPECT_EQ(Result(3), (Words{3, 4, 0}));
+  EXPECT_EQ(Result(3), (Words{6, 8, 0}));
 }
 
 TEST_F(NcclTest, UnknownTypeIsRefused) {
