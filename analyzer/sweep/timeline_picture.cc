@@ -32,14 +32,16 @@ plots::Figure TimelineFigure(const SweepAnswer& answer, const SweepRow& row) {
   }
   chart.series = {std::move(allocated), std::move(reserved)};
   plots::Figure figure;
-  figure.title = absl::StrCat("Memory over time, ", RowTitle(row));
+  figure.title = absl::StrCat("Memory over time, configuration ", row.number);
   figure.subtitle = SubtitleOf(answer);
   std::string verdict(StateTitle(row.state, SweepLanguage::kEnglish));
-  if (row.state == RowState::kOutOfMemory && NeedOf(row) > 0)
+  if (row.state == RowState::kOutOfMemory && NeedOf(row) > 0) {
     absl::StrAppend(&verdict, ": the process needs ", FormatBytes(NeedOf(row)));
+  } else if (!row.reason.empty()) {
+    absl::StrAppend(&verdict, ": ", row.reason);
+  }
   figure.rows.push_back(
-      {{{.title = verdict, .note = row.state == RowState::kOutOfMemory ? "" : row.reason, .chart = std::move(chart)}},
-       520});
+      {{{.title = ConfigurationText(row.values), .note = std::move(verdict), .chart = std::move(chart)}}, 520});
   return figure;
 }
 
