@@ -20,7 +20,6 @@ using plots::BarChart;
 using plots::LineChart;
 using plots::LineSeries;
 using plots::Panel;
-using plots::Point;
 
 constexpr size_t kMostLines = 5, kMostAxes = 6;
 constexpr double kRowHeight = 430;
@@ -51,6 +50,7 @@ std::vector<Line> LinesAlong(const SweepAnswer& answer, const std::string& axis,
     line.rows[value] = &row;
   }
   std::vector<Line> sorted;
+  sorted.reserve(lines.size());
   for (auto& [name, line] : lines) sorted.push_back(std::move(line));
   absl::c_stable_sort(sorted, [](const Line& a, const Line& b) { return a.largest() > b.largest(); });
   return sorted;
@@ -71,6 +71,7 @@ std::vector<Line> Spread(std::vector<Line> lines) {
   lines = std::move(apart);
   if (lines.size() <= kMostLines) return lines;
   std::vector<Line> kept;
+  kept.reserve(kMostLines);
   for (size_t i = 0; i < kMostLines; ++i) kept.push_back(lines[i * (lines.size() - 1) / (kMostLines - 1)]);
   return kept;
 }

@@ -81,6 +81,7 @@ CurveFit FitCurve(const std::vector<double>& x, const std::vector<uint64_t>& y) 
   const std::vector<double> values(y.begin(), y.end());
   const double unit = std::max(std::abs(x.front()), std::abs(x.back()));
   std::vector<double> scaled;
+  scaled.reserve(x.size());
   for (const double value : x) scaled.push_back(value / unit);
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const double change = *most - *least;

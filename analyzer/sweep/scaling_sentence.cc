@@ -36,10 +36,12 @@ std::string Formula(const ScalingFit& fit) {
   return text;
 }
 
-std::string Range(const AxisScaling& scaling, bool chinese) {
-  return absl::StrFormat(chinese ? "%s 时 %s，%s 时 %s" : "%2$s at %1$s, %4$s at %3$s",
-                         NumberText(scaling.values.front()), FormatBytes(scaling.allocated_bytes.front()),
-                         NumberText(scaling.values.back()), FormatBytes(scaling.allocated_bytes.back()));
+std::string Range(const AxisScaling& scaling, bool zh) {
+  const std::string from = NumberText(scaling.values.front()), to = NumberText(scaling.values.back());
+  const std::string least = FormatBytes(scaling.allocated_bytes.front()),
+                    most = FormatBytes(scaling.allocated_bytes.back());
+  return zh ? absl::StrCat(from, " 时 ", least, "，", to, " 时 ", most)
+            : absl::StrCat(least, " at ", from, ", ", most, " at ", to);
 }
 
 std::string BasisText(ScalingBasis basis, bool zh) {
