@@ -90,7 +90,7 @@ std::string DetailedJson(const SweepAnswer& answer) {
     json.Field("number", row.number);
     WriteValues("values", row.values, &json);
     json.Field("state", RowStateName(row.state));
-    json.Field("peak_allocated_bytes", row.peak_allocated);
+    WriteBytesOrNull("peak_allocated_bytes", row.peak_allocated, &json);
     WriteMemoryTypes(row, &json);
     WriteMap("categories", row.categories, &json);
     WriteMap("parts", row.parts, &json);

@@ -58,12 +58,6 @@ void WriteScaling(const SweepAnswer& answer, JsonWriter* json) {
   json->EndArray();
 }
 
-// 0 where nothing was seen would read as a measurement.
-void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json) {
-  json->Key(key);
-  bytes == 0 ? json->Null() : json->Value(bytes);
-}
-
 void WriteConfiguration(const SweepRow& row, JsonWriter* json) {
   json->BeginObject();
   json->Field("number", row.number);
@@ -130,6 +124,11 @@ void WriteValues(absl::string_view key, const Configuration& values, JsonWriter*
     is_number ? json->Value(number) : json->Value(value);
   }
   json->EndObject();
+}
+
+void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json) {
+  json->Key(key);
+  bytes == 0 ? json->Null() : json->Value(bytes);
 }
 
 void WriteStages(const SweepRow& row, JsonWriter* json) {

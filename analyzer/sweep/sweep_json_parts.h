@@ -17,6 +17,9 @@ void WriteHead(const SweepAnswer& answer, JsonWriter* json);
 // "values": {"seq_len": 512, "optimizer": "adam"}: whole numbers as numbers.
 void WriteValues(absl::string_view key, const Configuration& values, JsonWriter* json);
 
+// 0 where nothing was seen would read as a measurement: null.
+void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json);
+
 void WriteStages(const SweepRow& row, JsonWriter* json);
 
 }  // namespace gpumem
