@@ -80,6 +80,60 @@ class PosingIsBeing(Ranks):
         self.compare(4, [3], "--parallel", "hsdp", "--width", "256", "--layers", "2")
 
 
+class Sizes(Ranks):
+    """Against numbers computed by hand."""
+
+    WIDTH, INNER, LAYERS, WORDS = 256, 768, 2, 4001
+    SHAPE = ["--width", "256", "--inner", "768", "--layers", "2", "--vocabulary", "4001", "--heads", "4", "--batch-size", "1", "--seq-len", "64"]
+
+    def shapes(self):
+        shapes = {"embedding.weight": (self.WORDS, self.WIDTH), "head.weight": (self.WORDS, self.WIDTH), "norm.weight": (self.WIDTH,)}
+        for layer in range(self.LAYERS):
+            block = {f"attention.{name}": (self.WIDTH, self.WIDTH) for name in ("query", "key", "value", "out")}
+            block.update({"feed_forward.gate": (self.INNER, self.WIDTH), "feed_forward.up": (self.INNER, self.WIDTH), "feed_forward.down": (self.WIDTH, self.INNER)})
+            block.update(norm1=(self.WIDTH,), norm2=(self.WIDTH,))
+            shapes.update({f"blocks.{layer}.{name}.weight": shape for name, shape in block.items()})
+        return shapes
+
+    @staticmethod
+    def elements(shape, rank=0, ranks=1):
+        """FSDP2 gives each rank as many rows as the first has, while there are any."""
+        rows = -(-shape[0] // ranks)
+        return min(rows, max(0, shape[0] - rank * rows)) * (shape[1] if len(shape) > 1 else 1)
+
+    def communication(self, plan):
+        return [(row["fqn"], row["bytes"], row["count"]) for row in plan["stacks"] if row["category"] == "communication"]
+
+    def test_of_fsdp(self):
+        block = sum(self.elements(shape) for name, shape in self.shapes().items() if name.startswith("blocks.0."))
+        for rank in (0, 7):
+            plan, processes = self.plan(["--rank", str(rank), "--world-size", "8"], "--parallel", "fsdp", *self.SHAPE)
+            model = self.report("model", processes[rank])
+            found = {each["name"]: (each["elements"], each["bytes"], each["gradient_bytes"], each["optimizer_state_bytes"]) for each in model["parameters"]}
+            expected = {name: self.elements(shape, rank, 8) for name, shape in self.shapes().items()}
+            # fp32; two moments, and a count of steps on the host.
+            self.assertEqual(found, {name: (count, 4 * count, 4 * count, 8 * count + 4) for name, count in expected.items()})
+            # In the first block's backward pass: its parameters gathered in bf16, and the gradients of the one before in fp32 on their way to their ranks.
+            self.assertIn(("blocks.0", 2 * block, 9), self.communication(plan))
+            self.assertIn(("blocks.1", 4 * block, 1), self.communication(plan))
+
+    def test_of_ddp(self):
+        whole = sum(4 * self.elements(shape) for shape in self.shapes().values())
+        plan, _ = self.plan(["--rank", "1", "--world-size", "2"], "--parallel", "ddp", *self.SHAPE)
+        self.assertEqual(sum(size for _, size, _ in self.communication(plan)), whole, "the buckets hold every gradient once")
+        details = {row["category"]: row["tensor_bytes"] for row in plan["category_details"]}
+        self.assertEqual((details["parameter"], details["gradient"]), (whole, whole))
+
+    def test_of_tensor_parallel(self):
+        _, processes = self.plan(["--world-size", "2"], "--parallel", "tp", *self.SHAPE)
+        found = {each["name"]: each["elements"] for each in self.report("model", processes[0])["parameters"]}
+        whole = ("norm1.weight", "norm2.weight", "norm.weight")
+        expected = {name: self.elements(shape) // (1 if name.endswith(whole) else 2) for name, shape in self.shapes().items()}
+        # Embedding and head are split by words: the first rank has the odd one.
+        expected.update({name: 2001 * self.WIDTH for name in ("embedding.weight", "head.weight")})
+        self.assertEqual(found, expected)
+
+
 class WhatRanksHear(Ranks):
     """ranked.py fails in the rank that hears something else than it should."""
 
