@@ -70,12 +70,13 @@ class Case:
     name: str
     what: str
     script: str
-    arguments: str
     gpu: Gpu
     torch: str
     metric: str
     unit: str
     published: float
+    arguments: str = ""
+    ranks: int = 1
     packages: tuple = ()
     slow: bool = False
     why: str = ""
@@ -171,6 +172,24 @@ def command_of(case, environment):
     return [str(processes.ROOT / "simcuda" / "run"), environment.python, str(CASES / case.script), *shlex.split(case.arguments)]
 
 
+def posing(case, folder):
+    """What makes one process rank 0 of several, as `gpumem plan --world-size` does."""
+    if case.ranks == 1:
+        return {}
+    shutil.copy(processes.ROOT / "analyzer" / "plan" / "posing.py", pathlib.Path(folder) / "sitecustomize.py")
+    return {
+        "PYTHONPATH": str(folder),
+        "GPUMEM_PLAN_POSING": "1",
+        "SIMCUDA_NCCL_ALONE": "1",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": str(case.ranks),
+        "LOCAL_WORLD_SIZE": str(min(case.ranks, 8)),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+    }
+
+
 def settings_of(case, environment, compiled):
     """`compiled` is an empty folder for what torch.compile and Triton keep: compiling allocates too, so it must not depend on what ran before."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "SIMCUDA_", "GPUMEMSHIM_", "PYTHON", "LD_PRELOAD"))}
@@ -184,6 +203,7 @@ def settings_of(case, environment, compiled):
         "OMP_NUM_THREADS": "2",
         "TORCHINDUCTOR_CACHE_DIR": str(compiled),
         "TRITON_CACHE_DIR": str(pathlib.Path(compiled) / "triton"),
+        **posing(case, compiled),
     }
 
 

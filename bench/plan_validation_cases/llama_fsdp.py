@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Llama 3.1 8B sharded by FSDP2 (parameters fp32, computing bf16), rank 0 of many: NCCL is simulated, so one process stands for its rank. Selective
-checkpointing keeps attention and every other matrix product; attention is flash attention, as PyTorch preferred at the time.
+"""Llama 3.1 8B sharded by FSDP2 (parameters fp32, computing bf16). Selective checkpointing keeps attention and every other matrix product; attention is flash
+attention, as PyTorch preferred at the time.
 
-    python llama_fsdp.py --ranks 8
+    torchrun --nproc-per-node 8 llama_fsdp.py
+    gpumem plan --world-size 8 -- python llama_fsdp.py
 """
 
-import argparse
 import collections
+import os
 
 import counters
 import torch
@@ -92,10 +93,11 @@ def selected():
     return create_selective_checkpoint_contexts(policy)
 
 
-def sharded(ranks):
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=ranks, device_id=torch.device("cuda:0"))
-    mesh = dist.init_device_mesh("cuda", (ranks,))
+def sharded():
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    mesh = dist.init_device_mesh("cuda", (dist.get_world_size(),))
     with torch.device("meta"):
         model = Llama()
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -105,9 +107,7 @@ def sharded(ranks):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ranks", type=int, required=True)
-    model = sharded(parser.parse_args().ranks)
+    model = sharded()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, foreach=True)
     for _ in range(3):
         tokens, targets = torch.randint(0, WORDS, (2, BATCH, LENGTH)).cuda()
