@@ -244,6 +244,7 @@ class SweepCommand final : public Command {
     if (on_ != "simulated" && on_ != "gpu") return absl::InvalidArgumentError("--on is simulated or gpu");
     if (language_ != "en" && language_ != "zh") return absl::InvalidArgumentError("--lang is en or zh");
     if (workers_ < 0 || workers_ > 1024) return absl::InvalidArgumentError("--workers is a number from 1");
+    GPUMEM_RETURN_IF_ERROR(PutConstants(&spec_));
     base->command = spec_.command;
     GPUMEM_RETURN_IF_ERROR(plan_.Fill(base));
     spec_.command = base->command;  // torchrun may be in front of it now

@@ -274,9 +274,17 @@ absl::StatusOr<std::vector<Configuration>> Configurations(const SweepSpec& spec,
   return all;
 }
 
+absl::Status PutConstants(SweepSpec* spec) {
+  VariedCommand command{spec->command, spec->environment};
+  for (const auto& [name, value] : spec->constants) GPUMEM_RETURN_IF_ERROR(Put(name, value, &command));
+  spec->command = command.command;
+  spec->environment = command.environment;
+  spec->constants.clear();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<VariedCommand> CommandOf(const SweepSpec& spec, const Configuration& values) {
   VariedCommand command{spec.command, spec.environment};
-  for (const auto& [name, value] : spec.constants) GPUMEM_RETURN_IF_ERROR(Put(name, value, &command));
   for (const auto& [name, value] : values) GPUMEM_RETURN_IF_ERROR(Put(name, value, &command));
   return command;
 }

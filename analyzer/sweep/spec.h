@@ -66,7 +66,10 @@ absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text);
 // `*excluded`: how many the constraints leave out.
 absl::StatusOr<std::vector<Configuration>> Configurations(const SweepSpec& spec, size_t* excluded);
 
-// The command line and the environment of one of them.
+// Puts the constants into the command and the environment: from then on there are none.
+absl::Status PutConstants(SweepSpec* spec);
+
+// The command line and the environment of one configuration.
 absl::StatusOr<VariedCommand> CommandOf(const SweepSpec& spec, const Configuration& values);
 
 }  // namespace gpumem
