@@ -45,6 +45,7 @@ void SetState(const PlannedRun& run, SweepRow* row) {
   if (DiedOfMemory(run)) {
     row->state = RowState::kOutOfMemory;
     row->reason = line;
+    row->peak_allocated = row->peak_reserved = row->peak_process = 0;  // it got so far: what it wants is not known
   } else if (run.end == RunEnd::kTimedOut) {
     const std::string place = StuckPlace(run);
     row->state = RowState::kTimedOut;

@@ -74,9 +74,9 @@ Variables RunVariables(const SimulatedRun& run, const std::string& companion) {
       {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
       {"GPUMEM_PLAN_FOLDER", run.folder},
       {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
-      {"SIMCUDA_NCCL_FOLDER", run.folder},
-      {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
+      {"SIMCUDA_NCCL_FOLDER", run.on_gpu ? "" : run.folder},
   };
+  if (!run.on_gpu) variables.emplace_back("SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0");
   variables.insert(variables.end(), run.environment.begin(), run.environment.end());
   return variables;
 }
