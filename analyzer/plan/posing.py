@@ -204,9 +204,12 @@ def replace_objects(c10d):
 def carry_objects(c10d):
     """Lists of objects of ranks that are here: pickled as a whole, and sent as two tensors that come from the host."""
     torch = sys.modules["torch"]
+    usual_device = getattr(c10d, "_get_object_coll_device", None) or getattr(c10d, "_get_pg_default_device", None)  # the name until 2.5
+    if usual_device is None:
+        return
 
     def device_of(group, device):
-        return device or c10d._get_object_coll_device(group or c10d._get_default_group())
+        return device or usual_device(group or c10d._get_default_group())
 
     def outgoing(objects, device):
         data = torch.frombuffer(bytearray(pickle.dumps(list(objects))), dtype=torch.uint8)
