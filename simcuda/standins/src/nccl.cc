@@ -42,7 +42,7 @@ int CurrentDevice() {
 }
 
 // `name` of the meeting; "" or null: alone.
-int Create(Comm** out, int ranks, int rank, const char* name, bool make) {
+int Create(Comm** out, int ranks, int rank, const char* name) {
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return kInvalidArgument;
   auto* comm = static_cast<Comm*>(standin_handle());
   if (comm == nullptr) return kSystemError;
@@ -54,13 +54,13 @@ int Create(Comm** out, int ranks, int rank, const char* name, bool make) {
   }
   if (name != nullptr) {
     memcpy(comm->name, name, sizeof(comm->name) - 1);
-    comm->meeting = JoinMeeting(comm->name, ranks, rank, make);
+    comm->meeting = JoinMeeting(comm->name, ranks, rank);
   }
   *out = comm;
   return kSuccess;
 }
 
-int Join(Comm** out, int ranks, int rank, const UniqueId& id) { return Create(out, ranks, rank, id.bytes, false); }
+int Join(Comm** out, int ranks, int rank, const UniqueId& id) { return Create(out, ranks, rank, id.bytes); }
 
 struct Choice {
   int color, key;
@@ -122,7 +122,7 @@ STANDIN_API int ncclGetUniqueId(UniqueId* id) {
   if (id == nullptr) return kInvalidArgument;
   *id = {};
   char name[kNameBytes];
-  if (!MakeMeeting(name)) return kSystemError;
+  if (!NameMeeting(name)) return kSystemError;
   memcpy(id->bytes, name, sizeof(name));
   return kSuccess;
 }
@@ -137,7 +137,7 @@ STANDIN_API int ncclCommInitRankScalable(Comm** comm, int ranks, int rank, int c
 }
 STANDIN_API int ncclCommInitAll(Comm** comms, int count, const int* devices) {
   for (int i = 0; i < count; ++i) {
-    if (int result = Create(&comms[i], count, i, nullptr, false); result != kSuccess) return result;
+    if (int result = Create(&comms[i], count, i, nullptr); result != kSuccess) return result;
     comms[i]->device = devices != nullptr ? devices[i] : i;
   }
   return kSuccess;
@@ -154,13 +154,13 @@ STANDIN_API int ncclCommSplit(Comm* parent, int color, int key, Comm** out, void
   char name[kNameBytes];
   NameOfPart(parent->name, parent->parts++, color, name);
   if (color == kNoColor) return kSuccess;
-  if (known) return Create(out, part.ranks, part.rank, name, true);
-  return Create(out, parent->ranks, key >= 0 && key < parent->ranks ? key : parent->rank, nullptr, false);
+  if (known) return Create(out, part.ranks, part.rank, name);
+  return Create(out, parent->ranks, key >= 0 && key < parent->ranks ? key : parent->rank, nullptr);
 }
 STANDIN_API int ncclCommShrink(Comm* parent, int*, int excluded, Comm** out, void*, int) {
   if (parent == nullptr || excluded < 0 || excluded >= parent->ranks) return kInvalidArgument;
   const int ranks = parent->ranks - excluded;
-  return Create(out, ranks, parent->rank < ranks ? parent->rank : ranks - 1, nullptr, false);
+  return Create(out, ranks, parent->rank < ranks ? parent->rank : ranks - 1, nullptr);
 }
 STANDIN_API int ncclCommDestroy(Comm* comm) { return Destroy(comm); }
 STANDIN_API int ncclCommAbort(Comm* comm) { return Destroy(comm); }

@@ -133,8 +133,8 @@ bool Read(const Meeting* meeting, size_t message, void* bytes, size_t size) {
 }
 
 // The file, mapped; its size is the same whoever sets it.
-bool Map(Meeting* meeting, bool make) {
-  meeting->file = open(meeting->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+bool Map(Meeting* meeting) {
+  meeting->file = open(meeting->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT, 0600);
   struct stat found = {};
   if (meeting->file < 0 || fstat(meeting->file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
     return false;
@@ -178,15 +178,10 @@ uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-bool MakeMeeting(char (&name)[kNameBytes]) {
+bool NameMeeting(char (&name)[kNameBytes]) {
   uint64_t number = 0;
-  char path[512];
   if (getrandom(&number, sizeof(number), 0) != sizeof(number)) return false;
   snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(number));
-  PathOf(name, path, sizeof(path));
-  const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return false;
-  close(file);
   return true;
 }
 
@@ -198,7 +193,7 @@ void NameOfPart(const char* name, uint32_t number, int color, char (&part)[kName
   snprintf(part, sizeof(part), "%016llx", static_cast<unsigned long long>(hash));
 }
 
-Meeting* JoinMeeting(const char* name, int ranks, int rank, bool make) {
+Meeting* JoinMeeting(const char* name, int ranks, int rank) {
   const char* alone = getenv("SIMCUDA_NCCL_ALONE");
   if ((alone != nullptr && *alone != '\0' && *alone != '0') || *name == '\0' || ranks < 2 || ranks > kMostRanks)
     return nullptr;
@@ -207,7 +202,7 @@ Meeting* JoinMeeting(const char* name, int ranks, int rank, bool make) {
   meeting->ranks = ranks;
   meeting->rank = rank;
   PathOf(name, meeting->path, sizeof(meeting->path));
-  if (!Map(meeting, make)) {
+  if (!Map(meeting)) {
     Release(meeting);
     return nullptr;
   }

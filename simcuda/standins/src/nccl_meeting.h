@@ -24,13 +24,13 @@ struct Meeting;
 
 constexpr int kNameBytes = 17;  // 16 digits and the end
 
-// A name that nobody guesses, and a file of that name in SIMCUDA_NCCL_FOLDER (/dev/shm). False where there is none.
-bool MakeMeeting(char (&name)[kNameBytes]);
+// A name that nobody guesses, of a file in SIMCUDA_NCCL_FOLDER (/dev/shm) that the first one makes who joins.
+bool NameMeeting(char (&name)[kNameBytes]);
 // The name of a part of the meeting, the same for all that ask alike.
 void NameOfPart(const char* name, uint32_t number, int color, char (&part)[kNameBytes]);
 
-// Null where a rank is alone: SIMCUDA_NCCL_ALONE is set, the name is empty or its file is not there. `make` makes it.
-Meeting* JoinMeeting(const char* name, int ranks, int rank, bool make);
+// Null where a rank is alone: SIMCUDA_NCCL_ALONE is set, the name is empty or its file cannot be made.
+Meeting* JoinMeeting(const char* name, int ranks, int rank);
 void LeaveMeeting(Meeting* meeting);
 
 // The longest message that is carried, as long as the longest copy that is kept; the same for all.
