@@ -107,6 +107,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
     if (place != needs_.places->end()) {
       life.likely = place->second.role;
       tensor = place->second.tensor;
+      life.likely_per_sample = needs_.modules->PartOf(tensor, Category::kGradient) == Part::kPerSample;
       use.tensor_bytes = place->second.tensor_bytes;
     }
   }

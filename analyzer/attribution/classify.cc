@@ -58,7 +58,9 @@ Verdict Classify(const BlockLife& life, const StackSense& sense) {
     return {CategoryOf(life.role), Evidence::kAddress};
   // What collectives make may be gradients for good: the shards of a reduce-scatter.
   const bool outlasts = life.optimizer_steps > 0 || life.optimizer_ends > 0 || life.alive;
-  const bool is_likely_gradient = life.likely == TensorRole::kGradient && outlasts;
+  // A batch that is accumulated sample by sample takes several backward passes to a step: what each of them makes for
+  // the samples is gone before the step.
+  const bool is_likely_gradient = life.likely == TensorRole::kGradient && (outlasts || life.likely_per_sample);
   if (sense.category == Category::kCommunication && is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   // Autograd may keep memory of a collective as well, parameters that were gathered; and what a library has for good.
   const bool stays = life.optimizer_steps > 1;

@@ -19,6 +19,7 @@ namespace gpumem {
 struct BlockLife {
   TensorRole role = TensorRole::kNone;    // that was said of it
   TensorRole likely = TensorRole::kNone;  // of other blocks from the same place
+  bool likely_per_sample = false;         // these were gradients for each sample
   bool saved = false;
   bool alive = false;            // at the trace's end
   uint32_t optimizer_steps = 0;  // that began during its life

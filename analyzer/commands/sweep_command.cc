@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/secrets.h"
 #include "base/status_macros.h"
 #include "commands/child.h"
 #include "commands/command.h"
@@ -39,29 +40,6 @@ uint64_t NowRealtimeNs() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-// The words of a command line that should not be written down: what follows --token and its like.
-std::vector<std::string> WithoutSecrets(std::vector<std::string> words) {
-  const auto is_secret = [](std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    for (const char* part : {"token", "secret", "password", "passwd", "api_key", "api-key", "apikey"}) {
-      if (absl::StrContains(name, part))
-        return !absl::StrContains(name, "tokenizer") && !absl::StrContains(name, "tokens");
-    }
-    return false;
-  };
-  for (size_t i = 1; i < words.size(); ++i) {
-    const size_t equals = words[i].find('=');
-    const bool is_name = absl::StartsWith(words[i], "-") || equals != std::string::npos;
-    if (!is_name || !is_secret(words[i].substr(0, equals))) continue;
-    if (equals != std::string::npos) {
-      words[i] = absl::StrCat(words[i].substr(0, equals + 1), "***");
-    } else if (i + 1 < words.size()) {
-      words[++i] = "***";
-    }
-  }
-  return words;
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {

@@ -136,6 +136,20 @@ void SetComponents(const Moment& moment, const Attribution& attribution, SweepRo
   for (const auto& [bytes, name] : order) row->components.push_back(std::move(components[name]));
 }
 
+// Of the categories that are known by their tensors.
+void SetTensors(const Moment& moment, SweepRow* row) {
+  for (const Category category :
+       {Category::kParameter, Category::kBuffer, Category::kGradient, Category::kOptimizerState, Category::kInput}) {
+    if (const uint64_t bytes = moment.tensor_bytes[Index(category)]; bytes > 0)
+      row->tensors[std::string(CategoryName(category))] = bytes;
+  }
+  uint64_t per_sample = 0;
+  for (const AttributedUse& use : moment.uses) {
+    if (use.part == Part::kPerSample) per_sample += use.tensor_bytes;
+  }
+  if (per_sample > 0) row->tensors[std::string(PartName(Part::kPerSample))] = per_sample;
+}
+
 void SetBreakdown(LoadedTrace* loaded, Console* console, SweepRow* row) {
   AttributionRequest asked;
   asked.moments = {ParseMoment("peak", *loaded)};
@@ -151,6 +165,7 @@ void SetBreakdown(LoadedTrace* loaded, Console* console, SweepRow* row) {
   for (size_t i = 1; i < kParts; ++i) {
     if (moment.parts[i] > 0) row->parts[std::string(PartName(static_cast<Part>(i)))] = moment.parts[i];
   }
+  SetTensors(moment, row);
   SetStages(*attribution, row);
   SetComponents(moment, *attribution, row);
   loaded->input.attribution = nullptr;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "base/secrets.h"
 #include "base/status_macros.h"
 #include "commands/sweep_row.h"
 #include "plan/python_command.h"
@@ -56,7 +57,7 @@ std::string ScriptState(const std::vector<std::string>& command) {
 std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
   std::error_code error;
   std::string text = absl::StrCat("gpumem ", version, "\nin ", fs::current_path(error).string(), "\n",
-                                  absl::StrJoin(run.command, " \x1f"), "\n");
+                                  absl::StrJoin(WithoutSecrets(run.command), " \x1f"), "\n");
   for (const auto& [name, value] : run.environment) absl::StrAppend(&text, name, "=", value, "\n");
   absl::StrAppend(&text, "script ", ScriptState(run.command), "\nsteps ", run.steps, "\n");
   if (run.on_gpu) return absl::StrCat(text, "on the machine's GPU\n");

@@ -94,6 +94,7 @@ std::string DetailedJson(const SweepAnswer& answer) {
     WriteMemoryTypes(row, &json);
     WriteMap("categories", row.categories, &json);
     WriteMap("parts", row.parts, &json);
+    WriteMap("tensors", row.tensors, &json);
     WriteStages(row, &json);
     WriteOperations(Operations(row), &json);
     WriteComponents(row, &json);

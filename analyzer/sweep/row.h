@@ -67,6 +67,8 @@ struct SweepRow {
   uint64_t lost_events = 0;
   std::map<std::string, uint64_t> categories;  // at the peak: "parameter", "gradient", "optimizer_state", ...
   std::map<std::string, uint64_t> parts;       // within these: "trainable", "frozen", "per_sample"
+  std::map<std::string, uint64_t> tensors;     // the tensors alone, without what blocks are rounded up by: by category,
+                                               // and "per_sample", which is in "gradient" too; where they are known
   std::vector<RowStage> stages;                // in the order in which they began
   std::vector<RowComponent> components;        // largest at the peak first
   std::vector<RowPoint> timeline;              // at most 240 points

@@ -83,6 +83,7 @@ void WriteRow(const SweepRow& row, JsonWriter* json) {
   json->Field("lost_events", row.lost_events);
   WriteBytes("categories", row.categories, json);
   WriteBytes("parts", row.parts, json);
+  WriteBytes("tensors", row.tensors, json);
   WriteStages(row, json);
   WriteComponents(row, json);
   WriteTimeline(row, json);

@@ -114,6 +114,7 @@ void ReadPeaks(const json& root, Reader* reader, SweepRow* row) {
   reader->Whole(root, "lost_events", "", &row->lost_events);
   reader->Bytes(root, "categories", "", &row->categories);
   reader->Bytes(root, "parts", "", &row->parts);
+  reader->Bytes(root, "tensors", "", &row->tensors);
 }
 
 void ReadLists(Reader* reader, SweepRow* row) {

@@ -47,12 +47,15 @@ void ReadExecutable(ProcessFacts* facts) {
 // either.
 class CommandLine {
  public:
-  explicit CommandLine(const char* path) {
-    size_ = ReadFile(path, raw_, sizeof raw_);
-    for (size_t at = 0; at < size_ && count_ < kMaxArguments; at += std::strlen(raw_ + at) + 1) {
-      arguments_[count_++] = raw_ + at;
-    }
+  explicit CommandLine(const char* path) : CommandLine(ReadFile(path, raw_, sizeof raw_)) {}
+
+  // Of this process. One that was forked to run what another command line says may name that.
+  static CommandLine Own() {
+    const char* said = std::getenv("GPUMEMSHIM_COMMAND_LINE");
+    const size_t size = said == nullptr ? 0 : CommandLineOf(getpid(), said, raw_, sizeof raw_);
+    return CommandLine(size != 0 ? size : ReadFile("/proc/self/cmdline", raw_, sizeof raw_));
   }
+
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
   ~CommandLine() { std::memset(raw_, 0, size_); }
@@ -61,6 +64,12 @@ class CommandLine {
   size_t count() const { return count_; }
 
  private:
+  explicit CommandLine(size_t size) : size_(size) {
+    for (size_t at = 0; at < size_ && count_ < kMaxArguments; at += std::strlen(raw_ + at) + 1) {
+      arguments_[count_++] = raw_ + at;
+    }
+  }
+
   static inline char raw_[sizeof ProcessFacts::argument_text];  // one command line at a time
   size_t size_ = 0;
   size_t count_ = 0;
@@ -82,7 +91,7 @@ void NameAfterParent(ProcessFacts* facts) {
 
 // The name, and the arguments without secrets. Returns whether the name is better taken from the parent.
 bool ReadArguments(ProcessFacts* facts) {
-  const CommandLine line("/proc/self/cmdline");
+  const CommandLine line = CommandLine::Own();
   ProgramName(facts->executable, line.arguments(), line.count(), facts->program, sizeof facts->program);
   bool secret_follows = false;
   size_t used = 0;
@@ -190,6 +199,16 @@ bool ParseUuid(const char* text, uint8_t* out) {
     ++digits;
   }
   return digits == 32;
+}
+
+size_t CommandLineOf(int32_t pid, const char* text, char* out, size_t capacity) {
+  char* end = nullptr;
+  if (std::strtoll(text, &end, 10) != pid || *end != ':' || capacity < 2) return 0;
+  size_t size = 0;
+  for (const char* at = end + 1; *at != '\0' && size < capacity - 2; ++at) out[size++] = *at == '\x1f' ? '\0' : *at;
+  if (size == 0 || out[size - 1] != '\0') out[size++] = '\0';
+  out[size] = '\0';
+  return size;
 }
 
 int64_t ParseRank(const char* text) {

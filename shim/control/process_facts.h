@@ -83,6 +83,10 @@ writer::Ancestor ParseStat(const char* stat_line, uint32_t* parent_pid);
 // "0123abcd-...": 16 bytes; false where the text is no such id.
 bool ParseUuid(const char* text, uint8_t* out);
 
+// GPUMEMSHIM_COMMAND_LINE as /proc/PID/cmdline has it: "PID:" and the arguments, separated by \x1f. Returns its size; 0
+// where the text is another process's (it was inherited) or none.
+size_t CommandLineOf(int32_t pid, const char* text, char* out, size_t capacity);
+
 // A whole decimal number, or -1.
 int64_t ParseRank(const char* text);
 

@@ -45,9 +45,10 @@ inline constexpr const char* kSettingNames[] = {
 };
 // clang-format on
 
-// Read by the programs around the library, so neither unknown nor part of the header.
+// Between the library and the programs around it, so neither unknown nor part of the header.
 inline constexpr const char* kToolSettingNames[] = {
     "GPUMEMSHIM_LIBRARY",
+    "GPUMEMSHIM_COMMAND_LINE",  // secrets are not masked yet
 };
 
 struct Settings {

@@ -160,6 +160,27 @@ class PlansTest(unittest.TestCase):
     def test_private_training(self):
         self.check_plan(truth.ROOT / "examples" / "train_dp_sgd.py")
 
+    def test_a_scan_of_private_training(self):
+        """Parameters, gradients for each sample and the optimizer's state, against what shapes and types say, for each configuration of a sweep."""
+        example = truth.ROOT / "examples" / "train_dp_sgd.py"
+        with tempfile.TemporaryDirectory(prefix="gpumem-sweep-") as folder:
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "PYTHONWARNINGS": "ignore"}
+            truth.run([SETUP.gpumem, "sweep", "--results-dir", folder, "--axis", "physical-batch-size=2,4,8", "--axis", "seq-len=32,64", "--",
+                       SETUP.python, str(example), "--physical-batch-size", "8", "--seq-len", "64", "--batch-size", "16"], SETUP, environment)
+            rows = json.loads((pathlib.Path(folder) / "detailed_memory_results.json").read_text())["configurations"]
+        width, vocabulary, classes = 512, 10000, 20
+        layer = 2 * width + (width * 4 * width + 4 * width) + (4 * width * width + width)
+        parameters = 4 * (vocabulary * width + 4 * layer + width * classes + classes)
+        self.assertEqual(len(rows), 6)
+        for row in rows:
+            batch = row["values"]["physical-batch-size"]
+            with self.subTest(**row["values"]):
+                self.assertEqual(row["tensors"]["parameter"], parameters)
+                self.assertEqual(row["tensors"]["optimizer_state"], parameters)  # momentum
+                self.assertEqual(row["tensors"]["per_sample"], batch * parameters)
+                # Opacus' clipped sum, and the gradient that it puts in its place.
+                self.assertEqual(row["tensors"]["gradient"], (batch + 2) * parameters)
+
     def test_generated_text(self):
         self.check_plan(truth.PROGRAMS / "planned_libraries.py", "generate", end="ended")
 

@@ -115,7 +115,7 @@ class Answers(Swept):
         self.assert_same_as_alone(rows[1], "--batch-size", 32)
 
     def test_files_and_traces(self):
-        self.run_sweep("--axis", "batch-size=64,128", "--results-dir", "out")
+        self.run_sweep("--axis", "batch-size=64,128", "--results-dir", "out", program=[SETUP.python, PROGRAM, "--batch-size", "1", "--token", "hf_secret"])
         for name in FILES:
             path = self.folder / "out" / name
             self.assertGreater(path.stat().st_size, 100, name)
@@ -125,7 +125,12 @@ class Answers(Swept):
         for row in rows:
             report = json.loads(truth.run([SETUP.gpumem, "report", "--json", str(self.folder / "out" / row["trace"])], SETUP))
             self.assertEqual(report["devices"][0]["peak"]["allocated_bytes"], row["peak_allocated_bytes"])
+            info = json.loads(truth.run([SETUP.gpumem, "info", "--json", str(self.folder / "out" / row["trace"])], SETUP))
+            self.assertEqual((info["program"], info["process"]["command_line"]), ("swept", [SETUP.python, str(PROGRAM), "--batch-size", str(row["values"]["batch-size"]), "--token", "***"]))
         self.assertFalse((self.folder / "out" / "running").exists())
+        for path in (self.folder / "out").rglob("*"):
+            if path.is_file():
+                self.assertNotIn(b"hf_secret", path.read_bytes(), path.name)
 
 
 class Failures(Swept):

@@ -60,6 +60,15 @@ TEST(ClassifyTest, AGradientOfAClosureOutlivesTheEndOfItsStep) {
   EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kGradient);
 }
 
+TEST(ClassifyTest, GradientsOfSamplesAreGoneBeforeTheStepOfAnAccumulatedBatch) {
+  BlockLife life = Life(0);
+  life.likely = TensorRole::kGradient;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kTemporary);
+  life.likely_per_sample = true;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kGradient);
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).evidence, Evidence::kStack);
+}
+
 TEST(ClassifyTest, AGradientOutlivesTheBackwardPass) {
   BlockLife life = Life(1);
   life.likely = TensorRole::kGradient;

@@ -88,6 +88,7 @@ void Fill(const Sizes& sizes, uint64_t capacity, SweepRow* row) {
                      {"temporary", Bytes(sizes.activations * 0.05)},  {"input", Bytes(sizes.activations * 0.02)}};
   if (sizes.per_sample > 0) row->parts["per_sample"] = Bytes(sizes.per_sample);
   row->parts["trainable"] = Bytes(sizes.trainable);
+  row->tensors["parameter"] = Bytes(sizes.trainable) - 1;
   AddComponents(sizes, row);
   AddCourse(sizes, row);
 }

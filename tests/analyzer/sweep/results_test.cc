@@ -151,7 +151,7 @@ TEST(DetailedJsonTest, HasEveryDimension) {
 // Objects whose keys are data.
 bool HasDataForKeys(const std::string& key) {
   static const std::set<std::string> kKeys = {
-      "values", "fixed", "others", "categories", "parts", "by_category_at_peak", "allocated_by_stage"};
+      "values", "fixed", "others", "categories", "parts", "tensors", "by_category_at_peak", "allocated_by_stage"};
   return kKeys.count(key) != 0;
 }
 

@@ -46,6 +46,7 @@ TEST(RowJsonTest, ComesBackAsItWas) {
     EXPECT_EQ(same->exit_code, row.exit_code);
     EXPECT_EQ(same->categories, row.categories);
     EXPECT_EQ(same->parts, row.parts);
+    EXPECT_EQ(same->tensors, row.tensors);
     EXPECT_EQ(same->seconds, row.seconds);
     EXPECT_EQ(same->components.size(), row.components.size());
     ASSERT_EQ(same->timeline.size(), row.timeline.size());

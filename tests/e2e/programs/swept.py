@@ -100,6 +100,7 @@ if __name__ == "__main__":
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--double", action="store_true")
+    parser.add_argument("--token")
     arguments = parser.parse_args()
     find_itself(arguments)
     {"train": train, "mixed": mixed, "workers": workers, "slow": slow}[arguments.case](arguments)

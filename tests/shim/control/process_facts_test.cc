@@ -49,6 +49,17 @@ TEST(ProcessFacts, Rank) {
   EXPECT_EQ(ParseRank(nullptr), -1);
 }
 
+TEST(ProcessFacts, ACommandLineThatAForkedProcessStandsFor) {
+  char out[32];
+  EXPECT_EQ(CommandLineOf(7, "7:python\x1ftrain.py\x1f-x", out, sizeof out), 19u);
+  EXPECT_EQ(std::string(out, 19), std::string("python\0train.py\0-x\0", 19));
+  EXPECT_EQ(CommandLineOf(8, "7:python", out, sizeof out), 0u);  // its parent's
+  EXPECT_EQ(CommandLineOf(7, "python", out, sizeof out), 0u);
+  EXPECT_EQ(CommandLineOf(7, "", out, sizeof out), 0u);
+  EXPECT_EQ(CommandLineOf(7, "7:abcdefghij", out, 6), 5u);
+  EXPECT_EQ(std::string(out, 5), std::string("abcd\0", 5));
+}
+
 TEST(ProcessFacts, OwnProcess) {
   setenv("SLURM_PROCID", "3", 1);
   setenv("RANK", "5", 1);
