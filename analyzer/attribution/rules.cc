@@ -29,6 +29,9 @@ component attention  name  (^|\.)(self_attn|cross_attn|attn|attention)(\.|$)
 component mlp        class MLP|Mlp|FeedForward|FFN|MoE|Expert
 component mlp        name  (^|\.)(mlp|ffn|ff|feed_forward|experts?)(\.|$)
 component conv       class ^(Lazy)?Conv(Transpose)?[0-9]d$|^CausalConv
+component head       name  (^|\.)(lm_head|head|output|score|classifier|embed_out)(\.|$)
+component dropout    class Dropout
+component linear     class ^(Lazy)?(Bi)?[Ll]inear
 
 # What memory is for, by the functions and files in its stack.
 category workspace      function CUDABlas(Lt)?Workspace|setWorkspaceForHandle|chooseAlgorithm|CublasWorkspace

@@ -73,7 +73,7 @@ absl::Status FillDevice(const PlanFlags& flags, SimulatedRun* request) {
 }  // namespace
 
 void PlanFlags::AddFlags(CLI::App* app) {
-  app->add_option("--device", device, "which GPU to plan for (H100); --list-devices names all")->type_name("NAME");
+  app->add_option("--device", device, "which GPU (H100); gpumem plan --list-devices names all")->type_name("NAME");
   app->add_option("--memory", memory, "its memory, as a program sees it (40GiB)")->type_name("SIZE");
   app->add_option("--capability", capability, "its compute capability (8.6)")->type_name("X.Y");
   app->add_option("--device-count", ranks.devices, "how many of them (1, or as many as there are ranks)")

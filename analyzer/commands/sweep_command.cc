@@ -73,7 +73,7 @@ class SweepCommand final : public Command {
            "  gpumem sweep --on gpu sweep.yaml\n"
            "  gpumem sweep --s3 --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 "
            "16\n"
-           "  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated}'\n"
+           "  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'\n"
            "\n"
            "Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none "
            "has\n"

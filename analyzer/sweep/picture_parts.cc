@@ -62,10 +62,10 @@ Color MemoryTypeColor(const std::string& name) {
 }
 
 Color ComponentColor(const std::string& name) {
-  static const Named kTable[] = {{"attention", PaletteColor(0)},   {"mlp", PaletteColor(1)},
-                                 {"embedding", PaletteColor(2)},   {"normalization", PaletteColor(3)},
-                                 {"lora", PaletteColor(5)},        {"head", PaletteColor(4)},
-                                 {"convolution", PaletteColor(6)}, {"other", kGrey}};
+  static const Named kTable[] = {
+      {"attention", PaletteColor(0)}, {"mlp", PaletteColor(1)},    {"embedding", PaletteColor(2)},
+      {"norm", PaletteColor(3)},      {"lora", PaletteColor(5)},   {"head", PaletteColor(4)},
+      {"conv", PaletteColor(6)},      {"linear", PaletteColor(7)}, {"other", kGrey}};
   return Find(kTable, name);
 }
 

@@ -39,7 +39,7 @@ struct RowStage {
   uint64_t count = 0;           // how often it was entered
 };
 
-// attention, mlp, embedding, normalization, lora, ...: by the modules' names and types.
+// attention, mlp, embedding, norm, lora, ...: by the modules' names and types.
 struct RowComponent {
   std::string name;
   std::map<std::string, uint64_t> at_peak;    // by category: "parameter", "gradient", "activation", ...

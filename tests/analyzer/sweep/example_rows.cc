@@ -25,7 +25,7 @@ void AddComponents(const Sizes& sizes, SweepRow* row) {
   constexpr Share kShares[] = {{"mlp", 0.52, 0.38, 0},
                                {"attention", 0.26, 0.42, 0},
                                {"embedding", 0.2, 0.04, 0},
-                               {"normalization", 0.02, 0.1, 0},
+                               {"norm", 0.02, 0.1, 0},
                                {"lora", 0, 0.06, 1}};
   const bool lora = sizes.trainable < sizes.parameters;
   for (const Share& share : kShares) {

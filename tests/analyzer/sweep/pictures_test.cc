@@ -124,8 +124,8 @@ TEST(PicturesTest, TimelineMarksThePeak) {
 
 TEST(PicturesTest, DetailedTellsMemoryTypesAndComponents) {
   const plots::Canvas canvas = plots::DrawFigure(DetailedFigure(AnswerOf(testing::PrivateRows())));
-  EXPECT_THAT(Words(canvas), ::testing::IsSupersetOf({"attention", "MLP", "LoRA", "embedding", "normalization",
-                                                      "parameters", "activations", "gradients", "optimizer state"}));
+  EXPECT_THAT(Words(canvas), ::testing::IsSupersetOf({"attention", "MLP", "LoRA", "embedding", "norm", "parameters",
+                                                      "activations", "gradients", "optimizer state"}));
   EXPECT_THAT(Words(canvas), Contains(HasSubstr("per-sample")));
   const plots::Canvas operations = plots::DrawFigure(OperationsFigure(AnswerOf(testing::PrivateRows())));
   EXPECT_THAT(Words(operations), ::testing::IsSupersetOf({"forward", "backward", "optimizer", "attention"}));
