@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Any bytes as what a sweep reads: its specification, conditions, axes, command lines, kept rows, and what processes of
+// a planned program say. The input's first byte chooses which.
+
+#include <cstdint>
+#include <string>
+
+#include "plan/process_result.h"
+#include "plan/python_command.h"
+#include "sweep/constraint.h"
+#include "sweep/row_json.h"
+#include "sweep/spec.h"
+
+namespace {
+
+void ReadAsSpec(const std::string& text) {
+  absl::StatusOr<gpumem::SweepSpec> spec = gpumem::ParseSpec(text, "sweep.yaml");
+  if (!spec.ok()) return;
+  gpumem::PutConstants(&*spec).IgnoreError();
+  size_t excluded = 0;
+  const auto all = gpumem::Configurations(*spec, &excluded);
+  if (!all.ok()) return;
+  for (size_t i = 0; i < all->size() && i < 10; ++i) {
+    const auto command = gpumem::CommandOf(*spec, (*all)[i]);
+    if (command.ok()) gpumem::ParsePythonCommand(command->command);
+  }
+}
+
+void ReadAsConstraint(const std::string& text) {
+  const auto constraint = gpumem::Constraint::Parse(text);
+  if (!constraint.ok()) return;
+  for (const char* value : {"1", "0", "bf16", "-1e308"})
+    constraint->Holds({{"a", value}, {"b", "2"}, {"c.d", value}}).IgnoreError();
+}
+
+void ReadAsRow(const std::string& text) {
+  const auto row = gpumem::ParseRow(text);
+  if (row.ok() && gpumem::RowJson(*gpumem::ParseRow(gpumem::RowJson(*row))) != gpumem::RowJson(*row)) __builtin_trap();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 5) {
+    case 0:
+      ReadAsSpec(text);
+      break;
+    case 1:
+      ReadAsConstraint(text);
+      break;
+    case 2:
+      ReadAsRow(text);
+      break;
+    case 3:
+      gpumem::ParseSweepAxis(text).IgnoreError();
+      gpumem::SplitWords(text).IgnoreError();
+      break;
+    default:
+      gpumem::StuckAt(text);
+  }
+  return 0;
+}
