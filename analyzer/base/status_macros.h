@@ -25,9 +25,11 @@
 // `target` may be a declaration; it must not hold a comma outside parentheses.
 #define GPUMEM_ASSIGN_OR_RETURN(target, expression) \
   GPUMEM_ASSIGN_OR_RETURN_INNER(GPUMEM_STATUS_CONCAT(gpumem_status_or_, __LINE__), target, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): names that are declared cannot stand in parentheses
 #define GPUMEM_ASSIGN_OR_RETURN_INNER(variable, target, expression) \
   auto variable = (expression);                                     \
   if (!variable.ok()) return std::move(variable).status();          \
   target = *std::move(variable)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // GPUMEM_ANALYZER_BASE_STATUS_MACROS_H_

@@ -20,7 +20,7 @@ constexpr int kMostDevices = 64;
 // The word that makes the command one of many processes itself: "torchrun".
 std::string LauncherIn(const std::vector<std::string>& command) {
   for (size_t i = 0; i < command.size(); ++i) {
-    const std::string name = std::filesystem::path(command[i]).filename().string();
+    std::string name = std::filesystem::path(command[i]).filename().string();
     if (i == 0 && (name == "torchrun" || name == "accelerate" || name == "deepspeed" || name == "mpirun")) return name;
     if (i > 0 && command[i - 1] == "-m" && absl::StartsWith(name, "torch.distributed.")) return name;
   }

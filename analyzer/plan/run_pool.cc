@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<EndedRun>> RunPool::Wait(double seconds) {
     if (SignalGuard::Noted() != 0) return absl::CancelledError("a signal came");
     GPUMEM_RETURN_IF_ERROR(Look(&ended));
     if (!ended.empty() || runs_.empty() || MonotonicSeconds() >= until) return ended;
-    const timespec pause{0, kLookMs * 1'000'000};
+    const timespec pause{0, long{kLookMs} * 1'000'000};
     nanosleep(&pause, nullptr);
   }
 }

@@ -179,7 +179,9 @@ Axis::Kind KindOf(absl::string_view name) {
 
 absl::Status Put(const std::string& name, const std::string& value, VariedCommand* command) {
   const std::string bare(absl::StripPrefix(name, "env:"));
-  GPUMEM_ASSIGN_OR_RETURN(*command, SubstituteText(KindOf(name), bare, value, std::move(*command)));
+  absl::StatusOr<VariedCommand> varied = SubstituteText(KindOf(name), bare, value, *command);
+  if (!varied.ok()) return varied.status();
+  *command = *std::move(varied);
   return absl::OkStatus();
 }
 
