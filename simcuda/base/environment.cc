@@ -52,6 +52,31 @@ void ReadFailurePlan(Environment* environment) {
   if (*end == ',') environment->fail_count = std::strtoull(end + 1, nullptr, 10);
 }
 
+// What a context and loaded code take: a setting, else a measured row, else a guess.
+void ReadContext(Environment* environment) {
+  const bool is_set = std::getenv("SIMCUDA_CTX_MB") != nullptr,
+             is_module_set = std::getenv("SIMCUDA_MODULE_KB") != nullptr;
+  environment->context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
+  environment->module_bytes = (Number("SIMCUDA_MODULE_KB", 2048) + 2047) / 2048 * 2 * kMiB;
+  environment->context_known = is_set ? Known::kSet : Known::kNothing;
+  environment->module_known = is_module_set ? Known::kSet : Known::kNothing;
+  if ((is_set && is_module_set) || environment->workspaces == "none") return;
+  const WorkspaceTable table = ReadWorkspaceTable(WorkspaceTablePath());
+  WorkspaceKey key{
+      "CUDA", "context", "", environment->name, environment->cuda_version, environment->compute_capability};
+  const FoundSize context = table.Find(key);
+  key.operation = "module";
+  const FoundSize module = table.Find(key);
+  if (!is_set && context.known != Known::kNothing) {
+    environment->context_bytes = context.bytes;
+    environment->context_known = context.known;
+  }
+  if (!is_module_set && module.known != Known::kNothing) {
+    environment->module_bytes = module.bytes;
+    environment->module_known = module.known;
+  }
+}
+
 }  // namespace
 
 std::vector<int> VisibleDevices(const char* value, int device_count) {
@@ -79,8 +104,6 @@ Environment ReadEnvironment() {
   environment.visible_devices = VisibleDevices(std::getenv("CUDA_VISIBLE_DEVICES"), devices);
   const uint64_t memory_mb = Number("SIMCUDA_MEM_MB", 143156);
   environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kMiB;
-  environment.context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
-  environment.module_bytes = (Number("SIMCUDA_MODULE_KB", 2048) + 2047) / 2048 * 2 * kMiB;
   environment.green_context_bytes = Number("SIMCUDA_GREEN_CTX_MB", 16) * kMiB;
   environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
   environment.shared_path = Text("SIMCUDA_SHARED", "");
@@ -93,6 +116,9 @@ Environment ReadEnvironment() {
   environment.multiprocessors = static_cast<int>(Number("SIMCUDA_SMS", 132));
   environment.shared_memory = static_cast<int>(Number("SIMCUDA_SMEM", 232448));
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
+  environment.workspaces = Text("SIMCUDA_WORKSPACES", "measured");
+  environment.cuda_version = Text("SIMCUDA_CUDA_VERSION", "");
+  ReadContext(&environment);
   ReadFailurePlan(&environment);
   environment.fail_result = static_cast<int>(Number("SIMCUDA_FAIL_RESULT", 2));
   environment.max_launches = Number("SIMCUDA_MAX_LAUNCHES", 0);

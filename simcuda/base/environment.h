@@ -14,13 +14,18 @@
 #include <string>
 #include <vector>
 
+#include "simcuda/base/workspace_table.h"
+
 namespace simcuda {
 
 struct Environment {
   std::vector<int> visible_devices;  // physical index of each visible device, CUDA_VISIBLE_DEVICES applied
   uint64_t memory_bytes = 0;         // size of each device: SIMCUDA_MEM_MB, lowered by SIMCUDA_CAPACITY_MB
-  uint64_t context_bytes = 0;        // SIMCUDA_CTX_MB
-  uint64_t module_bytes = 0;         // SIMCUDA_MODULE_KB, in whole granules
+  uint64_t context_bytes = 0;        // SIMCUDA_CTX_MB, else as measured, else a guess (kNothing)
+  uint64_t module_bytes = 0;         // SIMCUDA_MODULE_KB, in whole granules, else likewise
+  Known context_known = Known::kNothing, module_known = Known::kNothing;
+  std::string workspaces;            // SIMCUDA_WORKSPACES: measured, bound or none
+  std::string cuda_version;          // SIMCUDA_CUDA_VERSION: which CUDA PyTorch was built for; empty: nobody said
   uint64_t green_context_bytes = 0;  // SIMCUDA_GREEN_CTX_MB
   uint64_t others_bytes = 0;         // SIMCUDA_OTHERS_MB: what a made-up other process holds on each device
   std::string shared_path;           // SIMCUDA_SHARED: the file that this machine's processes share

@@ -48,8 +48,15 @@ def package(python, environ=os.environ):
 
 
 def pinned(torch):
-    """Settings for the versions that the wheel's own metadata asks for: {"SIMCUDA_CUDNN_VERSION": "91900", ...}."""
+    """Settings for the versions that the wheel was built for: {"SIMCUDA_CUDA_VERSION": "13.0", "SIMCUDA_CUDNN_VERSION": "91900", ...}."""
     found = {}
+    try:
+        with open(os.path.join(torch, "version.py"), encoding="utf-8", errors="replace") as file:
+            cuda = re.search(r"^cuda\b.*= *['\"]([\d.]+)", file.read(), re.MULTILINE)
+    except OSError:
+        cuda = None
+    if cuda:
+        found["SIMCUDA_CUDA_VERSION"] = cuda[1]
     for path in glob.glob(os.path.join(glob.escape(os.path.dirname(torch)), "torch-*.dist-info", "METADATA")):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:

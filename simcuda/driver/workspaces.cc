@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// How much the stand-ins' operations need: what a setting says, else a measured row, else (SIMCUDA_WORKSPACES=bound)
+// the bound, else nothing. What was asked is kept, so that a prediction can say what of it is not known.
+//
+// Here and not in the stand-ins, since those share no state and have no C++ library.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "simcuda/base/environment.h"
+#include "simcuda/base/workspace_ask.h"
+#include "simcuda/base/workspace_table.h"
+
+namespace simcuda {
+namespace {
+
+constexpr size_t kMostAsked = 10'000;  // distinct ones; later ones are answered and not kept
+
+struct Asked {
+  std::string library, operation, parameters;
+  FoundSize given;
+  uint64_t bound = 0, count = 0;
+};
+
+struct Workspaces {
+  std::mutex mutex;
+  WorkspaceTable table = ReadWorkspaceTable(WorkspaceTablePath());
+  std::vector<Asked> asked;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> places;
+};
+
+// Never destroyed: libraries ask from their destructors.
+Workspaces& All() {
+  static auto* const all = new Workspaces();
+  return *all;
+}
+
+FoundSize Answer(const simcuda_ask& ask, const WorkspaceTable& table) {
+  const Environment& environment = GetEnvironment();
+  if (ask.set != SIMCUDA_NOT_SET) return {Known::kSet, ask.set};
+  if (environment.workspaces == "none") return {};
+  const FoundSize found =
+      table.Find({ask.library, ask.operation, ask.parameters, environment.name,
+                  ask.version == nullptr ? environment.cuda_version : ask.version, environment.compute_capability});
+  if (found.known != Known::kNothing || environment.workspaces != "bound" || ask.bound == SIMCUDA_NO_BOUND)
+    return found;
+  return {Known::kBound, ask.bound};
+}
+
+std::string Line(const Asked& asked) {
+  const std::string bound = asked.bound == SIMCUDA_NO_BOUND ? "-" : std::to_string(asked.bound);
+  return asked.library + '\t' + asked.operation + '\t' + asked.parameters + '\t' + KnownName(asked.given.known) + '\t' +
+         std::to_string(asked.given.bytes) + '\t' + bound + '\t' + std::to_string(asked.count) + '\n';
+}
+
+}  // namespace
+}  // namespace simcuda
+
+using namespace simcuda;  // NOLINT: C functions only from here on
+
+extern "C" {
+
+__attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_ask* ask) {
+  Workspaces& all = All();
+  const std::lock_guard lock(all.mutex);
+  const FoundSize given = Answer(*ask, all.table);
+  const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));
+  auto at = all.places.find(key);
+  if (at == all.places.end()) {
+    if (all.asked.size() == kMostAsked) return given.bytes;
+    at = all.places.emplace(key, all.asked.size()).first;
+    all.asked.push_back({ask->library, ask->operation, ask->parameters, given, ask->bound, 0});
+  }
+  ++all.asked[at->second].count;
+  return given.bytes;
+}
+
+// What was asked so far, a line each: library, operation, parameters, how its size is known, bytes given, bound (- for
+// none), how often; first the context and loaded code. Returns the bytes of all of it; as much as fits is written, with
+// a final zero.
+__attribute__((visibility("default"))) uint64_t simcuda_workspaces(char* text, uint64_t size) {
+  const Environment& environment = GetEnvironment();
+  std::string lines =
+      Line({"CUDA", "context", "", {environment.context_known, environment.context_bytes}, SIMCUDA_NO_BOUND, 1}) +
+      Line({"CUDA", "module", "", {environment.module_known, environment.module_bytes}, SIMCUDA_NO_BOUND, 1});
+  Workspaces& all = All();
+  const std::lock_guard lock(all.mutex);
+  for (const Asked& asked : all.asked) lines += Line(asked);
+  if (text != nullptr && size > 0) {
+    const size_t written = lines.copy(text, size - 1);
+    text[written] = '\0';
+  }
+  return lines.size();
+}
+
+}  // extern "C"
