@@ -31,6 +31,7 @@ class Function:
     args: list  # of (keyword, value or None)
     ret: str = "status"
     value: str = "0"
+    bound: str = ""  # of its workspace, in C; empty: none is known
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Table:
     soname: str = ""
     node: str = ""  # version node of the symbols; empty: unversioned
     status: str = "0"  # what a function of no other word returns
+    library: str = ""  # its name in the table of workspaces
     settings: dict = field(default_factory=dict)  # name -> environment variable
     functions: list = field(default_factory=list)
 
@@ -67,19 +69,20 @@ def parse_args(text):
 
 def parse_line(line, table, path):
     keyword, _, rest = line.partition(" ")
-    if keyword in ("soname", "node", "status"):
+    if keyword in ("soname", "node", "status", "library"):
         setattr(table, keyword, rest.strip())
         return
     if keyword == "like":  # the functions and settings of another table
         other = parse(os.path.join(os.path.dirname(path), rest.strip() + ".txt"))
         table.functions += other.functions
         table.settings.update(other.settings)
-        table.status = other.status
+        table.status, table.library = other.status, other.library
         return
     if keyword == "setting":
         name, variable = rest.split()
         table.settings[name] = variable
         return
+    line, _, bound = (part.strip() for part in line.partition("<="))
     match = re.fullmatch(r"([\w{},]+)\s*(?:\((.*?)\))?\s*(?:->\s*(\S+)(?:\s+(.+))?)?", line)
     if not match:
         raise TableError("neither a keyword nor NAME (PARAMETERS) -> RETURN")
@@ -87,7 +90,7 @@ def parse_line(line, table, path):
     if ret and ret not in RETURNS:
         raise TableError(f"return '{ret}' is none of {', '.join(RETURNS)}")
     for name in expand(names):
-        table.functions.append(Function(name, parse_args(args or ""), ret or "status", value or ("0" if ret else "")))
+        table.functions.append(Function(name, parse_args(args or ""), ret or "status", value or ("0" if ret else ""), bound))
 
 
 def parse(path):
@@ -108,9 +111,30 @@ def parse(path):
     return table
 
 
-def value_of(text, table):
-    """A number as written, or a setting's name: the bytes that its environment variable asks for."""
-    return f'(long)standin_setting("{table.settings[text]}", 0)' if text in table.settings else text
+def unit_of(function, text):
+    """Bytes of one of what a size counts: elements of the type that stands in a name like cusolverDnSpotrf, else bytes."""
+    if text != "elements":
+        return 1
+    letter = re.match(r"cusolverDn([SDCZ])", function.name)
+    if not letter:
+        raise SystemExit(f"{function.name}: counts elements, and its name has no type")
+    return {"S": 4, "D": 8, "C": 8, "Z": 16}[letter[1]]
+
+
+def bound_of(function):
+    """A bound of the table in C: $2 is the third parameter, bytes($3) the size of its cudaDataType."""
+    text = re.sub(r"\bbytes\(", "standin_type_bytes(", function.bound)
+    return re.sub(r"\$(\d+)", r"(uint64_t)a\1", text.replace("standin_type_bytes($", "standin_type_bytes(a")) or "SIMCUDA_NO_BOUND"
+
+
+def value_of(text, function, table):
+    """A number as written, or a setting's name: what its environment variable or the table of workspaces says."""
+    if text not in table.settings:
+        return text
+    variable, unit = table.settings[text], unit_of(function, text)
+    numbers = [f"a{i}" for i, (keyword, _) in enumerate(function.args) if keyword in ("int", "long")]
+    asked = f'"{variable}", "{table.library}", "{function.name}", (const long[]){{{", ".join(numbers) or "0"}}}, {len(numbers)}, {bound_of(function)}'
+    return f"(long)standin_sized({asked})" if unit == 1 else f"standin_elements({asked}, {unit})"
 
 
 def body_of(function, table):
@@ -122,7 +146,7 @@ def body_of(function, table):
             lines.append(f"  standin_release(a{index});")
         elif keyword in OUT_TYPES:
             target = OUT_TYPES[keyword]
-            lines.append(f"  if (a{index}) *({target}*)a{index} = ({target}){value_of(value, table)};")
+            lines.append(f"  if (a{index}) *({target}*)a{index} = ({target}){value_of(value, function, table)};")
         else:
             lines.append(f"  (void)a{index};")
     if function.ret != "void":

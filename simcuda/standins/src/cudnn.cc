@@ -3,6 +3,8 @@
 //
 // cuDNN: version, errors, handles. The version is the one that torch 2.11.0 pins (9.19.0); SIMCUDA_CUDNN_VERSION
 // (91900 and the like) reports another.
+#include <stdio.h>
+
 #include "cudnn_types.h"
 #include "standin.h"
 
@@ -22,6 +24,12 @@ size_t Version() {
 }
 
 }  // namespace
+
+size_t simcudnn::Workspace(const char* operation, const char* parameters, uint64_t bound, const char* setting) {
+  char version[24];
+  snprintf(version, sizeof(version), "%zu", Version());
+  return standin_workspace(setting, "cuDNN", version, operation, parameters, bound);
+}
 
 STANDIN_API size_t cudnnGetVersion() { return Version(); }
 STANDIN_API size_t cudnnGetMaxDeviceVersion() { return 1200; }

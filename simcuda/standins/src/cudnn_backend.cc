@@ -2,11 +2,14 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // cuDNN's backend (graph) API: a descriptor is a bag of attributes that gives back what was put in. Every graph is
-// supported by one engine with no knobs and no notes, whose plan needs SIMCUDA_CUDNN_WS bytes of workspace.
+// supported by one engine with no knobs and no notes, whose plan needs as much workspace as SIMCUDA_CUDNN_WS or the
+// table of measured ones says for what the graph computes. That goes along from a graph to all that is made of it.
 //
 // Descriptors that the caller passes in to be filled (heuristic results, an engine of a configuration) are left as they
 // are: an empty bag answers everything that is asked of it later.
 // Thread-safety: a descriptor is one thread's. Failure mode: kBadParamNullPointer, kBadParam, kHostAllocationFailed.
+#include "cudnn_backend.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,28 +20,17 @@ using namespace simcudnn;
 
 namespace {
 
-// Numbers of cudnnBackendAttributeName_t and cudnnBackendAttributeType_t.
+// Numbers of cudnnBackendAttributeName_t.
 enum Name {
   kHeuristicResults = 202,
   kConfigEngine = 300,
   kConfigWorkspace = 303,
   kConfigSharedMemory = 304,
   kPlanWorkspace = 402,
+  kGraphOperations = 801,
   kGraphEngineCount = 802,
   kEngineIndex = 1301,
 };
-enum Type {
-  kHandle = 0,
-  kBoolean = 2,
-  kInt64Type = 3,
-  kDoubleType = 5,
-  kVoidPtr = 6,
-  kDescriptor = 15,
-  kInt32Type = 23,
-  kChar = 24,
-  kFraction = 26
-};
-
 size_t ElementSize(int type) {
   switch (type) {
     case kBoolean:
@@ -57,30 +49,9 @@ size_t ElementSize(int type) {
   }
 }
 
-struct Attribute {
-  Attribute* next;
-  int name;
-  int type;
-  int64_t count;
-  char* bytes;
-};
-
-struct Descriptor {
-  int type;
-  Attribute* first;
-};
-
-Attribute* Find(const Descriptor* descriptor, int name) {
-  for (Attribute* a = descriptor->first; a != nullptr; a = a->next) {
-    if (a->name == name) return a;
-  }
-  return nullptr;
-}
-
 Attribute* FindOrAdd(Descriptor* descriptor, int name) {
-  Attribute* attribute = Find(descriptor, name);
-  if (attribute != nullptr) return attribute;
-  attribute = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
+  if (const Attribute* found = Find(descriptor, name)) return const_cast<Attribute*>(found);
+  auto* attribute = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
   if (attribute == nullptr) return nullptr;
   attribute->name = name;
   attribute->next = descriptor->first;
@@ -95,14 +66,21 @@ struct Answer {
   bool filled;  // false: the elements are the caller's own descriptors
 };
 
-Answer Unset(int name) {
+int64_t WorkspaceOf(const Descriptor* descriptor) {
+  const Question* question = descriptor->question;
+  return static_cast<int64_t>(question == nullptr
+                                  ? Workspace("plan", "", SIMCUDA_NO_BOUND)
+                                  : Workspace(question->operation, question->parameters, question->bound));
+}
+
+Answer Unset(const Descriptor* descriptor, int name) {
   switch (name) {
     case kHeuristicResults:
     case kConfigEngine:
       return {1, 0, false};
     case kConfigWorkspace:
     case kPlanWorkspace:
-      return {1, static_cast<int64_t>(standin_setting("SIMCUDA_CUDNN_WS", 0)), true};
+      return {1, WorkspaceOf(descriptor), true};
     case kGraphEngineCount:
       return {1, 1, true};
     case kConfigSharedMemory:
@@ -113,7 +91,34 @@ Answer Unset(int name) {
   }
 }
 
+// What is made of a graph asks what the graph asks. Out of memory it asks nothing, and its size is not known.
+void PassOn(const Descriptor* from, Descriptor* to) {
+  if (from == nullptr || to == nullptr || from->question == nullptr) return;
+  if (to->question == nullptr) to->question = static_cast<Question*>(malloc(sizeof(Question)));
+  if (to->question != nullptr) memcpy(to->question, from->question, sizeof(Question));
+}
+
+void NoteSet(Descriptor* descriptor, int name, int64_t count, Descriptor* const* elements) {
+  if (name != kGraphOperations) {
+    for (int64_t i = 0; i < count; ++i) PassOn(elements[i], descriptor);
+    return;
+  }
+  if (descriptor->question == nullptr) descriptor->question = static_cast<Question*>(malloc(sizeof(Question)));
+  if (descriptor->question != nullptr) Ask(elements, count, descriptor->question);
+}
+
 }  // namespace
+
+namespace simcudnn {
+
+const Attribute* Find(const Descriptor* descriptor, int name) {
+  for (const Attribute* a = descriptor->first; a != nullptr; a = a->next) {
+    if (a->name == name) return a;
+  }
+  return nullptr;
+}
+
+}  // namespace simcudnn
 
 STANDIN_API int cudnnBackendCreateDescriptor(int type, void** out) {
   if (out == nullptr) return kBadParamNullPointer;
@@ -133,6 +138,7 @@ STANDIN_API int cudnnBackendDestroyDescriptor(void* handle) {
     free(gone->bytes);
     free(gone);
   }
+  free(descriptor->question);
   free(descriptor);
   return kSuccess;
 }
@@ -160,6 +166,8 @@ STANDIN_API int cudnnBackendSetAttribute(void* handle, int name, int type, int64
   attribute->type = type;
   attribute->count = count;
   attribute->bytes = bytes;
+  if (type == kDescriptor)
+    NoteSet(static_cast<Descriptor*>(handle), name, count, reinterpret_cast<Descriptor* const*>(bytes));
   return kSuccess;
 }
 
@@ -173,7 +181,12 @@ STANDIN_API int cudnnBackendGetAttribute(void* const handle, int name, int type,
     if (elements != nullptr && copied > 0) memcpy(elements, set->bytes, copied * ElementSize(set->type));
     return kSuccess;
   }
-  const Answer answer = Unset(name);
+  const auto* descriptor = static_cast<const Descriptor*>(handle);
+  const Answer answer = Unset(descriptor, name);
+  if (type == kDescriptor && elements != nullptr) {
+    auto* const* filled = static_cast<Descriptor* const*>(elements);
+    for (int64_t i = 0; i < requested && i < answer.count; ++i) PassOn(descriptor, filled[i]);
+  }
   if (count != nullptr) *count = answer.count;
   if (answer.filled && elements != nullptr && requested > 0) {
     memcpy(elements, &answer.value, ElementSize(type) < 8 ? 4 : 8);  // little-endian: the low half is the int32

@@ -2,13 +2,15 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // cuDNN's legacy API where it answers: tensor and filter descriptors are echoed, one algorithm fits every convolution,
-// workspaces are SIMCUDA_CUDNN_WS bytes, batch normalisation's are SIMCUDA_CUDNN_BN_WS and SIMCUDA_CUDNN_BN_RESERVE.
+// batch normalisation's spaces are measured ones, or at most a copy of its input (docs/workspaces.md). The workspaces
+// of these convolutions are SIMCUDA_CUDNN_WS bytes, else not known: PyTorch goes by cudnn_backend.cc.
 //
 // Thread-safety: a descriptor is one thread's, as in the real library.
 #include <string.h>
 
 #include "cudnn_types.h"
 #include "standin.h"
+#include "text_line.h"
 
 using namespace simcudnn;
 
@@ -25,7 +27,7 @@ struct AlgoPerf {
   int reserved[3];
 };
 
-size_t Workspace() { return standin_setting("SIMCUDA_CUDNN_WS", 0); }
+size_t ConvolutionWorkspace() { return Workspace("convolution_legacy", "", SIMCUDA_NO_BOUND); }
 
 int Create(void** out) {
   if (out == nullptr) return kBadParamNullPointer;
@@ -70,7 +72,7 @@ int OfferOneAlgorithm(int requested, int* returned, AlgoPerf* results) {
   if (requested < 1 || returned == nullptr || results == nullptr) return kBadParam;
   memset(results, 0, sizeof(*results));
   results->algo = 1;  // precomputed implicit GEMM, or "algorithm 1": deterministic in all three directions
-  results->memory = Workspace();
+  results->memory = ConvolutionWorkspace();
   results->determinism = 1;
   *returned = 1;
   return kSuccess;
@@ -80,6 +82,19 @@ int WriteSize(size_t* out, size_t value) {
   if (out == nullptr) return kBadParamNullPointer;
   *out = value;
   return kSuccess;
+}
+
+int WriteNormSize(const char* operation, const char* setting, int mode, int fused, const void* x, size_t* size) {
+  if (x == nullptr || size == nullptr) return kBadParamNullPointer;
+  const auto* tensor = static_cast<const Tensor*>(x);
+  char text[128];
+  TextLine line(text, sizeof(text));
+  line.Add("%s x=", TypeName(tensor->type));
+  line.AddNumbers(tensor->dims, tensor->rank);
+  line.Add(" %s mode=%d fused=%d", LayoutName(*tensor), mode, fused);
+  uint64_t bound = SizeOf(tensor->type) < 4 ? 4 : SizeOf(tensor->type);
+  for (int i = 0; i < tensor->rank; ++i) bound *= static_cast<uint64_t>(tensor->dims[i]);
+  return WriteSize(size, Workspace(operation, text, bound, setting));
 }
 
 }  // namespace
@@ -160,25 +175,26 @@ STANDIN_API int cudnnGetConvolutionBackwardFilterAlgorithm_v7(void*, void*, void
   return OfferOneAlgorithm(requested, returned, results);
 }
 STANDIN_API int cudnnGetConvolutionForwardWorkspaceSize(void*, void*, void*, void*, void*, int, size_t* size) {
-  return WriteSize(size, Workspace());
+  return WriteSize(size, ConvolutionWorkspace());
 }
 STANDIN_API int cudnnGetConvolutionBackwardDataWorkspaceSize(void*, void*, void*, void*, void*, int, size_t* size) {
-  return WriteSize(size, Workspace());
+  return WriteSize(size, ConvolutionWorkspace());
 }
 STANDIN_API int cudnnGetConvolutionBackwardFilterWorkspaceSize(void*, void*, void*, void*, void*, int, size_t* size) {
-  return WriteSize(size, Workspace());
+  return WriteSize(size, ConvolutionWorkspace());
 }
 
-STANDIN_API int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void*, int, int, void*, void*, void*, void*,
-                                                                         void*, size_t* size) {
-  return WriteSize(size, standin_setting("SIMCUDA_CUDNN_BN_WS", 0));
+STANDIN_API int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void*, int mode, int fused, void* x, void*,
+                                                                         void*, void*, void*, size_t* size) {
+  return WriteNormSize("batch_norm_forward", "SIMCUDA_CUDNN_BN_WS", mode, fused, x, size);
 }
-STANDIN_API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void*, int, int, void*, void*, void*, void*, void*,
-                                                                  void*, void*, size_t* size) {
-  return WriteSize(size, standin_setting("SIMCUDA_CUDNN_BN_WS", 0));
+STANDIN_API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void*, int mode, int fused, void* x, void*, void*,
+                                                                  void*, void*, void*, void*, size_t* size) {
+  return WriteNormSize("batch_norm_backward", "SIMCUDA_CUDNN_BN_WS", mode, fused, x, size);
 }
-STANDIN_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void*, int, int, void*, void*, size_t* size) {
-  return WriteSize(size, standin_setting("SIMCUDA_CUDNN_BN_RESERVE", 0));
+STANDIN_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void*, int mode, int fused, void*, void* x,
+                                                                     size_t* size) {
+  return WriteNormSize("batch_norm_reserve", "SIMCUDA_CUDNN_BN_RESERVE", mode, fused, x, size);
 }
 
 // The random states of a dropout descriptor: never 0, since callers allocate and check it.

@@ -5,38 +5,14 @@
 //
 // Our weight space: for each pseudo-layer the input matrices of all gates, the recurrent ones, then the projection if
 // there is one; after all matrices the biases in the same order. Callers learn the places from cudnnGetRNNWeightParams.
-// Temporary spaces: SIMCUDA_CUDNN_RNN_WS and SIMCUDA_CUDNN_RNN_RESERVE bytes, 0 by default.
-#include "cudnn_types.h"
+// Temporary spaces: cudnn_rnn_sizes.cc.
+#include "cudnn_rnn.h"
+
 #include "standin.h"
 
 using namespace simcudnn;
 
 namespace {
-
-enum Cell { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
-enum Bias { kNoBias = 0, kInputBias = 1, kDoubleBias = 2, kRecurrentBias = 3 };
-
-struct Rnn {
-  int type, cell, bias, directions;
-  int64_t input, hidden, projection, layers;
-
-  int64_t Gates() const { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
-  bool Projects() const { return projection > 0 && projection != hidden; }
-  int64_t Output() const { return Projects() ? projection : hidden; }
-  int64_t PseudoLayers() const { return layers * directions; }
-  int64_t InputWidth(int64_t pseudo) const { return pseudo < directions ? input : Output() * directions; }
-  int64_t BiasSets() const { return bias == kNoBias ? 0 : bias == kDoubleBias ? 2 : 1; }
-  int64_t MatrixElements(int64_t pseudo) const {
-    return Gates() * hidden * (InputWidth(pseudo) + Output()) + (Projects() ? projection * hidden : 0);
-  }
-  int64_t AllMatrixElements() const {
-    int64_t sum = 0;
-    for (int64_t pseudo = 0; pseudo < PseudoLayers(); ++pseudo) sum += MatrixElements(pseudo);
-    return sum;
-  }
-  int64_t AllElements() const { return AllMatrixElements() + PseudoLayers() * BiasSets() * Gates() * hidden; }
-};
-static_assert(sizeof(Rnn) <= 256, "must fit a stand-in handle");
 
 // Elements from the start of the weight space; -1: there is none.
 struct Place {
@@ -108,18 +84,16 @@ STANDIN_API int cudnnSetRNNDescriptor_v8(void* descriptor, int, int cell, int bi
 
 STANDIN_API int cudnnCreateRNNDataDescriptor(void** out) { return cudnnCreateRNNDescriptor(out); }
 STANDIN_API int cudnnDestroyRNNDataDescriptor(void* descriptor) { return cudnnDestroyRNNDescriptor(descriptor); }
-STANDIN_API int cudnnSetRNNDataDescriptor(void*, int, int, int, int, int, const int*, void*) { return kSuccess; }
+STANDIN_API int cudnnSetRNNDataDescriptor(void* data, int, int, int steps, int batch, int, const int*, void*) {
+  if (data == nullptr) return kBadParamNullPointer;
+  *static_cast<RnnData*>(data) = RnnData{steps, batch};
+  return kSuccess;
+}
 
 STANDIN_API int cudnnGetRNNWeightSpaceSize(void*, void* descriptor, size_t* size) {
   if (descriptor == nullptr || size == nullptr) return kBadParamNullPointer;
   const Rnn& rnn = *static_cast<Rnn*>(descriptor);
   *size = static_cast<size_t>(rnn.AllElements()) * SizeOf(rnn.type);
-  return kSuccess;
-}
-
-STANDIN_API int cudnnGetRNNTempSpaceSizes(void*, void*, int, void*, size_t* workspace, size_t* reserve) {
-  if (workspace != nullptr) *workspace = standin_setting("SIMCUDA_CUDNN_RNN_WS", 0);
-  if (reserve != nullptr) *reserve = standin_setting("SIMCUDA_CUDNN_RNN_RESERVE", 0);
   return kSuccess;
 }
 

@@ -41,6 +41,27 @@ inline size_t SizeOf(int type) {
   }
 }
 
+// As the rows of the table of workspaces have it.
+inline const char* TypeName(int type) {
+  switch (type) {
+    case kFloat:
+      return "f32";
+    case kDouble:
+      return "f64";
+    case kHalf:
+      return "f16";
+    case kBfloat16:
+      return "bf16";
+    default:
+      return SizeOf(type) == 1 ? "8bit" : "other";
+  }
+}
+
+// The bytes of an operation of this cuDNN: SIMCUDA_CUDNN_WS (or another setting), else as the table of workspaces has
+// it.
+size_t Workspace(const char* operation, const char* parameters, uint64_t bound,
+                 const char* setting = "SIMCUDA_CUDNN_WS");
+
 // A tensor or filter descriptor; `format` is the filter's alone.
 struct Tensor {
   int type;
@@ -50,6 +71,13 @@ struct Tensor {
   int strides[kDimMax];
 };
 static_assert(sizeof(Tensor) <= 256, "must fit a stand-in handle");
+
+// "nhwc" where channels lie beside each other, "nchw" where whole planes do; one of them where both are true.
+inline const char* LayoutName(const Tensor& tensor) {
+  if (tensor.rank < 3) return "plain";
+  if (tensor.strides[1] == 1 && tensor.dims[1] > 1) return "nhwc";
+  return tensor.strides[tensor.rank - 1] == 1 || tensor.dims[tensor.rank - 1] == 1 ? "nchw" : "strided";
+}
 
 }  // namespace simcudnn
 

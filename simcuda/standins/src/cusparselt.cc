@@ -46,11 +46,12 @@ STANDIN_API int cusparseLtSpMMACompressedSize2(const void*, const void* descript
   memcpy(&shape, descriptor, sizeof(shape));
   const size_t kept = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.columns) / 2;
   *compressed = kept * shape.element_size + (kept + 3) / 4;
-  if (buffer != nullptr) *buffer = standin_setting("SIMCUDA_CUSPARSELT_WS", 0);
+  if (buffer != nullptr)
+    *buffer = standin_workspace("SIMCUDA_CUSPARSELT_WS", "cuSPARSELt", nullptr, "compress", "", SIMCUDA_NO_BOUND);
   return kSuccess;
 }
 STANDIN_API int cusparseLtMatmulGetWorkspace(const void*, const void*, size_t* size) {
   if (size == nullptr) return kInvalidValue;
-  *size = standin_setting("SIMCUDA_CUSPARSELT_WS", 0);
+  *size = standin_workspace("SIMCUDA_CUSPARSELT_WS", "cuSPARSELt", nullptr, "matmul", "", SIMCUDA_NO_BOUND);
   return kSuccess;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kHandleBytes = 256 };
+enum { kHandleBytes = 256, kParameterBytes = 256 };
 
 void* standin_handle(void) { return calloc(1, kHandleBytes); }
 
@@ -22,6 +22,40 @@ size_t standin_setting(const char* variable, size_t otherwise) {
   if (*end == 'M' || *end == 'm') return value << 20;
   if (*end == 'G' || *end == 'g') return value << 30;
   return value;
+}
+
+size_t standin_workspace(const char* variable, const char* library, const char* version, const char* operation,
+                         const char* parameters, uint64_t bound) {
+  static uint64_t (*sizes)(const struct simcuda_ask*) = NULL;
+  const struct simcuda_ask ask = {library,    version, operation,
+                                  parameters, bound,   standin_setting(variable, SIMCUDA_NOT_SET)};
+  if (sizes == NULL) *(void**)&sizes = standin_driver("simcuda_workspace");
+  if (sizes != NULL) return sizes(&ask);
+  return ask.set == SIMCUDA_NOT_SET ? 0 : ask.set; /* another driver: it has no table */
+}
+
+size_t standin_sized(const char* variable, const char* library, const char* operation, const long* values, int count,
+                     uint64_t bound) {
+  char parameters[kParameterBytes] = "";
+  int used = 0;
+  for (int i = 0; i < count && used < kParameterBytes; ++i)
+    used += snprintf(parameters + used, (size_t)(kParameterBytes - used), i == 0 ? "%ld" : " %ld", values[i]);
+  return standin_workspace(variable, library, NULL, operation, parameters, bound);
+}
+
+int standin_elements(const char* variable, const char* library, const char* operation, const long* values, int count,
+                     uint64_t bound, size_t unit) {
+  const size_t set = standin_setting(variable, SIMCUDA_NOT_SET);
+  const uint64_t bound_bytes = bound == SIMCUDA_NO_BOUND ? bound : bound * unit;
+  const size_t bytes = standin_sized("", library, operation, values, count, bound_bytes);
+  const size_t elements = set != SIMCUDA_NOT_SET ? set : (bytes + unit - 1) / unit;
+  return elements > INT32_MAX ? INT32_MAX : (int)elements;
+}
+
+size_t standin_type_bytes(long type) {
+  /* cudaDataType: R_32F, R_64F, R_16F, then C_32F, C_64F, C_16F behind the integers */
+  static const size_t kBytes[] = {4, 8, 2, 1, 8, 16, 4};
+  return type >= 0 && type < (long)(sizeof(kBytes) / sizeof(kBytes[0])) ? kBytes[type] : 16;
 }
 
 void standin_note(const char* function) {

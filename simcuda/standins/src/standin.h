@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "simcuda/base/workspace_ask.h"
+
 /* The version of CUDA that the library belongs to; what serves both belongs to the newer. */
 #ifdef STANDIN_CUDA12
 #define STANDIN_CUDA_MAJOR 12
@@ -35,6 +37,20 @@ void standin_release(void* handle);
 
 /* The bytes that `variable` asks for: digits with an optional K, M or G (powers of 1024). */
 size_t standin_setting(const char* variable, size_t otherwise);
+
+/* The bytes that an operation of `library` needs: what `variable` says, else what the driver's table of measured sizes
+ * or the bound says (simcuda/base/workspace_ask.h); 0 where neither does. `version`: null for one of CUDA's own
+ * libraries. */
+size_t standin_workspace(const char* variable, const char* library, const char* version, const char* operation,
+                         const char* parameters, uint64_t bound);
+
+/* The same for generated code, whose parameters are the numbers in `values`. The second counts elements of `unit`
+ * bytes, as `variable` and `bound` do; the third is the size of a cudaDataType. */
+size_t standin_sized(const char* variable, const char* library, const char* operation, const long* values, int count,
+                     uint64_t bound);
+int standin_elements(const char* variable, const char* library, const char* operation, const long* values, int count,
+                     uint64_t bound, size_t unit);
+size_t standin_type_bytes(long type);
 
 /* Says once on stderr that a library function was called, if SIMCUDA_VERBOSE is set. */
 void standin_note(const char* function);

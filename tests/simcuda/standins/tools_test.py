@@ -52,6 +52,14 @@ class GenStubsTest(Scratch):
             file.write(text)
         return path
 
+    def build(self, table):
+        source, script, library = self.path("foo.c"), self.path("foo.map"), self.path("libfoo.so")
+        gen_stubs.main(["gen_stubs.py", table, source, script])
+        folders = [os.path.join(SIMCUDA, "standins", "src"), os.path.dirname(SIMCUDA)]
+        subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", *(f"-I{folder}" for folder in folders), source,
+                        os.path.join(SIMCUDA, "standins", "src", "standin.c"), "-o", library], check=True)
+        return library
+
     def test_braces_multiply(self):
         self.assertEqual(gen_stubs.expand("a{x,y}b{1,2}"), ["axb1", "axb2", "ayb1", "ayb2"])
         self.assertEqual(gen_stubs.expand("cuFoo{,Bar}"), ["cuFoo", "cuFooBar"])
@@ -69,10 +77,7 @@ class GenStubsTest(Scratch):
     def test_stub_writes_its_outputs_and_nothing_else(self):
         table = self.table("soname libfoo.so.1\nstatus 7\nsetting room FOO_ROOM\n"
                            "fooCreate (new)\nfooSize (float int*=5 long*=room)\nfooName -> char* \"foo\"\nfooPlain\n")
-        source, script, library = self.path("foo.c"), self.path("foo.map"), self.path("libfoo.so")
-        gen_stubs.main(["gen_stubs.py", table, source, script])
-        subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-I" + os.path.join(SIMCUDA, "standins", "src"),
-                        source, os.path.join(SIMCUDA, "standins", "src", "standin.c"), "-o", library], check=True)
+        library = self.build(table)
         check = ("import ctypes, sys; f = ctypes.CDLL(sys.argv[1]); h = ctypes.c_void_p(); i = ctypes.c_int(1)\n"
                  "n = ctypes.c_long(1); f.fooName.restype = ctypes.c_char_p\n"
                  "assert f.fooCreate(ctypes.byref(h)) == 7 and h.value\n"
@@ -83,6 +88,25 @@ class GenStubsTest(Scratch):
         done = subprocess.run([sys.executable, "-c", check, library], env=dict(os.environ, FOO_ROOM="3K"), check=False,
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_sizes_are_those_of_a_row_a_setting_or_a_bound(self):
+        library = self.build(self.table("soname libfoo.so.1\nlibrary cuFoo\nsetting room FOO_ROOM\nsetting elements FOO_ELEMENTS\n"
+                                        "fooSize (ptr int long long*=room) <= $1 * ($2 + 1) * bytes($2)\n"
+                                        "cusolverDnZfoo (int int*=elements) <= $0\n"
+                                        "fooOpen (int long*=room)\n"))
+        ask = ("import ctypes, sys; f = ctypes.CDLL(sys.argv[1]); n = [ctypes.c_long(1) for _ in range(2)]; i = ctypes.c_int(1)\n"
+               "f.fooSize(None, 6, ctypes.c_long(1), ctypes.byref(n[0])); f.cusolverDnZfoo(5, ctypes.byref(i)); f.fooOpen(3, ctypes.byref(n[1]))\n"
+               "print(n[0].value, i.value, n[1].value)\n")
+        rows = self.path("rows.tsv")
+        with open(rows, "w", encoding="utf-8") as file:
+            file.write("cuFoo\tfooSize\t6 1\t777\tA GPU\t9.0\t13.0\tmeasured\ncuFoo\tcusolverDnZfoo\t5\t33\tA GPU\t9.0\t13.0\tmeasured\n")
+        table = {"SIMCUDA_WORKSPACE_TABLE": rows, "SIMCUDA_NAME": "A GPU"}
+        for environment, expected in (({}, "0 0 0"), ({"SIMCUDA_WORKSPACES": "bound"}, "96 5 0"), (table, "777 3 0"),
+                                      ({**table, "SIMCUDA_WORKSPACES": "none"}, "0 0 0"),
+                                      ({**table, "FOO_ROOM": "1K", "FOO_ELEMENTS": "9"}, "1024 9 1024")):
+            done = subprocess.run([sys.executable, "-c", ask, library], env={**os.environ, "LD_LIBRARY_PATH": LIB, **environment}, check=False,
+                                  capture_output=True, text=True)
+            self.assertEqual((done.stdout.strip(), done.stderr), (expected, ""), environment)
 
 
 class RunTest(Scratch):
