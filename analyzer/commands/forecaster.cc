@@ -60,6 +60,11 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     late.late_events = true;
     GPUMEM_ASSIGN_OR_RETURN(forecast_.with_late_events, PeaksWith(late, "where kernels lag behind"));
   }
+  if (chosen_.workspaces == "measured" && HasBounds(forecast_.workspaces())) {
+    SimulatedRun bounded = chosen_;
+    bounded.workspaces = "bound";
+    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds, PeaksWith(bounded, "with workspaces as large as they can be"));
+  }
   if (forecast_.peaks().process > forecast_.capacity()) {
     SimulatedRun tight = chosen_;
     tight.overcommit = false;

@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <CLI/CLI.hpp>
-#include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
@@ -25,24 +23,6 @@
 
 namespace gpumem {
 namespace {
-
-// The libraries whose workspaces were wanted at the peak's stacks, as far as their names tell.
-std::vector<std::string> UnknownWorkspaces(const Moment& moment, const ReportInput& input) {
-  static constexpr std::pair<absl::string_view, absl::string_view> kParts[] = {
-      {"cudnn", "cuDNN"},          {"_fft_", "cuFFT"},           {"linalg_cholesky", "cuSOLVER"},
-      {"linalg_eigh", "cuSOLVER"}, {"linalg_svd", "cuSOLVER"},   {"linalg_qr", "cuSOLVER"},
-      {"linalg_lu", "cuSOLVER"},   {"linalg_solve", "cuSOLVER"}, {"linalg_inv", "cuSOLVER"},
-      {"cusparse", "cuSPARSE"}};
-  std::set<std::string> found;
-  for (const AttributedUse& use : moment.uses) {
-    for (const ResolvedFrame& frame : input.stacks->Frames(use.stack_id)) {
-      for (const auto& [part, name] : kParts) {
-        if (!frame.python && absl::StrContains(frame.function, part)) found.insert(std::string(name));
-      }
-    }
-  }
-  return {found.begin(), found.end()};
-}
 
 class PlanCommand final : public Command {
  public:
@@ -140,7 +120,6 @@ class PlanCommand final : public Command {
     asked.moments = {ParseMoment("peak", *run.loaded)};
     const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, asked, run.loaded.get(), console);
     const Moment* const moment = attribution == nullptr ? nullptr : &attribution->moments.front();
-    if (moment != nullptr) forecast.libraries = UnknownWorkspaces(*moment, run.loaded->input);
     if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
     if (SignalGuard::Noted() != 0) return kExitCannotRead;

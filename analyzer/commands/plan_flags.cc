@@ -88,6 +88,9 @@ void PlanFlags::AddFlags(CLI::App* app) {
   app->add_option("--data-dependent", policy,
                   "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
       ->type_name("WHAT");
+  app->add_option("--workspaces", workspaces,
+                  "of cuDNN and the like: measured (else 0), bound (else the most that they can be), none (0)")
+      ->type_name("WHICH");
   app->add_option("--pin", pins, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE")
       ->type_name("PIN");
 }
@@ -103,6 +106,9 @@ absl::Status PlanFlags::Fill(SimulatedRun* request) const {
   request->timeout_s = timeout;
   if (steps != "all") request->most_reads = kMostReads;
   GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy.empty() ? "upper" : policy));
+  if (workspaces != "measured" && workspaces != "bound" && workspaces != "none")
+    return absl::InvalidArgumentError("--workspaces is measured, bound or none");
+  request->workspaces = workspaces;
   GPUMEM_ASSIGN_OR_RETURN(request->pins, PinsJson(pins));
   return absl::OkStatus();
 }

@@ -30,6 +30,7 @@ struct PlanFlags {
   double timeout = 300;  // seconds
   std::string policy;    // "" = not given: upper
   std::vector<std::string> pins;
+  std::string workspaces = "measured";
 
   void AddFlags(CLI::App* app);
 

@@ -141,9 +141,10 @@ class Run:
             return
         self.said = True
         try:
-            queries = ctypes.CDLL("libcuda.so.1").simcuda_event_queries
-            queries.restype = ctypes.c_uint64
-            self.notes["event_queries"] = queries()
+            driver = ctypes.CDLL("libcuda.so.1")
+            driver.simcuda_event_queries.restype = ctypes.c_uint64
+            self.notes["event_queries"] = driver.simcuda_event_queries()
+            self.notes.update(asked_workspaces(driver))
         except (OSError, AttributeError):  # another driver
             pass
         told = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
@@ -176,6 +177,29 @@ class Run:
             return
         self.notes.update(capability=f"{major}.{minor}", built_for=built)
         self.stop("capability")
+
+
+def asked_workspaces(driver):
+    """What libraries asked for, by library: how many operations are known how, and the largest sizes; and the size of the context."""
+    ask = driver.simcuda_workspaces
+    ask.restype, ask.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_uint64)
+    size = ask(None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    ask(text, size)
+    libraries, context = {}, None
+    for line in text.value.decode("utf-8", "replace").splitlines():
+        library, operation, _, known, given, bound, _ = line.split("\t")
+        if library == "CUDA":
+            context = {"known": known, "bytes": int(given)} if operation == "context" else context
+            continue
+        one = libraries.setdefault(library, {"set": 0, "measured": 0, "similar": 0, "bound": 0, "nothing": 0, "without_bound": 0, "largest": 0, "largest_bound": 0})
+        one[known] += 1
+        one["largest"] = max(one["largest"], int(given))
+        if known == "nothing" and bound == "-":
+            one["without_bound"] += 1
+        elif known == "nothing":
+            one["largest_bound"] = max(one["largest_bound"], int(bound))
+    return {"workspaces": libraries, "context": context}
 
 
 def forget_collectives():

@@ -35,7 +35,6 @@ std::vector<DeviceProfile> ReadDevices() {
     device.full_name = row.at("full_name");
     device.aliases = row.at("aliases").get<std::vector<std::string>>();
     device.memory_mib = row.at("memory_mib");
-    device.context_mib = file.at("context_mib");
     device.capability = ParseCapability(row.at("capability").get<std::string>()).value_or(0);
     device.multiprocessors = row.at("multiprocessors");
     device.shared_memory = row.at("shared_memory");

@@ -24,9 +24,8 @@ struct DeviceProfile {
   std::string name;       // "H100", as --device has it
   std::string full_name;  // as the driver names it
   std::vector<std::string> aliases;
-  uint64_t memory_mib = 0;   // what a program sees as its total
-  uint64_t context_mib = 0;  // what a context takes; a guess
-  int capability = 0;        // major * 10 + minor
+  uint64_t memory_mib = 0;  // what a program sees as its total
+  int capability = 0;       // major * 10 + minor
   int multiprocessors = 0;
   uint64_t shared_memory = 0;  // bytes a block may opt in to
   std::string source;          // where the numbers are from

@@ -77,19 +77,21 @@ struct Forecast {
   std::string data_dependent;                // the policy of the run
   std::optional<RunPeaks> with_zero;         // a second run in which conditions found nothing
   std::optional<RunPeaks> with_late_events;  // a run in which events were ready only when somebody waited
+  std::optional<RunPeaks> with_bounds;       // a run in which workspaces that nobody measured are as large as can be
   std::optional<bool> fits_when_tight;       // it wants more than there is: whether it runs through all the same
   std::vector<HostRead> reads;
   std::vector<WhatIf> what_ifs;
   std::vector<VariedRun> varied;
   std::vector<std::pair<std::string, int64_t>> largest;  // that fits
   std::vector<std::pair<std::string, int64_t>>
-      largest_with_zero;               // the same where data find nothing; empty = not asked
-  bool searched = false;               // --vary was given
-  std::vector<std::string> libraries;  // whose workspaces are not known: "cuDNN"
+      largest_with_zero;  // the same where data find nothing; empty = not asked
+  bool searched = false;  // --vary was given
 
   bool answered() const {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
   }
+  // What libraries asked for, of the process with the largest peak.
+  const std::vector<WorkspaceUse>& workspaces() const { return processes.front().told.workspaces; }
   const RunPeaks& peaks() const { return processes.front().peaks; }
   // By how much the processes' needs differ.
   uint64_t skew() const;

@@ -81,6 +81,37 @@ void WriteReads(const Forecast& forecast, JsonWriter* json) {
   json->EndArray();
 }
 
+void WriteWorkspaces(const Forecast& forecast, JsonWriter* json) {
+  json->Key("workspaces");
+  json->BeginArray();
+  if (!forecast.processes.empty()) {
+    for (const WorkspaceUse& use : forecast.workspaces()) {
+      json->BeginObject(JsonLayout::kOneLine);
+      json->Field("library", use.library);
+      json->Field("set", use.set);
+      json->Field("measured", use.measured);
+      json->Field("similar", use.similar);
+      json->Field("bounded", use.bounded);
+      json->Field("unknown", use.unknown);
+      json->Field("without_bound", use.without_bound);
+      json->Field("largest_bytes", use.largest);
+      json->Field("largest_bound_bytes", use.largest_bound);
+      json->EndObject();
+    }
+  }
+  json->EndArray();
+}
+
+void WriteContext(const Forecast& forecast, JsonWriter* json) {
+  json->Key("context");
+  if (forecast.processes.empty() || forecast.processes.front().told.context.bytes == 0) return json->Null();
+  const KnownSize& context = forecast.processes.front().told.context;
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("bytes", context.bytes);
+  json->Field("known", context.known);
+  json->EndObject();
+}
+
 void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->Key("confidence");
   json->BeginObject();
@@ -96,9 +127,13 @@ void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
   json->Key("unknown_workspaces");
   json->BeginArray(JsonLayout::kOneLine);
-  for (const std::string& library : forecast.libraries) json->Value(library);
+  if (!forecast.processes.empty()) {
+    for (const std::string& library : UnknownLibraries(forecast.workspaces())) json->Value(library);
+  }
   json->EndArray();
-  json->Field("context_bytes_guessed", forecast.device.context_mib << 20);
+  WriteWorkspaces(forecast, json);
+  WritePeaks("peak_where_workspaces_are_bounds", Or(forecast.with_bounds), json);
+  WriteContext(forecast, json);
   json->EndObject();
 }
 

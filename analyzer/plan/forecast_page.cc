@@ -108,6 +108,28 @@ std::string PolicyText(const Forecast& forecast) {
   return absl::StrCat(text, " --data-dependent expect=0.3 assumes a share.");
 }
 
+std::string LibrariesText(const Forecast& forecast) {
+  std::string text = "cuBLAS' workspaces are PyTorch's own, so they are in it.";
+  if (forecast.processes.empty()) return text;
+  absl::StrAppend(&text, WorkspacesText(forecast.workspaces()));
+  if (!forecast.with_bounds.has_value()) return text;
+  const RunPeaks &now = forecast.peaks(), &most = *forecast.with_bounds;
+  return absl::StrCat(text, " Were they as large as docs/workspaces.md bounds them, it would be at most ",
+                      FormatBytes(most.allocated), " allocated (", Difference(now.allocated, most.allocated), "), ",
+                      FormatBytes(most.process), " in nvidia-smi (", Difference(now.process, most.process),
+                      "): --workspaces bound.");
+}
+
+std::string ContextText(const Forecast& forecast) {
+  const KnownSize context = forecast.processes.empty() ? KnownSize() : forecast.processes.front().told.context;
+  const absl::string_view known = context.known == "measured"  ? "as measured on this GPU"
+                                  : context.known == "similar" ? "as measured on a GPU of this capability"
+                                  : context.known == "set"     ? "as SIMCUDA_CTX_MB says"
+                                                               : "a guess";
+  return absl::StrCat(FormatBytes(context.bytes), " for CUDA's context, ", known,
+                      "; it is in nvidia-smi's number alone.");
+}
+
 void AddOutput(const Forecast& forecast, Page* page) {
   std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
   if (lines.size() > kMostOutputLines) lines.erase(lines.begin(), lines.end() - kMostOutputLines);
@@ -280,14 +302,8 @@ void AddConfidence(const Forecast& forecast, Page* page) {
     for (const auto& [text, count] : forecast.processes.front().told.pinned)
       page->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
   }
-  const std::string unknown =
-      forecast.libraries.empty()
-          ? ""
-          : absl::StrCat(" Workspaces of ", absl::StrJoin(forecast.libraries, ", "),
-                         " are not known and count as 0 (SIMCUDA_CUDNN_WS=64M and the like set them).");
-  page->Paragraph("  libraries   ", absl::StrCat("cuBLAS' workspaces are PyTorch's own, so they are in it.", unknown));
-  page->Paragraph("  context     ", absl::StrCat(FormatBytes(forecast.device.context_mib << 20),
-                                                 " for CUDA's context, a guess; it is in nvidia-smi's number alone."));
+  page->Paragraph("  libraries   ", LibrariesText(forecast));
+  page->Paragraph("  context     ", ContextText(forecast));
   page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
   page->Paragraph("  streams     ", StreamsText(forecast));
 }

@@ -56,6 +56,26 @@ void Read(const json& told, const char* key, Number* number) {
   if (const auto found = told.find(key); found != told.end()) *number = Whole<Number>(*found);
 }
 
+void ReadWorkspaces(const json& told, ProcessResult* result) {
+  if (const auto context = told.find("context"); context != told.end() && context->is_object()) {
+    Read(*context, "bytes", &result->context.bytes);
+    result->context.known = context->value("known", "nothing");
+  }
+  for (const auto& [library, asked] : told.value("workspaces", std::map<std::string, json>())) {
+    WorkspaceUse use;
+    use.library = library;
+    Read(asked, "set", &use.set);
+    Read(asked, "measured", &use.measured);
+    Read(asked, "similar", &use.similar);
+    Read(asked, "bound", &use.bounded);
+    Read(asked, "nothing", &use.unknown);
+    Read(asked, "without_bound", &use.without_bound);
+    Read(asked, "largest", &use.largest);
+    Read(asked, "largest_bound", &use.largest_bound);
+    result->workspaces.push_back(use);
+  }
+}
+
 ProcessResult Parse(const std::string& text) {
   const json told = json::parse(text);
   ProcessResult result;
@@ -74,6 +94,7 @@ ProcessResult Parse(const std::string& text) {
     result.pinned[pin] = Whole<uint64_t>(count);
   Read(told, "event_queries", &result.event_queries);
   Read(told, "checkpointing", &result.checkpointed);
+  ReadWorkspaces(told, &result);
   return result;
 }
 

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/workspaces.h"
+
 namespace gpumem {
 
 struct ProcessResult {
@@ -33,6 +35,8 @@ struct ProcessResult {
   std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
   uint64_t event_queries = 0;              // whether an event is ready: with several streams
   uint64_t checkpointed = 0;               // models that a what-if made recompute
+  std::vector<WorkspaceUse> workspaces;    // by library
+  KnownSize context;                       // of CUDA
 };
 
 // By rank, then process.

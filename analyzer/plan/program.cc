@@ -25,12 +25,12 @@ void AddSimulation(const SimulatedRun& run, Variables* variables) {
       {"SIMCUDA_DEVICES", absl::StrCat(run.device_count)},
       {"SIMCUDA_NAME", run.device.full_name},
       {"SIMCUDA_MEM_MB", absl::StrCat(run.device.memory_mib)},
-      {"SIMCUDA_CTX_MB", absl::StrCat(run.device.context_mib)},
       {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
       {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
       {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
       {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
       {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
+      {"SIMCUDA_WORKSPACES", run.workspaces},
       {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
       {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
   };

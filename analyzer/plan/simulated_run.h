@@ -50,12 +50,13 @@ struct SimulatedRun {
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
   std::string steps = "stable";          // or "all", or a number
   double timeout_s = 300;
-  bool late_events = false;  // events are ready when somebody waits, and not at once
-  uint64_t most_reads = 0;   // of device memory by the host, beyond which the program waits for ever; 0 = no limit
-  std::string what_if;       // companion.py
-  std::string pins = "[]";   // companion.py
-  std::string folder;        // an empty one, for traces and what the processes say
-  bool on_gpu = false;       // the machine's own, not a simulated one: all that describes a device is without meaning
+  std::string workspaces = "measured";  // SIMCUDA_WORKSPACES
+  bool late_events = false;             // events are ready when somebody waits, and not at once
+  uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
+  std::string what_if;      // companion.py
+  std::string pins = "[]";  // companion.py
+  std::string folder;       // an empty one, for traces and what the processes say
+  bool on_gpu = false;      // the machine's own, not a simulated one: all that describes a device is without meaning
 };
 
 // A run is ended so long after its time is up: companion.py says where it is two seconds before that.

@@ -31,7 +31,6 @@ TEST(DeviceProfileTest, EveryDeviceIsCompleteAndHasASource) {
     EXPECT_GE(device.memory_mib, 8u << 10);
     EXPECT_LT(device.memory_mib, 512u << 10);
     EXPECT_EQ(device.memory_bytes(), device.memory_mib << 20);
-    EXPECT_GT(device.context_mib, 0u);
     EXPECT_GE(device.capability, 70);
     EXPECT_LE(device.capability, 130);
     EXPECT_GE(device.multiprocessors, 16);

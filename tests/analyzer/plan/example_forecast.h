@@ -30,7 +30,6 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   forecast.device.name = "SIM10";
   forecast.device.full_name = "A Simulated GPU of 10 GiB";
   forecast.device.memory_mib = 10 << 10;
-  forecast.device.context_mib = 512;
   forecast.device.capability = 86;
   forecast.device.multiprocessors = 40;
   forecast.device.source = "made up for tests";
@@ -44,9 +43,17 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   one.told.steps = 4;
   one.told.last_growth = 2;
   one.told.torch = "2.11.0";
+  one.told.context = {512 * kMiB, "nothing"};
   one.peaks = PeaksOfSize(process);
   forecast.processes = {one};
   return forecast;
+}
+
+// Libraries whose workspaces are known in every way.
+inline std::vector<WorkspaceUse> SomeWorkspaces() {
+  return {{.library = "cuDNN", .set = 1, .measured = 2, .unknown = 3, .largest = 7, .largest_bound = 9},
+          {.library = "cuFFT", .similar = 4, .bounded = 1, .largest = 8},
+          {.library = "cuSPARSE", .unknown = 1, .without_bound = 1}};
 }
 
 // The others of its verdicts.

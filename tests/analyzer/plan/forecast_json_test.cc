@@ -42,7 +42,8 @@ TEST(ForecastJsonTest, HasAWordForEachVerdict) {
 TEST(ForecastJsonTest, SaysAllThatIsKnown) {
   Forecast forecast = testing::DataForecast();
   forecast.processes[0].told.pinned = {{"n.item()", 3}};
-  forecast.libraries = {"cuDNN"};
+  forecast.processes[0].told.workspaces = testing::SomeWorkspaces();
+  forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
   EXPECT_EQ(Parsed(forecast), json::parse(R"json({
     "schema_version": 1, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
@@ -64,7 +65,18 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
                                        "other_bytes": 536870912},
       "peak_where_kernels_lag_behind": null,
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
-      "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN"], "context_bytes_guessed": 536870912},
+      "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN", "cuSPARSE"],
+      "workspaces": [
+        {"library": "cuDNN", "set": 1, "measured": 2, "similar": 0, "bounded": 0, "unknown": 3, "without_bound": 0,
+         "largest_bytes": 7, "largest_bound_bytes": 9},
+        {"library": "cuFFT", "set": 0, "measured": 0, "similar": 4, "bounded": 1, "unknown": 0, "without_bound": 0,
+         "largest_bytes": 8, "largest_bound_bytes": 0},
+        {"library": "cuSPARSE", "set": 0, "measured": 0, "similar": 0, "bounded": 0, "unknown": 1, "without_bound": 1,
+         "largest_bytes": 0, "largest_bound_bytes": 0}],
+      "peak_where_workspaces_are_bounds": {"device": 0, "allocated_bytes": 5905580032, "reserved_bytes": 6442450944,
+                                           "process_bytes": 7516192768, "context_bytes": 536870912,
+                                           "other_bytes": 536870912},
+      "context": {"bytes": 536870912, "known": "nothing"}},
     "what_if": []})json"));
 }
 

@@ -159,20 +159,53 @@ TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
   const std::string plain = Text(AddConfidence, testing::ExampleForecast());
   EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, a guess"),
                            HasSubstr("A Simulated GPU of 10 GiB: made up for tests."), HasSubstr("  streams ")));
-  for (const char* absent : {"  data ", "  branches ", "  values ", "  pinned ", "are not known"})
+  for (const char* absent : {"  data ", "  branches ", "  values ", "  pinned ", "are not measured"})
     EXPECT_THAT(plain, Not(HasSubstr(absent)));
   Forecast forecast = testing::DataForecast();
   forecast.reads.push_back({HostReadKind::kBranch, "", "train.py:40", 1, 1});
   forecast.reads.push_back({HostReadKind::kValue, "aten::item", "train.py:50", 9, 36});
   forecast.processes[0].told.pinned = {{"n.item()", 3}};
-  forecast.libraries = {"cuDNN", "cuFFT"};
   EXPECT_THAT(
       Text(AddConfidence, forecast),
       AllOf(
           HasSubstr("assumed to find everything, so the peak is an upper bound. Where they find nothing it is 6 GiB."),
           HasSubstr("train.py:30  aten::nonzero  4 times\n"), HasSubstr("train.py:40  1 time\n"),
-          HasSubstr("train.py:50  aten::item  9 times\n"), HasSubstr("  pinned      n.item(), 3 times\n"),
-          HasSubstr("Workspaces of cuDNN, cuFFT are not known and count as 0")));
+          HasSubstr("train.py:50  aten::item  9 times\n"), HasSubstr("  pinned      n.item(), 3 times\n")));
+}
+
+// A page's text with its line breaks taken out.
+std::string Joined(const Forecast& forecast) {
+  std::string text = Text(AddConfidence, forecast);
+  for (size_t at; (at = text.find('\n')) != std::string::npos;) text.replace(at, 1, " ");
+  for (size_t at; (at = text.find("  ")) != std::string::npos;) text.erase(at, 1);
+  return text;
+}
+
+TEST(ForecastPageTest, EachLibrarySaysHowItsWorkspacesAreKnown) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.processes[0].told.workspaces = testing::SomeWorkspaces();
+  EXPECT_THAT(Joined(forecast),
+              AllOf(HasSubstr("Those of cuDNN (2 operations) are as measured on this GPU."),
+                    HasSubstr("Those of cuFFT (4 operations) are as measured on another GPU of this capability"),
+                    HasSubstr("Those of cuDNN (1 operation) are as SIMCUDA_CUDNN_WS and the like set them."),
+                    HasSubstr("Those of cuFFT (1 operation) count with the most that they can be"),
+                    HasSubstr("Those of cuDNN (3 operations), cuSPARSE (1 operation) are not measured for this GPU and "
+                              "count as 0."),
+                    HasSubstr("Those of cuSPARSE (1 operation) have no bound that is known either."),
+                    Not(HasSubstr("at most"))));
+  forecast.with_bounds = testing::PeaksOfSize(9 * kGiB);
+  EXPECT_THAT(Joined(forecast),
+              HasSubstr("it would be at most 7.50 GiB allocated (+1 GiB), 9 GiB in nvidia-smi (+1 GiB)"));
+}
+
+TEST(ForecastPageTest, TheContextSaysHowItIsKnown) {
+  Forecast forecast = testing::ExampleForecast();
+  for (const auto& [known, words] : {std::pair("measured", "333 MiB for CUDA's context, as measured on this GPU;"),
+                                     std::pair("similar", "as measured on a GPU of this capability;"),
+                                     std::pair("set", "as SIMCUDA_CTX_MB says;"), std::pair("nothing", "a guess;")}) {
+    forecast.processes[0].told.context = {333 * kMiB, known};
+    EXPECT_THAT(Joined(forecast), HasSubstr(words));
+  }
 }
 
 TEST(ForecastPageTest, EachPolicyHasItsWords) {

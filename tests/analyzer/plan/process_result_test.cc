@@ -43,7 +43,10 @@ class ProcessResultTest : public ::testing::Test {
 TEST_F(ProcessResultTest, ReadsWhatTheCompanionWrites) {
   Put("77.json",
       R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0+cu130",
-          "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1})json");
+          "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1,
+          "workspaces": {"cuDNN": {"set": 1, "measured": 2, "similar": 3, "bound": 4, "nothing": 5, "without_bound": 6,
+                                   "largest": 7, "largest_bound": 8}, "cuFFT": {}},
+          "context": {"known": "measured", "bytes": 9}})json");
   const std::vector<ProcessResult> results = Read();
   ASSERT_EQ(results.size(), 1u);
   const ProcessResult& result = results[0];
@@ -56,6 +59,15 @@ TEST_F(ProcessResultTest, ReadsWhatTheCompanionWrites) {
   EXPECT_THAT(result.pinned, UnorderedElementsAre(Pair("n.item()", 8u)));
   EXPECT_EQ(result.event_queries, 12u);
   EXPECT_EQ(result.checkpointed, 1u);
+  ASSERT_EQ(result.workspaces.size(), 2u);
+  const WorkspaceUse& use = result.workspaces[0];
+  EXPECT_EQ(use.library, "cuDNN");
+  EXPECT_THAT((std::vector{use.set, use.measured, use.similar, use.bounded, use.unknown, use.without_bound, use.largest,
+                           use.largest_bound}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(result.workspaces[1].library, "cuFFT");
+  EXPECT_EQ(result.context.bytes, 9u);
+  EXPECT_EQ(result.context.known, "measured");
   EXPECT_THAT(result.built_for, IsEmpty());
 }
 
@@ -90,6 +102,8 @@ TEST_F(ProcessResultTest, LeavesOutWhatCannotBeRead) {
   Put("number.json", "7");
   Put("type.json", R"({"pid": "seven"})");
   Put("types.json", R"({"pid": 7, "pinned": {"x": "often"}})");
+  Put("workspaces.json", R"({"pid": 7, "workspaces": {"cuDNN": {"set": -1}}})");
+  Put("context.json", R"({"pid": 7, "context": {"known": 3}})");
   Put("unfinished.json.part", R"({"pid": 8})");
   Put("companion.py", "pass");
   fs::create_directory(folder_ + "/folder.json");
