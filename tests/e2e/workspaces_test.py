@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Sizes that only a GPU can tell: `gpumem plan` takes those of the table, tells the peak with bounds where there is no row; and the program that measures them,
+rehearsed without a GPU.
+
+    python tests/e2e/workspaces_test.py --build build/release
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import truth
+
+sys.path.insert(0, str(truth.ROOT / "scripts" / "lib"))
+import workspace_table  # noqa: E402
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "workspaces.py"
+MIB = 1 << 20
+H100 = "NVIDIA H100 80GB HBM3"
+CONVOLUTION = "f32 x=4,3,32,32 w=8,3,3,3 padding=1,1 stride=1,1 dilation=1,1 nchw"
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-workspaces-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def environment(self, **more):
+        environment = truth.environment_of(truth.Case("none"), SETUP)
+        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
+            del environment[name]
+        return {**environment, "COUNTERS": str(self.folder / "counters"), **more}
+
+    def table(self, *rows, origin="measured", device=H100):
+        """Of (library, operation, parameters, bytes) for torch 2.11's versions."""
+        path = self.folder / "table.tsv"
+        lines = ["\t".join(map(str, (*row, device, "9.0", "91900" if row[0] == "cuDNN" else "13.0", origin))) for row in rows]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return {"SIMCUDA_WORKSPACE_TABLE": str(path)}
+
+    def run_plan(self, case, *options, **variables):
+        command = [SETUP.gpumem, "plan", *options, "--no-what-if", "-o", self.folder / "plan.gmtrace", "--", SETUP.python, PROGRAM, case]
+        return subprocess.run([str(word) for word in command], env=self.environment(**variables), capture_output=True, text=True, timeout=200, check=False)
+
+    def plan(self, case, *options, **variables):
+        done = self.run_plan(case, "--steps", "all", "--json", *options, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        return json.loads(done.stdout)
+
+    def counters(self):
+        return json.loads((self.folder / "counters").read_text())
+
+    @staticmethod
+    def use(plan, library):
+        return next(use for use in plan["confidence"]["workspaces"] if use["library"] == library)
+
+
+class Rows(Scratch):
+    def test_a_row_is_taken_to_the_byte(self):
+        plain = self.plan("conv")
+        rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50_000_000), ("cuDNN", "convolution_backward_filter", CONVOLUTION, 7 * MIB))
+        plan = self.plan("conv", **rows)
+        self.assertEqual({name: plan["peak"][name] for name in self.counters()}, self.counters())
+        use = self.use(plan, "cuDNN")
+        self.assertEqual((use["measured"], use["unknown"], use["largest_bytes"]), (2, 0, 50_000_000))
+        self.assertEqual(plan["confidence"]["unknown_workspaces"], [])
+        self.assertIsNone(plan["confidence"]["peak_where_workspaces_are_bounds"])
+        # The forward pass holds parameters, input and result beside its workspace, which has a segment of 48 MiB that is not worth splitting.
+        held = 1024 + 512 + 4 * 3 * 32 * 32 * 4 + 4 * 8 * 32 * 32 * 4
+        self.assertEqual(plan["peak"]["allocated_bytes"], held + 48 * MIB)
+        self.assertLess(plain["peak"]["allocated_bytes"], plan["peak"]["allocated_bytes"] - 49_000_000)
+
+    def test_rows_of_every_library(self):
+        lstm = "lstm f32 input=16 hidden=32 projection=32 layers=1 directions=1 steps=10 batch=4 bias=2 training"
+        for case, library, rows in (("lstm", "cuDNN", [("rnn_workspace", lstm, 20 * MIB), ("rnn_reserve", lstm, 30 * MIB)]),
+                                    ("fft", "cuFFT", [("plan", "n=1000,0,0 batch=4 types=0,4,4", 40 * MIB), ("plan", "n=1000,0,0 batch=4 types=4,4,4", 40 * MIB)]),
+                                    ("linalg", "cuSOLVER", [("cusolverDnXpotrf_bufferSize", "0 96 0 96 0", 40 * MIB)])):
+            plan = self.plan(case, **self.table(*((library, *row) for row in rows)))
+            use = self.use(plan, library)
+            self.assertEqual((use["measured"], use["unknown"]), (len(rows), 0), case)
+            self.assertEqual({name: plan["peak"][name] for name in self.counters()}, self.counters())
+            self.assertGreater(plan["peak"]["allocated_bytes"], (50 if case == "lstm" else 40) * MIB, case)
+
+    def test_a_row_of_another_device_is_similar_and_one_of_another_shape_nothing(self):
+        rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50 * MIB), ("cuDNN", "convolution_backward_filter", CONVOLUTION + " ", 50 * MIB), device="NVIDIA H200")
+        use = self.use(self.plan("conv", **rows), "cuDNN")
+        self.assertEqual((use["measured"], use["similar"], use["unknown"]), (0, 1, 1))
+        use = self.use(self.plan("conv", "--device", "a100", **rows), "cuDNN")
+        self.assertEqual((use["similar"], use["unknown"]), (0, 2))
+
+    def test_the_context(self):
+        guessed = self.plan("none")
+        measured = self.plan("none", **self.table(("CUDA", "context", "", 300 * MIB)))
+        self.assertEqual(guessed["confidence"]["context"], {"bytes": 512 * MIB, "known": "nothing"})
+        self.assertEqual(measured["confidence"]["context"], {"bytes": 300 * MIB, "known": "measured"})
+        self.assertEqual(guessed["peak"]["process_bytes"] - measured["peak"]["process_bytes"], 212 * MIB)
+        self.assertEqual(guessed["peak"]["reserved_bytes"], measured["peak"]["reserved_bytes"])
+
+
+class Bounds(Scratch):
+    def test_the_other_end_is_told_where_nobody_measured(self):
+        for case, library in (("conv", "cuDNN"), ("lstm", "cuDNN"), ("fft", "cuFFT"), ("linalg", "cuSOLVER")):
+            plan = self.plan(case)
+            self.assertEqual(plan["confidence"]["unknown_workspaces"], [library])
+            most = plan["confidence"]["peak_where_workspaces_are_bounds"]
+            self.assertGreater(most["allocated_bytes"], plan["peak"]["allocated_bytes"], case)
+            bounded = self.plan(case, "--workspaces", "bound")
+            for name in ("allocated_bytes", "reserved_bytes"):
+                self.assertEqual(bounded["peak"][name], most[name], case)
+            self.assertEqual(self.use(bounded, library)["unknown"], 0)
+            self.assertIsNone(bounded["confidence"]["peak_where_workspaces_are_bounds"])
+
+    def test_what_has_no_bound_says_so(self):
+        use = self.use(self.plan("sparse"), "cuSPARSE")
+        self.assertEqual((use["unknown"], use["without_bound"]), (3, 2))
+
+    def test_a_program_without_such_libraries_is_run_once(self):
+        plan = self.plan("none")
+        self.assertEqual(plan["confidence"]["workspaces"], [])
+        self.assertIsNone(plan["confidence"]["peak_where_workspaces_are_bounds"])
+
+    def test_the_page(self):
+        page = " ".join(self.run_plan("conv").stdout.split())
+        self.assertIn("Those of cuDNN (2 operations) are not measured for this GPU and count as 0.", page)
+        self.assertIn("it would be at most", page)
+        page = " ".join(self.run_plan("conv", "--workspaces", "bound").stdout.split())
+        self.assertIn("Those of cuDNN (2 operations) count with the most that they can be", page)
+
+    def test_none_takes_no_row(self):
+        rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50 * MIB), ("CUDA", "context", "", 300 * MIB))
+        plan = self.plan("conv", "--workspaces", "none", **rows)
+        self.assertEqual(self.use(plan, "cuDNN")["unknown"], 2)
+        self.assertEqual(plan["confidence"]["context"]["known"], "nothing")
+        self.assertIsNone(plan["confidence"]["peak_where_workspaces_are_bounds"])
+
+    def test_another_word_is_refused(self):
+        done = self.run_plan("conv", "--workspaces", "all")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("measured, bound or none", done.stderr)
+
+
+class Measuring(Scratch):
+    def rehearse(self):
+        words = [truth.ROOT / "scripts" / "gpu_check", "--workspaces", "--simulated", "--quick", "--build", SETUP.build, "--python", SETUP.python,
+                 "--output", self.folder / "gpu_check.json"]
+        done = subprocess.run([sys.executable, *map(str, words)], env=self.environment(), capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("REHEARSED", done.stdout)
+        lines = (self.folder / "workspaces.tsv").read_text().splitlines()
+        self.assertEqual(tuple(lines[0].split("\t")), workspace_table.COLUMNS)
+        return [dict(zip(workspace_table.COLUMNS, line.split("\t"))) for line in lines[1:]]
+
+    def test_rehearsed_sizes_are_those_that_the_simulation_gave(self):
+        rows = self.rehearse()
+        self.assertEqual({row["origin"] for row in rows}, {"simulated"})
+        found = {(row["library"], row["operation"], row["parameters"]): int(row["bytes"]) for row in rows}
+        self.assertEqual(found["CUDA", "context", ""], 512 * MIB)
+        self.assertEqual(found["CUDA", "module", ""], 2 * MIB)
+        self.assertEqual(found["cuFFT", "plan", "n=1000,0,0 batch=8 types=0,4,4"], 8 * 8 * 1000 * 8)
+        self.assertEqual(found["cuSOLVER", "cusolverDnXpotrf_bufferSize", "0 96 0 96 0"], 96 * (96 + 64) * 4)
+        self.assertEqual(found["cuSPARSE", "SpMM", "1000x1000/1000 type 0, 1000x64/-1 type 0, 1000x64/-1 type 0, 0 0 0 6"], 1000 * 20 + 1001 * 8 + 2 * 64_000 * 4)
+        image = "f32 x=8,64,56,56 w=64,64,3,3 padding=1,1 stride=1,1 dilation=1,1 "
+        for operation in ("convolution_forward", "convolution_backward_data", "convolution_backward_filter"):
+            for layout in ("nchw", "nhwc"):
+                self.assertEqual(found["cuDNN", operation, image + layout], 64 * 33 * 8 * (8 * 128 + 64 * 64))
+        self.assertEqual(sum(row["operation"] == "attention" for row in rows), 2)
+        self.assertEqual(sum(row["operation"].startswith("rnn_") for row in rows), 2)
+
+    def test_rows_of_a_rehearsal_are_refused(self):
+        rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50 * MIB), ("CUDA", "context", "", 300 * MIB), origin="simulated")
+        plan = self.plan("conv", **rows)
+        self.assertEqual(self.use(plan, "cuDNN")["unknown"], 2)
+        self.assertEqual(plan["confidence"]["context"]["known"], "nothing")
+
+    def test_what_is_committed_was_measured(self):
+        for line in (truth.ROOT / "simcuda" / "standins" / "workspaces.tsv").read_text().splitlines():
+            if not line.startswith(("#", "library\t")):
+                cells = dict(zip(workspace_table.COLUMNS, line.split("\t")))
+                self.assertEqual(cells["origin"], "measured", line)
+                self.assertTrue(all(cells.get(column) for column in workspace_table.COLUMNS if column != "parameters"), line)
+                self.assertNotIn("SimCUDA", cells["device"])
+
+
+class Comparing(unittest.TestCase):
+    ONE, TWO = [("cuFFT", "plan", "a")], [("cuDNN", "rnn_workspace", "a"), ("cuDNN", "rnn_reserve", "a")]
+
+    def test_what_the_gpu_asked_for_in_addition_is_the_size(self):
+        self.assertEqual(workspace_table.sizes_of(self.ONE, [8, 99, 8], [8, 8]), [(self.ONE[0], 99)])
+        self.assertEqual(workspace_table.sizes_of(self.ONE, [8, 8, 8], [8, 8]), [(self.ONE[0], 8)])
+        self.assertEqual(workspace_table.sizes_of(self.TWO, [5, 7, 8], [8]), list(zip(self.TWO, (5, 7))))
+
+    def test_nothing_in_addition_is_a_size_of_zero(self):
+        self.assertEqual(workspace_table.sizes_of(self.TWO, [8], [8]), [(key, 0) for key in self.TWO])
+
+    def test_what_is_ambiguous_is_no_size(self):
+        for asked, on_gpu, simulated in (([], [8, 9], [8]), (self.ONE, [5, 7, 8], [8]), (self.TWO, [5, 8], [8]), (self.ONE, [9], [8]), (self.ONE, [], [8])):
+            self.assertIsNone(workspace_table.sizes_of(asked, on_gpu, simulated))
+
+    def test_attention_lies_in_one_block_with_the_frontends_own(self):
+        asked = [("cuDNN", "attention", "a")]
+        self.assertEqual(workspace_table.sizes_of(asked, [8, 108], [8, 100]), [(asked[0], 8)])
+        self.assertIsNone(workspace_table.sizes_of(asked, [8, 98], [8, 100]))
+
+    def test_a_case_that_fails_on_either_side_is_left_out(self):
+        good = {"name": "x", "allocations": [4], "asked": [["cuFFT", "plan", "a"]]}
+        bad = {"name": "x", "error": "no such thing"}
+        for on_gpu, simulated in ((good, bad), (bad, good)):
+            found, left_out = workspace_table.compare({"cases": [on_gpu]}, {"cases": [simulated]})
+            self.assertEqual((found, left_out), ({}, [{"name": "x", "why": "no such thing"}]))
+
+    def test_loaded_code_is_an_average_of_pieces(self):
+        found = workspace_table.of_the_driver({"context_bytes": 5, "code_bytes": 900}, {"code_bytes": 6 * MIB}, 2 * MIB)
+        self.assertEqual(found, {("CUDA", "context", ""): 5, ("CUDA", "module", ""): 300})
+        self.assertNotIn(("CUDA", "module", ""), workspace_table.of_the_driver({"context_bytes": 5, "code_bytes": -1}, {"code_bytes": 6 * MIB}, 2 * MIB))
+
+
+if __name__ == "__main__":
+    truth.run_tests(globals())
