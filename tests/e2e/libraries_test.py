@@ -157,6 +157,22 @@ class PlansTest(unittest.TestCase):
         plan = self.check_plan(truth.ROOT / "examples" / "train_llama_lora.py", "--layers", "2", "--seq-len", "128")
         self.assertIn("lora", plan["components"])
 
+    def test_a_scan_of_adapters(self):
+        """Forked from one process that imported transformers and peft: each is what a plan of it alone says. The same for private training with adapters."""
+        for script, flags in (("train_llama_lora.py", ["--layers", "2", "--seq-len", "{length}", "--rank", "{rank}"]),
+                              ("train_dp_lora.py", ["--model", "tiny", "--seq-len", "{length}", "--lora-rank", "{rank}"])):
+            example = truth.ROOT / "examples" / script
+            with tempfile.TemporaryDirectory(prefix="gpumem-sweep-") as folder:
+                environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+                rows = json.loads(truth.run([SETUP.gpumem, "sweep", "--json", "--no-files", "--results-dir", folder, "--axis", "length=64,128", "--axis", "rank=4,8", "--",
+                                             SETUP.python, str(example), *flags], SETUP, environment))["configurations"]
+            for row in rows:
+                with self.subTest(script=script, **row["values"]):
+                    words = [flag.format(**row["values"]) for flag in flags]
+                    peak = self.plan(example, *words)["peak"]
+                    self.assertEqual(row["peak_allocated_bytes"], peak["allocated_bytes"])
+                    self.assertLessEqual(abs(row["peak_reserved_bytes"] - peak["reserved_bytes"]), 2 << 20)
+
     def test_private_training(self):
         self.check_plan(truth.ROOT / "examples" / "train_dp_sgd.py")
 

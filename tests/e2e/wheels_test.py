@@ -17,6 +17,7 @@ import unittest
 
 import attribution_test
 import plan_test
+import sweep_test
 import truth
 
 CASES = ("gpt", "conv", "expandable", "malloc_async", "graphs", "empty_cache", "oom_caught")
@@ -76,6 +77,14 @@ class Plan(plan_test.Planned):
     test_data_that_decide = plan_test.Verdicts.test_data_that_decide
 
 
+class Sweep(sweep_test.Swept):
+    """Runs that are forked from one process, with this wheel."""
+
+    test_rows = sweep_test.Answers.test_each_row_is_what_a_plan_of_it_alone_says
+    test_a_run_finds_itself = sweep_test.Answers.test_a_run_finds_itself_as_in_a_process_of_its_own
+    test_imports = sweep_test.Failures.test_imports_that_cannot_be_made_before_a_fork
+
+
 def add_cases(names):
     for name in names:
         setattr(WheelTest, f"test_{name}", lambda self, name=name: self.check(name))
@@ -102,7 +111,7 @@ def main(argv=None):
     if not (arguments.keep and environment.exists()):
         install(arguments.wheel, environment, arguments.python)
     SETUP = truth.Setup(build, str(environment / "bin" / "python"), simulated=True)
-    attribution_test.SETUP = plan_test.SETUP = SETUP
+    attribution_test.SETUP = plan_test.SETUP = sweep_test.SETUP = SETUP
     WheelTest.version = arguments.wheel
     add_cases(arguments.case or CASES)
     try:
