@@ -40,7 +40,7 @@ const Descriptor* Pointed(const Descriptor* from, int name) {
   const Attribute* attribute = Find(from, name);
   if (attribute == nullptr || attribute->type != kDescriptor || attribute->count < 1) return nullptr;
   const Descriptor* descriptor = nullptr;
-  memcpy(&descriptor, attribute->bytes, sizeof(descriptor));
+  memcpy(&descriptor, attribute->bytes, sizeof(void*));
   return descriptor;
 }
 
