@@ -30,13 +30,6 @@ void WriteMemoryTypes(const SweepRow& row, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteMap(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json) {
-  json->Key(key);
-  json->BeginObject(JsonLayout::kOneLine);
-  for (const auto& [name, count] : bytes) json->Field(name, count);
-  json->EndObject();
-}
-
 void WriteOperations(const std::vector<NamedBytes>& operations, JsonWriter* json) {
   json->Key("operations");
   json->BeginObject(JsonLayout::kOneLine);
@@ -51,8 +44,8 @@ void WriteComponents(const SweepRow& row, JsonWriter* json) {
     json->BeginObject();
     json->Field("name", component.name);
     json->Field("bytes_at_peak", SumOf(component.at_peak));
-    WriteMap("by_category_at_peak", component.at_peak, json);
-    WriteMap("allocated_by_stage", component.allocated, json);
+    WriteBytes("by_category_at_peak", component.at_peak, json);
+    WriteBytes("allocated_by_stage", component.allocated, json);
     WriteOperations(Operations(component.allocated), json);
     json->EndObject();
   }
@@ -92,9 +85,9 @@ std::string DetailedJson(const SweepAnswer& answer) {
     json.Field("state", RowStateName(row.state));
     WriteBytesOrNull("peak_allocated_bytes", row.peak_allocated, &json);
     WriteMemoryTypes(row, &json);
-    WriteMap("categories", row.categories, &json);
-    WriteMap("parts", row.parts, &json);
-    WriteMap("tensors", row.tensors, &json);
+    WriteBytes("categories", row.categories, &json);
+    WriteBytes("parts", row.parts, &json);
+    WriteBytes("tensors", row.tensors, &json);
     WriteStages(row, &json);
     WriteOperations(Operations(row), &json);
     WriteComponents(row, &json);

@@ -4,7 +4,6 @@
 #include "sweep/row_json.h"
 
 namespace gpumem {
-namespace {
 
 void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json) {
   json->Key(key);
@@ -27,6 +26,8 @@ void WriteStages(const SweepRow& row, JsonWriter* json) {
   }
   json->EndArray();
 }
+
+namespace {
 
 void WriteComponents(const SweepRow& row, JsonWriter* json) {
   json->Key("components");

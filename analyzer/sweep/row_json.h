@@ -10,6 +10,8 @@
 #ifndef GPUMEM_ANALYZER_SWEEP_ROW_JSON_H_
 #define GPUMEM_ANALYZER_SWEEP_ROW_JSON_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -27,6 +29,10 @@ std::string RowJson(const SweepRow& row);
 
 // The same object inside a larger JSON text.
 void WriteRow(const SweepRow& row, JsonWriter* json);
+
+// Pieces of it, which other JSON of a sweep has too. Into an open object: "stages": [...]; `key`: {name: bytes}.
+void WriteStages(const SweepRow& row, JsonWriter* json);
+void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json);
 
 // Fails with DataLoss where `text` is no JSON, lacks a field or has one of another type, and with FailedPrecondition
 // where it is a row of another version.

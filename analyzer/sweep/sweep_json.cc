@@ -131,21 +131,6 @@ void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json) {
   bytes == 0 ? json->Null() : json->Value(bytes);
 }
 
-void WriteStages(const SweepRow& row, JsonWriter* json) {
-  json->Key("stages");
-  json->BeginArray();
-  for (const RowStage& stage : row.stages) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("name", stage.name);
-    json->Field("seconds", stage.seconds);
-    json->Field("peak_allocated_bytes", stage.peak_allocated);
-    json->Field("growth_bytes", stage.growth_bytes);
-    json->Field("count", stage.count);
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
 std::string SweepJson(const SweepAnswer& answer) {
   std::string out;
   JsonWriter json(&out);

@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "sweep/answer.h"
+#include "sweep/row_json.h"
 
 namespace gpumem {
 
@@ -19,8 +20,6 @@ void WriteValues(absl::string_view key, const Configuration& values, JsonWriter*
 
 // 0 where nothing was seen would read as a measurement: null.
 void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json);
-
-void WriteStages(const SweepRow& row, JsonWriter* json);
 
 }  // namespace gpumem
 
