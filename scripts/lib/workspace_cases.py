@@ -104,7 +104,8 @@ def transform(function, shape, dtype=torch.float32):
 
 def sparse(product, size, columns, dtype=torch.float32):
     def prepare():
-        matrix = torch.eye(size, dtype=dtype).to_sparse_csr().cuda()
+        diagonal = torch.arange(size + 1)
+        matrix = torch.sparse_csr_tensor(diagonal, diagonal[:-1], torch.ones(size, dtype=dtype), (size, size)).cuda()
         other = matrix if product == "SpGEMM" else empty(size, columns, dtype=dtype) if product == "SpMM" else empty(size, dtype=dtype)
         return lambda: matrix @ other
 
