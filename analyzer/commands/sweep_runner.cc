@@ -64,7 +64,8 @@ std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
   const DeviceProfile& device = run.device;
   return absl::StrCat(text, device.full_name, " ", device.memory_mib, " ", device.capability, " ",
                       device.multiprocessors, " x ", run.device_count, "\nrank ", run.rank, " of ", run.world_size,
-                      ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, "\n");
+                      ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, "\nworkspaces ",
+                      run.workspaces, "\n");
 }
 
 bool HasAnswer(const SweepRow& row) { return row.state == RowState::kFits || row.state == RowState::kOutOfMemory; }
