@@ -94,7 +94,8 @@ FORWARD = {
     "lora": ADAPTERS * (FULL + LOW + FULL + HALF + HALF),  # x in float32, both products, the cast, the sum with the base's
     "attention": LAYERS * (5 * HALF + 3 * SCORES),  # both bases, keys, weighted values, out; products, scaled, softmax
     "mlp": LAYERS * (2 * WIDE + HALF),
-    "other": 2 * LAYERS * HALF + LOGITS_HALF,
+    "head": LOGITS_HALF,
+    "other": 2 * LAYERS * HALF,
 }
 BACKWARD = {
     "norm": (NORMS - 1) * HALF + NORMS * 2 * block(WIDTH, "bfloat16"),  # of the first one's input nobody asks
@@ -103,7 +104,7 @@ BACKWARD = {
     # Of the bases', keys' and out's inputs; keys' laid out anew; of queries, keys, values; of softmax: output, the product with it, input, unscaled.
     "attention": LAYERS * (4 * HALF + HALF + 3 * HALF + 4 * SCORES),
     "mlp": LAYERS * (2 * WIDE + HALF),
-    "other": HALF,  # of the head's input
+    "head": HALF,  # of its input
 }
 LOSS_BACKWARD = ONE + LOGITS_FULL + LOGITS_FULL + LOGITS_HALF  # of the loss, of the probabilities, of the logits in both types
 
@@ -312,7 +313,7 @@ class TablesTest(unittest.TestCase):
         allocated = collections.Counter()
         for row in self.ask("modules")["modules"]:
             allocated[row["component"] if row["class"] else None, row["stage"]] += row["allocated_bytes"]
-        for stage, table, loss, of_workspace in (("forward", FORWARD, 0, "lora"), ("backward", BACKWARD, LOSS_BACKWARD, "other")):
+        for stage, table, loss, of_workspace in (("forward", FORWARD, 0, "lora"), ("backward", BACKWARD, LOSS_BACKWARD, "head")):
             expected = {component: STEPS * size for component, size in table.items()}
             expected[of_workspace] += WORKSPACE
             if loss:

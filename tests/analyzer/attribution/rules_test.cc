@@ -35,7 +35,9 @@ TEST(RulesTest, ComponentsByClassAndName) {
   EXPECT_EQ(rules.ComponentOf("LayerNorm", "ln_f"), "norm");
   EXPECT_EQ(rules.ComponentOf("Embedding", "wte"), "embedding");
   EXPECT_EQ(rules.ComponentOf("Conv2d", "features.0"), "conv");
-  EXPECT_EQ(rules.ComponentOf("Linear", "lm_head"), "other");
+  EXPECT_EQ(rules.ComponentOf("Linear", "lm_head"), "head");
+  EXPECT_EQ(rules.ComponentOf("Linear", "projection"), "linear");
+  EXPECT_EQ(rules.ComponentOf("Dropout", "drop"), "dropout");
   EXPECT_EQ(rules.ComponentOf("", ""), "other");
 }
 
