@@ -29,10 +29,7 @@ class Planned(unittest.TestCase):
         (self.folder / "tmp").mkdir()
 
     def environment(self):
-        environment = truth.environment_of(truth.Case("none"), SETUP)
-        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
-            del environment[name]
-        return {**environment, "TMPDIR": str(self.folder / "tmp"), "COUNTERS": str(self.folder / "counters")}
+        return truth.environment_of_plans(SETUP, TMPDIR=str(self.folder / "tmp"), COUNTERS=str(self.folder / "counters"))
 
     def command(self, case, *options, batch=4096, launcher=()):
         return [SETUP.gpumem, "plan", *options, "--", *(launcher or [SETUP.python]), str(PROGRAM), case, "--batch-size", str(batch)]

@@ -28,10 +28,7 @@ class Ranks(unittest.TestCase):
         (self.folder / "tmp").mkdir()
 
     def environment(self):
-        environment = truth.environment_of(truth.Case("none"), SETUP)
-        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
-            del environment[name]
-        return {**environment, **self.more, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "SAID": str(self.folder / "said")}
+        return truth.environment_of_plans(SETUP, **{**self.more, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "SAID": str(self.folder / "said")})
 
     def run_plan(self, options, program, arguments, expected=0):
         command = [SETUP.gpumem, "plan", *options, "--", SETUP.python, str(program), *arguments]

@@ -32,10 +32,7 @@ class Swept(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self, **more):
-        environment = truth.environment_of(truth.Case("none"), SETUP)
-        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
-            del environment[name]
-        return {**environment, "RUNS": str(self.folder / "runs"), **more}
+        return truth.environment_of_plans(SETUP, **{"RUNS": str(self.folder / "runs"), **more})
 
     def command(self, *options, program=()):
         program = program or [SETUP.python, str(PROGRAM), "--batch-size", "1"]

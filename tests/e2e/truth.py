@@ -117,6 +117,12 @@ def environment_of(case, setup):
     return environment
 
 
+def environment_of_plans(setup, **more):
+    """For `gpumem plan` and `gpumem sweep`, which describe their devices themselves: nothing of simcuda's but where it lies."""
+    environment = environment_of(Case("none"), setup)
+    return {**{name: value for name, value in environment.items() if not name.startswith("SIMCUDA_") or name == "SIMCUDA_LIB"}, **more}
+
+
 def last_json_line(text):
     for line in reversed(text.splitlines()):
         if line.startswith("{"):

@@ -32,10 +32,7 @@ class Scratch(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self, **more):
-        environment = truth.environment_of(truth.Case("none"), SETUP)
-        for name in [name for name in environment if name.startswith("SIMCUDA_") and name != "SIMCUDA_LIB"]:
-            del environment[name]
-        return {**environment, "COUNTERS": str(self.folder / "counters"), **more}
+        return truth.environment_of_plans(SETUP, **{"COUNTERS": str(self.folder / "counters"), **more})
 
     def table(self, *rows, origin="measured", device=H100):
         """Of (library, operation, parameters, bytes) for torch 2.11's versions."""
