@@ -309,9 +309,7 @@ class SweepCommand final : public Command {
       console->Complain(status.message());
       return kExitCannotRead;
     }
-    const auto answered = std::count_if(answer->rows.begin(), answer->rows.end(), [](const SweepRow& row) {
-      return row.state == RowState::kFits || row.state == RowState::kOutOfMemory;
-    });
+    const auto answered = std::count_if(answer->rows.begin(), answer->rows.end(), HasAnswer);
     if (answered == 0) return kExitCannotRead;
     return static_cast<size_t>(answered) == answer->rows.size() ? kExitFine : kExitCheckFailed;
   }

@@ -68,8 +68,6 @@ std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
                       run.workspaces, "\n");
 }
 
-bool HasAnswer(const SweepRow& row) { return row.state == RowState::kFits || row.state == RowState::kOutOfMemory; }
-
 std::string ValuesText(const Configuration& values) {
   std::vector<std::string> parts;
   for (const auto& [axis, value] : values) parts.push_back(absl::StrCat(axis, "=", value));

@@ -74,6 +74,11 @@ struct SweepRow {
   std::vector<RowPoint> timeline;              // at most 240 points
 };
 
+// Whether it is known if it fits: not fitting is an answer.
+inline bool HasAnswer(const SweepRow& row) {
+  return row.state == RowState::kFits || row.state == RowState::kOutOfMemory;
+}
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_SWEEP_ROW_H_
