@@ -43,9 +43,7 @@ uint64_t NeedOf(const SweepRow& row) {
   return row.peak_process > 0 ? row.peak_process : row.peak_reserved > 0 ? row.peak_reserved : row.peak_allocated;
 }
 
-bool IsPeakKnown(const SweepRow& row) {
-  return row.peak_allocated > 0 && (row.state == RowState::kFits || row.state == RowState::kOutOfMemory);
-}
+bool IsPeakKnown(const SweepRow& row) { return row.peak_allocated > 0 && HasAnswer(row); }
 
 const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMost, Fits); }
 const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kLeast, Fits); }
