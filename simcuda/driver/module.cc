@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Modules, libraries and the linker. Images are not looked at. A module takes memory when it is loaded, a library in
-// each context that first asks for something in it (lazy loading, the default of CUDA).
+// Modules, libraries and the linker. Images are not looked at: for which architectures a kernel was compiled is known
+// where its name tells, else it is taken to be made for the device. A module takes memory when it is loaded, a library
+// in each context that first asks for something in it (lazy loading, the default of CUDA).
 #include "simcuda/driver/module.h"
 
 #include <mutex>
@@ -47,7 +48,10 @@ CUresult GetFunction(void* handle, const char* name, void** function) {
   const std::lock_guard lock(g_mutex);
   auto* const module = static_cast<Module*>(handle);
   std::unique_ptr<Function>& slot = module->functions[name];
-  if (slot == nullptr) slot.reset(new Function{name, module, RecipeOf(name)});
+  if (slot == nullptr) {
+    const CodeVersion code = Choose(ArchitecturesIn(name), GetEnvironment().compute_capability);
+    slot.reset(new Function{name, module, code, RecipeOf(name)});
+  }
   *function = slot.get();
   return CUDA_SUCCESS;
 }
@@ -68,8 +72,10 @@ CUresult GetVariable(CUdeviceptr* pointer, size_t* bytes, void* handle, const ch
   return CUDA_SUCCESS;
 }
 
-CUresult FunctionAttribute(int* value, CUfunction_attribute attribute) {
+CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, const Function* function) {
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (function->code.binary == 0) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = 1024;
@@ -78,8 +84,10 @@ CUresult FunctionAttribute(int* value, CUfunction_attribute attribute) {
       *value = 32;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+      *value = function->code.ptx;
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = GetEnvironment().compute_capability;
+      *value = function->code.binary;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = GetEnvironment().shared_memory;
@@ -109,7 +117,12 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  return GetFunction(module, name, reinterpret_cast<void**>(function));
+  void* found = nullptr;
+  if (const CUresult result = GetFunction(module, name, &found); result != CUDA_SUCCESS) return result;
+  if (static_cast<const Function*>(found)->code.binary == 0) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *function = static_cast<CUfunction>(found);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, CUmodule module, const char* name) {
@@ -151,8 +164,9 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary libra
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const void* const library = reinterpret_cast<const Function*>(kernel)->module;
-  if (const CUresult result = Use("cuKernelGetFunction", library); result != CUDA_SUCCESS) return result;
+  const auto* const known = reinterpret_cast<const Function*>(kernel);
+  if (known->code.binary == 0) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (const CUresult result = Use("cuKernelGetFunction", known->module); result != CUDA_SUCCESS) return result;
   *function = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
 }
@@ -174,11 +188,11 @@ CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
-  return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : FunctionAttribute(value, attribute);
+  return FunctionAttribute(value, attribute, reinterpret_cast<const Function*>(function));
 }
 
 CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {
-  return kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : FunctionAttribute(value, attribute);
+  return FunctionAttribute(value, attribute, reinterpret_cast<const Function*>(kernel));
 }
 
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CheckContext(); }

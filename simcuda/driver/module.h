@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "simcuda/base/architectures.h"
 #include "simcuda/driver/driver.h"
 #include "simcuda/driver/results.h"
 
@@ -23,6 +24,7 @@ struct Module;
 struct Function {
   std::string name;
   Module* module = nullptr;
+  CodeVersion code;
   Recipe recipe;  // of what it computes
 };
 

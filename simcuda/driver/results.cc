@@ -22,6 +22,10 @@ using Type = Recipe::Type;
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+bool EndsWith(std::string_view text, std::string_view part) {
+  return text.size() >= part.size() && text.substr(text.size() - part.size()) == part;
+}
+
 // The kernels of interest, before anything is spelled out.
 bool MayCompute(std::string_view name) {
   for (const char* part : {"DeviceReduceKernel", "DeviceReduceSingleTileKernel", "DeviceSelectSweepKernel",
@@ -92,10 +96,27 @@ size_t IntegerParameter(const std::vector<std::string_view>& parameters, size_t 
   return found;
 }
 
+// thrust::find of a value: (bool, position) of it. PyTorch's mode looks for the value that it found most of; a functor
+// of another kind, as of thrust::equal, looks for what may not be there.
+Recipe RecipeOfFind(std::string_view name, const std::vector<std::string_view>& parameters) {
+  Recipe recipe;
+  if (parameters.size() < 2 || !EndsWith(parameters[1], "tuple<bool, long>*")) return recipe;
+  const bool has_value = Contains(name, "EqualsMode") || Contains(name, "functional::argument<0u>");
+  const bool is_last = Contains(name, "DeviceReduceSingleTileKernel");
+  recipe.output = 1;
+  if (has_value) {
+    recipe.kind = is_last ? Kind::kFind : Kind::kFindPart;
+  } else if (is_last && EndsWith(parameters[0], "tuple<bool, long>*")) {
+    recipe.kind = Kind::kFindFirst;
+  }
+  return recipe;
+}
+
 // CUB: counting what a condition finds (nonzero, masks), selecting the first of equals (unique), run lengths (unique
 // with counts).
 Recipe RecipeOfCub(std::string_view name, const std::vector<std::string_view>& parameters) {
   const bool counts = Contains(name, "NonZeroOp");
+  if (Contains(name, "__find_if::functor<")) return RecipeOfFind(name, parameters);
   if (Contains(name, "DeviceReduceSingleTileKernel")) {
     if (counts) return Counting(Kind::kCount, parameters, 1, 2);
     return PointedBytes(parameters.empty() ? "" : parameters[0]) == 0 ? Recipe{}
@@ -190,6 +211,17 @@ void WriteCount(const Recipe& recipe, void** arguments, uint64_t elements) {
   const auto part = static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * share));
   const uint64_t count = std::max(part, std::min<uint64_t>(elements, recipe.least));
   Write(Pointer(arguments, recipe.output), &count, recipe.output_bytes);  // little endian: the low bytes
+}
+
+thread_local bool t_finding = false;
+
+// A value that is there; at which place no simulation knows: the first.
+void WriteFirst(const Recipe& recipe, void** arguments) {
+  const struct {
+    bool is_found;
+    int64_t position;
+  } found{true, 0};
+  Write(Pointer(arguments, recipe.output), &found, sizeof found);
 }
 
 // Holds every 64-bit integer.
@@ -313,6 +345,16 @@ void ComputeResult(const Recipe& recipe, void** arguments) {
       break;
     case Kind::kCount:
       WriteCount(recipe, arguments, Integer(arguments[recipe.count], recipe.count_bytes));
+      break;
+    case Kind::kFindPart:
+      t_finding = true;
+      break;
+    case Kind::kFindFirst:
+      if (t_finding) WriteFirst(recipe, arguments);
+      t_finding = false;
+      break;
+    case Kind::kFind:
+      WriteFirst(recipe, arguments);
       break;
     case Kind::kCompareScalar:
     case Kind::kCompareToScalar:

@@ -29,6 +29,9 @@ struct Recipe {
     kCountPart,        // counts elements of a condition, block by block; kCountSum adds up
     kCountSum,         // writes the sum of the last kCountPart
     kCount,            // the same in one kernel
+    kFindPart,         // looks for a value, block by block; kFindFirst, for those of all blocks
+    kFindFirst,        // writes where it is
+    kFind,             // the same in one kernel
     kCompareScalar,    // input < number and its like
     kCompareToScalar,  // input == number, input != number
     kCompareOrder,     // input < other and its like

@@ -2,28 +2,19 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What nvcc-compiled host code needs: registration of kernels and variables, launches, and questions about kernels.
-//
-// Registration happens in static initialisers, tens of thousands of names in a PyTorch process, so it only appends to a
-// list; the index by host stub is built when the first kernel is looked up.
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "simcuda/runtime/kernel_table.h"
 #include "simcuda/runtime/runtime.h"
 
 using namespace simcuda;  // NOLINT: C functions only below
 
-namespace simcuda {
 namespace {
-
-struct Kernel {
-  const char* name = nullptr;
-  CUfunction function = nullptr;
-};
 
 struct Variable {
   size_t size = 0;
@@ -31,51 +22,37 @@ struct Variable {
   bool managed = false;
 };
 
-struct Registry {
+struct Variables {
   std::mutex mutex;
-  std::vector<std::pair<const void*, const char*>> fresh;  // registered, not yet indexed
-  std::unordered_map<const void*, Kernel> kernels;
-  std::unordered_map<const void*, Variable> variables;
-  CUlibrary library = nullptr;
+  std::unordered_map<const void*, Variable> by_host;
 };
 
-Registry& GetRegistry() {
-  static auto* const registry = new Registry();  // used by destructors of other libraries
-  return *registry;
+Variables& GetVariables() {
+  static auto* const variables = new Variables();  // used by destructors of other libraries
+  return *variables;
 }
-
-}  // namespace
-
-CUfunction FindFunction(const void* stub) {
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  if (!registry.fresh.empty()) {
-    registry.kernels.reserve(registry.kernels.size() + registry.fresh.size());
-    for (const auto& [host, name] : registry.fresh) registry.kernels[host] = {name, nullptr};
-    registry.fresh.clear();
-  }
-  const auto found = registry.kernels.find(stub);
-  if (found == registry.kernels.end()) return nullptr;
-  Kernel& kernel = found->second;
-  if (kernel.function != nullptr) return kernel.function;
-  static const char kNoImage[64] = {};
-  if (registry.library == nullptr) {
-    Driver().cuLibraryLoadData(&registry.library, kNoImage, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  }
-  CUkernel handle = nullptr;
-  if (Driver().cuLibraryGetKernel(&handle, registry.library, kernel.name) != CUDA_SUCCESS) return nullptr;
-  Driver().cuKernelGetFunction(&kernel.function, handle);
-  return kernel.function;
-}
-
-}  // namespace simcuda
-
-namespace {
 
 // A host stub, or a kernel or function handle, which newer programs pass in its place.
-CUfunction Function(const void* stub_or_handle) {
-  const CUfunction function = FindFunction(stub_or_handle);
-  return function != nullptr ? function : reinterpret_cast<CUfunction>(const_cast<void*>(stub_or_handle));
+cudaError_t FindAny(const void* stub_or_handle, CUfunction* function) {
+  FoundKernel kernel;
+  if (const cudaError_t error = FindKernel(stub_or_handle, &kernel); error != cudaSuccess) return error;
+  *function =
+      kernel.function != nullptr ? kernel.function : reinterpret_cast<CUfunction>(const_cast<void*>(stub_or_handle));
+  return cudaSuccess;
+}
+
+// A registered one alone.
+cudaError_t FindRegistered(const void* stub, CUfunction* function) {
+  FoundKernel kernel;
+  if (const cudaError_t error = FindKernel(stub, &kernel); error != cudaSuccess) return error;
+  *function = kernel.function;
+  return kernel.function != nullptr ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+}
+
+int Attribute(CUfunction function, CUfunction_attribute attribute) {
+  int value = 0;
+  Driver().cuFuncGetAttribute(&value, attribute, function);
+  return value;
 }
 
 bool IsLaunchable(const dim3& grid, const dim3& block) {
@@ -88,7 +65,9 @@ cudaError_t Launch(const void* stub, const dim3& grid, const dim3& block, size_t
   SIMCUDA_NEED_CONTEXT();
   if (stub == nullptr) return Fail(cudaErrorInvalidDeviceFunction);
   if (!IsLaunchable(grid, block)) return Fail(cudaErrorInvalidConfiguration);
-  return Check(Driver().cuLaunchKernel(Function(stub), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                        static_cast<unsigned>(shared_bytes), stream, arguments, nullptr));
 }
 
@@ -103,29 +82,27 @@ thread_local std::vector<CallConfiguration>* t_configurations = nullptr;
 
 extern "C" {
 
-void** __cudaRegisterFatBinary(void*) { return static_cast<void**>(std::calloc(1, sizeof(void*))); }
+void** __cudaRegisterFatBinary(void* image) { return reinterpret_cast<void**>(AddFatBinary(image)); }
 void __cudaRegisterFatBinaryEnd(void**) {}
-void __cudaUnregisterFatBinary(void** handle) { std::free(handle); }
+void __cudaUnregisterFatBinary(void** handle) { EndFatBinary(reinterpret_cast<FatBinary*>(handle)); }
 char __cudaInitModule(void**) { return 1; }
 
-void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  registry.fresh.emplace_back(stub, name);
+  AddKernel(reinterpret_cast<FatBinary*>(handle), stub, name);
 }
 
 void __cudaRegisterVar(void**, char* host, char*, const char*, int, size_t size, int, int) {
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  registry.variables[host] = {size, 0, false};
+  Variables& variables = GetVariables();
+  const std::lock_guard lock(variables.mutex);
+  variables.by_host[host] = {size, 0, false};
 }
 
 void __cudaRegisterManagedVar(void**, void** host, char*, const char*, int, size_t size, int, int) {
   *host = std::calloc(1, size);
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  registry.variables[host] = {size, reinterpret_cast<uint64_t>(*host), true};
+  Variables& variables = GetVariables();
+  const std::lock_guard lock(variables.mutex);
+  variables.by_host[host] = {size, reinterpret_cast<uint64_t>(*host), true};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void* stream) {
@@ -181,48 +158,54 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* st
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* stub) {
   SIMCUDA_NEED_CONTEXT();
-  *function = FindFunction(stub);
-  return *function != nullptr ? cudaSuccess : Fail(cudaErrorInvalidDeviceFunction);
+  const cudaError_t error = FindRegistered(stub, function);
+  return error == cudaSuccess ? cudaSuccess : Fail(error);
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* stub) {
   SIMCUDA_NEED_CONTEXT();
-  const CUfunction function = Function(stub);
-  if (attributes == nullptr || function == nullptr) return Fail(cudaErrorInvalidDeviceFunction);
+  if (attributes == nullptr || stub == nullptr) return Fail(cudaErrorInvalidDeviceFunction);
+  FoundKernel kernel;
+  if (const cudaError_t error = FindKernel(stub, &kernel); error != cudaSuccess) return Fail(error);
+  const bool is_registered = kernel.function != nullptr;
+  const CUfunction function = is_registered ? kernel.function : reinterpret_cast<CUfunction>(const_cast<void*>(stub));
   *attributes = {};
-  const auto get = [function](CUfunction_attribute attribute) {
-    int value = 0;
-    Driver().cuFuncGetAttribute(&value, attribute, function);
-    return value;
-  };
-  attributes->maxThreadsPerBlock = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  attributes->numRegs = get(CU_FUNC_ATTRIBUTE_NUM_REGS);
-  attributes->ptxVersion = get(CU_FUNC_ATTRIBUTE_PTX_VERSION);
-  attributes->binaryVersion = get(CU_FUNC_ATTRIBUTE_BINARY_VERSION);
-  attributes->maxDynamicSharedSizeBytes = get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  attributes->maxThreadsPerBlock = Attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  attributes->numRegs = Attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
+  attributes->ptxVersion = is_registered ? kernel.code.ptx : Attribute(function, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+  attributes->binaryVersion =
+      is_registered ? kernel.code.binary : Attribute(function, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+  attributes->maxDynamicSharedSizeBytes = Attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuFuncSetAttribute(Function(stub), static_cast<CUfunction_attribute>(attribute), value));
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(attribute), value));
 }
 
 cudaError_t cudaFuncSetCacheConfig(const void* stub, cudaFuncCache config) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuFuncSetCacheConfig(Function(stub), static_cast<CUfunc_cache>(config)));
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuFuncSetCacheConfig(function, static_cast<CUfunc_cache>(config)));
 }
 
 cudaError_t cudaFuncGetName(const char** name, const void* stub) {
   SIMCUDA_NEED_CONTEXT();
-  const CUfunction function = FindFunction(stub);
-  return function != nullptr ? Check(Driver().cuFuncGetName(name, function)) : Fail(cudaErrorInvalidDeviceFunction);
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindRegistered(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuFuncGetName(name, function));
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* stub, int block_size,
                                                                    size_t dynamic_bytes, unsigned flags) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, Function(stub), block_size,
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size,
                                                                              dynamic_bytes, flags));
 }
 
@@ -233,25 +216,31 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* stub, int blocks, int block_size) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuOccupancyAvailableDynamicSMemPerBlock(bytes, Function(stub), blocks, block_size));
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuOccupancyAvailableDynamicSMemPerBlock(bytes, function, blocks, block_size));
 }
 
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* stub, const cudaLaunchConfig_t*) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuOccupancyMaxActiveClusters(clusters, Function(stub), nullptr));
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuOccupancyMaxActiveClusters(clusters, function, nullptr));
 }
 
 cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* stub, const cudaLaunchConfig_t*) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuOccupancyMaxPotentialClusterSize(size, Function(stub), nullptr));
+  CUfunction function = nullptr;
+  if (const cudaError_t error = FindAny(stub, &function); error != cudaSuccess) return Fail(error);
+  return Check(Driver().cuOccupancyMaxPotentialClusterSize(size, function, nullptr));
 }
 
 cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
   SIMCUDA_NEED_CONTEXT();
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  const auto found = registry.variables.find(symbol);
-  if (found == registry.variables.end()) return Fail(cudaErrorInvalidSymbol);
+  Variables& variables = GetVariables();
+  const std::lock_guard lock(variables.mutex);
+  const auto found = variables.by_host.find(symbol);
+  if (found == variables.by_host.end()) return Fail(cudaErrorInvalidSymbol);
   Variable& variable = found->second;
   if (variable.address == 0) {
     using MakeStatic = uint64_t (*)(uint64_t);
@@ -264,10 +253,10 @@ cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
 }
 
 cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
-  Registry& registry = GetRegistry();
-  const std::lock_guard lock(registry.mutex);
-  const auto found = registry.variables.find(symbol);
-  if (found == registry.variables.end()) return Fail(cudaErrorInvalidSymbol);
+  Variables& variables = GetVariables();
+  const std::lock_guard lock(variables.mutex);
+  const auto found = variables.by_host.find(symbol);
+  if (found == variables.by_host.end()) return Fail(cudaErrorInvalidSymbol);
   *size = found->second.size;
   return cudaSuccess;
 }

@@ -45,9 +45,6 @@ int CurrentDevice();
 // Makes the device's primary context current on this thread.
 cudaError_t UseDevice(int device);
 
-// What the kernel behind a host stub is to the driver, or null for a stub that nobody registered.
-CUfunction FindFunction(const void* stub);
-
 // "cudaErrorMemoryAllocation", or null for a number that is no cudaError_t. Generated.
 const char* ErrorName(cudaError_t error);
 

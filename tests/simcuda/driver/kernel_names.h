@@ -45,6 +45,23 @@ inline constexpr char kRunLengths[] =
     "hubIliE10Policy1000EPKiPiN6thrust45THRUST_300001_SM_750_800_860_900_1000_1200_NS17constant_iteratorIliNSD_11use_"
     "defaultEEEPlSH_NS0_24ReduceByKeyScanTileStateIliLb1EEEN4cuda3std3__48equal_"
     "toIvEENSM_4plusIvEEilEEvT0_T1_T2_T3_T4_T5_iT6_T7_T8_";
+// mode of a bool: (elements, tuple<bool, long>* position, unsigned long long elements, ...). Of many floats: (elements,
+// positions of blocks, ...), and behind it (positions of blocks, position, int blocks, ...).
+inline constexpr char kFind[] =
+    "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_hubIN4cuda3std3__45tupleIJb"
+    "lEEEyN6thrust45THRUST_300001_SM_750_800_860_900_1000_1200_NS8cuda_cub9__find_if7functorIS9_EEE10Policy1000EN"
+    "SB_12zip_iteratorINS8_IJNSD_26transform_input_iterator_tIbPKhN2at6native10EqualsModeEEENSB_17counting_iterat"
+    "orIlNSB_11use_defaultESR_SR_EEEEEEEPS9_ySF_S9_S9_NS7_10__identityEEEvT0_T1_T2_T3_T4_T6_";
+inline constexpr char kFindPart[] =
+    "_ZN14at_cuda_detail3cub6detail6reduce18DeviceReduceKernelINS2_10policy_hubIN4cuda3std3__45tupleIJblEEEyN6thr"
+    "ust45THRUST_300001_SM_750_800_860_900_1000_1200_NS8cuda_cub9__find_if7functorIS9_EEE10Policy1000ENSB_12zip_i"
+    "teratorINS8_IJNSD_26transform_input_iterator_tIbPfNSB_6detail10functional5actorINSM_9compositeIJNSM_16operat"
+    "or_adaptorINS7_8equal_toIvEEEENSN_INSM_8argumentILj0EEEEENSN_INSM_5valueIfEEEEEEEEEEENSB_17counting_iterator"
+    "IlNSB_11use_defaultES13_S13_EEEEEEEySF_S9_NS7_10__identityEEEvT0_PT3_T1_NS0_13GridEvenShareIS1B_EET2_T4_";
+inline constexpr char kFindFirst[] =
+    "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_hubIN4cuda3std3__45tupleIJb"
+    "lEEEyN6thrust45THRUST_300001_SM_750_800_860_900_1000_1200_NS8cuda_cub9__find_if7functorIS9_EEE10Policy1000EP"
+    "S9_SI_iSF_S9_S9_NS7_10__identityEEEvT0_T1_T2_T3_T4_T6_";
 // A sum of numbers, which is no count.
 inline constexpr char kSumOfFloats[] =
     "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_hubIfjN4cuda3std3__44plusIvEEE"

@@ -59,6 +59,7 @@ Found FoundBy(const char* kernel, size_t output_index, size_t count_index, Count
   const CUdeviceptr output = Allocate();
   Put<uint64_t>(output, 0x7777777777777777);
   Put<uint64_t>(output + 8, 0x7777777777777777);
+  Put<uint64_t>(output + 16, 0x7777777777777777);
   CUdeviceptr target = output, other = Allocate();
   void* arguments[12];
   for (void*& argument : arguments) argument = &other;
@@ -92,6 +93,23 @@ TEST(ResultsTest, ACountByBlocksIsWrittenByTheSumBehindIt) {
     EXPECT_EQ(FoundBy<uint32_t>(kernels::kSum, 1, 2, 160), 1u << 19);
     // A sum of something else.
     EXPECT_EQ(FoundBy<uint32_t>(kernels::kSum, 1, 2, 160), 0x77777777u);
+  });
+}
+
+TEST(ResultsTest, AValueThatIsLookedForIsFoundAtTheFirstPlace) {
+  struct Found {
+    uint8_t is_found;
+    int64_t position;
+    bool operator==(const Found&) const = default;
+  };
+  const Found first{1, 0}, nothing{0x77, 0x7777777777777777};
+  InChild("zero", [&] {
+    EXPECT_EQ(FoundBy<Found>(kernels::kFind, 1, 2, uint64_t{1001}), first);
+    // Of a condition that may find nothing, as of thrust::equal.
+    EXPECT_EQ(FoundBy<Found>(kernels::kFindFirst, 1, 2, 160), nothing);
+    EXPECT_EQ(FoundBy<Found>(kernels::kFindPart, 1, 2, uint64_t{1} << 20), nothing);
+    EXPECT_EQ(FoundBy<Found>(kernels::kFindFirst, 1, 2, 160), first);
+    EXPECT_EQ(FoundBy<Found>(kernels::kFindFirst, 1, 2, 160), nothing);
   });
 }
 

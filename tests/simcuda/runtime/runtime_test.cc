@@ -8,10 +8,41 @@
 #include "tests/simcuda/driver/log_reader.h"
 #include "tests/simcuda/driver/run_in_child.h"
 
+// What nvcc-compiled host code calls; no header declares it.
+extern "C" {
+void** __cudaRegisterFatBinary(void* image);
+void __cudaUnregisterFatBinary(void** handle);
+void __cudaRegisterFunction(void** handle, const char* stub, char* device_function, const char* name, int thread_limit,
+                            uint3* thread, uint3* block, dim3* block_size, dim3* grid_size, int* warp_size);
+}
+
 namespace simcuda {
 namespace {
 
 using testing::ElementsAre;
+
+constexpr char kThrust[] = "_ZN6thrust33THRUST_300001_SM_750_800_860_NS6kernelEv";
+constexpr char kOtherThrust[] = "_ZN6thrust29THRUST_300001_SM_750_890_NS6kernelEv";
+
+// Kernels as one translation unit of this program registers them. -> its handle
+void** Register(std::initializer_list<std::pair<const char*, const char*>> kernels) {
+  static char image[16];
+  void** const handle = __cudaRegisterFatBinary(image);
+  for (const auto& [stub, name] : kernels)
+    __cudaRegisterFunction(handle, stub, nullptr, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return handle;
+}
+
+// {ptxVersion, binaryVersion}
+std::pair<int, int> VersionsOf(const void* stub) {
+  cudaFuncAttributes attributes{};
+  EXPECT_EQ(cudaFuncGetAttributes(&attributes, stub), cudaSuccess);
+  return {attributes.ptxVersion, attributes.binaryVersion};
+}
+
+cudaError_t Launch(const void* stub) {
+  return cudaLaunchKernel(stub, dim3{1, 1, 1}, dim3{1, 1, 1}, nullptr, 0, nullptr);
+}
 
 TEST(RuntimeTest, ErrorsAreRememberedUntilAsked) {
   EXPECT_EQ(RunInChild({{"SIMCUDA_MEM_MB", "600"}},
@@ -122,6 +153,63 @@ TEST(RuntimeTest, EmptyGridsAreRefused) {
                                    cudaErrorInvalidConfiguration);
                          EXPECT_EQ(cudaLaunchKernel(&stub, dim3{1, 1, 1}, dim3{2048, 1, 1}, nullptr, 0, nullptr),
                                    cudaErrorInvalidConfiguration);
+                       }),
+            0);
+}
+
+TEST(RuntimeTest, AKernelsVersionIsThatOfItsCodeAndNotTheDevices) {
+  static const char named = 0, beside = 0, elsewhere = 0, other = 0;
+  EXPECT_EQ(RunInChild({{"SIMCUDA_CC", "89"}},
+                       [] {
+                         Register({{&named, kThrust}, {&beside, "_Z6besidev"}});
+                         Register({{&other, kOtherThrust}});
+                         Register({{&elsewhere, kThrust}});
+                         EXPECT_EQ(VersionsOf(&named), std::make_pair(86, 86));
+                         EXPECT_EQ(VersionsOf(&beside), std::make_pair(86, 86));
+                         EXPECT_EQ(VersionsOf(&other), std::make_pair(89, 89));
+                         // Of a translation unit that tells nothing: what most of this object's say.
+                         static const char late = 0;
+                         Register({{&late, "_Z4latev"}});
+                         EXPECT_EQ(VersionsOf(&late), std::make_pair(86, 86));
+                         EXPECT_EQ(Launch(&late), cudaSuccess);
+                       }),
+            0);
+}
+
+TEST(RuntimeTest, ADeviceThatTheProgramHasNoCodeFor) {
+  static const char named = 0, plain = 0;
+  EXPECT_EQ(RunInChild({{"SIMCUDA_CC", "70"}},
+                       [] {
+                         Register({{&named, kThrust}, {&plain, "_Z5plainv"}});
+                         cudaFuncAttributes attributes{};
+                         cudaFunction_t function = nullptr;
+                         EXPECT_EQ(cudaFuncGetAttributes(&attributes, &named), cudaErrorNoKernelImageForDevice);
+                         EXPECT_EQ(cudaGetFuncBySymbol(&function, &plain), cudaErrorNoKernelImageForDevice);
+                         EXPECT_EQ(Launch(&plain), cudaErrorNoKernelImageForDevice);
+                         EXPECT_EQ(cudaGetLastError(), cudaErrorNoKernelImageForDevice);
+                       }),
+            0);
+}
+
+TEST(RuntimeTest, WhereNoNameTellsCodeIsMadeForTheDevice) {
+  static const char plain = 0;
+  EXPECT_EQ(RunInChild({{"SIMCUDA_CC", "70"}},
+                       [] {
+                         Register({{&plain, "_Z5plainv"}});
+                         EXPECT_EQ(VersionsOf(&plain), std::make_pair(70, 70));
+                         EXPECT_EQ(Launch(&plain), cudaSuccess);
+                       }),
+            0);
+}
+
+TEST(RuntimeTest, NamesOfAnUnloadedObjectAreNotRead) {
+  static const char stub = 0, kept = 0;
+  EXPECT_EQ(RunInChild({{"SIMCUDA_CC", "89"}},
+                       [] {
+                         auto* const gone = reinterpret_cast<const char*>(16);  // as after dlclose
+                         __cudaUnregisterFatBinary(Register({{&stub, gone}}));
+                         Register({{&kept, kThrust}});
+                         EXPECT_EQ(VersionsOf(&kept), std::make_pair(86, 86));
                        }),
             0);
 }
