@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 """On request only: which tensors are alive and who holds them, and what the gradients are like. Works with and without the recorder, where the program
-has imported PyTorch; nothing is imported, and nothing is kept.
+has imported PyTorch; nothing is imported, nothing is kept, and no code of the program is run: objects are read by Python's own descriptors, whatever their
+classes override.
 
 tensors() walks all objects that Python's collector knows, which takes about 100 ms for a million. gradients() runs kernels and waits for them.
 """
@@ -12,6 +13,7 @@ import types
 import typing
 
 MOST_HOLDERS, MOST_DICTS = 4, 4
+MOST_PLACES = 200_000  # of modules in a model
 CHUNK = 1 << 22  # elements of a gradient that are looked at at once: what it takes of memory is a byte for each
 
 
@@ -45,9 +47,55 @@ class GradientStats(typing.NamedTuple):
         return f"{self.name}: norm {self.norm:.6g}, {self.min:.6g} .. {self.max:.6g}, mean {self.mean:.6g}{wrong}"
 
 
+# Of a class, whatever its metaclass says; and the descriptors that only C code can make.
+bases_of, fields_of_class, name_of = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__qualname__"))
+GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
 def torch_of_the_program():
     torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "Tensor") else None
+    if type(torch) is not types.ModuleType or not {"Tensor", "nn"} <= torch.__dict__.keys():
+        return None
+    return torch
+
+
+def instances_of(wanted, objects):
+    """By the bases of their types alone; of each type once."""
+    known = {}
+    for each in objects:
+        kind = type(each)
+        is_one = known.get(id(kind))
+        if is_one is None:
+            is_one = known[id(kind)] = is_subclass(kind, wanted)
+        if is_one:
+            yield each
+
+
+def is_subclass(kind, wanted):
+    return any(base is wanted for base in bases_of(kind))
+
+
+def getters_of(torch):
+    """name -> function of a tensor; to be called under torch._C.DisableTorchFunction."""
+    found = {}
+    base = bases_of(torch.Tensor)[1]
+    for name in ("device", "untyped_storage", "grad", "is_leaf", "numel", "shape", "dtype", "requires_grad"):
+        value = fields_of_class(base)[name]
+        found[name] = value.__get__ if type(value) in GETTERS else value
+    return types.SimpleNamespace(**found)
+
+
+def decides_itself(kind, torch):
+    """A class of the program that has a say in what its tensors' size and place are."""
+    for base in bases_of(kind):
+        own = fields_of_class(base).get("__torch_dispatch__")
+        if own is not None:
+            return own is not fields_of_class(torch.Tensor).get("__torch_dispatch__") and not text(fields_of_class(kind).get("__module__")).startswith("torch.")
+    return False
+
+
+def text(value):
+    return value if type(value) is str else ""
 
 
 def tensors(device="cuda"):
@@ -62,34 +110,38 @@ def tensors(device="cuda"):
     if torch is None:
         return []
     objects = gc.get_objects()
-    found = [each for each in objects if torch.Tensor in type(each).__mro__ and storage_of(each, device)]
-    held = holders_of(found, objects)
-    gradients = {id(each.grad): each.grad for each in found if each.is_leaf and each.grad is not None}
-    for each in found:
-        if each.is_leaf and each.grad is not None:
-            held.setdefault(id(each.grad), []).append(f"the gradient of {(held.get(id(each)) or ['a tensor'])[0]}")
-    by_storage = {}
-    seen = {id(each) for each in found}
-    for each in [*found, *(each for each in gradients.values() if id(each) not in seen)]:
-        by_storage.setdefault(storage_of(each, device), []).append(each)
-    by_storage.pop(None, None)
-    return sorted((row_of(place, group, held) for place, group in by_storage.items()), key=lambda row: -row.bytes)
+    with torch._C.DisableTorchFunction():
+        of = getters_of(torch)
+        found = [each for each in instances_of(torch.Tensor, objects) if not decides_itself(type(each), torch) and storage_of(each, device, of)]
+        held = holders_of(found, objects)
+        gradients = {}
+        for each in found:
+            gradient = of.grad(each) if of.is_leaf(each) else None
+            if gradient is not None:
+                gradients[id(gradient)] = gradient
+                held.setdefault(id(gradient), []).append(f"the gradient of {(held.get(id(each)) or ['a tensor'])[0]}")
+        by_storage = {}
+        seen = {id(each) for each in found}
+        for each in [*found, *(each for each in gradients.values() if id(each) not in seen)]:
+            by_storage.setdefault(storage_of(each, device, of), []).append(each)
+        by_storage.pop(None, None)
+        return sorted((row_of(place, group, held, of) for place, group in by_storage.items()), key=lambda row: -row.bytes)
 
 
-def row_of(place, group, held):
-    shown = max(group, key=lambda each: each.numel())
+def row_of(place, group, held, of):
+    shown = max(group, key=of.numel)
     holders = [text for each in group for text in held.get(id(each), ())]
     more = [f"{len(holders) - MOST_HOLDERS} others"] if len(holders) > MOST_HOLDERS else []
-    dtype = str(shown.dtype).replace("torch.", "")
-    return LiveTensor(tuple(shown.shape), dtype, str(shown.device), place[1], place[0], len(group), shown.requires_grad, tuple(holders[:MOST_HOLDERS] + more))
+    dtype = str(of.dtype(shown)).replace("torch.", "")
+    return LiveTensor(tuple(of.shape(shown)), dtype, str(of.device(shown)), place[1], place[0], len(group), of.requires_grad(shown), tuple(holders[:MOST_HOLDERS] + more))
 
 
-def storage_of(tensor, device):
+def storage_of(tensor, device, of):
     """(address, bytes), or None where it has no memory there."""
     try:
-        if tensor.device.type != device:
+        if of.device(tensor).type != device:
             return None
-        storage = tensor.untyped_storage()
+        storage = of.untyped_storage(tensor)
         return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
     except Exception:  # FakeTensor, sparse and the like
         return None
@@ -111,7 +163,7 @@ def holders_of(found, objects):
     wanted, own = {id(each) for each in found}, {id(found), id(objects)}
     held, owners = {}, {}
     holders = referrers(wanted, objects, own)
-    dicts = {id(each) for each, _ in holders if dict in type(each).__mro__}
+    dicts = {id(each) for each, _ in holders if is_subclass(type(each), dict)}
     own.add(id(holders))
     for _ in range(MOST_DICTS):  # a state in a dict in a dict in the dict of an optimizer's attributes
         if not dicts:
@@ -124,7 +176,7 @@ def holders_of(found, objects):
                 # The globals of a module are its functions', too.
                 if type(parent) is types.ModuleType or type(parent) is not types.FunctionType and id(each) not in owners:
                     owners[id(each)] = parent
-            if dict in type(parent).__mro__ and id(parent) not in owners:
+            if is_subclass(type(parent), dict) and id(parent) not in owners:
                 dicts.add(id(parent))
     for each, referred in holders:
         for tensor in referred:
@@ -136,44 +188,50 @@ def holders_of(found, objects):
 
 def text_of(holder, tensor, owners):
     kind = type(holder)
-    if dict in kind.__mro__:
-        name = next((str(key)[:80] for key, value in list(dict.items(holder)) if value is tensor), None)
-        return f"a key of a {kind.__name__}" if name is None else text_of_dict(holder, name, owners)
-    if kind in (list, tuple):
+    if is_subclass(kind, dict):
+        name = next((name_of_key(key) for key, value in list(dict.items(holder)) if value is tensor), None)
+        return f"a key of a {name_of(kind)}" if name is None else text_of_dict(holder, name, owners)
+    if kind is list or kind is tuple:
         return f"a {kind.__name__} of {len(holder)}"
     if kind is types.CellType:
         return "a closure"
-    name = next((name for name, value in attributes_of(holder).items() if value is tensor), "")
-    return f"{kind.__qualname__}.{name}" if name else f"an object of {kind.__module__}.{kind.__qualname__}"
+    name = next((text(name) for name, value in list(attributes_of(holder).items()) if value is tensor), "")
+    return f"{name_of(kind)}.{name}" if name else f"an object of {text(fields_of_class(kind).get('__module__'))}.{name_of(kind)}"
+
+
+def name_of_key(key):
+    """Of a sort whose text is Python's own."""
+    return str(key)[:80] if type(key) is str or type(key) is int else f"a key of {name_of(type(key))}"
 
 
 def text_of_dict(holder, name, owners):
     path, owner = {id(holder)}, owners.get(id(holder))
     for _ in range(MOST_DICTS):
-        if owner is None or dict not in type(owner).__mro__:
+        if owner is None or not is_subclass(type(owner), dict):
             break
         path.add(id(owner))
         owner = owners.get(id(owner))
     kind = type(owner)
     if kind is types.ModuleType:
-        return f"the global {owner.__name__}.{name}"
-    if owner is None or kind in (list, tuple) or dict in kind.__mro__:
+        return f"the global {text(owner.__dict__.get('__name__'))}.{name}"
+    if owner is None or kind is list or kind is tuple or is_subclass(kind, dict):
         return f"a dict, at {name!r}"
     attributes = attributes_of(owner)
     if id(attributes) == id(holder):
-        return f"{kind.__qualname__}.{name}"
-    attribute = next((key for key, value in attributes.items() if id(value) in path), None)
+        return f"{name_of(kind)}.{name}"
+    attribute = next((text(key) for key, value in list(attributes.items()) if id(value) in path), None)
     if attribute in ("_parameters", "_buffers"):  # of an nn.Module
-        return f"{kind.__qualname__}.{name}"
-    return f"a dict of {kind.__qualname__}, at {name!r}" if attribute is None else f"{kind.__qualname__}.{attribute}[...][{name!r}]"
+        return f"{name_of(kind)}.{name}"
+    return f"a dict of {name_of(kind)}, at {name!r}" if attribute is None else f"{name_of(kind)}.{attribute}[...][{name!r}]"
 
 
 def attributes_of(holder):
-    try:
-        names = object.__getattribute__(holder, "__dict__")
-    except AttributeError:
-        return {}
-    return names if type(names) is dict else {}
+    for base in bases_of(type(holder))[::-1]:
+        getter = fields_of_class(base).get("__dict__")
+        if base is not type and type(getter) in GETTERS:
+            names = getter.__get__(holder)
+            return names if type(names) is dict else {}
+    return {}
 
 
 def gradients(model=None):
@@ -185,17 +243,42 @@ def gradients(model=None):
     if torch is None:
         return []
     rows, seen = [], set()
-    for root in [model] if model is not None else outermost_modules(torch):
-        for name, parameter in root.named_parameters():
-            if parameter.grad is not None and id(parameter) not in seen:
+    with torch._C.DisableTorchFunction():
+        of = getters_of(torch)
+        for root in [model] if model is not None else outermost_modules(torch):
+            for name, parameter in named_parameters(torch, root):
+                gradient = of.grad(parameter) if of.is_leaf(parameter) and id(parameter) not in seen else None
                 seen.add(id(parameter))
-                rows.append(stats_of(torch, name, parameter.grad))
+                if gradient is not None and not decides_itself(type(gradient), torch):
+                    rows.append(stats_of(torch, name, gradient))
     return rows
 
 
+def named_parameters(torch, root):
+    """As nn.Module.named_parameters(), from its dictionaries."""
+    waiting, seen = [("", root)], set()
+    while waiting and len(seen) < MOST_PLACES:
+        prefix, module = waiting.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        for name, parameter in members_of(module, "_parameters", torch.Tensor):
+            if not decides_itself(type(parameter), torch):
+                yield prefix + name, parameter
+        waiting += [(f"{prefix}{name}.", child) for name, child in members_of(module, "_modules", torch.nn.Module)[::-1]]
+
+
+def members_of(module, name, wanted):
+    members = attributes_of(module).get(name)
+    pairs = list(dict.items(members)) if is_subclass(type(members), dict) else []
+    if text(fields_of_class(type(members)).get("__module__")) == "torch.jit._script":  # of a ScriptModule: PyTorch's own
+        pairs = list(members.items())
+    return [(text(key), value) for key, value in pairs if is_subclass(type(value), wanted)]
+
+
 def outermost_modules(torch):
-    modules = [each for each in gc.get_objects() if torch.nn.Module in type(each).__mro__]
-    inner = {id(child) for module in modules for child in module.__dict__.get("_modules", {}).values()}
+    modules = list(instances_of(torch.nn.Module, gc.get_objects()))
+    inner = {id(child) for module in modules for _, child in members_of(module, "_modules", torch.nn.Module)}
     return [module for module in modules if id(module) not in inner]
 
 

@@ -29,6 +29,10 @@ inline int Lstat(const char* path, struct stat* status) {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW));
 }
 
+inline int FstatatLink(int directory, const char* name, struct stat* status) {
+  return static_cast<int>(syscall(SYS_newfstatat, directory, name, status, AT_SYMLINK_NOFOLLOW));
+}
+
 }  // namespace gpumemshim::kernel
 
 #endif  // GPUMEM_SHIM_BASE_KERNEL_H_

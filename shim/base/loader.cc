@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "shim/base/c_library.h"
 #include "shim/base/clock.h"
 
 namespace gpumemshim::loader {
@@ -45,6 +46,21 @@ void Leave() {
   errno = saved_errno;
 }
 
+using IterateFunction = decltype(&dl_iterate_phdr);
+std::atomic<IterateFunction> g_iterate;
+
+// The C library's own: what the runtimes of sanitizers put in front of it is not fit to be called before they have
+// looked everything up, by our dlsym.
+IterateFunction RealIterate() {
+  IterateFunction known = g_iterate.load(std::memory_order_relaxed);
+  if (known == nullptr) {
+    known = reinterpret_cast<IterateFunction>(c_library::Find("dl_iterate_phdr"));
+    if (known == nullptr) known = &dl_iterate_phdr;
+    g_iterate.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+
 }  // namespace
 
 Use::Use() {
@@ -58,7 +74,7 @@ Use::~Use() {
 
 int Iterate(int (*visit)(dl_phdr_info* object, size_t size, void* data), void* data) {
   const Use use;
-  return dl_iterate_phdr(visit, data);
+  return RealIterate()(visit, data);
 }
 
 bool ForkWaits() { return g_gate.load(std::memory_order_relaxed) >= kFork; }

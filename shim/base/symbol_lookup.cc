@@ -7,84 +7,28 @@
 #include <link.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "shim/base/loader.h"
+#include "shim/base/plain_text.h"
+#include "shim/base/symbol_table.h"
 
 extern "C" {
 // The linker's names for our own image. Hidden: an executable has symbols of the same name.
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 }
+// The loader's list for debuggers, of link.h. Weak: musl has it under another name.
+#pragma weak _r_debug
 
 namespace gpumemshim {
 namespace {
 
-struct DynamicTables {
-  const ElfW(Sym) * symbols = nullptr;
-  const char* strings = nullptr;
-  const uint32_t* gnu_hash = nullptr;
-  const ElfW(Half) * versions = nullptr;
-};
-
-const char* FileName(const char* path) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
-
-bool HasPrefix(const char* text, const char* prefix) {
-  return text != nullptr && std::strncmp(text, prefix, std::strlen(prefix)) == 0;
-}
-
-// glibc relocates the pointers of the dynamic section in place, other loaders leave them relative to the base.
-uintptr_t Absolute(uintptr_t base, uintptr_t value) { return value < base ? base + value : value; }
-
-DynamicTables ReadTables(const dl_phdr_info& object) {
-  DynamicTables tables;
+const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
-    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; ++entry) {
-      const uintptr_t value = Absolute(object.dlpi_addr, entry->d_un.d_ptr);
-      if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(value);
-      if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(value);
-      if (entry->d_tag == DT_GNU_HASH) tables.gnu_hash = reinterpret_cast<const uint32_t*>(value);
-      if (entry->d_tag == DT_VERSYM) tables.versions = reinterpret_cast<const ElfW(Half)*>(value);
-    }
+    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    if (segment.p_type == PT_DYNAMIC) return reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + segment.p_vaddr);
   }
-  return tables;
-}
-
-uint32_t GnuHash(const char* name) {
-  uint32_t hash = 5381;
-  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
-  return hash;
-}
-
-// Walks the chain of the GNU hash table; every toolchain of the last fifteen years writes one.
-void* FindInTables(const DynamicTables& tables, uintptr_t base, const char* name) {
-  if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
-  const uint32_t bucket_count = tables.gnu_hash[0];
-  const uint32_t first_symbol = tables.gnu_hash[1];
-  const uint32_t bloom_words = tables.gnu_hash[2];
-  const auto* buckets =
-      reinterpret_cast<const uint32_t*>(reinterpret_cast<const uintptr_t*>(tables.gnu_hash + 4) + bloom_words);
-  const uint32_t* chains = buckets + bucket_count;
-  if (bucket_count == 0) return nullptr;
-
-  const uint32_t hash = GnuHash(name);
-  uint32_t index = buckets[hash % bucket_count];
-  if (index < first_symbol) return nullptr;
-  for (;; ++index) {
-    const uint32_t entry = chains[index - first_symbol];
-    const ElfW(Sym)& symbol = tables.symbols[index];
-    const bool is_default = tables.versions == nullptr || (tables.versions[index] & 0x8000) == 0;
-    if ((entry | 1) == (hash | 1) && is_default && symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
-        std::strcmp(tables.strings + symbol.st_name, name) == 0) {
-      return reinterpret_cast<void*>(base + symbol.st_value);
-    }
-    if ((entry & 1) != 0) return nullptr;
-  }
+  return nullptr;
 }
 
 struct Query {
@@ -97,14 +41,15 @@ struct Query {
 
 int Visit(dl_phdr_info* object, size_t, void* data) {
   auto* query = static_cast<Query*>(data);
-  if (!HasPrefix(FileName(object->dlpi_name), query->file_prefix)) return 0;
+  if (!plain::StartsWith(plain::FileName(object->dlpi_name), query->file_prefix)) return 0;
   if (query->symbol != nullptr) {
-    void* found = FindInTables(ReadTables(*object), object->dlpi_addr, query->symbol);
+    const ElfW(Dyn)* dynamic = DynamicOf(*object);
+    if (dynamic == nullptr) return 0;
+    void* found = FindInTable(ReadSymbolTable(dynamic, object->dlpi_addr), query->symbol);
     if (found == nullptr || IsOwnAddress(found)) return 0;
     query->found = found;
   }
-  const size_t length = std::strlen(object->dlpi_name);
-  if (query->path != nullptr && length < query->path_capacity) std::memcpy(query->path, object->dlpi_name, length + 1);
+  if (query->path != nullptr) plain::Copy(object->dlpi_name, query->path, query->path_capacity);
   return 1;
 }
 
@@ -128,18 +73,13 @@ struct Needed {
 int VisitNeeded(dl_phdr_info* object, size_t, void* data) {
   auto* needed = static_cast<Needed*>(data);
   if (!Holds(*object, needed->address)) return 0;
-  const char* strings = ReadTables(*object).strings;
-  for (int i = 0; strings != nullptr && i < object->dlpi_phnum; ++i) {
-    if (object->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL && !needed->found; ++entry) {
-      if (entry->d_tag != DT_NEEDED) continue;
-      const char* name = FileName(strings + entry->d_un.d_val);
-      const size_t length = std::strlen(name);
-      if (!HasPrefix(name, needed->prefix) || length >= needed->capacity) continue;
-      std::memcpy(needed->name, name, length + 1);
-      needed->found = true;
-    }
+  const ElfW(Dyn)* entry = DynamicOf(*object);
+  if (entry == nullptr) return 1;
+  const char* strings = ReadSymbolTable(entry, object->dlpi_addr).strings;
+  for (; strings != nullptr && entry->d_tag != DT_NULL && !needed->found; ++entry) {
+    if (entry->d_tag != DT_NEEDED) continue;
+    const char* name = plain::FileName(strings + entry->d_un.d_val);
+    needed->found = plain::StartsWith(name, needed->prefix) && plain::Copy(name, needed->name, needed->capacity);
   }
   return 1;
 }
@@ -153,7 +93,7 @@ struct Owner {
 int VisitOwner(dl_phdr_info* object, size_t, void* data) {
   auto* owner = static_cast<Owner*>(data);
   if (!Holds(*object, owner->address)) return 0;
-  owner->matches = HasPrefix(FileName(object->dlpi_name), owner->file_prefix);
+  owner->matches = plain::StartsWith(plain::FileName(object->dlpi_name), owner->file_prefix);
   return 1;
 }
 
@@ -188,6 +128,19 @@ bool FindNeeded(const void* address, const char* prefix, char* name, size_t capa
   Needed needed{reinterpret_cast<uintptr_t>(address), prefix, name, capacity, false};
   loader::Iterate(&VisitNeeded, &needed);
   return needed.found;
+}
+
+void* FindNext(const char* symbol) {
+  // The address of a weak symbol may be 0, whatever the compiler thinks.
+  const r_debug* volatile list = &_r_debug;
+  const link_map* object = list == nullptr ? nullptr : list->r_map;
+  while (object != nullptr && object->l_ld != _DYNAMIC) object = object->l_next;
+  if (object == nullptr) return nullptr;  // we are in a namespace of dlmopen
+  for (object = object->l_next; object != nullptr; object = object->l_next) {
+    void* found = FindInTable(ReadSymbolTable(object->l_ld, object->l_addr), symbol);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
 }
 
 bool IsOwnAddress(const void* address) {

@@ -4,8 +4,8 @@
 // Finds a function in an object that is already loaded by reading the object's own dynamic symbol table. Unlike dlsym
 // it never touches the host's dlerror(), sees objects loaded with RTLD_LOCAL, and cannot find ourselves.
 //
-// Thread-safety: any thread; takes the loader's short list lock (dl_iterate_phdr), nothing else. Ownership: none, and
-// the object is not pinned. Failure: nullptr.
+// Thread-safety: any thread; takes the loader's short list lock (dl_iterate_phdr), but for FindNext, and nothing else.
+// Ownership: none, and the object is not pinned. Failure: nullptr.
 //
 //   void* fn = FindInLoaded("libc10.so", "_ZN3c10...");
 
@@ -19,6 +19,12 @@ namespace gpumemshim {
 // Looks for a default-version definition of `symbol` in the loaded objects whose file name begins with `file_prefix`,
 // in load order, ourselves excepted. Copies the object's path to `path` where one is wanted.
 void* FindInLoaded(const char* file_prefix, const char* symbol, char* path = nullptr, size_t path_capacity = 0);
+
+// The default-version definition of `symbol` that a program would have without us: the first one after us in the order
+// of look-ups. Takes no lock, so it may be called in a signal handler, and in a forked child whose loader's lock is
+// held by a thread that it does not have. What it walks past are the libraries that the program was started with, up to
+// the C library at the latest for symbols of that: they are never unloaded.
+void* FindNext(const char* symbol);
 
 // Path of the first loaded object whose file name begins with `file_prefix`; false where there is none.
 bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity);

@@ -4,10 +4,11 @@
 #include "shim/base/thread.h"
 
 #include <linux/futex.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <initializer_list>
 
 namespace gpumemshim {
 namespace {
@@ -27,6 +28,13 @@ bool StartThread(pthread_t* thread, void* (*main)(void*), void* argument) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return error == 0;
+}
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  sigfillset(&all);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
 }
 
 void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns) {

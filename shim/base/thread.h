@@ -12,6 +12,7 @@
 #define GPUMEM_SHIM_BASE_THREAD_H_
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cstdint>
@@ -21,6 +22,19 @@ namespace gpumemshim {
 // Starts `main(argument)` with a stack of 512 KiB and all signals blocked: the host's handlers never run on our
 // threads. False: the system gave no thread.
 bool StartThread(pthread_t* thread, void* (*main)(void*), void* argument);
+
+// While it lives no handler of the host's runs on the calling thread, those of faults excepted: for what must not be
+// left half done by a handler that ends the process.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // Sleeps until a FutexWakeAll of `word`, at most `timeout_ns`; returns at once where `*word` is not `value`. May also
 // return for no reason: ask again.

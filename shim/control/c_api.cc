@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "include/gpumemshim.h"
+#include "shim/base/memory_checkers.h"
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"
 #include "shim/hooks/record.h"
@@ -81,5 +82,6 @@ constexpr gpumemshim_api kApi = {
 }  // namespace gpumemshim::control
 
 extern "C" __attribute__((visibility("default"))) const gpumemshim_api* gpumemshim_get_api_v1() {
+  gpumemshim::BypassMemoryCheckers();
   return &gpumemshim::control::kApi;
 }

@@ -152,11 +152,15 @@ bool IsStillOpen(const ControlSocket& socket) {
   return socket.fd >= 0 && socket.fd_inode != 0 && InodeOf(socket.fd) == socket.fd_inode;
 }
 
-void CloseControlSocket(ControlSocket* socket) {
+void RemoveFile(const ControlSocket& socket) {
   struct stat status;
-  if (socket->path[0] != '\0' && kernel::Lstat(socket->path, &status) == 0 && status.st_ino == socket->file_inode) {
-    unlink(socket->path);
+  if (socket.path[0] != '\0' && kernel::Lstat(socket.path, &status) == 0 && status.st_ino == socket.file_inode) {
+    unlink(socket.path);
   }
+}
+
+void CloseControlSocket(ControlSocket* socket) {
+  RemoveFile(*socket);
   ForgetControlSocket(socket);
 }
 

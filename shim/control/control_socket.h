@@ -39,6 +39,9 @@ bool OpenControlSocket(const char* directory, pid_t pid, ControlSocket* socket);
 // True while the descriptor is still the socket that was opened.
 bool IsStillOpen(const ControlSocket& socket);
 
+// Removes its file, where that is still the one it made. In a signal handler too.
+void RemoveFile(const ControlSocket& socket);
+
 // Closes it and removes its file.
 void CloseControlSocket(ControlSocket* socket);
 

@@ -13,6 +13,7 @@
 #include <atomic>
 
 #include "shim/base/api.h"
+#include "shim/base/memory_checkers.h"
 #include "shim/control/slot_scan.h"
 #include "shim/hooks/real.h"
 #include "shim/hooks/record.h"
@@ -41,6 +42,7 @@ int InitializeInjection() {
   if (control::IsPreloaded() || control::g_injected.exchange(true, std::memory_order_relaxed)) return 1;
   const hooks::ErrnoSaver saver;
   const hooks::Scope scope;
+  BypassMemoryCheckers();
   control::PatchSlots();
   return 1;
 }

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "shim/control/mask_secrets.h"
+#include "format/mask_secrets.h"
 #include "shim/control/program_name.h"
 #include "shim/control/settings.h"
 #include "shim/control/text.h"
@@ -20,7 +20,7 @@ namespace gpumemshim::control {
 namespace {
 
 static_assert(sizeof kRecordedVariables / sizeof *kRecordedVariables <= kMaxVariables);
-static_assert(sizeof kSettingNames / sizeof *kSettingNames <= kMaxVariables);
+static_assert(sizeof kSettingNames / sizeof *kSettingNames < kMaxVariables);  // one more: GPUMEMSHIM_COMMAND_LINE
 
 // Reads a small file whole; returns its size without the terminator that is added.
 size_t ReadFile(const char* path, char* out, size_t capacity) {
@@ -62,6 +62,8 @@ class CommandLine {
 
   const char* const* arguments() const { return arguments_; }
   size_t count() const { return count_; }
+  // It may be longer than what was read: the last argument ends anywhere.
+  bool is_cut() const { return size_ + 2 >= sizeof raw_ && count_ < kMaxArguments; }
 
  private:
   explicit CommandLine(size_t size) : size_(size) {
@@ -89,42 +91,59 @@ void NameAfterParent(ProcessFacts* facts) {
   }
 }
 
+// Of an argument that was cut: the beginning of a credential looks like none, so its last word goes.
+void DropLastWord(char* argument, size_t capacity) {
+  size_t size = std::strlen(argument);
+  while (size > 0 && std::strchr(" \t\n=:,;&'\"", argument[size - 1]) == nullptr) --size;
+  Text(argument + size, capacity - size).Add("...");
+}
+
+void MaskArguments(const CommandLine& line, ProcessFacts* facts) {
+  gpumem::format::SecretMasker masker;
+  size_t used = 0;
+  for (size_t i = 0; i < line.count() && used + 1 < sizeof facts->argument_text; ++i) {
+    char* out = facts->argument_text + used;
+    const size_t room = sizeof facts->argument_text - used;
+    masker.Mask(line.arguments()[i], std::strlen(line.arguments()[i]), out, room);
+    if (i + 1 == line.count() && line.is_cut()) DropLastWord(out, room);
+    facts->arguments[facts->argument_count++] = out;
+    used += std::strlen(out) + 1;
+  }
+}
+
 // The name, and the arguments without secrets. Returns whether the name is better taken from the parent.
 bool ReadArguments(ProcessFacts* facts) {
   const CommandLine line = CommandLine::Own();
   ProgramName(facts->executable, line.arguments(), line.count(), facts->program, sizeof facts->program);
-  bool secret_follows = false;
-  size_t used = 0;
   facts->argument_count = 0;
-  for (size_t i = 0; i < line.count() && used + 1 < sizeof facts->argument_text; ++i) {
-    char* out = facts->argument_text + used;
-    secret_follows = MaskArgument(line.arguments()[i], secret_follows, out, sizeof facts->argument_text - used);
-    facts->arguments[facts->argument_count++] = out;
-    used += std::strlen(out) + 1;
-  }
+  if (!IsCommandLineOff(std::getenv("GPUMEMSHIM_COMMAND_LINE"))) MaskArguments(line, facts);
   return StartedByMultiprocessing(line.arguments(), line.count());
 }
 
-// Copies the variables of `names` that are set; returns how many.
+// Copies the variables of `names` that are set, without secrets; returns how many.
 template <size_t kCount>
-uint32_t CopyVariables(const char* const (&names)[kCount], Text* text, const char* text_start, writer::KeyValue* out) {
+uint32_t CopyVariables(const char* const (&names)[kCount], ProcessFacts* facts, size_t* used, writer::KeyValue* out) {
   uint32_t count = 0;
   for (const char* name : names) {
     const char* value = std::getenv(name);
     if (value == nullptr) continue;
-    const char* copy = text_start + text->size();
-    text->Add(value);
-    if (text->overflowed()) break;
-    text->Add('\0');
+    char* copy = facts->variable_text + *used;
+    const size_t room = sizeof facts->variable_text - *used;
+    const size_t size = gpumem::format::MaskVariable(name, value, copy, room);
+    if (size + 1 >= room) break;
+    *used += size + 1;
     out[count++] = {name, copy};
   }
   return count;
 }
 
 void ReadVariables(ProcessFacts* facts) {
-  Text text(facts->variable_text, sizeof facts->variable_text);
-  facts->settings_count = CopyVariables(kSettingNames, &text, facts->variable_text, facts->settings);
-  facts->environment_count = CopyVariables(kRecordedVariables, &text, facts->variable_text, facts->environment);
+  size_t used = 0;
+  facts->settings_count = CopyVariables(kSettingNames, facts, &used, facts->settings);
+  if (IsCommandLineOff(std::getenv("GPUMEMSHIM_COMMAND_LINE"))) {
+    facts->settings[facts->settings_count++] = {"GPUMEMSHIM_COMMAND_LINE", "off"};
+  }
+  facts->environment_count = CopyVariables(kRecordedVariables, facts, &used, facts->environment);
 }
 
 // From the parent up to the first process of the namespace. One that began after its child took the number of the real
@@ -155,6 +174,15 @@ void ReadNamespace(ProcessFacts* facts) {
   facts->has_boot_id = ParseUuid(boot, facts->boot_id);
 }
 
+// A number in a /proc/PID/stat line; 0 where there is none.
+uint64_t FieldOf(const char* stat_line, int number) {
+  const char* at = std::strrchr(stat_line, ')');  // the end of the second field
+  for (int field = 2; at != nullptr && field < number; ++field) {
+    at = std::strchr(at + 1, ' ');
+  }
+  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+}
+
 int64_t FirstRank(const char* a, const char* b, const char* c) {
   for (const char* name : {a, b, c}) {
     const int64_t rank = ParseRank(std::getenv(name));
@@ -165,12 +193,11 @@ int64_t FirstRank(const char* a, const char* b, const char* c) {
 
 }  // namespace
 
-uint64_t ParseStartTicks(const char* stat_line) {
-  const char* at = std::strrchr(stat_line, ')');  // the end of the second field
-  for (int field = 2; at != nullptr && field < 22; ++field) {
-    at = std::strchr(at + 1, ' ');
-  }
-  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+uint64_t ParseStartTicks(const char* stat_line) { return FieldOf(stat_line, 22); }
+
+bool ParseForked(const char* stat_line) {
+  constexpr uint64_t kForkedWithoutExec = 0x40;
+  return (FieldOf(stat_line, 9) & kForkedWithoutExec) != 0;
 }
 
 writer::Ancestor ParseStat(const char* stat_line, uint32_t* parent_pid) {
@@ -201,6 +228,10 @@ bool ParseUuid(const char* text, uint8_t* out) {
   return digits == 32;
 }
 
+bool IsCommandLineOff(const char* text) {
+  return text != nullptr && std::strchr(text, ':') == nullptr && !ParseSwitch(text, true);
+}
+
 size_t CommandLineOf(int32_t pid, const char* text, char* out, size_t capacity) {
   char* end = nullptr;
   if (std::strtoll(text, &end, 10) != pid || *end != ':' || capacity < 2) return 0;
@@ -226,6 +257,7 @@ void ReadProcessFacts(ProcessFacts* facts) {
   char stat_line[1024];
   ReadFile("/proc/self/stat", stat_line, sizeof stat_line);
   facts->start_ticks = ParseStartTicks(stat_line);
+  facts->forked = ParseForked(stat_line);
   ReadAncestors(facts);
   ReadNamespace(facts);
   if (gethostname(facts->hostname, sizeof facts->hostname) != 0) facts->hostname[0] = '\0';

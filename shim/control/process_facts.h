@@ -21,7 +21,8 @@ inline constexpr size_t kMaxArguments = 256;
 inline constexpr size_t kMaxVariables = 64;
 inline constexpr uint32_t kMaxAncestors = 32;
 
-// The environment that a trace may hold: never anything else. docs/environment.md says what each is good for.
+// The environment that a trace may hold: never anything else, and what looks like a credential is masked even here.
+// docs/environment.md says what each is good for.
 inline constexpr const char* kRecordedVariables[] = {
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -50,6 +51,7 @@ inline constexpr const char* kRecordedVariables[] = {
 struct ProcessFacts {
   int32_t pid;
   uint64_t start_ticks;
+  bool forked;  // and no exec since: its program is its parent's
   char hostname[256];
   char program[80];
   char executable[4096];
@@ -77,6 +79,9 @@ void ReadProcessFacts(ProcessFacts* facts);
 // Field 22 of a /proc/PID/stat line, whose second field may hold spaces and brackets; 0 where there is none.
 uint64_t ParseStartTicks(const char* stat_line);
 
+// Whether field 9 of such a line, the kernel's flags of the process, has PF_FORKNOEXEC.
+bool ParseForked(const char* stat_line);
+
 // Pid, name, start time and parent of a /proc/PID/stat line; 0 as pid where it is none.
 writer::Ancestor ParseStat(const char* stat_line, uint32_t* parent_pid);
 
@@ -86,6 +91,9 @@ bool ParseUuid(const char* text, uint8_t* out);
 // GPUMEMSHIM_COMMAND_LINE as /proc/PID/cmdline has it: "PID:" and the arguments, separated by \x1f. Returns its size; 0
 // where the text is another process's (it was inherited) or none.
 size_t CommandLineOf(int32_t pid, const char* text, char* out, size_t capacity);
+
+// Whether GPUMEMSHIM_COMMAND_LINE says that no argument is to be recorded: off, 0, no, but not a command line.
+bool IsCommandLineOff(const char* text);
 
 // A whole decimal number, or -1.
 int64_t ParseRank(const char* text);

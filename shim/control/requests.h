@@ -20,7 +20,7 @@
 namespace gpumemshim::control {
 
 inline constexpr size_t kMaxRequestBytes = 2048;
-inline constexpr size_t kMaxAnswerBytes = 56 * 1024;
+inline constexpr size_t kMaxAnswerBytes = size_t{56} << 10;
 
 enum class Command { kNone, kStatus, kStart, kStop, kFlush, kDump, kMark, kTensors, kGradients };
 

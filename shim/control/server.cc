@@ -20,6 +20,7 @@
 #include "shim/base/clock.h"
 #include "shim/base/kernel.h"
 #include "shim/base/thread.h"
+#include "shim/control/callers.h"
 #include "shim/control/control_socket.h"
 #include "shim/control/recording.h"
 #include "shim/control/requests.h"
@@ -28,11 +29,10 @@
 namespace gpumemshim::control::server {
 namespace {
 
-constexpr uint64_t kRequestTimeoutNs = 1'000'000'000;
-constexpr int kSliceMs = 50;  // after which a wait looks whether we are to stop
 constexpr int kRestAfterErrorMs = 200;
 
 ControlSocket g_socket;
+constinit Callers g_callers;  // the thread's
 // A pipe that wakes the thread: Stop, and the signal handler. Not an eventfd, which has no inode of its own: programs
 // close descriptors that they do not know, and what they open next under the number must not be read or written.
 std::atomic<int> g_wake_reader{-1}, g_wake_writer{-1};
@@ -89,33 +89,6 @@ void TakeSignal(int number) {
   sigaction(number, &ours, nullptr);
 }
 
-// Waits until `fd` can be read. False: time is up, or we are to stop.
-bool WaitReadable(int fd, uint64_t deadline_ns) {
-  while (!IsStopping()) {
-    if (MonotonicNs() >= deadline_ns) return false;
-    pollfd wanted = {fd, POLLIN, 0};
-    const int ready = poll(&wanted, 1, kSliceMs);
-    if (ready < 0 && errno != EINTR) return false;
-    if (ready > 0) return true;
-  }
-  return false;
-}
-
-// One line, without its newline; -1 where none came in time, or it was too long.
-ssize_t ReadLine(int fd, char* line, size_t capacity) {
-  const uint64_t deadline_ns = MonotonicNs() + kRequestTimeoutNs;
-  size_t size = 0;
-  while (size < capacity && WaitReadable(fd, deadline_ns)) {
-    const ssize_t got = recv(fd, line + size, capacity - size, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got <= 0) return -1;
-    const void* end = std::memchr(line + size, '\n', static_cast<size_t>(got));
-    if (end != nullptr) return static_cast<const char*>(end) - line;
-    size += static_cast<size_t>(got);
-  }
-  return -1;
-}
-
 bool MayAsk(int fd) {
   ucred peer;
   socklen_t size = sizeof peer;
@@ -123,24 +96,40 @@ bool MayAsk(int fd) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-void Serve(int fd) {
-  static char line[kMaxRequestBytes];  // the thread's own, off its small stack
-  static char answer[kMaxAnswerBytes];
-  const ssize_t size = ReadLine(fd, line, sizeof line);
-  if (size < 0) return;
-  const size_t answer_size = AnswerRequest(ParseRequest(line, static_cast<size_t>(size)), answer, sizeof answer);
+void Answer(int fd, const char* line, size_t size) {
+  static char answer[kMaxAnswerBytes];  // the thread's own, off its small stack
+  const size_t answer_size = AnswerRequest(ParseRequest(line, size), answer, sizeof answer);
   // Smaller than a socket's buffer, so a caller that does not read holds nobody up.
   send(fd, answer, answer_size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void ServeNext() {
-  const int fd = accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0) {
-    if (MayAsk(fd)) Serve(fd);
+void AcceptCallers() {
+  for (uint32_t i = 0; i < Callers::kMost; ++i) {
+    const int fd = accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0 && MayAsk(fd)) {
+      g_callers.Add(fd, MonotonicNs());
+      continue;
+    }
+    if (fd >= 0) {
+      close(fd);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      const timespec rest = {0, kRestAfterErrorMs * 1'000'000L};  // no descriptors left, say
+      nanosleep(&rest, nullptr);
+    }
+    return;
+  }
+}
+
+void AnswerCallers() {
+  int fd = -1;
+  const char* line = nullptr;
+  size_t size = 0;
+  for (uint32_t i = 0; i < Callers::kMost && !IsStopping(); ++i) {
+    if (!g_callers.TakeLine(MonotonicNs(), &fd, &line, &size)) return;
+    Answer(fd, line, size);
     close(fd);
-  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-    const timespec rest = {0, kRestAfterErrorMs * 1'000'000L};  // no descriptors left, say
-    nanosleep(&rest, nullptr);
   }
 }
 
@@ -150,14 +139,17 @@ void* Main(void*) {
   if (g_socket.fd >= 0) RemoveStaleSockets(g_socket);
   while (!IsStopping()) {
     const int reader = g_wake_reader.load(std::memory_order_relaxed);
-    pollfd wanted[2] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
-    if (poll(wanted, 2, -1) < 0 && errno != EINTR) break;
+    pollfd wanted[2 + Callers::kMost] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
+    const uint32_t count = 2 + g_callers.PutFds(wanted + 2);
+    if (poll(wanted, count, g_callers.TimeoutMs(MonotonicNs())) < 0 && errno != EINTR) break;
     if (IsStopping() || !IsOurPipe(reader)) break;  // the program closed it: there is no way to wake us
     char wishes[64];
     if ((wanted[0].revents & POLLIN) != 0 && read(reader, wishes, sizeof wishes) < 0 && errno != EAGAIN) break;
     if (g_signals_seen.exchange(0, std::memory_order_relaxed) % 2 != 0) SwitchRecording();
-    if (wanted[1].revents != 0 && IsStillOpen(g_socket)) ServeNext();
+    if (wanted[1].revents != 0 && IsStillOpen(g_socket)) AcceptCallers();
+    AnswerCallers();
   }
+  g_callers.CloseAll();
   g_finished.store(1, std::memory_order_release);
   FutexWakeAll(&g_finished);
   return nullptr;
@@ -205,10 +197,13 @@ void Stop(uint32_t timeout_ms) {
   ClosePipe();
 }
 
+void RemoveSocketFile() { RemoveFile(g_socket); }
+
 void ForgetInChild() {
   g_running = false;
   g_signals_seen.store(0, std::memory_order_relaxed);
   ForgetControlSocket(&g_socket);
+  g_callers.CloseAll();  // the parent's thread goes on with its own
   ClosePipe();
 }
 

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The thread that answers `gpumem ctl`, and that a signal (GPUMEMSHIM_SIGNAL) wakes to switch the recording. It exists
-// from the first use of CUDA on, sleeps until somebody asks, and serves one caller after the other: a caller that says
-// nothing, too much or nonsense costs the program nothing, and the next caller at most a second.
+// from the first use of CUDA on, sleeps until somebody asks, listens to eight callers at a time and answers one after
+// the other: a caller that says nothing, too much or nonsense costs the program and the other callers nothing.
 //
 // Only the user that the program runs as, and root, are answered (SO_PEERCRED), whatever the file system says.
 //
@@ -31,6 +31,9 @@ bool Start(const Options& options);
 
 // Ends the thread and removes the socket. Waits at most timeout_ms for a request that is being answered.
 void Stop(uint32_t timeout_ms);
+
+// The socket's file, of a process that ends at once. In a signal handler too.
+void RemoveSocketFile();
 
 // In a forked child: the thread is not here, the descriptors are.
 void ForgetInChild();

@@ -25,8 +25,13 @@
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
 #include "shim/base/loader.h"
+#include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
+#include "shim/base/thread.h"
+#include "shim/control/address_space.h"
+#include "shim/control/ending.h"
 #include "shim/control/injection.h"
+#include "shim/control/last_thread.h"
 #include "shim/control/marks.h"
 #include "shim/control/open_ranges.h"
 #include "shim/control/output_path.h"
@@ -36,7 +41,6 @@
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
 #include "shim/control/stderr_line.h"
-#include "shim/control/summary_line.h"
 #include "shim/control/unknown_settings.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
@@ -64,20 +68,17 @@ std::atomic<int32_t> g_pid;
 std::atomic<Wish> g_wish;
 std::atomic<uint64_t> g_since_ns;
 std::atomic<uint64_t> g_spans;
+std::atomic<int32_t> g_starter;
 ProcessFacts g_facts;
+Settings g_settings;
 
 namespace {
 
-constexpr uint32_t kStopTimeoutMs = 2000;
 constexpr int kStartWaitMs = 200;
-constexpr uint32_t kServerStopTimeoutMs = 500;
 
-std::atomic<int32_t> g_starter;  // thread id
-std::atomic<bool> g_any_event;   // since recording began
+std::atomic<bool> g_any_event;  // since recording began
 std::atomic<bool> g_asked_helper;
-void EndSession();
 bool g_fork_handler;  // only ever set by a starter
-Settings g_settings;
 
 bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
 
@@ -124,6 +125,8 @@ void AfterForkInParent() {
   sampler::AfterForkInParent();
 }
 
+bool IsEnding() { return g_state.load(std::memory_order_relaxed) == State::kEnded; }
+
 // Another library's fork handler may call CUDA before this runs; the ring is inactive in the child from the fork on.
 void AfterForkInChild() {
   loader::ForgetInChild();
@@ -146,9 +149,17 @@ bool WasCopied() {
 
 // In the writer's thread. What PyTorch's objects are is asked for once here, and again where a stack names one.
 void SawEvent(const Event& event, uint32_t tid) {
-  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
+  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed) && !IsEnding()) {
+    python::RequestLook();  // takes a lock of Python's, which whoever calls _exit in a signal handler may hold
+  }
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
   if (g_settings.oom_report) oom::Saw(event, tid);
+}
+
+// In the writer's thread, about once a second and at the end.
+uint32_t LookAround(bool last) {
+  if (!last) ExitIfOnlyOursAreLeft();
+  return FindUnseen(last);
 }
 
 bool StartWriter() {
@@ -165,7 +176,7 @@ bool StartWriter() {
     config.hooks.passed = &oom::Passed;
   }
   config.hooks.saw_event = &SawEvent;
-  config.hooks.find_unseen = &FindUnseen;
+  config.hooks.find_unseen = &LookAround;
   config.hooks.put_unseen = &PutUnseen;
   config.hooks.put_sample = &sampler::PutSample;
   config.limit = g_settings.size_limit;
@@ -179,6 +190,8 @@ bool StartRing() {
   config.api_name = &ApiName;
   config.api_count = kApiCount;
   config.program = g_facts.program;
+  static char wanted[4096];
+  if (WantedPath(wanted, sizeof wanted)) config.trace_path = wanted;
   return ring::Start(config);
 }
 
@@ -206,11 +219,14 @@ bool BeginRecording() {
   stack::Options options;
   options.python = g_settings.python;
   options.unwinder = g_settings.unwinder;
+  if (HasMemoryChecker() && options.unwinder == stack::Unwinder::kLibunwind)
+    options.unwinder = stack::Unwinder::kLibgcc;
   options.native = g_settings.native;
   options.autograd = g_settings.autograd;
   stack::Enable(options);
   hooks::RecordFreeStacks(g_settings.free_stacks);
   ConfigureSampling(g_settings);
+  const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
   if (!StartRing()) return false;
   if (!StartWriter()) {
     ring::Stop(0);
@@ -232,9 +248,18 @@ void StartServer() {
   server::Start(options);
 }
 
+// False: what memory there is left is the program's.
+bool HasRoom() {
+  const uint64_t room_bytes = RoomInAddressSpace();
+  if (FitSettings(room_bytes, &g_settings) != Fit::kNone) return true;
+  static char line[256];
+  if (!g_settings.quiet) WriteLine(line, NoRoomLine(room_bytes, line, sizeof line));
+  return false;
+}
+
 State SetUp() {
   g_settings = ReadSettings();
-  if (g_settings.disabled) return State::kFailed;
+  if (g_settings.disabled || !HasRoom()) return State::kFailed;
   UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
   ReadProcessFacts(&g_facts);
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
@@ -243,6 +268,7 @@ State SetUp() {
   if (!g_fork_handler && __register_atfork != nullptr) {
     g_fork_handler = __register_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild, nullptr) == 0;
   }
+  PrepareEnd();
   WarnOfUnknownSettings();
   const Wish wish = g_wish.load(std::memory_order_relaxed);
   State state = State::kDormant;
@@ -266,6 +292,7 @@ bool WaitForStarter() {
 }
 
 bool StartFrom(State from) {
+  BypassMemoryCheckers();
   // Before the state says that somebody is at it. Others who come as early store the same.
   if (g_state.load(std::memory_order_acquire) == from) g_pid.store(getpid(), std::memory_order_relaxed);
   if (!g_state.compare_exchange_strong(from, State::kStarting, std::memory_order_acq_rel)) {
@@ -276,45 +303,6 @@ bool StartFrom(State from) {
   const State state = SetUp();
   g_state.store(state, std::memory_order_release);
   return state == State::kActive;
-}
-
-// From one of two states to kEnded, past a switch that is under way. False: there is nothing to end.
-bool EnterEnd() {
-  for (int i = 0; i < kStartWaitMs; ++i) {
-    State state = g_state.load(std::memory_order_acquire);
-    const bool may_end = state == State::kActive || state == State::kPaused || state == State::kDormant;
-    if (may_end && g_state.compare_exchange_strong(state, State::kEnded, std::memory_order_acq_rel)) {
-      return state != State::kDormant;
-    }
-    if (!may_end && state != State::kSwitching) return false;
-    const timespec millisecond{0, 1'000'000};
-    nanosleep(&millisecond, nullptr);
-  }
-  return false;
-}
-
-// There is no trace to say it in.
-void SayUnseen() {
-  if (FindUnseen(true) == 0) return;
-  const Settings settings = ReadSettings();
-  static char line[1536];
-  if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
-}
-
-void EndSession() {
-  const int32_t pid = g_pid.load(std::memory_order_relaxed);
-  if (pid == 0) return SayUnseen();
-  if (pid != getpid()) return;  // a child that no fork handler saw
-  const hooks::Scope scope;
-  server::Stop(kServerStopTimeoutMs);
-  if (!EnterEnd()) return;
-  FinishSampling();
-  static writer::Summary summary;
-  summary = writer::Stop(kStopTimeoutMs + (g_settings.oom_report ? oom::kWaitAtEndMs : 0));
-  if (g_settings.quiet) return;
-  if (!summary.opened) SayUnseen();
-  static char line[2 * sizeof summary.path + 1024];
-  WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
 }
 
 // Runs from .fini_array. Destructors of other libraries may still free memory after it; those frees go unrecorded.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The state of a session that session.cc (its life) and recording.cc (its switch) share. session.cc draws it.
+// The state of a session that session.cc (its life), recording.cc (its switch) and ending.cc (its end) share.
+// session.cc draws it.
 //
-// Thread-safety: atomics; g_facts is written while the state is kStarting and read afterwards.
+// Thread-safety: atomics; g_facts and g_settings are written while the state is kStarting and read afterwards.
 
 #ifndef GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
 #define GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
@@ -12,6 +13,7 @@
 #include <cstdint>
 
 #include "shim/control/process_facts.h"
+#include "shim/control/settings.h"
 
 namespace gpumemshim::control {
 
@@ -25,7 +27,9 @@ extern std::atomic<int32_t> g_pid;  // process that the session belongs to
 extern std::atomic<Wish> g_wish;
 extern std::atomic<uint64_t> g_since_ns;  // of the present span; 0 = none
 extern std::atomic<uint64_t> g_spans;
+extern std::atomic<int32_t> g_starter;  // id of the thread that sets up, or did
 extern ProcessFacts g_facts;
+extern Settings g_settings;
 
 // The first time in this process: everything that a recording needs and a dormant process does not.
 bool BeginRecording();

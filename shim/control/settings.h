@@ -45,10 +45,10 @@ inline constexpr const char* kSettingNames[] = {
 };
 // clang-format on
 
-// Between the library and the programs around it, so neither unknown nor part of the header.
+// Between the library and the programs around it, so neither unknown nor part of the header (but for COMMAND_LINE=off).
 inline constexpr const char* kToolSettingNames[] = {
     "GPUMEMSHIM_LIBRARY",
-    "GPUMEMSHIM_COMMAND_LINE",  // secrets are not masked yet
+    "GPUMEMSHIM_COMMAND_LINE",  // as a command line its secrets are not masked yet
 };
 
 struct Settings {

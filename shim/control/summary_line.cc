@@ -18,11 +18,35 @@ const char* InsideOf(const char* path, const char* directory) {
   return path[size] == '/' ? path + size + 1 : nullptr;
 }
 
+bool IsHexDigit(char c) { return c != '\0' && std::strchr("0123456789abcdefABCDEF", c) != nullptr; }
+
 bool NeedsQuotes(const char* path) { return std::strpbrk(path, " \t'\"$&;()<>|*?`\\") != nullptr; }
 
+// As bash and zsh read it: what is not printable by its number, so that the command works and the terminal shows it.
+void AddEscaped(const char* path, Text* text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  text->Add("$'");
+  while (*path != '\0') {
+    size_t size = PrintableSize(path);
+    if (size == 0) {
+      const auto byte = static_cast<unsigned char>(*path);
+      text->Add("\\x").Add(kDigits[byte >> 4]).Add(kDigits[byte & 15]);
+      // A digit that follows would be read as part of the number.
+      if (IsHexDigit(path[1])) text->Add("'$'");
+      size = 1;
+    } else {
+      if (*path == '\'' || *path == '\\') text->Add('\\');
+      text->Add(path, size);
+    }
+    path += size;
+  }
+  text->Add('\'');
+}
+
 void AddCommand(const char* path, Text* text) {
-  const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
   text->Add(" Next: gpumem report ");
+  if (!IsPrintable(path)) return AddEscaped(path, text);
+  const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
   if (quotes) text->Add('\'');
   text->Add(path);
   if (quotes) text->Add('\'');
@@ -36,7 +60,7 @@ size_t SummaryLine(const writer::Summary& summary, const char* directory, char* 
   if (!summary.opened) {
     if (lost == 0 && summary.error[0] == '\0') return 0;
     text.Add("gpumem: no trace written, ").AddGrouped(lost).Add(" events lost");
-    if (summary.error[0] != '\0') text.Add(": ").Add(summary.error);
+    if (summary.error[0] != '\0') text.Add(": ").AddPrintable(summary.error);
     text.Add('\n');
     return text.size();
   }
@@ -45,15 +69,16 @@ size_t SummaryLine(const writer::Summary& summary, const char* directory, char* 
   text.AddGrouped(summary.runtime_events).Add(" runtime, ");
   text.AddGrouped(summary.driver_events).Add(" driver), ");
   text.AddGrouped(lost).Add(" lost");
-  if (summary.error[0] != '\0') text.Add(" (").Add(summary.error).Add(')');
+  if (summary.error[0] != '\0') text.Add(" (").AddPrintable(summary.error).Add(')');
   if (!summary.complete) text.Add(", end missing");
   const char* inside = InsideOf(summary.path, directory);
   text.Add(", in ");
   if (inside != nullptr) text.Add("./");
-  text.Add(inside != nullptr ? inside : summary.path);
+  text.AddPrintable(inside != nullptr ? inside : summary.path);
   text.Add(" (").AddBytes(summary.file_bytes).Add(").");
   AddCommand(inside != nullptr ? inside : summary.path, &text);
   text.Add('\n');
+  if (text.overflowed() && text.size() > 0) out[text.size() - 1] = '\n';  // a path of thousands of control characters
   return text.size();
 }
 

@@ -274,7 +274,7 @@ size_t UnseenText(char* out, size_t capacity) {
   Text text(out, capacity);
   for (uint32_t i = 0; i < count; i++) {
     if (i != 0) text.Add("; ");
-    text.Add(g_findings[i].object);
+    text.AddPrintable(g_findings[i].object);
     switch (g_findings[i].cause) {
       case Cause::kBoundPast:
       case Cause::kLookedUpPast:

@@ -3,7 +3,7 @@
 
 #include "shim/hooks/own_symbols.h"
 
-#include <cstring>
+#include "shim/base/plain_text.h"
 
 // Declared by name only: prototypes are checked where each wrapper is defined, against cuda.h and cuda_runtime_api.h.
 extern "C" {
@@ -51,7 +51,7 @@ ApiId FindOwnSymbol(const char* name) {
   if (name == nullptr || !LooksLikeCuda(name)) return ApiId::kNone;
   for (uint32_t slot = Hash(name) % kSlots; kIndex.slots[slot] != 0; slot = (slot + 1) % kSlots) {
     const uint16_t id = kIndex.slots[slot];
-    if (std::strcmp(kApis[id].name, name) == 0) return static_cast<ApiId>(id);
+    if (plain::Equal(kApis[id].name, name)) return static_cast<ApiId>(id);
   }
   return ApiId::kNone;
 }

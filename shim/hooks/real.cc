@@ -7,7 +7,9 @@
 
 #include <dlfcn.h>
 
+#include "shim/base/c_library.h"
 #include "shim/base/loader.h"
+#include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/hooks/own_symbols.h"
 
@@ -25,6 +27,7 @@ std::atomic<DlvsymFunction> g_real_dlvsym;
 
 // glibc's, before 2.34 in a library of its own; musl's, where it is the loader or lies beside it.
 void* FindInLibc(const char* name) {
+  if (void* found = c_library::Find(name)) return found;
   for (const char* library : {"libc.so.6", "libdl.so.2", "ld-musl-", "libc.musl-", "libc.so"}) {
     if (void* found = FindInLoaded(library, name)) return found;
   }
@@ -122,6 +125,7 @@ void* FindAndPin(const char* library, const char* name) {
 }
 
 void* ResolveRealFunction(ApiId id) {
+  BypassMemoryCheckers();
   void* found = NextInScope(ApiName(static_cast<uint16_t>(id)));
   if (found != nullptr && ApiLayer(id) == Layer::kRuntime && !LiesIn(found, kLibcudart)) {
     g_foreign_runtime[static_cast<uint16_t>(id)].store(true, std::memory_order_relaxed);
@@ -129,6 +133,15 @@ void* ResolveRealFunction(ApiId id) {
   if (found == nullptr) found = FindInLibrary(id);
   return found == nullptr ? nullptr : Publish(id, found);
 }
+
+bool NextIsOnlyOurs(ApiId id, const void* caller) {
+  if (!IsLoadedBeforeUs(caller) || RealFunction(id) != nullptr) return false;
+  const DlsymFunction libc_dlsym = LibcDlsym();
+  // Who stands between the caller and us would come first in the global scope too.
+  return libc_dlsym != nullptr && libc_dlsym(RTLD_DEFAULT, ApiName(static_cast<uint16_t>(id))) == OwnAddress(id);
+}
+
+void* FindBehindUs(void*, const char* name) { return RealDlsym()(RTLD_NEXT, name); }
 
 void* AnswerLookup(ApiId id, void* handle, void* found) {
   if (found == nullptr) return nullptr;

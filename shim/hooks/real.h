@@ -49,6 +49,12 @@ inline void* RealFunction(ApiId id) {
   return known != nullptr ? known : ResolveRealFunction(id);
 }
 
+// What a search behind the caller (RTLD_NEXT) is to be answered with: false where it finds what it would find without
+// us. True where it would end at our wrapper of a function that nobody in the process has: then FindBehindUs fails as
+// it must.
+bool NextIsOnlyOurs(ApiId id, const void* caller);
+void* FindBehindUs(void* handle, const char* name);
+
 // What a lookup of a wrapped name in `handle` that really found `found` is answered with: our wrapper where `found` is
 // the function that we forward to, nullptr where nothing but ourselves has the name, else `found`.
 void* AnswerLookup(ApiId id, void* handle, void* found);

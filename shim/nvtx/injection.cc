@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "shim/base/memory_checkers.h"
 #include "shim/nvtx/messages.h"
 #include "shim/nvtx/ranges.h"
 
@@ -132,6 +133,7 @@ extern "C" {
 
 // NVTX's own entry point: 1 where the tool has taken what it wants.
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table) {
+  gpumemshim::BypassMemoryCheckers();
   using gpumemshim::nvtx::FunctionTable;
   const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(
       get_export_table == nullptr ? nullptr : get_export_table(NVTX_ETID_CALLBACKS));

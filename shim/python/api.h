@@ -31,13 +31,14 @@ struct Api {
   int (*add_pending_call)(int (*call)(void*), void* argument);
   Object* (*compile)(const char* text, const char* file, int start);
   Object* (*evaluate)(Object* code, Object* globals, Object* locals);
-  Object* (*builtins)();
-  Object* (*import_module)(const char* name);
+  Object* (*module_fields)(Object* module);  // borrowed
   Object* (*new_dict)();
   int (*set_item)(Object* dict, const char* key, Object* value);
   Object* (*get_item)(Object* dict, const char* key);  // borrowed
   Object* (*new_module)(const char* name);
   int (*set_attribute)(Object* object, const char* name, Object* value);
+  Object* (*get_attribute)(Object* object, const char* name);
+  Object* (*plain_attribute)(Object* object, Object* name);
   Object* (*new_function)(Method* method, Object* self, Object* module);
   Object* (*call)(Object* callable, Object* arguments);
   int (*parse)(Object* arguments, const char* format, ...);
@@ -49,15 +50,54 @@ struct Api {
   int (*error_matches)(Object* exception);
   void (*increment)(Object* object);
   void (*decrement)(Object* object);
+  Object* (*type_of)(Object* object);
+  int (*is_subtype)(Object* type, Object* base);
+  Object* (*modules)();                 // borrowed
+  Object* (*of_sys)(const char* name);  // borrowed
+  Object* (*new_list)(std::ptrdiff_t size);
+  int (*append)(Object* list, Object* object);
+  int (*insert)(Object* list, std::ptrdiff_t index, Object* object);
+  std::ptrdiff_t (*list_size)(Object* list);
+  Object* (*list_item)(Object* list, std::ptrdiff_t index);  // borrowed
+  Object* (*new_tuple)(std::ptrdiff_t size);
+  std::ptrdiff_t (*tuple_size)(Object* tuple);
+  Object* (*tuple_item)(Object* tuple, std::ptrdiff_t index);                  // borrowed
+  int (*set_tuple_item)(Object* tuple, std::ptrdiff_t index, Object* object);  // takes the reference
+  Object* (*build)(const char* format, ...);
+  Object* (*call_with)(Object* callable, ...);  // ends with nullptr
+  Object* (*call_method)(Object* object, const char* name, const char* format, ...);
+  Object* (*new_reference)(Object* object, Object* callback);
+  unsigned long long (*as_number)(Object* number);  // NOLINT(google-runtime-int): Python's type
+  Object* (*function_code)(Object* function);       // borrowed
+  Object* (*current_thread)();                      // a thread's state, and an interpreter's: no objects
+  Object* (*interpreter_of)(Object* thread);
+  Object* (*first_thread)(Object* interpreter);
+  Object* (*next_thread)(Object* thread);
+  Object* (*thread_frame)(Object* thread);
+  Object* (*frame_code)(Object* frame);
+  Object* (*frame_back)(Object* frame);
+  // Absent from older versions: nullptr.
+  void (*enter_tracing)(Object* thread);
+  void (*leave_tracing)(Object* thread);
+  int (*collector_on)();
+  int (*collector_off)();
+  void (*visit_objects)(int (*visit)(Object* object, void* argument), void* argument);
   Object* exception;  // the class Exception
   Object* none;
+  Object* true_object;
+  Object* false_object;
+  Object* type_type;
+  Object* tuple_type;
+  Object* list_type;
+  Object* function_type;
 };
 
 // Also nullptr once the interpreter is being ended: nothing may be asked of it any more.
 const Api* Load();
 
 // With the GIL held: runs `source`, and returns its globals, which the caller has a reference to. Among them before it
-// runs: the builtins, a name and file of our own, and `record` where there is one. nullptr: an error is set.
+// runs: the builtins, a name and file of our own, its code, and `record` where there is one. nullptr: an error is set,
+// or it does not compile.
 Object* RunSource(const Api* api, const char* source, Object* record);
 
 // What a pending call returns. An Exception is cleared; what is none is the program's: an interrupt, or an exit asked

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "shim/base/kernel.h"
 #include "shim/python/failures.h"
 
 namespace gpumemshim::python {
@@ -22,8 +23,13 @@ bool g_ran;        // with the GIL held
 char g_source[kMaxSource];
 
 bool ReadSource() {
-  const int file = open(g_path, O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  const int file = open(g_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // a pipe would wait, with the GIL held
   if (file < 0) return false;
+  if (kernel::Fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(file);
+    return false;
+  }
   size_t size = 0;
   ssize_t count = 0;
   while (size + 1 < kMaxSource && (count = read(file, g_source + size, kMaxSource - 1 - size)) > 0)

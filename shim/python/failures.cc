@@ -47,11 +47,14 @@ bool DescribeFailures(char* out, size_t capacity) {
   const uint32_t count = CountFailures();
   if (count == 0 || capacity == 0) return false;
   size_t at = Append(out, capacity, 0, g_first);
-  const char digits[] = {static_cast<char>('0' + count % 10), '\0'};  // it is switched off after a few
+  char digits[] = {'0', '0', '\0'};
+  const uint32_t shown = count < 99 ? count : 99;
+  digits[0] = static_cast<char>('0' + shown / 10);
+  digits[1] = static_cast<char>('0' + shown % 10);
   if (count > 1) {
     at = Append(out, capacity, at, " (");
-    at = Append(out, capacity, at, digits);
-    at = Append(out, capacity, at, g_is_off.load(std::memory_order_relaxed) ? " times; switched off)" : " times)");
+    at = Append(out, capacity, at, shown < 10 ? digits + 1 : digits);
+    Append(out, capacity, at, g_is_off.load(std::memory_order_relaxed) ? " times; switched off)" : " times)");
   }
   return true;
 }

@@ -6,11 +6,14 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 
 #include "shim/python/api.h"
 #include "shim/python/companion.h"
 #include "shim/python/failures.h"
 #include "shim/python/natives.h"
+#include "shim/python/objects.h"
 #include "shim/stack/module_objects.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char gpumem_helper_source[];
@@ -32,12 +35,33 @@ Object* g_record;  // what it was given
 bool g_broken;
 
 Object* MakeLook(const Api* api) {
-  g_record = MakeRecord(api);
+  if (g_record == nullptr) g_record = MakeRecord(api);
   Object* globals = g_record == nullptr ? nullptr : RunSource(api, gpumem_helper_source, g_record);
   Object* look = globals == nullptr ? nullptr : api->get_item(globals, "look");
   if (look != nullptr) api->increment(look);
   if (globals != nullptr) api->decrement(globals);
   return look;
+}
+
+// The error that is set, if one is, ends here.
+void TellThatItDoesNotRun(const Api* api) {
+  char text[96] = "it does not run in this Python";
+  size_t size = std::strlen(text);
+  if (Object* const kind = api->has_error(); kind != nullptr) {
+    api->increment(kind);
+    api->clear_error();
+    Object* const name = api->get_attribute(kind, "__name__");
+    Object* const encoded = name == nullptr ? nullptr : api->call_method(name, "encode", nullptr);
+    char* bytes = nullptr;
+    std::ptrdiff_t length = 0;
+    if (encoded != nullptr && api->bytes(encoded, &bytes, &length) == 0)
+      size += static_cast<size_t>(snprintf(text + size, sizeof text - size, ": %.40s", bytes));
+    for (Object* object : {encoded, name, kind}) {
+      if (object != nullptr) api->decrement(object);
+    }
+    api->clear_error();
+  }
+  AddFailure(text, size, true);
 }
 
 int Look(void*) {
@@ -47,13 +71,14 @@ int Look(void*) {
   const int saved_errno = errno;
   if (g_look == nullptr) g_look = MakeLook(api);
   if (g_look == nullptr) {
+    // An interrupt, or what else a signal handler of the program raised meanwhile: the next look begins afresh.
+    if (api->has_error() != nullptr && api->error_matches(api->exception) == 0) return -1;
     g_broken = true;
-    constexpr char kText[] = "it does not run in this Python";
-    AddFailure(kText, sizeof kText - 1, true);
+    TellThatItDoesNotRun(api);
     errno = saved_errno;
-    return EndCall(api);
+    return 0;
   }
-  Object* result = api->call(g_look, nullptr);
+  Object* result = CallQuietly(api, g_look, nullptr);
   errno = saved_errno;
   // The helper lets through only what the program raised: a signal handler of its own.
   if (result == nullptr) return -1;

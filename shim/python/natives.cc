@@ -8,6 +8,7 @@
 #include "shim/base/event.h"
 #include "shim/python/companion.h"
 #include "shim/python/failures.h"
+#include "shim/python/objects.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/module_objects.h"
 #include "shim/stack/saved_tensors.h"
@@ -114,14 +115,12 @@ Method g_methods[] = {
 Object* MakeRecord(const Api* api) {
   g_python = api;
   Object* record = api->new_module("gpumemshim_record");
-  Object* sys = record == nullptr ? nullptr : api->import_module("sys");
-  bool good = sys != nullptr && api->set_attribute(record, "sys", sys) == 0;
+  bool good = record != nullptr && AddObjectFunctions(api, record);
   for (Method& method : g_methods) {
     Object* function = good ? api->new_function(&method, nullptr, nullptr) : nullptr;
     good = function != nullptr && api->set_attribute(record, method.name, function) == 0;
     if (function != nullptr) api->decrement(function);
   }
-  if (sys != nullptr) api->decrement(sys);
   if (good) return record;
   if (record != nullptr) api->decrement(record);
   return nullptr;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The slow path of a record, once a thread (its lane) and once in about 150 events (its next chunk). Lock-free; waits
-// only in TakeChunk.
+// The slow path of a record, once in about 150 events: the thread's next chunk. Lock-free; waits only in TakeChunk.
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,7 +23,6 @@ constinit Hot g_inactive = {};
 constinit State g_state = {};
 constinit std::atomic<Hot*> g_hot{&g_inactive};
 constinit std::atomic<uint32_t> g_wake{0};
-constinit thread_local Lane* t_lane = nullptr;
 
 Hot* InactiveHot() { return &g_inactive; }
 
@@ -40,26 +38,9 @@ bool HeavyBarrier() { return g_state.barrier && syscall(SYS_membarrier, MEMBARRI
 
 namespace {
 
-void RaiseLimit(std::atomic<uint32_t>& limit, uint32_t value) {
-  uint32_t seen = limit.load(std::memory_order_relaxed);
-  while (seen < value && !limit.compare_exchange_weak(seen, value, std::memory_order_release)) {
-  }
-}
-
-void EnterLane(Pool* pool, Lane* lane) {
-  lane->abandoned.store(0, std::memory_order_relaxed);
-  lane->number.store(0, std::memory_order_relaxed);
-  lane->revoked.store(0, std::memory_order_relaxed);
-  lane->data = nullptr;
-  lane->chunk = nullptr;
-  lane->position = 0;
-  lane->generation = 0;
-  lane->serial = pool->last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
 // Takes one from the count first, so that a bit is there for sure, then the bit. -1: nothing left for this kind.
 int32_t ClaimChunk(Pool* pool, bool is_free, bool* from_reserve) {
-  int32_t reserved = g_state.reserved_chunks;
+  int32_t reserved = ReservedChunks(*pool);
   int32_t left = pool->free_chunks.load(std::memory_order_relaxed);
   do {
     if (left <= (is_free ? 0 : reserved)) return -1;
@@ -77,6 +58,12 @@ int32_t ClaimChunk(Pool* pool, bool is_free, bool* from_reserve) {
   }
 }
 
+// A ring that may still grow does so before anybody waits.
+int32_t ClaimOrGrow(Pool* pool, bool is_free, bool* from_reserve) {
+  int32_t index = ClaimChunk(pool, is_free, from_reserve);
+  return index < 0 && g_state.populates && Grow(kHookStep) ? ClaimChunk(pool, is_free, from_reserve) : index;
+}
+
 // Spins politely: a sleep would take the timer's slack, 50 us and more.
 int32_t WaitForChunk(Pool* pool, bool is_free, bool* from_reserve) {
   if (pool->congested.load(std::memory_order_relaxed) != 0) return -1;
@@ -84,7 +71,7 @@ int32_t WaitForChunk(Pool* pool, bool is_free, bool* from_reserve) {
   uint64_t deadline_ns = MonotonicNs() + kMaxWaitNs - kMaxWaitNs / 5;
   do {
     sched_yield();
-    int32_t index = ClaimChunk(pool, is_free, from_reserve);
+    int32_t index = ClaimOrGrow(pool, is_free, from_reserve);
     if (index >= 0) return index;
   } while (MonotonicNs() < deadline_ns);
   pool->congested.store(1, std::memory_order_relaxed);
@@ -127,32 +114,6 @@ void EnterChunk(Lane* lane, uint32_t generation, uint32_t index, bool from_reser
 
 }  // namespace
 
-Lane* TakeLane() {
-  Pool* pool = g_state.pool;
-  uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
-  Lane* mine = t_lane;
-  if (mine >= pool->lanes && mine < pool->lanes + kMaxLanes && mine->tid.load(std::memory_order_relaxed) == tid)
-    return mine;
-  Lane* found = nullptr;
-  for (uint32_t i = 0; i < kMaxLanes; i++) {
-    Lane* lane = &pool->lanes[i];
-    if (found != nullptr && i >= pool->lane_limit.load(std::memory_order_relaxed)) break;
-    uint32_t owner = lane->tid.load(std::memory_order_relaxed);
-    if (owner == tid) {
-      lane->abandoned.store(1, std::memory_order_relaxed);  // tids are unique, so its thread is gone
-    } else if (owner == 0 && found == nullptr &&
-               lane->tid.compare_exchange_strong(owner, tid, std::memory_order_acquire)) {
-      found = lane;
-      EnterLane(pool, lane);
-      RaiseLimit(pool->lane_limit, i + 1);
-    }
-  }
-  t_lane = found;
-  // A signal handler that recorded in the middle of this took `found` for a dead thread's.
-  if (found != nullptr) found->abandoned.store(0, std::memory_order_relaxed);
-  return found;
-}
-
 bool TakeChunk(Lane* lane, uint32_t generation, bool is_free) {
   int saved = errno;
   int32_t index = -1;
@@ -163,12 +124,12 @@ bool TakeChunk(Lane* lane, uint32_t generation, bool is_free) {
   if (hot->generation.load(std::memory_order_relaxed) == generation) {
     Pool* pool = g_state.pool;
     bool from_reserve = false;
-    index = ClaimChunk(pool, is_free, &from_reserve);
+    index = ClaimOrGrow(pool, is_free, &from_reserve);
     if (index < 0) index = WaitForChunk(pool, is_free, &from_reserve);
     if (index >= 0) {
       LeaveChunk(lane, hot, generation);
       EnterChunk(lane, generation, static_cast<uint32_t>(index), from_reserve);
-      if (pool->free_chunks.load(std::memory_order_relaxed) < static_cast<int32_t>(g_state.chunk_count / 2)) Wake();
+      if (IsShort(*pool)) Wake();
     }
   }
   lane->taking.store(0, std::memory_order_release);

@@ -10,12 +10,20 @@
 //   api_names_offset        api_count names, each terminated by a zero byte: the name of Event.api by index
 //   chunks_offset           chunk_count chunks of chunk_bytes: records, one behind the other, from the chunk's start
 //
+// chunk_count and size_bytes are those of the file as it is now: they grow with it (version 3), before a chunk of the
+// new part is handed out.
+//
 // To recover what the trace file lacks: S = sequence of the last whole packet in the file. For each chunk whose state
 // is not kChunkFree, the records in [p, committed) are missing, where p is `position` of the read slot with the largest
 // packet_sequence <= S that is not 0, or 0 where there is none. Chunks of one owner_serial follow each other by
 // `number`. Then merge the owners by Event.time_ns (frees first at equal times). Definitions in [0, committed) hold
 // too, and the file names those that went out already (Definitions.stack_keys, PythonCode.key); Thread.id is
 // owner_serial. A record that its thread had not finished lies behind `committed` and does not exist.
+//
+// The ring of a dead process may be found beside its trace instead, under the trace's name with ".ring" behind it:
+// dead_rings.h. It is laid out the same, `moved` is 1, and holds only chunks that the trace may lack something of.
+//
+// Version 2 ended its header with dropped_* and zeros, and its file had all its blocks from the start.
 
 #ifndef GPUMEM_SHIM_RING_LAYOUT_H_
 #define GPUMEM_SHIM_RING_LAYOUT_H_
@@ -30,11 +38,12 @@ namespace gpumemshim::ring {
 
 inline constexpr uint64_t kMagic =
     0x474e49524d555047;  // "GPUMRING" in file order; written last, so a half-made mapping has none
-inline constexpr uint32_t kLayoutVersion = 2;
+inline constexpr uint32_t kLayoutVersion = 3;
 inline constexpr uint32_t kChunkBytes = 16 * 1024;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr uint32_t kThreadNameBytes = 16;
 inline constexpr uint32_t kProgramNameBytes = 32;
+inline constexpr uint32_t kTracePathBytes = 3072;
 
 struct RingHeader {
   uint64_t magic;
@@ -62,10 +71,22 @@ struct RingHeader {
   uint64_t dropped_definitions;
   uint64_t truncated_stacks;
   uint64_t stalled_threads;
-  uint8_t padding1[24];
+
+  // From here on since version 3.
+  uint64_t id;                // in the file's name too: equal for no two rings of a process id and start time
+  uint64_t written_sequence;  // of a packet that is whole in the trace, stored after that; 0 = none
+  uint64_t mount_namespace;   // where trace_path means what it says: inode of /proc/self/ns/mnt; 0 = not known
+  // The trace; its device and inode are 0 while it is only wanted there.
+  uint64_t trace_device;
+  uint64_t trace_inode;
+  uint32_t trace_path_bytes;         // 0 = not known, or being changed
+  uint32_t moved;                    // 1: a copy beside the trace of what was in the ring of a process that is gone
+  uint64_t dead_since_s;             // when somebody first found the process gone, CLOCK_REALTIME; 0 = nobody did
+  char trace_path[kTracePathBytes];  // absolute, terminated
 };
-static_assert(sizeof(RingHeader) == 192);
+static_assert(sizeof(RingHeader) == 224 + kTracePathBytes && sizeof(RingHeader) <= kPageBytes);
 static_assert(offsetof(RingHeader, dropped_allocs) == 128);
+static_assert(offsetof(RingHeader, id) == 168);
 
 enum ChunkState : uint32_t { kChunkFree = 0, kChunkOpen = 1, kChunkClosed = 2 };
 

@@ -16,12 +16,12 @@
 #include "shim/base/clock.h"
 #include "shim/ring/mapping.h"
 #include "shim/ring/ring.h"
+#include "shim/ring/shape.h"
 #include "shim/ring/state.h"
+#include "shim/ring/trace_link.h"
 
 namespace gpumemshim::ring {
 namespace {
-
-size_t RoundUpPage(size_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 
 void* Pages(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -44,38 +44,14 @@ bool MakePool() {
   return g_state.pool != nullptr;
 }
 
-struct Sizes {
-  size_t names_bytes = 0;
-  size_t names_offset = 0;
-  size_t chunks_offset = 0;
-  uint32_t chunk_count = 0;
-};
-
-const char* NameOf(const Config& config, uint16_t api) {
-  const char* name = config.api_name(api);
-  return name == nullptr ? "" : name;
-}
-
-Sizes Measure(const Config& config, size_t bytes) {
-  Sizes s;
-  for (uint16_t i = 0; config.api_name != nullptr && i < config.api_count; i++) {
-    s.names_bytes += strlen(NameOf(config, i)) + 1;
-  }
-  size_t fixed = kPageBytes + s.names_bytes + kPageBytes;
-  s.chunk_count = static_cast<uint32_t>((bytes - fixed) / (kChunkBytes + sizeof(ChunkDescriptor)));
-  s.names_offset = kPageBytes + s.chunk_count * sizeof(ChunkDescriptor);
-  s.chunks_offset = RoundUpPage(s.names_offset + s.names_bytes);
-  return s;
-}
-
-void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t bytes) {
+void FillHeader(RingHeader* header, const Config& config, const Shape& s, const Mapping& mapping) {
   header->layout_version = kLayoutVersion;
   header->pid = static_cast<uint32_t>(getpid());
   header->process_start_ticks = ProcessStartTicks();
-  header->size_bytes = bytes;
+  header->size_bytes = mapping.claimed_bytes;
   header->chunk_bytes = kChunkBytes;
-  header->chunk_count = s.chunk_count;
-  header->reserved_chunks = static_cast<uint32_t>(g_state.reserved_chunks);
+  header->chunk_count = s.ChunksIn(mapping.claimed_bytes);
+  header->reserved_chunks = s.chunk_count / 10;
   header->api_count = config.api_name != nullptr ? config.api_count : 0;
   header->descriptors_offset = kPageBytes;
   header->api_names_offset = s.names_offset;
@@ -83,6 +59,8 @@ void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t
   header->anchor_monotonic_ns = MonotonicNs();
   header->anchor_realtime_ns = ClockNs(CLOCK_REALTIME);
   header->parent_pid = static_cast<uint32_t>(getppid());
+  header->locked = mapping.locked ? 1 : 0;
+  header->id = mapping.id;
   if (config.program != nullptr) {
     memcpy(header->program, config.program, strnlen(config.program, kProgramNameBytes - 1));
   }
@@ -96,7 +74,7 @@ void FillHeader(RingHeader* header, const Config& config, const Sizes& s, size_t
   Atomic(header->magic).store(kMagic, std::memory_order_release);
 }
 
-void FillPool(Pool* pool, uint32_t chunk_count) {
+void FillPool(Pool* pool, uint32_t chunk_count, uint32_t allowed) {
   for (uint32_t i = 0; i < kMaxChunks / 64; i++) {
     uint32_t first = i * 64;
     uint64_t bits = first + 64 <= chunk_count ? ~uint64_t{0}
@@ -106,7 +84,28 @@ void FillPool(Pool* pool, uint32_t chunk_count) {
       pool->free_bits[i].store(bits, std::memory_order_relaxed);
   }
   pool->congested.store(0, std::memory_order_relaxed);
+  pool->present_chunks.store(chunk_count, std::memory_order_relaxed);
+  pool->allowed_chunks.store(allowed, std::memory_order_relaxed);
   pool->free_chunks.store(static_cast<int32_t>(chunk_count), std::memory_order_relaxed);
+}
+
+void FillState(const Mapping& mapping, const Shape& shape) {
+  auto* memory = static_cast<uint8_t*>(mapping.memory);
+  const uint32_t present = shape.ChunksIn(mapping.present_bytes);
+  g_state.pid = static_cast<uint32_t>(getpid());
+  g_state.header = reinterpret_cast<RingHeader*>(memory);
+  g_state.mapped_bytes = mapping.bytes;
+  g_state.chunk_count = shape.chunk_count;
+  g_state.first_chunks = present;
+  g_state.chunks = reinterpret_cast<ChunkDescriptor*>(memory + kPageBytes);
+  g_state.data = memory + shape.chunks_offset;
+  g_state.barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  g_state.populates = mapping.populates;
+  g_state.device = mapping.device;
+  g_state.inode = mapping.inode;
+  static_assert(sizeof(g_state.path) == sizeof(mapping.path));
+  memcpy(g_state.path, mapping.path, sizeof(mapping.path));
+  FillPool(g_state.pool, present, shape.ChunksIn(mapping.claimed_bytes));
 }
 
 void Unmap() {
@@ -137,22 +136,14 @@ bool Start(const Config& config) {
                    : config.size_bytes > kMaxSizeBytes ? kMaxSizeBytes
                                                        : config.size_bytes;
     bytes &= ~(kPageBytes - 1);
-    bool locked = false;
-    void* memory = MakePool() ? MapRing(config.directory, bytes, g_state.path, sizeof(g_state.path), &locked) : nullptr;
-    if (memory != nullptr) {
+    const Mapping mapping = MakePool() ? MapRing(config, bytes) : Mapping();
+    if (mapping.memory != nullptr) {
       Hot* hot = g_hot.load(std::memory_order_relaxed);
-      Sizes sizes = Measure(config, bytes);
-      g_state.pid = static_cast<uint32_t>(getpid());
-      g_state.header = static_cast<RingHeader*>(memory);
-      g_state.mapped_bytes = bytes;
-      g_state.chunk_count = sizes.chunk_count;
-      g_state.reserved_chunks = static_cast<int32_t>(sizes.chunk_count / 10);
-      g_state.chunks = reinterpret_cast<ChunkDescriptor*>(static_cast<uint8_t*>(memory) + kPageBytes);
-      g_state.data = static_cast<uint8_t*>(memory) + sizes.chunks_offset;
-      g_state.barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-      FillPool(g_state.pool, sizes.chunk_count);
-      g_state.header->locked = locked ? 1 : 0;
-      FillHeader(g_state.header, config, sizes, bytes);
+      const Shape shape = ShapeOf(config, mapping.bytes);
+      FillState(mapping, shape);
+      snprintf(g_state.directory, sizeof(g_state.directory), "%s", config.directory != nullptr ? config.directory : "");
+      WantTrace(g_state.header, config.trace_path);
+      FillHeader(g_state.header, config, shape, mapping);
       hot->reader_time_ns.store(MonotonicNs(), std::memory_order_relaxed);
       hot->mapped.store(1, std::memory_order_release);
       hot->generation.store(++g_state.generation, std::memory_order_release);
@@ -192,7 +183,10 @@ void Unlink() {
   int saved = errno;
   if (g_state.pid == static_cast<uint32_t>(getpid()) && g_state.path[0] != '\0') {
     // A process that is another user by now may not remove it, but can leave it empty.
-    if (unlink(g_state.path) != 0) madvise(g_state.header, g_state.mapped_bytes, MADV_REMOVE);
+    if (unlink(g_state.path) != 0) {
+      Atomic(g_state.header->magic).store(0, std::memory_order_relaxed);  // of no use to anybody
+      madvise(reinterpret_cast<uint8_t*>(g_state.header) + kPageBytes, g_state.mapped_bytes - kPageBytes, MADV_REMOVE);
+    }
     g_state.path[0] = '\0';
   }
   if (!Active() && !(g_state.pool != nullptr && Busy())) Unmap();
@@ -217,8 +211,10 @@ Stats GetStats() {
   stats.stalled_threads = Atomic(header->stalled_threads).load(std::memory_order_relaxed);
   stats.high_bytes = uint64_t{g_state.pool->high_chunks.load(std::memory_order_relaxed)} * kChunkBytes;
   const int32_t free_chunks = g_state.pool->free_chunks.load(std::memory_order_relaxed);
-  stats.used_bytes = (g_state.chunk_count - static_cast<uint32_t>(free_chunks)) * uint64_t{kChunkBytes};
-  stats.size_bytes = header->size_bytes;
+  const uint32_t present = g_state.pool->present_chunks.load(std::memory_order_relaxed);
+  stats.used_bytes = (present - static_cast<uint32_t>(free_chunks)) * uint64_t{kChunkBytes};
+  stats.present_bytes = present * uint64_t{kChunkBytes};
+  stats.size_bytes = g_state.mapped_bytes;
   return stats;
 }
 

@@ -22,6 +22,7 @@ constexpr uint64_t kMarginWithoutBarrierNs = 1'000'000;
 constexpr uint64_t kStalledNs = 2'000'000'000;
 constexpr uint32_t kStalledPasses = 20;  // a stopped process lets time pass, but no passes
 constexpr uint64_t kReapIntervalNs = 500'000'000;
+constexpr uint64_t kReapIntervalWhenShortNs = 10'000'000;
 constexpr uint32_t kIdlePasses = 4;
 
 bool ThreadGone(uint32_t tid) {
@@ -49,7 +50,7 @@ void Reader::BeginPass(bool everything) {
   uint64_t margin_ns = barrier_ ? kMarginNs : kMarginWithoutBarrierNs;
   uint64_t lowest_ns = std::min(now_ns - margin_ns, LowestInFlight(now_ns));
   watermark_ns_ = everything ? UINT64_MAX : lowest_ns;
-  if (now_ns - reaped_ns_ > kReapIntervalNs) {
+  if (now_ns - reaped_ns_ > (LanesAreShort() ? kReapIntervalWhenShortNs : kReapIntervalNs)) {
     ReapLanes();
     reaped_ns_ = now_ns;
   }
@@ -77,7 +78,7 @@ uint64_t Reader::LowestInFlight(uint64_t now_ns) {
       bound_ns = pool->lanes[i].in_flight.load(std::memory_order_acquire);
     LaneTrack& track = lanes_[i];
     if (bound_ns == 0 || bound_ns != track.in_flight) {
-      track = {bound_ns, now_ns, 0, false};
+      track = {bound_ns, now_ns, 0, false, false};
     } else if (++track.passes >= kStalledPasses && now_ns - track.since_ns >= kStalledNs) {
       if (!track.counted) Atomic(g_state.header->stalled_threads).fetch_add(1, std::memory_order_relaxed);
       track.counted = true;
@@ -88,23 +89,39 @@ uint64_t Reader::LowestInFlight(uint64_t now_ns) {
   return lowest_ns;
 }
 
+// More than half are taken, though perhaps by threads that are gone.
+bool Reader::LanesAreShort() const {
+  int taken = 0;
+  for (const auto& word : g_state.pool->taken_lanes)
+    taken += __builtin_popcountll(word.load(std::memory_order_relaxed));
+  return taken > static_cast<int>(kMaxLanes / 2);
+}
+
 void Reader::ReapLanes() {
   Pool* pool = g_state.pool;
-  uint32_t limit = pool->lane_limit.load(std::memory_order_acquire);
+  const uint32_t limit = pool->lane_limit.load(std::memory_order_acquire);
+  bool any = false;
   for (uint32_t i = 0; i < limit; i++) {
-    Lane& lane = pool->lanes[i];
-    uint32_t tid = lane.tid.load(std::memory_order_acquire);
-    if (tid == 0 || (lane.abandoned.load(std::memory_order_relaxed) == 0 && !ThreadGone(tid))) continue;
-    for (uint32_t c = 0; c < g_state.chunk_count; c++) {
-      ChunkDescriptor& chunk = g_state.chunks[c];
-      if (Atomic(chunk.state).load(std::memory_order_acquire) == kChunkOpen && chunk.owner_lane == i) {
-        Atomic(chunk.state).store(kChunkClosed, std::memory_order_release);
-      }
-    }
-    lane.taking.store(0, std::memory_order_relaxed);
-    lane.in_flight.store(0, std::memory_order_relaxed);
-    lane.tid.store(0, std::memory_order_release);
+    const Lane& lane = pool->lanes[i];
+    const uint32_t tid = lane.tid.load(std::memory_order_acquire);
+    lanes_[i].gone = tid != 0 && (lane.abandoned.load(std::memory_order_relaxed) != 0 || ThreadGone(tid));
+    any |= lanes_[i].gone;
   }
+  for (uint32_t c = 0; any && c < g_state.chunk_count; c++) {
+    ChunkDescriptor& chunk = g_state.chunks[c];
+    if (Atomic(chunk.state).load(std::memory_order_acquire) != kChunkOpen) continue;
+    if (chunk.owner_lane >= limit || !lanes_[chunk.owner_lane].gone) continue;
+    Atomic(chunk.state).store(kChunkClosed, std::memory_order_release);
+  }
+  for (uint32_t i = 0; any && i < limit; i++) {
+    if (!lanes_[i].gone) continue;
+    lanes_[i].gone = false;
+    pool->lanes[i].taking.store(0, std::memory_order_relaxed);
+    pool->lanes[i].in_flight.store(0, std::memory_order_relaxed);
+    pool->lanes[i].tid.store(0, std::memory_order_relaxed);
+    pool->taken_lanes[i / 64].fetch_and(~(uint64_t{1} << i % 64), std::memory_order_release);
+  }
+  if (any) pool->lanes_short.store(0, std::memory_order_relaxed);
 }
 
 void Reader::Gather(Limit limit) {
@@ -114,9 +131,9 @@ void Reader::Gather(Limit limit) {
     for (; taken != 0; taken &= taken - 1) {
       uint32_t i = word * 64 + static_cast<uint32_t>(__builtin_ctzll(taken));
       if (i >= g_state.chunk_count) break;
-      in_use++;
       ChunkDescriptor& chunk = g_state.chunks[i];
-      if (Atomic(chunk.state).load(std::memory_order_acquire) == kChunkFree) continue;
+      if (Atomic(chunk.state).load(std::memory_order_acquire) == kChunkFree) continue;  // not present, or about to be
+      in_use++;
       Track& track = tracks_[i];
       if (track.number == 0) {
         track = {};
@@ -313,7 +330,10 @@ void Reader::MarkPending(uint64_t packet_sequence) {
     Track& track = tracks_[order_[i]];
     if (track.number == 0 || track.event_position == track.marked) continue;
     ChunkDescriptor& chunk = g_state.chunks[order_[i]];
-    ReadSlot& slot = chunk.read[chunk.read[0].packet_sequence > chunk.read[1].packet_sequence ? 1 : 0];
+    // A packet that could not be written leaves its number to the next one: of two marks for it the later one holds.
+    int taken = chunk.read[0].packet_sequence > chunk.read[1].packet_sequence ? 1 : 0;
+    if (chunk.read[1 - taken].packet_sequence == packet_sequence) taken = 1 - taken;
+    ReadSlot& slot = chunk.read[taken];
     Atomic(slot.packet_sequence).store(0, std::memory_order_relaxed);
     Atomic(slot.position).store(track.event_position, std::memory_order_release);
     Atomic(slot.packet_sequence).store(packet_sequence, std::memory_order_release);
@@ -341,8 +361,7 @@ void Reader::Commit() {
 // will see that before it touches the chunk again.
 void Reader::Revoke() {
   if (!barrier_) return;
-  bool scarce =
-      g_state.pool->free_chunks.load(std::memory_order_relaxed) < static_cast<int32_t>(g_state.chunk_count / 2);
+  const bool scarce = IsShort(*g_state.pool);
   for (size_t i = 0; i < order_.size(); i++) {
     Track& track = tracks_[order_[i]];
     ChunkDescriptor& chunk = g_state.chunks[order_[i]];

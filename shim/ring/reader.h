@@ -93,6 +93,7 @@ class Reader {
     uint64_t since_ns;
     uint32_t passes;
     bool counted;
+    bool gone;  // its owner is; true within ReapLanes only
   };
   struct Assembly {  // a code object whose parts are still coming
     uint32_t serial;
@@ -105,6 +106,7 @@ class Reader {
   enum class Limit { kEvents, kStacks, kCodes, kTexts };
 
   uint64_t LowestInFlight(uint64_t now_ns);
+  bool LanesAreShort() const;
   void ReapLanes();
   void Gather(Limit limit);
   void Sort();

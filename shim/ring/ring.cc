@@ -33,7 +33,7 @@ bool HasRoom(const Lane* lane, uint32_t generation, uint32_t bytes, bool is_free
   if (lane == nullptr || lane->generation != generation || lane->data == nullptr) return false;
   if (lane->position + bytes > kChunkBytes) return false;
   if (!lane->from_reserve || is_free) return true;
-  return g_state.pool->free_chunks.load(std::memory_order_relaxed) > g_state.reserved_chunks;
+  return g_state.pool->free_chunks.load(std::memory_order_relaxed) > ReservedChunks(*g_state.pool);
 }
 
 [[gnu::noinline]] bool MakeRoom(uint32_t generation, bool is_free) {

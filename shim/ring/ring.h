@@ -41,8 +41,14 @@ inline constexpr uint32_t kMaxTextBytes = 1024;   // of a mark; what is longer i
 inline constexpr uint32_t kMaxReadyBytes = 8192;  // of a ready definition
 
 struct Config {
-  uint64_t size_bytes = kDefaultSizeBytes;  // clamped to [kMinSizeBytes, kMaxSizeBytes]
-  const char* directory = "/dev/shm";       // nullptr: anonymous memory, which dies with the process
+  // At most, in [kMinSizeBytes, kMaxSizeBytes]; less where there is less room (room.h). It begins with first_chunks and
+  // grows as it is used.
+  uint64_t size_bytes = kDefaultSizeBytes;
+  uint32_t first_chunks = 16;
+  const char* directory = "/dev/shm";  // nullptr: anonymous memory, which dies with the process
+  // Where the trace is to be, absolute, copied: the ring lies beside it where `directory` has no room, and what it
+  // still holds after a kill is put there (dead_rings.h). May be nullptr.
+  const char* trace_path = nullptr;
   // Names of Event.api by index, copied into the mapping so that a recovery can name them. ApiName of base/api.h; may
   // stay nullptr.
   const char* (*api_name)(uint16_t api) = nullptr;
@@ -89,7 +95,8 @@ struct Stats {
   uint64_t stalled_threads;      // did not finish a record within seconds; their order was no longer waited for
   uint64_t high_bytes;           // most of the mapping that was ever taken at a time
   uint64_t used_bytes;           // taken now
-  uint64_t size_bytes;           // of the mapping; 0 when not started
+  uint64_t present_bytes;        // of the mapping's chunks, how much has memory now
+  uint64_t size_bytes;           // of the mapping, which it may grow to; 0 when not started
 };
 
 // Makes the mapping and lets records in. False: no memory at all (the ring stays inactive). A second call while active
@@ -99,6 +106,10 @@ bool Start(const Config& config);
 // Refuses further records, then waits until no record is half-written (at most timeout_ms). The mapping stays readable
 // for the writer.
 void Stop(uint32_t timeout_ms);
+
+// For a thread that ends the process where it stands, in a signal handler perhaps: what it was recording when it was
+// interrupted will never be whole, and Stop need not wait for it.
+void AbandonRecord();
 
 // Removes the ring's file: all that it held is in the trace. After Stop, by the writer.
 void Unlink();
@@ -138,6 +149,15 @@ void Pause();
 bool Resume();
 
 Stats GetStats();
+
+// The writer thread's, before each pass: grows a ring that is less than half free, and gives back what was not used for
+// a while.
+void Maintain(uint64_t now_ns);
+
+// The writer's: the trace has its file, or goes on in this one.
+void NameTrace(const char* path);
+// The packet of this number, and all before, is whole in the trace.
+void MarkWritten(uint64_t packet_sequence);
 
 // Path of the backing file, "" where it is anonymous memory. Valid until the next Start.
 const char* Path();

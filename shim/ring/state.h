@@ -37,10 +37,10 @@ struct alignas(64) Lane {
   std::atomic<uint64_t> in_flight;
   // The number of the chunk that the reader took back because the owner let it lie. Reader stores, owner loads.
   std::atomic<uint32_t> revoked;
-  // 0 = the lane is free. Claimed by compare-and-swap, cleared by the reader.
+  // Of the owner; 0 = none. Stored by who claimed the lane's bit, cleared by the reader before the bit.
   std::atomic<uint32_t> tid;
   std::atomic<uint32_t> number;     // of the chunk taken last (ChunkDescriptor.number). Owner stores, reader loads.
-  std::atomic<uint32_t> abandoned;  // another thread has this tid now, so the owner is gone
+  std::atomic<uint32_t> abandoned;  // the owner has another one
   // 1 while a chunk is being taken: a signal handler must not begin the same, and Stop waits for it. Owner stores, Stop
   // loads.
   std::atomic<uint32_t> taking;
@@ -61,7 +61,13 @@ struct Pool {
   alignas(64) std::atomic<int32_t> free_chunks;  // never more than bits are set in free_bits
   std::atomic<uint32_t> congested;    // 1 from a wait in vain until the reader made room: meanwhile nobody waits
   std::atomic<uint32_t> high_chunks;  // most that were taken at a time, as the reader saw it
+  std::atomic<uint32_t> lanes_short;  // the same for lanes
+  // Chunks below have their blocks, so that a store to them cannot fail, or are being given them; none beyond is in
+  // free_bits, or was ever handed out (growth.cc).
+  std::atomic<uint32_t> present_chunks;
+  std::atomic<uint32_t> allowed_chunks;  // as far as threads that find none may go on by themselves
   alignas(64) std::atomic<uint64_t> free_bits[kMaxChunks / 64];
+  alignas(64) std::atomic<uint64_t> taken_lanes[kMaxLanes / 64];  // claimed by threads, given back by the reader
 };
 
 // Written by Start while the ring is inactive; read by others only after they saw its generation.
@@ -71,12 +77,16 @@ struct State {
   ChunkDescriptor* chunks;
   uint8_t* data;
   size_t mapped_bytes;
-  uint32_t chunk_count;
-  int32_t reserved_chunks;
+  uint32_t chunk_count;   // at most: for so many there is address space
+  uint32_t first_chunks;  // it does not shrink below
   uint32_t pid;
   uint32_t generation;  // of the last Start; survives a fork
   bool barrier;         // the kernel gives us membarrier
-  char path[256];
+  // Of the file; path is "" where it is anonymous memory.
+  bool populates;  // the kernel allocates blocks through the mapping
+  uint64_t device, inode;
+  char path[512];
+  char directory[512];  // where rings lie as a rule; "" where this one was not to have a file
 };
 extern State g_state;
 extern std::atomic<Hot*> g_hot;  // never nullptr
@@ -97,8 +107,26 @@ extern constinit thread_local Lane* t_lane __attribute__((tls_model("initial-exe
 // Finds the calling thread's lane, or takes one. nullptr: all are taken.
 Lane* TakeLane();
 
+// The last free ones, which only frees may take.
+inline int32_t ReservedChunks(const Pool& pool) {
+  return static_cast<int32_t>(pool.present_chunks.load(std::memory_order_relaxed) / 10);
+}
+
+// Less than half of what there is is free: the writer thread is to come.
+inline bool IsShort(const Pool& pool) {
+  const auto present = static_cast<int32_t>(pool.present_chunks.load(std::memory_order_relaxed));
+  return pool.free_chunks.load(std::memory_order_relaxed) < present / 2;
+}
+
 // Gives `lane` an empty chunk of ring `generation`, waiting at most kMaxWaitNs. False: none to be had.
 bool TakeChunk(Lane* lane, uint32_t generation, bool is_free);
+
+// Gives chunks their blocks and hands them out, `step` more if they are allowed. Lock-free. From a hook with kHookStep:
+// some 20 us, once in 600 events of a ring that is short. False: no room.
+bool Grow(uint32_t step);
+inline constexpr uint32_t kHookStep = 4;
+// The opposite: takes free chunks at the end out and their blocks back, down to `target`. The writer thread's.
+void Shrink(uint32_t target);
 
 // Asymmetric fence: after it, every other thread's earlier stores are visible here and its later loads happen later.
 // False: not supported, and then only time helps (docs/ring.md).

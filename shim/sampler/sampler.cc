@@ -208,6 +208,8 @@ bool PutSample(ProtoWriter* w) {
   return true;
 }
 
+void StartNoMore() { g_closed.store(true, std::memory_order_release); }
+
 void Finish(uint32_t timeout_ms) {
   g_closed.store(true, std::memory_order_release);
   State* state = g_state.load(std::memory_order_acquire);

@@ -48,6 +48,9 @@ void SawEvent(const Event& event);
 // Appends the oldest sample that waits, as one packet of counters. False: none waits.
 bool PutSample(ProtoWriter* w);
 
+// The process ends at once: no thread starts any more. In a signal handler too.
+void StartNoMore();
+
 // Takes a last sample and ends the thread; waits at most timeout_ms. Early in the program's exit, while the libraries
 // that it asks still stand. The samples wait for PutSample; no thread starts any more.
 void Finish(uint32_t timeout_ms);

@@ -343,6 +343,7 @@ template <typename GetNative>
 }  // namespace
 
 void Enable(const Options& options) {
+  AdoptProcess();
   g_python.store(options.python, std::memory_order_relaxed);
   g_native.store(options.native, std::memory_order_relaxed);
   EnableNodes(options.autograd);
@@ -368,6 +369,7 @@ uint64_t CapturePython() {
 void ForgetInChild() {
   modules::ForgetInChild();
   EndSearchInChild();
+  AdoptProcess();
   ForgetSent();
 }
 

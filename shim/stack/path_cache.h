@@ -132,7 +132,7 @@ class PathCache {
   // What the next event most likely compares: it has the time until then to come into the cache.
   static void Fetch(const void* path) {
     for (uint32_t line = 0; line < kFetchedLines; ++line)
-      __builtin_prefetch(static_cast<const char*>(path) + line * 64);
+      __builtin_prefetch(static_cast<const char*>(path) + line * size_t{64});
   }
 
   static constexpr uint32_t kFetchedLines = 4;

@@ -18,7 +18,7 @@ bool Compressor::Compress(const Buffer& bytes, size_t room, Buffer* out, Result*
       !state_.Reserve(sizeof(LZ4_stream_t))) {
     return false;
   }
-  if (chain_bytes_ >= kChainBytes) Forget();
+  if (chain_bytes_ >= kChainBytes || chain_blocks_ >= kChainBlocks) Forget();
   LZ4_stream_t* stream = LZ4_initStream(state_.data(), sizeof(LZ4_stream_t));
   if (window_.size() != 0) {
     LZ4_loadDict(stream, reinterpret_cast<const char*>(window_.data()), static_cast<int>(window_.size()));
@@ -38,11 +38,12 @@ bool Compressor::Compress(const Buffer& bytes, size_t room, Buffer* out, Result*
 
 void Compressor::Forget() {
   window_.Clear();
-  chain_bytes_ = 0;
+  chain_bytes_ = chain_blocks_ = 0;
 }
 
 void Compressor::Remember(const Buffer& bytes) {
   chain_bytes_ += bytes.size();
+  chain_blocks_++;
   const size_t added = bytes.size() < kWindowBytes ? bytes.size() : kWindowBytes;
   const size_t kept = window_.size() + added <= kWindowBytes ? window_.size() : kWindowBytes - added;
   memmove(window_.data(), window_.data() + window_.size() - kept, kept);

@@ -3,8 +3,8 @@
 //
 // Compressor: LZ4 blocks that know the ones before them. A program that repeats itself every 100 ms or so leaves
 // packets that have little to repeat inside, but much of each other: with the last 64 KiB as a dictionary a training
-// loop takes half the bytes. A chain is broken off after a MiB, so that a reader that goes back has little to read
-// again.
+// loop takes half the bytes. A chain is broken off after a quarter of a MiB or 32 blocks: one that is damaged takes
+// those behind it in its chain with it, and a reader that goes back reads a chain from its start.
 //
 // Thread-safety: one thread at a time. Ownership: owns its copy of what went before. Failure: Compress returns false
 // without memory; what LZ4 cannot make smaller is handed on as it is.
@@ -37,13 +37,15 @@ class Compressor {
 
  private:
   static constexpr size_t kWindowBytes = 64 << 10;
-  static constexpr size_t kChainBytes = 1 << 20;
+  static constexpr size_t kChainBytes = 256 << 10;
+  static constexpr uint32_t kChainBlocks = 32;
 
   void Remember(const Buffer& bytes);
 
   Buffer window_;  // the last bytes of the chain
   Buffer state_;   // LZ4's working memory
   size_t chain_bytes_ = 0;
+  uint32_t chain_blocks_ = 0;
 };
 
 }  // namespace gpumemshim::writer

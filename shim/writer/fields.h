@@ -31,7 +31,9 @@ struct Packet {
     kCompressed = 9,
     kCarried = 10,
     kContinued = 11,
-    kChecksum = 15
+    kChecksum = 15,
+    kSection = 16,
+    kEventsBefore = 17
   };
 };
 struct Compressed {

@@ -67,10 +67,28 @@ bool WriteAll(int fd, const uint8_t* data, size_t size) {
   return true;
 }
 
+// Opens what is a plain file, and nothing else: opening a pipe waits for its other end, opening a device may do
+// anything. The name may be swapped between the look and the opening, so that must not wait either.
+int OpenPlain(const char* path) {
+  struct stat status;
+  if (kernel::Lstat(path, &status) != 0) return -1;
+  if (!S_ISREG(status.st_mode)) {
+    errno = ENOENT;  // what was there is gone
+    return -1;
+  }
+  return MoveUp(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND));
+}
+
+// In a folder of devices a numbered name would be next to them.
+bool IsDevice(const char* path) {
+  struct stat status;
+  return kernel::Stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
 // The same file by its name: a descriptor that was opened without one is listed as deleted for ever, which would
 // mislead lsof and `gpumem doctor`. Takes `nameless`, and returns it where the name stands for something else.
 int OpenByName(int nameless, const char* path) {
-  const int named = MoveUp(open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_APPEND));
+  const int named = OpenPlain(path);
   struct stat one, other;
   if (named < 0) return nameless;
   const bool same = kernel::Fstat(named, &one) == 0 && kernel::Fstat(nameless, &other) == 0 &&
@@ -128,6 +146,10 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
 
 bool OutputFile::Create(const char* path, const uint8_t* data, size_t size) {
   struct stat status;
+  if (IsDevice(path)) {
+    path_[0] = '\0';
+    return Fail(path, EINVAL);
+  }
   bool created = CreateNameless(path, data, size);
   if (!created && errno == 0) created = CreateNamed(path, data, size);
   if (!created || kernel::Fstat(fd_, &status) != 0) {
@@ -149,8 +171,8 @@ bool OutputFile::IsOurs() const {
 
 // The program closed our descriptor. Its number may be another file's by now, so it is not ours to close.
 bool OutputFile::Reopen() {
-  fd_ = open(path_, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_APPEND);
-  if (fd_ < 0 || (fd_ = MoveUp(fd_)) < 0) return errno == ENOENT ? Gone("deleted") : Fail(path_, errno);
+  fd_ = OpenPlain(path_);
+  if (fd_ < 0) return errno == ENOENT ? Gone("deleted") : Fail(path_, errno);
   if (IsOurs()) return true;
   close(fd_);
   fd_ = -1;

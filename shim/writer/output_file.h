@@ -10,6 +10,9 @@
 // kept of the disk, where the filesystem can do that, for what must be said when the disk is full: the room of
 // AppendLast.
 //
+// Nothing is ever opened that is not a plain file: a name that is a pipe's, a socket's or a link's gets a number, a
+// device's is refused, and one that took the place of the file means that the file is gone.
+//
 // Thread-safety: the writer thread only, with all signals blocked (SIGXFSZ would end the program). Ownership: owns the
 // descriptor. Failure: a call returns false and error() has its reason; the next call tries again.
 //

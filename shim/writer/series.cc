@@ -28,7 +28,7 @@ uint64_t InodeOf(const char* path) {
 }  // namespace
 
 uint64_t Series::PartBytes() const {
-  const uint64_t wanted = limit_.on_full == OnFull::kRotate ? limit_.max_bytes : limit_.max_bytes / kParts;
+  const uint64_t wanted = limit_.max_bytes / kParts;
   const uint64_t grown = std::min(std::max(wanted, 4 * base_bytes_), limit_.max_bytes / 2);
   return std::max({wanted, grown, 2 * base_bytes_ + 4096});
 }
@@ -48,19 +48,36 @@ void Series::Begin(const char* path) {
   current_.inode = InodeOf(path);
 }
 
+void Series::Drop(size_t index) {
+  finished_bytes_ -= finished_[index].bytes;
+  memmove(static_cast<void*>(finished_.data() + index), finished_.data() + index + 1,
+          (finished_.size() - 1 - index) * sizeof(Part));
+  finished_.Resize(finished_.size() - 1);
+}
+
 void Series::Finish(uint64_t bytes) {
   current_.bytes = bytes;
+  if (!finished_.Push(current_)) return;
   finished_bytes_ += bytes;
-  if (limit_.on_full != OnFull::kLast || !finished_.Push(current_)) return;
   // The last finished one stays in any case: the next file may be cut off in its first words.
-  while (finished_.size() > 1 && finished_bytes_ + PartBytes() > limit_.max_bytes) {
+  while (limit_.on_full == OnFull::kLast && finished_.size() > 1 && finished_bytes_ + PartBytes() > limit_.max_bytes) {
     const Part& oldest = finished_[0];
     if (InodeOf(oldest.path) == oldest.inode) unlink(oldest.path);  // not what somebody else put in its place
-    finished_bytes_ -= oldest.bytes;
-    memmove(static_cast<void*>(&finished_[0]), &finished_[1], (finished_.size() - 1) * sizeof(Part));
-    finished_.Resize(finished_.size() - 1);
+    Drop(0);
   }
 }
+
+bool Series::Fits(uint64_t bytes) {
+  if (finished_bytes_ + bytes <= limit_.max_bytes) return true;
+  for (size_t i = finished_.size(); i-- > 0;) {
+    if (InodeOf(finished_[i].path) != finished_[i].inode) Drop(i);  // moved away, or removed
+  }
+  return finished_bytes_ + bytes <= limit_.max_bytes;
+}
+
+bool Series::HasRoom(uint64_t bytes) { return limit_.on_full != OnFull::kRotate || Fits(bytes + PartBytes()); }
+
+bool Series::Spent(uint64_t bytes) { return limit_.on_full == OnFull::kRotate && !Fits(bytes + PartBytes() / 8); }
 
 bool Series::NextPath(char* out, size_t capacity) const {
   size_t stem = strlen(first_path_);

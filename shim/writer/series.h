@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Series: what happens where the trace reaches its greatest size. It may stop, go on in a new file, or go on in a new
-// file and drop the oldest ones so that all of them together stay below the size.
+// Series: what happens where the trace reaches its greatest size, which is that of all its files together. It may stop,
+// or be a series of files, an eighth each: then the oldest go, or nothing more is written until somebody has moved some
+// away.
 //
 //   run.gmtrace  run.part2.gmtrace  run.part3.gmtrace ...
 //
@@ -34,10 +35,16 @@ class Series {
   bool enabled() const { return limit_.max_bytes != 0 && limit_.on_full != OnFull::kStop; }
   // The trace is to end at this size.
   bool StopsAt(uint64_t bytes) const {
-    return limit_.max_bytes != 0 && limit_.on_full == OnFull::kStop && bytes >= limit_.max_bytes;
+    return limit_.max_bytes != 0 && limit_.on_full == OnFull::kStop &&
+           bytes + limit_.max_bytes / 8 >= limit_.max_bytes;  // less than one packet more
   }
   // It is time for the next file.
   bool Full(uint64_t bytes) const { return enabled() && bytes >= PartBytes(); }
+  // False: with another file all together would pass the size, and none of them may be removed: the present one, of so
+  // many bytes, grows on until Spent. Both look which of the finished ones are still there.
+  bool HasRoom(uint64_t bytes);
+  // Not even another packet fits.
+  bool Spent(uint64_t bytes);
   // Small enough that one packet more does not take a file far past its size.
   uint32_t EventsPerPacket(uint32_t most) const;
 
@@ -66,6 +73,8 @@ class Series {
   static constexpr uint32_t kParts = 8;
 
   uint64_t PartBytes() const;
+  void Drop(size_t index);
+  bool Fits(uint64_t bytes);
 
   const SizeLimit limit_;
   uint64_t id_ = 0;
@@ -73,7 +82,7 @@ class Series {
   uint64_t base_bytes_ = 0;
   uint64_t finished_bytes_ = 0;
   Part current_ = {};
-  Array<Part> finished_;  // oldest first; not those that stay for good
+  Array<Part> finished_;  // oldest first, those that are still there
   char first_path_[4096] = {};
 };
 

@@ -100,6 +100,7 @@ bool Session::OpenFirst() {
   }
   if (!opened) return false;
   fresh_file_ = true;
+  ring::NameTrace(file_.path());
   series_.Begin(file_.path());
   snprintf(place_error_, sizeof(place_error_), "%s", file_.error());
   file_.ForgetError();  // nothing of the trace is missing so far
@@ -141,6 +142,7 @@ bool Session::NextPart() {
   series_.Finish(file_.bytes());
   file_.SwitchToNext();
   fresh_file_ = true;
+  ring::NameTrace(file_.path());
   series_.Begin(file_.path());
   return StartPart();
 }
@@ -164,6 +166,9 @@ bool Session::CanWrite(bool last) {
   if (pass_ns_ < retry_ns_ && !last) return false;
   if (!file_.opened() && !OpenFirst()) return false;
   if (series_.enabled()) {
+    if (started_ && !file_.gone() && series_.Spent(file_.bytes())) {
+      return last || file_.Fail("GPUMEMSHIM_MAX_SIZE was reached");  // the last words are few
+    }
     // A new file tells what is missing now: it begins with what is alive.
     if (file_.gone() || (started_ && incomplete_)) return NextPart();
     return started_ || StartPart();
@@ -226,8 +231,10 @@ void Session::WritePacket(bool last) {
   const LossCounts losses = CountLosses();
   const bool encoded = writable && Encode(last, losses);
   if (encoded && packets_.size() == 0) return;
-  if (encoded) reader_.MarkPending(file_.next_sequence());
+  const uint64_t sequence = file_.next_sequence();
+  if (encoded) reader_.MarkPending(sequence);
   if (encoded && file_.AppendCompressed(packets_)) {
+    ring::MarkWritten(sequence);
     losses_ = losses;
     retry_ns_ = 0;
     CountWritten();
@@ -246,11 +253,12 @@ void Session::AtSizeLimit(bool last) {
     counters_ns_ = 0;
     file_.Fail("GPUMEMSHIM_MAX_SIZE was reached");
   }
-  if (!last && retry_ns_ == 0 && series_.Full(file_.bytes())) NextPart();
+  if (!last && retry_ns_ == 0 && series_.Full(file_.bytes()) && series_.HasRoom(file_.bytes())) NextPart();
 }
 
 void Session::CountWritten() {
   events_ += batch_.count();
+  file_.SetEvents(events_);
   for (int i = 0; i < 4; i++) layer_events_[i] += batch_layers_[i];
 }
 
@@ -285,7 +293,7 @@ void Session::Report(Progress* progress) const {
   progress->file_bytes = file_.bytes();
   progress->events = events_;
   progress->unwritten_events = unwritten_;
-  strcpy(progress->path, file_.path());
+  memcpy(progress->path, file_.path(), strlen(file_.path()) + 1);
   memcpy(progress->error, file_.error(), sizeof(progress->error));
 }
 
@@ -313,7 +321,10 @@ void Session::Finish(Summary* summary) {
   summary->unread_python_frames = losses.unread;
   snprintf(summary->error, sizeof(summary->error), "%s", file_.error()[0] != '\0' ? file_.error() : place_error_);
   file_.Finish();
-  if (hooks_.passed != nullptr) hooks_.passed(ended_ ? summary->path : "", true);
+}
+
+void Session::ReportEnd() {
+  if (hooks_.passed != nullptr) hooks_.passed(ended_ ? file_.path() : "", true);
 }
 
 }  // namespace gpumemshim::writer

@@ -13,6 +13,7 @@
 //   session.Pass(false);         // again and again
 //   ring::Stop(100);
 //   session.Finish(&summary);    // what is left, and the end
+//   session.ReportEnd();
 
 #ifndef GPUMEM_SHIM_WRITER_SESSION_H_
 #define GPUMEM_SHIM_WRITER_SESSION_H_
@@ -42,6 +43,9 @@ class Session {
 
   // After the last pass: losses, counters and End.
   void Finish(Summary* summary);
+
+  // After Finish: whoever wants to read the trace may.
+  void ReportEnd();
 
   // Everything recorded before this time is in the file (or counted as unwritten).
   uint64_t written_until_ns() const { return written_until_ns_; }

@@ -15,6 +15,8 @@
 namespace gpumemshim::writer {
 
 bool TraceFile::Open(const char* path, const Buffer& header) {
+  // The header names the process and the instant: no other trace has the same.
+  section_ = static_cast<uint32_t>(XXH3_64bits(header.data(), header.size())) | 1;
   if (!Create(path, header, sequence_)) return false;
   SwitchToNext();
   return true;
@@ -53,8 +55,9 @@ bool TraceFile::AppendPlain(uint32_t field, const Buffer& message) {
 
 bool TraceFile::AppendLast(uint32_t field, const Buffer& message) {
   if (!Frame(field, message.data(), message.size(), sequence_)) return false;
+  if (!file().AppendLast(packet_.data(), packet_.size())) return Failed(file());
   sequence_++;
-  return file().AppendLast(packet_.data(), packet_.size()) || Failed(file());
+  return true;
 }
 
 bool TraceFile::AppendCompressed(const Buffer& trace) {
@@ -88,6 +91,8 @@ bool TraceFile::Frame(uint32_t field, const uint8_t* message, size_t size, uint6
   w.Fixed32(fields::Packet::kSync, fields::kSync);
   w.VarintIf(fields::Packet::kSequence, sequence);
   w.Bytes(field, message, size);
+  w.Fixed32(fields::Packet::kSection, section_);
+  w.Varint(fields::Packet::kEventsBefore, events_);
   if (!w.ok()) return Fail("no memory to encode with");
   w.Fixed64(fields::Packet::kChecksum, XXH3_64bits(packet_.data() + mark, packet_.size() - mark));
   w.Close(mark);
@@ -96,8 +101,9 @@ bool TraceFile::Frame(uint32_t field, const uint8_t* message, size_t size, uint6
 
 bool TraceFile::Append(uint32_t field, const uint8_t* message, size_t size) {
   if (!Frame(field, message, size, sequence_)) return false;
+  if (!file().Append(packet_.data(), packet_.size())) return Failed(file());
   sequence_++;
-  return file().Append(packet_.data(), packet_.size()) || Failed(file());
+  return true;
 }
 
 }  // namespace gpumemshim::writer

@@ -5,7 +5,8 @@
 // helps, and appends it to a file. Numbers go on from one file of a series to the next.
 //
 // Thread-safety: the writer thread only. Ownership: owns the file. Failure: Append returns false, error() has the first
-// reason, the number of the packet is used up (the gap says that something is missing), and the next call tries again.
+// reason, and the next call tries again. A packet that could not be written uses up no number: a gap in a file means
+// that the file was damaged.
 //
 //   TraceFile file;
 //   if (!file.Open("run.gmtrace", header)) ...
@@ -48,6 +49,9 @@ class TraceFile {
   // One Compressed packet around a serialized Trace.
   bool AppendCompressed(const Buffer& trace);
 
+  // How many events the packets so far hold: from now on each says so.
+  void SetEvents(uint64_t events) { events_ = events; }
+
   void Finish();
 
   // In a forked child: let go without writing.
@@ -76,6 +80,8 @@ class TraceFile {
   int current_ = 0;
   uint64_t sequence_ = 0;
   uint64_t next_header_ = 0;  // number of the header that CreateNext wrote
+  uint32_t section_ = 0;      // names this trace in each of its packets
+  uint64_t events_ = 0;
   Buffer packet_;
   Buffer compressed_;
   Compressor compressor_;

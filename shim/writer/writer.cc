@@ -8,13 +8,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <new>
+#include <optional>
 
 #include "shim/base/clock.h"
 #include "shim/base/thread.h"
+#include "shim/ring/dead_rings.h"
 #include "shim/ring/ring.h"
 #include "shim/ring/state.h"
 #include "shim/writer/session.h"
@@ -22,17 +25,22 @@
 namespace gpumemshim::writer {
 namespace {
 
-// Everything of one Start; in memory of its own, so that a thread given up by Stop can go on with it.
-struct Run {
-  explicit Run(const Config& config) : session(config), interval_ms(config.interval_ms) {}
+constexpr uint64_t kClearIntervalNs = 30'000'000'000;
 
-  Session session;
+// Everything of one Start; in memory of its own, so that a thread given up by Stop can go on with it. It stays mapped
+// until the next Start: any thread may be in EndNow with its address.
+struct Run {
+  explicit Run(const Config& config) : session(std::in_place, config), interval_ms(config.interval_ms) {}
+
+  std::optional<Session> session;
   uint32_t interval_ms;
   uint32_t pid = 0;
   pthread_t thread = {};
   Summary summary = {};
+  std::atomic<int32_t> thread_id{0};
   std::atomic<uint32_t> stop{0};
-  std::atomic<uint32_t> finished{0};  // futex
+  std::atomic<uint32_t> drained{0};   // futex; the file has its end, the summary is made, the ring's file is gone
+  std::atomic<uint32_t> finished{0};  // futex; nothing comes after
   std::atomic<uint32_t> passes{0};    // futex
   std::atomic<uint64_t> written_until_ns{0};
   std::atomic<uint32_t> stop_timeout_ms{0};
@@ -44,11 +52,12 @@ struct Run {
 };
 
 Run* g_run = nullptr;
+std::atomic<Run*> g_last{nullptr};  // g_run, also once its Stop has begun
 
 void PublishProgress(Run* run) {
   static_assert(sizeof(Progress) % 8 == 0);
   Progress progress = {};
-  run->session.Report(&progress);
+  run->session->Report(&progress);
   uint64_t words[sizeof(Progress) / 8];
   memcpy(words, &progress, sizeof(words));
   const uint32_t version = run->progress_version.load(std::memory_order_relaxed);
@@ -57,28 +66,72 @@ void PublishProgress(Run* run) {
   run->progress_version.store(version + 2, std::memory_order_release);
 }
 
+void Announce(std::atomic<uint32_t>* word) {
+  word->store(1, std::memory_order_release);
+  FutexWakeAll(word);
+}
+
+// False: time was up.
+bool Await(std::atomic<uint32_t>* word, uint32_t timeout_ms) {
+  const uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  for (uint64_t now_ns = MonotonicNs(); word->load(std::memory_order_acquire) == 0; now_ns = MonotonicNs()) {
+    if (now_ns >= deadline_ns) return false;
+    FutexWait(word, 0, deadline_ns - now_ns);
+  }
+  return true;
+}
+
+void AskToStop(Run* run, uint32_t timeout_ms) {
+  uint32_t none = 0;
+  run->stop_timeout_ms.compare_exchange_strong(none, timeout_ms, std::memory_order_relaxed);
+  run->stop.store(1, std::memory_order_release);
+  ring::Wake();
+}
+
+// What others left that died: at the start, now and then, and at the end.
+void ClearDeadRings() {
+  if (ring::g_state.directory[0] != '\0') ring::ClearDeadRings(ring::g_state.directory);
+}
+
 void* Main(void* argument) {
   Run* run = static_cast<Run*>(argument);
   prctl(PR_SET_NAME, "gpumem-writer", 0, 0, 0);
+  run->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
+  uint64_t cleared_ns = 0;
   while (run->stop.load(std::memory_order_acquire) == 0) {
     if (ring::g_wake.load(std::memory_order_acquire) == 0) {
       FutexWait(&ring::g_wake, 0, uint64_t{run->interval_ms} * 1'000'000);
     }
     ring::g_wake.store(0, std::memory_order_release);
     if (run->stop.load(std::memory_order_acquire) != 0) break;
-    run->session.Pass(false);
+    const uint64_t now_ns = MonotonicNs();
+    ring::Maintain(now_ns);
+    run->session->Pass(false);
     PublishProgress(run);
-    run->written_until_ns.store(run->session.written_until_ns(), std::memory_order_release);
+    run->written_until_ns.store(run->session->written_until_ns(), std::memory_order_release);
     run->passes.fetch_add(1, std::memory_order_release);
     FutexWakeAll(&run->passes);
+    if (now_ns - cleared_ns < kClearIntervalNs) continue;
+    ClearDeadRings();
+    cleared_ns = now_ns;
   }
   ring::Stop(run->stop_timeout_ms.load(std::memory_order_relaxed) / 2);
-  run->session.Pass(true);
-  run->session.Finish(&run->summary);
+  run->session->Pass(true);
+  run->session->Finish(&run->summary);
   ring::Unlink();
-  run->finished.store(1, std::memory_order_release);
-  FutexWakeAll(&run->finished);
+  ClearDeadRings();  // before the process may end
+  Announce(&run->drained);
+  run->session->ReportEnd();
+  Announce(&run->finished);
   return nullptr;
+}
+
+void ReleaseLast() {
+  Run* last = g_last.load(std::memory_order_relaxed);
+  if (last == nullptr || last->session.has_value()) return;  // its thread was given up and goes on with it
+  g_last.store(nullptr, std::memory_order_relaxed);
+  last->~Run();
+  munmap(static_cast<void*>(last), sizeof(Run));
 }
 
 // The run of this process; a forked child finds its parent's and forgets it. One that lives in its parent's memory (its
@@ -94,15 +147,17 @@ bool Start(const Config& config) {
   if (Current() != nullptr) return true;
   if (!ring::Active()) return false;
   int saved = errno;
+  ReleaseLast();
   void* memory = mmap(nullptr, sizeof(Run), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   bool started = false;
   if (memory != MAP_FAILED) {
     Run* run = new (memory) Run(config);
     run->pid = static_cast<uint32_t>(getpid());
     if (run->interval_ms == 0) run->interval_ms = 1;
-    started = run->session.Init() && StartThread(&run->thread, &Main, run);
+    started = run->session->Init() && StartThread(&run->thread, &Main, run);
     if (started) {
       g_run = run;
+      g_last.store(run, std::memory_order_release);
     } else {
       run->~Run();
       munmap(memory, sizeof(Run));
@@ -112,30 +167,40 @@ bool Start(const Config& config) {
   return started;
 }
 
-Summary Stop(uint32_t timeout_ms) {
+Summary Stop(uint32_t timeout_ms, uint32_t report_timeout_ms) {
   Summary summary = {};
   Run* run = Current();
   if (run == nullptr) return summary;
   int saved = errno;
   g_run = nullptr;
-  run->stop_timeout_ms.store(timeout_ms, std::memory_order_relaxed);
-  run->stop.store(1, std::memory_order_release);
-  ring::Wake();
-  uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
-  for (uint64_t now_ns = MonotonicNs(); run->finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
-       now_ns = MonotonicNs()) {
-    FutexWait(&run->finished, 0, deadline_ns - now_ns);
-  }
-  if (run->finished.load(std::memory_order_acquire) != 0) {
+  AskToStop(run, timeout_ms);
+  if (Await(&run->drained, timeout_ms) && Await(&run->finished, report_timeout_ms)) {
     pthread_join(run->thread, nullptr);
     summary = run->summary;
-    run->~Run();
-    munmap(static_cast<void*>(run), sizeof(Run));
+    run->session.reset();
   } else {
+    if (run->drained.load(std::memory_order_acquire) != 0) summary = run->summary;
     pthread_detach(run->thread);
   }
   errno = saved;
   return summary;
+}
+
+const Summary* EndNow(uint32_t timeout_ms, uint32_t report_timeout_ms) {
+  Run* run = g_last.load(std::memory_order_acquire);
+  if (run == nullptr || run->pid != static_cast<uint32_t>(getpid())) return nullptr;
+  const int32_t writer = run->thread_id.load(std::memory_order_acquire);
+  if (writer == static_cast<int32_t>(syscall(SYS_gettid))) return nullptr;
+  // Equal pids may be of two PID namespaces, and the caller in the other one, in this one's memory.
+  if (writer != 0 && syscall(SYS_tgkill, getpid(), writer, 0) != 0 && errno == ESRCH &&
+      run->finished.load(std::memory_order_acquire) == 0) {
+    return nullptr;
+  }
+  ring::AbandonRecord();
+  AskToStop(run, timeout_ms);
+  if (!Await(&run->drained, timeout_ms)) return nullptr;
+  Await(&run->finished, report_timeout_ms);
+  return &run->summary;
 }
 
 void GetProgress(Progress* progress) {
@@ -176,9 +241,11 @@ bool FlushAndWait(uint32_t timeout_ms) {
 
 void ForgetInChild() {
   if (g_run != nullptr && g_run->pid != static_cast<uint32_t>(getpid())) {
-    g_run->session.Abandon();  // the rest is the parent's memory, copied; its thread is not here
+    g_run->session->Abandon();  // the rest is the parent's memory, copied; its thread is not here
     g_run = nullptr;
   }
+  Run* last = g_last.load(std::memory_order_relaxed);
+  if (last != nullptr && last->pid != static_cast<uint32_t>(getpid())) g_last.store(nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace gpumemshim::writer

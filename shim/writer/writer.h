@@ -111,12 +111,12 @@ struct Hooks {
 
 enum class OnFull : uint8_t {
   kLast,    // go on in new files and remove the oldest: the last max_bytes are kept
-  kRotate,  // go on in new files of max_bytes each
+  kRotate,  // go on in new files and keep all; with max_bytes of them there, counters and losses only
   kStop,    // counters and losses only
 };
 
 struct SizeLimit {
-  uint64_t max_bytes = 0;  // 0 = none
+  uint64_t max_bytes = 0;  // of all files of the trace together; 0 = none
   OnFull on_full = OnFull::kLast;
 };
 
@@ -161,8 +161,14 @@ void GetProgress(Progress* progress);
 bool Start(const Config& config);
 
 // Takes what is left, writes counters, losses and End, joins the thread, stops the ring and removes its file. Waits at
-// most about timeout_ms; past it the thread is left to itself and complete is false. Without Start: an empty summary.
-Summary Stop(uint32_t timeout_ms);
+// most about timeout_ms; past it the thread is left to itself and complete is false. Then report_timeout_ms more for
+// hooks.passed, which is told last. Without Start: an empty summary.
+Summary Stop(uint32_t timeout_ms, uint32_t report_timeout_ms = 0);
+
+// The same where the process ends at once: by any thread, also by several, beside Stop, and in a signal handler in the
+// middle of anything; of a run that has ended it just tells. Waits on a futex, and neither joins nor frees. The caller
+// never goes back to what it was doing. nullptr: no run of this process, called by the writer itself, or not in time.
+const Summary* EndNow(uint32_t timeout_ms, uint32_t report_timeout_ms);
 
 // Asks for an append now. Does not wait.
 void Flush();

@@ -205,6 +205,26 @@ class HostileCallers(ControlTest):
         self.end()
         self.assertEqual(self.allocations(), [MIB, MIB])
 
+    def test_many_who_say_nothing_hold_nobody_up(self):
+        """Many more than are listened to at a time."""
+        self.start("init", f"alloc {MIB}")
+        silent = [self.connect() for _ in range(60)]
+        for _ in range(20):
+            self.assertEqual(self.ask()["state"], "recording")
+            silent.append(self.connect())
+        self.end()
+
+    def test_a_byte_now_and_then(self):
+        """Whose time is up all the same, long before the line is too long."""
+        self.start("init", f"alloc {MIB}")
+        slow = self.connect()
+        with self.assertRaises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(1000):
+                slow.sendall(b"s")
+                time.sleep(0.05)
+        self.assertEqual(self.ask()["state"], "recording")
+        self.end()
+
     def test_many_who_never_ask_do_not_hold_up_the_end(self):
         self.start("init")
         callers = []

@@ -11,6 +11,11 @@
 //   work            200 allocations from 60 calls deep, 150 frees
 //   thread          the same on a thread with a stack of 64 KiB
 //   kill            SIGKILL
+//   measure         prints by how many bytes the first call of CUDA makes the address space grow
+//   room BYTES      from now on the address space may grow by so much
+//   use BYTES       takes so much of it by mmap, and by malloc, and gives it back
+//   tiny            work on a thread with the smallest stack, and a handler on a stack of its own
+//   prompt          a signal every millisecond from now on
 //   wait            long enough for the recorder to write
 // The exit code is 3.
 
@@ -18,19 +23,23 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -107,6 +116,77 @@ void CloseAll() {
   for (int fd = file + 1; fd < 1024; ++fd) dup2(file, fd);
 }
 
+std::size_t AddressSpace() {
+  unsigned long pages = 0;
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%lu", &pages) != 1) Fail("statm");
+  std::fclose(file);
+  return pages * 4096;
+}
+
+void Measure() {
+  const std::size_t before = AddressSpace();
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, 1 << 20) != cudaSuccess) Fail("cudaMalloc");
+  std::printf("%zu\n", AddressSpace() - before);
+}
+
+void LimitRoom(std::size_t bytes) {
+  const rlim_t all = AddressSpace() + bytes;
+  const rlimit limit = {all, all};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) Fail("setrlimit");
+}
+
+void Use(std::size_t bytes) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) Fail("mmap");
+  munmap(mapped, bytes);
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) Fail("malloc");
+  std::memset(memory, 1, bytes);
+  std::free(memory);
+  std::printf("used\n");
+}
+
+volatile sig_atomic_t g_signals = 0;
+void CountSignal(int) { g_signals = g_signals + 1; }
+
+void OnOwnStack(int signal_number) {
+  static char stack[16384];
+  const stack_t own = {stack, 0, sizeof stack};
+  struct sigaction action = {};
+  action.sa_handler = &CountSignal;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  if (sigaltstack(&own, nullptr) != 0 || sigaction(signal_number, &action, nullptr) != 0) Fail("sigaltstack");
+}
+
+void* LittleWork(void*) {
+  for (int i = 0; i < 175; ++i) {
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, 4096) != cudaSuccess || cudaFree(memory) != cudaSuccess) _exit(71);
+    if (i % 10 == 0) raise(SIGUSR1);
+  }
+  return nullptr;
+}
+
+void TinyThread() {
+  OnOwnStack(SIGUSR1);
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  // As small as may be, and what CUDA needs itself.
+  if (pthread_attr_setstacksize(&attributes, static_cast<std::size_t>(PTHREAD_STACK_MIN) + (16 << 10)) != 0)
+    Fail("a tiny stack");
+  if (pthread_create(&thread, &attributes, &LittleWork, nullptr) != 0) Fail("pthread_create");
+  pthread_join(thread, nullptr);
+}
+
+void Prompt() {
+  OnOwnStack(SIGALRM);
+  const itimerval every = {{0, 1000}, {0, 1000}};
+  if (setitimer(ITIMER_REAL, &every, nullptr) != 0) Fail("setitimer");
+}
+
 void Remove(const std::string& pattern) {
   glob_t found;
   if (glob((pattern + "*").c_str(), 0, nullptr, &found) != 0) return;
@@ -131,6 +211,16 @@ int main(int argc, char** argv) {
       ExhaustDescriptors();
     } else if (action == "closeall") {
       CloseAll();
+    } else if (action == "measure") {
+      Measure();
+    } else if (action == "room" && i + 1 < argc) {
+      LimitRoom(std::strtoul(argv[++i], nullptr, 10));
+    } else if (action == "use" && i + 1 < argc) {
+      Use(std::strtoul(argv[++i], nullptr, 10));
+    } else if (action == "tiny") {
+      TinyThread();
+    } else if (action == "prompt") {
+      Prompt();
     } else if (action == "kill") {
       kill(getpid(), SIGKILL);
     } else if (action == "work") {

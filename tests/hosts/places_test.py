@@ -278,18 +278,20 @@ class Kills(Place):
 
 class Size(Place):
     ROUNDS = ["work", "wait"] * 8
+    MANY = ["work", "wait"] * 24
+    ROTATE = {"GPUMEMSHIM_MAX_SIZE": "96k", "GPUMEMSHIM_ON_FULL": "rotate"}  # more than there is
 
     def series(self, files, first, last, **more):
         whole = {"events_before": 0, "objects_not_carried": 0, "missing_files": 0, "goes_on_elsewhere": False}
         return {"files": files, "first_number": first, "last_number": last, **whole, **more}
 
     def test_a_series_is_read_as_one(self):
-        self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate", GPUMEMSHIM_QUIET="1")
+        self.compare(*self.MANY, **self.ROTATE, GPUMEMSHIM_QUIET="1")
         traces = self.traces()
         self.assertGreater(len(traces), 2)
         answers = [self.report_of(trace) for trace in traces]
         for answer in answers:
-            self.assertEqual(answer["events"]["runtime"], 8 * WORK_EVENTS)
+            self.assertEqual(answer["events"]["runtime"], 24 * WORK_EVENTS)
             self.assertNotIn("file", self.notes_of(answer))
             self.assertEqual(answer["series"], self.series(len(traces), 1, len(traces)))
             self.assertTrue(answer["complete"])
@@ -305,7 +307,7 @@ class Size(Place):
         self.assertIn(f"starts with file {len(traces)} of a series", self.notes_of(answer))
         before = answer["series"]["events_before"]
         self.assertEqual(answer["series"], self.series(1, len(traces), len(traces), events_before=before))
-        self.assertEqual(before + answer["events"]["runtime"], 8 * WORK_EVENTS + CONTEXT_EVENTS)
+        self.assertEqual(before + answer["events"]["runtime"], 24 * WORK_EVENTS + CONTEXT_EVENTS)
         # And one of the middle says that it is not all.
         shutil.copy(self.folder / traces[0].name.replace(".gmtrace", ".part2.gmtrace"), alone / "middle.gmtrace")
         answer = self.report_of(alone / "middle.gmtrace")
@@ -313,7 +315,7 @@ class Size(Place):
         self.assertTrue(answer["series"]["goes_on_elsewhere"])
 
     def test_joined_by_cat(self):
-        self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate", GPUMEMSHIM_QUIET="1")
+        self.compare(*self.MANY, **self.ROTATE, GPUMEMSHIM_QUIET="1")
         number_of = lambda path: int(path.name.split(".part")[1].split(".")[0]) if ".part" in path.name else 1
         traces = sorted(self.traces(), key=number_of)
         self.assertGreater(len(traces), 2)
@@ -342,7 +344,7 @@ class Size(Place):
         return path
 
     def test_a_file_of_the_middle_is_missing(self):
-        self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate")
+        self.compare(*self.MANY, **self.ROTATE)
         traces = self.traces()
         whole = self.report_of(traces[0])
         (self.folder / traces[0].name.replace(".gmtrace", ".part2.gmtrace")).unlink()
@@ -350,7 +352,7 @@ class Size(Place):
         self.assertIn("1 file of the series missing", self.notes_of(answer))
         self.assertEqual(answer["series"]["missing_files"], 1)
         self.assertEqual(answer["devices"][0]["end"], whole["devices"][0]["end"])
-        self.assertLess(answer["events"]["runtime"], 8 * WORK_EVENTS)
+        self.assertLess(answer["events"]["runtime"], 24 * WORK_EVENTS)
 
     def test_the_last_files_are_kept(self):
         line = self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="16k")
@@ -367,15 +369,15 @@ class Size(Place):
         """What the ring has is found behind the last file."""
         rings = self.folder / "rings"
         rings.mkdir()
-        environment = self.environment(GPUMEMSHIM_MAX_SIZE="4k", GPUMEMSHIM_ON_FULL="rotate", GPUMEMSHIM_RING_DIRECTORY=str(rings))
-        command = [str(hosts_test.HOSTS / "host_places"), *self.ROUNDS, "work", *["wait"] * 400]
+        environment = self.environment(**self.ROTATE, GPUMEMSHIM_RING_DIRECTORY=str(rings))
+        command = [str(hosts_test.HOSTS / "host_places"), *self.MANY, "work", *["wait"] * 400]
         host = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         with host:
-            for _ in range(9):
+            for _ in range(25):
                 host.stdout.readline()
             host.kill()
         answer = self.report_of(self.traces()[0])
-        self.assertEqual(answer["events"]["runtime"], 9 * WORK_EVENTS)
+        self.assertEqual(answer["events"]["runtime"], 25 * WORK_EVENTS)
         self.assertFalse(answer["complete"])
 
 

@@ -174,7 +174,8 @@ void Do(const Words& words) {
     if (at + 1 < words.size() && words[at + 1] == "(") block = Block(words, &++at);
     if (name == "thread" || name == "detached") {
       InThread(block, name == "thread");
-    } else if (!DoMemory(name, word) && !DoPlain(name, word) && !DoChild(name, word, block) && !DoEnding(name, word)) {
+    } else if (!DoMemory(name, word) && !DoPlain(name, word) && !DoChild(name, word, block) && !DoEnding(name, word) &&
+               !DoBadEnding(name, word)) {
       Fail(word.c_str());
     }
   }

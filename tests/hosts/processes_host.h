@@ -33,6 +33,7 @@ bool DoChild(std::string_view name, const std::string& word, const Words& block)
 
 // The words that end a life, or nearly.
 bool DoEnding(std::string_view name, const std::string& word);
+bool DoBadEnding(std::string_view name, const std::string& word);
 
 }  // namespace victim
 

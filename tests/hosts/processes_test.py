@@ -39,13 +39,17 @@ class ProcessTest(hosts_test.HostTest):
         self.assertEqual((done.returncode, done.stdout, theirs), (code, bare.stdout, []))
         return ours
 
+    def rings_without_a_trace(self):
+        """Of processes that ended before a trace was begun: where their rings were, or, once somebody cleared that, where the trace was to be."""
+        return [*(os.path.join(self.ring_folder, ring) for ring in sorted(os.listdir(self.ring_folder))), *map(str, self.folder.glob("*.gmtrace.*.ring"))]
+
     def recover_orphans(self):
-        """Rings of processes that ended before a trace was begun become traces; the others are read with their trace."""
+        """They become traces; the rings of others are read with their trace."""
         begun = set(self.traces_by_pid())
-        for ring in sorted(os.listdir(self.ring_folder)):
-            pid = ring.split(".")[1]
+        for number, ring in enumerate(self.rings_without_a_trace()):
+            pid = re.search(r"\.(\d+)\.", os.path.basename(ring))[1]
             if int(pid) not in begun:
-                command = [self.setup.gpumem, "recover", "-o", str(self.folder / f"gpumem.ring.{pid}.gmtrace"), os.path.join(self.ring_folder, ring)]
+                command = [self.setup.gpumem, "recover", "--delete", "-o", str(self.folder / f"gpumem.ring{number}.{pid}.gmtrace"), ring]
                 subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def traces_by_pid(self):
@@ -133,7 +137,7 @@ class Children(ProcessTest):
         after = list(history.rows_of_log(self.folder / "after.tsv"))
         self.assertEqual(list(history.log_differences(list(history.events_of(self.setup, second)), after)), [])
         if first is None:  # it was replaced before the first append
-            rings = [os.path.join(self.ring_folder, ring) for ring in os.listdir(self.ring_folder)]
+            rings = self.rings_without_a_trace()
             self.assertEqual(len(rings), 1, rings)
             first = self.folder / "first.gmtrace"
             subprocess.run([self.setup.gpumem, "recover", "-o", str(first), *rings], check=True, capture_output=True, timeout=60)
@@ -198,6 +202,50 @@ class Descriptors(ProcessTest):
         self.assertEqual(self.allocations(self.compare(1)), [7])
 
 
+class PlainFiles(ProcessTest):
+    """Nothing is opened that is no plain file: a pipe without a reader would hold up whoever opens it."""
+
+    def test_a_pipe_in_the_place_of_the_trace(self):
+        """The program closes our descriptor, somebody puts a pipe where the trace was: it is gone, and the program ends."""
+        go_on = self.folder / "go-on"
+        command = [str(hosts_test.HOSTS / "processes_host"), *f"alloc:3 sleep:300 closeall print:ready await:{go_on} alloc:2 sleep:200".split()]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            trace = self.the_trace()
+            trace.unlink()
+            os.mkfifo(trace)
+            go_on.write_text("")
+            _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("replaced", errors.replace("deleted", "replaced"))
+        self.assertEqual(os.listdir(self.ring_folder), [])
+
+    def test_names_that_are_taken(self):
+        for kind, make in {
+            "pipe": os.mkfifo,
+            "link": lambda path: os.symlink(self.folder / "elsewhere", path),
+            "dangling link": lambda path: os.symlink("/dev/nowhere", path),
+        }.items():
+            with self.subTest(kind=kind):
+                self.setUp()
+                make(self.folder / "run.gmtrace")
+                self.assertEqual(self.victim("alloc:2", GPUMEMSHIM_OUTPUT="run.gmtrace").returncode, 0)
+                self.assertEqual(sorted(name for name in os.listdir(self.folder) if not name.startswith("log")), ["run.1.gmtrace", "run.gmtrace"])
+
+    def test_devices(self):
+        """No place for a trace, nor is the folder beside them: it goes where it would where the place cannot be written."""
+        before = set(os.listdir("/dev"))
+        for device in ("/dev/null", "/dev/full", "/dev/tty"):
+            with self.subTest(device=device):
+                self.setUp()
+                done = self.victim("alloc:2", GPUMEMSHIM_OUTPUT=device, TMPDIR=str(self.folder))
+                self.assertEqual(done.returncode, 0)
+                self.assertIn(device, done.stderr)
+                self.assertEqual(self.allocations(self.compare(1)), [2])
+        self.assertEqual(set(os.listdir("/dev")), before)
+
+
 @unittest.skipUnless(os.geteuid() == 0, "changing the user needs root")
 class Users(ProcessTest):
     def test_changed_after_start(self):
@@ -236,7 +284,7 @@ class Endings(ProcessTest):
 
     def test_threads_in_the_middle_of_a_call(self):
         """Ended from another thread while eight allocate and free: each thread lacks at most the call that it was in."""
-        for words, code in (("_exit:4", 4), ("kill:9", -9), ("kill:15", -15), ("abort", -6)):
+        for words, code in (("kill:9", -9), ("kill:15", -15), ("abort", -6)):
             with self.subTest(ending=words):
                 self.setUp()
                 done = self.victim(f"churn:300 {words}")
@@ -244,9 +292,14 @@ class Endings(ProcessTest):
                 self.check_all_but_the_last_call()
 
     def test_exit_while_threads_go_on(self):
-        """What they do after our destructor is nobody's to record; until then each address has its calls in order."""
-        done = self.victim("churn:300 exit:3")
-        self.assertEqual(done.returncode, 3)
+        """What they do after our end is nobody's to record; until then each address has its calls in order."""
+        for words, code in (("exit:3", 3), ("_exit:4", 4), ("quick_exit:5", 5)):
+            with self.subTest(ending=words):
+                self.setUp()
+                self.assertEqual(self.victim(f"churn:300 {words}").returncode, code)
+                self.check_calls_until_the_end()
+
+    def check_calls_until_the_end(self):
         (ours,), (theirs,) = self.names_of_processes()
         self.assertGreater(sum(map(len, ours.values())), 50)
         for name, mine in ours.items():

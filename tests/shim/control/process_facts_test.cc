@@ -19,6 +19,12 @@ TEST(ProcessFacts, StartTicksBehindAnyName) {
   EXPECT_EQ(ParseStartTicks("7 (x) S 1"), 0u);
 }
 
+TEST(ProcessFacts, ForkedUntilExec) {
+  EXPECT_TRUE(ParseForked("7 (a) b) (c) S 1 7 7 0 -1 4194368 1 2 3"));
+  EXPECT_FALSE(ParseForked("7 (a) b) (c) S 1 7 7 0 -1 4194304 1 2 3"));
+  EXPECT_FALSE(ParseForked(""));
+}
+
 TEST(ProcessFacts, Stat) {
   uint32_t parent = 7;
   const writer::Ancestor odd = ParseStat("7 (a) b) (c) S 5 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2", &parent);

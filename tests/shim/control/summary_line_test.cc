@@ -36,6 +36,31 @@ TEST(SummaryLine, FileInTheWorkingDirectory) {
       "Next: gpumem report gpumem.train.123.gmtrace\n");
 }
 
+// The line shows them as "?", and the command is one that bash and zsh can run.
+TEST(SummaryLine, ControlCharactersInThePath) {
+  writer::Summary summary = GoodSummary();
+  std::strcpy(summary.path,
+              "/run/here/a\x1b]0;b\a'\xff"
+              "c\n.gmtrace");
+  const std::string line = Line(summary, "/run/here");
+  EXPECT_NE(line.find(" in ./a?]0;b?'?c?.gmtrace ("), std::string::npos) << line;
+  EXPECT_NE(line.find("Next: gpumem report $'a\\x1b]0;b\\x07\\'\\xff'$'c\\x0a.gmtrace'\n"), std::string::npos) << line;
+  EXPECT_EQ(line.find('\x1b'), std::string::npos);
+}
+
+TEST(SummaryLine, ControlCharactersInTheError) {
+  writer::Summary summary{};
+  summary.unwritten_events = 3;
+  std::strcpy(summary.error, "/run/\r\x1b[2K: No space left on device");
+  EXPECT_EQ(Line(summary, "/run"), "gpumem: no trace written, 3 events lost: /run/??[2K: No space left on device\n");
+}
+
+TEST(SummaryLine, EndsWithANewlineWhateverThePath) {
+  writer::Summary summary = GoodSummary();
+  std::memset(summary.path, '\x1b', sizeof summary.path - 1);
+  EXPECT_EQ(Line(summary, "/run").back(), '\n');
+}
+
 TEST(SummaryLine, FileElsewhereAndLosses) {
   writer::Summary summary = GoodSummary();
   summary.events = 1;

@@ -18,6 +18,35 @@ TEST(Text, Numbers) {
   EXPECT_EQ(text.size(), std::strlen(out));
 }
 
+TEST(Text, Printable) {
+  const struct {
+    const char* from;
+    const char* to;
+  } cases[] = {
+      {"run one.gmtrace", "run one.gmtrace"},
+      {"\xc3\xa4\xe6\xbc\xa2\xf0\x9f\x98\x80", "\xc3\xa4\xe6\xbc\xa2\xf0\x9f\x98\x80"},
+      {"a\nb\tc\x7f", "a?b?c?"},
+      {"\x1b[31m", "?[31m"},
+      {"\xc2\x9b"
+       "31m",
+       "??31m"},  // CSI of eight bits
+      {"a\xe2\x80\xae"
+       "cba",
+       "a???cba"},                               // right to left
+      {"a\xe2\x81\xa6\xe2\x81\xa9", "a??????"},  // isolates
+      {"\xe2\x80\xa8", "???"},                   // line separator
+      {"\xff\xc0\xaf\xed\xa0\x80", "??????"},    // no UTF-8: never a byte, too long, a surrogate
+      {"cut \xe6\xbc", "cut ??"},
+      {"\xf4\x90\x80\x80", "????"},
+  };
+  for (const auto& c : cases) {
+    char out[64];
+    Text(out, sizeof out).AddPrintable(c.from);
+    EXPECT_STREQ(out, c.to);
+    EXPECT_EQ(IsPrintable(c.from), std::strcmp(c.from, c.to) == 0) << c.to;
+  }
+}
+
 TEST(Text, Bytes) {
   const struct {
     uint64_t bytes;

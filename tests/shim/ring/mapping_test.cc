@@ -25,8 +25,8 @@ TEST_F(RingTest, FileIsPrivateWholeAndGoesAway) {
   struct stat s;
   ASSERT_EQ(stat(path.c_str(), &s), 0);
   EXPECT_EQ(s.st_mode & 07777, 0600u);
-  EXPECT_EQ(static_cast<uint64_t>(s.st_size), kDefaultSizeBytes);
-  EXPECT_GE(static_cast<uint64_t>(s.st_blocks) * 512, kDefaultSizeBytes)
+  EXPECT_LE(static_cast<uint64_t>(s.st_size), kDefaultSizeBytes);
+  EXPECT_GE(static_cast<uint64_t>(s.st_blocks) * 512, GetStats().present_bytes)
       << "blocks must be there before they are stored to";
   Stop(1000);
   Unlink();
@@ -52,7 +52,7 @@ TEST_F(RingTest, NoRoomFallsBackToAnonymousMemory) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);
-    rlimit limit = {1 << 20, 1 << 20};
+    rlimit limit = {100 << 10, 100 << 10};
     setrlimit(RLIMIT_FSIZE, &limit);
     Config config;
     bool good = Start(config) && Path()[0] == '\0';
@@ -67,6 +67,7 @@ TEST_F(RingTest, NoRoomFallsBackToAnonymousMemory) {
 
 TEST_F(RingTest, HeaderSaysWhereThingsAre) {
   Config config;
+  config.first_chunks = UINT32_MAX;
   config.api_count = 3;
   config.api_name = [](uint16_t api) -> const char* {
     return api == 0 ? nullptr : api == 1 ? "cudaMalloc" : "cudaFree";

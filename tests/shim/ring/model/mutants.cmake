@@ -23,8 +23,8 @@ gpumem_ring_mutant(committed_not_acquired "publish" reader.cc
   "uint32_t committed = Atomic(chunk.committed).load(std::memory_order_acquire);\n      if (limit"
   "uint32_t committed = Atomic(chunk.committed).load(std::memory_order_relaxed);\n      if (limit")
 gpumem_ring_mutant(newer_slot_overwritten "publish again" reader.cc
-  "chunk.read[1].packet_sequence ? 1 : 0]"
-  "chunk.read[1].packet_sequence ? 0 : 1]")
+  "chunk.read[1].packet_sequence ? 1 : 0;"
+  "chunk.read[1].packet_sequence ? 0 : 1;")
 gpumem_ring_mutant(freed_last "publish" reader.cc
   "Atomic(chunk.state).store(kChunkFree, std::memory_order_relaxed);\n  Atomic(chunk.read[0].packet_sequence).store(0, std::memory_order_release);\n  Atomic(chunk.read[1].packet_sequence).store(0, std::memory_order_release);"
   "Atomic(chunk.read[0].packet_sequence).store(0, std::memory_order_release);\n  Atomic(chunk.read[1].packet_sequence).store(0, std::memory_order_release);\n  Atomic(chunk.state).store(kChunkFree, std::memory_order_relaxed);")
@@ -40,3 +40,15 @@ gpumem_ring_mutant(harvest_without_looking "take back" reader.cc
 gpumem_ring_mutant(stop_does_not_wait "stop" lifetime.cc
   "while (Busy() && MonotonicNs() < deadline_ns) sched_yield();"
   "")
+gpumem_ring_mutant(handed_out_without_blocks "grow" growth.cc
+  "  if (AllocateBlocks(OffsetOf(from), size_t{to - from} * kChunkBytes)) {\n    HandOut(pool, from, to);\n"
+  "  HandOut(pool, from, to);\n  if (AllocateBlocks(OffsetOf(from), size_t{to - from} * kChunkBytes)) {\n")
+gpumem_ring_mutant(two_grow_the_same "grow" growth.cc
+  "while (!pool->present_chunks.compare_exchange_weak(from, to, std::memory_order_acquire));"
+  "while (pool->present_chunks.store(to, std::memory_order_relaxed), false);")
+gpumem_ring_mutant(blocks_freed_last "shrink" growth.cc
+  "  FreeBlocks(OffsetOf(to), bytes);\n  uint32_t last = present;\n  if (pool->present_chunks.compare_exchange_strong(last, to, std::memory_order_release)) return;"
+  "  uint32_t last = present;\n  if (pool->present_chunks.compare_exchange_strong(last, to, std::memory_order_release)) return FreeBlocks(OffsetOf(to), bytes);")
+gpumem_ring_mutant(count_after_bit "shrink" growth.cc
+  "  if ((pool->free_bits[index / 64].fetch_and(~bit, std::memory_order_acquire) & bit) != 0) return true;"
+  "  pool->free_bits[index / 64].fetch_and(~bit, std::memory_order_acquire); return true;")

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstring>
 
@@ -16,7 +17,9 @@
 #include "shim/base/buffer.h"
 #include "shim/base/clock.h"
 #include "shim/ring/mapping.h"
+#include "shim/ring/shape.h"
 #include "shim/ring/state.h"
+#include "shim/ring/trace_link.h"
 #include "world.h"
 
 namespace model {
@@ -78,6 +81,15 @@ void* OperatingSystem::Allocate(size_t bytes) {
   return memory;
 }
 
+bool OperatingSystem::HasBlocks(size_t offset, size_t bytes) const {
+  const bool* const first = blocks_ + offset / 4096;
+  return std::find(first, first + bytes / 4096, false) == first + bytes / 4096;
+}
+
+void OperatingSystem::SetBlocks(size_t offset, size_t bytes, bool present) {
+  std::fill_n(blocks_ + offset / 4096, bytes / 4096, present);
+}
+
 }  // namespace model
 
 extern "C" int ModelClockGettime(clockid_t, timespec* time);
@@ -101,11 +113,34 @@ void Buffer::Release() { data_ = nullptr, size_ = capacity_ = 0; }
 
 namespace ring {
 
-void* MapRing(const char*, size_t bytes, char* path, size_t, bool* locked) {
-  path[0] = '\0';
-  *locked = false;
-  return bytes <= model::OperatingSystem::kMappingBytes ? model::OperatingSystem::Get().mapping() : nullptr;
+Mapping MapRing(const Config& config, size_t bytes) {
+  Mapping mapping;
+  if (bytes > model::OperatingSystem::kMappingBytes) return mapping;
+  const Shape shape = ShapeOf(config, bytes);
+  mapping.memory = model::OperatingSystem::Get().mapping();
+  mapping.bytes = mapping.claimed_bytes = bytes;
+  mapping.present_bytes = std::min(bytes, shape.BytesOf(config.first_chunks));
+  mapping.populates = true;
+  strcpy(mapping.path, "ring");
+  model::OperatingSystem::Get().SetBlocks(0, bytes, false);
+  model::OperatingSystem::Get().SetBlocks(0, mapping.present_bytes, true);
+  return mapping;
 }
+
+size_t ClaimBytes(size_t) { return 0; }
+
+bool AllocateBlocks(size_t offset, size_t bytes) {
+  if (model::Explorer::Get().IsExploring()) model::Explorer::Get().Point();
+  model::OperatingSystem::Get().SetBlocks(offset, bytes, true);
+  return true;
+}
+
+void FreeBlocks(size_t offset, size_t bytes) {
+  if (model::Explorer::Get().IsExploring()) model::Explorer::Get().Point();
+  model::OperatingSystem::Get().SetBlocks(offset, bytes, false);
+}
+
+void WantTrace(RingHeader*, const char*) {}
 
 uint64_t ProcessStartTicks() { return 1; }
 

@@ -37,6 +37,10 @@ class OperatingSystem {
 
   void* Allocate(size_t bytes);  // zeroed
 
+  // Which pages of the mapping have blocks: a store to another would be a SIGBUS. FreeBlocks wipes.
+  bool HasBlocks(size_t offset, size_t bytes) const;
+  void SetBlocks(size_t offset, size_t bytes, bool present);
+
  private:
   static constexpr int kMaxThreads = 16;
   OperatingSystem();
@@ -45,6 +49,7 @@ class OperatingSystem {
   int outside_ = -1;
   gpumemshim::ring::Lane* lanes_[kMaxThreads] = {};  // each thread's t_lane
   size_t used_ = 0;
+  bool blocks_[kMappingBytes / 4096] = {};
 };
 
 }  // namespace model

@@ -3,6 +3,7 @@
 
 #include "scenarios.h"
 
+#include "shim/ring/state.h"
 #include "world.h"
 
 namespace model {
@@ -126,6 +127,56 @@ void LastChunk() {
   world().Finish();
 }
 
+// A ring of one chunk, which is full, grows in three threads at once: two that find none, and the writer thread.
+void GrowAll() {
+  world().Reset(0, 1);
+  world().Record(0);
+  world().FillChunk(0);
+  explorer().Spawn([] { world().Record(0); });
+  explorer().Spawn([] { world().Record(1); });
+  explorer().Spawn([] {
+    world().Maintain();
+    Pass();
+  });
+  RunFibers();
+  world().Finish();
+}
+
+// A ring gives chunks back while one thread takes the next and another grows it again.
+void ShrinkAndGrow() {
+  world().Reset(0, 4);
+  world().Record(0);
+  world().FillChunk(0);
+  world().Record(1);
+  world().FillChunk(1);
+  explorer().Spawn([] { world().Record(0); });
+  explorer().Spawn([] { world().Record(1, EventKind::kFree); });
+  explorer().Spawn([] {
+    world().Shrink(1);
+    Pass();
+  });
+  RunFibers();
+  world().Finish();
+}
+
+// The thread whose turn it is to grow the ring dies in the middle of it.
+void GrowAndDie() {
+  world().Reset(0, 1);
+  world().Record(0);
+  world().FillChunk(0);
+  explorer().Spawn([] { world().Record(0); }, true);
+  explorer().Spawn([] {
+    for (int i = 0; i < 2; ++i) {
+      world().Sleep(kLongerThanAReap);
+      Pass();
+    }
+    world().Maintain();
+    world().Record(1);
+  });
+  RunFibers();
+  world().Finish(1 + gpumemshim::ring::kHookStep);
+}
+
 // A thread dies anywhere, and its lane and chunk go to others.
 void Death() {
   world().Reset();
@@ -173,6 +224,9 @@ const std::vector<Scenario>& Scenarios() {
       {"take back late", {.preemptions = 0, .delayed_stores = 1}, {.preemptions = 1, .delayed_stores = 2}, &TakeBack},
       {"last chunk", {.preemptions = 1}, {.preemptions = 2}, &LastChunk},
       {"full ring", {.preemptions = 0}, {.preemptions = 0}, &FullRing},
+      {"grow", {.preemptions = 1}, {.preemptions = 2}, &GrowAll},
+      {"grow and die", {.preemptions = 0, .deaths = 1}, {.preemptions = 1, .deaths = 1}, &GrowAndDie},
+      {"shrink", {.preemptions = 1}, {.preemptions = 2}, &ShrinkAndGrow},
       {"death", {.preemptions = 0, .deaths = 1}, {.preemptions = 1, .deaths = 1}, &Death},
       {"stop", {.preemptions = 1, .delayed_stores = 1}, {.preemptions = 2}, &StopAll},
   };

@@ -38,13 +38,15 @@ World& World::Get() {
   return world;
 }
 
-void World::Reset(uint32_t withdrawn) {
+void World::Reset(uint32_t withdrawn, uint32_t present) {
   OperatingSystem::Get().Reset();
   std::memset(OperatingSystem::Get().mapping(), 0, OperatingSystem::kMappingBytes);
   ring::Pool* const pool = ring::g_state.pool;
   if (pool != nullptr) {
     std::memset(static_cast<void*>(pool->lanes), 0, kLanesToReset * sizeof(ring::Lane));
+    for (auto& word : pool->taken_lanes) word = 0;
     pool->lane_limit = 0;
+    pool->lanes_short = 0;
     pool->last_serial = 0;
     pool->high_chunks = 0;
     ring::Hot* const hot = ring::g_hot.load();
@@ -62,7 +64,7 @@ void World::Reset(uint32_t withdrawn) {
   refused_allocs_ = refused_frees_ = refused_definitions_ = 0;
   ring::Config config;
   config.size_bytes = ring::kMinSizeBytes;
-  config.directory = nullptr;
+  config.first_chunks = present;
   if (!ring::Start(config)) Explorer::Get().Fail("the ring did not start");
   withdrawn_ = withdrawn;
   stopped_ = false;
@@ -172,6 +174,11 @@ void World::Stop() {
   ring::Stop(1000);
 }
 
+void World::Shrink(uint32_t target) {
+  Become(kMaxWriters - 1);
+  ring::Shrink(target);
+}
+
 void World::CheckOrderOfFile(size_t from) {
   for (size_t i = std::max<size_t>(from, 1); i < file_.size(); ++i) {
     const FileEvent &before = file_[i - 1], &event = file_[i];
@@ -192,6 +199,11 @@ void World::CountInRing(uint8_t (*found)[kMaxEvents + 1], std::vector<uint64_t>*
   for (uint32_t i = 0; i < header->chunk_count; ++i) {
     const ring::ChunkDescriptor& chunk = chunks[i];
     if (chunk.state == ring::kChunkFree) continue;
+    const size_t offset = header->chunks_offset + size_t{i} * header->chunk_bytes;
+    if (!OperatingSystem::Get().HasBlocks(offset, header->chunk_bytes)) {
+      Explorer::Get().Fail("a chunk was handed out before it had its blocks");
+      return;
+    }
     uint64_t best = 0;
     uint32_t position = 0;
     for (const ring::ReadSlot& slot : chunk.read) {
@@ -271,9 +283,9 @@ void World::Finish(uint32_t leaked) {
   const auto bits = static_cast<uint32_t>(__builtin_popcountll(pool->free_bits[0].load()));
   const auto count = static_cast<uint32_t>(pool->free_chunks.load());
   uint32_t held = withdrawn_;
+  const uint32_t present = pool->present_chunks.load();
   for (uint32_t i = 0; i < ring::g_state.chunk_count; ++i) held += ring::g_state.chunks[i].state != ring::kChunkFree;
-  if (count > bits || bits > count + leaked || bits + held > ring::g_state.chunk_count ||
-      count + held + leaked < ring::g_state.chunk_count)
+  if (count > bits || bits > count + leaked || bits + held > present || count + held + leaked < present)
     Explorer::Get().Fail("chunks were lost or are counted twice");
   reader_->~Reader();
 }

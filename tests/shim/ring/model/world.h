@@ -33,7 +33,8 @@ class World {
 
   // A fresh ring, outside of fibers. Writers 0 to kMaxFibers - 1 are the fibers of that number.
   // `withdrawn` of its 15 chunks are as if threads that do nothing had them.
-  void Reset(uint32_t withdrawn = 0);
+  // It begins with `present` chunks, and may grow to 15.
+  void Reset(uint32_t withdrawn = 0, uint32_t present = 15);
 
   // As writer `writer`, which outside of fibers need not be a fiber: such a thread lives on and does nothing more.
   void Record(int writer, gpumemshim::EventKind kind = gpumemshim::EventKind::kAlloc);
@@ -47,6 +48,9 @@ class World {
   // One pass of the writer thread. `mark_late`: a mistake that the tests plant.
   void Pass(bool everything = false, bool mark_late = false);
   void Stop();
+  // What the writer thread does before a pass, at once; and what a ring that was not used for a while does.
+  void Maintain() { gpumemshim::ring::Maintain(now_ns_); }
+  void Shrink(uint32_t target);
 
   // Time passes for everybody.
   void Sleep(uint64_t ns) { now_ns_ += ns; }

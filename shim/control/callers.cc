@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/callers.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "shim/base/kernel.h"
+
+namespace gpumemshim::control {
+namespace {
+
+// Programs close descriptors that they do not know, and the number may be somebody else's by now.
+uint64_t InodeOf(int fd) {
+  struct stat status;
+  return kernel::Fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+}  // namespace
+
+void Callers::Close(Caller* caller) {
+  if (InodeOf(caller->fd) == caller->inode) close(caller->fd);
+  caller->fd = -1;
+}
+
+void Callers::Add(int fd, uint64_t now_ns) {
+  Caller* place = &callers_[0];
+  for (Caller& caller : callers_) {
+    if (place->fd < 0) break;
+    if (caller.fd < 0 || caller.since_ns < place->since_ns) place = &caller;
+  }
+  if (place->fd >= 0) Close(place);
+  place->fd = fd;
+  place->inode = InodeOf(fd);
+  place->since_ns = now_ns;
+  place->size = 0;
+}
+
+uint32_t Callers::PutFds(pollfd* out) const {
+  uint32_t count = 0;
+  for (const Caller& caller : callers_) {
+    if (caller.fd >= 0) out[count++] = {caller.fd, POLLIN, 0};
+  }
+  return count;
+}
+
+int Callers::TimeoutMs(uint64_t now_ns) const {
+  uint64_t least_ns = UINT64_MAX;
+  for (const Caller& caller : callers_) {
+    const uint64_t due_ns = caller.since_ns + kPatienceNs;
+    if (caller.fd >= 0 && due_ns < least_ns) least_ns = due_ns;
+  }
+  if (least_ns == UINT64_MAX) return -1;
+  return least_ns <= now_ns ? 0 : static_cast<int>((least_ns - now_ns) / 1'000'000) + 1;
+}
+
+Callers::Outcome Callers::Read(Caller* caller) {
+  if (caller->inode == 0 || InodeOf(caller->fd) != caller->inode) return Outcome::kGone;
+  while (caller->size < sizeof caller->line) {
+    char* end = caller->line + caller->size;
+    const ssize_t got = recv(caller->fd, end, sizeof caller->line - caller->size, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return Outcome::kWaits;
+    if (got <= 0) return Outcome::kGone;
+    const void* newline = std::memchr(end, '\n', static_cast<size_t>(got));
+    if (newline != nullptr) {
+      caller->size = static_cast<size_t>(static_cast<const char*>(newline) - caller->line);
+      return Outcome::kLine;
+    }
+    caller->size += static_cast<size_t>(got);
+  }
+  return Outcome::kGone;  // too long
+}
+
+bool Callers::TakeLine(uint64_t now_ns, int* fd, const char** line, size_t* size) {
+  for (Caller& caller : callers_) {
+    if (caller.fd < 0) continue;
+    const Outcome outcome = Read(&caller);
+    if (outcome == Outcome::kLine) {
+      *fd = caller.fd;
+      *line = caller.line;
+      *size = caller.size;
+      caller.fd = -1;
+      return true;
+    }
+    if (outcome == Outcome::kGone || now_ns - caller.since_ns >= kPatienceNs) Close(&caller);
+  }
+  return false;
+}
+
+void Callers::CloseAll() {
+  for (Caller& caller : callers_) {
+    if (caller.fd >= 0) Close(&caller);
+  }
+}
+
+}  // namespace gpumemshim::control

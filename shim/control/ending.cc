@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/control/ending.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "shim/base/memory_checkers.h"
+#include "shim/base/symbol_lookup.h"
+#include "shim/base/thread.h"
+#include "shim/control/sampling.h"
+#include "shim/control/server.h"
+#include "shim/control/session_state.h"
+#include "shim/control/settings.h"
+#include "shim/control/stderr_line.h"
+#include "shim/control/summary_line.h"
+#include "shim/control/unseen_calls.h"
+#include "shim/hooks/record.h"
+#include "shim/oom/reporter.h"
+#include "shim/ring/dead_rings.h"
+#include "shim/sampler/sampler.h"
+#include "shim/writer/writer.h"
+
+// The linker's name for our own image, by which the C library tells handlers of different libraries apart.
+extern "C" void* __dso_handle __attribute__((visibility("hidden")));
+
+extern "C" int __cxa_at_quick_exit(void (*handler)(void*), void* library) noexcept;
+
+namespace gpumemshim::control {
+namespace {
+
+constexpr uint32_t kStopTimeoutMs = 2000;
+constexpr uint32_t kSwitchWaitMs = 200;
+constexpr uint32_t kSetUpWaitMs = 500;
+constexpr uint32_t kServerStopTimeoutMs = 500;
+constexpr uint64_t kSayWaitNs = 200'000'000;
+
+// Of the thread that entered kEnded: its id, and 1 once it has said what there is to say (futex).
+std::atomic<int32_t> g_ender;
+std::atomic<uint32_t> g_said;
+
+int32_t ThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
+
+// A pending pthread_cancel would unwind a thread out of the end of its process at the first call that waits.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+void SleepMillisecond() {
+  const timespec millisecond{0, 1'000'000};
+  nanosleep(&millisecond, nullptr);
+}
+
+uint32_t ReportTimeoutMs() { return g_settings.oom_report ? oom::kWaitAtEndMs : 0; }
+
+// From one of three states to kEnded, past a switch that is under way. False: there is nothing to end.
+bool EnterEnd() {
+  for (uint32_t i = 0; i < kSwitchWaitMs; ++i) {
+    State state = g_state.load(std::memory_order_acquire);
+    const bool may_end = state == State::kActive || state == State::kPaused || state == State::kDormant;
+    if (may_end && g_state.compare_exchange_strong(state, State::kEnded, std::memory_order_acq_rel)) {
+      g_ender.store(ThreadId(), std::memory_order_release);
+      return state != State::kDormant;
+    }
+    if (!may_end && state != State::kSwitching) return false;
+    SleepMillisecond();
+  }
+  return false;
+}
+
+// There is no trace to say it in.
+void SayUnseen() {
+  if (FindUnseen(true) == 0) return;
+  const Settings settings = ReadSettings();
+  static char line[1536];
+  if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
+}
+
+// A process without CUDA whose children may have used it, and may have been killed: torchrun's agent, a launcher. One
+// cheap call tells who had none.
+void ClearRingsOfChildren() {
+  rusage children;
+  if (getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt + children.ru_majflt == 0) return;
+  const Settings settings = ReadSettings();
+  if (!settings.disabled && settings.ring_directory[0] != '\0') ring::ClearDeadRings(settings.ring_directory);
+}
+
+void SaySummary(const writer::Summary& summary) {
+  static char line[2 * sizeof summary.path + 1024];
+  if (!g_settings.quiet) WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
+}
+
+bool LacksSomething(const writer::Summary& summary) {
+  return !summary.complete || summary.error[0] != '\0' || summary.dropped_allocs != 0 || summary.dropped_frees != 0 ||
+         summary.unwritten_events != 0;
+}
+
+// By another thread: what it made so far would die with us. This one itself, which a signal interrupted, is at no ring.
+void AwaitSetUp() {
+  if (g_starter.load(std::memory_order_acquire) == ThreadId()) return;
+  for (uint32_t i = 0; i < kSetUpWaitMs && g_state.load(std::memory_order_acquire) == State::kStarting; ++i) {
+    SleepMillisecond();
+  }
+}
+
+void EndSaying() {
+  g_said.store(1, std::memory_order_release);
+  FutexWakeAll(&g_said);
+}
+
+// Another thread ends the session: it will not get to its last line once this one has ended the process.
+void AwaitSaying() {
+  const int32_t ender = g_ender.load(std::memory_order_acquire);
+  if (ender != 0 && ender != ThreadId()) FutexWait(&g_said, 0, kSayWaitNs);
+}
+
+void AtQuickExit(void*) { EndSessionNow(); }
+
+using AtQuickExitFunction = decltype(&__cxa_at_quick_exit);
+
+AtQuickExitFunction NextAtQuickExit() {
+  static std::atomic<void*> known;
+  void* found = known.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    found = FindNext("__cxa_at_quick_exit");
+    known.store(found, std::memory_order_release);
+  }
+  return reinterpret_cast<AtQuickExitFunction>(found);
+}
+
+void WatchQuickExit() {
+  static std::atomic<bool> watched;
+  if (watched.exchange(true, std::memory_order_relaxed)) return;
+  const AtQuickExitFunction real = NextAtQuickExit();
+  if (real != nullptr) real(&AtQuickExit, &__dso_handle);
+}
+
+[[noreturn]] void Leave(int status) {
+  // Another preload may stand behind us. The C library's does nothing more than the call itself.
+  const auto next = reinterpret_cast<void (*)(int)>(FindNext("_exit"));
+  if (next != nullptr) next(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+}  // namespace
+
+void EndSession() {
+  BypassMemoryCheckers();
+  const int32_t pid = g_pid.load(std::memory_order_relaxed);
+  if (pid == 0) {
+    SayUnseen();
+    return ClearRingsOfChildren();
+  }
+  if (pid != getpid()) return;  // a child that no fork handler saw
+  const hooks::Scope scope;
+  const NoCancellation no_cancellation;
+  server::Stop(kServerStopTimeoutMs);
+  if (!EnterEnd()) {
+    // A thread in _exit may be at it, and our return would end it.
+    if (writer::EndNow(kStopTimeoutMs, ReportTimeoutMs()) != nullptr) AwaitSaying();
+    return;
+  }
+  FinishSampling();
+  static writer::Summary summary;
+  summary = writer::Stop(kStopTimeoutMs, ReportTimeoutMs());
+  if (!g_settings.quiet && !summary.opened) SayUnseen();
+  SaySummary(summary);
+  EndSaying();
+}
+
+void EndSessionNow() {
+  const State state = g_state.load(std::memory_order_acquire);
+  if (state == State::kIdle || state == State::kForked || state == State::kFailed) return;
+  if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child, perhaps in its parent's memory
+  const hooks::Scope scope;
+  const NoCancellation no_cancellation;
+  if (state == State::kStarting) AwaitSetUp();
+  const bool ours = EnterEnd();
+  if (state != State::kEnded) server::RemoveSocketFile();
+  sampler::StartNoMore();
+  const writer::Summary* summary = writer::EndNow(kStopTimeoutMs, ReportTimeoutMs());
+  if (summary == nullptr) return;
+  if (!ours) return AwaitSaying();
+  // Workers that a program forked end like this, by hundreds.
+  if (!g_facts.forked || LacksSomething(*summary)) SaySummary(*summary);
+  EndSaying();
+}
+
+void PrepareEnd() {
+  g_ender.store(0, std::memory_order_relaxed);
+  g_said.store(0, std::memory_order_relaxed);
+  WatchQuickExit();
+}
+
+}  // namespace gpumemshim::control
+
+extern "C" {
+
+__attribute__((visibility("default"))) void _exit(int status) {
+  gpumemshim::control::EndSessionNow();
+  gpumemshim::control::Leave(status);
+}
+
+__attribute__((visibility("default"))) void _Exit(int status) noexcept { _exit(status); }
+
+// What at_quick_exit calls. Handlers run newest first, and what they do with CUDA is to be in the trace: so ours is the
+// oldest.
+__attribute__((visibility("default"))) int __cxa_at_quick_exit(void (*handler)(void*), void* library) noexcept {
+  gpumemshim::control::WatchQuickExit();
+  const auto real = gpumemshim::control::NextAtQuickExit();
+  return real == nullptr ? -1 : real(handler, library);
+}
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What processes left behind that were killed, or became another program: a ring lies in /dev/shm, which is memory that
+// others need, until somebody removes it. Nothing of it may be lost by that: what the trace may lack is put beside the
+// trace first, as a ring of its own with only that in it (layout.h), where the analyzer finds it too. Where the trace
+// has everything, the copy holds no chunk and is the proof of that.
+//
+//   /dev/shm/gpumem.42.777.1f3a.ring   ->   runs/gpumem.train.42.gmtrace.ring
+//   no trace was begun                 ->   runs/gpumem.train.42.gmtrace.1f3a.ring
+//
+// Called by the writer thread, and by processes that had children when they end; never in a hook. Uses no heap. Several
+// may do it at once, in other processes too: one wins, and a kill at any moment leaves the ring, its copy, or both.
+// Whether a process is gone is told by the lock that it has on its ring, in other containers and behind an exec too.
+// Any failure means that a ring stays; after kKeepSeconds it is removed all the same, and after an hour where its trace
+// was deleted.
+//
+//   ClearDeadRings("/dev/shm");
+
+#ifndef GPUMEM_SHIM_RING_DEAD_RINGS_H_
+#define GPUMEM_SHIM_RING_DEAD_RINGS_H_
+
+#include <cstdint>
+
+namespace gpumemshim::ring {
+
+// A ring that cannot be put beside its trace stays for so long.
+inline constexpr int64_t kKeepSeconds = 86'400;
+inline constexpr int64_t kKeepWithoutTraceSeconds = 3600;
+// One without a header: its process is about to write it, or was killed there.
+inline constexpr int64_t kUnfinishedSeconds = 60;
+// So much in one call; the next one goes on.
+inline constexpr uint32_t kMaxRingsAtOnce = 256;
+
+// Looks at the rings of this user in `directory`. Returns how many it removed there.
+uint32_t ClearDeadRings(const char* directory);
+
+}  // namespace gpumemshim::ring
+
+#endif  // GPUMEM_SHIM_RING_DEAD_RINGS_H_
