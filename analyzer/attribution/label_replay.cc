@@ -203,7 +203,8 @@ void LabelReplay::Run(LabelVisitor* visitor) {
   state_.Watch(this);
   BatchStream stream(reader_);
   while (stream.Advance()) {
-    Resume(stream.carried());
+    Resume(stream.entry().carried);
+    state_.Bridge(stream.entry());
     if (!ApplyBatch(stream.current(), stream.following())) break;
   }
   visitor_->Before(index_, nullptr, 0);

@@ -55,14 +55,13 @@ void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const Me
   }
   if (forward) is_backward_ = false;
   if (backward && !std::exchange(is_backward_, true)) ++open_.backward_passes;
-  if (kind == trace::OPTIMIZER_STEP) {
-    uint64_t& count = batch.size(i) == 0 ? open_.trainer_step : open_.epoch;
-    if (const uint64_t told = batch.handle(i) >> 32; told != 0) count = told;
-  }
   trains_ |= kind == trace::SAVED || kind == trace::ALLOC_FAILED;
-  if (source_ == StepSource::kUser) return;
-  if (!is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);
+  const bool is_users = source_ == StepSource::kUser;
+  if (!is_users && !is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);
   if (kind != trace::OPTIMIZER_STEP) return;
+  uint64_t& count = batch.size(i) == 0 ? open_.trainer_step : open_.epoch;
+  if (const uint64_t told = batch.handle(i) >> 32; told != 0) count = told;
+  if (is_users) return;
   source_ = StepSource::kOptimizer;
   const auto optimizer = static_cast<uint32_t>(batch.handle(i));
   if (optimizer_ == 0) optimizer_ = optimizer;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A command line as it may be written down: what follows --token, --password, api_key= and the like is "***". The
-// recorder does the same with what it writes into traces. Pure function.
+// Command lines and variables as they may be shown and written down: secrets are "***", by the rules that the recorder
+// masks with (format/mask_secrets.h; docs/secrets.md). Pure functions. What is masked already stays as it is, so traces
+// of older recorders, whose rules knew less, are masked again when they are read.
 //
 //   WithoutSecrets({"train.py", "--hf-token", "hf_x"})   // {"train.py", "--hf-token", "***"}
+//   WithoutSecrets("HF_TOKEN", "hf_x")                   // "***"
 
 #ifndef GPUMEM_ANALYZER_BASE_SECRETS_H_
 #define GPUMEM_ANALYZER_BASE_SECRETS_H_
@@ -15,6 +17,9 @@
 namespace gpumem {
 
 std::vector<std::string> WithoutSecrets(std::vector<std::string> words);
+
+// The value of one variable, axis or setting.
+std::string WithoutSecrets(const std::string& name, const std::string& value);
 
 }  // namespace gpumem
 

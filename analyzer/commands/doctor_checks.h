@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The checks of `gpumem doctor`, each by itself: what was found, whether that is good, and what to do. They look and
-// change nothing, but for a short-lived file in /dev/shm. docs/commands/doctor.md lists them.
+// change nothing, but for a short-lived file in /dev/shm, and what `clean` says. docs/commands/doctor.md lists them.
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_DOCTOR_CHECKS_H_
 #define GPUMEM_ANALYZER_COMMANDS_DOCTOR_CHECKS_H_
@@ -30,8 +30,9 @@ Finding CheckDriver();
 Finding CheckPreload(const std::string& ld_preload);
 Finding CheckRingMemory(const std::string& folder);
 Finding CheckWorkingDirectory();
-// One for each ring in `folder`, up to eight; none where there is none.
-std::vector<Finding> CheckRings(const std::string& folder);
+// One for each ring in `folder`, up to eight, and their sum; none where there is none. `clean`: what processes that are
+// gone left is put beside their traces.
+std::vector<Finding> CheckRings(const std::string& folder, bool clean);
 // Where names of native frames come from when a trace is read here.
 Finding CheckSymbols();
 Finding CheckFileLimit();

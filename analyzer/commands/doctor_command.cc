@@ -40,13 +40,13 @@ std::string EnvironmentOr(const char* name, const char* otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-std::vector<Finding> CheckMachine() {
+std::vector<Finding> CheckMachine(bool clean) {
   const std::string rings = EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm");
   std::vector<Finding> findings = {
       CheckLibrary(),         CheckUnwinder(),         CheckDriver(),    CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
       CheckRingMemory(rings), CheckWorkingDirectory(), CheckFileLimit(), CheckCoreLimit(),
       CheckSymbols()};
-  for (Finding& ring : CheckRings(rings)) findings.push_back(std::move(ring));
+  for (Finding& ring : CheckRings(rings, clean)) findings.push_back(std::move(ring));
   return findings;
 }
 
@@ -93,15 +93,19 @@ class DoctorCommand final : public Command {
            "version), with PID at a running one. Exit code 1 where something fails.\n"
            "\n"
            "  gpumem doctor\n"
+           "  gpumem doctor --clean\n"
            "  gpumem doctor -- python train.py\n"
            "  gpumem doctor 4242\n";
   }
   bool takes_command_line() const override { return true; }
 
-  void AddFlags(CLI::App* app) override { app->add_flag("--json", json_, "for machines (docs/json.md)"); }
+  void AddFlags(CLI::App* app) override {
+    app->add_flag("--clean", clean_, "put the rings of dead processes beside their traces");
+    app->add_flag("--json", json_, "for machines (docs/json.md)");
+  }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
-    std::vector<Finding> findings = CheckMachine();
+    std::vector<Finding> findings = CheckMachine(clean_);
     if (!arguments.empty()) {
       pid_t pid = 0;
       const bool is_pid = arguments.size() == 1 && absl::SimpleAtoi(arguments.front(), &pid) && pid > 0;
@@ -126,7 +130,7 @@ class DoctorCommand final : public Command {
     return page.text();
   }
 
-  bool json_ = false;
+  bool json_ = false, clean_ = false;
 };
 
 }  // namespace

@@ -3,76 +3,85 @@
 //
 // The rings that `gpumem doctor` finds (doctor_checks.h): what killed processes left, and what running ones use.
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/utf8.h"
 #include "commands/doctor_checks.h"
 #include "commands/trace_options.h"
 #include "trace/process_state.h"
-#include "trace/ring_file.h"
+#include "trace/ring_leftovers.h"
 
 namespace gpumem {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kMostShown = 8;
 constexpr char kCheck[] = "ring left";
 
-std::string AgeOf(const struct stat& file) {
-  const time_t seconds = std::max<time_t>(0, time(nullptr) - file.st_mtime);
+std::string AgeOf(const RingOnDisk& ring) {
+  const time_t seconds = std::max<time_t>(0, time(nullptr) - ring.changed);
   return absl::StrCat(FormatTime(static_cast<uint64_t>(seconds) * 1'000'000'000), " old");
 }
 
+std::string ProcessOf(const RingOnDisk& ring) {
+  return absl::StrCat(ring.program.empty() ? "process" : EscapeControls(ring.program), " (pid ", ring.pid, ")");
+}
+
 // The path comes last: a terminal may cut it, and the next step names it again.
-Finding Describe(const std::string& path, const struct stat& file) {
-  const absl::StatusOr<RingFile> ring = RingFile::Open(path);
-  const std::string size = FormatBytes(static_cast<uint64_t>(file.st_size)), name = EscapeControls(path);
-  if (!ring.ok()) {
-    return {kCheck, Health::kWarning, absl::StrCat("not readable, ", size, ", ", AgeOf(file), ": ", name),
-            absl::StrCat("remove it: rm ", ShellQuoted(path))};
+Finding Describe(const RingOnDisk& ring) {
+  const std::string size = FormatBytes(ring.memory_bytes), name = EscapeControls(ring.path);
+  if (!ring.error.empty()) {
+    return {kCheck, Health::kWarning, absl::StrCat("not readable, ", size, ", ", AgeOf(ring), ": ", name),
+            absl::StrCat("remove it: rm ", ShellQuoted(ring.path))};
   }
-  const ring_layout::RingHeader& header = ring->header();
-  const std::string program(header.program, strnlen(header.program, sizeof(header.program)));
-  const std::string process =
-      absl::StrCat(program.empty() ? "process" : EscapeControls(program), " (pid ", header.pid, ")");
-  ProcessState state = StateOfRing(path, header.pid, header.process_start_ticks);
-  if (state == ProcessState::kUnknown) state = StateOfProcess(header.pid, header.process_start_ticks);
-  if (state == ProcessState::kRunning)
-    return {"ring in use", Health::kOk, absl::StrCat("by ", process, ", which runs, ", size, ": ", name), ""};
-  return {kCheck, Health::kWarning, absl::StrCat("by ", process, ", gone, ", size, ", ", AgeOf(file), ": ", name),
-          absl::StrCat("gpumem report shows it with the program's trace; without one: gpumem recover --delete ",
-                       ShellQuoted(path))};
+  if (ring.state == ProcessState::kRunning)
+    return {"ring in use", Health::kOk, absl::StrCat("by ", ProcessOf(ring), ", which runs, ", size, ": ", name), ""};
+  return {kCheck, Health::kWarning,
+          absl::StrCat("by ", ProcessOf(ring), ", gone, ", size, ", ", AgeOf(ring), ": ", name),
+          "gpumem doctor --clean puts it beside its trace, where gpumem report finds it too"};
+}
+
+Finding Clean(const RingOnDisk& ring) {
+  const std::string size = FormatBytes(ring.memory_bytes), name = EscapeControls(ring.path);
+  const absl::StatusOr<std::string> where = ClearRing(ring);
+  if (!where.ok()) {
+    return {kCheck, Health::kWarning,
+            absl::StrCat("by ", ProcessOf(ring), ", ", size, ", stays: ", EscapeControls(where.status().message()),
+                         ": ", name),
+            absl::StrCat("to make a trace of it and remove it: gpumem recover --delete ", ShellQuoted(ring.path))};
+  }
+  const std::string kept =
+      where->empty() ? "nothing was in it" : absl::StrCat("what it held is in ", EscapeControls(*where));
+  return {"ring removed", Health::kOk, absl::StrCat("by ", ProcessOf(ring), ", ", size, ", ", kept), ""};
 }
 
 }  // namespace
 
-std::vector<Finding> CheckRings(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (absl::StartsWith(name, "gpumem.") && absl::EndsWith(name, ".ring")) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
+std::vector<Finding> CheckRings(const std::string& folder, bool clean) {
   std::vector<Finding> findings;
-  for (const std::string& path : paths) {
-    struct stat file {};
-    if (findings.size() == kMostShown || lstat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
-    findings.push_back(Describe(path, file));
+  uint64_t left = 0, left_bytes = 0, hidden = 0;
+  for (const RingOnDisk& ring : FindRings(folder)) {
+    const bool is_left = ring.error.empty() && ring.state != ProcessState::kRunning;
+    if (is_left && !clean) {
+      ++left;
+      left_bytes += ring.memory_bytes;
+    }
+    if (findings.size() < kMostShown || (clean && is_left)) {
+      findings.push_back(clean && is_left ? Clean(ring) : Describe(ring));
+    } else {
+      ++hidden;
+    }
   }
-  if (paths.size() > kMostShown) {
-    findings.push_back({kCheck, Health::kWarning,
-                        absl::StrCat(paths.size() - kMostShown, " further rings in ", EscapeControls(folder)),
-                        "those of processes that are gone for a day are removed by the next program that records"});
+  if (hidden > 0) {
+    findings.push_back({"rings", Health::kOk, absl::StrCat(hidden, " further rings in ", EscapeControls(folder)), ""});
+  }
+  if (left > 1) {
+    findings.push_back({"rings left", Health::kWarning,
+                        absl::StrCat(FormatBytes(left_bytes), " of ", EscapeControls(folder), " by ", left,
+                                     " processes that are gone"),
+                        "gpumem doctor --clean; the next program that is recorded does the same"});
   }
   return findings;
 }

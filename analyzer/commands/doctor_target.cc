@@ -198,8 +198,11 @@ std::vector<Finding> CheckCommand(const std::vector<std::string>& command_line) 
   if (program.empty())
     return {{"program", Health::kFailure, absl::StrCat(command_line.front(), " is not found or not executable"),
              "check the name and PATH"}};
-  for (const std::string& obstacle : PreloadObstacles(command_line))
-    findings.push_back({"program", Health::kFailure, obstacle, "see above"});
+  for (const std::string& obstacle : PreloadObstacles(command_line)) {
+    const size_t end = obstacle.rfind(". ");  // what stands in the way, then what to do
+    findings.push_back({"program", Health::kFailure, obstacle.substr(0, end),
+                        end == std::string::npos ? "see above" : obstacle.substr(end + 2)});
+  }
   if (findings.empty())
     findings.push_back({"program", Health::kOk, absl::StrCat(program, ": a preload reaches it"), ""});
   const std::string python = PythonBehind(program);

@@ -8,26 +8,52 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "commands/command.h"
 #include "replay/analyze.h"
 #include "report/page.h"
 #include "report/process_list.h"
+#include "trace/ring_file.h"
 
 namespace gpumem {
 
-std::vector<std::string> TracesOfFolder(const std::string& folder) {
+namespace {
+
+std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {
   namespace fs = std::filesystem;
-  std::vector<std::string> traces;
+  std::vector<std::string> files;
   std::error_code error;
-  if (!fs::is_directory(folder, error)) return traces;
+  if (!fs::is_directory(folder, error)) return files;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (entry->path().extension() == ".gmtrace" && entry->is_regular_file(ignored))
-      traces.push_back(entry->path().string());
+    if (entry->path().extension() == std::string(extension) && entry->is_regular_file(ignored))
+      files.push_back(entry->path().string());
   }
-  std::sort(traces.begin(), traces.end());
-  return traces;
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void SayRingsWithoutTrace(const std::string& folder, Console* console) {
+  const std::vector<std::string> rings = RingsWithoutTrace(folder);
+  if (rings.empty()) return;
+  console->Complain(absl::StrCat(FormatCountOf(rings.size(), "process was", "processes were"),
+                                 " killed before a trace was begun, and not counted here. To make a trace of what is "
+                                 "left: gpumem recover ",
+                                 ShellQuoted(rings.front())));
+}
+
+}  // namespace
+
+std::vector<std::string> TracesOfFolder(const std::string& folder) { return FilesOfFolder(folder, ".gmtrace"); }
+
+std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
+  std::vector<std::string> rings = FilesOfFolder(folder, ".ring");
+  std::erase_if(rings, [](const std::string& path) {
+    const absl::StatusOr<RingFile> ring = RingFile::Open(path);
+    return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0;
+  });
+  return rings;
 }
 
 int ReportFolder(const std::string& folder, const std::vector<std::string>& traces, const TraceOptions& options,
@@ -51,6 +77,7 @@ int ReportFolder(const std::string& folder, const std::vector<std::string>& trac
   console->ProgressDone();
   if (processes.empty()) return kExitCannotRead;
   LinkProcesses(&processes);
+  SayRingsWithoutTrace(folder, console);
   if (options.json) {
     console->Print(ProcessListJson(processes, folder));
     return exit_code;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/secrets.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -32,7 +33,7 @@ Forecaster::Forecaster(SimulatedRun request, std::vector<Axis> axes, Planner* pl
 
 absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
   if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search(request_, &forecast_.largest));
-  forecast_.command = chosen_.command;
+  forecast_.command = WithoutSecrets(chosen_.command);
   GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(chosen_, "as it is"));
   forecast_.end = run.end;
   forecast_.exit_code = run.exit_code;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -46,6 +47,21 @@ const char* LauncherObstacle(const std::string& name) {
   return nullptr;
 }
 
+// AddressSanitizer as a shared library ends a program in which a preload comes before it, unless an option says not to.
+// The recorder says so itself, where the program has no options of its own and the environment none against it.
+bool IsEndedByAddressSanitizer(const ElfFile& elf) {
+  const bool is_shared = std::any_of(elf.needed.begin(), elf.needed.end(), [](const std::string& name) {
+    return absl::StartsWith(name, "libasan.so") || absl::StartsWith(name, "libclang_rt.asan");
+  });
+  if (!is_shared) return false;
+  bool insists = elf.exported.count("__asan_default_options") != 0;
+  const char* options = std::getenv("ASAN_OPTIONS");
+  for (const absl::string_view option : absl::StrSplit(options == nullptr ? "" : options, absl::ByAnyChar(": ,"))) {
+    if (absl::StartsWith(option, "verify_asan_link_order=")) insists = !absl::EndsWith(option, "=0");
+  }
+  return insists;
+}
+
 void CheckBinary(const std::string& path, int depth, std::vector<std::string>* obstacles) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0 && geteuid() != 0) {
@@ -59,6 +75,10 @@ void CheckBinary(const std::string& path, int depth, std::vector<std::string>* o
   if (!elf->is_elf64 || elf->machine != kOurMachine) {
     obstacles->push_back(absl::StrCat(
         path, " is built for another kind of machine than libgpumemshim.so: nothing will be recorded in it"));
+  } else if (IsEndedByAddressSanitizer(*elf)) {
+    obstacles->push_back(absl::StrCat(path,
+                                      " is built with AddressSanitizer, whose options insist on its place before every "
+                                      "preload: it will not start. Set ASAN_OPTIONS=verify_asan_link_order=0"));
   } else if (!elf->has_interpreter) {
     obstacles->push_back(absl::StrCat(path,
                                       " is linked statically: LD_PRELOAD has no effect on it (programs that it starts "

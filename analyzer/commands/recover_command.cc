@@ -106,16 +106,14 @@ class RecoverCommand final : public Command {
   absl::string_view help() const override {
     return "Writes FILE.recovered.gmtrace: the trace, and behind it the last events, which a program that was killed "
            "(or\n"
-           "ended by _exit or abort) left in its ring in /dev/shm. The other commands read that ring by themselves, "
-           "but\n"
-           "only on this machine and as long as it is there; the new file can be moved. A RING by itself\n"
-           "(/dev/shm/gpumem.*.ring), where no trace was written yet, becomes a trace of its own. FILE is not "
-           "changed,\n"
-           "but with --in-place.\n"
+           "ended by abort) left in its ring, in /dev/shm or beside the trace (FILE.ring). The other commands read "
+           "that\n"
+           "ring by themselves as long as it is there; the new file is whole by itself. A RING alone, where no trace\n"
+           "was begun, becomes a trace of its own. FILE is not changed, but with --in-place.\n"
            "\n"
            "  gpumem recover\n"
            "  gpumem recover --in-place --delete traces/*.gmtrace\n"
-           "  gpumem recover /dev/shm/gpumem.4242.1234567.ring -o run.gmtrace\n";
+           "  gpumem recover gpumem.train.4242.gmtrace.1f3a.ring -o run.gmtrace\n";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
 
@@ -151,9 +149,9 @@ class RecoverCommand final : public Command {
       recoveries.push_back(std::move(alone));
     } else {
       GPUMEM_RETURN_IF_ERROR(PacketReader::Open(path).status());
-      do {
-        recoveries.push_back(RecoverFromRing(path, recoveries.size()));
-      } while (!recoveries.back().is_last);
+      RingsOfTrace all(path);
+      recoveries.push_back(all.Recover(0));
+      while (!recoveries.back().is_last) recoveries.push_back(all.Recover(recoveries.back().whole_bytes));
     }
     const auto has_packets = [](const Recovery& recovery) { return !recovery.packets.empty(); };
     if (std::none_of(recoveries.begin(), recoveries.end(), has_packets)) return NothingFound(path, recoveries, console);

@@ -244,7 +244,8 @@ class SweepCommand final : public Command {
     std::string text;
     for (const Configuration& values : configurations) {
       const absl::StatusOr<VariedCommand> command = CommandOf(spec_, values);
-      for (const auto& [name, value] : command->environment) absl::StrAppend(&text, name, "=", value, " ");
+      for (const auto& [name, value] : command->environment)
+        absl::StrAppend(&text, name, "=", WithoutSecrets(name, value), " ");
       absl::StrAppend(&text, absl::StrJoin(WithoutSecrets(command->command), " "), "\n");
     }
     console->Print(text);

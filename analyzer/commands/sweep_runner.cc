@@ -58,7 +58,8 @@ std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
   std::error_code error;
   std::string text = absl::StrCat("gpumem ", version, "\nin ", fs::current_path(error).string(), "\n",
                                   absl::StrJoin(WithoutSecrets(run.command), " \x1f"), "\n");
-  for (const auto& [name, value] : run.environment) absl::StrAppend(&text, name, "=", value, "\n");
+  for (const auto& [name, value] : run.environment)
+    absl::StrAppend(&text, name, "=", WithoutSecrets(name, value), "\n");
   absl::StrAppend(&text, "script ", ScriptState(run.command), "\nsteps ", run.steps, "\n");
   if (run.on_gpu) return absl::StrCat(text, "on the machine's GPU\n");
   const DeviceProfile& device = run.device;
@@ -66,6 +67,16 @@ std::string IdentityOf(const SimulatedRun& run, const std::string& version) {
                       device.multiprocessors, " x ", run.device_count, "\nrank ", run.rank, " of ", run.world_size,
                       ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, "\nworkspaces ",
                       run.workspaces, "\n");
+}
+
+// Values as rows, pictures and file names have them. A masked one gets the number of its configuration, so that two
+// stay two.
+Configuration ShownValues(Configuration values, int number) {
+  for (auto& [axis, value] : values) {
+    const std::string masked = WithoutSecrets(axis, value);
+    if (masked != value) value = absl::StrCat(masked, "#", number);
+  }
+  return values;
 }
 
 std::string ValuesText(const Configuration& values) {
@@ -96,12 +107,12 @@ absl::Status SweepRunner::Prepare() {
     item.run.command = varied.command;
     item.run.environment = varied.environment;
     item.identity = IdentityOf(item.run, options_.tool_version);
-    item.row.values = configurations_[i];
+    item.row.values = ShownValues(configurations_[i], item.number);
     if (!options_.fresh) {
       const std::optional<SweepRow> row = journal_->Find(item.identity);
       if (row.has_value() && (HasAnswer(*row) || !options_.retry)) {
         item.row = *row;
-        item.row.values = configurations_[i];
+        item.row.values = ShownValues(configurations_[i], item.number);
         item.is_done = true;
         ++kept_;
       }

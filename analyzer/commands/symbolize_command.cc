@@ -173,7 +173,7 @@ class SymbolizeCommand final : public Command {
     }
     for (const Written& written : all) {
       if (written.copy.damage().empty()) continue;
-      console->Complain(absl::StrCat(written.copy.damage(), ". What follows is not in ", written.to, "."));
+      console->Complain(absl::StrCat(written.copy.damage(), ". ", written.to, " has the same damage."));
       code = std::max<int>(code, kExitDamaged);
     }
     Tell(all, console);
@@ -209,8 +209,8 @@ class SymbolizeCommand final : public Command {
           absl::StrCat(to, ": the program still runs and writes to it. Write a copy with -o"));
     }
     if (in_place_ && !written.copy.damage().empty()) {
-      return absl::DataLossError(absl::StrCat(
-          written.copy.damage(), ". In place, what follows would be lost. Write a copy of what is readable with -o"));
+      return absl::DataLossError(
+          absl::StrCat(written.copy.damage(), ". A damaged file is not changed in place. Write a copy with -o"));
     }
     GPUMEM_RETURN_IF_ERROR(file->Commit(in_place_ ? NewFile::kReplaceExisting : NewFile::kKeepExisting));
     all->push_back(std::move(written));

@@ -54,9 +54,9 @@ void SymbolizedCopy::Take(const RawPacket& packet, Section* section) {
 }
 
 // What the process could not write any more.
-Recovery SymbolizedCopy::TakeFromRing(const std::string& from, uint64_t number, Section* section) {
+Recovery SymbolizedCopy::TakeFromRing(RingsOfTrace* rings, Section* section) {
   if (section->ended) return {};
-  Recovery recovery = RecoverFromRing(from, number);
+  Recovery recovery = rings->Recover(section->begin);
   running_ = running_ || recovery.process == ProcessState::kRunning;
   Note(recovery.note);
   if (recovery.whole_bytes != section->end) recovery.packets.clear();
@@ -83,9 +83,9 @@ absl::Status SymbolizedCopy::WriteNames(const Section& section, uint64_t* sequen
   return absl::OkStatus();
 }
 
-absl::Status SymbolizedCopy::Finish(const std::string& from, uint64_t number, Section* section, int descriptor,
+absl::Status SymbolizedCopy::Finish(const std::string& from, RingsOfTrace* rings, Section* section, int descriptor,
                                     const std::string& to) {
-  const Recovery recovery = TakeFromRing(from, number, section);
+  const Recovery recovery = TakeFromRing(rings, section);
   const uint64_t copied = section->closing ? section->closing_offset : section->end;
   GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
   GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, section->begin, copied, descriptor, to));
@@ -102,26 +102,24 @@ absl::Status SymbolizedCopy::Finish(const std::string& from, uint64_t number, Se
 absl::Status SymbolizedCopy::Append(const std::string& from, int descriptor, const std::string& to) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
   std::optional<Section> section;
-  uint64_t number = 0;
+  RingsOfTrace rings(from);
   RawPacket packet;
-  PacketReader::Outcome outcome;
-  while ((outcome = reader.Next(&packet)) == PacketReader::Outcome::kPacket) {
+  while (reader.Next(&packet) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader) {
       if (section) {
         section->end = packet.file_offset;
-        GPUMEM_RETURN_IF_ERROR(Finish(from, number++, &*section, descriptor, to));
+        GPUMEM_RETURN_IF_ERROR(Finish(from, &rings, &*section, descriptor, to));
       }
       section.emplace();
       section->begin = packet.file_offset;
     }
-    if (!section) return absl::InvalidArgumentError(absl::StrCat(from, " does not start with a header"));
+    if (!section) section.emplace().begin = packet.file_offset;  // its header is lost
     Take(packet, &*section);
   }
-  if (outcome == PacketReader::Outcome::kDamaged && !reader.cut_short())
-    damage_ = absl::StrCat(from, ": ", reader.damage());
+  if (!reader.damage().empty() && !reader.cut_short()) damage_ = absl::StrCat(from, ": ", reader.damage());
   if (!section) return absl::InvalidArgumentError(absl::StrCat(from, " is damaged at its very start"));
   section->end = reader.position();
-  return Finish(from, number, &*section, descriptor, to);
+  return Finish(from, &rings, &*section, descriptor, to);
 }
 
 }  // namespace gpumem

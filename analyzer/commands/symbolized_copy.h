@@ -55,9 +55,9 @@ class SymbolizedCopy {
     uint64_t closing_offset = 0;
   };
   void Take(const RawPacket& packet, Section* section);
-  absl::Status Finish(const std::string& from, uint64_t number, Section* section, int descriptor,
+  absl::Status Finish(const std::string& from, RingsOfTrace* rings, Section* section, int descriptor,
                       const std::string& to);
-  Recovery TakeFromRing(const std::string& from, uint64_t number, Section* section);
+  Recovery TakeFromRing(RingsOfTrace* rings, Section* section);
   absl::Status WriteNames(const Section& section, uint64_t* sequence, int descriptor, const std::string& to);
   void Note(const std::string& note);
 

@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "commands/command.h"
 #include "replay/analyze.h"
+#include "report/state.h"
 #include "symbols/stack_hash.h"
 
 namespace gpumem {
@@ -165,7 +166,6 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
     return loaded;
   }
   loaded->exit_code = loaded->analysis.damage.empty() ? kExitFine : kExitDamaged;
-  if (loaded->exit_code == kExitDamaged) console->Complain(loaded->analysis.damage);
   loaded->symbolizer = std::make_unique<Symbolizer>(
       &loaded->stacks, options.symbols.Options(loaded->analysis.process.working_directory, console));
   if (options.shows_stacks) {
@@ -179,6 +179,7 @@ std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::v
   }
   loaded->source = std::make_unique<SymbolizedStacks>(&loaded->stacks, loaded->symbolizer.get());
   loaded->input = {&loaded->analysis, loaded->source.get(), asked, arguments.empty() ? "" : ShellQuoted(*path)};
+  if (loaded->exit_code == kExitDamaged) console->Complain(DamageText(loaded->input));
   return loaded;
 }
 

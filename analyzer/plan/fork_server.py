@@ -237,7 +237,9 @@ class Server:
                 os.environ.pop(name, None)
         interpreter = getattr(sys, "orig_argv", [sys.executable, ""])[:-1]
         words = [*interpreter, *([self.program["shown"]] if "shown" in self.program else ["-m", self.program["module"]]), *job["arguments"]]
-        os.environ["GPUMEMSHIM_COMMAND_LINE"] = f"{os.getpid()}:" + "\x1f".join(words)  # what the trace is to bear the name of
+        wanted = os.environ.get("GPUMEMSHIM_COMMAND_LINE", "")
+        if ":" in wanted or wanted.lower() in ("", "1", "true", "yes", "on"):
+            os.environ["GPUMEMSHIM_COMMAND_LINE"] = f"{os.getpid()}:" + "\x1f".join(words)  # what the trace is to bear the name of
         os.environ["GPUMEM_PLAN_DEADLINE"] = str(time.clock_gettime(time.CLOCK_MONOTONIC) + job["timeout"])
         os.chdir(job["directory"])
 

@@ -13,6 +13,7 @@
 
 #include "replay/analysis.h"
 #include "replay/device_counters.h"
+#include "replay/work.h"
 
 namespace gpumem {
 
@@ -31,6 +32,10 @@ struct DeviceAccount {
   DriverUse driver;  // what CUDA takes beyond `values`
   uint64_t torch_events = 0;
   uint64_t unknown_frees = 0;
+  // Behind a gap, once PyTorch said its totals: what they say beyond what is known alive. It lives, and where it came
+  // from is lost with the gap; negative: so much of what counts as alive is not. Both are part of `values`.
+  int64_t lost_allocated = 0, lost_reserved = 0;
+  bool unsure = false;         // behind a gap, and PyTorch has not said its totals since
   bool reported_last = false;  // its last event was a report of PyTorch: `values` are those of the report
   bool seen = false;           // an event named it
 
@@ -39,6 +44,7 @@ struct DeviceAccount {
 
 struct Accounts {
   std::vector<DeviceAccount> devices = std::vector<DeviceAccount>(1);
+  ReplayWork work;
   uint64_t host_pinned = 0, host_pinned_peak = 0;
   uint64_t managed = 0, managed_peak = 0;
   uint64_t imported = 0, imported_peak = 0;
@@ -55,15 +61,17 @@ struct Accounts {
     if (slot >= devices.size()) devices.resize(slot + 1);
     return devices[slot];
   }
+  // No total falls below 0: behind a gap what ends may have been taken off already.
+  void AddAllocated(uint32_t slot, int64_t bytes) { AddTo(bytes, &device(slot).values.allocated); }
   void AddReserved(uint32_t slot, int64_t bytes) {
     MeasureValues& values = device(slot).values;
-    values.reserved += static_cast<uint64_t>(bytes);
-    values.total += static_cast<uint64_t>(bytes);
+    AddTo(bytes, &values.reserved);
+    values.total = values.reserved + values.other;
   }
   void AddOther(uint32_t slot, int64_t bytes) {
     MeasureValues& values = device(slot).values;
-    values.other += static_cast<uint64_t>(bytes);
-    values.total += static_cast<uint64_t>(bytes);
+    AddTo(bytes, &values.other);
+    values.total = values.reserved + values.other;
   }
   // What was counted before what is alive was taken anew. Nothing of that was a report of PyTorch's.
   void Continue(const Accounts& before) {
@@ -84,7 +92,12 @@ struct Accounts {
     blocks_without_segment = before.blocks_without_segment;
     unknown_maps = before.unknown_maps;
     size_mismatches = before.size_mismatches;
+    work = before.work;
     failed_calls = before.failed_calls;
+  }
+  static void AddTo(int64_t bytes, uint64_t* total) {
+    const uint64_t sum = *total + static_cast<uint64_t>(bytes);
+    *total = bytes < 0 && sum > *total ? 0 : sum;
   }
   static void AddTo(int64_t bytes, uint64_t* total, uint64_t* peak) {
     *total += static_cast<uint64_t>(bytes);

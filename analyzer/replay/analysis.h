@@ -22,6 +22,7 @@
 
 #include "replay/device_counters.h"
 #include "replay/mark_log.h"
+#include "trace/trace_gap.h"
 
 namespace gpumem {
 
@@ -307,11 +308,12 @@ struct LossCounts {
   uint64_t truncated_stacks = 0;
   uint64_t unread_python_frames = 0;
   uint64_t missing_packets = 0;  // gaps in packet numbers
-  uint64_t damaged_bytes = 0;    // of the file, from the first damage on
+  uint64_t missing_events = 0;   // in them, as far as that is known
+  uint64_t damaged_bytes = 0;    // of the file: of no use
   std::string write_error;
   std::vector<UnseenCalls> unseen;
   // Events that are not in this trace although they happened: what `.losses.total` prints.
-  uint64_t Total() const { return dropped_allocs + dropped_frees + unwritten_events; }
+  uint64_t Total() const { return dropped_allocs + dropped_frees + unwritten_events + missing_events; }
 };
 
 // Which files of a series the numbers rest on, and what was left out (docs/trace-files.md). `files` 0 = it is no
@@ -351,9 +353,13 @@ struct Analysis {
   // Of a trace without End, where this machine can tell.
   enum class Process : uint8_t { kUnknown, kRunning, kEnded } state = Process::kUnknown;
   uint64_t recovered_events = 0;  // of `events`: from the ring of the killed process, not from the writer
-  std::string damage;      // empty, or what is wrong with the file and where; then everything is up to the damage only
-  uint64_t origin_ns = 0;  // first event
-  uint64_t end_ns = 0;     // last event
+  bool end_unknown = false;       // events may be missing behind the last one, up to 100 ms of them: no ring to ask
+  std::string damage;             // empty, or what is wrong with the file and where
+  // Where packets are missing: what was allocated in a gap is not known, and what was freed in it counts as alive.
+  std::vector<TraceGap> gaps;
+  uint64_t unsure_from_ns = 0;  // all that is said of later instants rests on that; 0 = nothing does
+  uint64_t origin_ns = 0;       // first event
+  uint64_t end_ns = 0;          // last event
   EventCounts events;
   SeriesInfo series;
   LossCounts losses;

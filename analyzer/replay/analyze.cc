@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/secrets.h"
 #include "base/status_macros.h"
+#include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
@@ -31,8 +33,10 @@ constexpr uint64_t kGrowthFrom[] = {20, 40};
 constexpr uint64_t kGrowthTo[] = {75, 95};
 
 template <typename Map>
-std::map<std::string, std::string> ToMap(const Map& map) {
-  return std::map<std::string, std::string>(map.begin(), map.end());
+std::map<std::string, std::string> WithoutSecretsIn(const Map& map) {
+  std::map<std::string, std::string> masked;
+  for (const auto& [name, value] : map) masked.emplace(name, WithoutSecrets(name, value));
+  return masked;
 }
 
 ProcessInfo ToInfo(const trace::Header& header) {
@@ -42,7 +46,7 @@ ProcessInfo ToInfo(const trace::Header& header) {
   info.hostname = header.hostname();
   info.working_directory = header.working_directory();
   info.writer_version = header.writer_version();
-  info.command_line.assign(header.command_line().begin(), header.command_line().end());
+  info.command_line = WithoutSecrets({header.command_line().begin(), header.command_line().end()});
   info.pid = header.pid();
   info.parent_pid = header.parent_pid();
   info.start_ticks = header.process_start_ticks();
@@ -52,8 +56,8 @@ ProcessInfo ToInfo(const trace::Header& header) {
     info.ancestors.push_back({above.pid(), above.start_ticks(), above.name()});
   if (header.has_rank()) info.rank = static_cast<int>(header.rank());
   if (header.has_world_size()) info.world_size = static_cast<int>(header.world_size());
-  info.settings = ToMap(header.settings());
-  info.environment = ToMap(header.environment());
+  info.settings = WithoutSecretsIn(header.settings());
+  info.environment = WithoutSecretsIn(header.environment());
   info.anchor_monotonic_ns = header.anchor_monotonic_ns();
   info.anchor_realtime_ns = header.anchor_realtime_ns();
   return info;
@@ -304,6 +308,7 @@ void AddSeriesNotes(const SeriesInfo& series, std::vector<std::string>* notes) {
 void AddRecovery(const Recovery& recovery, Analysis* analysis) {
   if (recovery.process == ProcessState::kRunning) analysis->state = Analysis::Process::kRunning;
   if (recovery.process == ProcessState::kEnded) analysis->state = Analysis::Process::kEnded;
+  analysis->end_unknown = recovery.end_unknown;
   if (!recovery.note.empty()) analysis->notes.push_back(recovery.note);
 }
 
@@ -358,12 +363,10 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   if (pass.found_next_section()) SkipOtherSections(first_part, &reader, &other_sections);
   analysis.series = ToInfo(reader, pass, first_part.events_before());
   AddSeriesNotes(analysis.series, &analysis.notes);
-  analysis.damage = reader.damage();
   analysis.complete = pass.complete();
   analysis.recovered_events = pass.recovered_events();
   analysis.losses = pass.losses();
-  analysis.losses.missing_packets = reader.missing_packets();
-  analysis.losses.damaged_bytes = reader.damaged_bytes();
+  TakeDamage(reader, pass, &analysis);
   analysis.origin_ns = pass.origin_ns();
   analysis.end_ns = pass.end_ns();
   analysis.events = pass.CountEvents();

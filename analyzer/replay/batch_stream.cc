@@ -5,33 +5,55 @@
 
 #include <utility>
 
+#include "replay/accounts.h"
+
 namespace gpumem {
+
+// Totals from before a gap say nothing of what is behind it.
+void BatchStream::NoteGap() {
+  if (std::exchange(following_entry_.after_gap, true)) return;
+  following_entry_.totals.clear();
+  if (current_.count() != 0) following_entry_.gap_ns = current_.time_ns(current_.count() - 1);
+}
+
+void BatchStream::AddTotals(const trace::Counters& counters) {
+  for (const trace::DeviceCounters& device : counters.devices()) {
+    if (!device.has_torch_allocated_bytes() || !device.has_torch_reserved_bytes()) continue;
+    MeasureValues& totals = following_entry_.totals[SlotOfDevice(device.device())];
+    totals.allocated = device.torch_allocated_bytes();
+    totals.reserved = device.torch_reserved_bytes();
+  }
+}
 
 void BatchStream::ReadAhead() {
   has_following_ = false;
   items_.clear();
-  following_carried_.clear();
+  following_entry_ = {};
   if (found_next_section_) return;
   for (;;) {
     Item item;
     item.type = reader_->Next();
     switch (item.type) {
       case ItemType::kEvents:
+        if (reader_->after_gap()) NoteGap();
         reader_->SwapBatch(&following_);
         following_place_ = reader_->place();
         has_following_ = true;
         return;
       case ItemType::kCarried:
-        if (reader_->carried().begins) following_carried_.clear();
-        following_carried_.push_back(reader_->carried());
+        if (reader_->carried().begins) following_entry_ = {};
+        following_entry_.carried.push_back(reader_->carried());
         continue;
       case ItemType::kHeader:
         found_next_section_ = true;
         return;
       case ItemType::kEndOfStream:
+        if (reader_->gap_pending()) NoteGap();
         return;
       case ItemType::kCounters:
         item.counters = reader_->counters();
+        if (reader_->gap_pending()) NoteGap();
+        AddTotals(item.counters);
         break;
       case ItemType::kLosses:
         item.losses = reader_->losses();
@@ -47,7 +69,7 @@ void BatchStream::ReadAhead() {
 bool BatchStream::Advance() {
   if (!has_following_) return false;
   std::swap(current_, following_);
-  std::swap(carried_, following_carried_);
+  std::swap(entry_, following_entry_);
   current_place_ = following_place_;
   ReadAhead();
   return true;

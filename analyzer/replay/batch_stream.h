@@ -11,11 +11,23 @@
 #ifndef GPUMEM_ANALYZER_REPLAY_BATCH_STREAM_H_
 #define GPUMEM_ANALYZER_REPLAY_BATCH_STREAM_H_
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
+#include "replay/analysis.h"
 #include "trace/reader.h"
 
 namespace gpumem {
+
+// What a replay must know before it plays a batch, where the events before it are not all there.
+struct BatchEntry {
+  std::vector<CarriedBatch> carried;  // what was alive, where the events that made it are not in the stream
+  bool after_gap = false;             // events before it are missing, and it is not known what they left alive
+  uint64_t gap_ns = 0;                // of the last event before the gap
+  // What PyTorch's allocator said of itself since, by slot: the last of each device.
+  std::map<uint32_t, MeasureValues> totals;
+};
 
 class BatchStream {
  public:
@@ -34,8 +46,9 @@ class BatchStream {
   bool Advance();
 
   const EventBatch& current() const { return current_; }
-  // What was alive before the current batch, where the events that made it are not in the stream; mostly empty.
-  const std::vector<CarriedBatch>& carried() const { return carried_; }
+  const BatchEntry& entry() const { return entry_; }  // of the current batch; mostly empty
+  // The same behind the last batch.
+  const BatchEntry& entry_of_end() const { return following_entry_; }
   const EventBatch* following() const { return has_following_ ? &following_ : nullptr; }
   TraceReader::Place place() const { return current_place_; }  // of the current batch
   // What stands between the current batch and the one after it; before the first call of Advance, what stands before
@@ -46,10 +59,12 @@ class BatchStream {
 
  private:
   void ReadAhead();
+  void NoteGap();
+  void AddTotals(const trace::Counters& counters);
 
   TraceReader* reader_;
   EventBatch current_, following_;
-  std::vector<CarriedBatch> carried_, following_carried_;
+  BatchEntry entry_, following_entry_;
   TraceReader::Place current_place_, following_place_;
   bool has_following_ = false;
   bool found_next_section_ = false;

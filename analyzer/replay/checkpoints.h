@@ -30,8 +30,8 @@ class Checkpoints {
   void Offer(const TraceReader::Place& place, uint64_t next_event_index, const LiveState& state) {
     if (!list_.empty() && next_event_index - list_.back().next_event_index < interval_) return;
     list_.push_back({place, next_event_index, state});
-    live_ += state.live_count();
-    while (list_.size() > 1 && (list_.size() > kMost || live_ > kMostLive)) Thin();
+    places_ += state.places();
+    while (list_.size() > 1 && (list_.size() > kMost || places_ > kMostPlaces)) Thin();
   }
 
   // The last one at or before the event, or else the first, which has what was alive before the first event; null where
@@ -46,14 +46,14 @@ class Checkpoints {
 
  private:
   static constexpr size_t kMost = 64;
-  static constexpr uint64_t kMostLive = (256u << 20) / 100;  // things alive in all copies; one takes about 100 bytes
+  static constexpr uint64_t kMostPlaces = (256u << 20) / 100;  // in all copies; one takes about 100 bytes
 
   // Gives up every second one, never the first.
   void Thin() {
     std::vector<Checkpoint> kept;
-    live_ = 0;
+    places_ = 0;
     for (size_t i = 0; i < list_.size(); i += 2) {
-      live_ += list_[i].state.live_count();
+      places_ += list_[i].state.places();
       kept.push_back(std::move(list_[i]));
     }
     list_ = std::move(kept);
@@ -61,7 +61,7 @@ class Checkpoints {
   }
 
   uint64_t interval_ = 1u << 14;
-  uint64_t live_ = 0;
+  uint64_t places_ = 0;
   std::vector<Checkpoint> list_;
 };
 

@@ -212,6 +212,8 @@ uint32_t CudaMemory::UndoFree(const EventRow& row, Accounts* accounts) {
 
 uint32_t CudaMemory::ResetDevice(const EventRow& row, Accounts* accounts) {
   const uint32_t slot = SlotOfDevice(row.device);
+  accounts->work.Spend(3 * allocations_.places() + mappings_.size() + physicals_.places() + multicast_holds_.size() +
+                       array_holds_.size() + undo_.size());
   for (const KeySpace space : {kPointers, kArrays, kRegistered}) {
     std::vector<uint32_t> gone;
     allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {

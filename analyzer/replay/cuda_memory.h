@@ -130,6 +130,10 @@ class CudaMemory {
   const Slab<Reservation>& reservations() const { return reservations_; }
   const absl::btree_map<uint64_t, Mapping>& mappings() const { return mappings_; }
   size_t size() const { return allocations_.size() + physicals_.size() + mappings_.size(); }
+  size_t places() const {
+    return allocations_.places() + physicals_.places() + reservations_.places() + mappings_.size() +
+           multicast_holds_.size() + array_holds_.size();
+  }
 
  private:
   // Addresses of different sorts may be equal: a registered host range and an allocation, an array's handle and a

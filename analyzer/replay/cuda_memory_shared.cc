@@ -47,6 +47,7 @@ bool CudaMemory::EndExternalBuffer(uint64_t address, Accounts* accounts) {
 void CudaMemory::Keep(const Hold& hold) { ++physicals_[hold.physical].holds; }
 
 void CudaMemory::LetGo(std::vector<Hold>* holds, uint64_t owner, uint32_t slot, uint64_t bytes, Accounts* accounts) {
+  accounts->work.Spend(holds->size());
   for (size_t i = 0; i < holds->size() && bytes > 0;) {
     const Hold hold = (*holds)[i];
     if (hold.owner != owner || (slot != kAnySlot && physicals_[hold.physical].slot != slot)) {
@@ -97,6 +98,7 @@ uint32_t CudaMemory::DestroyContext(const EventRow& row, const Lookahead& ahead,
   const uint32_t slot = SlotOfDevice(row.device);
   if (CorrectionFollows(row, ahead)) return slot;
   if (row.handle == 0) return ResetDevice(row, accounts);
+  accounts->work.Spend(3 * allocations_.places());
   for (const KeySpace space : {kPointers, kArrays, kRegistered}) {
     std::vector<uint32_t> gone;
     allocations_.ForEachPlace([&](uint32_t place, const CudaAllocation& allocation) {

@@ -57,6 +57,7 @@ void CudaMemory::MakeTorch(uint32_t reservation, Accounts* accounts) {
   const uint64_t end = range.address + range.size;
   for (auto it = mappings_.lower_bound(range.address); it != mappings_.end() && it->first < end; ++it) {
     SetTorch(it->second.physical, true, accounts);
+    accounts->work.Spend(1);
   }
 }
 

@@ -51,7 +51,8 @@ void FirstPass::Run(const ProgressCallback& progress) {
   uint64_t next_progress = kEventsPerProgress;
   while (stream.Advance()) {
     SetOrigin(stream.current());
-    Resume(stream.carried());
+    Resume(stream.entry().carried);
+    state_.Bridge(stream.entry());
     checkpoints_.Offer(stream.place(), index_, state_);
     ReplayBatch(stream.current(), stream.following());
     TakeItems(stream.items());
@@ -60,6 +61,7 @@ void FirstPass::Run(const ProgressCallback& progress) {
       progress(reader_->position(), reader_->file_bytes());
     }
   }
+  state_.Bridge(stream.entry_of_end());
   found_next_section_ = stream.found_next_section();
   end_ns_ = clock_ns_;
   counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state_.accounts());
@@ -124,7 +126,7 @@ void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following
     const uint32_t slot = state_.Apply(batch, i, following);
     if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
       ooms_.Observe(batch.Row(i), index_);
-    if (!is_open_) continue;
+    if (!is_open_ || IsUnsure(slot)) continue;
     if (slot < series_.size() && series_[slot]) [[likely]] {
       series_[slot]->Observe(clock_ns_, index_, state_.values(slot));
     } else if (slot < state_.slots()) {
@@ -159,7 +161,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
 
 // The replay against PyTorch's own totals, as of the last report of the device.
 void FirstPass::Compare(const trace::Counters& counters) {
-  if (options_.layer != LayerFilter::kAll) return;
+  if (options_.layer != LayerFilter::kAll || state_.has_gap()) return;
   for (const trace::DeviceCounters& device : counters.devices()) {
     const uint32_t slot = SlotOfDevice(device.device());
     if (slot >= state_.slots() || state_.accounts().devices[slot].torch_events == 0) continue;

@@ -70,6 +70,10 @@ class FirstPass {
  private:
   void ReplayBatch(const EventBatch& batch, const EventBatch* following);
   void OpenWindow();
+  // What the device holds cannot be said: behind a gap, until PyTorch says its totals again.
+  bool IsUnsure(uint32_t slot) const {
+    return state_.has_gap() && slot < state_.slots() && state_.accounts().devices[slot].unsure;
+  }
   void SettleSamples(const EventBatch& batch, size_t i);
   void Resume(const std::vector<CarriedBatch>& carried);
   DeviceSeries& SeriesOf(uint32_t slot);

@@ -92,6 +92,14 @@ LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, u
   } else {
     groups.AddCuda(state, slot, measure != Measure::kOther, measure != Measure::kReserved);
   }
+  if (slot < state.slots()) {
+    const DeviceAccount& device = state.accounts().devices[slot];
+    const int64_t lost = measure == Measure::kAllocated                                ? device.lost_allocated
+                         : measure == Measure::kReserved || measure == Measure::kTotal ? device.lost_reserved
+                                                                                       : 0;
+    // Whatever it was that a gap in the file hides: alive, and of no known origin.
+    if (lost > 0) groups.Add({0, trace::TORCH, trace::DEVICE}, static_cast<uint64_t>(lost), time_ns, 0);
+  }
   LiveSet set;
   set.device = DeviceOfSlot(slot);
   set.measure = measure;

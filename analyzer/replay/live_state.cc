@@ -3,6 +3,7 @@
 
 #include "replay/live_state.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
 void LiveState::Forget(uint32_t place) {
   if (watcher_ != nullptr) watcher_->Died(Held::kBlock, place);
   const TorchBlock& block = blocks_[place];
-  accounts_.devices[block.slot].values.allocated -= block.size;
+  accounts_.AddAllocated(block.slot, -static_cast<int64_t>(block.size));
   cuda_.RemoveBlock(block.segment);
   blocks_.Remove(place);
 }
@@ -39,16 +40,61 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.thread = batch.thread(i);
   block.slot = static_cast<uint16_t>(slot);  // at most kMostDevices
   if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) {
-    ++accounts_.implicit_frees;
-    RemoveBlock(old);
+    EndAssumed(old);
   }
   block.segment = cuda_.TakeAsSegment(block.address, &accounts_);
   cuda_.AddBlock(block.segment);
   if (block.segment.is_none()) ++accounts_.blocks_without_segment;
-  accounts_.devices[slot].values.allocated += block.size;
+  accounts_.AddAllocated(slot, static_cast<int64_t>(block.size));
   const uint32_t place = blocks_.Add(block);
   block_index_.Insert(block.address, place);
   if (watcher_ != nullptr) watcher_->Born(Held::kBlock, place);
+}
+
+// A block lies where another one is now, so it ended without a free that was seen.
+void LiveState::EndAssumed(uint32_t place) {
+  const TorchBlock block = blocks_[place];
+  RemoveBlock(place);
+  DeviceAccount& device = accounts_.devices[block.slot];
+  if (!has_gap_ || block.time_ns > gap_ns_) {
+    ++accounts_.implicit_frees;
+  } else if (device.lost_allocated < 0) {  // it ended in the gap, and PyTorch's total says so already
+    const int64_t back = std::min(-device.lost_allocated, static_cast<int64_t>(block.size));
+    device.lost_allocated += back;
+    accounts_.AddAllocated(block.slot, back);
+  }
+}
+
+void LiveState::FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device) {
+  ++device->unknown_frees;
+  if (device->lost_allocated <= 0) return;
+  const int64_t size = std::min(device->lost_allocated, static_cast<int64_t>(batch.size(i)));
+  device->lost_allocated -= size;
+  Accounts::AddTo(-size, &device->values.allocated);
+}
+
+void LiveState::TakeTotals(uint32_t slot, const MeasureValues& totals) {
+  DeviceAccount& device = accounts_.device(slot);
+  const MeasureValues& ours = device.AtLastReport();
+  const int64_t allocated = static_cast<int64_t>(totals.allocated - ours.allocated);
+  const int64_t reserved = static_cast<int64_t>(totals.reserved - ours.reserved);
+  if (!device.reported_last) device.at_report = totals;
+  device.lost_allocated += allocated;
+  device.lost_reserved += reserved;
+  Accounts::AddTo(allocated, &device.values.allocated);
+  accounts_.AddReserved(slot, reserved);
+  device.unsure = false;
+  device.seen = true;
+}
+
+void LiveState::Bridge(const BatchEntry& entry) {
+  if (entry.after_gap) {
+    has_gap_ = true;
+    gap_ns_ = entry.gap_ns;
+    for (DeviceAccount& device : accounts_.devices) device.unsure = device.torch_events != 0;
+  }
+  if (!has_gap_ || filter_ != LayerFilter::kAll) return;
+  for (const auto& [slot, totals] : entry.totals) TakeTotals(slot, totals);
 }
 
 uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
@@ -65,7 +111,7 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
       if (batch.size(i) != blocks_[place].size && batch.size(i) != 0) ++accounts_.size_mismatches;
       Forget(place);
     } else if (batch.address(i) != 0) {
-      ++device.unknown_frees;
+      FreeUnknown(batch, i, &device);
     }
   } else if (device.reported_last) {
     device.at_report = device.values;  // what held before the failure, also where no call of CUDA came between
@@ -86,7 +132,7 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   residual_.Apply(row);
   if (row.kind == trace::ALLOC_FAILED && row.result != kOutOfMemory) ++accounts_.failed_calls;
   if (DriverUseTable::Concerns(row.kind)) driver_use_.Apply(row, &accounts_);
-  const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following), &accounts_);
+  const uint32_t slot = cuda_.Apply(row, Lookahead(&batch, i, following, &accounts_.work), &accounts_);
   accounts_.device(slot).seen = true;
   if (cuda_.has_lost_ranges()) {
     for (const auto& [start, end] : cuda_.TakeLostRanges()) DropBlocks(start, end);
@@ -118,6 +164,7 @@ uint64_t LiveState::Resume(const std::vector<CarriedBatch>& carried) {
 
 void LiveState::DropBlocks(uint64_t start, uint64_t end) {
   std::vector<uint32_t> gone;
+  accounts_.work.Spend(blocks_.places());
   blocks_.ForEachPlace([&](uint32_t place, const TorchBlock& block) {
     if (block.address >= start && block.address < end) gone.push_back(place);
   });
@@ -127,6 +174,7 @@ void LiveState::DropBlocks(uint64_t start, uint64_t end) {
 
 void LiveState::DropBlocksOfDevice(uint32_t slot) {
   std::vector<uint32_t> gone;
+  accounts_.work.Spend(blocks_.places());
   blocks_.ForEachPlace([&](uint32_t place, const TorchBlock& block) {
     if (block.slot == slot) gone.push_back(place);
   });

@@ -19,6 +19,7 @@
 
 #include "replay/accounts.h"
 #include "replay/address_index.h"
+#include "replay/batch_stream.h"
 #include "replay/cuda_memory.h"
 #include "replay/driver_use.h"
 #include "replay/life_watcher.h"
@@ -47,6 +48,8 @@ class LiveState {
   uint32_t Apply(const EventBatch& batch, size_t i, const EventBatch* following) {
     if (IsMark(batch.kind(i)) || IsLabel(batch.kind(i))) [[unlikely]]
       return slots();  // changes no memory
+    if (!accounts_.work.CountEvent()) [[unlikely]]
+      return slots();
     if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
     return ApplyTorch(batch, i);
   }
@@ -62,13 +65,22 @@ class LiveState {
   // happens where `carried` is empty.
   uint64_t Resume(const std::vector<CarriedBatch>& carried);
 
+  // What a gap before a batch means for the totals, and what PyTorch's own say since. Behind a gap memory that was
+  // alive before may be gone, and memory from inside it is not known: PyTorch's totals make the sums right again, not
+  // the list of what they are made of.
+  void Bridge(const BatchEntry& entry);
+  bool has_gap() const { return has_gap_; }
+
   const MeasureValues& values(uint32_t slot) const { return accounts_.devices[slot].values; }
   uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
   const Accounts& accounts() const { return accounts_; }
   const CudaMemory& cuda() const { return cuda_; }
   const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
-  size_t live_count() const { return blocks_.size() + cuda_.size(); }
+  // What a copy costs: things that live, and places of those that lived.
+  size_t places() const { return blocks_.places() + cuda_.places(); }
+  // More work was asked for than a trace of so few events can need: what follows is not replayed (work.h).
+  bool gave_up() const { return accounts_.work.exhausted(); }
 
  private:
   uint32_t ApplyTorch(const EventBatch& batch, size_t i);
@@ -76,6 +88,9 @@ class LiveState {
   void AddBlock(const EventBatch& batch, size_t i, uint32_t slot);
   void RemoveBlock(uint32_t place);
   void Forget(uint32_t place);
+  void TakeTotals(uint32_t slot, const MeasureValues& totals);
+  void FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device);
+  void EndAssumed(uint32_t place);
   void DropBlocks(uint64_t start, uint64_t end);
   void DropBlocksOfDevice(uint32_t slot);
 
@@ -88,6 +103,8 @@ class LiveState {
   AddressIndex block_index_;
   LifeWatcher* watcher_ = nullptr;
   bool sees_torch_;
+  bool has_gap_ = false;
+  uint64_t gap_ns_ = 0;  // what is older was alive before it
 };
 
 }  // namespace gpumem

@@ -15,23 +15,26 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "replay/work.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
 
 class Lookahead {
  public:
-  // `following` may be null. `index` is the event in `current` behind which the view starts.
-  Lookahead(const EventBatch* current, size_t index, const EventBatch* following)
-      : current_(current), following_(following), index_(index) {}
+  // `following` may be null. `index` is the event in `current` behind which the view starts. `work`, which must outlive
+  // this, counts the events that are looked at.
+  Lookahead(const EventBatch* current, size_t index, const EventBatch* following, ReplayWork* work)
+      : current_(current), following_(following), index_(index), work_(work) {}
 
   // Visits the thread's next events in order until `visit` returns false.
   template <typename Visit>
   void ForThread(uint32_t thread, Visit visit) const {
     size_t all_left = kMostEvents;
     size_t own_left = kMostOwnEvents;
-    if (!Walk(*current_, index_ + 1, thread, &all_left, &own_left, visit) || following_ == nullptr) return;
-    Walk(*following_, 0, thread, &all_left, &own_left, visit);
+    if (Walk(*current_, index_ + 1, thread, &all_left, &own_left, visit) && following_ != nullptr)
+      Walk(*following_, 0, thread, &all_left, &own_left, visit);
+    work_->Spend(kMostEvents - all_left);
   }
 
  private:
@@ -42,7 +45,8 @@ class Lookahead {
   static bool Walk(const EventBatch& batch, size_t from, uint32_t thread, size_t* all_left, size_t* own_left,
                    Visit& visit) {
     for (size_t i = from; i < batch.count(); ++i) {
-      if ((*all_left)-- == 0) return false;
+      if (*all_left == 0) return false;
+      --*all_left;
       if (batch.thread(i) != thread) continue;
       if ((*own_left)-- == 0 || !visit(batch, i)) return false;
     }
@@ -52,6 +56,7 @@ class Lookahead {
   const EventBatch* current_;
   const EventBatch* following_;
   size_t index_;
+  ReplayWork* work_;
 };
 
 }  // namespace gpumem

@@ -32,7 +32,8 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
       if (next_in_batch == stream->current().count()) {
         if (!stream->Advance()) return;
         next_in_batch = 0;
-        next_event += state->Resume(stream->carried());
+        next_event += state->Resume(stream->entry().carried);
+        state->Bridge(stream->entry());
         continue;
       }
       state->Apply(stream->current(), next_in_batch++, stream->following());

@@ -40,6 +40,7 @@ class Slab {
   T& operator[](uint32_t place) { return values_[place]; }
   const T& operator[](uint32_t place) const { return values_[place]; }
   size_t size() const { return values_.size() - free_.size(); }
+  size_t places() const { return values_.size(); }  // used or not: what a copy, or a look at each, costs
 
   template <typename Visit>
   void ForEach(Visit visit) const {

@@ -30,6 +30,11 @@ std::string LargestDeviceFlag(const ReportInput& input) {
 void AddLosses(const ReportInput& input, Page* page) {
   const std::vector<std::string> lines = LossLines(input);
   page->Gap();
+  if (lines.empty() && input.analysis->end_unknown) {
+    page->Line({{Tone::kWarning, "Losses"},
+                {Tone::kPlain, "  none counted; the last moments of the process, up to 100 ms, are not known"}});
+    return;
+  }
   if (lines.empty()) {
     page->Line({{Tone::kHeading, "Losses"}, {Tone::kPlain, "  none: every event is in the trace"}});
     return;

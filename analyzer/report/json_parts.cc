@@ -75,6 +75,28 @@ void WriteSeries(const SeriesInfo& series, JsonWriter* json) {
   json->EndObject();
 }
 
+// A time since the start, or null for 0.
+void WriteTimeOrNull(absl::string_view key, uint64_t time_ns, const ReportInput& input, JsonWriter* json) {
+  json->Key(key);
+  time_ns == 0 ? json->Null() : json->Value(input.Since(time_ns));
+}
+
+void WriteGaps(const ReportInput& input, JsonWriter* json) {
+  WriteTimeOrNull("unsure_from_ns", input.analysis->unsure_from_ns, input, json);
+  json->Key("gaps");
+  json->BeginArray();
+  for (const TraceGap& gap : input.analysis->gaps) {
+    json->BeginObject(JsonLayout::kOneLine);
+    WriteTimeOrNull("from_ns", gap.from_ns, input, json);
+    WriteTimeOrNull("to_ns", gap.to_ns, input, json);
+    json->Field("packets", gap.packets);
+    json->Key("events");
+    gap.events_known ? json->Value(gap.events) : json->Null();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 }  // namespace
 
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json) {
@@ -91,8 +113,10 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
       ? json->Value(analysis.state == Analysis::Process::kRunning)
       : json->Null();
   json->Field("recovered_events", analysis.recovered_events);
+  json->Field("end_unknown", analysis.end_unknown);
   json->Key("damage");
   analysis.damage.empty() ? json->Null() : json->Value(analysis.damage);
+  WriteGaps(input, json);
   json->Field("start_realtime_ns", input.StartRealtime());
   json->Field("duration_ns", input.Since(analysis.end_ns));
   json->Field("from_ns", input.Since(input.window_start_ns()));
@@ -169,6 +193,7 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->Field("truncated_stacks", losses.truncated_stacks);
   json->Field("unread_python_frames", losses.unread_python_frames);
   json->Field("missing_packets", losses.missing_packets);
+  json->Field("missing_events", losses.missing_events);
   json->Field("damaged_bytes", losses.damaged_bytes);
   json->Key("write_error");
   losses.write_error.empty() ? json->Null() : json->Value(losses.write_error);

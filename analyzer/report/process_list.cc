@@ -73,6 +73,7 @@ std::string StateText(const ListedProcess& process) {
                      : process.state == Analysis::Process::kRunning ? "running"
                      : process.state == Analysis::Process::kEnded   ? "killed"
                                                                     : "end missing";
+  if (process.end_unknown && process.state == Analysis::Process::kEnded) absl::StrAppend(&text, ", end unknown");
   if (!process.damage.empty()) absl::StrAppend(&text, ", damaged");
   if (process.lost > 0) absl::StrAppend(&text, ", ", FormatCount(process.lost), " lost");
   return text;
@@ -125,6 +126,7 @@ ListedProcess Listed(const Analysis& analysis) {
   listed.events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
   listed.lost = analysis.losses.Total();
   listed.complete = analysis.complete;
+  listed.end_unknown = analysis.end_unknown;
   listed.state = analysis.state;
   listed.damage = analysis.damage;
   for (const DeviceAnalysis& device : analysis.devices) {
@@ -223,6 +225,7 @@ std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::s
     json.Field("total_events", process.events);
     json.Field("lost_events", process.lost);
     json.Field("complete", process.complete);
+    json.Field("end_unknown", process.end_unknown);
     json.EndObject();
   }
   json.EndArray();

@@ -33,6 +33,7 @@ struct ListedProcess {
   uint64_t peak_bytes = 0, end_bytes = 0;  // CUDA's, of the device whose peak is highest
   int device = -1;                         // that one; -1 = no GPU memory
   bool complete = false;
+  bool end_unknown = false;
   Analysis::Process state = Analysis::Process::kUnknown;
   std::string damage;
 

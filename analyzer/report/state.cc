@@ -16,6 +16,7 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMostSpans = 4;
+constexpr size_t kMostGaps = 4;
 
 std::string VersionsText(const ProcessInfo& process) {
   std::map<std::string, std::string> versions = process.versions;
@@ -71,7 +72,37 @@ std::string EndText(const Analysis& analysis) {
     absl::StrAppend(&text, " ", FormatCountOf(analysis.recovered_events, "event", "events"),
                     " recovered from the ring of the killed process.");
   }
+  if (analysis.end_unknown)
+    absl::StrAppend(&text, " Its last moments, up to 100 ms, may be missing and are not counted.");
   return text;
+}
+
+// Between which instants packets are missing, and what was in them.
+std::string GapText(const ReportInput& input, const TraceGap& gap) {
+  std::string text = FormatCountOf(gap.packets, "packet", "packets");
+  if (gap.events_known) absl::StrAppend(&text, " with ", FormatCountOf(gap.events, "event", "events"));
+  const std::string from = gap.from_ns == 0 ? "the start" : FormatTime(input.Since(gap.from_ns));
+  const std::string to = gap.to_ns == 0 ? "the end" : FormatTime(input.Since(gap.to_ns));
+  return absl::StrCat(text, " between ", from, " and ", to);
+}
+
+// What is missing, and what that means for the numbers.
+std::string GapsText(const ReportInput& input) {
+  const Analysis& analysis = *input.analysis;
+  if (analysis.gaps.empty()) return "";
+  std::vector<std::string> gaps;
+  for (const TraceGap& gap : analysis.gaps) {
+    if (gaps.size() == kMostGaps) break;
+    gaps.push_back(GapText(input, gap));
+  }
+  std::string text = absl::StrCat(" Missing: ", absl::StrJoin(gaps, ", "));
+  if (analysis.gaps.size() > kMostGaps)
+    absl::StrAppend(&text, ", and in ", analysis.gaps.size() - kMostGaps, " more gaps");
+  if (analysis.unsure_from_ns == 0) return absl::StrCat(text, ": no event, but names may be.");
+  return absl::StrCat(
+      text, ". From ", FormatTime(input.Since(analysis.unsure_from_ns)),
+      " on numbers are unsure: what was allocated in a gap is not known, and what was freed in it still "
+      "counts as live, but where PyTorch's own totals correct the sum.");
 }
 
 }  // namespace
@@ -92,6 +123,8 @@ std::vector<Remark> HeadFacts(const ReportInput& input, bool full) {
   const ProcessInfo& process = input.analysis->process;
   if (full && !process.command_line.empty())
     facts.push_back({"command", absl::StrJoin(process.command_line, " "), Tone::kPlain});
+  if (full && process.command_line.empty() && process.settings.count("GPUMEMSHIM_COMMAND_LINE") != 0)
+    facts.push_back({"command", "not recorded (GPUMEMSHIM_COMMAND_LINE=off)", Tone::kPlain});
   AppendDevices(input, &facts);
   const std::string versions = VersionsText(process);
   if (!versions.empty()) facts.push_back({"with", versions, Tone::kPlain});
@@ -107,12 +140,14 @@ std::vector<Remark> HeadFacts(const ReportInput& input, bool full) {
   return facts;
 }
 
+std::string DamageText(const ReportInput& input) { return absl::StrCat(input.analysis->damage, ".", GapsText(input)); }
+
 std::vector<Remark> StateRemarks(const ReportInput& input) {
   const Analysis& analysis = *input.analysis;
   const std::string up_to = absl::StrCat("up to ", FormatTime(input.Since(analysis.end_ns)), ".");
   std::vector<Remark> remarks;
   if (!analysis.damage.empty()) {
-    remarks.push_back({"DAMAGED", absl::StrCat(analysis.damage, ". All that follows is ", up_to), Tone::kAlarm});
+    remarks.push_back({"DAMAGED", absl::StrCat(DamageText(input), " All that follows is ", up_to), Tone::kAlarm});
   } else if (analysis.snapshot) {
     remarks.push_back({"state", absl::StrCat("A copy made while the program ran: ", up_to), Tone::kPlain});
   } else if (!analysis.complete) {
@@ -140,7 +175,8 @@ std::vector<std::string> LossLines(const ReportInput& input) {
               " too deep, or cut by code without unwind tables: outermost frames are missing"},
              {losses.unread_python_frames, "Python frame", "Python frames", " that could not be read"},
              {losses.missing_packets, "packet", "packets", " missing from the file"},
-             {losses.damaged_bytes, "byte", "bytes", " of the file not readable"}};
+             {losses.missing_events, "event", "events", " missing with them"},
+             {losses.damaged_bytes, "byte", "bytes", " of the file of no use"}};
   std::vector<std::string> lines;
   for (const auto& loss : all) {
     if (loss.count > 0) lines.push_back(absl::StrCat(FormatCountOf(loss.count, loss.one, loss.many), loss.rest));

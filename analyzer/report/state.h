@@ -27,6 +27,9 @@ std::string ProcessText(const ReportInput& input);
 // Trace, command, GPUs, versions, what was recorded, the window: what every answer rests on. The command where `full`.
 std::vector<Remark> HeadFacts(const ReportInput& input, bool full);
 
+// What is wrong with a damaged file, where, what is missing from it, and from when on numbers are unsure.
+std::string DamageText(const ReportInput& input);
+
 // What is not whole; empty where all is.
 std::vector<Remark> StateRemarks(const ReportInput& input);
 

@@ -11,6 +11,8 @@ namespace gpumem {
 namespace {
 
 constexpr uint32_t kCodeUnit = 2;  // bytes
+// Each instruction is looked up from the table's start, so a long one with many would take long.
+constexpr size_t kMostTableBytes = 256u << 10;
 
 // Kinds of entries in the location table of 3.11.
 constexpr uint32_t kNoLocation = 15;
@@ -46,9 +48,9 @@ class LocationTable {
   size_t at_ = 0;
 };
 
-std::optional<int64_t> LineFromLocations(const PythonCodeInfo& code, uint32_t instruction) {
-  LocationTable table(code.line_table);
-  int64_t line = code.first_line;
+std::optional<int64_t> LineFromLocations(absl::string_view bytes, uint32_t first_line, uint32_t instruction) {
+  LocationTable table(bytes);
+  int64_t line = first_line;
   uint64_t end = 0;
   while (!table.done()) {
     const uint32_t head = table.Byte();
@@ -74,25 +76,25 @@ std::optional<int64_t> LineFromLocations(const PythonCodeInfo& code, uint32_t in
   return std::nullopt;
 }
 
-std::optional<int64_t> LineFromRanges(const PythonCodeInfo& code, uint32_t instruction) {
-  int64_t line = code.first_line;
+std::optional<int64_t> LineFromRanges(absl::string_view bytes, uint32_t first_line, uint32_t instruction) {
+  int64_t line = first_line;
   uint64_t end = 0;
-  for (size_t i = 0; i + 1 < code.line_table.size(); i += 2) {
-    end += static_cast<uint8_t>(code.line_table[i]);
-    const int delta = static_cast<int8_t>(code.line_table[i + 1]);
+  for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
+    end += static_cast<uint8_t>(bytes[i]);
+    const int delta = static_cast<int8_t>(bytes[i + 1]);
     if (delta != -128) line += delta;
     if (instruction < end) return delta == -128 ? std::nullopt : std::optional<int64_t>(line);
   }
   return std::nullopt;
 }
 
-std::optional<int64_t> LineFromLnotab(const PythonCodeInfo& code, uint32_t instruction) {
-  int64_t line = code.first_line;
+std::optional<int64_t> LineFromLnotab(absl::string_view bytes, uint32_t first_line, uint32_t instruction) {
+  int64_t line = first_line;
   uint64_t start = 0;
-  for (size_t i = 0; i + 1 < code.line_table.size(); i += 2) {
-    start += static_cast<uint8_t>(code.line_table[i]);
+  for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
+    start += static_cast<uint8_t>(bytes[i]);
     if (start > instruction) break;
-    line += static_cast<int8_t>(code.line_table[i + 1]);
+    line += static_cast<int8_t>(bytes[i + 1]);
   }
   return line;
 }
@@ -101,12 +103,13 @@ std::optional<int64_t> LineFromLnotab(const PythonCodeInfo& code, uint32_t instr
 
 uint32_t PythonLine(const PythonCodeInfo& code, uint32_t instruction) {
   std::optional<int64_t> line;
+  const absl::string_view table = absl::string_view(code.line_table).substr(0, kMostTableBytes);
   if (code.python_minor >= 11) {
-    line = LineFromLocations(code, instruction);
+    line = LineFromLocations(table, code.first_line, instruction);
   } else if (code.python_minor == 10) {
-    line = LineFromRanges(code, instruction);
+    line = LineFromRanges(table, code.first_line, instruction);
   } else {
-    line = LineFromLnotab(code, instruction);
+    line = LineFromLnotab(table, code.first_line, instruction);
   }
   if (!line || *line <= 0 || *line > INT32_MAX) return code.first_line;
   return static_cast<uint32_t>(*line);

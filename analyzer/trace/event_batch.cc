@@ -7,16 +7,13 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "trace/limits.h"
 #include "trace/wire.h"
 
 namespace gpumem {
 namespace {
 
 using Batch = trace::EventBatch;
-
-// A real batch spends bytes on every event's time at least; this bounds what a few hostile bytes can make the replay
-// do.
-constexpr uint64_t kMaxEventsPerByte = 64;
 
 // Decodes packed varints. Eight bytes without a continuation bit, the common case, are eight values.
 bool AppendPacked(absl::string_view packed, size_t limit, std::vector<uint64_t>* values) {
@@ -115,13 +112,13 @@ uint32_t* EventBatch::ShiftOf(uint32_t field) {
   }
 }
 
-absl::Status EventBatch::Decode(absl::string_view message) {
-  absl::Status status = DecodeColumns(message);
+absl::Status EventBatch::Decode(absl::string_view message, uint64_t most) {
+  absl::Status status = DecodeColumns(message, most);
   if (!status.ok()) count_ = 0;
   return status;
 }
 
-absl::Status EventBatch::DecodeColumns(absl::string_view message) {
+absl::Status EventBatch::DecodeColumns(absl::string_view message, uint64_t most) {
   count_ = 0;
   first_time_ns_ = 0;
   time_shift_ = address_shift_ = size_shift_ = 0;
@@ -152,8 +149,10 @@ absl::Status EventBatch::DecodeColumns(absl::string_view message) {
     }
   }
   if (!reader.ok()) return absl::DataLossError("an event batch is no protobuf message");
-  if (count_ > kMaxEvents || count_ > message.size() * kMaxEventsPerByte) {
-    return absl::DataLossError(absl::StrCat("an event batch of ", message.size(), " bytes claims ", count_, " events"));
+  most = std::min(most, kAlwaysEvents + message.size() * kMaxEventsPerByte);
+  if (count_ > kMaxEvents || count_ > most) {
+    return absl::DataLossError(absl::StrCat("an event batch of ", message.size(), " bytes claims ", count_, " events; ",
+                                            most, " are allowed"));
   }
   return Finish();
 }

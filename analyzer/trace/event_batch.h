@@ -68,9 +68,9 @@ class EventBatch {
   // Most events that a batch may hold.
   static constexpr uint32_t kMaxEvents = 1u << 22;
 
-  // Fails with DataLoss where columns and count disagree, a varint is broken or the count is out of all proportion to
-  // the bytes. The batch is empty afterwards.
-  absl::Status Decode(absl::string_view message);
+  // Fails with DataLoss where columns and count disagree, a varint is broken or there are more events than `most`. The
+  // batch is empty afterwards.
+  absl::Status Decode(absl::string_view message, uint64_t most = kMaxEvents);
 
   size_t count() const { return count_; }
   uint64_t time_ns(size_t i) const { return time_[i]; }
@@ -94,7 +94,7 @@ class EventBatch {
   EventRow Row(size_t i) const;
 
  private:
-  absl::Status DecodeColumns(absl::string_view message);
+  absl::Status DecodeColumns(absl::string_view message, uint64_t most);
   Column* ColumnOf(uint32_t field);
   uint32_t* ShiftOf(uint32_t field);
   absl::Status Finish();

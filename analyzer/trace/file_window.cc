@@ -50,6 +50,7 @@ absl::StatusOr<FileWindow> FileWindow::Open(absl::string_view path) {
 FileWindow& FileWindow::operator=(FileWindow&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(file_bytes_, other.file_bytes_);
+  std::swap(bytes_read_, other.bytes_read_);
   std::swap(start_, other.start_);
   std::swap(filled_, other.filled_);
   buffer_.swap(other.buffer_);
@@ -75,6 +76,7 @@ absl::string_view FileWindow::Read(uint64_t offset, uint64_t size) {
       if (got <= 0) break;
       filled_ += static_cast<size_t>(got);
     }
+    bytes_read_ += filled_;
   }
   const uint64_t skip = offset - start_;
   const uint64_t available = filled_ > skip ? filled_ - skip : 0;

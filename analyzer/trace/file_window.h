@@ -35,12 +35,15 @@ class FileWindow {
 
   // The size when it was opened; what a running program appends later is not seen.
   uint64_t file_bytes() const { return file_bytes_; }
+  // From the disk, so far: what a walk through the file cost.
+  uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   FileWindow(int descriptor, uint64_t file_bytes) : descriptor_(descriptor), file_bytes_(file_bytes) {}
 
   int descriptor_ = -1;
   uint64_t file_bytes_ = 0;
+  uint64_t bytes_read_ = 0;
   uint64_t start_ = 0;  // file offset of buffer_[0]
   size_t filled_ = 0;
   std::vector<char> buffer_;

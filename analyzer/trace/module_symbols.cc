@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "gpumem/trace.pb.h"
+#include "trace/definition_ids.h"
 
 namespace gpumem {
 namespace {
@@ -32,7 +33,7 @@ bool IsPossible(const trace::ModuleSymbols& message) {
 
 uint32_t ModuleSymbols::Number(absl::string_view raw) {
   if (raw.empty()) return 0;
-  const std::string text = EscapeControls(raw);  // protobuf takes nothing but UTF-8
+  const std::string text = EscapeControls(ClippedName(std::string(raw)));  // protobuf takes nothing but UTF-8
   const auto [it, is_new] = numbers_.try_emplace(text, static_cast<uint32_t>(texts_.size() + 1));
   if (is_new) texts_.push_back(text);
   return it->second;
@@ -72,16 +73,18 @@ absl::Status ModuleSymbols::Parse(absl::string_view serialized) {
   if (!message.ParseFromArray(serialized.data(), static_cast<int>(serialized.size())) || !IsPossible(message)) {
     return absl::DataLossError("the names of a module are broken");
   }
-  const auto text = [&](uint32_t number) { return number == 0 ? "" : message.text(static_cast<int>(number) - 1); };
+  // Each text is taken in once, however often it is named.
+  std::vector<uint32_t> ours(static_cast<size_t>(message.text_size()) + 1);
+  for (int i = 0; i < message.text_size(); ++i) ours[static_cast<size_t>(i) + 1] = Number(message.text(i));
   uint64_t address = 0;
   int next = 0;
   for (int i = 0; i < message.depth_size(); ++i) {
     address += message.address_delta(i);
-    std::vector<NativeFunction> functions;
+    const Place place{static_cast<uint32_t>(functions_.size()), message.depth(i)};
+    const bool is_new = places_.try_emplace(address, place).second;
     for (const int end = next + static_cast<int>(message.depth(i)); next < end; ++next) {
-      functions.push_back({text(message.function(next)), text(message.file(next)), message.line(next)});
+      if (is_new) functions_.push_back({ours[message.function(next)], ours[message.file(next)], message.line(next)});
     }
-    Add(address, functions);
   }
   return absl::OkStatus();
 }

@@ -19,21 +19,16 @@
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/file_window.h"
+#include "trace/limits.h"
+#include "trace/packet_frame.h"
 #include "trace/wire.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMaxUncompressed = 64u << 20;
-// Longest packet of the file: an uncompressed batch of the greatest size, and its framing.
-constexpr uint64_t kMaxPacket = kMaxUncompressed + (1u << 20);
 constexpr size_t kDictionaryBytes = 64 << 10;
-constexpr char kPacketTag = '\x0a';   // Trace.packet, length-delimited
-constexpr size_t kMaxFrame = 1 + 10;  // tag and longest varint
-constexpr size_t kSyncBytes = 5;      // tag of Packet.sync and its value
-constexpr char kSync[kSyncBytes + 1] = "\x0dGMT1";
-constexpr char kChecksumTag = '\x79';  // Packet.checksum, fixed64
-constexpr size_t kChecksumBytes = 1 + 8;
+// A file whose first packet is gone is looked through so far for another one before it counts as no trace.
+constexpr uint64_t kSearchedStart = 64u << 20;
 
 bool IsPayload(uint32_t field) {
   return field == trace::Packet::kDefinitionsFieldNumber || field == trace::Packet::kEventsFieldNumber ||
@@ -48,8 +43,10 @@ bool IsData(uint32_t field) {
 // Decompresses `payload` into `out`, which gets exactly `size` bytes. Returns what is wrong, or "".
 std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size, absl::string_view dictionary,
                        std::string* out) {
-  if (size > kMaxUncompressed)
-    return absl::StrCat("a compressed packet claims ", size, " bytes; at most ", kMaxUncompressed, " are allowed");
+  const uint64_t most = std::min(kMaxUncompressed, kAlwaysUncompressed + kMaxRatio * payload.size());
+  if (size > most)
+    return absl::StrCat("a compressed packet claims ", size, " bytes; at most ", most, " are allowed for its ",
+                        payload.size());
   out->resize(size);
   if (codec == trace::CODEC_LZ4_BLOCK) {
     const int got =
@@ -79,22 +76,42 @@ std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size,
 struct PacketReader::State {
   explicit State(FileWindow file) : window(std::move(file)) {}
 
-  Outcome Damaged(uint64_t offset, absl::string_view what);
-  Outcome CutShort();
+  enum class Use { kTake, kPassOver };
+
+  void NoteDamage(uint64_t from, uint64_t to, absl::string_view what);
+  void LosePacket(absl::string_view what);
   bool NextInner(RawPacket* packet);
   Outcome NextOuter(RawPacket* packet);
-  Outcome ParsePacket(absl::string_view bytes, RawPacket* packet);
+  Outcome SkipDamage(const PacketFrame& frame);
+  std::string ParseFields(absl::string_view content, RawPacket* packet);
+  Use Place(const RawPacket& packet);
   std::string Unpack(absl::string_view compressed);
 
   FileWindow window;
+  PacketSearch search;
   uint64_t offset = 0;         // of the next packet of the file
   uint64_t packet_offset = 0;  // of the packet returned last
-  uint64_t packet_sequence = 0;
+  RawPacket outer;             // the packet that `inner` came from: its number and what it says of itself
   uint64_t packets = 0;
-  std::string damage;
+
+  // Of the section that is being read.
+  bool number_known = true;  // next_number is; not behind a Seek
+  uint64_t next_number = 0;  // that the next packet should have
+  uint32_t section = 0;      // 0 = not known
+  uint32_t packet_section = 0;
+  bool ended = false;    // its End was read
+  uint64_t missing = 0;  // packets missing before the next one
+
+  std::string damage;  // the first
+  uint64_t damaged_places = 0, damaged_bytes = 0, went_on = 0;
+  uint64_t last_damage_to = 0;
+  uint64_t read_to = 0;  // what lies before was read once already, and its damage noted
+  bool again = false;    // it is being read again
   bool cut_short = false;
+  bool at_end = false;  // nothing whole follows
 
   std::string dictionary;              // of the next chained packet
+  bool chain_broken = false;           // it lacks a packet that is missing
   std::vector<uint64_t> chain_starts;  // offsets of the packets that need none, ascending
 
   std::string inner;  // the decompressed Trace that Next walks through
@@ -114,75 +131,66 @@ absl::StatusOr<PacketReader> PacketReader::Open(absl::string_view path) {
         " is empty: the traced program wrote nothing. Was it started with the preload, and did it use CUDA? "
         "`gpumem doctor` checks the set-up"));
   }
-  const absl::string_view start = window.Read(0, kMaxFrame + kSyncBytes);
-  const char* position = start.data() + 1;
-  uint64_t length = 0;
-  const bool framed =
-      start.size() > 1 && start[0] == kPacketTag && ReadVarint(&position, start.data() + start.size(), &length);
-  const absl::string_view rest =
-      framed ? start.substr(static_cast<size_t>(position - start.data())) : absl::string_view();
-  // A file that is cut inside its first bytes still starts like a trace: it is reported as damaged, not as foreign.
-  if (!framed || !absl::StartsWith(absl::string_view(kSync, kSyncBytes), rest.substr(0, kSyncBytes))) {
+  PacketSearch search;
+  if (!BeginsLikeTrace(&window) && search.Next(&window, 0, kSearchedStart) == PacketSearch::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " is not a gpumem trace (it does not start with a trace packet). Traces are named *.gmtrace; "
+                     " is not a gpumem trace (it holds no trace packet). Traces are named *.gmtrace; "
                      "`gpumem run -- COMMAND` makes one"));
   }
   return PacketReader(std::make_unique<State>(std::move(window)));
 }
 
-PacketReader::Outcome PacketReader::State::Damaged(uint64_t at, absl::string_view what) {
-  if (damage.empty()) {
-    damage = absl::StrCat(what, " at byte ", at, " of ", window.file_bytes(), "; ", packets,
-                          packets == 1 ? " packet" : " packets", " before it (", at, " bytes) were read");
+// The bytes of the file from `from` to `to` are of no use.
+void PacketReader::State::NoteDamage(uint64_t from, uint64_t to, absl::string_view what) {
+  if (again) return;
+  damaged_bytes += to - from;
+  const uint64_t before = std::exchange(last_damage_to, to);
+  const bool goes_on = damaged_places > 0 && from == before;
+  if (!goes_on && damaged_places++ == 0) {
+    damage = absl::StrCat(what, " at byte ", from, " of ", window.file_bytes(), "; ", packets,
+                          packets == 1 ? " packet" : " packets", " before it (", from, " bytes) were read");
   }
-  offset = at;
+  if (damaged_places == 1) went_on = to;
+}
+
+// What is left of the packet that was read last is passed over.
+void PacketReader::State::LosePacket(absl::string_view what) {
+  NoteDamage(packet_offset, offset, what);
+  ++missing;
   inner.clear();
   inner_position = 0;
-  return Outcome::kDamaged;
 }
 
-PacketReader::Outcome PacketReader::State::CutShort() {
-  cut_short = true;
-  return Damaged(offset, "the last packet is cut short");
-}
-
-// Takes the next packet out of the decompressed payload. Leaves `damage` set where the payload is broken.
+// Takes the next packet out of the decompressed payload. False: there is none, or what is left is broken.
 bool PacketReader::State::NextInner(RawPacket* packet) {
-  while (inner_position < inner.size()) {
-    const absl::string_view rest = absl::string_view(inner).substr(inner_position);
-    WireReader reader(rest);
-    WireField field;
-    if (!reader.Next(&field) || field.number != trace::Trace::kPacketFieldNumber || field.type != WireType::kBytes) {
-      Damaged(packet_offset, "the content of a compressed packet is broken");
+  if (inner_position >= inner.size()) return false;
+  const absl::string_view rest = absl::string_view(inner).substr(inner_position);
+  WireReader reader(rest);
+  WireField field;
+  const bool framed =
+      reader.Next(&field) && field.number == trace::Trace::kPacketFieldNumber && field.type == WireType::kBytes;
+  if (framed) inner_position += static_cast<size_t>(reader.position() - rest.data());
+  *packet = outer;
+  packet->compressed = true;
+  packet->missing = 0;
+  WireReader fields(framed ? field.bytes : absl::string_view());
+  bool broken = !framed;
+  for (WireField data; !broken && fields.Next(&data);) {
+    if (!IsPayload(data.number)) {
+      if (!IsData(data.number) || data.number > trace::Packet::kCompressedFieldNumber) continue;
+      LosePacket("a compressed packet holds what must not be compressed");
       return false;
     }
-    inner_position += static_cast<size_t>(reader.position() - rest.data());
-    WireReader fields(field.bytes);
-    *packet = RawPacket{};
-    for (WireField data; fields.Next(&data);) {
-      if (!IsPayload(data.number)) {
-        if (!IsData(data.number) || data.number > trace::Packet::kCompressedFieldNumber) continue;
-        Damaged(packet_offset, "a compressed packet holds what must not be compressed");
-        return false;
-      }
-      if (data.type != WireType::kBytes || packet->type != PacketType::kNone) {
-        Damaged(packet_offset, "the content of a compressed packet is broken");
-        return false;
-      }
-      packet->type = static_cast<PacketType>(data.number);
-      packet->body = data.bytes;
-    }
-    if (!fields.ok()) {
-      Damaged(packet_offset, "the content of a compressed packet is broken");
-      return false;
-    }
-    packet->file_offset = packet_offset;
-    packet->sequence = packet_sequence;
-    packet->compressed = true;
-    return true;
+    broken = data.type != WireType::kBytes || packet->type != PacketType::kNone;
+    packet->type = static_cast<PacketType>(data.number);
+    packet->body = data.bytes;
   }
-  return false;
+  if (broken || !fields.ok()) {
+    LosePacket("the content of a compressed packet is broken");
+    return false;
+  }
+  return true;
 }
 
 // Decompresses into `inner`. Returns what is wrong, or "".
@@ -201,10 +209,14 @@ std::string PacketReader::State::Unpack(absl::string_view compressed) {
   inner_position = 0;
   if (codec != trace::CODEC_LZ4_CHAINED) {
     dictionary.clear();
+    chain_broken = false;
     if (chain_starts.empty() || chain_starts.back() < packet_offset) chain_starts.push_back(packet_offset);
+  } else if (chain_broken) {
+    return "a packet that cannot be unpacked without a missing one before it";
   }
   const std::string wrong = Decompress(codec, payload, size, dictionary, &inner);
-  if (!wrong.empty()) return wrong;
+  chain_broken = !wrong.empty();
+  if (chain_broken) return wrong;
   if (inner.size() >= kDictionaryBytes) {
     dictionary.assign(inner, inner.size() - kDictionaryBytes);
   } else {
@@ -214,74 +226,118 @@ std::string PacketReader::State::Unpack(absl::string_view compressed) {
   return "";
 }
 
-// `bytes` is one packet of the file. Checks its sync word and checksum before anything of it is believed.
-PacketReader::Outcome PacketReader::State::ParsePacket(absl::string_view bytes, RawPacket* packet) {
-  if (!absl::StartsWith(bytes, absl::string_view(kSync, kSyncBytes)))
-    return Damaged(packet_offset, "a packet without its sync word");
-  if (bytes.size() < kSyncBytes + kChecksumBytes || bytes[bytes.size() - kChecksumBytes] != kChecksumTag) {
-    return Damaged(packet_offset, "a packet without its checksum");
-  }
-  const absl::string_view checked = bytes.substr(0, bytes.size() - kChecksumBytes);
-  uint64_t checksum = 0;
-  std::memcpy(&checksum, bytes.data() + checked.size() + 1, sizeof(checksum));
-  if (XXH3_64bits(checked.data(), checked.size()) != checksum)
-    return Damaged(packet_offset, "a packet's checksum does not match");
-
+// Returns what is wrong, or "". Unknown fields are skipped.
+std::string PacketReader::State::ParseFields(absl::string_view content, RawPacket* packet) {
   *packet = RawPacket{};
   packet->file_offset = packet_offset;
-  WireReader reader(checked);
-  bool is_compressed = false;
+  packet_section = 0;
+  WireReader reader(content);
   for (WireField field; reader.Next(&field);) {
-    if (field.number == trace::Packet::kSequenceFieldNumber && field.type == WireType::kVarint)
+    if (field.type == WireType::kVarint && field.number == trace::Packet::kSequenceFieldNumber)
       packet->sequence = field.varint;
+    if (field.type == WireType::kFixed32 && field.number == trace::Packet::kSectionFieldNumber)
+      packet_section = static_cast<uint32_t>(field.varint);
+    if (field.type == WireType::kVarint && field.number == trace::Packet::kEventsBeforeFieldNumber) {
+      packet->has_events_before = true;
+      packet->events_before = field.varint;
+    }
     if (!IsData(field.number)) continue;
-    if (field.type != WireType::kBytes || packet->type != PacketType::kNone)
-      return Damaged(packet_offset, "a packet is broken");
+    if (field.type != WireType::kBytes || packet->type != PacketType::kNone) return "a packet is broken";
     packet->type = static_cast<PacketType>(field.number);
     packet->body = field.bytes;
-    is_compressed = field.number == trace::Packet::kCompressedFieldNumber;
   }
-  if (!reader.ok()) return Damaged(packet_offset, "a packet is broken");
-  packet_sequence = packet->sequence;
-  if (is_compressed) {
-    const std::string wrong = Unpack(packet->body);
-    if (!wrong.empty()) return Damaged(packet_offset, wrong);
-    // An empty packet tells its sequence number, and starts the walk through the content.
-    packet->type = PacketType::kNone;
-    packet->body = absl::string_view();
+  return reader.ok() ? "" : "a packet is broken";
+}
+
+// Whether the packet, by its number, goes on with what was read; and how many are missing before it.
+PacketReader::State::Use PacketReader::State::Place(const RawPacket& packet) {
+  const bool is_header = packet.type == PacketType::kHeader;
+  absl::string_view wrong;
+  if (is_header) {
+    ended = false;
+    section = packet_section;
+  } else if (ended) {
+    wrong = "a packet behind the end of its process's trace";
+  } else if (packet_section != 0 && section != 0 && packet_section != section) {
+    wrong = "a packet of a process whose header is missing";
+  } else if (number_known && packet.sequence < next_number) {
+    wrong = "a packet that comes a second time, or at the wrong place,";
   }
-  return Outcome::kPacket;
+  if (!wrong.empty()) {
+    NoteDamage(packet_offset, offset, wrong);
+    return Use::kPassOver;
+  }
+  if (section == 0) section = packet_section;
+  if (!is_header && number_known && packet.sequence > next_number) {
+    NoteDamage(packet_offset, packet_offset, "packets are missing");
+    missing += packet.sequence - next_number;
+    chain_broken = true;
+  }
+  number_known = true;
+  next_number = packet.sequence + 1;
+  ended = packet.type == PacketType::kEnd;
+  return Use::kTake;
+}
+
+// On to the next whole packet, or to the end.
+PacketReader::Outcome PacketReader::State::SkipDamage(const PacketFrame& frame) {
+  const bool cut = frame.state == FrameState::kCutShort;
+  const absl::string_view what = cut ? "the last packet is cut short" : frame.wrong;
+  const uint64_t next = search.Next(&window, offset + 1);
+  if (next != PacketSearch::kNone) {
+    NoteDamage(offset, next, cut ? "a packet's length is broken" : what);
+    offset = next;
+    read_to = std::max(read_to, offset);
+    return Outcome::kPacket;
+  }
+  if (!again) cut_short = cut && damaged_places == 0;
+  NoteDamage(offset, window.file_bytes(), what);
+  at_end = true;
+  read_to = window.file_bytes();
+  return Outcome::kDamaged;
 }
 
 PacketReader::Outcome PacketReader::State::NextOuter(RawPacket* packet) {
-  packet_offset = offset;
-  const absl::string_view frame = window.Read(offset, kMaxFrame);
-  if (frame.empty()) {
-    return offset == window.file_bytes() ? Outcome::kEnd : Damaged(offset, "the file became shorter while it was read");
-  }
-  if (frame[0] != kPacketTag) return Damaged(offset, "bytes that are no trace packet");
-  const char* position = frame.data() + 1;
-  uint64_t length = 0;
-  if (!ReadVarint(&position, frame.data() + frame.size(), &length)) {
-    return frame.size() < kMaxFrame ? CutShort() : Damaged(offset, "a packet's length is broken");
-  }
-  const uint64_t frame_bytes = static_cast<uint64_t>(position - frame.data());
-  if (length > kMaxPacket) return Damaged(offset, "a packet's length is impossible");
-  const absl::string_view bytes = window.Read(offset + frame_bytes, length);
-  if (bytes.size() < length) return CutShort();
-  const Outcome outcome = ParsePacket(bytes, packet);
-  if (outcome == Outcome::kPacket) {
-    offset += frame_bytes + length;
+  for (;;) {
+    again = offset < read_to;
+    const PacketFrame frame = ReadFrame(&window, offset);
+    if (frame.state == FrameState::kEnd) return Outcome::kEnd;
+    if (frame.state != FrameState::kWhole) {
+      if (SkipDamage(frame) != Outcome::kPacket) return Outcome::kDamaged;
+      continue;
+    }
+    packet_offset = offset;
+    offset += frame.bytes;
+    read_to = std::max(read_to, offset);
+    const std::string broken = ParseFields(frame.content, packet);
+    packet->file_bytes = frame.bytes;
+    if (!broken.empty()) {
+      LosePacket(broken);
+      chain_broken = true;
+      continue;
+    }
+    if (Place(*packet) == Use::kPassOver) continue;
+    if (static_cast<uint32_t>(packet->type) == trace::Packet::kCompressedFieldNumber) {
+      const std::string wrong = Unpack(packet->body);
+      // An empty packet tells its number, and starts the walk through the content.
+      packet->type = PacketType::kNone;
+      packet->body = absl::string_view();
+      outer = *packet;
+      if (!wrong.empty()) {
+        LosePacket(wrong);
+        continue;
+      }
+    }
+    packet->missing = std::exchange(missing, 0);
     ++packets;
+    return Outcome::kPacket;
   }
-  return outcome;
 }
 
 PacketReader::Outcome PacketReader::Next(RawPacket* packet) {
   State& state = *state_;
-  if (!state.damage.empty()) return Outcome::kDamaged;
+  if (state.at_end) return Outcome::kDamaged;
   if (state.NextInner(packet)) return Outcome::kPacket;
-  if (!state.damage.empty()) return Outcome::kDamaged;
   state.inner.clear();
   state.inner_position = 0;
   return state.NextOuter(packet);
@@ -291,17 +347,22 @@ void PacketReader::Seek(uint64_t position) {
   State& state = *state_;
   state.inner.clear();
   state.inner_position = 0;
-  state.damage.clear();
-  state.cut_short = false;
+  state.at_end = false;
   const auto after = std::upper_bound(state.chain_starts.begin(), state.chain_starts.end(), position);
   state.offset = after == state.chain_starts.begin() ? position : *std::prev(after);
   state.dictionary.clear();
+  state.chain_broken = false;
+  state.number_known = position == 0;
+  state.next_number = state.missing = 0;
+  state.section = 0;
+  state.ended = false;
   RawPacket packet;
   while (state.offset < position && state.NextOuter(&packet) == Outcome::kPacket) {
     --state.packets;  // it was counted before
   }
   state.offset = position;
   state.inner.clear();
+  state.at_end = false;
 }
 
 std::vector<uint64_t> PacketReader::TakeChainStarts() { return std::move(state_->chain_starts); }
@@ -309,8 +370,25 @@ void PacketReader::SetChainStarts(std::vector<uint64_t> starts) { state_->chain_
 
 uint64_t PacketReader::position() const { return state_->offset; }
 uint64_t PacketReader::file_bytes() const { return state_->window.file_bytes(); }
-const std::string& PacketReader::damage() const { return state_->damage; }
+uint64_t PacketReader::bytes_read() const { return state_->window.bytes_read(); }
+uint64_t PacketReader::damaged_bytes() const { return state_->damaged_bytes; }
 bool PacketReader::cut_short() const { return state_->cut_short; }
-void PacketReader::ReportDamage(absl::string_view what) { state_->Damaged(state_->packet_offset, what); }
+void PacketReader::ReportDamage(absl::string_view what) { state_->LosePacket(what); }
+
+uint64_t PacketReader::TakeMissing() { return std::exchange(state_->missing, 0); }
+
+std::string PacketReader::damage() const {
+  const State& state = *state_;
+  std::string text = state.damage;
+  if (text.empty()) return text;
+  if (state.went_on < state.window.file_bytes()) absl::StrAppend(&text, "; reading went on at byte ", state.went_on);
+  if (state.damaged_places > 1) {
+    absl::StrAppend(&text, "; ", state.damaged_places - 1, " more such place", state.damaged_places == 2 ? "" : "s",
+                    ", ", state.damaged_bytes, " bytes in all are of no use");
+  }
+  if (state.search.gave_up())
+    absl::StrAppend(&text, "; then too much in it looks like a packet and is none: the search was given up");
+  return text;
+}
 
 }  // namespace gpumem

@@ -8,8 +8,11 @@
 // file is read with pread, not mapped: a file that shrinks while it is read is a damaged file, not a crash. Not
 // thread-safe; owns its file descriptor.
 //
-// A file that is no trace at all fails in Open (exit code 3). Damage further in ends the stream: Next returns kDamaged
-// and damage() says what is wrong and where (exit code 4).
+// A file that is no trace at all fails in Open (exit code 3). Behind damage further in the stream goes on at the next
+// whole packet: damage() then says what is wrong and where (exit code 4), and the packets themselves by their numbers
+// how many are missing before them. Left out, too, is what is whole but cannot be used: a packet that comes a second
+// time or belongs to a process whose header is lost, and one that was compressed with a missing one as its dictionary.
+// Next returns kDamaged where nothing whole follows.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(path));
 //   RawPacket packet;
@@ -48,6 +51,11 @@ struct RawPacket {
   uint64_t file_offset = 0;  // of the file's packet that it came from
   uint64_t sequence = 0;
   bool compressed = false;  // it came out of a Compressed packet
+  // Packets of the process that are missing before this one: lost, or not to be used. Stated once, by the next one.
+  uint64_t missing = 0;
+  uint64_t file_bytes = 0;  // of the file's packet that it came from
+  bool has_events_before = false;
+  uint64_t events_before = 0;  // as the packet of the file states it
 };
 
 class PacketReader {
@@ -74,12 +82,18 @@ class PacketReader {
 
   uint64_t position() const;  // offset of the first byte that no returned packet covers
   uint64_t file_bytes() const;
-  const std::string& damage() const;  // empty, or one sentence: what is wrong, at which byte, what was read before
+  uint64_t bytes_read() const;  // from the disk so far
+  // Empty, or what is wrong, at which byte, what was read before, and where reading went on.
+  std::string damage() const;
+  uint64_t damaged_bytes() const;  // that could not be used
 
-  // The damage is that the file ends inside a packet: whoever wrote it was killed, or is at it.
+  // The only damage is that the file ends inside a packet: whoever wrote it was killed, or is at it.
   bool cut_short() const;
 
-  // Ends the stream here as damaged; for readers that find the content of a checked packet impossible.
+  // Packets that were lost and that no later one stated.
+  uint64_t TakeMissing();
+
+  // For readers that find the content of a checked packet impossible: what is left of it is passed over.
   void ReportDamage(absl::string_view what);
 
  private:

@@ -13,8 +13,8 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostAddresses = 5000;      // in one packet
-constexpr size_t kMostBodyBytes = 32 << 20;  // well below what readers accept
+constexpr size_t kMostAddresses = 5000;     // in one packet
+constexpr size_t kMostBodyBytes = 4 << 20;  // well below what readers accept
 
 // A Trace of one packet without frame, compressed, as the body of a Compressed packet.
 std::string CompressedBody(const std::string& definitions) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "trace/limits.h"
 
 namespace gpumem {
 namespace {
@@ -17,8 +18,9 @@ namespace {
 constexpr uint32_t kFormatVersion = 2;  // and 1, which lacks chained packets
 
 template <typename Message>
-bool Parse(absl::string_view bytes, Message* message) {
+bool Parse(absl::string_view bytes, Message* message, size_t most = kMaxMessage) {
   const google::protobuf::LogSilencer silencer;  // damage is reported by us, once
+  if (bytes.size() > most) return false;
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
@@ -40,49 +42,83 @@ absl::StatusOr<TraceReader> TraceReader::Open(absl::string_view named) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader packets, PacketReader::Open(path));
   RawPacket first;
   const PacketReader::Outcome outcome = packets.Next(&first);
-  if (outcome == PacketReader::Outcome::kDamaged) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is damaged at its very start, so nothing of it can be read: ", packets.damage(),
-                     ". Copy it again from where it was written"));
+  if (outcome != PacketReader::Outcome::kPacket) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is damaged, and nothing of it can be read: ",
+                                                   packets.damage(), ". Copy it again from where it was written"));
   }
   trace::Header header;
-  if (first.type != PacketType::kHeader || !Parse(first.body, &header)) {
-    return absl::InvalidArgumentError(absl::StrCat(path,
-                                                   " is not a whole gpumem trace: it does not start with a header. "
-                                                   "Copy it again from where it was written"));
-  }
-  if (!IsKnown(header)) return NewerFormat(path, header);
+  const bool has_header = first.type == PacketType::kHeader && Parse(first.body, &header);
+  if (has_header && !IsKnown(header)) return NewerFormat(path, header);
   packets.Seek(0);
-  return TraceReader(std::move(series), std::move(packets));
+  return TraceReader(std::move(series), std::move(packets), !has_header);
 }
 
-ItemType TraceReader::Damaged(const RawPacket& packet, absl::string_view what) {
+ItemType TraceReader::Damaged(absl::string_view what) {
   packets_.ReportDamage(what);
-  damage_offset_ = files()[file_].bytes_before + packet.file_offset;
   return ItemType::kEndOfStream;
 }
 
-// Counts the numbers that are missing before this packet. Those of a new section start again from its header's 0.
-void TraceReader::CountSequence(const RawPacket& packet) {
-  if (packet.compressed) return;  // has the number of the packet around it, which was counted
-  if (packet.sequence > next_sequence_) missing_packets_ += packet.sequence - next_sequence_;
+void TraceReader::NoteGap(uint64_t packets, bool had_events) {
+  unsure_ |= had_events;
+  gap_pending_ |= had_events;
+  if (reading_again_ || section_ != 0) return;
+  missing_packets_ += packets;
+  if (!in_gap_ && gaps_.size() < kMostGaps) gaps_.push_back({0, true, 0, last_time_ns_, 0});
+  in_gap_ = true;
+  gaps_.back().packets += packets;
+}
+
+// The section goes on with this time; 0: it does not.
+void TraceReader::CloseGap(uint64_t to_ns) {
+  if (!std::exchange(in_gap_, false)) return;
+  gaps_.back().to_ns = to_ns;
+}
+
+// What a packet's number and its count of events say of what is missing before it.
+void TraceReader::NotePacket(const RawPacket& packet) {
+  if (packet.compressed) return;  // of the packet around it, which was noted
+  if (packet.missing != 0) NoteGap(packet.missing, !packet.has_events_before || packet.events_before > events_read_);
   next_sequence_ = packet.sequence + 1;
+  if (in_gap_ && !reading_again_) {
+    TraceGap& gap = gaps_.back();
+    gap.events_known &= packet.has_events_before;
+    if (packet.has_events_before) gap.events += packet.events_before - std::min(packet.events_before, events_read_);
+  }
+  if (packet.has_events_before) events_read_ = packet.events_before;
+}
+
+uint64_t TraceReader::missing_events() const {
+  uint64_t events = 0;
+  for (const TraceGap& gap : gaps_) events += gap.events;
+  return events;
+}
+
+std::string TraceReader::damage() const {
+  return !earlier_damage_.empty() ? earlier_damage_ : healed_ ? "" : packets_.damage();
 }
 
 ItemType TraceReader::StartSection(const RawPacket& packet) {
   trace::Header header;
-  if (!Parse(packet.body, &header)) return Damaged(packet, "a header is broken");
-  if (!IsKnown(header)) return Damaged(packet, "a section of another trace format");
+  const bool parsed = Parse(packet.body, &header);
+  passes_over_ = !parsed || !IsKnown(header);
+  if (passes_over_) return Damaged(parsed ? "a section of another trace format" : "a header is broken");
   const bool goes_on = GoesOn(header);
-  skips_carried_ = goes_on && header.part().contiguous() && header.part().number() == part_.number() + 1;
+  if (goes_on && packet.sequence > next_sequence_) NoteGap(packet.sequence - next_sequence_, true);
+  const bool follows = goes_on && header.part().contiguous() && header.part().number() == part_.number() + 1;
+  skips_carried_ = follows && !unsure_;
   if (!goes_on) {
+    CloseGap(0);
+    section_file_ = file_;
+    section_offset_ = packet.file_offset;
     if (started_ && section_++ == 0) first_goes_on_elsewhere_ = NextIsElsewhere();
-    next_sequence_ = header.has_part() ? packet.sequence : 0;
+    unsure_ = gap_pending_ = false;
+    events_read_ = header.part().events_before();
+    last_time_ns_ = 0;
   }
   started_ = true;
   continued_ = false;
   ended_ = false;
-  CountSequence(packet);
+  NotePacket(packet);
   header_ = std::move(header);
   part_ = header_.part();
   if (section_ == 0 && header_.has_part()) parts_.insert(part_.number());
@@ -102,9 +138,11 @@ bool TraceReader::GoesOn(const RawPacket& packet) {
 ItemType TraceReader::ParseCarried(const RawPacket& packet) {
   if (skips_carried_) return ItemType::kEndOfStream;
   trace::Carried parsed;
-  if (!Parse(packet.body, &parsed)) return Damaged(packet, "what was alive at the start is broken");
-  const absl::Status status = carried_.batch.Decode(parsed.events().SerializeAsString());
-  if (!status.ok()) return Damaged(packet, absl::StrCat(status.message()));
+  if (!Parse(packet.body, &parsed, kMaxUncompressed)) return Damaged("what was alive at the start is broken");
+  const absl::Status status = carried_.batch.Decode(parsed.events().SerializeAsString(), events_left_);
+  if (!status.ok()) return Damaged(absl::StrCat(status.message()));
+  events_left_ -= carried_.batch.count();
+  if (parsed.begins()) unsure_ = gap_pending_ = false;
   carried_.begins = parsed.begins();
   carried_.lost = parsed.lost();
   carried_.torch_segments.assign(parsed.torch_segments().begin(), parsed.torch_segments().end());
@@ -125,29 +163,38 @@ bool TraceReader::OpenFile(size_t index) {
 // On to the next file. Damage ends a file, not the series: the next one tells what is alive.
 bool TraceReader::NextFile() {
   if (file_ + 1 >= files().size()) return false;
-  if (!packets_.damage().empty() && earlier_damage_.empty())
-    earlier_damage_ = absl::StrCat(files()[file_].path, ": ", packets_.damage());
+  if (!packets_.damage().empty()) {
+    if (earlier_damage_.empty()) earlier_damage_ = absl::StrCat(files()[file_].path, ": ", packets_.damage());
+    if (!reading_again_) earlier_damaged_bytes_ += packets_.damaged_bytes();
+    unsure_ = true;
+  }
   return OpenFile(file_ + 1);
 }
 
-// Parses what a packet says. kEndOfStream with no damage: a packet that yields no item.
+// Parses what a packet says. kEndOfStream: a packet that yields no item.
 ItemType TraceReader::ParseItem(const RawPacket& packet) {
   if (packet.type == PacketType::kHeader) return StartSection(packet);
-  if (!started_) return Damaged(packet, "a packet before the first header");
-  CountSequence(packet);
+  NotePacket(packet);
   switch (packet.type) {
     case PacketType::kDefinitions: {
       const absl::Status status = stacks_.Add(packet.body);
-      return status.ok() ? ItemType::kEndOfStream : Damaged(packet, absl::StrCat(status.message()));
+      return status.ok() ? ItemType::kEndOfStream : Damaged(absl::StrCat(status.message()));
     }
     case PacketType::kEvents: {
-      const absl::Status status = batch_.Decode(packet.body);
-      return status.ok() ? ItemType::kEvents : Damaged(packet, absl::StrCat(status.message()));
+      const absl::Status status = batch_.Decode(packet.body, events_left_);
+      if (!status.ok()) return Damaged(absl::StrCat(status.message()));
+      events_left_ -= batch_.count();
+      batch_after_gap_ = std::exchange(gap_pending_, false);
+      if (batch_.count() == 0) return ItemType::kEvents;
+      CloseGap(batch_.time_ns(0));
+      last_time_ns_ = batch_.time_ns(batch_.count() - 1);
+      events_read_ += batch_.count();
+      return ItemType::kEvents;
     }
     case PacketType::kCounters:
-      return Parse(packet.body, &counters_) ? ItemType::kCounters : Damaged(packet, "counters are broken");
+      return Parse(packet.body, &counters_) ? ItemType::kCounters : Damaged("counters are broken");
     case PacketType::kLosses:
-      return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged(packet, "losses are broken");
+      return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged("losses are broken");
     case PacketType::kCarried:
       return ParseCarried(packet);
     case PacketType::kContinued:
@@ -155,7 +202,8 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
       return ItemType::kEndOfStream;
     case PacketType::kEnd:
       ended_ = true;
-      return Parse(packet.body, &end_) ? ItemType::kEnd : Damaged(packet, "the end packet is broken");
+      CloseGap(0);
+      return Parse(packet.body, &end_) ? ItemType::kEnd : Damaged("the end packet is broken");
     default:
       return ItemType::kEndOfStream;  // of a newer version
   }
@@ -163,34 +211,51 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
 
 ItemType TraceReader::SkipSection() {
   RawPacket packet;
-  PacketReader::Outcome outcome;
-  while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
+  while (packets_.Next(&packet) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader && StartSection(packet) == ItemType::kHeader)
       return type_ = ItemType::kHeader;
   }
-  if (outcome == PacketReader::Outcome::kDamaged && damage_offset_ == 0) damage_offset_ = position();
   return type_ = ItemType::kEndOfStream;
+}
+
+// The next item of the open file. False: its packets came to an end.
+bool TraceReader::NextInFile() {
+  RawPacket packet;
+  while (packets_.Next(&packet) == PacketReader::Outcome::kPacket) {
+    const bool is_header = packet.type == PacketType::kHeader;
+    if (is_header && !GoesOn(packet) && RecoverBefore(packet.file_offset)) {
+      NextRecovered();
+      return true;
+    }
+    if (passes_over_ && !is_header) continue;
+    if (!packet.compressed) {
+      next_ordinal_ = 0;
+      events_left_ = kAlwaysEvents + kMaxEventsPerByte * packet.file_bytes;
+    }
+    place_ = {file_, part_.series(), part_.number(), packet.file_offset, next_ordinal_++, false, 0};
+    type_ = ParseItem(packet);
+    place_.unsure = unsure_;
+    place_.events = events_read_ - (type_ == ItemType::kEvents ? batch_.count() : 0);
+    if (type_ != ItemType::kEndOfStream) return true;
+  }
+  if (const uint64_t missing = packets_.TakeMissing(); missing != 0) NoteGap(missing, true);
+  return false;
 }
 
 ItemType TraceReader::Next() {
   if (std::exchange(forget_stacks_, false)) stacks_ = StackTable();
-  RawPacket packet;
-  PacketReader::Outcome outcome;
   if (in_ring_) return NextRecovered();
+  if (!started_ && lacks_header_) {
+    started_ = true;
+    header_.set_format_version(kFormatVersion);
+    return type_ = ItemType::kHeader;
+  }
   do {
-    while ((outcome = packets_.Next(&packet)) == PacketReader::Outcome::kPacket) {
-      if (packet.type == PacketType::kHeader && !GoesOn(packet) && RecoverBefore(packet.file_offset))
-        return NextRecovered();
-      if (!packet.compressed) next_ordinal_ = 0;
-      place_ = {file_, part_.series(), part_.number(), packet.file_offset, next_ordinal_++};
-      type_ = ParseItem(packet);
-      if (type_ != ItemType::kEndOfStream) return type_;
-      if (!packets_.damage().empty()) break;
-    }
-    if (!packets_.damage().empty() && damage_offset_ == 0) damage_offset_ = position();
+    if (NextInFile()) return type_;
   } while (NextFile());
+  CloseGap(0);
   if (!EndIsMissing() || !RecoverBefore(kAtTheEnd)) return type_ = ItemType::kEndOfStream;
-  healed_ = recovery_.read_ring || recovery_.process == ProcessState::kRunning;
+  healed_ = packets_.cut_short() && (recovery_.read_ring || recovery_.process == ProcessState::kRunning);
   return NextRecovered();
 }
 
@@ -201,7 +266,11 @@ bool TraceReader::EndIsMissing() const {
 // Turns to what the ring of the section before this place still holds. False: there is nothing to turn to.
 bool TraceReader::RecoverBefore(uint64_t place) {
   if (!started_ || ended_ || NextIsElsewhere() || passed_ == place) return false;
-  if (recovered_before_ != place) recovery_ = RecoverFromRing(files()[file_].path, section_);
+  if (recovered_before_ != place) {
+    if (!rings_ || rings_file_ != file_) rings_.emplace(files()[file_].path);
+    rings_file_ = file_;
+    recovery_ = rings_->Recover(section_file_ == file_ ? section_offset_ : 0);
+  }
   recovered_before_ = place;
   in_ring_ = true;
   next_recovered_ = 0;
@@ -210,13 +279,14 @@ bool TraceReader::RecoverBefore(uint64_t place) {
 
 ItemType TraceReader::NextRecovered() {
   while (next_recovered_ < recovery_.packets.size()) {
-    place_ = {file_, part_.series(), part_.number(), kInRing, next_recovered_};
+    place_ = {file_, part_.series(), part_.number(), kInRing, next_recovered_, unsure_, events_read_};
     const RecoveredPacket& recovered = recovery_.packets[next_recovered_++];
     RawPacket packet;
     packet.type = recovered.type;
     packet.body = recovered.body;
     packet.file_offset = packets_.position();
     packet.compressed = true;  // has no number in the file
+    events_left_ = EventBatch::kMaxEvents;
     type_ = ParseItem(packet);
     if (type_ != ItemType::kEndOfStream) return type_;
   }
@@ -230,6 +300,10 @@ ItemType TraceReader::NextRecovered() {
 void TraceReader::Seek(const Place& place) {
   in_ring_ = place.packet_offset == kInRing;
   passed_ = kNowhere;
+  reading_again_ = true;
+  gap_pending_ = false;
+  unsure_ = place.unsure;
+  events_read_ = place.events;
   if (in_ring_) {
     next_recovered_ = place.ordinal;
     return;

@@ -11,7 +11,9 @@
 // Behind the last packet of each process that was killed come the events that wait in its ring (ring_recovery.h), as if
 // the file held them; recovery() tells.
 //
-// Bounded memory apart from the definitions and the ring. Not thread-safe. Damage: PacketReader's rules.
+// Bounded memory apart from the definitions and the ring. Not thread-safe. Damage: PacketReader's rules; where packets
+// are missing, the next batch comes behind a gap (after_gap), and gaps() tells what is known of it. A file whose first
+// header is lost is read with an empty one.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
 //   while (reader.Next() != ItemType::kEndOfStream) if (reader.type() == ItemType::kEvents) Replay(reader.batch());
@@ -21,6 +23,7 @@
 #define GPUMEM_ANALYZER_TRACE_READER_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -34,6 +37,7 @@
 #include "trace/ring_recovery.h"
 #include "trace/series.h"
 #include "trace/stack_table.h"
+#include "trace/trace_gap.h"
 
 namespace gpumem {
 
@@ -82,6 +86,8 @@ class TraceReader final : public EventSource {
     uint32_t part = 0;  // of the series
     uint64_t packet_offset = 0;
     uint64_t ordinal = 0;  // of the items inside that packet of the file
+    bool unsure = false;   // events are missing before it, since what is alive was last known
+    uint64_t events = 0;   // of the section before it, and those known to be missing
   };
 
   // Fails as PacketReader::Open does, and where the first packet is no readable Header or its format is newer than this
@@ -116,24 +122,33 @@ class TraceReader final : public EventSource {
   const std::set<uint32_t>& parts() const { return parts_; }
   bool goes_on_elsewhere() const { return section_ == 0 ? NextIsElsewhere() : first_goes_on_elsewhere_; }
   uint64_t missing_packets() const { return missing_packets_; }
+  // Before the batch that Next returned last packets are missing.
+  bool after_gap() const { return batch_after_gap_; }
+  // So they are before the next one that it will return.
+  bool gap_pending() const { return gap_pending_; }
+  // Of the first section, in the order of the file: at most kMostGaps, the last one stands for all further ones.
+  static constexpr size_t kMostGaps = 256;
+  const std::vector<TraceGap>& gaps() const { return gaps_; }
+  uint64_t missing_events() const;               // the sum of what is known of the gaps
   uint64_t section() const { return section_; }  // 0 = the file's first
   // Empty where a packet is cut short, but its content was recovered or is being written.
-  const std::string& damage() const {
-    return !earlier_damage_.empty() ? earlier_damage_ : healed_ ? no_damage_ : packets_.damage();
-  }
+  std::string damage() const;
   // Of the process whose packets came to an end last without an End; empty where there is none.
   const Recovery& recovery() const { return recovery_; }
-  // Bytes from the first damage on; 0 without damage.
-  uint64_t damaged_bytes() const { return damage().empty() ? 0 : file_bytes() - damage_offset_; }
+  // That could not be used.
+  uint64_t damaged_bytes() const { return earlier_damaged_bytes_ + (healed_ ? 0 : packets_.damaged_bytes()); }
 
  private:
   // Place::packet_offset of the items that the ring gave; their ordinal is the index in recovery_.packets.
   static constexpr uint64_t kInRing = UINT64_MAX;
   static constexpr uint64_t kNowhere = UINT64_MAX, kAtTheEnd = UINT64_MAX - 1;
 
-  TraceReader(Series series, PacketReader packets)
-      : series_(std::move(series)), chain_starts_(series_.files.size()), packets_(std::move(packets)) {}
-  ItemType Damaged(const RawPacket& packet, absl::string_view what);
+  TraceReader(Series series, PacketReader packets, bool lacks_header)
+      : series_(std::move(series)),
+        chain_starts_(series_.files.size()),
+        packets_(std::move(packets)),
+        lacks_header_(lacks_header) {}
+  ItemType Damaged(absl::string_view what);
   ItemType StartSection(const RawPacket& packet);
   bool GoesOn(const trace::Header& header) const;
   bool NextIsElsewhere() const { return continued_ && !series_.next_was_begun; }
@@ -141,7 +156,10 @@ class TraceReader final : public EventSource {
   ItemType ParseCarried(const RawPacket& packet);
   bool OpenFile(size_t index);
   bool NextFile();
-  void CountSequence(const RawPacket& packet);
+  void NoteGap(uint64_t packets, bool had_events);
+  void CloseGap(uint64_t to_ns);
+  void NotePacket(const RawPacket& packet);
+  bool NextInFile();
   ItemType ParseItem(const RawPacket& packet);
   bool EndIsMissing() const;
   bool RecoverBefore(uint64_t place);
@@ -161,21 +179,35 @@ class TraceReader final : public EventSource {
   StackTable stacks_;
   Place place_;
   uint64_t next_ordinal_ = 0;
+  uint64_t events_left_ = 0;  // that the packet of the file may still hold
   uint64_t next_sequence_ = 0;
   uint64_t missing_packets_ = 0;
   uint64_t section_ = 0;
-  uint64_t damage_offset_ = 0;
+  std::vector<TraceGap> gaps_;
+  bool in_gap_ = false;           // gaps_.back() has no end yet
+  bool batch_after_gap_ = false;  // the last batch
+  bool gap_pending_ = false;      // the next batch is
+  bool unsure_ = false;           // Place::unsure
+  bool passes_over_ = false;      // the section is none that can be read
+  bool reading_again_ = false;
+  uint64_t events_read_ = 0;  // of the section, and those known to be missing
+  uint64_t last_time_ns_ = 0;
+  size_t section_file_ = 0;  // in which its header stands, and where
+  uint64_t section_offset_ = 0;
+  std::optional<RingsOfTrace> rings_;
+  size_t rings_file_ = 0;
   Recovery recovery_;
   size_t next_recovered_ = 0;
-  std::string no_damage_;
   std::string earlier_damage_;  // of a file before the last
-  trace::Part part_;            // that is being read
-  std::set<uint32_t> parts_;    // of the first section
-  bool continued_ = false;      // the file read last says that another follows
+  uint64_t earlier_damaged_bytes_ = 0;
+  trace::Part part_;          // that is being read
+  std::set<uint32_t> parts_;  // of the first section
+  bool continued_ = false;    // the file read last says that another follows
   bool first_goes_on_elsewhere_ = false;
   bool skips_carried_ = false;  // the events that made it were read
   bool started_ = false;
-  bool ended_ = false;  // the section's End was read
+  bool lacks_header_ = false;  // the file's first one
+  bool ended_ = false;         // the section's End was read
   // The recovered items stand before the header at this offset; and the header that was passed after them.
   uint64_t recovered_before_ = kNowhere, passed_ = kNowhere;
   bool in_ring_ = false;  // the section's items in the file are through

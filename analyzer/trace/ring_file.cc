@@ -55,6 +55,28 @@ T Load(absl::string_view bytes, size_t offset) {
   return value;
 }
 
+using ring_layout::kVersion2HeaderBytes;
+constexpr uint64_t kPageBytes = 4096;
+
+// How far a trace has a chunk whose last whole packet has this number.
+uint32_t PositionOf(const ChunkDescriptor& chunk, uint64_t last_sequence) {
+  uint64_t best = 0;
+  uint32_t position = 0;
+  for (const ring_layout::ReadSlot& slot : chunk.read) {
+    if (slot.packet_sequence <= best || slot.packet_sequence > last_sequence) continue;
+    best = slot.packet_sequence;
+    position = slot.position;
+  }
+  return position;
+}
+
+// As far as a header goes in every version; the rest is 0.
+RingHeader LoadHeader(absl::string_view bytes) {
+  RingHeader header{};
+  std::memcpy(&header, bytes.data(), kVersion2HeaderBytes);
+  return header;
+}
+
 void AddCode(uint64_t key, absl::string_view bytes, RingContents* contents) {
   if (bytes.size() < sizeof(CodeBlob)) return;
   const CodeBlob blob = Load<CodeBlob>(bytes, 0);
@@ -128,13 +150,17 @@ std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
 
 }  // namespace
 
+std::string NameOfRing(const RingHeader& header) {
+  return absl::StrCat("gpumem.", header.pid, ".", header.process_start_ticks, ".", absl::Hex(header.id), ".ring");
+}
+
 ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks) {
   const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (descriptor < 0) return ProcessState::kUnknown;
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   std::string bytes;
-  if (!ReadUpTo(descriptor, sizeof(RingHeader), &bytes)) return ProcessState::kUnknown;
-  const auto header = Load<RingHeader>(bytes, 0);
+  if (!ReadUpTo(descriptor, kVersion2HeaderBytes, &bytes)) return ProcessState::kUnknown;
+  const RingHeader header = LoadHeader(bytes);
   if (header.magic != ring_layout::kMagic || header.locked == 0) return ProcessState::kUnknown;
   if (header.pid != pid || header.process_start_ticks != start_ticks) return ProcessState::kUnknown;
   if (flock(descriptor, LOCK_SH | LOCK_NB) == 0) return ProcessState::kEnded;
@@ -151,9 +177,13 @@ absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
   RingFile ring;
   ring.owner_uid_ = info.st_uid;
   const uint64_t file_bytes = static_cast<uint64_t>(info.st_size);
-  if (!ReadUpTo(descriptor, sizeof(RingHeader), &ring.bytes_))
+  if (!ReadUpTo(descriptor, kVersion2HeaderBytes, &ring.bytes_))
     return absl::InvalidArgumentError(absl::StrCat(path, " is too short for a ring of libgpumemshim.so"));
-  ring.header_ = Load<RingHeader>(ring.bytes_, 0);
+  ring.header_ = LoadHeader(ring.bytes_);
+  if (ring.header_.layout_version > ring_layout::kOldestLayoutVersion && file_bytes >= sizeof(RingHeader) &&
+      ReadUpTo(descriptor, sizeof(RingHeader), &ring.bytes_)) {
+    ring.header_ = Load<RingHeader>(ring.bytes_, 0);
+  }
   const std::string wrong = ring.Check(file_bytes);
   if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path, wrong));
   if (!ReadUpTo(descriptor, ring.header_.size_bytes, &ring.bytes_))
@@ -164,17 +194,21 @@ absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
 // What is wrong with the header, or "".
 std::string RingFile::Check(uint64_t file_bytes) const {
   if (header_.magic != ring_layout::kMagic) return " is not a ring of libgpumemshim.so";
-  if (header_.layout_version != ring_layout::kLayoutVersion) {
-    return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumem reads layout ",
-                        ring_layout::kLayoutVersion, ". Use the gpumem that came with that gpumemshim");
+  const uint32_t version = header_.layout_version;
+  if (version < ring_layout::kOldestLayoutVersion || version > ring_layout::kLayoutVersion) {
+    return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumem reads layouts ",
+                        ring_layout::kOldestLayoutVersion, " to ", ring_layout::kLayoutVersion,
+                        ". Use the gpumem that came with that gpumemshim");
   }
   const uint64_t size = header_.size_bytes;
   const uint64_t chunks = header_.chunk_count;  // the products below cannot overflow: 32 bits times a small number
-  const bool sane = size <= file_bytes && size <= ring_layout::kMaxRingBytes && size >= sizeof(RingHeader) &&
+  const uint64_t least = version == ring_layout::kOldestLayoutVersion ? kVersion2HeaderBytes : sizeof(RingHeader);
+  const bool sane = size <= file_bytes && size <= ring_layout::kMaxRingBytes && size >= least &&
                     header_.chunk_bytes == ring_layout::kChunkBytes && header_.descriptors_offset <= size &&
                     chunks * sizeof(ChunkDescriptor) <= size - header_.descriptors_offset &&
                     header_.chunks_offset <= size && chunks * header_.chunk_bytes <= size - header_.chunks_offset &&
-                    header_.api_names_offset <= header_.chunks_offset;
+                    header_.api_names_offset <= header_.chunks_offset &&
+                    header_.trace_path_bytes < ring_layout::kTracePathBytes;
   return sane ? "" : " is cut short or damaged: its header does not fit its size";
 }
 
@@ -203,16 +237,61 @@ RingContents RingFile::Read(uint64_t last_sequence) const {
   return contents;
 }
 
+std::vector<std::pair<uint32_t, ChunkDescriptor>> RingFile::UsedChunks() const {
+  std::vector<std::pair<uint32_t, ChunkDescriptor>> chunks;
+  for (uint32_t i = 0; i < header_.chunk_count; ++i) {
+    const auto chunk = Load<ChunkDescriptor>(bytes_, header_.descriptors_offset + i * sizeof(ChunkDescriptor));
+    if (chunk.state != ring_layout::kChunkFree) chunks.emplace_back(i, chunk);
+  }
+  return chunks;
+}
+
+bool RingFile::HasLosses() const {
+  return header_.dropped_allocs + header_.dropped_frees + header_.dropped_definitions + header_.truncated_stacks > 0;
+}
+
+bool RingFile::IsEmpty() const {
+  const auto chunks = UsedChunks();
+  return header_.trace_inode == 0 && !HasLosses() &&
+         std::all_of(chunks.begin(), chunks.end(), [](const auto& chunk) { return chunk.second.committed == 0; });
+}
+
+std::string RingFile::CopyOfUsed() const {
+  auto chunks = UsedChunks();
+  const auto is_written = [this](const auto& chunk) {
+    return PositionOf(chunk.second, header_.written_sequence) == chunk.second.committed;
+  };
+  if (!HasLosses() && std::all_of(chunks.begin(), chunks.end(), is_written)) chunks.clear();
+  RingHeader copy = header_;
+  copy.moved = 1;
+  copy.reserved_chunks = 0;
+  copy.chunk_count = static_cast<uint32_t>(chunks.size());
+  copy.descriptors_offset = kPageBytes;
+  copy.api_names_offset = kPageBytes + chunks.size() * sizeof(ChunkDescriptor);
+  const absl::string_view all(bytes_);
+  const absl::string_view names =
+      chunks.empty() ? "" : all.substr(header_.api_names_offset, header_.chunks_offset - header_.api_names_offset);
+  if (chunks.empty()) copy.api_count = 0;
+  copy.chunks_offset = copy.api_names_offset + names.size();
+  copy.size_bytes = copy.chunks_offset + chunks.size() * header_.chunk_bytes;
+  std::string bytes(copy.size_bytes, '\0');
+  std::memcpy(bytes.data(), &copy, sizeof(copy));
+  std::memcpy(bytes.data() + copy.api_names_offset, names.data(), names.size());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const auto& [index, chunk] = chunks[i];
+    const absl::string_view data = all.substr(header_.chunks_offset + uint64_t{index} * header_.chunk_bytes,
+                                              std::min(chunk.committed, header_.chunk_bytes));
+    std::memcpy(bytes.data() + copy.descriptors_offset + i * sizeof(chunk), &chunk, sizeof(chunk));
+    std::memcpy(bytes.data() + copy.chunks_offset + i * header_.chunk_bytes, data.data(), data.size());
+  }
+  return bytes;
+}
+
 // False where the chunk breaks off; what stands before that is taken.
 bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
                          RingContents* contents) const {
-  uint64_t position = 0, best = 0;
-  for (const ring_layout::ReadSlot& slot : chunk.read) {
-    contents->was_read |= slot.packet_sequence != 0;
-    if (slot.packet_sequence <= best || slot.packet_sequence > last_sequence) continue;
-    best = slot.packet_sequence;
-    position = slot.position;
-  }
+  const uint64_t position = PositionOf(chunk, last_sequence);
+  for (const ring_layout::ReadSlot& slot : chunk.read) contents->was_read |= slot.packet_sequence != 0;
   if (chunk.committed > header_.chunk_bytes || position > chunk.committed || chunk.owner_serial == 0) return false;
   const absl::string_view bytes =
       absl::string_view(bytes_).substr(header_.chunks_offset + uint64_t{index} * header_.chunk_bytes, chunk.committed);

@@ -4,8 +4,8 @@
 // RingFile: the ring that a killed process left behind, read and checked. Everything in it is hostile: sizes, counts
 // and offsets are held against the file before they are used, and a broken chunk ends where it breaks.
 //
-// Not thread-safe. Owns its copy of the file (8 MiB as a rule, at most 1 GiB), so nothing that others do to the file
-// matters later.
+// Not thread-safe. Owns its copy of the file (8 MiB at most as a rule, never more than 1 GiB), so nothing that others
+// do to the file matters later.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(RingFile ring, RingFile::Open(path));
 //   const RingContents contents = ring.Read(last_whole_packet);
@@ -60,6 +60,9 @@ struct RingContents {
 // such file or it says nothing. Holds where process ids do not: in another PID namespace, and after an exec.
 ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks);
 
+// The name, without a folder, that a ring has or had while its process ran; since version 3 of the layout.
+std::string NameOfRing(const ring_layout::RingHeader& header);
+
 class RingFile {
  public:
   // NotFound, PermissionDenied, or InvalidArgument where it is no ring of a version known here.
@@ -71,9 +74,16 @@ class RingFile {
   // What a trace lacks whose last whole packet has this number; 0 = there is no trace.
   RingContents Read(uint64_t last_sequence) const;
 
+  // No record, no loss and no trace: nobody will ask for it.
+  bool IsEmpty() const;
+  // The ring as it is put beside its trace: the chunks in use, or none where the trace has all that is in them.
+  std::string CopyOfUsed() const;
+
  private:
   RingFile() = default;
   std::string Check(uint64_t file_bytes) const;
+  std::vector<std::pair<uint32_t, ring_layout::ChunkDescriptor>> UsedChunks() const;
+  bool HasLosses() const;
   bool ReadChunk(const ring_layout::ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
                  RingContents* contents) const;
 

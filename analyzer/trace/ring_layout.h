@@ -19,11 +19,14 @@
 namespace gpumem::ring_layout {
 
 inline constexpr uint64_t kMagic = 0x474e49524d555047;  // "GPUMRING" in file order
-inline constexpr uint32_t kLayoutVersion = 2;
+inline constexpr uint32_t kLayoutVersion = 3;
+inline constexpr uint32_t kOldestLayoutVersion = 2;
+inline constexpr uint64_t kVersion2HeaderBytes = 168;
 inline constexpr uint32_t kChunkBytes = 16 * 1024;
 inline constexpr uint64_t kMaxRingBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kThreadNameBytes = 16;
 inline constexpr uint32_t kProgramNameBytes = 32;
+inline constexpr uint32_t kTracePathBytes = 3072;
 inline constexpr uint32_t kMaxFrames = 512;
 inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
 inline constexpr uint32_t kFramePython = 1;
@@ -55,7 +58,15 @@ struct RingHeader {
   uint64_t dropped_definitions;
   uint64_t truncated_stacks;
   uint64_t stalled_threads;
-  uint8_t padding1[24];
+  // Since version 3; 0 before.
+  uint64_t id;                // in the file's name too: equal for no two rings of a process id and start time
+  uint64_t written_sequence;  // of a packet that is whole in the trace
+  uint64_t mount_namespace;
+  uint64_t trace_device, trace_inode;  // 0 while there is no trace
+  uint32_t trace_path_bytes;           // 0 = not known
+  uint32_t moved;                      // 1: a copy beside the trace, of a process that is gone
+  uint64_t dead_since_s;
+  char trace_path[kTracePathBytes];
 };
 
 enum ChunkState : uint32_t { kChunkFree = 0, kChunkOpen = 1, kChunkClosed = 2 };

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "trace/event_batch.h"
+#include "trace/limits.h"
 #include "trace/ring_definitions.h"
 #include "trace/ring_file.h"
 #include "trace/series.h"
@@ -48,31 +49,30 @@ struct TraceEnd {
   bool is_last = true;
 };
 
-// Adds to `ids`, which may hold those of the file before.
-TraceEnd ReadTrace(absl::string_view path, uint64_t section, TraceIds ids) {
+// Of the process whose header stands at `offset`, or lies in a file before. Adds to `ids`.
+TraceEnd ReadTrace(PacketReader* reader, uint64_t offset, TraceIds ids) {
   TraceEnd end;
   end.ids = std::move(ids);
-  absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
-  if (!reader.ok()) return end;
+  reader->Seek(offset);
   RawPacket packet;
+  PacketReader::Outcome outcome;
   trace::Definitions definitions;
-  uint64_t headers = 0;
-  while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
+  bool has_header = false, lacks_packets = false;
+  while ((outcome = reader->Next(&packet)) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader) {
       trace::Header header;
       if (!Parse(packet, &header)) return TraceEnd();
-      if (headers > 0 && IsBehind(header.part(), end.header.part())) {
-        end.continued = false;
-      } else if (section != kLastSection && headers > section) {
+      if (has_header && !IsBehind(header.part(), end.header.part())) {
         end.whole_bytes = packet.file_offset;
-        end.readable = true;
+        end.readable = !lacks_packets;
         end.is_last = false;
         return end;
-      } else if (headers++ > 0) {
-        end = TraceEnd();
       }
+      end.continued = false;
+      has_header = true;
       end.header = std::move(header);
     }
+    lacks_packets |= packet.missing != 0;
     if (!packet.compressed) end.last_sequence = packet.sequence;
     if (packet.type == PacketType::kDefinitions && Parse(packet, &definitions)) end.ids.Add(definitions);
     if (packet.type == PacketType::kLosses) Parse(packet, &end.losses);
@@ -80,7 +80,7 @@ TraceEnd ReadTrace(absl::string_view path, uint64_t section, TraceIds ids) {
     end.continued |= packet.type == PacketType::kContinued;
   }
   end.whole_bytes = reader->position();
-  end.readable = reader->damage().empty() || reader->cut_short();
+  end.readable = has_header && !lacks_packets && (outcome == PacketReader::Outcome::kEnd || reader->cut_short());
   return end;
 }
 
@@ -227,45 +227,98 @@ std::string Foreign(const RingFile& ring, absl::string_view path, absl::string_v
   return "";
 }
 
+// The ring that others put beside the trace when its process was gone, where it is this trace's; else an error.
+absl::StatusOr<RingFile> OpenMoved(const std::string& path, absl::string_view trace_path, const trace::Header& header) {
+  GPUMEM_ASSIGN_OR_RETURN(RingFile ring, RingFile::Open(path));
+  const std::string& named = header.ring().path();
+  if (ring.header().moved == 0 || NameOfRing(ring.header()) != named.substr(named.rfind('/') + 1) ||
+      !Foreign(ring, path, trace_path, header).empty())
+    return absl::NotFoundError("another trace's");
+  return ring;
+}
+
 uint64_t ClockNs(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// Sets the state of the process, where the ring is, and why it is not read.
+absl::StatusOr<RingFile> FindRing(absl::string_view trace_path, const trace::Header& header, Recovery* recovery) {
+  const absl::Status nothing = absl::NotFoundError("");
+  const std::string named = header.ring().path(), beside = absl::StrCat(trace_path, ".ring");
+  if (recovery->recovered_before == 0) {
+    absl::StatusOr<RingFile> moved = OpenMoved(beside, trace_path, header);
+    if (moved.ok()) {
+      recovery->process = ProcessState::kEnded;
+      recovery->ring_path = beside;
+      return moved;
+    }
+  }
+  recovery->process = StateOfRing(named, header.pid(), header.process_start_ticks());
+  if (recovery->process == ProcessState::kUnknown) recovery->process = StateOf(header);
+  if (recovery->process != ProcessState::kEnded || named.empty() || recovery->recovered_before != 0) return nothing;
+  absl::StatusOr<RingFile> ring = RingFile::Open(named);
+  if (absl::IsNotFound(ring.status())) {  // it may have been moved meanwhile
+    ring = OpenMoved(beside, trace_path, header);
+    if (!ring.ok()) return nothing;
+    recovery->ring_path = beside;
+  }
+  recovery->note = ring.ok() ? Foreign(*ring, recovery->ring_path, trace_path, header)
+                             : absl::StrCat("The ring was not read: ", ring.status().message(), ".");
+  if (!recovery->note.empty()) return nothing;
+  return ring;
+}
+
 }  // namespace
 
-Recovery RecoverFromRing(absl::string_view trace_path, uint64_t section) {
+RingsOfTrace::RingsOfTrace(absl::string_view trace_path) : path_(trace_path), series_(FindSeries(trace_path)) {
+  if (absl::StatusOr<PacketReader> reader = PacketReader::Open(path_); reader.ok()) reader_ = *std::move(reader);
+}
+
+Recovery RingsOfTrace::Recover(uint64_t header_offset) {
   Recovery recovery;
+  if (!reader_) return recovery;
   // A file of a series repeats all definitions, but the last one may be cut off before their end.
-  const Series series = FindSeries(trace_path);
   TraceIds before;
-  for (size_t i = 1; i < series.files.size(); ++i) {
-    if (series.files[i].path == trace_path) before = ReadTrace(series.files[i - 1].path, kLastSection, TraceIds()).ids;
+  for (size_t i = 1; i < series_.files.size() && header_offset == 0; ++i) {
+    if (series_.files[i].path != path_) continue;
+    absl::StatusOr<PacketReader> reader = PacketReader::Open(series_.files[i - 1].path);
+    if (reader.ok()) before = ReadTrace(&*reader, 0, TraceIds()).ids;
   }
-  TraceEnd end = ReadTrace(trace_path, section, std::move(before));
+  TraceEnd end = ReadTrace(&*reader_, header_offset, std::move(before));
   recovery.is_last = end.is_last;
-  if (end.continued && !(series.next_was_begun && series.files.back().path == trace_path)) {
-    recovery.note = absl::StrCat(trace_path, " goes on in the next file of its series.");
+  recovery.whole_bytes = end.whole_bytes;
+  if (end.continued && !(series_.next_was_begun && series_.files.back().path == path_)) {
+    recovery.note = absl::StrCat(path_, " goes on in the next file of its series.");
     return recovery;
   }
   if (!end.readable) return recovery;
   recovery.complete = end.ended;
-  recovery.whole_bytes = end.whole_bytes;
   recovery.next_sequence = end.last_sequence + 1;
   recovery.recovered_before = end.losses.recovered_events();
   recovery.ring_path = end.header.ring().path();
   if (end.ended) return recovery;
-  recovery.process = StateOfRing(recovery.ring_path, end.header.pid(), end.header.process_start_ticks());
-  if (recovery.process == ProcessState::kUnknown) recovery.process = StateOf(end.header);
-  if (recovery.process != ProcessState::kEnded || recovery.ring_path.empty() || recovery.recovered_before != 0)
+  if (!recovery.ring_path.empty() && recovery.recovered_before == 0 && rings_read_++ >= kMaxRings) {
+    recovery.end_unknown = true;
+    if (rings_read_ == kMaxRings + 1) {
+      recovery.note = absl::StrCat(path_, " holds more than ", kMaxRings,
+                                   " killed processes: the rings of the others were not read.");
+    }
     return recovery;
-  const absl::StatusOr<RingFile> ring = RingFile::Open(recovery.ring_path);
-  if (absl::IsNotFound(ring.status())) return recovery;
-  recovery.note = ring.ok() ? Foreign(*ring, recovery.ring_path, trace_path, end.header)
-                            : absl::StrCat("The ring was not read: ", ring.status().message(), ".");
-  if (!recovery.note.empty()) return recovery;
+  }
+  const absl::StatusOr<RingFile> ring = FindRing(path_, end.header, &recovery);
+  recovery.end_unknown = recovery.process != ProcessState::kRunning && recovery.recovered_before == 0;
+  if (!ring.ok()) return recovery;
+  recovery.end_unknown = false;
   TakeFrom(*ring, ring->Read(end.last_sequence), std::move(end.ids), end.losses, &recovery);
+  return recovery;
+}
+
+Recovery RecoverFromRing(absl::string_view trace_path) {
+  RingsOfTrace all(trace_path);
+  Recovery recovery = all.Recover(0);
+  while (!recovery.is_last) recovery = all.Recover(recovery.whole_bytes);
   return recovery;
 }
 
@@ -273,7 +326,9 @@ absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
   GPUMEM_ASSIGN_OR_RETURN(const RingFile ring, RingFile::Open(ring_path));
   Recovery recovery;
   recovery.ring_path = std::string(ring_path);
-  recovery.process = StateOfRing(ring_path, ring.header().pid, ring.header().process_start_ticks);
+  recovery.process = ring.header().moved != 0
+                         ? ProcessState::kEnded
+                         : StateOfRing(ring_path, ring.header().pid, ring.header().process_start_ticks);
   if (recovery.process == ProcessState::kUnknown)
     recovery.process = StateOfProcess(ring.header().pid, ring.header().process_start_ticks);
   if (recovery.process == ProcessState::kRunning) {

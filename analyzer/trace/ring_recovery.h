@@ -16,6 +16,7 @@
 #define GPUMEM_ANALYZER_TRACE_RING_RECOVERY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
 #include "trace/process_state.h"
+#include "trace/series.h"
 
 namespace gpumem {
 
@@ -37,18 +39,39 @@ struct Recovery {
   bool complete = false;          // the trace has its End
   uint64_t recovered_before = 0;  // events that an earlier recovery appended: the ring is not looked at again
   bool read_ring = false;         // so nothing is missing behind the last whole packet, cut or not
-  std::string ring_path;          // as the header names it
-  std::string note;               // a sentence where a ring was there and not, or not wholly, read
-  uint64_t events = 0;            // in `packets`
-  bool is_last = true;            // no other process follows in the file
+  std::string ring_path;          // as the header names it, or beside the trace where it was put there
+  // The process is not known to run, its End is missing, and no ring could be read: what it recorded after the last
+  // packet, up to 100 ms, is in no number.
+  bool end_unknown = false;
+  std::string note;     // a sentence where a ring was there and not, or not wholly, read
+  uint64_t events = 0;  // in `packets`
+  bool is_last = true;  // no other process follows in the file
   std::vector<RecoveredPacket> packets;
   // Where the packets belong: behind so many bytes of the file, from this number on.
   uint64_t whole_bytes = 0;
   uint64_t next_sequence = 0;
 };
 
-inline constexpr uint64_t kLastSection = UINT64_MAX;
-Recovery RecoverFromRing(absl::string_view trace_path, uint64_t section = kLastSection);
+// What the rings of a file's processes still hold, one process after the other. Each call reads the packets of one
+// process and no others, so all of them together read the file once. At most kMaxRings rings are read. Not thread-safe.
+class RingsOfTrace {
+ public:
+  explicit RingsOfTrace(absl::string_view trace_path);
+  RingsOfTrace(RingsOfTrace&&) noexcept = default;
+  RingsOfTrace& operator=(RingsOfTrace&&) noexcept = default;
+
+  // Of the process whose header stands at this offset of the file: 0 = the first. The next one's stands at whole_bytes.
+  Recovery Recover(uint64_t header_offset);
+
+ private:
+  std::string path_;
+  Series series_;
+  std::optional<PacketReader> reader_;
+  uint64_t rings_read_ = 0;
+};
+
+// Of the last process in the file.
+Recovery RecoverFromRing(absl::string_view trace_path);
 
 // From a ring alone, where no trace is at hand: everything that it still holds. `packets` starts with a Header. Fails
 // as RingFile::Open does, and where the process still runs.

@@ -9,6 +9,8 @@
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/definition_ids.h"
+#include "trace/limits.h"
+#include "trace/wire.h"
 
 namespace gpumem {
 namespace {
@@ -50,7 +52,28 @@ absl::Status StackTable::AddNode(uint64_t id, Node node) {
   return absl::OkStatus();
 }
 
+// A piece at a time: as objects they take many times the bytes.
 absl::Status StackTable::Add(absl::string_view definitions) {
+  WireReader reader(definitions);
+  const char* begin = definitions.data();
+  WireField field;
+  for (bool more = true; more;) {
+    const char* const end = reader.position();
+    more = reader.Next(&field);
+    if (!reader.ok()) return absl::DataLossError("definitions are broken");
+    const auto bytes = static_cast<size_t>(reader.position() - begin);
+    if (more && field.type == WireType::kBytes && field.bytes.size() > kMaxDefinition)
+      return absl::DataLossError(absl::StrCat("a definition of ", field.bytes.size(), " bytes"));
+    if (more && bytes < kDefinitionsAtOnce) continue;
+    // The field that was read last begins the next piece, unless it is a piece by itself.
+    const char* const cut = more && end != begin ? end : reader.position();
+    GPUMEM_RETURN_IF_ERROR(AddSome(absl::string_view(begin, static_cast<size_t>(cut - begin))));
+    begin = cut;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StackTable::AddSome(absl::string_view definitions) {
   const google::protobuf::LogSilencer silencer;  // damage is reported by us, once
   trace::Definitions message;
   if (!message.ParseFromArray(definitions.data(), static_cast<int>(definitions.size()))) {
@@ -58,20 +81,21 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::InternedString& string : message.strings()) {
     if (string.id() == 0) return ZeroId("a string");
-    strings_.insert_or_assign(string.id(), string.value());
+    strings_.insert_or_assign(string.id(), ClippedName(string.value()));
   }
   for (const trace::Module& module : message.modules()) {
     if (module.id() == 0) return ZeroId("a module");
-    ModuleInfo info{module.path(), module.build_id(), module.load_bias(), module.start(),
-                    module.end(),  module.time_ns(),  module.id()};
+    ModuleInfo info{ClippedName(module.path()), module.build_id(), module.load_bias(), module.start(), module.end(),
+                    module.time_ns(),           module.id()};
     const auto [it, is_new] = module_index_.try_emplace(module.id(), modules_.size());
     if (is_new) modules_.emplace_back();
     modules_[it->second] = std::move(info);
   }
   for (const trace::PythonCode& code : message.python_codes()) {
     if (code.id() == 0) return ZeroId("a Python code object");
-    python_codes_.insert_or_assign(code.id(), PythonCodeInfo{code.filename(), code.name(), code.line_table(),
-                                                             code.first_line(), code.python_minor()});
+    python_codes_.insert_or_assign(
+        code.id(), PythonCodeInfo{ClippedName(code.filename()), ClippedName(code.name()), code.line_table(),
+                                  code.first_line(), code.python_minor()});
   }
   for (const trace::Frame& frame : message.frames()) {
     if (frame.id() == 0) return ZeroId("a frame");
@@ -88,11 +112,11 @@ absl::Status StackTable::Add(absl::string_view definitions) {
   }
   for (const trace::Thread& thread : message.threads()) {
     if (thread.id() == 0) return ZeroId("a thread");
-    threads_.insert_or_assign(thread.id(), ThreadInfo{thread.tid(), thread.name()});
+    threads_.insert_or_assign(thread.id(), ThreadInfo{thread.tid(), ClippedName(thread.name())});
   }
   for (const trace::Tag& tag : message.tags()) {
     if (tag.id() == 0) return ZeroId("a tag");
-    tags_.insert_or_assign(tag.id(), TagInfo{tag.stage(), tag.module(), tag.step()});
+    tags_.insert_or_assign(tag.id(), TagInfo{ClippedName(tag.stage()), ClippedName(tag.module()), tag.step()});
   }
   for (const trace::ModuleSymbols& symbols : message.symbols()) {
     if (symbols.module() == 0) return ZeroId("a module's names");

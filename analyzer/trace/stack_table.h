@@ -67,7 +67,7 @@ struct TagInfo {
 class StackTable {
  public:
   // Deepest stack that Frames returns; the outermost frames beyond are left out.
-  static constexpr size_t kMaxDepth = 4096;
+  static constexpr size_t kMaxDepth = 2048;
 
   // Adds a serialized Definitions message. DataLoss where ids or parents are impossible; what was added before stays.
   absl::Status Add(absl::string_view definitions);
@@ -105,7 +105,7 @@ class StackTable {
     uint32_t frame = 0;  // 0 = a hole: no such node was defined
   };
   const Node* node(uint64_t id) const;
-  absl::Status AddNodes(absl::string_view stack_nodes);
+  absl::Status AddSome(absl::string_view definitions);
   absl::Status AddNode(uint64_t id, Node node);
 
   std::vector<Node> dense_nodes_;  // of the ids 1, 2, ...; sparse_nodes_ holds those far behind a gap

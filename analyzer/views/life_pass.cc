@@ -56,9 +56,10 @@ Life ToLife(Held kind, const Thing& thing, Weighed weighed) {
 }
 
 // Does the thread take back, with its next event, what this free says?
-bool IsTakenBack(const EventBatch& batch, size_t i, const EventBatch* following) {
+bool IsTakenBack(const EventBatch& batch, size_t i, const EventBatch* following, ReplayWork* work) {
   bool taken_back = false;
-  Lookahead(&batch, i, following).ForThread(batch.thread(i), [&](const EventBatch& in, size_t next) {
+  if (!work->CountEvent()) return false;
+  Lookahead(&batch, i, following, work).ForThread(batch.thread(i), [&](const EventBatch& in, size_t next) {
     taken_back = in.kind(next) == trace::FREE_FAILED && in.address(next) == batch.address(i);
     return false;
   });
@@ -208,7 +209,7 @@ void LifePass::Resume(const std::vector<CarriedBatch>& carried) {
 void LifePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
   const uint32_t kind = batch.kind(i);
   std::optional<Ended> ended;
-  if (EndsAllocation(kind) && IsTakenBack(batch, i, following)) awaits_correction_ = &ended;
+  if (EndsAllocation(kind) && IsTakenBack(batch, i, following, &work_)) awaits_correction_ = &ended;
   const auto undone = kind == trace::FREE_FAILED ? undone_.find(batch.thread(i)) : undone_.end();
   if (undone != undone_.end()) reborn_number_ = undone->second.number;
   state_.Apply(batch, i, following);
@@ -259,7 +260,7 @@ void LifePass::Run(const std::vector<WeighedDevice>& devices, const LifeVisitor&
   uint64_t events = 0, next_progress = kEventsPerProgress;
   bool is_first = true;
   while (stream.Advance()) {
-    if (!std::exchange(is_first, false)) Resume(stream.carried());
+    if (!std::exchange(is_first, false)) Resume(stream.entry().carried);
     if (!ApplyBatch(stream.current(), stream.following())) break;
     events += stream.current().count();
     if (progress && events >= next_progress) {

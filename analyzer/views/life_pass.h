@@ -76,6 +76,7 @@ class LifePass final : private LifeWatcher {
 
   OpenTrace trace_;
   LiveState state_;
+  ReplayWork work_;  // of looking for corrections
   uint64_t to_ns_;
   bool counts_others_;
   const LifeVisitor* visit_ = nullptr;

@@ -23,7 +23,10 @@ class Search {
   Search(const Checkpoint& start, Weighed weighed, uint64_t from_ns, uint64_t to_ns)
       : state_(start.state), index_(start.next_event_index), weighed_(weighed), from_ns_(from_ns), to_ns_(to_ns) {}
 
-  void Resume(const std::vector<CarriedBatch>& carried) { index_ += state_.Resume(carried); }
+  void Enter(const BatchEntry& entry) {
+    index_ += state_.Resume(entry.carried);
+    state_.Bridge(entry);
+  }
 
   // False where the window ends.
   bool Replay(const EventBatch& batch, const EventBatch* following) {
@@ -76,7 +79,7 @@ ProcessMoments FindProcessMoments(const OpenTrace& trace, Weighed weighed, uint6
   BatchStream stream(trace.reader);
   bool is_first = true;
   while (stream.Advance()) {
-    if (!std::exchange(is_first, false)) search.Resume(stream.carried());
+    if (!std::exchange(is_first, false)) search.Enter(stream.entry());
     if (!search.Replay(stream.current(), stream.following())) break;
   }
   return search.Take();

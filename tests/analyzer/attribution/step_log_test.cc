@@ -60,6 +60,7 @@ TEST_F(StepLogTest, ATrainersCountsAreTheSteps) {
     Event(trace::OPTIMIZER_STEP, 7 | uint64_t{3} << 32, 1, 0);
   }
   ASSERT_EQ(log_.steps().size(), 2u);
+  EXPECT_EQ(log_.steps()[0].trainer_step, 41u) << "begun by the optimizer: its forward pass runs in its closure";
   EXPECT_EQ(log_.steps()[1].trainer_step, 42u);
   EXPECT_EQ(log_.steps()[1].epoch, 3u);
 }

@@ -6,21 +6,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/format/forms.h"
+
 namespace gpumem {
 namespace {
 
 using ::testing::ElementsAre;
 
-TEST(SecretsTest, WhatFollowsASecretsNameIsLeftOut) {
-  EXPECT_THAT(WithoutSecrets({"t.py", "--token", "a", "--HF-Token=b", "api_key=c", "--password", "d", "--lr", "1"}),
-              ElementsAre("t.py", "--token", "***", "--HF-Token=***", "api_key=***", "--password", "***", "--lr", "1"));
+TEST(SecretsTest, TheAnalyzerMasksAsTheRecorderDoes) {
+  for (const format::Form& form : format::ReadForms("secret_forms.txt"))
+    EXPECT_EQ(WithoutSecrets(form.arguments), form.masked) << form.line;
 }
 
 TEST(SecretsTest, WhatOnlySoundsAlikeStays) {
-  const std::vector<std::string> words = {"token",          "x",         "--tokenizer", "y",
-                                          "--max-tokens=5", "--seq-len", "128",         "--token"};
-  EXPECT_EQ(WithoutSecrets(words), words);
+  for (const format::Form& form : format::ReadForms("harmless_forms.txt"))
+    EXPECT_EQ(WithoutSecrets(form.arguments), form.arguments) << form.line;
   EXPECT_THAT(WithoutSecrets({}), ElementsAre());
+  EXPECT_THAT(WithoutSecrets({"", "x"}), ElementsAre("", "x"));
+}
+
+TEST(SecretsTest, Variables) {
+  EXPECT_EQ(WithoutSecrets("WANDB_API_KEY", "x"), "***");
+  EXPECT_EQ(WithoutSecrets("batch_size", "8"), "8");
 }
 
 }  // namespace

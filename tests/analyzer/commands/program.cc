@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,19 @@ std::string ReadFile(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+void Limit(const Limits& limits) {
+  if (kSanitized) return;
+  const rlimit cpu{limits.cpu_seconds, limits.cpu_seconds}, memory{limits.memory_bytes, limits.memory_bytes};
+  if (limits.cpu_seconds != 0 && setrlimit(RLIMIT_CPU, &cpu) != 0) _exit(96);
+  if (limits.memory_bytes != 0 && setrlimit(RLIMIT_AS, &memory) != 0) _exit(96);
 }
 
 [[noreturn]] void Become(const std::vector<std::string>& arguments, const std::string& folder,
@@ -54,9 +68,10 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 Outcome RunGpumem(const std::vector<std::string>& arguments, const std::string& folder,
-                  const std::map<std::string, std::string>& environment) {
+                  const std::map<std::string, std::string>& environment, const Limits& limits) {
   const std::string streams = MakeFolder();
   const pid_t child = fork();
+  if (child == 0) Limit(limits);
   if (child == 0) Become(arguments, folder, environment, streams);
   int status = 0;
   waitpid(child, &status, 0);

@@ -6,6 +6,7 @@
 #ifndef GPUMEM_TESTS_ANALYZER_COMMANDS_PROGRAM_H_
 #define GPUMEM_TESTS_ANALYZER_COMMANDS_PROGRAM_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,9 +18,15 @@ struct Outcome {
   std::string out, err;
 };
 
+// Beyond which it is killed; 0 = no limit. Under a sanitizer there is none: its own needs are not the program's.
+struct Limits {
+  uint64_t cpu_seconds = 0;
+  uint64_t memory_bytes = 0;
+};
+
 // The environment is PATH, LANG=C.UTF-8 and what is given. Relative paths in `arguments` are seen from `folder`.
 Outcome RunGpumem(const std::vector<std::string>& arguments, const std::string& folder = "/",
-                  const std::map<std::string, std::string>& environment = {});
+                  const std::map<std::string, std::string>& environment = {}, const Limits& limits = {});
 
 // A new folder in the test's temporary one.
 std::string MakeFolder();

@@ -155,8 +155,42 @@ TEST_F(RecoverTest, DoctorListsTheRingsThatWereLeft) {
   const Outcome outcome = Run({"doctor", "--json"}, here);
   EXPECT_THAT(outcome.out, HasSubstr("gpumem.1.2.ring"));
   EXPECT_THAT(outcome.out, HasSubstr("train (pid 2147483632)"));
-  EXPECT_THAT(outcome.out, HasSubstr("gpumem recover --delete"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumem doctor --clean"));
   EXPECT_THAT(outcome.out, HasSubstr("gpumem.3.4.ring"));
+}
+
+TEST_F(RecoverTest, AFoldersReportNamesRingsWithoutATrace) {
+  for (const char* name : {"a.gmtrace", "b.gmtrace"}) Put(name, TraceOf("gone.ring"));
+  EXPECT_THAT(Run({"report", folder_}).err, ::testing::Not(HasSubstr("before a trace was begun")));
+  RingBuilder ring(kGone);
+  ring.Chunk(1, 1).Alloc(0x7f0000000000, 2 << 20);
+  ring.BelongTo(Path("c.gmtrace"), 0x1f);
+  ring.header().moved = 1;
+  ring.Write(Path("c.gmtrace.1f.ring"));
+  const Outcome outcome = Run({"report", folder_});
+  EXPECT_THAT(outcome.err, HasSubstr("1 process was killed before a trace was begun"));
+  EXPECT_THAT(outcome.out, HasSubstr("killed, end unknown"));
+  EXPECT_THAT(Run({"recover", "c.gmtrace.1f.ring", "-o", "c.gmtrace"}).out, HasSubstr("1 event"));
+}
+
+TEST_F(RecoverTest, DoctorPutsThemBesideTheirTraces) {
+  const std::map<std::string, std::string> here = {{"GPUMEMSHIM_RING_DIRECTORY", folder_}};
+  RingBuilder ring(kGone);
+  ring.Chunk(1, 1).Alloc(0x7f0000000000, 2 << 20).Alloc(0x7f0000200000, 2 << 20);
+  const std::string name = absl::StrCat("gpumem.", kGone, ".1234.1f.ring");
+  Put("run.gmtrace", TraceOf(name));
+  ring.BelongTo(Path("run.gmtrace"), 0x1f).Write(Path(name));
+  PutRing("gpumem.1.2.ring");
+  const Outcome listed = Run({"doctor", "--json"}, here);
+  EXPECT_THAT(listed.out, HasSubstr("by 2 processes that are gone"));
+  EXPECT_TRUE(Exists(name));
+  const Outcome outcome = Run({"doctor", "--clean", "--json"}, here);
+  EXPECT_THAT(outcome.out, HasSubstr("ring removed"));
+  EXPECT_THAT(outcome.out, HasSubstr("run.gmtrace.ring"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumem recover --delete"));  // the other one, which names no trace
+  EXPECT_FALSE(Exists(name));
+  EXPECT_TRUE(Exists("gpumem.1.2.ring"));
+  EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"alloc\""), 3u);
 }
 
 }  // namespace

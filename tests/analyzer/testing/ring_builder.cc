@@ -3,6 +3,7 @@
 
 #include "testing/ring_builder.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -139,6 +140,19 @@ RingBuilder& RingBuilder::Code(uint64_t key, absl::string_view filename, absl::s
 
 RingBuilder& RingBuilder::Mark(uint64_t packet_sequence) {
   current().read[marks_++ % 2] = {packet_sequence, current().committed, 0};
+  return *this;
+}
+
+RingBuilder& RingBuilder::BelongTo(const std::string& trace_path, uint64_t id, uint64_t written_sequence) {
+  struct stat trace {};
+  stat(trace_path.c_str(), &trace);
+  header().id = id;
+  header().written_sequence = written_sequence;
+  header().locked = 1;
+  header().trace_device = trace.st_dev;
+  header().trace_inode = trace.st_ino;
+  header().trace_path_bytes = static_cast<uint32_t>(trace_path.size());
+  std::strcpy(header().trace_path, trace_path.c_str());
   return *this;
 }
 

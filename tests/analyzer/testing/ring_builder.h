@@ -41,6 +41,8 @@ class RingBuilder {
   RingBuilder& Text(uint64_t key, absl::string_view text, uint32_t field = 0);
   // Everything so far went into the packet of this number.
   RingBuilder& Mark(uint64_t packet_sequence);
+  // As the capture library names the trace at `trace_path`, which is there, and itself.
+  RingBuilder& BelongTo(const std::string& trace_path, uint64_t id, uint64_t written_sequence = 0);
   // Any bytes as a record's body, with whatever size its header is to claim.
   RingBuilder& Raw(uint16_t type, uint32_t claimed_size, absl::string_view body);
 

@@ -287,6 +287,11 @@ TraceBuilder& TraceBuilder::Append(trace::Packet packet) {
   packet.set_sync(kSync);
   packet.set_sequence(sequence_++);
   packet.clear_checksum();
+  if (has_places_) {
+    const std::string header = header_.SerializeAsString();
+    packet.set_section(static_cast<uint32_t>(XXH3_64bits(header.data(), header.size())) | 1);
+    packet.set_events_before(written_events_);
+  }
   std::string bytes = packet.SerializeAsString();
   const XXH64_hash_t checksum = XXH3_64bits(bytes.data(), bytes.size());
   bytes.push_back(kChecksumTag);
@@ -332,6 +337,7 @@ TraceBuilder& TraceBuilder::FlushBatch() {
     if (dictionary_.size() > kDictionaryBytes) dictionary_.erase(0, dictionary_.size() - kDictionaryBytes);
     Append(std::move(packet));
   }
+  written_events_ = events_;
   return *this;
 }
 

@@ -35,6 +35,11 @@ class TraceBuilder {
 
   // Change these before the first event or definition.
   trace::Header& header() { return header_; }
+  // As the capture library wrote it before packets said what they belong to.
+  TraceBuilder& WithoutPlaces() {
+    has_places_ = false;
+    return *this;
+  }
   // Packets of events and definitions are compressed from then on.
   TraceBuilder& Compress(trace::Codec codec);
 
@@ -94,6 +99,8 @@ class TraceBuilder {
   std::vector<EventRow> pending_;
   std::string bytes_;
   uint64_t sequence_ = 0;
+  uint64_t written_events_ = 0;  // in bytes_
+  bool has_places_ = true;       // Packet.section and Packet.events_before
   uint64_t time_ns_ = 1'000'000'000;
   uint64_t next_time_ns_ = 0;
   uint64_t events_ = 0;

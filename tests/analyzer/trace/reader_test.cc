@@ -130,7 +130,7 @@ TEST(TraceReaderTest, RefusesANewerFormat) {
 TEST(TraceReaderTest, RefusesNestedAndOversizedCompression) {
   for (const bool nested : {true, false}) {
     TraceBuilder trace;
-    trace.End();
+    trace.CudaAlloc(1 << 21, 512).FlushBatch();
     trace::Packet packet;
     trace::Compressed* const compressed = packet.mutable_compressed();
     if (nested) {

@@ -143,6 +143,7 @@ TEST(RingFile, AHeaderThatDoesNotFitIsTurnedDown) {
       {"descriptors across the end", [](RingHeader* h) { h->descriptors_offset = h->size_bytes - 8; }},
       {"chunks behind the end", [](RingHeader* h) { h->chunks_offset = h->size_bytes; }},
       {"chunks that wrap", [](RingHeader* h) { h->chunks_offset = UINT64_MAX - 4096; }},
+      {"a path longer than its room", [](RingHeader* h) { h->trace_path_bytes = 4000; }},
       {"names behind the chunks", [](RingHeader* h) { h->api_names_offset = h->chunks_offset + 1; }},
   };
   for (const BadHeader& bad : kBad) {
@@ -151,6 +152,19 @@ TEST(RingFile, AHeaderThatDoesNotFitIsTurnedDown) {
     bad.bend(&ring.header());
     EXPECT_TRUE(absl::IsInvalidArgument(Open(ring).status())) << bad.name;
   }
+}
+
+// Version 2 had nothing behind its losses; whatever is there means nothing.
+TEST(RingFile, TheVersionBeforeIsRead) {
+  RingBuilder ring;
+  ring.Chunk(1, 1).Alloc(1, 1);
+  ring.BelongTo("/no/such.gmtrace", 7);
+  ring.header().layout_version = 2;
+  const absl::StatusOr<RingFile> opened = Open(ring);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->Read(0).threads.at(1).events.size(), 1u);
+  EXPECT_EQ(opened->header().id, 0u);
+  EXPECT_EQ(opened->header().trace_path_bytes, 0u);
 }
 
 TEST(RingFile, ACountOfNamesThatIsTooHighEndsWithTheNames) {

@@ -203,7 +203,8 @@ TEST_F(RingRecovery, EachOfSeveralProcessesGetsItsOwn) {
   EXPECT_THAT(seen.addresses, ElementsAre(1, 11, 2, 22));
   EXPECT_THAT(seen.pids, ElementsAre(kGone, kGone + 1));
   EXPECT_EQ(seen.recovered, 2u);
-  const Recovery of_first = RecoverFromRing(path, 0), of_second = RecoverFromRing(path, 1);
+  RingsOfTrace rings(path);
+  const Recovery of_first = rings.Recover(0), of_second = rings.Recover(of_first.whole_bytes);
   EXPECT_FALSE(of_first.is_last);
   EXPECT_EQ(of_first.whole_bytes, first.Bytes().size());
   EXPECT_TRUE(of_second.is_last);
