@@ -45,7 +45,7 @@ CASES = {
     "graphs": Case("graphs.py"),
     "empty_cache": Case("empty_cache.py"),
     "oom_caught": Case("oom_caught.py"),
-    "series": Case("gpt.py", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "GPUMEMSHIM_MAX_SIZE": "64k", "GPUMEMSHIM_ON_FULL": "rotate"}),
+    "series": Case("gpt.py", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "GPUMEMSHIM_MAX_SIZE": "512k", "GPUMEMSHIM_ON_FULL": "rotate"}),
     "two_devices": Case("two_devices.py", devices=2),
     "pools_and_pins": Case("pools_and_pins.py"),
 }
