@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Writes small correct traces and rings into folders, as seeds for reader_fuzz and ring_fuzz, and inputs of
-// symbols_fuzz.
+// Writes small correct inputs for each fuzz target, as seeds, into a folder of the target's name.
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
@@ -66,24 +67,48 @@ void WriteSymbols(const std::string& folder) {
   }
 }
 
-}  // namespace
+// The first byte chooses what the text is read as.
+void WriteTexts(const std::string& folder, const std::vector<std::string>& texts) {
+  for (size_t i = 0; i < texts.size(); ++i)
+    std::ofstream(folder + "/seed" + std::to_string(i), std::ios::binary) << texts[i];
+}
 
-int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: %s TRACES RINGS SYMBOLS\n", argv[0]);
-    return 2;
-  }
-  WriteRings(argv[2]);
-  WriteSymbols(argv[3]);
+void WriteTraces(const std::string& folder) {
   int number = 0;
-  for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD}) {
+  for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD,
+                           gpumem::trace::CODEC_LZ4_CHAINED}) {
     TraceBuilder trace(8);
     trace.Compress(codec);
     trace.Device(0, "GPU", 1 << 30);
     trace.PythonStack({{"f", "m.py", 7}});
     AddEveryKind(&trace);
     trace.Losses({}).Counters({}).End();
-    Write(std::string(argv[1]) + "/seed" + std::to_string(number++), trace);
+    Write(folder + "/seed" + std::to_string(number++), trace);
   }
+  TraceBuilder gap(4);
+  for (uint64_t i = 1; i < 20; ++i) gap.TorchAlloc(i << 20, 512);
+  gap.SkipSequence().FlushBatch();
+  for (uint64_t i = 1; i < 20; ++i) gap.TorchFree(i << 20, 512);
+  Write(folder + "/gap", gap.End());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  const std::string folder(argv[1]);
+  for (const char* target : {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz"})
+    std::filesystem::create_directories(folder + "/" + target);
+  WriteTraces(folder + "/reader_fuzz");
+  WriteRings(folder + "/ring_fuzz");
+  WriteSymbols(folder + "/symbols_fuzz");
+  using namespace std::string_literals;
+  WriteTexts(folder + "/sweep_fuzz", {"\0command: a {x}\naxes: {x: [1, 2], y: 1..8x2}\nconstraints: [x < y]\n"s,
+                                      "\1(a + 2) * b <= 8 and not c.d == \"x\""s});
+  WriteTexts(folder + "/control_fuzz", {"\0gpumem/1 status"s, "\0gpumem/1 mark epoch 3\r"s, "\1\x40--token=abc"s,
+                                        "\3\x10hunter2"s, "\1\xffhttps://me:pw@host/?token=abc"s});
   return 0;
 }
