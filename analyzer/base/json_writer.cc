@@ -40,15 +40,23 @@ void AppendEscaped(char32_t c, std::string* out) {
     default:
       break;
   }
-  // DEL and the C1 controls are legal in JSON but steer terminals; U+2028/9 end lines in JavaScript.
-  if (c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029) {
-    absl::StrAppendFormat(out, "\\u%04x", static_cast<uint32_t>(c));
+  // Many are legal in JSON, but steer terminals or mislead who reads it there; U+2028/9 end lines in JavaScript.
+  if (IsMisleading(c)) {
+    AppendJsonEscape(c, out);
     return;
   }
   AppendUtf8(c, out);
 }
 
 }  // namespace
+
+void AppendJsonEscape(char32_t c, std::string* out) {
+  if (c > 0xFFFF) {
+    absl::StrAppendFormat(out, "\\u%04x", 0xD7C0 + (static_cast<uint32_t>(c) >> 10));
+    c = 0xDC00 + (c & 0x3FF);
+  }
+  absl::StrAppendFormat(out, "\\u%04x", static_cast<uint32_t>(c));
+}
 
 void AppendJsonString(absl::string_view text, std::string* out) {
   out->push_back('"');

@@ -86,7 +86,11 @@ class JsonWriter {
   bool done_ = false;
 };
 
-// Appends `text` as a JSON string, quotes included.
+// Appends "\\u" and the four digits of `c` (twice, beyond U+FFFF: its surrogates).
+void AppendJsonEscape(char32_t c, std::string* out);
+
+// Appends `text` as a JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD; what misleads readers
+// (IsMisleading) is written as an escape.
 void AppendJsonString(absl::string_view text, std::string* out);
 
 }  // namespace gpumem

@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
 
 namespace gpumem {
 namespace {
@@ -44,22 +47,24 @@ int Columns(int fd, bool terminal) {
   return std::clamp(columns, kNarrowest, kWidest);
 }
 
-const char* Sequence(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kHeading:
-      return "\033[1m";
-    case Tone::kAside:
-      return "\033[2m";
-    case Tone::kGood:
-      return "\033[32m";
-    case Tone::kWarning:
-      return "\033[33m";
-    case Tone::kAlarm:
-      return "\033[1;31m";
+constexpr const char* kSequences[] = {"\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[1;31m"};
+
+const char* Sequence(Tone tone) { return kSequences[static_cast<size_t>(tone)]; }
+
+// Bytes at the beginning of `text` that need no look: printable ASCII, line ends and tabs.
+size_t PlainBytes(absl::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && ((text[end] >= 0x20 && text[end] < 0x7F) || text[end] == '\n' || text[end] == '\t'))
+    ++end;
+  return end;
+}
+
+// Bytes of one of Paint's sequences at the beginning of `text`; else 0.
+size_t PaintBytes(absl::string_view text) {
+  for (const char* sequence : kSequences) {
+    if (absl::StartsWith(text, sequence)) return std::strlen(sequence);
   }
-  return "";
+  return 0;
 }
 
 }  // namespace
@@ -75,7 +80,29 @@ TextStyle DetectStyle(int fd) {
 
 std::string Paint(const TextStyle& style, Tone tone, absl::string_view text) {
   if (!style.color || tone == Tone::kPlain || text.empty()) return std::string(text);
-  return absl::StrCat(Sequence(tone), text, "\033[0m");
+  return absl::StrCat(Sequence(tone), text, Sequence(Tone::kPlain));
+}
+
+std::string ForTerminal(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    size_t bytes = PlainBytes(text);
+    if (bytes == 0) bytes = PaintBytes(text);
+    if (bytes == 0) {
+      const DecodedChar c = DecodeUtf8(text);
+      if (c.valid && !IsMisleading(c.value)) {
+        bytes = c.length;
+      } else {
+        AppendJsonEscape(c.valid ? c.value : char32_t{0xFFFD}, &out);
+        text.remove_prefix(c.length);
+        continue;
+      }
+    }
+    absl::StrAppend(&out, text.substr(0, bytes));
+    text.remove_prefix(bytes);
+  }
+  return out;
 }
 
 }  // namespace gpumem

@@ -38,6 +38,11 @@ TextStyle DetectStyle(int fd);
 // (EscapeControls).
 std::string Paint(const TextStyle& style, Tone tone, absl::string_view text);
 
+// `text` as it goes to a terminal, whoever wrote what is in it: lines, tabs and the colours of Paint stay; whatever
+// else steers a terminal or misleads a reader (IsMisleading) becomes "\u001b", which JSON reads as the character again.
+// The last guard behind EscapeControls and the JSON writer, for what forgot them.
+std::string ForTerminal(absl::string_view text);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_BASE_TERMINAL_H_

@@ -41,11 +41,7 @@ bool InRanges(const Range (&ranges)[N], char32_t c) {
   return range != std::begin(ranges) && c <= std::prev(range)->last;
 }
 
-// Characters that end lines, turn the writing direction, or hide.
-bool Misleads(char32_t c) {
-  return c == 0x061C || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x2069) ||
-         c == 0xFEFF || (c >= 0xE0000 && c <= 0xE007F);
-}
+bool IsControl(char32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
 
 void AppendVisible(const DecodedChar& c, bool ascii_only, std::string* out) {
   if (!c.valid) {
@@ -54,9 +50,9 @@ void AppendVisible(const DecodedChar& c, bool ascii_only, std::string* out) {
     out->append("\\n");
   } else if (c.value == '\t') {
     out->append("\\t");
-  } else if (c.value < 0x20 || (c.value >= 0x7F && c.value <= 0x9F)) {
+  } else if (IsControl(c.value)) {
     absl::StrAppendFormat(out, "\\x%02x", static_cast<uint32_t>(c.value));
-  } else if (Misleads(c.value) || (ascii_only && c.value > 0x7E)) {
+  } else if (IsMisleading(c.value) || (ascii_only && c.value > 0x7E)) {
     absl::StrAppendFormat(out, "\\u{%x}", static_cast<uint32_t>(c.value));
   } else {
     AppendUtf8(c.value, out);
@@ -114,6 +110,11 @@ void AppendUtf8(char32_t c, std::string* out) {
     put(0x80 | ((c >> 6) & 0x3F));
     put(0x80 | (c & 0x3F));
   }
+}
+
+bool IsMisleading(char32_t c) {
+  return IsControl(c) || c == 0x061C || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x2069) || c == 0xFEFF || (c >= 0xE0000 && c <= 0xE007F);
 }
 
 std::string EscapeControls(absl::string_view text, bool ascii_only) {

@@ -30,6 +30,10 @@ DecodedChar DecodeUtf8(absl::string_view text);
 
 void AppendUtf8(char32_t c, std::string* out);
 
+// Whether the character steers a terminal or misleads a reader: control characters (line ends and tabs are such too),
+// line separators, marks that turn the writing direction, and characters that nobody sees.
+bool IsMisleading(char32_t c);
+
 // `text` with everything that could steer a terminal or mislead a reader made visible: control characters, bytes that
 // are no UTF-8, line separators, and the marks that turn the writing direction. With ascii_only every other non-ASCII
 // character is escaped too.

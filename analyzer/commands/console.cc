@@ -32,7 +32,7 @@ Console::Console()
 void Console::Print(absl::string_view text) {
   if (print_failed_) return;
   ProgressDone();
-  if (WriteAll(STDOUT_FILENO, text)) return;
+  if (WriteAll(STDOUT_FILENO, ForTerminal(text))) return;
   print_failed_ = true;
   Complain(absl::StrCat("cannot write to standard output: ", strerror(errno), ". Give it a place with room."));
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -25,22 +22,6 @@ namespace {
 
 constexpr size_t kDefaultNodes = 100'000;
 constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary};
-
-// Whole or not at all: a page that is open in a browser is replaced in one go. What is no plain file (a pipe,
-// /dev/null, a link) is written into instead.
-absl::Status WriteWhole(const std::string& path, absl::string_view text) {
-  std::error_code ignored;
-  const auto type = std::filesystem::symlink_status(path, ignored).type();
-  const bool replace = type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
-  const std::string written = replace ? absl::StrCat(path, ".", getpid(), ".part") : path;
-  const int descriptor = open(written.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (replace ? O_EXCL : O_TRUNC), 0666);
-  if (descriptor < 0) return FileError("write", path);
-  absl::Status status = WriteAll(descriptor, text) ? absl::OkStatus() : FileError("write", path);
-  if (close(descriptor) != 0 && status.ok()) status = FileError("write", path);
-  if (status.ok() && replace && rename(written.c_str(), path.c_str()) != 0) status = FileError("write", path);
-  if (!status.ok() && replace) unlink(written.c_str());
-  return status;
-}
 
 std::string DefaultOutput(const std::string& trace) {
   return absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".flame.html");
@@ -86,7 +67,8 @@ class FlameCommand final : public Command {
   bool ReadFlags(FrameRules* rules, StackFilters* filters, Console* console);
   std::vector<WeightedStacks> Weigh(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
   std::vector<std::string> Filters() const;
-  int WritePage(const std::string& path, const std::string& page, const FlameTree& tree, Console* console) const;
+  static int WritePage(const std::string& path, const std::string& trace, const std::string& page,
+                       const FlameTree& tree, Console* console);
 
   ViewOptions view_;
   StackSelection selection_;
@@ -142,9 +124,9 @@ std::vector<std::string> FlameCommand::Filters() const {
   return filters;
 }
 
-int FlameCommand::WritePage(const std::string& path, const std::string& page, const FlameTree& tree,
-                            Console* console) const {
-  if (const absl::Status status = WriteWhole(path, page); !status.ok()) {
+int FlameCommand::WritePage(const std::string& path, const std::string& trace, const std::string& page,
+                            const FlameTree& tree, Console* console) {
+  if (const absl::Status status = WriteOutput(path, page, trace); !status.ok()) {
     console->Complain(absl::StrCat(status.message(), ". Name another place with -o."));
     return kExitCannotRead;
   }
@@ -201,7 +183,7 @@ int FlameCommand::Run(const std::vector<std::string>& arguments, Console* consol
     console->Print(page);
     return loaded->exit_code;
   }
-  const int code = WritePage(path, page, tree, console);
+  const int code = WritePage(path, loaded->analysis.path, page, tree, console);
   return code == kExitFine ? loaded->exit_code : code;
 }
 

@@ -35,14 +35,8 @@ bool RenameToNew(const std::string& from, const std::string& to) {
 
 absl::StatusOr<std::unique_ptr<NewFile>> NewFile::Create(const std::string& path, const std::string& like) {
   const std::string temporary = absl::StrCat(path, ".new.", getpid());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int descriptor = CreatePrivate(temporary, like);
   if (descriptor < 0) return FileError("write", temporary);
-  struct stat info {};
-  if (!like.empty() && stat(like.c_str(), &info) == 0) {
-    // The owner first: a change of it may clear bits of the mode. Who may not give files away keeps them.
-    if (fchown(descriptor, info.st_uid, info.st_gid) == 0 || info.st_uid == geteuid())
-      fchmod(descriptor, info.st_mode & 0777);
-  }
   return std::unique_ptr<NewFile>(new NewFile(path, temporary, descriptor));
 }
 

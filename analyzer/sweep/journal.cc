@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/file_output.h"
 #include "sweep/row_json.h"
 
 namespace gpumem {
@@ -95,16 +96,9 @@ std::optional<SweepRow> SweepJournal::Find(const std::string& identity) const {
 }
 
 absl::Status SweepJournal::Keep(const std::string& identity, const SweepRow& row) {
-  const std::string path = PathOf(identity), part = path + ".part";
-  {
-    std::ofstream file(part, std::ios::binary);
-    file << "{\"identity\": " << json(identity).dump(-1, ' ', false, json::error_handler_t::replace)
-         << ",\n \"row\": " << RowJson(row) << "}\n";
-    if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", part, ": ", strerror(errno)));
-  }
-  std::error_code error;
-  fs::rename(part, path, error);
-  return error ? absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", error.message())) : absl::OkStatus();
+  return ReplaceFile(PathOf(identity), absl::StrCat("{\"identity\": ",
+                                                    json(identity).dump(-1, ' ', false, json::error_handler_t::replace),
+                                                    ",\n \"row\": ", RowJson(row), "}\n"));
 }
 
 std::string FileNameOf(const Configuration& values) {

@@ -59,5 +59,28 @@ TEST_F(ReplaceFileTest, LeavesNothingBehindWhereItFails) {
   EXPECT_FALSE(ReplaceFile(folder_ + "/missing/file", "new").ok());
 }
 
+TEST_F(ReplaceFileTest, IsPrivateUnlessAnotherFileIsNot) {
+  const auto mode = [&](const char* name) { return fs::status(folder_ + name).permissions(); };
+  ASSERT_TRUE(ReplaceFile(folder_ + "/private", "x").ok());
+  EXPECT_EQ(mode("/private"), fs::perms::owner_read | fs::perms::owner_write);
+  const fs::perms shared = fs::perms::owner_read | fs::perms::group_read;
+  std::ofstream(folder_ + "/like") << "x";
+  fs::permissions(folder_ + "/like", shared);
+  ASSERT_TRUE(ReplaceFile(folder_ + "/shared", "x", folder_ + "/like").ok());
+  EXPECT_EQ(mode("/shared"), shared);
+}
+
+TEST_F(ReplaceFileTest, OutputGoesIntoWhatIsNoPlainFile) {
+  std::ofstream(folder_ + "/other") << "old and longer";
+  fs::create_symlink("other", folder_ + "/link");
+  ASSERT_TRUE(WriteOutput(folder_ + "/link", "new").ok());
+  EXPECT_TRUE(fs::is_symlink(folder_ + "/link"));
+  EXPECT_EQ(ReadAll(folder_ + "/other"), "new");
+  EXPECT_TRUE(WriteOutput("/dev/null", "new").ok());
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  ASSERT_TRUE(WriteOutput(folder_ + "/plain", "new").ok());
+  EXPECT_EQ(ReadAll(folder_ + "/plain"), "new");
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -75,5 +75,18 @@ TEST(Paint, AddsNothingWithoutColor) {
   EXPECT_EQ(Paint(style, Tone::kPlain, "x"), "x");
 }
 
+TEST(ForTerminalTest, LeavesWhatIsOurs) {
+  const TextStyle style{true, true, true, 80};
+  const std::string text = Paint(style, Tone::kAlarm, "OUT OF MEMORY") + "\t12 GiB \u2026 模型.py\n";
+  EXPECT_EQ(ForTerminal(text), text);
+}
+
+TEST(ForTerminalTest, MakesTheRestVisibleAsJsonDoes) {
+  EXPECT_EQ(ForTerminal("a\x1b[2Jb\r\x7f"), "a\\u001b[2Jb\\u000d\\u007f");
+  EXPECT_EQ(ForTerminal("\u009b31m \u202egnp.exe \U000e0041"), "\\u009b31m \\u202egnp.exe \\udb40\\udc41");
+  EXPECT_EQ(ForTerminal("\xff|\xc3"), "\\ufffd|\\ufffd");
+  EXPECT_EQ(ForTerminal(absl::string_view("\0", 1)), "\\u0000");
+}
+
 }  // namespace
 }  // namespace gpumem
