@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder(argv[1]);
-  for (const char* target : {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz"})
+  for (const char* target : {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz", "secrets_fuzz"})
     std::filesystem::create_directories(folder + "/" + target);
   WriteTraces(folder + "/reader_fuzz");
   WriteRings(folder + "/ring_fuzz");
@@ -108,7 +108,9 @@ int main(int argc, char** argv) {
   using namespace std::string_literals;
   WriteTexts(folder + "/sweep_fuzz", {"\0command: a {x}\naxes: {x: [1, 2], y: 1..8x2}\nconstraints: [x < y]\n"s,
                                       "\1(a + 2) * b <= 8 and not c.d == \"x\""s});
-  WriteTexts(folder + "/control_fuzz", {"\0gpumem/1 status"s, "\0gpumem/1 mark epoch 3\r"s, "\1\x40--token=abc"s,
-                                        "\3\x10hunter2"s, "\1\xffhttps://me:pw@host/?token=abc"s});
+  WriteTexts(folder + "/control_fuzz", {"gpumem/1 status"s, "gpumem/1 mark epoch 3\r"s, "gpumem/1 snapshot /tmp/x"s});
+  WriteTexts(folder + "/secrets_fuzz", {"\x40--token=abc\0--lr\0001"s, "\x10python\0-c\0print(1)"s,
+                                        "\xffhttps://me:pw@host/?token=abc\0{\"api_key\": \"x y\"}"s,
+                                        "\x20-p\0hunter2\0-H\0Authorization: Bearer eyJhbGciOi.x.y"s});
   return 0;
 }

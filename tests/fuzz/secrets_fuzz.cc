@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Any bytes as the arguments of a command line whose secrets are masked, one a NUL. The first byte of the input is the
+// room for each. What is masked fits, ends, and changes no more when it is masked again.
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/mask_secrets.h"
+
+namespace {
+
+using gpumem::format::MaskedCapacity;
+using gpumem::format::SecretMasker;
+
+std::vector<std::string> Split(const uint8_t* data, size_t size) {
+  std::vector<std::string> arguments(1);
+  for (size_t i = 0; i < size; ++i) {
+    if (data[i] == '\0') {
+      arguments.emplace_back();
+    } else {
+      arguments.back().push_back(static_cast<char>(data[i]));
+    }
+  }
+  return arguments;
+}
+
+// With `room` bytes for each, or as many as it needs where that is 0.
+std::vector<std::string> Mask(const std::vector<std::string>& arguments, size_t room) {
+  SecretMasker masker;
+  std::vector<std::string> masked;
+  for (const std::string& argument : arguments) {
+    const size_t capacity = room == 0 ? MaskedCapacity(argument.size()) : room;
+    // Of the very sizes, so that a byte past them is seen.
+    const std::unique_ptr<char[]> in(new char[argument.size()]), out(new char[capacity]);
+    std::memcpy(in.get(), argument.data(), argument.size());
+    const size_t size = masker.Mask(in.get(), argument.size(), out.get(), capacity);
+    if (size >= capacity || std::strlen(out.get()) != size) std::abort();
+    if (room == 0 && size + 1 == capacity) std::abort();  // cut
+    masked.emplace_back(out.get(), size);
+  }
+  return masked;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 1) return 0;
+  const std::vector<std::string> arguments = Split(data + 1, size - 1);
+  const std::vector<std::string> masked = Mask(arguments, 0);
+  if (Mask(masked, 0) != masked) std::abort();
+  Mask(arguments, size_t{1} + data[0]);
+  return 0;
+}
