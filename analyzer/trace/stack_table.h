@@ -67,7 +67,7 @@ struct TagInfo {
 class StackTable {
  public:
   // Deepest stack that Frames returns; the outermost frames beyond are left out.
-  static constexpr size_t kMaxDepth = 2048;
+  static constexpr size_t kMaxDepth = 1024;
 
   // Adds a serialized Definitions message. DataLoss where ids or parents are impossible; what was added before stays.
   absl::Status Add(absl::string_view definitions);
