@@ -26,7 +26,10 @@ class ManyThreads(hosts_test.HostTest):
         report = self.report()
         print(f"{count} threads {way}: {asked} calls of tgkill, {kib >> 10} MiB, lost: {report['losses']['total']}", file=sys.stderr)
         self.assertLessEqual(asked, MOST_QUESTIONS * count)
-        self.assertEqual(report["events"]["runtime"], 2 * (count + 1))
+        events, lost = report["events"]["runtime"], report["losses"]["total"]
+        self.assertEqual(events + lost, 2 * (count + 1))
+        # A ring that must grow waits 100 us for the recorder's thread, which a busy machine may not run by then.
+        self.assertLess(lost, count / 10)
         return kib
 
     def test_together(self):
