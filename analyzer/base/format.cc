@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,20 +19,30 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
+constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+// In the smallest unit in which it is below `limit`: what would be rounded up to 1024 is 1 of the next.
+std::pair<double, size_t> Scaled(uint64_t bytes, double limit) {
+  size_t unit = 0;
+  double value = std::ldexp(static_cast<double>(bytes), -10);
+  for (; unit + 1 < std::size(kUnits) && value >= limit; ++unit) value /= 1024;
+  return {value, unit};
+}
+
 }  // namespace
 
 std::string FormatBytes(uint64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, " B");
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  // 1023.995 of a unit would round to 1024.00; it is 1.00 of the next.
-  while (unit + 1 < std::size(kUnits) &&
-         std::ldexp(static_cast<double>(bytes), -10 * (static_cast<int>(unit) + 1)) >= 1023.995)
-    ++unit;
-  const double value = std::ldexp(static_cast<double>(bytes), -10 * (static_cast<int>(unit) + 1));
+  const auto [value, unit] = Scaled(bytes, 1023.995);
   const bool whole = (bytes & ((uint64_t{1} << (10 * (unit + 1))) - 1)) == 0;
   if (whole) return absl::StrFormat("%.0f %s", value, kUnits[unit]);
   return absl::StrFormat("%.*f %s", value < 99.995 ? 2 : 1, value, kUnits[unit]);
+}
+
+std::string FormatBytesAligned(uint64_t bytes) {
+  if (bytes < 1000) return absl::StrCat(bytes, " B");
+  const auto [value, unit] = Scaled(bytes, 999.5);
+  return absl::StrFormat("%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, kUnits[unit]);
 }
 
 std::string FormatCount(uint64_t count) {

@@ -23,6 +23,9 @@ namespace gpumem {
 // carry no decimals).
 std::string FormatBytes(uint64_t bytes);
 
+// The same with three digits always, so that columns line up: "8.11 GiB", "65.0 MiB", "512 MiB", "0 B".
+std::string FormatBytesAligned(uint64_t bytes);
+
 // "12,345".
 std::string FormatCount(uint64_t count);
 

@@ -21,7 +21,8 @@ class Console {
 
   const TextStyle& out_style() const { return out_style_; }
 
-  // Writes all of `text` to standard output, control characters made visible (ForTerminal). A failure is complained about once and remembered.
+  // Writes all of `text` to standard output, control characters made visible (ForTerminal). A failure is complained
+  // about once and remembered.
   void Print(absl::string_view text);
   bool print_failed() const { return print_failed_; }
 

@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kTop = 5;
+constexpr size_t kTop = 4;
 
 class ReportCommand final : public Command {
  public:
@@ -41,6 +41,7 @@ class ReportCommand final : public Command {
     trace_.AddFlags(app);
     list_.AddFlags(app, kTop);
     flags_.AddFlags(app);
+    app->add_flag("--full", full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -55,6 +56,7 @@ class ReportCommand final : public Command {
     if (SaysWhatFor(loaded->analysis) || !snapshots.empty()) {
       AttributionRequest request;
       request.moments = {ParseMoment("peak", *loaded)};
+      request.steps = true;  // in which of them the peak recurs
       request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
       attribution = AttributeLoaded(flags_, request, loaded.get(), console);
       if (attribution == nullptr) return kExitUsage;
@@ -64,7 +66,9 @@ class ReportCommand final : public Command {
       return loaded->exit_code;
     }
     Page page(console->out_style());
-    AddReport(loaded->input, list_.ForText(Detail::kBrief), &page);
+    const TextOptions options = list_.ForText(Detail::kBrief);
+    full_ || options.full_stacks ? AddReport(loaded->input, options, &page)
+                                 : AddOverview(loaded->input, options, &page);
     console->Print(page.text());
     return loaded->exit_code;
   }
@@ -74,6 +78,7 @@ class ReportCommand final : public Command {
   TraceOptions trace_;
   ListOptions list_;
   AttributionFlags flags_;
+  bool full_ = false;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "report/attribution_json.h"
 #include "report/json_parts.h"
 #include "report/names.h"
+#include "report/verdict.h"
 
 namespace gpumem {
 namespace {
@@ -68,10 +69,27 @@ void WriteAttribution(const ReportInput& input, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteVerdict(const ReportInput& input, JsonWriter* json) {
+  const Verdict verdict = MakeVerdict(input);
+  json->Key("verdict");
+  json->BeginObject();
+  json->Field("kind", VerdictName(verdict.kind));
+  const auto sentence = [json](absl::string_view key, const std::string& text) {
+    json->Key(key);
+    text.empty() ? json->Null() : json->Value(text);
+  };
+  sentence("problem", verdict.problem);
+  sentence("peak", verdict.peak);
+  sentence("mostly", verdict.mostly);
+  sentence("action", verdict.action);
+  json->EndObject();
+}
+
 }  // namespace
 
 std::string ReportJson(const ReportInput& input, size_t top) {
   return Answer("report", input, [&](JsonWriter* json) {
+    WriteVerdict(input, json);
     WriteHostPinned(*input.analysis, json);
     WriteJsonSampling(input.analysis->sampling, input, json);
     WriteJsonOoms(input.analysis->ooms, top, input, json);

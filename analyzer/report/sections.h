@@ -49,7 +49,10 @@ void AddNotes(const ReportInput& input, Page* page);
 // What to type next.
 void AddNextStep(const ReportInput& input, Page* page);
 
-// The one-screen report.
+// The one-screen report: verdict, categories, lines of code, the curve, nvidia-smi's number.
+void AddOverview(const ReportInput& input, const TextOptions& options, Page* page);
+
+// All of it: every section in its brief form.
 void AddReport(const ReportInput& input, const TextOptions& options, Page* page);
 
 }  // namespace gpumem

@@ -48,7 +48,7 @@ class SaidTest(unittest.TestCase):
             answer = self.ask("at", snapshot["name"])
             self.assertEqual((answer["values"], answer["categories"]), (snapshot["values"], snapshot["categories"]))
         self.assertGreater(report["snapshots"][1]["categories"]["optimizer_state"], report["snapshots"][1]["categories"]["parameter"])
-        text = truth.run([SETUP.gpumem, "report", str(self.trace)], SETUP)
+        text = truth.run([SETUP.gpumem, "report", "--full", str(self.trace)], SETUP)
         self.assertIn("Snapshots on GPU 0", text)
         self.assertIn("model on the GPU", text)
 

@@ -73,6 +73,7 @@ TEST_P(GoldenTest, IsAsCheckedIn) {
 INSTANTIATE_TEST_SUITE_P(
     All, GoldenTest,
     ::testing::Values(Case{"report.txt", {"report", "run.gmtrace"}},
+                      Case{"report_full.txt", {"report", "--full", "run.gmtrace"}},
                       Case{"report.json", {"report", "--json", "run.gmtrace"}},
                       Case{"timeline.txt", {"timeline", "run.gmtrace"}}, Case{"peak.txt", {"peak", "run.gmtrace"}},
                       Case{"peak.json", {"peak", "--json", "run.gmtrace"}}, Case{"leaks.txt", {"leaks", "run.gmtrace"}},

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
+#include "report/cells.h"
+#include "report/names.h"
+#include "report/oom_story.h"
+#include "report/phase.h"
+#include "report/stack_rows.h"
+
+namespace gpumem {
+namespace {
+
+// Growth below both is noise of caches that settle.
+constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
+constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
+constexpr uint64_t kNearlyFullPercent = 85;  // of the device
+constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
+constexpr uint64_t kRecursPercent = 98;      // of the peak
+constexpr size_t kMostRanges = 3;
+
+bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
+  return static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
+}
+
+uint64_t SumOf(const std::vector<StackUse>& stacks) {
+  uint64_t bytes = 0;
+  for (const StackUse& use : stacks) bytes += use.bytes;
+  return bytes;
+}
+
+// The moment of the peak, where what memory was for is known there.
+const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
+  if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;
+  return input.attribution->device == device.device ? &input.attribution->moments.front() : nullptr;
+}
+
+// "; recurs in steps 3-12, 20".
+std::string RecursText(const ReportInput& input, uint64_t peak, uint64_t step_of_peak) {
+  if (input.attribution == nullptr || step_of_peak == 0) return "";
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const AttributedStep& each : input.attribution->steps) {
+    const uint64_t number = each.step.number;
+    if (number == step_of_peak || !HasPercent(each.step.peak.values.allocated, peak, kRecursPercent)) continue;
+    if (!ranges.empty() && ranges.back().second + 1 == number) {
+      ranges.back().second = number;
+    } else {
+      ranges.emplace_back(number, number);
+    }
+  }
+  if (ranges.empty()) return "";
+  std::vector<std::string> words;
+  for (const auto& [from, to] : ranges) {
+    if (words.size() == kMostRanges) break;
+    words.push_back(from == to ? absl::StrCat(from) : absl::StrCat(from, "-", to));
+  }
+  const bool is_one = ranges.size() == 1 && ranges[0].first == ranges[0].second;
+  return absl::StrCat("; recurs in ", is_one ? "step " : "steps ", absl::StrJoin(words, ", "),
+                      ranges.size() > kMostRanges ? " and later" : "");
+}
+
+std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Measure measure = DefaultMeasure(device);
+  const SeriesPeak& peak = PeakOf(device, measure);
+  const LiveSet& live = LiveAtPeak(device, measure);
+  const Moment* const moment = MomentOfPeak(input, device);
+  std::string text = measure == Measure::kAllocated ? absl::StrCat(FormatBytes(peak.bytes), " allocated, ",
+                                                                   FormatBytes(live.values.reserved), " reserved")
+                                                    : absl::StrCat(FormatBytes(peak.bytes), " of CUDA memory");
+  if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
+  absl::StrAppend(&text, " at ", FormatTime(input.Since(peak.time_ns)), WhenText(live, input));
+  if (moment == nullptr || moment->step == 0) return text;
+  return absl::StrCat(text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
+}
+
+std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Measure measure = DefaultMeasure(device);
+  const uint64_t peak = PeakOf(device, measure).bytes;
+  std::string text;
+  if (const Moment* const moment = MomentOfPeak(input, device)) {
+    const CategoryBytes bytes = BytesOfPeak(*moment, measure);
+    const auto largest = std::max_element(bytes.begin(), bytes.end());
+    if (*largest != 0) {
+      const auto category = static_cast<Category>(largest - bytes.begin());
+      absl::StrAppend(&text, CategoryTitle(category), " (", ShareCell(*largest, peak), ")");
+    }
+  }
+  const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);
+  if (!lines.empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "top line ", lines.front().view.site, ", ",
+                    FormatBytes(lines.front().use.bytes));
+  }
+  return text;
+}
+
+// What helps against a category that fills a device.
+absl::string_view Remedy(Category category) {
+  switch (category) {
+    case Category::kActivation:
+      return "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem modules shows who keeps "
+             "them";
+    case Category::kParameter:
+      return "load parameters in a smaller type, or shard them (FSDP); gpumem model lists them";
+    case Category::kGradient:
+      return "free gradients before the next forward pass (zero_grad(set_to_none=True)), or shard them";
+    case Category::kOptimizerState:
+      return "shard the optimizer's state (FSDP, ZeRO) or take an optimizer with less of it";
+    default:
+      return "gpumem peak shows the stacks that hold it";
+  }
+}
+
+std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Moment* const moment = MomentOfPeak(input, device);
+  if (moment == nullptr) return std::string(Remedy(Category::kUnknown));
+  const CategoryBytes bytes = BytesOfPeak(*moment, DefaultMeasure(device));
+  return std::string(Remedy(static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin())));
+}
+
+void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
+  verdict->kind = VerdictKind::kOutOfMemory;
+  verdict->problem = absl::StrCat(WhoAsked(oom), " asked for ", FormatBytes(oom.requested), " at ",
+                                  FormatTime(input.Since(oom.time_ns)));
+  if (oom.device >= 0 && oom.device_total != 0) {
+    const std::string free =
+        UnseenBytes(oom).has_value() ? absl::StrCat(FormatBytes(oom.device_free), " free of ") : "";
+    absl::StrAppend(&verdict->problem, "; ", DeviceLabel(oom.device), free.empty() ? " has " : " had ", free,
+                    FormatBytes(oom.device_total));
+  }
+  const std::vector<OomAction> actions = ActionsOnOom(oom, input);
+  verdict->action = actions.empty() ? "gpumem oom explains the request"
+                                    : absl::StrCat(actions.front().action, "; gpumem oom has the evidence");
+}
+
+void JudgeGrowth(const LeakReport& leaks, const ReportInput& input, Verdict* verdict) {
+  verdict->kind = VerdictKind::kGrowing;
+  const std::vector<StackGroup> lines = GroupStacks(leaks.growth, input, /*by_stack=*/false);
+  verdict->problem =
+      absl::StrCat(FormatBytes(SumOf(leaks.growth)), " more alive at ", FormatTime(input.Since(leaks.growth_to_ns)),
+                   " than at ", FormatTime(input.Since(leaks.growth_from_ns)), ", most from ", lines.front().view.site);
+  verdict->action = "gpumem leaks shows what grows, by line";
+}
+
+void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
+  const uint64_t peak = device.peak_total.bytes;
+  const FragmentationPoint& pieces = device.fragmentation.at_peak;
+  if (pieces.external_ratio >= 0.5 && HasPercent(pieces.free, pieces.reserved, kFragmentedPercent)) {
+    verdict->kind = VerdictKind::kFragmented;
+    verdict->problem =
+        absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),
+                     " reserved is free but scattered; the largest piece has ", FormatBytes(pieces.largest_free_range));
+    verdict->action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; gpumem fragmentation shows what is in the way";
+  }
+  if (device.capacity == 0) {
+    if (verdict->action.empty()) verdict->action = "gpumem peak shows the stacks behind it";
+    return;
+  }
+  const uint64_t free = device.capacity - std::min(peak, device.capacity);
+  if (HasPercent(peak, device.capacity, kNearlyFullPercent)) {
+    const bool is_scattered = verdict->kind == VerdictKind::kFragmented;
+    verdict->kind = VerdictKind::kNearlyFull;
+    if (!is_scattered) {
+      verdict->problem = absl::StrCat(FormatBytes(free), " of ", FormatBytes(device.capacity), " was left");
+      verdict->action = RemedyText(device, input);
+    }
+  } else if (verdict->kind != VerdictKind::kFragmented) {
+    verdict->action = absl::StrCat("none needed: ", FormatBytes(free), " (", ShareCell(free, device.capacity), ") of ",
+                                   DeviceLabel(device.device), " stayed free of this program");
+  }
+}
+
+}  // namespace
+
+absl::string_view VerdictName(VerdictKind kind) {
+  constexpr std::array<absl::string_view, 6> kNames = {"nothing",     "fits",    "fragmented",
+                                                       "nearly_full", "growing", "out_of_memory"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+CategoryBytes BytesOfPeak(const Moment& moment, Measure measure) {
+  CategoryBytes bytes = moment.categories;
+  if (measure != Measure::kAllocated) return bytes;
+  for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
+    bytes[static_cast<size_t>(beyond)] = 0;
+  return bytes;
+}
+
+const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    if (oom != nullptr && oom->final && device.device == oom->device) return &device;
+  }
+  return LargestDevice(*input.analysis);
+}
+
+Verdict MakeVerdict(const ReportInput& input) {
+  Verdict verdict;
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  const bool failed = oom != nullptr && oom->final;
+  const DeviceAnalysis* const device = DeviceOfVerdict(input);
+  if (device != nullptr && PeakOf(*device, DefaultMeasure(*device)).bytes != 0) {
+    verdict.kind = VerdictKind::kFits;
+    verdict.peak = PeakText(*device, input);
+    verdict.mostly = MostlyText(*device, input);
+    const uint64_t growth = SumOf(device->leaks.growth);
+    const bool grows = growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent);
+    if (grows) {
+      JudgeGrowth(device->leaks, input, &verdict);
+    } else {
+      JudgeRoom(*device, input, &verdict);
+    }
+  }
+  if (failed) JudgeOom(*oom, input, &verdict);
+  return verdict;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The answer of a trace in a few sentences: what went wrong if anything did, how high the peak was, what it was made
+// of and by which line, and the one thing to do. Text and JSON say the same. Nothing is escaped. Pure functions.
+//
+//   const Verdict verdict = MakeVerdict(input);
+//   verdict.peak;    // "8.11 GiB allocated, 9.52 GiB reserved on GPU 0 at 1.26 s in backward, step 2"
+//   verdict.mostly;  // "activations (63 %); top line train.py:91 loss, 3.83 GiB (47 %)"
+//   verdict.action;  // "none needed: 130 GiB (93 %) of GPU 0 stayed free"
+
+#ifndef GPUMEM_ANALYZER_REPORT_VERDICT_H_
+#define GPUMEM_ANALYZER_REPORT_VERDICT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "attribution/attribution.h"
+#include "report/input.h"
+
+namespace gpumem {
+
+// From harmless to worst; the worst that holds is the verdict.
+enum class VerdictKind : uint8_t { kNothing, kFits, kFragmented, kNearlyFull, kGrowing, kOutOfMemory };
+
+// "nothing", "fits", "fragmented", "nearly_full", "growing", "out_of_memory".
+absl::string_view VerdictName(VerdictKind kind);
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kNothing;
+  std::string problem;  // what went wrong; "" where nothing did
+  std::string peak;     // the rest is "" where no GPU memory was allocated
+  std::string mostly;
+  std::string action;
+};
+
+// What PyTorch's blocks at a peak were for; with all other memory where the peak is not PyTorch's allocated bytes.
+CategoryBytes BytesOfPeak(const Moment& moment, Measure measure);
+
+// Of the device with the largest peak; of the one that ran out of memory where one did.
+Verdict MakeVerdict(const ReportInput& input);
+
+// The device of the verdict; nullptr where there is none.
+const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_VERDICT_H_

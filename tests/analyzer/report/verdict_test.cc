@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/verdict.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_split.h"
+#include "base/utf8.h"
+#include "fixture.h"
+#include "report/sections.h"
+
+namespace gpumem {
+namespace {
+
+using testing::Example;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// Nothing is wrong with it.
+Example HealthyExample() {
+  Example example = testing::TrainingExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.leaks.growth.clear();
+  device.fragmentation.at_peak.external_ratio = 0.1;
+  device.capacity = 80 * kGiB;
+  return example;
+}
+
+std::string Overview(Example* example, int width = 80) {
+  TextStyle style;
+  style.width = width;
+  style.utf8 = true;
+  Page page(style);
+  TextOptions options;
+  options.top = 4;
+  AddOverview(example->input(), options, &page);
+  return page.text();
+}
+
+TEST(Verdict, WhereNothingIsWrongNothingIsToBeDone) {
+  Example example = HealthyExample();
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kFits);
+  EXPECT_THAT(verdict.problem, IsEmpty());
+  EXPECT_THAT(verdict.peak, StartsWith("36 GiB allocated, "));
+  EXPECT_THAT(verdict.mostly, StartsWith("top line model.py:42 Block.forward, 22.00 GiB"));
+  EXPECT_THAT(verdict.action, HasSubstr("none needed: "));
+  EXPECT_THAT(verdict.action, HasSubstr(" of GPU 0 stayed free"));
+}
+
+TEST(Verdict, SaysWhatThePeakWasFor) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  EXPECT_THAT(MakeVerdict(example.input()).mostly, Not(StartsWith("top line")));
+}
+
+TEST(Verdict, ALittleGrowthIsNoLeak) {
+  Example example = HealthyExample();
+  StackUse& growth = example.analysis.devices[0].leaks.growth.emplace_back();
+  growth.stack_id = testing::kForward;
+  growth.bytes = kGiB / 10;
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
+  growth.bytes = 4 * kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kGrowing);
+  EXPECT_THAT(verdict.problem, StartsWith("4 GiB more alive at "));
+  EXPECT_THAT(verdict.problem, HasSubstr("model.py:42 Block.forward"));
+  EXPECT_THAT(verdict.action, HasSubstr("gpumem leaks"));
+}
+
+TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {
+  Example example = HealthyExample();
+  FragmentationPoint& point = example.analysis.devices[0].fragmentation.at_peak;
+  point.external_ratio = 0.9;
+  point.reserved = 40 * kGiB;
+  point.free = 4 * kGiB;
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
+  point.free = 14 * kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
+  EXPECT_THAT(verdict.action, HasSubstr("expandable_segments:True"));
+}
+
+TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.capacity = device.peak_total.bytes + kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kNearlyFull);
+  EXPECT_THAT(verdict.problem, StartsWith("1 GiB of "));
+  EXPECT_THAT(verdict.action, Not(IsEmpty()));
+}
+
+TEST(Verdict, AFailedRequestIsTheWorst) {
+  Example example = testing::OomExample();
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kOutOfMemory);
+  EXPECT_THAT(verdict.problem, StartsWith("PyTorch asked for 2.50 GiB at 11.000 s"));
+  EXPECT_THAT(verdict.action, HasSubstr("gpumem oom has the evidence"));
+  example.analysis.ooms[0].final = false;  // served after a retry
+  EXPECT_NE(MakeVerdict(example.input()).kind, VerdictKind::kOutOfMemory);
+}
+
+TEST(Verdict, OfATraceWithoutMemoryThereIsNone) {
+  Example example;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kNothing);
+  EXPECT_THAT(verdict.peak, IsEmpty());
+  EXPECT_THAT(Overview(&example), HasSubstr("No GPU memory was allocated."));
+}
+
+TEST(Overview, IsOneScreen) {
+  for (Example example : {HealthyExample(), testing::SampledExample(), testing::OomExample()}) {
+    testing::AddAttribution(&example);
+    for (const int width : {60, 80, 120}) {
+      const std::string text = Overview(&example, width);
+      const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+      if (width >= 80) {
+        EXPECT_LE(lines.size(), 34u) << text;  // 25, and what is wrong
+      }
+      for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), width) << line;
+      EXPECT_THAT(text, HasSubstr("gpumem report --full"));
+    }
+  }
+}
+
+TEST(Overview, SaysFirstWhatIsNotWhole) {
+  Example example = testing::OomExample();
+  example.analysis.losses.dropped_allocs = 7;
+  const std::string text = Overview(&example);
+  EXPECT_LT(text.find("LOST"), text.find("OUT OF MEMORY"));
+  EXPECT_THAT(text, HasSubstr("7 allocations dropped because the ring was full"));
+  EXPECT_THAT(text, Not(HasSubstr("none dropped")));
+}
+
+}  // namespace
+}  // namespace gpumem
