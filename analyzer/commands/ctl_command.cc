@@ -166,7 +166,7 @@ class CtlCommand final : public Command {
   static std::string ProblemWith(const std::string& asked, size_t arguments) {
     bool known = false;
     for (const absl::string_view word : kCommands) known = known || word == asked;
-    if (!known) return absl::StrCat(asked, " is no command of ctl.");
+    if (!known) return absl::StrCat("unknown ctl command \"", asked, "\".");
     if (asked == "mark" && arguments < 3) return "mark needs a text.";
     if (asked != "mark" && arguments > 2) return absl::StrCat(asked, " takes no argument.");
     return "";
@@ -177,7 +177,7 @@ class CtlCommand final : public Command {
     std::string out;
     if (!json_) {
       for (const ControlAnswer& answer : answers) out += StatusText(answer);
-      if (answers.empty()) out = "No process of this user is being recorded, or listens.\n";
+      if (answers.empty()) out = "No recorded processes found.\n";
       console->Print(out);
       return kExitFine;
     }

@@ -14,11 +14,40 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kAbout =
-    "gpumem: what the GPU memory of a program was used for, from a trace of libgpumemshim.so\n"
-    "\n"
-    "  gpumem run -- python train.py     trace an unmodified program\n"
-    "  gpumem report                     the newest trace on one screen\n";
+constexpr absl::string_view kAbout = R"(gpumem: GPU memory profiler for PyTorch and CUDA
+
+  gpumem run -- python train.py     record an unmodified program
+  gpumem report                     the newest trace on one screen
+  gpumem flame                      the call stacks behind the peak, as an HTML page
+  gpumem leaks                      what grows, by line of code
+  gpumem plan -- python train.py    predict the peak without a GPU
+)";
+
+constexpr absl::string_view kFlagsAndCodes = R"(
+Flags:
+  -h, --help     this text; gpumem COMMAND --help describes one command
+  --version      the version
+
+Exit codes: 0 fine, 1 a check failed, 2 usage error, 3 cannot read, 4 damaged but answered in part.
+)";
+
+// What belongs together, in the order in which people come to need it. A command that is in none is listed last.
+struct CommandGroup {
+  absl::string_view title;
+  std::vector<absl::string_view> names;
+};
+
+const std::vector<CommandGroup>& CommandGroups() {
+  static const auto* const groups = new std::vector<CommandGroup>{
+      {"Record", {"run", "doctor"}},
+      {"Look",
+       {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree", "table", "sizes", "stacks"}},
+      {"Training", {"at", "steps", "stages", "modules", "model"}},
+      {"Predict", {"plan", "sweep"}},
+      {"Live", {"ctl"}},
+      {"Files", {"info", "dump", "recover", "symbolize"}}};
+  return *groups;
+}
 
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -36,15 +65,24 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }
 
 std::string Overview(const std::vector<std::unique_ptr<Command>>& commands) {
-  std::string text = absl::StrCat(kAbout, "\nCommands:\n");
-  for (const auto& command : commands)
-    absl::StrAppend(&text, "  ", PadRight(command->name(), 15), command->summary(), "\n");
-  absl::StrAppend(
-      &text,
-      "\nFlags:\n  -h, --help     this text; gpumem COMMAND --help tells about one command\n"
-      "  --version      the version\n\n"
-      "Exit codes: 0 fine, 1 a check failed, 2 wrong use, 3 cannot read, 4 damaged but answered in part.\n");
-  return text;
+  std::string text(kAbout);
+  std::vector<absl::string_view> grouped;
+  const auto add = [&](absl::string_view title, const std::vector<absl::string_view>& names) {
+    absl::StrAppend(&text, "\n", title, "\n");
+    for (const absl::string_view name : names) {
+      const auto found =
+          std::find_if(commands.begin(), commands.end(), [&](const auto& each) { return each->name() == name; });
+      if (found != commands.end()) absl::StrAppend(&text, "  ", PadRight(name, 15), (*found)->summary(), "\n");
+    }
+    grouped.insert(grouped.end(), names.begin(), names.end());
+  };
+  for (const CommandGroup& group : CommandGroups()) add(group.title, group.names);
+  std::vector<absl::string_view> others;
+  for (const auto& command : commands) {
+    if (std::find(grouped.begin(), grouped.end(), command->name()) == grouped.end()) others.push_back(command->name());
+  }
+  if (!others.empty()) add("Others", others);
+  return absl::StrCat(text, kFlagsAndCodes);
 }
 
 std::string HelpOf(const Command& command, const CLI::App& app) {
@@ -149,10 +187,10 @@ int UnknownCommand(const std::string& word, const std::vector<std::unique_ptr<Co
   for (const auto& command : commands) names.emplace_back(command->name());
   const std::string near = Nearest(word, names);
   if (near.empty() && (absl::EndsWith(word, ".gmtrace") || absl::StrContains(word, "/"))) {
-    console->Complain(absl::StrCat(word, " is no command. To read a trace: gpumem report ", word));
+    console->Complain(absl::StrCat("unknown command \"", word, "\". To read a trace: gpumem report ", word));
   } else {
     console->Complain(
-        absl::StrCat(word, " is no command. ",
+        absl::StrCat("unknown command \"", word, "\". ",
                      near.empty() ? "See gpumem --help." : absl::StrCat("Did you mean gpumem ", near, "?")));
   }
   return kExitUsage;

@@ -123,7 +123,7 @@ class DoctorCommand final : public Command {
     Page page(style);
     for (const Finding& finding : findings) AddFinding(finding, &page);
     page.Gap();
-    page.Line(worst == Health::kFailure   ? "Something stands in the way: see the lines marked fail."
+    page.Line(worst == Health::kFailure   ? "Something is in the way: see the lines marked fail."
               : worst == Health::kWarning ? "Tracing works, with the limits marked warn."
                                           : "All is well. Next: gpumem run -- python train.py",
               HealthTone(worst));

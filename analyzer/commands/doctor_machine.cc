@@ -180,7 +180,7 @@ Finding CheckCoreLimit() {
   if (limit.rlim_cur == 0) return {"core files", Health::kOk, "off", ""};
   const std::string size =
       limit.rlim_cur == RLIM_INFINITY ? "without limit" : absl::StrCat("up to ", FormatBytes(limit.rlim_cur));
-  return {"core files", Health::kOk, absl::StrCat("on, ", size, "; a crash of the program writes one as without us"),
+  return {"core files", Health::kOk, absl::StrCat("on, ", size, "; a crash of the program writes one, recorded or not"),
           ""};
 }
 

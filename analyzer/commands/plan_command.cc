@@ -33,7 +33,8 @@ class PlanCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return "Runs COMMAND with the installed PyTorch on a simulated GPU: its caching allocator and the program run for\n"
-           "real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is told: what\n"
+           "real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is reported: "
+           "what\n"
            "it is made of, which changes would save most, and how sure the number is. No GPU is needed or touched.\n"
            "\n"
            "  gpumem plan -- python train.py\n"
@@ -45,7 +46,8 @@ class PlanCommand final : public Command {
            "  gpumem plan --json -- python train.py | jq '.verdict, .peak'\n"
            "  gpumem plan --list-devices\n"
            "\n"
-           "Exit code 0: it fits; 1: it does not, or data decide; 3: no answer, for the program failed or did not\n"
+           "Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, for the program failed "
+           "or did not\n"
            "use CUDA. The trace that is left is one like any other: gpumem flame and all commands read it.\n";
   }
   bool takes_command_line() const override { return true; }

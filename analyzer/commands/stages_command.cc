@@ -23,7 +23,7 @@ class StagesCommand final : public AttributedList {
            "long\n"
            "they took: model load, data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine "
            "set-up,\n"
-           "training, evaluation, checkpoints. They are told by the stacks of the allocations. Stages that the program "
+           "training, evaluation, checkpoints. They are inferred from allocation stacks. Stages that the program "
            "names\n"
            "(docs/marks.md, docs/python.md) are listed too, with all that happens in them.\n"
            "\n"

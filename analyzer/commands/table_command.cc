@@ -32,7 +32,7 @@ class TableCommand final : public Command {
            "  gpumem table --native none                 lines of Python only\n"
            "  gpumem table --by stack --leaks --top 5\n"
            "  gpumem table --by operator                 aten::mm and the like\n"
-           "  gpumem table --by module --sort total      each module with all inside it\n"
+           "  gpumem table --by module --sort total      each module incl. submodules\n"
            "  gpumem table --by stage --total            of all that was allocated\n"
            "  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'\n";
   }

@@ -94,7 +94,7 @@ std::vector<std::string> NotCounted(const Forecast& forecast) {
 
 std::string PolicyText(const Forecast& forecast) {
   const std::string& policy = forecast.data_dependent;
-  std::string text = absl::StrCat("sizes that the data decide (nonzero, masks, unique): assumed to find ",
+  std::string text = absl::StrCat("sizes that depend on data values (nonzero, masks, unique): assumed to find ",
                                   policy == "upper"  ? "everything, so the peak is an upper bound"
                                   : policy == "zero" ? "nothing, so the peak is a lower bound"
                                                      : absl::StrCat(policy, " of all elements"),

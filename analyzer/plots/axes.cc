@@ -72,7 +72,7 @@ void DrawLimit(const Limit& limit, const AxisScale& scale, const Box& inner, boo
   const Stroke stroke{kAlarm, 2.5, /*dashed=*/true};
   const TextLook look{.size = kLabelSize * 0.95, .anchor = Anchor::kEnd, .color = kAlarm};
   if (limit.value > scale.high) {
-    canvas->Text({inner.right() - 4, inner.top + kLabelSize}, absl::StrCat(limit.label, " is above"), look);
+    canvas->Text({inner.right() - 4, inner.top + kLabelSize}, absl::StrCat(limit.label, " (off scale)"), look);
     return;
   }
   const double at = scale.At(limit.value);

@@ -212,11 +212,11 @@ std::vector<StepColumn> ColumnsOf(const std::vector<AttributedStep>& steps) {
 }  // namespace
 
 void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
-  page->Line({{Tone::kHeading, absl::StrCat("What memory was for at ", of, " of ",
+  page->Line({{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ",
                                             DeviceLabel(input.attribution->device), ": ", FormatBytes(moment.Total()))},
               {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(moment.time_ns)),
                                           moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
-  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "what for", "known by"}};
+  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
   for (const size_t i : Order(moment.categories)) {
     rows.push_back({FormatBytes(moment.categories[i]), ShareCell(moment.categories[i], moment.Total()),
                     moment.counts[i] == 0 ? "" : FormatCount(moment.counts[i]),
@@ -227,8 +227,8 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
   if (!input.attribution->has_tensors) {
     page->Paragraph(
         "  ",
-        "The program's tensors were not looked at, so parameters, gradients and optimizer state are told by "
-        "the stacks alone (docs/attribution.md).",
+        "The program's tensors were not observed: parameters, gradients and optimizer state are identified by "
+        "stacks only (docs/attribution.md).",
         Tone::kAside);
   }
 }
@@ -323,7 +323,8 @@ void AddModules(const ReportInput& input, size_t top, Page* page) {
       {{Tone::kHeading, absl::StrCat("Modules on ", DeviceLabel(attribution.device))},
        {Tone::kAside,
         "  what their calls allocated, all in all; most at once; with all modules that they call; kept by autograd"}});
-  std::vector<Page::Row> rows{{"allocated", "count", "peak", "all inside", "saved", "temporary", "stage", "module"}};
+  std::vector<Page::Row> rows{
+      {"total allocated", "count", "peak", "incl. submodules", "saved", "temporary", "stage", "module"}};
   for (size_t i = 0; i < Shown(attribution.module_uses.size(), top); ++i) {
     const ModuleUse& use = attribution.module_uses[i];
     rows.push_back({FormatBytes(use.allocated_bytes), FormatCount(use.count), FormatBytes(use.peak_bytes),

@@ -31,17 +31,17 @@ void AddLosses(const ReportInput& input, Page* page) {
   const std::vector<std::string> lines = LossLines(input);
   page->Gap();
   if (lines.empty() && input.analysis->end_unknown) {
-    page->Line({{Tone::kWarning, "Losses"},
-                {Tone::kPlain, "  none counted; the last moments of the process, up to 100 ms, are not known"}});
+    page->Line({{Tone::kWarning, "Dropped events:"},
+                {Tone::kPlain, " none counted; the last 100 ms of the process are unknown"}});
     return;
   }
   if (lines.empty()) {
-    page->Line({{Tone::kHeading, "Losses"}, {Tone::kPlain, "  none: every event is in the trace"}});
+    page->Line({{Tone::kHeading, "Dropped events:"}, {Tone::kPlain, " none"}});
     return;
   }
   const LossCounts& losses = input.analysis->losses;
   const bool alarm = losses.Total() > 0 || !losses.write_error.empty();
-  page->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Losses"}});
+  page->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Dropped or missing"}});
   for (const std::string& line : lines) page->Line(absl::StrCat("  ", line));
 }
 

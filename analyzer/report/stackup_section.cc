@@ -155,7 +155,7 @@ void AddStackUp(const DeviceAnalysis& device, const ReportInput& input, Page* pa
   const StackUp& peak = device.stack_up_at_peak.any ? device.stack_up_at_peak : end;
   if (!end.any || (analysis.sampling.samples == 0 && end.driver.context_count == 0)) return;
   page->Gap();
-  page->Line({{Tone::kHeading, absl::StrCat("Where the rest went on ", DeviceLabel(device.device))},
+  page->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},
               {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", FormatTime(input.Since(peak.time_ns)),
                                           ", and at the end")}});
   std::vector<Row> rows = ShareRows(peak, end, input);

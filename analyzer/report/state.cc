@@ -129,7 +129,7 @@ std::vector<Remark> HeadFacts(const ReportInput& input, bool full) {
   const std::string versions = VersionsText(process);
   if (!versions.empty()) facts.push_back({"with", versions, Tone::kPlain});
   if (process.versions.count("simulated") != 0)
-    facts.push_back({"GPU", "simulated: no GPU was used, and no time is a GPU's", Tone::kWarning});
+    facts.push_back({"GPU", "simulated: timings are not meaningful", Tone::kWarning});
   AppendSpans(input, &facts);
   if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) {
     facts.push_back({"window",

@@ -108,7 +108,7 @@ std::string SubtitleOf(const SweepAnswer& answer) {
 
 std::optional<plots::Limit> CapacityLimit(const SweepAnswer& answer) {
   if (answer.capacity == 0) return std::nullopt;
-  return plots::Limit{static_cast<double>(answer.capacity), absl::StrCat("device: ", FormatBytes(answer.capacity))};
+  return plots::Limit{static_cast<double>(answer.capacity), absl::StrCat("capacity ", FormatBytes(answer.capacity))};
 }
 
 plots::BarChart ByConfiguration(const SweepAnswer& answer) {

@@ -38,7 +38,7 @@ constexpr Pair kWords[] = {
     {"operations", "操作"},
     {"stages", "阶段"},
     {"at the peak", "峰值时"},
-    {"allocated in all", "累计分配"},
+    {"total allocated", "累计分配"},
     {"peak", "峰值"},
     {"growth", "增量"},
     {"times", "次数"},

@@ -118,10 +118,12 @@ std::vector<Remark> FlameWarnings(const FlameInput& input, const FlameTree& tree
   }
   for (const Remark& fact : HeadFacts(*input.report, false)) {
     if (fact.tone == Tone::kWarning || fact.lead == "window")
-      warnings.push_back(
-          {fact.lead,
-           absl::StrCat("The trace was ", fact.lead == "window" ? "looked at from " : "recorded ", fact.text, "."),
-           fact.tone});
+      warnings.push_back({fact.lead,
+                          absl::StrCat(fact.lead == "window"     ? "Shown is the window from "
+                                       : fact.lead == "recorded" ? "The trace was recorded "
+                                                                 : "This GPU is ",
+                                       fact.text, "."),
+                          fact.tone});
   }
   if (!input.filters.empty()) {
     warnings.push_back(

@@ -148,7 +148,7 @@ class Endings(HostTest):
         answer = self.report()
         self.assertEqual(answer["events"]["runtime"], BLOCKS)
         self.assertFalse(answer["complete"])
-        text = truth.run([self.setup.gpumem, "report", str(self.the_trace())], self.setup)
+        text = truth.run([self.setup.gpumem, "report", "--full", str(self.the_trace())], self.setup)
         self.assertIn("The end is missing", text)
 
     def test_a_child_without_cuda_leaves_nothing(self):

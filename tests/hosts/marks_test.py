@@ -88,7 +88,7 @@ class Marks(MarksTest):
         self.assertEqual(at_peak["where"], {"step": 2, "stage": "train > backward", "tag": "tenant-a", "mark": "half way"})
         stages = {use["bytes"]: use["where"]["stage"] for use in at_peak["stacks"]}
         self.assertEqual(set(stages.values()) - {"train > backward", "train > forward"}, set())
-        text = subprocess.run([self.setup.gpumem, "report", str(self.the_trace())], capture_output=True, text=True, timeout=60).stdout
+        text = subprocess.run([self.setup.gpumem, "report", "--full", str(self.the_trace())], capture_output=True, text=True, timeout=60).stdout
         self.assertIn("step 2, stage train > backward, tag tenant-a", " ".join(text.split()))
         self.assertIn(("mark", "half way"), self.marks())
         self.assertIn(("step", 3), self.marks())

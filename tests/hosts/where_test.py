@@ -80,8 +80,8 @@ class AgainstTheDriversLog(WhereTest):
         self.assertEqual([other["used_bytes"] for other in stack_up["sample"]["other_processes"]], [3000 * MIB])
         self.assertEqual(stack_up["sample"]["used_bytes"], stack_up["process_bytes"] + 3000 * MIB)
         self.assertEqual(device["device_use"]["neighbours"][0]["peak_bytes"], 3000 * MIB)
-        text = truth.run([self.setup.gpumem, "report", str(self.the_trace())], self.setup)
-        self.assertIn("Where the rest went on GPU 0", text)
+        text = truth.run([self.setup.gpumem, "report", "--full", str(self.the_trace())], self.setup)
+        self.assertIn("Reconciliation with nvidia-smi on GPU 0", text)
         self.assertRegex(text, r"another process \(pid \d+\) +2.93 GiB")
 
     def test_numbers_of_devices_are_cudas(self):

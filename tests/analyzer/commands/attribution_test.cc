@@ -185,7 +185,7 @@ TEST_F(AttributionCommandTest, AWorkspaceBelongsToItsModuleUnlessItStays) {
 
 TEST_F(AttributionCommandTest, ReportLeadsWithTheCategories) {
   EXPECT_THAT(Run({"report"}).out, HasSubstr("peak by category"));
-  EXPECT_THAT(Run({"report", "--full"}).out, HasSubstr("What memory was for at the peak"));
+  EXPECT_THAT(Run({"report", "--full"}).out, HasSubstr("Memory by category at the peak"));
   EXPECT_EQ(Answer({"report", "--json"})["attribution"]["categories"]["activation"], 8 * kMiB);
 }
 

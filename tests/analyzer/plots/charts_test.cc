@@ -76,7 +76,7 @@ TEST(LineChartTest, ShowsTheLimitWhereItIsNearAndTellsItElsewhere) {
   chart.limit = Limit{24 * kGiB, "device: 24 GiB"};
   EXPECT_THAT(Words(Drawn(chart)), Contains("device: 24 GiB"));
   chart.limit = Limit{80 * kGiB, "device: 80 GiB"};
-  EXPECT_THAT(Words(Drawn(chart)), Contains("device: 80 GiB is above"));
+  EXPECT_THAT(Words(Drawn(chart)), Contains("device: 80 GiB (off scale)"));
 }
 
 TEST(LineChartTest, CalloutsStayInside) {

@@ -137,11 +137,11 @@ TEST_F(AttributionReportTest, TextListsCategoriesAndAlwaysTheUnknown) {
   EXPECT_THAT(page.text(), HasSubstr("activations"));
   EXPECT_THAT(page.text(), HasSubstr("autograd"));
   EXPECT_THAT(page.text(), HasSubstr("unknown"));
-  EXPECT_THAT(page.text(), Not(HasSubstr("not looked at")));
+  EXPECT_THAT(page.text(), Not(HasSubstr("not observed")));
   example_.attribution.has_tensors = false;
   Page other{TextStyle{}};
   AddCategories(example_.attribution.moments[0], "the peak", example_.input(), &other);
-  EXPECT_THAT(other.text(), HasSubstr("not looked at"));
+  EXPECT_THAT(other.text(), HasSubstr("not observed"));
 }
 
 TEST_F(AttributionReportTest, TextOfStepsModulesAndModel) {

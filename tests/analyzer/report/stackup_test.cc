@@ -35,7 +35,7 @@ std::string Section(Example* example) {
 TEST(StackUp, EachLineSaysWhatItRestsOn) {
   Example example = testing::SampledExample();
   const std::string text = Section(&example);
-  EXPECT_THAT(text, HasSubstr("Where the rest went on GPU 0"));
+  EXPECT_THAT(text, HasSubstr("Reconciliation with nvidia-smi on GPU 0"));
   EXPECT_THAT(text, ::testing::ContainsRegex("PyTorch: allocated +36 GiB +5 GiB  measured"));
   EXPECT_THAT(text, ::testing::ContainsRegex("PyTorch: reserved, idle +10 GiB +41 GiB  measured"));
   EXPECT_THAT(text, ::testing::ContainsRegex("NCCL +2 GiB +2 GiB  measured"));

@@ -86,7 +86,7 @@ TEST(PicturesTest, OverviewHasAPanelForEachAxis) {
   const plots::Canvas canvas = plots::DrawFigure(OverviewFigure(AnswerOf(testing::GptRows())));
   EXPECT_THAT(Words(canvas),
               ::testing::IsSupersetOf({"Memory of 20 configurations", "Peak by seq_len", "Peak by batch_size",
-                                       "device: 24 GiB", "does not fit", "out of memory", "17", "3"}));
+                                       "capacity 24 GiB", "does not fit", "out of memory", "17", "3"}));
   std::vector<SweepRow> rows = {RowOf(1, {{"optimizer", "adam"}, {"lr", "1"}}, 4 * kGiB),
                                 RowOf(2, {{"optimizer", "sgd"}, {"lr", "1"}}, 2 * kGiB)};
   const plots::Canvas named = plots::DrawFigure(OverviewFigure(AnswerOf(rows)));
@@ -118,7 +118,7 @@ TEST(PicturesTest, OutOfMemoryOnAGpuMayLackTheSize) {
 TEST(PicturesTest, TimelineMarksThePeak) {
   const SweepAnswer answer = AnswerOf(testing::GptRows());
   const plots::Canvas canvas = plots::DrawFigure(TimelineFigure(answer, answer.rows[19]));
-  EXPECT_THAT(Words(canvas), ::testing::IsSupersetOf({"peak 64.31 GiB", "allocated", "reserved", "device: 24 GiB",
+  EXPECT_THAT(Words(canvas), ::testing::IsSupersetOf({"peak 64.31 GiB", "allocated", "reserved", "capacity 24 GiB",
                                                       "out of memory: the process needs 68.71 GiB"}));
 }
 
