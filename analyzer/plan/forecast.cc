@@ -14,12 +14,12 @@ RunPeaks PeaksOf(const Analysis& analysis) {
     peaks.device = device.device;
     peaks.allocated = device.peak_allocated.bytes;
     peaks.reserved = device.peak_reserved.bytes;
-    const StackUp& stack_up = device.stack_up_at_peak;
-    peaks.process = std::max(stack_up.any ? stack_up.Explained() : 0, device.peak_total.bytes);
-    if (stack_up.any && stack_up.process != kNotStated) peaks.process = std::max(peaks.process, stack_up.process);
-    const uint64_t recorded = stack_up.any ? stack_up.values.total : device.peak_total.bytes;
+    const MemoryBreakdown& breakdown = device.breakdown_at_peak;
+    peaks.process = std::max(breakdown.any ? breakdown.Explained() : 0, device.peak_total.bytes);
+    if (breakdown.any && breakdown.process != kNotStated) peaks.process = std::max(peaks.process, breakdown.process);
+    const uint64_t recorded = breakdown.any ? breakdown.values.total : device.peak_total.bytes;
     peaks.context = peaks.process - std::min(peaks.process, recorded);
-    peaks.elsewhere = stack_up.any ? stack_up.values.other : device.peak_other.bytes;
+    peaks.elsewhere = breakdown.any ? breakdown.values.other : device.peak_other.bytes;
     if (largest.device < 0 || peaks.process > largest.process) largest = peaks;
   }
   return largest;

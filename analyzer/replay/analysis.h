@@ -216,7 +216,7 @@ struct ResidualUse {
 // What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.
 //
 //   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + context_estimate + unexplained
-struct StackUp {
+struct MemoryBreakdown {
   bool any = false;
   uint64_t time_ns = 0;
   MeasureValues values;
@@ -264,7 +264,7 @@ struct DeviceAnalysis {
                                   // the first is the peak
   Fragmentation fragmentation;
   LeakReport leaks;
-  StackUp stack_up_at_peak, stack_up_at_end;  // at the peak of total; at the end, or at `to`
+  MemoryBreakdown breakdown_at_peak, breakdown_at_end;  // at the peak of total; at the end, or at `to`
   DeviceUse use;
 };
 

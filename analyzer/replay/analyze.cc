@@ -16,10 +16,10 @@
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
+#include "replay/memory_breakdown.h"
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
 #include "replay/revisit.h"
-#include "replay/stack_up.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -118,7 +118,8 @@ class DeviceAnalyst {
     if (out_->peak_total.bytes > 0) {
       looks->push_back({out_->peak_total.event_index, [this](const LiveState& state) {
                           const SeriesPeak& peak = out_->peak_total;
-                          out_->stack_up_at_peak = TakeStackUp(state, slot_, peak.time_ns, peak.event_index, *names_);
+                          out_->breakdown_at_peak =
+                              TakeBreakdown(state, slot_, peak.time_ns, peak.event_index, *names_);
                         }});
     }
     AddGrowthLooks(looks);
@@ -128,8 +129,8 @@ class DeviceAnalyst {
   void Finish() {
     out_->leaks.growth = Growth(before_, after_);
     const bool all_calls_seen = pass_->losses().unseen.empty();
-    CompleteStackUp(pass_->counters(), slot_, all_calls_seen, &out_->stack_up_at_peak);
-    CompleteStackUp(pass_->counters(), slot_, all_calls_seen, &out_->stack_up_at_end);
+    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, &out_->breakdown_at_peak);
+    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, &out_->breakdown_at_end);
     if (const DeviceLog* log = pass_->counters().Of(slot_); log != nullptr) {
       out_->use = {log->count,       log->peak_used,  log->peak_used_ns, log->peak_own,
                    log->peak_own_ns, log->neighbours, log->readings};
@@ -145,7 +146,7 @@ class DeviceAnalyst {
     out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
-    out_->stack_up_at_end = TakeStackUp(state, slot_, end_ns, last, *names_);
+    out_->breakdown_at_end = TakeBreakdown(state, slot_, end_ns, last, *names_);
     out_->leaks.unknown_frees = state.accounts().devices[slot_].unknown_frees;
     FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
     out_->fragmentation.at_end = detail.all;

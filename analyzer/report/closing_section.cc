@@ -86,7 +86,7 @@ void AddReport(const ReportInput& input, const TextOptions& options, Page* page)
     if (!input.analysis->ooms.empty())
       fewer.top = std::min<size_t>(options.top, 3);  // who filled the device is told above
     AddPeak(*largest, DefaultMeasure(*largest), input, fewer, page);
-    AddStackUp(*largest, input, page);
+    AddBreakdown(*largest, input, page);
     AddLeaks(*largest, input, options, page);
     if (UsesTorch(*largest)) AddFragmentation(*largest, input, options, page);
   }

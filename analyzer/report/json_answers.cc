@@ -98,7 +98,7 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
-      WriteJsonStackUp(device, input, json);
+      WriteJsonBreakdown(device, input, json);
       WriteJsonTimeline(device, input, json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);
       WriteJsonLeaks(device.leaks, top, input, json);

@@ -54,7 +54,7 @@ void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input,
 void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
-void WriteJsonStackUp(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 // A member of the answer.
 void WriteJsonSampling(const SamplingInfo& sampling, const ReportInput& input, JsonWriter* json);

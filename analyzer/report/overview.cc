@@ -13,11 +13,11 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "report/breakdown_parts.h"
 #include "report/cells.h"
 #include "report/names.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
-#include "report/stackup_parts.h"
 #include "report/state.h"
 #include "report/verdict.h"
 
@@ -131,11 +131,11 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
 
 // "nvidia-smi 10.0 GiB = 9.52 GiB reserved by PyTorch + 512 MiB CUDA context", at its highest.
 void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
-  const StackUp& peak = device.stack_up_at_peak.any ? device.stack_up_at_peak : device.stack_up_at_end;
+  const MemoryBreakdown& peak = device.breakdown_at_peak.any ? device.breakdown_at_peak : device.breakdown_at_end;
   if (!peak.any || peak.process == kNotStated) return;
   uint64_t reserved = 0;
   std::vector<std::string> parts;
-  for (const StackUpPart& part : PartsOf(peak, input)) {
+  for (const BreakdownPart& part : PartsOf(peak, input)) {
     if (absl::StartsWith(part.name, "pytorch_")) {
       reserved += part.bytes;
     } else if (part.bytes != 0) {

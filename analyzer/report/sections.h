@@ -33,7 +33,7 @@ void AddPlateaus(const DeviceAnalysis& device, const ReportInput& input, const T
 
 // What the share of the device that nvidia-smi shows for this process is made of, and who else is there. Nothing where
 // the trace has no samples.
-void AddStackUp(const DeviceAnalysis& device, const ReportInput& input, Page* page);
+void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* page);
 
 // Limits of GPUMEMSHIM_WARN_AT that were reached.
 void AddLimits(const ReportInput& input, Page* page);

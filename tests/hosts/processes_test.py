@@ -354,7 +354,7 @@ class Sharing(ProcessTest):
         ends = {}
         for pid, (trace,) in self.traces_by_pid().items():
             (device,) = hosts_test.truth.report(self.setup, trace)["devices"]
-            ends[pid] = device["end"]["total_bytes"], device["stack_up"]["at_end"]["imported_bytes"]
+            ends[pid] = device["end"]["total_bytes"], device["breakdown"]["at_end"]["imported_bytes"]
         self.assertEqual(ends, {giver: (8 << 20, 0), taker: (5 << 20, 4 << 20)})
 
 

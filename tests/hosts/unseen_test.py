@@ -57,11 +57,11 @@ class UnseenTest(hosts_test.HostTest):
 
     def check_rest(self, missed):
         """The device knows of the memory, so it is in what is not explained, and no part of it is taken for the context."""
-        stack_up = self.answer["devices"][0]["stack_up"]["at_end"]
-        self.assertNotIn("context_estimate", [part["part"] for part in stack_up["parts"]])
-        self.assertGreaterEqual(stack_up["unexplained_bytes"], missed + 512 * MIB)
-        self.assertLess(stack_up["unexplained_bytes"], missed + 512 * MIB + 4 * MIB)
-        self.assertIn("past the recorder", stack_up["guess"])
+        breakdown = self.answer["devices"][0]["breakdown"]["at_end"]
+        self.assertNotIn("context_estimate", [part["part"] for part in breakdown["parts"]])
+        self.assertGreaterEqual(breakdown["unexplained_bytes"], missed + 512 * MIB)
+        self.assertLess(breakdown["unexplained_bytes"], missed + 512 * MIB + 4 * MIB)
+        self.assertIn("past the recorder", breakdown["guess"])
 
 
 class NothingIsMissing(UnseenTest):

@@ -30,19 +30,19 @@ class WhereTest(hosts_test.HostTest):
             rows = [row for row in csv.DictReader(file, delimiter="\t") if row["device"] == "0"]
         return self.answer["devices"][0], rows
 
-    def parts(self, stack_up):
-        return {part["part"]: part for part in stack_up["parts"]}
+    def parts(self, breakdown):
+        return {part["part"]: part for part in breakdown["parts"]}
 
-    def check_sum(self, stack_up):
-        self.assertEqual(sum(part["bytes"] for part in stack_up["parts"]) + stack_up["unexplained_bytes"], stack_up["process_bytes"])
+    def check_sum(self, breakdown):
+        self.assertEqual(sum(part["bytes"] for part in breakdown["parts"]) + breakdown["unexplained_bytes"], breakdown["process_bytes"])
 
-    def check_context(self, stack_up):
+    def check_context(self, breakdown):
         """The first context of a device cannot be measured: a sample says what it takes, and the report that it was a sample."""
-        part = self.parts(stack_up)["context_estimate"]
+        part = self.parts(breakdown)["context_estimate"]
         self.assertEqual(part["basis"], "derived")
         # A program this short may have been sampled in the middle of its calls only.
         self.assertGreater(part["bytes"], 300 * MIB)
-        self.assertEqual(part["bytes"] + stack_up["unexplained_bytes"], 512 * MIB)
+        self.assertEqual(part["bytes"] + breakdown["unexplained_bytes"], 512 * MIB)
 
 
 class AgainstTheDriversLog(WhereTest):
@@ -50,35 +50,35 @@ class AgainstTheDriversLog(WhereTest):
         device, rows = self.run_and_report("host_endings", "return")
         used = max(int(row["used_bytes"]) for row in rows)
         for instant in ("at_peak", "at_end"):
-            stack_up = device["stack_up"][instant]
-            self.check_sum(stack_up)
-            self.assertEqual(stack_up["process_bytes"], used, instant)
+            breakdown = device["breakdown"][instant]
+            self.check_sum(breakdown)
+            self.assertEqual(breakdown["process_bytes"], used, instant)
             # On a busy machine a sample may fall between two calls: what changed since is added, and the sum is derived.
-            self.assertIn(stack_up["process_basis"], ("measured", "derived"))
-            self.assertEqual(stack_up["sample"]["own_process"], "by_pid")
-            parts = self.parts(stack_up)
+            self.assertIn(breakdown["process_basis"], ("measured", "derived"))
+            self.assertEqual(breakdown["sample"]["own_process"], "by_pid")
+            parts = self.parts(breakdown)
             self.assertEqual(parts["library"]["bytes"], hosts_test.BLOCKS * MIB)
             self.assertEqual(parts["rounding"]["bytes"], hosts_test.BLOCKS * MIB)  # 1 MiB takes a page of 2
-            self.check_context(stack_up)
+            self.check_context(breakdown)
 
     def test_pools(self):
         device, rows = self.run_and_report("host_pools")
-        stack_up = device["stack_up"]["at_end"]
-        self.check_sum(stack_up)
+        breakdown = device["breakdown"]["at_end"]
+        self.check_sum(breakdown)
         last = [int(row["used_bytes"]) for row in rows if row["kind"] in ("alloc", "free")][-1]
-        self.assertEqual(stack_up["process_bytes"], last)
-        parts = self.parts(stack_up)
+        self.assertEqual(breakdown["process_bytes"], last)
+        parts = self.parts(breakdown)
         # 40 MiB of the 60 were freed, and the pool keeps them: its threshold is the largest.
         self.assertEqual(parts["library"]["bytes"], 20 * MIB)
         self.assertEqual(parts["pool_idle"]["bytes"], 40 * MIB)
-        self.check_context(stack_up)
+        self.check_context(breakdown)
 
     def test_another_process_on_the_device(self):
         device, rows = self.run_and_report("host_endings", "return", SIMCUDA_OTHERS_MB="3000")
-        stack_up = device["stack_up"]["at_end"]
-        self.assertEqual(stack_up["process_bytes"], max(int(row["used_bytes"]) for row in rows))
-        self.assertEqual([other["used_bytes"] for other in stack_up["sample"]["other_processes"]], [3000 * MIB])
-        self.assertEqual(stack_up["sample"]["used_bytes"], stack_up["process_bytes"] + 3000 * MIB)
+        breakdown = device["breakdown"]["at_end"]
+        self.assertEqual(breakdown["process_bytes"], max(int(row["used_bytes"]) for row in rows))
+        self.assertEqual([other["used_bytes"] for other in breakdown["sample"]["other_processes"]], [3000 * MIB])
+        self.assertEqual(breakdown["sample"]["used_bytes"], breakdown["process_bytes"] + 3000 * MIB)
         self.assertEqual(device["device_use"]["neighbours"][0]["peak_bytes"], 3000 * MIB)
         text = truth.run([self.setup.gpumem, "report", "--full", str(self.the_trace())], self.setup)
         self.assertIn("Reconciliation with nvidia-smi on GPU 0", text)
@@ -88,21 +88,21 @@ class AgainstTheDriversLog(WhereTest):
         # CUDA's device 0 is the machine's 1: matched by UUID, never by order.
         device, rows = self.run_and_report("host_endings", "return", SIMCUDA_DEVICES="2", CUDA_VISIBLE_DEVICES="1")
         self.assertEqual(device["device"], 0)
-        self.assertEqual(device["stack_up"]["at_end"]["process_bytes"], max(int(row["used_bytes"]) for row in rows))
+        self.assertEqual(device["breakdown"]["at_end"]["process_bytes"], max(int(row["used_bytes"]) for row in rows))
 
 
 class WhatIsNotKnown(WhereTest):
     def test_foreign_process_ids(self):
         device, _ = self.run_and_report("host_endings", "return", SIMCUDA_OTHERS_MB="100", SIMCUDA_NVML_PROCESSES="foreign")
-        stack_up = device["stack_up"]["at_end"]
-        self.assertIsNone(stack_up["process_bytes"])
-        self.assertIsNone(stack_up["unexplained_bytes"])
-        self.assertIn("container", stack_up["why_unknown"])
-        self.assertEqual(stack_up["sample"]["other_process_count"], 2)
+        breakdown = device["breakdown"]["at_end"]
+        self.assertIsNone(breakdown["process_bytes"])
+        self.assertIsNone(breakdown["unexplained_bytes"])
+        self.assertIn("container", breakdown["why_unknown"])
+        self.assertEqual(breakdown["sample"]["other_process_count"], 2)
 
     def test_processes_without_sizes(self):
         device, _ = self.run_and_report("host_endings", "return", SIMCUDA_NVML_PROCESSES="unknown")
-        self.assertIn("does not state memory by process", device["stack_up"]["at_end"]["why_unknown"])
+        self.assertIn("does not state memory by process", device["breakdown"]["at_end"]["why_unknown"])
 
     def test_no_nvml(self):
         bare = self.folder / "lib"  # the simulated libraries without NVML's
@@ -112,7 +112,7 @@ class WhatIsNotKnown(WhereTest):
                 (bare / library.name).symlink_to(library)
         device, _ = self.run_and_report("host_endings", "return", LD_LIBRARY_PATH=str(bare))
         self.assertEqual(self.answer["sampling"]["error"], "libnvidia-ml.so.1 cannot be loaded")
-        self.assertIsNone(device["stack_up"]["at_end"]["process_bytes"])
+        self.assertIsNone(device["breakdown"]["at_end"]["process_bytes"])
 
     def test_off(self):
         self.run_and_report("host_endings", "return", GPUMEMSHIM_SAMPLE_MS="0")

@@ -25,7 +25,7 @@ DeviceAnalysis DeviceWith(int number, uint64_t total) {
 
 TEST(PeaksOfTest, NothingRecordedIsNoDevice) { EXPECT_EQ(PeaksOf({}).device, -1); }
 
-TEST(PeaksOfTest, WithoutAStackUpItIsWhatWasRecorded) {
+TEST(PeaksOfTest, WithoutABreakdownItIsWhatWasRecorded) {
   Analysis analysis;
   analysis.devices = {DeviceWith(0, kGiB)};
   const RunPeaks peaks = PeaksOf(analysis);
@@ -40,23 +40,23 @@ TEST(PeaksOfTest, WithoutAStackUpItIsWhatWasRecorded) {
 TEST(PeaksOfTest, AddsWhatTheDriverTakes) {
   Analysis analysis;
   analysis.devices = {DeviceWith(0, kGiB)};
-  StackUp& stack_up = analysis.devices[0].stack_up_at_peak;
-  stack_up.any = true;
-  stack_up.values.total = kGiB;
-  stack_up.values.other = 3 * kMiB;
-  stack_up.driver.contexts = 512 * kMiB;
-  stack_up.driver.modules = 2 * kMiB;
+  MemoryBreakdown& breakdown = analysis.devices[0].breakdown_at_peak;
+  breakdown.any = true;
+  breakdown.values.total = kGiB;
+  breakdown.values.other = 3 * kMiB;
+  breakdown.driver.contexts = 512 * kMiB;
+  breakdown.driver.modules = 2 * kMiB;
   RunPeaks peaks = PeaksOf(analysis);
   EXPECT_EQ(peaks.process, kGiB + 514 * kMiB);
   EXPECT_EQ(peaks.context, 514 * kMiB);
   EXPECT_EQ(peaks.elsewhere, 3 * kMiB);
   // The device shows more than all that is known.
-  stack_up.process = kGiB + 600 * kMiB;
+  breakdown.process = kGiB + 600 * kMiB;
   peaks = PeaksOf(analysis);
   EXPECT_EQ(peaks.process, kGiB + 600 * kMiB);
   EXPECT_EQ(peaks.context, 600 * kMiB);
   // Less: it was looked at at another time.
-  stack_up.process = kGiB / 2;
+  breakdown.process = kGiB / 2;
   EXPECT_EQ(PeaksOf(analysis).process, kGiB + 514 * kMiB);
 }
 

@@ -59,11 +59,11 @@ TEST(Counters, ASampleIsComparedWithTheStateOfItsTime) {
   EXPECT_EQ(use.readings[0].known, 150 * kMiB);
   EXPECT_TRUE(use.readings[0].steady);
 
-  const StackUp& peak = analysis.devices[0].stack_up_at_peak;
+  const MemoryBreakdown& peak = analysis.devices[0].breakdown_at_peak;
   EXPECT_TRUE(peak.same_state);
   EXPECT_EQ(peak.process, 612 * kMiB);
   EXPECT_EQ(peak.unexplained, static_cast<int64_t>(462 * kMiB));
-  const StackUp& end = analysis.devices[0].stack_up_at_end;
+  const MemoryBreakdown& end = analysis.devices[0].breakdown_at_end;
   EXPECT_FALSE(end.same_state);
   EXPECT_EQ(end.process, 512 * kMiB);  // what was freed since is taken off
   EXPECT_EQ(analysis.sampling.samples, 1u);
@@ -86,7 +86,7 @@ TEST(Counters, WhatWasTakenWhileMemoryChangedCountsLess) {
   ASSERT_EQ(device.use.readings.size(), 2u);
   EXPECT_FALSE(device.use.readings[0].steady);
   EXPECT_TRUE(device.use.readings[1].steady);
-  EXPECT_EQ(device.stack_up_at_peak.reading.time_ns, 9 * kSecond);
+  EXPECT_EQ(device.breakdown_at_peak.reading.time_ns, 9 * kSecond);
   EXPECT_EQ(device.use.peak_used, 800 * kMiB);
   EXPECT_EQ(device.use.peak_own, 700 * kMiB);
 }
@@ -103,7 +103,7 @@ TEST(Counters, RoundingAndPoolsAreExplained) {
   sample.mutable_devices(0)->set_pool_reserved_bytes(32 * kMiB);
   trace.Counters(sample);
   trace.End();
-  const StackUp end = AnalyzeTrace(trace).devices.at(0).stack_up_at_end;
+  const MemoryBreakdown end = AnalyzeTrace(trace).devices.at(0).breakdown_at_end;
   EXPECT_EQ(end.driver.Rounding(), kMiB + 2 * kMiB - 1100);
   EXPECT_EQ(end.pool_idle, 27 * kMiB);
   EXPECT_EQ(end.process, 38 * kMiB);
@@ -123,11 +123,11 @@ TEST(Counters, ContextsAndModulesCountWhileTheyLive) {
   trace.Event(unload);
   trace.End();
   const DeviceAnalysis device = AnalyzeTrace(trace).devices.at(0);
-  EXPECT_EQ(device.stack_up_at_peak.driver.contexts, 400 * kMiB);
-  EXPECT_EQ(device.stack_up_at_peak.driver.modules, 16 * kMiB);
-  EXPECT_EQ(device.stack_up_at_peak.driver.modules_not_measured, 1u);
-  EXPECT_EQ(device.stack_up_at_end.driver.modules, 0u);
-  EXPECT_EQ(device.stack_up_at_end.driver.module_count, 1u);
+  EXPECT_EQ(device.breakdown_at_peak.driver.contexts, 400 * kMiB);
+  EXPECT_EQ(device.breakdown_at_peak.driver.modules, 16 * kMiB);
+  EXPECT_EQ(device.breakdown_at_peak.driver.modules_not_measured, 1u);
+  EXPECT_EQ(device.breakdown_at_end.driver.modules, 0u);
+  EXPECT_EQ(device.breakdown_at_end.driver.module_count, 1u);
   EXPECT_EQ(device.peak_total.bytes, 2 * kMiB);  // they are in none of the series
 }
 
@@ -141,9 +141,9 @@ TEST(Counters, AContextGrowsAndGoesWhole) {
   trace.Event(Row(trace::CONTEXT_DESTROY, 2 * kSecond, 0, 0));
   trace.End();
   const DeviceAnalysis device = AnalyzeTrace(trace).devices.at(0);
-  EXPECT_EQ(device.stack_up_at_peak.driver.contexts, 424 * kMiB);
-  EXPECT_EQ(device.stack_up_at_peak.driver.context_count, 1u);
-  EXPECT_EQ(device.stack_up_at_end.driver.contexts, 0u);
+  EXPECT_EQ(device.breakdown_at_peak.driver.contexts, 424 * kMiB);
+  EXPECT_EQ(device.breakdown_at_peak.driver.context_count, 1u);
+  EXPECT_EQ(device.breakdown_at_end.driver.contexts, 0u);
   EXPECT_EQ(device.residual.peak_context_bytes, 424 * kMiB);
   EXPECT_EQ(device.residual.context_bytes, 0u);
 }
@@ -164,7 +164,7 @@ testing::TraceBuilder FirstContext() {
 
 TEST(Counters, TheFirstContextIsEstimatedByTheFirstSample) {
   testing::TraceBuilder trace = FirstContext();
-  const StackUp end = AnalyzeTrace(trace.End()).devices.at(0).stack_up_at_end;
+  const MemoryBreakdown end = AnalyzeTrace(trace.End()).devices.at(0).breakdown_at_end;
   EXPECT_EQ(end.context_estimate, 514 * kMiB);
   EXPECT_EQ(end.driver.contexts, 0u) << "nothing was measured";
   EXPECT_EQ(end.unexplained, static_cast<int64_t>(30 * kMiB));
@@ -181,7 +181,7 @@ TEST(Counters, NothingIsEstimatedWhereCallsWerePassedBy) {
   unseen->add_functions("cuMemAlloc_v2");
   losses.add_unseen()->set_object("a");  // of a cause that this version does not know
   const Analysis analysis = AnalyzeTrace(trace.Losses(losses).End());
-  const StackUp& end = analysis.devices.at(0).stack_up_at_end;
+  const MemoryBreakdown& end = analysis.devices.at(0).breakdown_at_end;
   EXPECT_EQ(end.context_estimate, 0u);
   EXPECT_EQ(end.unexplained, static_cast<int64_t>(544 * kMiB));
   ASSERT_EQ(analysis.losses.unseen.size(), 2u);
@@ -201,7 +201,7 @@ TEST(Counters, ANegativeRestIsSaid) {
   trace.FlushBatch();
   trace.Counters(SampleAt(2 * kSecond, 60 * kMiB, 60 * kMiB));
   trace.End();
-  const StackUp end = AnalyzeTrace(trace).devices.at(0).stack_up_at_end;
+  const MemoryBreakdown end = AnalyzeTrace(trace).devices.at(0).breakdown_at_end;
   EXPECT_EQ(end.process, 60 * kMiB);
   EXPECT_EQ(end.unexplained, -static_cast<int64_t>(40 * kMiB));
 }
@@ -267,7 +267,7 @@ TEST(Counters, HostileNumbersDoNoHarm) {
   trace.End();
   const Analysis analysis = AnalyzeTrace(trace);
   ASSERT_EQ(analysis.devices.size(), 1u);
-  const StackUp& end = analysis.devices[0].stack_up_at_end;
+  const MemoryBreakdown& end = analysis.devices[0].breakdown_at_end;
   EXPECT_EQ(end.Explained(), 2 * kMiB) << "what was recorded stands";
   if (end.process == kNotStated) {
     EXPECT_EQ(end.unexplained, 0);

@@ -200,7 +200,7 @@ Example SampledExample() {
   reading.free = 27 * kGiB;
   reading.other_count = 1;
   reading.others = {{777, "ollama\x1b[31m", 3 * kGiB}};
-  StackUp peak;
+  MemoryBreakdown peak;
   peak.any = peak.has_reading = peak.same_state = true;
   peak.time_ns = kOrigin + 9 * kSecond;
   peak.values = {36 * kGiB, 46 * kGiB, 2 * kGiB, 48 * kGiB};
@@ -212,12 +212,12 @@ Example SampledExample() {
   peak.reading = reading;
   peak.process = 50 * kGiB;
   peak.unexplained = static_cast<int64_t>(peak.process) - static_cast<int64_t>(peak.Explained());
-  StackUp end = peak;
+  MemoryBreakdown end = peak;
   end.time_ns = kOrigin + 12 * kSecond;
   end.same_state = false;
   end.values = {5 * kGiB, 46 * kGiB, 2 * kGiB, 48 * kGiB};
-  device.stack_up_at_peak = peak;
-  device.stack_up_at_end = end;
+  device.breakdown_at_peak = peak;
+  device.breakdown_at_end = end;
   device.use = {12,        53 * kGiB,       reading.time_ns,
                 50 * kGiB, reading.time_ns, {{777, "ollama", kOrigin, kOrigin + 12 * kSecond, 3 * kGiB, 2 * kGiB}},
                 {reading}};

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/breakdown_parts.h"
 #include "report/names.h"
 #include "report/sections.h"
-#include "report/stackup_parts.h"
 
 namespace gpumem {
 namespace {
@@ -31,16 +31,16 @@ std::string SignedBytes(int64_t bytes) {
 }
 
 // The parts of both instants side by side, in the order of the first that has them.
-std::vector<Row> PartRows(const StackUp& peak, const StackUp& end, const ReportInput& input) {
+std::vector<Row> PartRows(const MemoryBreakdown& peak, const MemoryBreakdown& end, const ReportInput& input) {
   std::vector<Row> rows;
-  const std::vector<StackUpPart> at_peak = PartsOf(peak, input), at_end = PartsOf(end, input);
-  const auto find = [](const std::vector<StackUpPart>& parts, const std::string& label) {
+  const std::vector<BreakdownPart> at_peak = PartsOf(peak, input), at_end = PartsOf(end, input);
+  const auto find = [](const std::vector<BreakdownPart>& parts, const std::string& label) {
     const auto it = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.label == label; });
     return it == parts.end() ? nullptr : &*it;
   };
-  const auto add = [&](const StackUpPart& part) {
-    const StackUpPart* first = find(at_peak, part.label);
-    const StackUpPart* second = find(at_end, part.label);
+  const auto add = [&](const BreakdownPart& part) {
+    const BreakdownPart* first = find(at_peak, part.label);
+    const BreakdownPart* second = find(at_end, part.label);
     std::string basis(BasisName(part.basis));
     if (first != nullptr && second != nullptr && first->basis != second->basis) {
       basis = absl::StrCat(BasisName(first->basis), " / ", BasisName(second->basis));
@@ -48,23 +48,23 @@ std::vector<Row> PartRows(const StackUp& peak, const StackUp& end, const ReportI
     rows.push_back({part.label, FormatBytes(first == nullptr ? 0 : first->bytes),
                     FormatBytes(second == nullptr ? 0 : second->bytes), std::move(basis)});
   };
-  for (const StackUpPart& part : at_peak) add(part);
-  for (const StackUpPart& part : at_end) {
+  for (const BreakdownPart& part : at_peak) add(part);
+  for (const BreakdownPart& part : at_end) {
     if (find(at_peak, part.label) == nullptr) add(part);
   }
   return rows;
 }
 
-std::string ProcessBasis(const StackUp& peak, const StackUp& end) {
+std::string ProcessBasis(const MemoryBreakdown& peak, const MemoryBreakdown& end) {
   const Basis first = BasisOfProcess(peak), second = BasisOfProcess(end);
   if (first == second) return std::string(BasisName(first));
   return absl::StrCat(BasisName(first), " / ", BasisName(second));
 }
 
-std::vector<Row> ShareRows(const StackUp& peak, const StackUp& end, const ReportInput& input) {
+std::vector<Row> ShareRows(const MemoryBreakdown& peak, const MemoryBreakdown& end, const ReportInput& input) {
   std::vector<Row> rows = PartRows(peak, end, input);
-  const auto rest = [](const StackUp& stack_up) {
-    return stack_up.process == kNotStated ? std::string("not known") : SignedBytes(stack_up.unexplained);
+  const auto rest = [](const MemoryBreakdown& breakdown) {
+    return breakdown.process == kNotStated ? std::string("not known") : SignedBytes(breakdown.unexplained);
   };
   if (peak.unexplained != 0 || end.unexplained != 0 || peak.process == kNotStated || end.process == kNotStated) {
     rows.push_back({"not explained", rest(peak), rest(end), "unknown"});
@@ -75,13 +75,13 @@ std::vector<Row> ShareRows(const StackUp& peak, const StackUp& end, const Report
 }
 
 // Who else is on the device, and what is left, as of the samples that belong to the two instants.
-std::vector<Row> DeviceRows(const StackUp& peak, const StackUp& end) {
+std::vector<Row> DeviceRows(const MemoryBreakdown& peak, const MemoryBreakdown& end) {
   std::vector<Row> rows;
-  const auto bytes = [](const StackUp& stack_up, uint64_t DeviceReading::*field) {
-    return stack_up.has_reading ? BytesOrNot(stack_up.reading.*field) : std::string("not known");
+  const auto bytes = [](const MemoryBreakdown& breakdown, uint64_t DeviceReading::*field) {
+    return breakdown.has_reading ? BytesOrNot(breakdown.reading.*field) : std::string("not known");
   };
-  const auto of = [](const StackUp& stack_up, uint32_t pid) {
-    for (const OtherProcess& other : stack_up.reading.others) {
+  const auto of = [](const MemoryBreakdown& breakdown, uint32_t pid) {
+    for (const OtherProcess& other : breakdown.reading.others) {
       if (other.pid == pid) return BytesOrNot(other.bytes);
     }
     return std::string("-");
@@ -118,15 +118,15 @@ void AddTable(const std::vector<Row>& rows, bool heading, Page* page) {
 }
 
 // When the device was asked, and how far that is from the instant.
-std::string SampleText(const StackUp& stack_up, const ReportInput& input) {
-  if (!stack_up.has_reading) return "";
-  const DeviceReading& reading = stack_up.reading;
+std::string SampleText(const MemoryBreakdown& breakdown, const ReportInput& input) {
+  if (!breakdown.has_reading) return "";
+  const DeviceReading& reading = breakdown.reading;
   std::string text = absl::StrCat("sampled at ", FormatTime(input.Since(reading.time_ns)));
-  if (!stack_up.same_state) absl::StrAppend(&text, ", in another state of memory");
+  if (!breakdown.same_state) absl::StrAppend(&text, ", in another state of memory");
   return text;
 }
 
-void AddApart(const StackUp& end, const Analysis& analysis, Page* page) {
+void AddApart(const MemoryBreakdown& end, const Analysis& analysis, Page* page) {
   std::string text;
   const auto add = [&](uint64_t peak, uint64_t now, absl::string_view what) {
     if (peak == 0) return;
@@ -139,7 +139,7 @@ void AddApart(const StackUp& end, const Analysis& analysis, Page* page) {
   if (!text.empty()) page->Paragraph("  apart   ", absl::StrCat(text, "."));
 }
 
-void AddGuess(const StackUp& peak, const StackUp& end, const Analysis& analysis, Page* page) {
+void AddGuess(const MemoryBreakdown& peak, const MemoryBreakdown& end, const Analysis& analysis, Page* page) {
   const std::string guess = GuessAtRest(end, analysis);
   const std::string at_peak = GuessAtRest(peak, analysis);
   const std::string& told = guess.empty() ? at_peak : guess;
@@ -149,10 +149,10 @@ void AddGuess(const StackUp& peak, const StackUp& end, const Analysis& analysis,
 
 }  // namespace
 
-void AddStackUp(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
+void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
   const Analysis& analysis = *input.analysis;
-  const StackUp& end = device.stack_up_at_end;
-  const StackUp& peak = device.stack_up_at_peak.any ? device.stack_up_at_peak : end;
+  const MemoryBreakdown& end = device.breakdown_at_end;
+  const MemoryBreakdown& peak = device.breakdown_at_peak.any ? device.breakdown_at_peak : end;
   if (!end.any || (analysis.sampling.samples == 0 && end.driver.context_count == 0)) return;
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},

@@ -4,10 +4,10 @@
 // The parts of a process's share of a device, named, each with what it rests on. Text and JSON print the same parts.
 // docs/where-the-rest-went.md explains them. Pure functions.
 //
-//   for (const StackUpPart& part : PartsOf(stack_up, input)) ...   // their bytes + unexplained = the share
+//   for (const BreakdownPart& part : PartsOf(breakdown, input)) ...   // their bytes + unexplained = the share
 
-#ifndef GPUMEM_ANALYZER_REPORT_STACKUP_PARTS_H_
-#define GPUMEM_ANALYZER_REPORT_STACKUP_PARTS_H_
+#ifndef GPUMEM_ANALYZER_REPORT_BREAKDOWN_PARTS_H_
+#define GPUMEM_ANALYZER_REPORT_BREAKDOWN_PARTS_H_
 
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ enum class Basis : uint8_t {
 };
 absl::string_view BasisName(Basis basis);
 
-struct StackUpPart {
+struct BreakdownPart {
   std::string name;   // for JSON: "pytorch_allocated"; "library" for all libraries
   std::string label;  // for people: "PyTorch: allocated", "NCCL"
   uint64_t bytes = 0;
@@ -34,21 +34,21 @@ struct StackUpPart {
 };
 
 // In the order in which they are printed; parts of 0 bytes are left out, but for PyTorch's where it is used.
-std::vector<StackUpPart> PartsOf(const StackUp& stack_up, const ReportInput& input);
+std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const ReportInput& input);
 
 // Which library asked for memory, by the innermost native frame that is not CUDA's own: "NCCL", "cuBLAS", ...; PyTorch
 // where it asked past its cache; else the program. Never empty.
 std::string LibraryOf(const std::vector<ResolvedFrame>& frames);
 
-// Of StackUp::process.
-Basis BasisOfProcess(const StackUp& stack_up);
+// Of MemoryBreakdown::process.
+Basis BasisOfProcess(const MemoryBreakdown& breakdown);
 
 // What the unexplained part may be, in one sentence; "" where it is too small to matter, or not known at all.
-std::string GuessAtRest(const StackUp& stack_up, const Analysis& analysis);
+std::string GuessAtRest(const MemoryBreakdown& breakdown, const Analysis& analysis);
 
-// Why StackUp::process is not known, in one sentence.
-std::string WhyNotKnown(const StackUp& stack_up, const Analysis& analysis);
+// Why MemoryBreakdown::process is not known, in one sentence.
+std::string WhyNotKnown(const MemoryBreakdown& breakdown, const Analysis& analysis);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPORT_STACKUP_PARTS_H_
+#endif  // GPUMEM_ANALYZER_REPORT_BREAKDOWN_PARTS_H_

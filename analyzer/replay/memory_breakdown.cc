@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/stack_up.h"
+#include "replay/memory_breakdown.h"
 
 #include <algorithm>
 #include <utility>
@@ -38,41 +38,41 @@ uint64_t EstimateContexts(const CounterLog& counters, uint32_t slot, const Drive
 
 }  // namespace
 
-StackUp TakeStackUp(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
-                    const StackTable& names) {
-  StackUp stack_up;
+MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
+                              const StackTable& names) {
+  MemoryBreakdown breakdown;
   const Accounts& accounts = state.accounts();
-  stack_up.any = true;
-  stack_up.time_ns = time_ns;
-  stack_up.values = state.values(slot);
-  stack_up.driver = accounts.devices[slot].driver;
-  stack_up.host_pinned = accounts.host_pinned;
-  stack_up.managed = accounts.managed;
-  stack_up.imported = accounts.imported;
-  stack_up.other = std::move(CollectLiveSet(state, slot, Measure::kOther, time_ns, event_index, names).stacks);
-  return stack_up;
+  breakdown.any = true;
+  breakdown.time_ns = time_ns;
+  breakdown.values = state.values(slot);
+  breakdown.driver = accounts.devices[slot].driver;
+  breakdown.host_pinned = accounts.host_pinned;
+  breakdown.managed = accounts.managed;
+  breakdown.imported = accounts.imported;
+  breakdown.other = std::move(CollectLiveSet(state, slot, Measure::kOther, time_ns, event_index, names).stacks);
+  return breakdown;
 }
 
-void CompleteStackUp(const CounterLog& counters, uint32_t slot, bool all_calls_seen, StackUp* stack_up) {
-  if (!stack_up->any) return;
-  const DeviceReading* best = counters.Best(slot, stack_up->time_ns, stack_up->values.total, stack_up->driver);
+void CompleteBreakdown(const CounterLog& counters, uint32_t slot, bool all_calls_seen, MemoryBreakdown* breakdown) {
+  if (!breakdown->any) return;
+  const DeviceReading* best = counters.Best(slot, breakdown->time_ns, breakdown->values.total, breakdown->driver);
   if (best == nullptr) return;
-  stack_up->has_reading = true;
-  stack_up->reading = *best;
-  stack_up->same_state = best->steady && best->known == stack_up->values.total && best->driver == stack_up->driver;
-  stack_up->pool_idle = PoolIdle(*best, stack_up->driver);
+  breakdown->has_reading = true;
+  breakdown->reading = *best;
+  breakdown->same_state = best->steady && best->known == breakdown->values.total && best->driver == breakdown->driver;
+  breakdown->pool_idle = PoolIdle(*best, breakdown->driver);
   if (best->own == kNotStated) return;
   // Unsigned, since hostile numbers may be anything; a share is never negative.
   const uint64_t rest = best->own - Explained(*best);
-  const uint64_t explained = stack_up->Explained();
+  const uint64_t explained = breakdown->Explained();
   const bool is_below_zero = static_cast<int64_t>(rest) < 0 && ~rest + 1 > explained;
-  stack_up->process = is_below_zero ? 0 : explained + rest;
-  const auto beyond = static_cast<int64_t>(stack_up->process - explained);
+  breakdown->process = is_below_zero ? 0 : explained + rest;
+  const auto beyond = static_cast<int64_t>(breakdown->process - explained);
   if (all_calls_seen && beyond > 0) {
-    stack_up->context_estimate =
-        std::min(EstimateContexts(counters, slot, stack_up->driver), static_cast<uint64_t>(beyond));
+    breakdown->context_estimate =
+        std::min(EstimateContexts(counters, slot, breakdown->driver), static_cast<uint64_t>(beyond));
   }
-  stack_up->unexplained = beyond - static_cast<int64_t>(stack_up->context_estimate);
+  breakdown->unexplained = beyond - static_cast<int64_t>(breakdown->context_estimate);
 }
 
 }  // namespace gpumem

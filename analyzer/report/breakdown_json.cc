@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "report/breakdown_parts.h"
 #include "report/json_parts.h"
-#include "report/stackup_parts.h"
 
 namespace gpumem {
 namespace {
@@ -33,16 +33,16 @@ void WriteReading(const DeviceReading& reading, const ReportInput& input, JsonWr
   json->Field("own_process", kMatches[static_cast<size_t>(reading.own_process)]);
 }
 
-void WriteSample(const StackUp& stack_up, const ReportInput& input, JsonWriter* json) {
+void WriteSample(const MemoryBreakdown& breakdown, const ReportInput& input, JsonWriter* json) {
   json->Key("sample");
-  if (!stack_up.has_reading) return json->Null();
+  if (!breakdown.has_reading) return json->Null();
   json->BeginObject();
-  WriteReading(stack_up.reading, input, json);
-  json->Field("same_state", stack_up.same_state);
-  FieldOrNull("other_process_count", stack_up.reading.other_count, json);
+  WriteReading(breakdown.reading, input, json);
+  json->Field("same_state", breakdown.same_state);
+  FieldOrNull("other_process_count", breakdown.reading.other_count, json);
   json->Key("other_processes");
   json->BeginArray();
-  for (const OtherProcess& other : stack_up.reading.others) {
+  for (const OtherProcess& other : breakdown.reading.others) {
     json->BeginObject(JsonLayout::kOneLine);
     json->Field("pid", other.pid);
     TextOrNull("name", other.name, json);
@@ -53,14 +53,14 @@ void WriteSample(const StackUp& stack_up, const ReportInput& input, JsonWriter* 
   json->EndObject();
 }
 
-void WriteOne(absl::string_view key, const StackUp& stack_up, const ReportInput& input, JsonWriter* json) {
+void WriteOne(absl::string_view key, const MemoryBreakdown& breakdown, const ReportInput& input, JsonWriter* json) {
   json->Key(key);
-  if (!stack_up.any) return json->Null();
+  if (!breakdown.any) return json->Null();
   json->BeginObject();
-  json->Field("time_ns", input.Since(stack_up.time_ns));
+  json->Field("time_ns", input.Since(breakdown.time_ns));
   json->Key("parts");
   json->BeginArray();
-  for (const StackUpPart& part : PartsOf(stack_up, input)) {
+  for (const BreakdownPart& part : PartsOf(breakdown, input)) {
     json->BeginObject(JsonLayout::kOneLine);
     json->Field("part", part.name);
     json->Field("label", part.label);
@@ -69,27 +69,27 @@ void WriteOne(absl::string_view key, const StackUp& stack_up, const ReportInput&
     json->EndObject();
   }
   json->EndArray();
-  const bool known = stack_up.process != kNotStated;
+  const bool known = breakdown.process != kNotStated;
   json->Key("unexplained_bytes");
-  known ? json->Value(stack_up.unexplained) : json->Null();
-  TextOrNull("guess", GuessAtRest(stack_up, *input.analysis), json);
-  FieldOrNull("process_bytes", stack_up.process, json);
-  json->Field("process_basis", BasisName(BasisOfProcess(stack_up)));
-  TextOrNull("why_unknown", known ? "" : WhyNotKnown(stack_up, *input.analysis), json);
-  json->Field("host_pinned_bytes", stack_up.host_pinned);
-  json->Field("managed_bytes", stack_up.managed);
-  json->Field("imported_bytes", stack_up.imported);
-  WriteSample(stack_up, input, json);
+  known ? json->Value(breakdown.unexplained) : json->Null();
+  TextOrNull("guess", GuessAtRest(breakdown, *input.analysis), json);
+  FieldOrNull("process_bytes", breakdown.process, json);
+  json->Field("process_basis", BasisName(BasisOfProcess(breakdown)));
+  TextOrNull("why_unknown", known ? "" : WhyNotKnown(breakdown, *input.analysis), json);
+  json->Field("host_pinned_bytes", breakdown.host_pinned);
+  json->Field("managed_bytes", breakdown.managed);
+  json->Field("imported_bytes", breakdown.imported);
+  WriteSample(breakdown, input, json);
   json->EndObject();
 }
 
 }  // namespace
 
-void WriteJsonStackUp(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
-  json->Key("stack_up");
+void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Key("breakdown");
   json->BeginObject();
-  WriteOne("at_peak", device.stack_up_at_peak, input, json);
-  WriteOne("at_end", device.stack_up_at_end, input, json);
+  WriteOne("at_peak", device.breakdown_at_peak, input, json);
+  WriteOne("at_end", device.breakdown_at_end, input, json);
   json->EndObject();
   json->Key("device_use");
   json->BeginObject();

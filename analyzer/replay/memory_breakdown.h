@@ -3,11 +3,11 @@
 //
 // How this process's share of a device is made up at one instant. Pure functions.
 //
-//   StackUp stack_up = TakeStackUp(state, slot, time_ns, event_index, names);   // while the state is at hand
-//   CompleteStackUp(counters, slot, true, &stack_up);                           // once all samples were read
+//   MemoryBreakdown breakdown = TakeBreakdown(state, slot, time_ns, event_index, names);  // from the state itself
+//   CompleteBreakdown(counters, slot, true, &breakdown);   // once all samples were read
 
-#ifndef GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
-#define GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
+#ifndef GPUMEM_ANALYZER_REPLAY_MEMORY_BREAKDOWN_H_
+#define GPUMEM_ANALYZER_REPLAY_MEMORY_BREAKDOWN_H_
 
 #include <cstdint>
 
@@ -18,14 +18,14 @@
 
 namespace gpumem {
 
-StackUp TakeStackUp(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
-                    const StackTable& names);
+MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
+                              const StackTable& names);
 
 // Lays the sample that says most about the instant beside it. What changed between the two is added to what the sample
 // says, so that a share can be stated for instants that nobody sampled. `all_calls_seen`: what is beyond the record
 // shortly after a context was made is the context.
-void CompleteStackUp(const CounterLog& counters, uint32_t slot, bool all_calls_seen, StackUp* stack_up);
+void CompleteBreakdown(const CounterLog& counters, uint32_t slot, bool all_calls_seen, MemoryBreakdown* breakdown);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_STACK_UP_H_
+#endif  // GPUMEM_ANALYZER_REPLAY_MEMORY_BREAKDOWN_H_

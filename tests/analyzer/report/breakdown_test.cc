@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "fixture.h"
+#include "report/breakdown_parts.h"
 #include "report/json_answers.h"
 #include "report/sections.h"
-#include "report/stackup_parts.h"
 
 namespace gpumem {
 namespace {
@@ -28,11 +28,11 @@ std::string Section(Example* example) {
   Page page(style);
   const ReportInput input = example->input();
   AddLimits(input, &page);
-  AddStackUp(example->analysis.devices[0], input, &page);
+  AddBreakdown(example->analysis.devices[0], input, &page);
   return page.text();
 }
 
-TEST(StackUp, EachLineSaysWhatItRestsOn) {
+TEST(MemoryBreakdown, EachLineSaysWhatItRestsOn) {
   Example example = testing::SampledExample();
   const std::string text = Section(&example);
   EXPECT_THAT(text, HasSubstr("Reconciliation with nvidia-smi on GPU 0"));
@@ -46,7 +46,7 @@ TEST(StackUp, EachLineSaysWhatItRestsOn) {
   EXPECT_THAT(text, HasSubstr("a guess What is not explained may be"));
 }
 
-TEST(StackUp, NamesWhoElseIsThereAndWhatIsFree) {
+TEST(MemoryBreakdown, NamesWhoElseIsThereAndWhatIsFree) {
   Example example = testing::SampledExample();
   const std::string text = Section(&example);
   EXPECT_THAT(text, HasSubstr("(pid 777)"));
@@ -56,22 +56,22 @@ TEST(StackUp, NamesWhoElseIsThereAndWhatIsFree) {
   EXPECT_THAT(text, ::testing::ContainsRegex("free +27 GiB"));
 }
 
-TEST(StackUp, LimitsThatWereReached) {
+TEST(MemoryBreakdown, LimitsThatWereReached) {
   Example example = testing::SampledExample();
   const std::string text = Section(&example);
   EXPECT_THAT(text, HasSubstr("GPU 0 reached 60 % at 8.000 s: 53 GiB of 81 GiB, 50 GiB by this process."));
   EXPECT_THAT(text, HasSubstr("GPU 0 reached 50 GiB at 8.000 s: 53 GiB of 81 GiB."));
 }
 
-TEST(StackUp, WithoutSamplesNothingIsSaid) {
+TEST(MemoryBreakdown, WithoutSamplesNothingIsSaid) {
   Example example = testing::TrainingExample();
-  example.analysis.devices[0].stack_up_at_end.any = true;
+  example.analysis.devices[0].breakdown_at_end.any = true;
   EXPECT_EQ(Section(&example), "");
 }
 
-TEST(StackUp, WhyTheShareIsNotKnown) {
+TEST(MemoryBreakdown, WhyTheShareIsNotKnown) {
   Example example = testing::SampledExample();
-  StackUp& end = example.analysis.devices[0].stack_up_at_end;
+  MemoryBreakdown& end = example.analysis.devices[0].breakdown_at_end;
   end.process = end.reading.own = kNotStated;
   end.reading.own_process = OwnProcessMatch::kUnknown;
   EXPECT_THAT(Section(&example), HasSubstr("no process on the device has this one's id"));
@@ -82,18 +82,18 @@ TEST(StackUp, WhyTheShareIsNotKnown) {
   EXPECT_THAT(Section(&example), HasSubstr("NVML does not start: no driver (9)"));
 }
 
-TEST(StackUp, ThePartsAddUp) {
+TEST(MemoryBreakdown, ThePartsAddUp) {
   Example example = testing::SampledExample();
   const auto answer = nlohmann::json::parse(ReportJson(example.input(), 0));
   for (const char* instant : {"at_peak", "at_end"}) {
-    const auto& stack_up = answer["devices"][0]["stack_up"][instant];
-    int64_t sum = stack_up["unexplained_bytes"].get<int64_t>();
-    for (const auto& part : stack_up["parts"]) sum += part["bytes"].get<int64_t>();
-    EXPECT_EQ(sum, stack_up["process_bytes"].get<int64_t>()) << instant;
+    const auto& breakdown = answer["devices"][0]["breakdown"][instant];
+    int64_t sum = breakdown["unexplained_bytes"].get<int64_t>();
+    for (const auto& part : breakdown["parts"]) sum += part["bytes"].get<int64_t>();
+    EXPECT_EQ(sum, breakdown["process_bytes"].get<int64_t>()) << instant;
   }
 }
 
-TEST(StackUp, LibrariesByTheirInnermostFrame) {
+TEST(MemoryBreakdown, LibrariesByTheirInnermostFrame) {
   const ResolvedFrame cudart = Native("cudaMalloc", "/x/libcudart.so.12"), own = Native("f", "/home/me/app");
   EXPECT_EQ(LibraryOf({cudart, Native("g", "/x/libcublasLt.so.12"), own}), "cuBLAS");
   EXPECT_EQ(LibraryOf({Native("a", "/x/libnccl.so.2"), Native("g", "/x/libtorch_cuda.so")}), "NCCL");
@@ -103,23 +103,23 @@ TEST(StackUp, LibrariesByTheirInnermostFrame) {
   EXPECT_EQ(LibraryOf({}), "the program");
 }
 
-TEST(StackUp, GuessesOnlyAtWhatMatters) {
+TEST(MemoryBreakdown, GuessesOnlyAtWhatMatters) {
   Analysis analysis;
-  StackUp stack_up;
-  EXPECT_EQ(GuessAtRest(stack_up, analysis), "");  // not known at all
-  stack_up.process = 10 * kGiB;
-  stack_up.unexplained = static_cast<int64_t>(3 * kMiB);
-  EXPECT_EQ(GuessAtRest(stack_up, analysis), "");
-  stack_up.unexplained = static_cast<int64_t>(400 * kMiB);
-  EXPECT_THAT(GuessAtRest(stack_up, analysis), HasSubstr("CUDA context"));
-  stack_up.driver.contexts = 500 * kMiB;
-  EXPECT_THAT(GuessAtRest(stack_up, analysis), HasSubstr("loaded lazily"));
-  stack_up.managed = kGiB;
-  EXPECT_THAT(GuessAtRest(stack_up, analysis), HasSubstr("managed memory"));
+  MemoryBreakdown breakdown;
+  EXPECT_EQ(GuessAtRest(breakdown, analysis), "");  // not known at all
+  breakdown.process = 10 * kGiB;
+  breakdown.unexplained = static_cast<int64_t>(3 * kMiB);
+  EXPECT_EQ(GuessAtRest(breakdown, analysis), "");
+  breakdown.unexplained = static_cast<int64_t>(400 * kMiB);
+  EXPECT_THAT(GuessAtRest(breakdown, analysis), HasSubstr("CUDA context"));
+  breakdown.driver.contexts = 500 * kMiB;
+  EXPECT_THAT(GuessAtRest(breakdown, analysis), HasSubstr("loaded lazily"));
+  breakdown.managed = kGiB;
+  EXPECT_THAT(GuessAtRest(breakdown, analysis), HasSubstr("managed memory"));
   analysis.losses.dropped_allocs = 1;
-  EXPECT_THAT(GuessAtRest(stack_up, analysis), HasSubstr("lost"));
-  stack_up.unexplained = -static_cast<int64_t>(400 * kMiB);
-  EXPECT_THAT(GuessAtRest(stack_up, analysis), HasSubstr("frees that were lost"));
+  EXPECT_THAT(GuessAtRest(breakdown, analysis), HasSubstr("lost"));
+  breakdown.unexplained = -static_cast<int64_t>(400 * kMiB);
+  EXPECT_THAT(GuessAtRest(breakdown, analysis), HasSubstr("frees that were lost"));
 }
 
 }  // namespace
