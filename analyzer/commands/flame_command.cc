@@ -13,9 +13,9 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/view_options.h"
+#include "views/aggregate.h"
 #include "views/flame_data.h"
 #include "views/flame_page.h"
-#include "views/weigh.h"
 
 namespace gpumem {
 namespace {
@@ -65,7 +65,7 @@ class FlameCommand final : public Command {
  private:
   // The rules and filters of the flags; what the page itself can change is left to it.
   bool ReadFlags(FrameRules* rules, StackFilters* filters, Console* console);
-  std::vector<WeightedStacks> Weigh(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
+  std::vector<AggregatedStacks> Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
   std::vector<std::string> Filters() const;
   static int WritePage(const std::string& path, const std::string& trace, const std::string& page,
                        const FlameTree& tree, Console* console);
@@ -86,16 +86,16 @@ bool FlameCommand::ReadFlags(FrameRules* rules, StackFilters* filters, Console* 
   return true;
 }
 
-std::vector<WeightedStacks> FlameCommand::Weigh(const OpenTrace& trace, const AnalyzeOptions& asked,
-                                                Console* console) const {
-  std::vector<WeightedStacks> views;
+std::vector<AggregatedStacks> FlameCommand::Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked,
+                                                      Console* console) const {
+  std::vector<AggregatedStacks> views;
   for (const ViewMode mode : kModes) {
     StackSelection selection = selection_;
     selection.by_user_stage = view_.by == "stage";
     selection.mode = mode;
-    if (mode == ViewMode::kPeak && selection.weighed == Weighed::kHeld) selection.weighed = Weighed::kDefault;
-    views.push_back(WeighStacks(trace, asked, selection, [&](uint64_t done, uint64_t all) {
-      console->Progress(absl::StrCat("weighing stacks: ", ViewModeName(mode)), done, all);
+    if (mode == ViewMode::kPeak && selection.measure == ViewMeasure::kHeld) selection.measure = ViewMeasure::kDefault;
+    views.push_back(AggregateStacks(trace, asked, selection, [&](uint64_t done, uint64_t all) {
+      console->Progress(absl::StrCat("aggregating stacks: ", ViewModeName(mode)), done, all);
     }));
   }
   console->ProgressDone();
@@ -141,9 +141,9 @@ int FlameCommand::Run(const std::vector<std::string>& arguments, Console* consol
   StackFilters filters;
   AnalyzeOptions asked;
   if (!ReadFlags(&rules, &filters, console) || !MakeAnalyzeOptions(view_.trace, &asked, console)) return kExitUsage;
-  std::vector<WeightedStacks> views;
-  const auto loaded =
-      LoadTrace(view_.trace, arguments, console, [&](const OpenTrace& trace) { views = Weigh(trace, asked, console); });
+  std::vector<AggregatedStacks> views;
+  const auto loaded = LoadTrace(view_.trace, arguments, console,
+                                [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); });
   if (!loaded->readable()) return loaded->exit_code;
   const std::string path = output_.empty() ? DefaultOutput(loaded->analysis.path) : output_;
   std::error_code ignored;
@@ -155,14 +155,14 @@ int FlameCommand::Run(const std::vector<std::string>& arguments, Console* consol
   std::unique_ptr<ViewGroups> groups;
   if (!view_.by.empty()) {
     groups = std::make_unique<ViewGroups>(view_.by, loaded.get());
-    for (WeightedStacks& view : views) {
+    for (AggregatedStacks& view : views) {
       if (!groups->Divide(&view, console)) return kExitUsage;
     }
-    rules.group = [&groups](const WeightedStack& stack) { return groups->Labels(stack); };
+    rules.group = [&groups](const AggregatedStack& stack) { return groups->Labels(stack); };
   }
   FrameTable frames(&source, std::move(rules), loaded->analysis.process.working_directory);
   FlameInput input;
-  for (WeightedStacks& view : views) {
+  for (AggregatedStacks& view : views) {
     FilterStacks(filters, &frames, &view);
     input.views.push_back(&view);
   }

@@ -17,7 +17,7 @@ class SizesCommand final : public Command {
   absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Shows the sizes of all allocations by powers of two, the sizes that weigh most, and the lines that "
+    return "Shows the sizes of all allocations by powers of two, the sizes with most bytes, and the lines that "
            "allocate\n"
            "most bytes and most often. Of everything that was allocated, freed or not; with --peak, --leaks and\n"
            "--temporary of what was alive at the peak, not freed, or freed again at once.\n"
@@ -43,8 +43,8 @@ class SizesCommand final : public Command {
     const std::unique_ptr<LoadedView> view = LoadView(view_, needs, arguments, console);
     if (!view->readable()) return view->exit_code();
     SizesAnswer answer;
-    answer.histogram = HistogramOf(view->weighted);
-    answer.by_bytes = Locations(view->weighted, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
+    answer.histogram = HistogramOf(view->aggregated);
+    answer.by_bytes = Locations(view->aggregated, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
     answer.by_count = answer.by_bytes;
     SortLocations(LocationOrder::kCount, &answer.by_count);
     const ViewInput input = view->input();

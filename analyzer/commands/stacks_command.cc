@@ -34,7 +34,7 @@ class StacksCommand final : public Command {
   int Run(const std::vector<std::string>& arguments, Console* console) override {
     const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
     if (!view->readable()) return view->exit_code();
-    const StackTree tree(view->weighted, view->frames.get());
+    const StackTree tree(view->aggregated, view->frames.get());
     if (view_.trace.json) {
       WriteStacksJson("stacks", tree, StackRows(tree, count_), 0, view->input(), SinkOf(console));
     } else {

@@ -76,7 +76,7 @@ class TableCommand final : public Command {
         AddTable(rows, *kind, top_, input, &page);
       }
     } else {
-      const StackTree tree(view->weighted, view->frames.get());
+      const StackTree tree(view->aggregated, view->frames.get());
       const std::vector<StackRow> rows = StackRows(tree, sort_ == "count");
       if (view_.trace.json) {
         WriteStacksJson("table", tree, rows, json_top, input, SinkOf(console));
@@ -90,9 +90,9 @@ class TableCommand final : public Command {
 
  private:
   std::vector<Location> Rows(LocationKind kind, const LoadedView& view) const {
-    if (!IsByLabels(kind)) return Locations(view.weighted, view.frames.get(), kind, Order());
-    const auto labels = [&view](const WeightedStack& stack) { return view.groups->RowLabels(stack); };
-    return Locations(view.weighted, labels, Order());
+    if (!IsByLabels(kind)) return Locations(view.aggregated, view.frames.get(), kind, Order());
+    const auto labels = [&view](const AggregatedStack& stack) { return view.groups->RowLabels(stack); };
+    return Locations(view.aggregated, labels, Order());
   }
 
   LocationOrder Order() const {

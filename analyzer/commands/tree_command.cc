@@ -47,7 +47,7 @@ class TreeCommand final : public Command {
   int Run(const std::vector<std::string>& arguments, Console* console) override {
     const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
     if (!view->readable()) return view->exit_code();
-    const StackTree tree(view->weighted, view->frames.get());
+    const StackTree tree(view->aggregated, view->frames.get());
     const ViewInput input = view->input();
     if (view_.trace.json) {
       WriteTreeJson(tree, input, limit_option_->count() > 0 ? text_.percent_limit : 0, SinkOf(console));

@@ -36,7 +36,7 @@ bool OnlyAllocates(absl::string_view name) {
   return absl::StartsWith(name, "aten::empty") || absl::StartsWith(name, "aten::new_empty") || name == "aten::resize_";
 }
 
-void DivideEntry(const WeightedStack& stack, const Parts& parts, std::vector<WeightedStack>* divided) {
+void DivideEntry(const AggregatedStack& stack, const Parts& parts, std::vector<AggregatedStack>* divided) {
   Weight all;
   size_t sorts = 0;
   uint32_t last = kNotTold;
@@ -67,10 +67,10 @@ ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
       senses_(&loaded->stacks, &rules_, ResolverOf(loaded)),
       modules_(&loaded->stacks.objects(), &rules_) {}
 
-void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted) {
+void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggregated) {
   const std::map<uint64_t, Parts> parts = PartsByStack(moment);
-  std::vector<WeightedStack> divided;
-  for (const WeightedStack& stack : weighted->stacks) {
+  std::vector<AggregatedStack> divided;
+  for (const AggregatedStack& stack : aggregated->stacks) {
     const auto found = stack.device == device ? parts.find(stack.stack_id) : parts.end();
     if (found == parts.end()) {
       divided.push_back(stack);
@@ -79,8 +79,8 @@ void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted
     }
   }
   std::stable_sort(divided.begin(), divided.end(),
-                   [](const WeightedStack& a, const WeightedStack& b) { return a.weight.bytes > b.weight.bytes; });
-  weighted->stacks = std::move(divided);
+                   [](const AggregatedStack& a, const AggregatedStack& b) { return a.weight.bytes > b.weight.bytes; });
+  aggregated->stacks = std::move(divided);
 }
 
 std::string CategoryGroupLabel(uint32_t group) {
@@ -90,29 +90,30 @@ std::string CategoryGroupLabel(uint32_t group) {
 }
 
 // Each view numbers them for itself.
-void ViewGroups::NumberStages(WeightedStacks* weighted) {
+void ViewGroups::NumberStages(AggregatedStacks* aggregated) {
   std::vector<uint32_t> numbers;
-  for (const std::string& name : weighted->user_stages) {
+  for (const std::string& name : aggregated->user_stages) {
     const auto known = std::find(user_stages_.begin(), user_stages_.end(), name);
     numbers.push_back(static_cast<uint32_t>(known - user_stages_.begin()));
     if (known == user_stages_.end()) user_stages_.push_back(name);
   }
-  for (WeightedStack& stack : weighted->stacks) stack.group = numbers[stack.group];
+  for (AggregatedStack& stack : aggregated->stacks) stack.group = numbers[stack.group];
 }
 
-bool ViewGroups::Divide(WeightedStacks* weighted, Console* console) {
-  if (by_ == "stage") NumberStages(weighted);
+bool ViewGroups::Divide(AggregatedStacks* aggregated, Console* console) {
+  if (by_ == "stage") NumberStages(aggregated);
   const DeviceAnalysis* const device = LargestDevice(loaded_->analysis);
-  const bool is_instant = weighted->mode == ViewMode::kPeak || weighted->mode == ViewMode::kLeaks;
+  const bool is_instant = aggregated->mode == ViewMode::kPeak || aggregated->mode == ViewMode::kLeaks;
   if (by_ != "category" || !is_instant || device == nullptr) return true;
   AttributionRequest request;
   MomentQuery& query = request.moments.emplace_back();
-  query.number = weighted->mode == ViewMode::kPeak ? PeakOf(*device, DefaultMeasure(*device)).event_index
-                                                   : device->leaks.at_end_torch.event_index;
+  query.number = aggregated->mode == ViewMode::kPeak ? PeakOf(*device, DefaultMeasure(*device)).event_index
+                                                     : device->leaks.at_end_torch.event_index;
   const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, request, loaded_, console);
   loaded_->input.attribution = nullptr;  // it ends here
   if (attribution == nullptr) return false;
-  if (attribution->moments.front().found) DivideByCategory(attribution->moments.front(), attribution->device, weighted);
+  if (attribution->moments.front().found)
+    DivideByCategory(attribution->moments.front(), attribution->device, aggregated);
   return true;
 }
 
@@ -152,7 +153,7 @@ std::vector<std::string> ViewGroups::OperatorLabels(uint64_t stack_id) {
   return labels;
 }
 
-std::vector<std::string> ViewGroups::Labels(const WeightedStack& stack) {
+std::vector<std::string> ViewGroups::Labels(const AggregatedStack& stack) {
   if (by_ == "module") return ModuleLabels(stack.stack_id);
   if (by_ == "component") return {ComponentLabel(stack.stack_id)};
   if (by_ == "operator") return OperatorLabels(stack.stack_id);
@@ -160,7 +161,7 @@ std::vector<std::string> ViewGroups::Labels(const WeightedStack& stack) {
   return absl::StrSplit(StagePathTitle(user_stages_[stack.group], senses_.Of(stack.stack_id).stage), " > ");
 }
 
-std::vector<std::string> ViewGroups::RowLabels(const WeightedStack& stack) {
+std::vector<std::string> ViewGroups::RowLabels(const AggregatedStack& stack) {
   std::vector<std::string> labels = Labels(stack);
   if (by_ != "stage") return labels;
   for (size_t i = 1; i < labels.size(); ++i) labels[i] = absl::StrCat(labels[i - 1], " > ", labels[i]);

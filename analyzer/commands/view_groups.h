@@ -8,8 +8,8 @@
 // no category is told. Not thread-safe; the trace must outlive it.
 //
 //   ViewGroups groups("stage", loaded.get());
-//   groups.Divide(&weighted, console);
-//   rules.group = [&](const WeightedStack& stack) { return groups.Labels(stack); };
+//   groups.Divide(&aggregated, console);
+//   rules.group = [&](const AggregatedStack& stack) { return groups.Labels(stack); };
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
 #define GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
@@ -23,7 +23,7 @@
 #include "attribution/stack_senses.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
-#include "views/weighted_stacks.h"
+#include "views/aggregated_stacks.h"
 
 namespace gpumem {
 
@@ -33,19 +33,19 @@ class ViewGroups {
  public:
   ViewGroups(std::string by, LoadedTrace* loaded);
 
-  // Sets WeightedStack::group. False, with a complaint, where the trace cannot be read again.
-  bool Divide(WeightedStacks* weighted, Console* console);
+  // Sets AggregatedStack::group. False, with a complaint, where the trace cannot be read again.
+  bool Divide(AggregatedStacks* aggregated, Console* console);
 
   // Outermost first: "train", "forward".
-  std::vector<std::string> Labels(const WeightedStack& stack);
+  std::vector<std::string> Labels(const AggregatedStack& stack);
   // The same for rows that stand alone: "train", "train > forward".
-  std::vector<std::string> RowLabels(const WeightedStack& stack);
+  std::vector<std::string> RowLabels(const AggregatedStack& stack);
 
  private:
   std::vector<std::string> ModuleLabels(uint64_t stack_id);
   std::string ComponentLabel(uint64_t stack_id);
   std::vector<std::string> OperatorLabels(uint64_t stack_id);
-  void NumberStages(WeightedStacks* weighted);
+  void NumberStages(AggregatedStacks* aggregated);
 
   std::string by_;
   std::vector<std::string> user_stages_{""};  // of all views
@@ -57,7 +57,7 @@ class ViewGroups {
 
 // Divides the entries of a device by the categories that their stacks' blocks have at the moment; groups are those of
 // CategoryGroupLabel.
-void DivideByCategory(const Moment& moment, int device, WeightedStacks* weighted);
+void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggregated);
 std::string CategoryGroupLabel(uint32_t group);
 
 }  // namespace gpumem

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "commands/command.h"
-#include "views/weigh.h"
+#include "views/aggregate.h"
 
 namespace gpumem {
 namespace {
@@ -48,12 +48,13 @@ bool CompilePattern(absl::string_view flag, const std::string& text, Pattern* pa
   return false;
 }
 
-Weighed ParseMeasure(const std::string& name) {
-  for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal, Weighed::kHeld,
-                                Weighed::kPinned, Weighed::kManaged, Weighed::kImported}) {
-    if (name == WeighedName(weighed)) return weighed;
+ViewMeasure ParseMeasure(const std::string& name) {
+  for (const ViewMeasure measure :
+       {ViewMeasure::kAllocated, ViewMeasure::kReserved, ViewMeasure::kTotal, ViewMeasure::kHeld, ViewMeasure::kPinned,
+        ViewMeasure::kManaged, ViewMeasure::kImported}) {
+    if (name == ViewMeasureName(measure)) return measure;
   }
-  return Weighed::kDefault;
+  return ViewMeasure::kDefault;
 }
 
 CLI::Validator OneOf(const std::vector<std::string>& names) {
@@ -126,13 +127,13 @@ bool MakeSelection(const ViewOptions& options, StackSelection* selection, Consol
   if (options.total) selection->mode = ViewMode::kTotal;
   if (options.temporary || has_threshold) selection->mode = ViewMode::kTemporary;
   selection->temporary_threshold = options.temporary_threshold;
-  selection->weighed = ParseMeasure(options.measure);
-  if (selection->mode == ViewMode::kPeak && selection->weighed == Weighed::kHeld) {
+  selection->measure = ParseMeasure(options.measure);
+  if (selection->mode == ViewMode::kPeak && selection->measure == ViewMeasure::kHeld) {
     console->Complain(
         "--measure held has no peak of its own. Give allocated, reserved or total, or --leaks or --total.");
     return false;
   }
-  if (IsOfProcess(selection->weighed) && options.trace.device >= 0) {
+  if (IsOfProcess(selection->measure) && options.trace.device >= 0) {
     console->Complain(
         absl::StrCat("--measure ", options.measure, " is of the whole process, no GPU's. Leave out --device."));
     return false;
@@ -184,24 +185,25 @@ std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds
     const DeviceAnalysis* const largest = LargestDevice(*trace.analysis);
     if (view->selection.mode == ViewMode::kPeak && !needs.all_devices && !rules.split_devices && largest != nullptr)
       view->selection.device = largest->device;
-    view->weighted = WeighStacks(trace, asked, view->selection,
-                                 [&](uint64_t done, uint64_t all) { console->Progress("weighing stacks", done, all); });
+    view->aggregated = AggregateStacks(trace, asked, view->selection, [&](uint64_t done, uint64_t all) {
+      console->Progress("aggregating stacks", done, all);
+    });
   });
   if (!view->trace->readable()) return view;
   view->source = std::make_unique<SymbolizedFrames>(&view->trace->stacks, view->trace->symbolizer.get());
   if (const std::string by = options.by.empty() ? needs.by_labels : options.by; !by.empty()) {
     view->groups = std::make_unique<ViewGroups>(by, view->trace.get());
-    if (!view->groups->Divide(&view->weighted, console)) {
+    if (!view->groups->Divide(&view->aggregated, console)) {
       view->trace->exit_code = kExitUsage;
       return view;
     }
     if (!options.by.empty())
-      rules.group = [groups = view->groups.get()](const WeightedStack& stack) { return groups->Labels(stack); };
+      rules.group = [groups = view->groups.get()](const AggregatedStack& stack) { return groups->Labels(stack); };
   }
   view->frames = std::make_unique<FrameTable>(view->source.get(), std::move(rules),
                                               view->trace->analysis.process.working_directory);
-  FilterStacks(filters, view->frames.get(), &view->weighted);
-  const std::vector<WeightedStack>& stacks = view->weighted.stacks;
+  FilterStacks(filters, view->frames.get(), &view->aggregated);
+  const std::vector<AggregatedStack>& stacks = view->aggregated.stacks;
   for (size_t i = 0; i < stacks.size(); ++i) {
     view->frames->LookUp(stacks[i]);
     if (i % kStacksPerProgress == 0) console->Progress("looking up symbols", i, stacks.size());

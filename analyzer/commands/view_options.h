@@ -2,14 +2,14 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the views by stack (flame, tree, table, stacks, sizes) have in common: their flags, and from the flags and a
-// trace to weighted stacks with their frames.
+// trace to aggregated stacks with their frames.
 //
 //   ViewOptions options;
 //   options.AddFlags(&app);
 //   ...
 //   const std::unique_ptr<LoadedView> view = LoadView(options, {}, arguments, console);
 //   if (!view->readable()) return view->exit_code();
-//   const StackTree tree(view->weighted, view->frames.get());
+//   const StackTree tree(view->aggregated, view->frames.get());
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
 #define GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
@@ -24,11 +24,11 @@
 #include "commands/console.h"
 #include "commands/trace_options.h"
 #include "commands/view_groups.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
 #include "views/view_input.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
@@ -49,7 +49,7 @@ struct ViewOptions {
 
   // All of them; TraceOptions' too.
   void AddFlags(CLI::App* app);
-  // Those that choose what is weighed; which frames there are; and, for views that show calls in order, how.
+  // Those that choose what is aggregated; which frames there are; and, for views that show calls in order, how.
   void AddSelectionFlags(CLI::App* app);
   void AddFrameFlags(CLI::App* app);
   void AddOrderFlags(CLI::App* app);
@@ -74,14 +74,14 @@ struct ViewNeeds {
 
 struct LoadedView {
   std::unique_ptr<LoadedTrace> trace;
-  WeightedStacks weighted;  // filtered by name
+  AggregatedStacks aggregated;  // filtered by name
   std::unique_ptr<FrameSource> source;
   std::unique_ptr<ViewGroups> groups;
   std::unique_ptr<FrameTable> frames;
   StackSelection selection;
 
   // Of this; valid as long as it.
-  ViewInput input() const { return {trace->input, &weighted, frames.get(), &selection}; }
+  ViewInput input() const { return {trace->input, &aggregated, frames.get(), &selection}; }
   bool readable() const { return frames != nullptr; }
   int exit_code() const { return trace->exit_code; }
 };

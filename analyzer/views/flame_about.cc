@@ -20,29 +20,29 @@ const DeviceAnalysis* FindDevice(const Analysis& analysis, int index) {
   return nullptr;
 }
 
-Measure MeasureOf(Weighed weighed) {
-  if (weighed == Weighed::kReserved) return Measure::kReserved;
-  return weighed == Weighed::kTotal ? Measure::kTotal : Measure::kAllocated;
+Measure MeasureOf(ViewMeasure measure) {
+  if (measure == ViewMeasure::kReserved) return Measure::kReserved;
+  return measure == ViewMeasure::kTotal ? Measure::kTotal : Measure::kAllocated;
 }
 
 // "allocated on GPU 0", "of pinned host memory": whose peak it is.
-std::string PeakOfWhat(const WeighedDevice& device) {
-  if (IsOfProcess(device.weighed)) return absl::StrCat("of ", WeighedText(device.weighed));
-  return absl::StrCat(MeasureName(MeasureOf(device.weighed)), " on ", DeviceLabel(device.device));
+std::string PeakOfWhat(const AggregatedDevice& device) {
+  if (IsOfProcess(device.measure)) return absl::StrCat("of ", ViewMeasureText(device.measure));
+  return absl::StrCat(MeasureName(MeasureOf(device.measure)), " on ", DeviceLabel(device.device));
 }
 
 std::string SizeText(const Weight& weight) {
   return absl::StrCat(FormatBytes(weight.bytes), " in ", FormatCountOf(weight.count, "block", "blocks"));
 }
 
-std::string PeakText(const WeighedDevice& device, const Weight& weight, const FlameInput& input) {
+std::string PeakText(const AggregatedDevice& device, const Weight& weight, const FlameInput& input) {
   const ReportInput& report = *input.report;
   if (device.bytes == 0) return absl::StrCat("Peak ", PeakOfWhat(device), ": ", FormatBytes(0));
   std::string text = absl::StrCat("Peak ", PeakOfWhat(device), ": ", FormatBytes(device.bytes), " at ",
                                   FormatTime(report.Since(device.time_ns)));
   const DeviceAnalysis* const found = FindDevice(*report.analysis, device.device);
-  if (found != nullptr && !IsOfProcess(device.weighed))
-    absl::StrAppend(&text, WhenText(LiveAtPeak(*found, MeasureOf(device.weighed)), report));
+  if (found != nullptr && !IsOfProcess(device.measure))
+    absl::StrAppend(&text, WhenText(LiveAtPeak(*found, MeasureOf(device.measure)), report));
   if (const std::string place = PlaceText(report.analysis->marks.At(device.time_ns)); !place.empty())
     absl::StrAppend(&text, " (", place, ")");
   if (weight.bytes == device.bytes) return absl::StrCat(text, ", ", FormatCountOf(weight.count, "block", "blocks"));
@@ -73,11 +73,11 @@ ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold) {
           "No allocation was temporary.", "allocation", "allocations"};
 }
 
-std::string MomentText(const WeightedStacks& view, const WeighedDevice& device, const Weight& weight,
+std::string MomentText(const AggregatedStacks& view, const AggregatedDevice& device, const Weight& weight,
                        const FlameInput& input) {
-  const bool of_process = IsOfProcess(device.weighed);
+  const bool of_process = IsOfProcess(device.measure);
   const std::string place = of_process ? "" : absl::StrCat(" on ", DeviceLabel(device.device));
-  const std::string memory = absl::StrCat(" (", WeighedText(device.weighed), ")");
+  const std::string memory = absl::StrCat(" (", ViewMeasureText(device.measure), ")");
   const std::string count = FormatCountOf(weight.count, "allocation", "allocations");
   switch (view.mode) {
     case ViewMode::kPeak:
@@ -129,7 +129,7 @@ std::vector<Remark> FlameWarnings(const FlameInput& input, const FlameTree& tree
     warnings.push_back(
         {"filters", absl::StrCat("Not everything is shown: ", absl::StrJoin(input.filters, " "), "."), Tone::kWarning});
   }
-  for (const WeightedStacks* view : input.views) {
+  for (const AggregatedStacks* view : input.views) {
     if (view->merged_entries == 0 || view->shown == view->all) continue;
     warnings.push_back(
         {"merged",

@@ -26,7 +26,7 @@ struct ViewWords {
 ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold);
 
 // "Peak allocated on GPU 0: 8.11 GiB at 1.209 s in backward, 689 live blocks": what one view says of one GPU.
-std::string MomentText(const WeightedStacks& view, const WeighedDevice& device, const Weight& weight,
+std::string MomentText(const AggregatedStacks& view, const AggregatedDevice& device, const Weight& weight,
                        const FlameInput& input);
 
 // All that is known of the trace, for who wants to know.

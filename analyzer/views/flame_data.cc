@@ -126,7 +126,7 @@ class Writer {
   void WriteRemarks(absl::string_view key, const std::vector<Remark>& remarks);
   void WriteViews();
   void WriteView(size_t place);
-  void WriteMoments(const WeightedStacks& view, const FlameView& rows);
+  void WriteMoments(const AggregatedStacks& view, const FlameView& rows);
   void WriteRows(const FlameView& view);
   void WriteNodes();
   void WriteFrames();
@@ -189,8 +189,8 @@ void Writer::WriteAbout() {
 
 // The one with the largest peak; nothing of GPUs where the views are of the process.
 std::optional<int> Writer::StartDevice() const {
-  for (const WeightedStacks* view : input_.views) {
-    if (!view->devices.empty() && IsOfProcess(view->devices[0].weighed)) return kProcess;
+  for (const AggregatedStacks* view : input_.views) {
+    if (!view->devices.empty() && IsOfProcess(view->devices[0].measure)) return kProcess;
   }
   const DeviceAnalysis* const largest = LargestDevice(*input_.report->analysis);
   return largest == nullptr ? std::nullopt : std::optional<int>(largest->device);
@@ -204,11 +204,11 @@ void Writer::WriteViews() {
 }
 
 void Writer::WriteView(size_t place) {
-  const WeightedStacks& weighted = *input_.views[place];
+  const AggregatedStacks& aggregated = *input_.views[place];
   const FlameView& view = tree_.views()[place];
-  const ViewWords words = WordsOf(weighted.mode, input_.temporary_threshold);
+  const ViewWords words = WordsOf(aggregated.mode, input_.temporary_threshold);
   json_->BeginObject();
-  json_->Field("mode", ViewModeName(weighted.mode));
+  json_->Field("mode", ViewModeName(aggregated.mode));
   json_->Field("label", words.label);
   json_->Field("meaning", words.meaning);
   json_->Field("empty", words.empty);
@@ -221,20 +221,20 @@ void Writer::WriteView(size_t place) {
   json_->Field("count", view.all.count);
   json_->Field("merged_bytes", view.merged.bytes);
   json_->Field("merged_stacks", view.merged_stacks);
-  WriteMoments(weighted, view);
+  WriteMoments(aggregated, view);
   WriteRows(view);
   json_->EndObject();
 }
 
-void Writer::WriteMoments(const WeightedStacks& view, const FlameView& rows) {
+void Writer::WriteMoments(const AggregatedStacks& view, const FlameView& rows) {
   std::map<int, Weight> weights;
   for (const FlameRow& row : rows.rows) weights[row.device].Add(row.weight);
   json_->Key("moments");
   json_->BeginArray();
-  for (const WeighedDevice& device : view.devices) {
+  for (const AggregatedDevice& device : view.devices) {
     json_->BeginObject(JsonLayout::kOneLine);
     json_->Field("device", devices_.Place(device.device));
-    json_->Field("measure", WeighedName(device.weighed));
+    json_->Field("measure", ViewMeasureName(device.measure));
     json_->Field("time_ns", input_.report->Since(device.time_ns));
     json_->Field("text", Shown(MomentText(view, device, weights[device.device], input_)));
     json_->EndObject();

@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "report/input.h"
+#include "views/aggregated_stacks.h"
 #include "views/flame_tree.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
@@ -40,7 +40,7 @@ struct FlameStart {
 
 struct FlameInput {
   const ReportInput* report = nullptr;
-  std::vector<const WeightedStacks*> views;  // each mode at most once
+  std::vector<const AggregatedStacks*> views;  // each mode at most once
   uint64_t temporary_threshold = 1;
   FrameTable* frames = nullptr;
   FrameSource* source = nullptr;

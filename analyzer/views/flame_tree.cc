@@ -17,7 +17,7 @@ constexpr size_t kRowsPerNode = 8;
 // Largest share that a stack can have of a view, so that the views can be compared.
 constexpr double kWholeView = 1e15;
 
-uint64_t Share(const WeightedStack& stack, const WeightedStacks& view) {
+uint64_t Share(const AggregatedStack& stack, const AggregatedStacks& view) {
   if (view.shown.bytes == 0) return 0;
   return static_cast<uint64_t>(kWholeView * static_cast<double>(stack.weight.bytes) /
                                static_cast<double>(view.shown.bytes));
@@ -33,7 +33,7 @@ struct FlameTree::Entry {
   uint64_t share = 0;
 };
 
-FlameTree::FlameTree(absl::Span<const WeightedStacks* const> views, FrameTable* frames, size_t most_nodes)
+FlameTree::FlameTree(absl::Span<const AggregatedStacks* const> views, FrameTable* frames, size_t most_nodes)
     : views_(views.size()) {
   std::vector<Entry> entries;
   for (size_t view = 0; view < views.size(); ++view) {
@@ -43,7 +43,7 @@ FlameTree::FlameTree(absl::Span<const WeightedStacks* const> views, FrameTable* 
     }
   }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.share > b.share; });
-  WeightedStacks together;
+  AggregatedStacks together;
   together.stacks.reserve(entries.size());
   for (const Entry& entry : entries) {
     together.stacks.push_back(views[entry.view]->stacks[entry.place]);
@@ -60,13 +60,13 @@ FlameTree::FlameTree(absl::Span<const WeightedStacks* const> views, FrameTable* 
   }
   size_t rows = 0;
   for (size_t view = 0; view < views.size(); ++view) {
-    const WeightedStacks& weighted = *views[view];
-    if (weighted.merged_entries > 0 && weighted.shown == weighted.all) {
-      WeightedStack rest;
+    const AggregatedStacks& aggregated = *views[view];
+    if (aggregated.merged_entries > 0 && aggregated.shown == aggregated.all) {
+      AggregatedStack rest;
       rest.device = kNoDevice;
-      rest.weight = weighted.merged;
+      rest.weight = aggregated.merged;
       Place(rest, StackTree::kRoot, false, &views_[view]);
-      views_[view].merged_stacks += weighted.merged_entries - 1;
+      views_[view].merged_stacks += aggregated.merged_entries - 1;
     }
     SortRows(&views_[view]);
     rows += views_[view].rows.size();
@@ -82,7 +82,7 @@ uint32_t FlameTree::MergedBelow(uint32_t node) {
   return merged_below_[node];
 }
 
-void FlameTree::Place(const WeightedStack& stack, uint32_t node, bool whole, FlameView* view) {
+void FlameTree::Place(const AggregatedStack& stack, uint32_t node, bool whole, FlameView* view) {
   view->all.Add(stack.weight);
   if (!whole) {
     view->merged.Add(stack.weight);

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_table.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
@@ -49,7 +49,7 @@ class FlameTree {
   static constexpr int kNoDevice = INT32_MIN;
 
   // Views as FilterStacks left them. At most `most_nodes` nodes, and as many again of the frame kMerged.
-  FlameTree(absl::Span<const WeightedStacks* const> views, FrameTable* frames, size_t most_nodes);
+  FlameTree(absl::Span<const AggregatedStacks* const> views, FrameTable* frames, size_t most_nodes);
 
   const std::vector<FlameNode>& nodes() const { return nodes_; }  // parents before children; 0 is the root
   const std::vector<FlameView>& views() const { return views_; }  // in the order of the constructor's
@@ -59,7 +59,7 @@ class FlameTree {
   struct Entry;
 
   uint32_t MergedBelow(uint32_t node);
-  void Place(const WeightedStack& stack, uint32_t node, bool whole, FlameView* view);
+  void Place(const AggregatedStack& stack, uint32_t node, bool whole, FlameView* view);
   void SortRows(FlameView* view);
   void ForgetThreads();
 

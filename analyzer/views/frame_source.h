@@ -24,7 +24,7 @@ class FrameSource {
   virtual std::vector<uint32_t> FrameIds(uint64_t stack_id) = 0;
   // A frame, and the functions that were inlined into it before it. Valid until the next call.
   virtual const std::vector<ResolvedFrame>& Frame(uint32_t frame_id) = 0;
-  // What WeightedStack::thread and ::api name. nullptr, "" where not known.
+  // What AggregatedStack::thread and ::api name. nullptr, "" where not known.
   virtual const ThreadInfo* Thread(uint32_t thread) = 0;
   virtual const std::string& Api(uint32_t api) = 0;
 };

@@ -135,7 +135,7 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
 }
 
 // The site that reports give: it needs all frames as they are.
-std::string FrameTable::StandIn(const WeightedStack& stack) {
+std::string FrameTable::StandIn(const AggregatedStack& stack) {
   std::vector<ResolvedFrame> frames;
   for (const uint32_t id : source_->FrameIds(stack.stack_id)) {
     const std::vector<ResolvedFrame>& resolved = source_->Frame(id);
@@ -150,7 +150,7 @@ std::string FrameTable::ThreadLabel(uint32_t thread) {
   return absl::StrCat("thread ", info->tid, info->name.empty() ? "" : absl::StrCat(" (", info->name, ")"));
 }
 
-const std::vector<uint32_t>& FrameTable::Resolve(const WeightedStack& stack) {
+const std::vector<uint32_t>& FrameTable::Resolve(const AggregatedStack& stack) {
   resolved_.clear();
   const bool shown = AppendShown(source_->FrameIds(stack.stack_id));
   if (!shown) resolved_.push_back(InternLabel(StandIn(stack)));
@@ -182,7 +182,7 @@ uint8_t FrameTable::MatchesOf(uint32_t frame_id, const StackFilters& filters) {
   return it->second = bits;
 }
 
-bool FrameTable::Matches(const WeightedStack& stack, const StackFilters& filters) {
+bool FrameTable::Matches(const AggregatedStack& stack, const StackFilters& filters) {
   if (filters.thread.is_set()) {
     const ThreadInfo* const thread = source_->Thread(stack.thread);
     if (thread == nullptr) return false;
@@ -200,14 +200,14 @@ bool FrameTable::Matches(const WeightedStack& stack, const StackFilters& filters
   return false;
 }
 
-void FilterStacks(const StackFilters& filters, FrameTable* frames, WeightedStacks* weighted) {
+void FilterStacks(const StackFilters& filters, FrameTable* frames, AggregatedStacks* aggregated) {
   if (!filters.any()) {
-    weighted->shown = weighted->all;
+    aggregated->shown = aggregated->all;
     return;
   }
-  std::erase_if(weighted->stacks, [&](const WeightedStack& stack) { return !frames->Matches(stack, filters); });
-  weighted->shown = {};
-  for (const WeightedStack& stack : weighted->stacks) weighted->shown.Add(stack.weight);
+  std::erase_if(aggregated->stacks, [&](const AggregatedStack& stack) { return !frames->Matches(stack, filters); });
+  aggregated->shown = {};
+  for (const AggregatedStack& stack : aggregated->stacks) aggregated->shown.Add(stack.weight);
 }
 
 }  // namespace gpumem

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// FrameTable: a WeightedStack as the frames that a view shows, each frame of the view once. Applies the rules of what
-// is shown (native frames, import machinery, --ignore, --depth, --invert, --split) and the filters by name. Lazy: a
-// frame is looked up when a stack that has it is. Memory: one entry a distinct frame. Not thread-safe; the source must
-// outlive it.
+// FrameTable: an aggregated stack as the frames that a view shows, each frame of the view once. Applies the rules of
+// what is shown (native frames, import machinery, --ignore, --depth, --invert, --split) and the filters by name. Lazy:
+// a frame is looked up when a stack that has it is. Memory: one entry a distinct frame. Not thread-safe; the source
+// must outlive it.
 //
 //   FrameTable frames(&source, std::move(rules), working_directory);
 //   for (const uint32_t frame : frames.Resolve(stack)) Print(frames.frame(frame).label);   // outermost first
@@ -26,8 +26,8 @@
 #include "base/pattern.h"
 #include "report/frame_class.h"
 #include "report/stack_view.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_source.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
@@ -40,7 +40,7 @@ struct FrameRules {
   // Frames of their own before all others: "GPU 0", "thread 1234 (python)".
   bool split_devices = false, split_threads = false;
   // What --by puts before them, outermost first; null: nothing. Labels that no function can have need no mark.
-  std::function<std::vector<std::string>(const WeightedStack&)> group;
+  std::function<std::vector<std::string>(const AggregatedStack&)> group;
 };
 
 // A stack is taken where each pattern is found in one of its frames, whether the rules show that frame or not.
@@ -72,10 +72,10 @@ class FrameTable {
   // The frames that stand for a stack: outermost first, or innermost first where inverted. Never empty: where nothing
   // is left, one frame says what is known ("backward of AddmmBackward0 (autograd thread)", "cudaMalloc (stack not
   // known)"). Valid until the next call.
-  const std::vector<uint32_t>& Resolve(const WeightedStack& stack);
+  const std::vector<uint32_t>& Resolve(const AggregatedStack& stack);
 
   // Looks a stack's frames up before they are needed, for the sake of a progress line: symbols may take seconds.
-  void LookUp(const WeightedStack& stack) {
+  void LookUp(const AggregatedStack& stack) {
     for (const uint32_t id : source_->FrameIds(stack.stack_id)) FactsOf(id);
   }
 
@@ -86,7 +86,7 @@ class FrameTable {
   std::string ThreadLabel(uint32_t thread);
 
   // The same filters each time.
-  bool Matches(const WeightedStack& stack, const StackFilters& filters);
+  bool Matches(const AggregatedStack& stack, const StackFilters& filters);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -108,7 +108,7 @@ class FrameTable {
   uint32_t InternLabel(std::string label);
   // False where nothing is left of them, but for a mark.
   bool AppendShown(const std::vector<uint32_t>& frame_ids);
-  std::string StandIn(const WeightedStack& stack);
+  std::string StandIn(const AggregatedStack& stack);
   uint8_t MatchesOf(uint32_t frame_id, const StackFilters& filters);
 
   FrameSource* source_;
@@ -123,7 +123,7 @@ class FrameTable {
 
 // Keeps the stacks that match and sets `shown` to their sum. `merged` entries have no frames any more: they match only
 // where there is no filter.
-void FilterStacks(const StackFilters& filters, FrameTable* frames, WeightedStacks* weighted);
+void FilterStacks(const StackFilters& filters, FrameTable* frames, AggregatedStacks* aggregated);
 
 }  // namespace gpumem
 

@@ -14,43 +14,43 @@ namespace {
 
 constexpr uint64_t kEventsPerProgress = 1u << 18;
 
-bool CountsBlocks(Weighed weighed) { return weighed == Weighed::kAllocated || weighed == Weighed::kHeld; }
-bool CountsSegments(Weighed weighed) { return weighed == Weighed::kReserved || weighed == Weighed::kTotal; }
-bool CountsOther(Weighed weighed) { return weighed == Weighed::kHeld || weighed == Weighed::kTotal; }
+bool CountsBlocks(ViewMeasure measure) { return measure == ViewMeasure::kAllocated || measure == ViewMeasure::kHeld; }
+bool CountsSegments(ViewMeasure measure) { return measure == ViewMeasure::kReserved || measure == ViewMeasure::kTotal; }
+bool CountsOther(ViewMeasure measure) { return measure == ViewMeasure::kHeld || measure == ViewMeasure::kTotal; }
 
 // Which of Accounts' sums outside of all devices it is in; kDefault: in none.
-Weighed OutsideOf(const CudaAllocation& allocation) {
-  if (allocation.on_device) return Weighed::kDefault;
-  if (!allocation.counted) return Weighed::kImported;
-  return allocation.memory == trace::MANAGED ? Weighed::kManaged : Weighed::kPinned;
+ViewMeasure OutsideOf(const CudaAllocation& allocation) {
+  if (allocation.on_device) return ViewMeasure::kDefault;
+  if (!allocation.counted) return ViewMeasure::kImported;
+  return allocation.memory == trace::MANAGED ? ViewMeasure::kManaged : ViewMeasure::kPinned;
 }
 
-Weighed OutsideOf(const PhysicalHandle& physical) {
-  if (physical.imported) return Weighed::kImported;
-  return physical.memory == trace::PHYSICAL_HOST ? Weighed::kPinned : Weighed::kDefault;
+ViewMeasure OutsideOf(const PhysicalHandle& physical) {
+  if (physical.imported) return ViewMeasure::kImported;
+  return physical.memory == trace::PHYSICAL_HOST ? ViewMeasure::kPinned : ViewMeasure::kDefault;
 }
 
 // As CollectLiveSet has it.
-bool Counts(Weighed weighed, const CudaMemory& cuda, const CudaAllocation& allocation) {
-  if (IsOfProcess(weighed)) return cuda.Matches(allocation.layer) && OutsideOf(allocation) == weighed;
-  return allocation.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(allocation);
+bool Counts(ViewMeasure measure, const CudaMemory& cuda, const CudaAllocation& allocation) {
+  if (IsOfProcess(measure)) return cuda.Matches(allocation.layer) && OutsideOf(allocation) == measure;
+  return allocation.torch ? CountsSegments(measure) : CountsOther(measure) && cuda.InOther(allocation);
 }
 
-bool Counts(Weighed weighed, const CudaMemory& cuda, const PhysicalHandle& physical) {
-  if (IsOfProcess(weighed)) return cuda.Matches(physical.layer) && OutsideOf(physical) == weighed;
+bool Counts(ViewMeasure measure, const CudaMemory& cuda, const PhysicalHandle& physical) {
+  if (IsOfProcess(measure)) return cuda.Matches(physical.layer) && OutsideOf(physical) == measure;
   if (!physical.counted) return false;
-  return physical.torch ? CountsSegments(weighed) : CountsOther(weighed) && cuda.InOther(physical);
+  return physical.torch ? CountsSegments(measure) : CountsOther(measure) && cuda.InOther(physical);
 }
 
 template <typename Thing>
-Life ToLife(Held kind, const Thing& thing, Weighed weighed) {
+Life ToLife(Held kind, const Thing& thing, ViewMeasure measure) {
   Life life;
   life.kind = kind;
   life.stack = thing.stack;
   life.size = thing.size;
   life.born_ns = thing.time_ns;
   life.thread = thing.thread;
-  life.slot = IsOfProcess(weighed) ? SlotOfDevice(kProcess) : uint32_t{thing.slot};
+  life.slot = IsOfProcess(measure) ? SlotOfDevice(kProcess) : uint32_t{thing.slot};
   life.api = thing.api;
   return life;
 }
@@ -72,45 +72,45 @@ bool EndsAllocation(uint32_t kind) {
 
 }  // namespace
 
-void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit) {
+void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit) {
   const auto show = [&](Held kind, const auto& thing) {
-    Life life = ToLife(kind, thing, weighed);
+    Life life = ToLife(kind, thing, measure);
     life.ended_ns = now_ns;
     visit(life);
   };
   const CudaMemory& cuda = state.cuda();
-  const auto is_here = [&](const auto& thing) { return thing.slot == slot || IsOfProcess(weighed); };
-  if (CountsBlocks(weighed)) {
+  const auto is_here = [&](const auto& thing) { return thing.slot == slot || IsOfProcess(measure); };
+  if (CountsBlocks(measure)) {
     state.blocks().ForEach([&](const TorchBlock& block) {
       if (block.slot == slot) show(Held::kBlock, block);
     });
   }
   cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
-    if (is_here(allocation) && Counts(weighed, cuda, allocation)) show(Held::kAllocation, allocation);
+    if (is_here(allocation) && Counts(measure, cuda, allocation)) show(Held::kAllocation, allocation);
   });
   cuda.physicals().ForEach([&](const PhysicalHandle& physical) {
-    if (is_here(physical) && Counts(weighed, cuda, physical)) show(Held::kPhysical, physical);
+    if (is_here(physical) && Counts(measure, cuda, physical)) show(Held::kPhysical, physical);
   });
 }
 
 std::optional<Life> LifePass::Read(Held kind, uint32_t place) const {
   const auto asked = [&](uint32_t slot) {
     if (of_process_) return of_process_;
-    return slot < weighed_.size() ? weighed_[slot] : std::nullopt;
+    return slot < measure_.size() ? measure_[slot] : std::nullopt;
   };
   const CudaMemory& cuda = state_.cuda();
   if (kind == Held::kBlock) {
     const TorchBlock& block = state_.blocks()[place];
-    const std::optional<Weighed> weighed = asked(block.slot);
-    if (weighed && CountsBlocks(*weighed)) return ToLife(kind, block, *weighed);
+    const std::optional<ViewMeasure> measure = asked(block.slot);
+    if (measure && CountsBlocks(*measure)) return ToLife(kind, block, *measure);
   } else if (kind == Held::kAllocation) {
     const CudaAllocation& allocation = cuda.allocations()[place];
-    const std::optional<Weighed> weighed = asked(allocation.slot);
-    if (weighed && Counts(*weighed, cuda, allocation)) return ToLife(kind, allocation, *weighed);
+    const std::optional<ViewMeasure> measure = asked(allocation.slot);
+    if (measure && Counts(*measure, cuda, allocation)) return ToLife(kind, allocation, *measure);
   } else {
     const PhysicalHandle& physical = cuda.physicals()[place];
-    const std::optional<Weighed> weighed = asked(physical.slot);
-    if (weighed && Counts(*weighed, cuda, physical)) return ToLife(kind, physical, *weighed);
+    const std::optional<ViewMeasure> measure = asked(physical.slot);
+    if (measure && Counts(*measure, cuda, physical)) return ToLife(kind, physical, *measure);
   }
   return std::nullopt;
 }
@@ -138,9 +138,9 @@ uint64_t LifePass::NumberAt(Held kind, uint32_t place) const {
   return place < numbers.size() ? numbers[place] : 0;
 }
 
-// What is numbered: all that a device's memory is given out for. As what it is weighed may show later.
+// What is numbered: all that a device's memory is given out for. As what it counts may show later.
 std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
-  constexpr Weighed kAny = Weighed::kDefault;
+  constexpr ViewMeasure kAny = ViewMeasure::kDefault;
   if (of_process_) return Read(kind, place);
   if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place], kAny);
   if (kind == Held::kAllocation) {
@@ -241,15 +241,15 @@ bool LifePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) 
   return true;
 }
 
-void LifePass::Run(const std::vector<WeighedDevice>& devices, const LifeVisitor& visit,
+void LifePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit,
                    const ProgressCallback& progress) {
   const Checkpoint* const start = trace_.checkpoints->Before(0);
   if (start == nullptr) return;
-  for (const WeighedDevice& device : devices) {
-    if (IsOfProcess(device.weighed)) of_process_ = device.weighed;
+  for (const AggregatedDevice& device : devices) {
+    if (IsOfProcess(device.measure)) of_process_ = device.measure;
     const uint32_t slot = SlotOfDevice(device.device);
-    if (slot >= weighed_.size()) weighed_.resize(slot + 1);
-    weighed_[slot] = device.weighed;
+    if (slot >= measure_.size()) measure_.resize(slot + 1);
+    measure_[slot] = device.measure;
   }
   visit_ = &visit;
   trace_.reader->Seek(start->place);

@@ -21,7 +21,7 @@
 #include "replay/life_watcher.h"
 #include "replay/live_state.h"
 #include "trace/reader.h"
-#include "views/weighted_stacks.h"
+#include "views/aggregated_stacks.h"
 
 namespace gpumem {
 
@@ -39,8 +39,8 @@ struct Life {
 
 using LifeVisitor = std::function<void(const Life&)>;
 
-// Everything of a device, or of the process, that `weighed` counts and that is alive in `state`, as of `now_ns`.
-void VisitLive(const LiveState& state, uint32_t slot, Weighed weighed, uint64_t now_ns, const LifeVisitor& visit);
+// Everything of a device, or of the process, that `measure` counts and that is alive in `state`, as of `now_ns`.
+void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit);
 
 // Used once. Not thread-safe.
 class LifePass final : private LifeWatcher {
@@ -49,7 +49,7 @@ class LifePass final : private LifeWatcher {
   LifePass(const OpenTrace& trace, LayerFilter layer, uint64_t to_ns, bool counts_others)
       : trace_(trace), state_(layer), to_ns_(to_ns), counts_others_(counts_others) {}
 
-  void Run(const std::vector<WeighedDevice>& devices, const LifeVisitor& visit, const ProgressCallback& progress);
+  void Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit, const ProgressCallback& progress);
 
  private:
   // In place of a number: shown before a gap.
@@ -80,8 +80,8 @@ class LifePass final : private LifeWatcher {
   uint64_t to_ns_;
   bool counts_others_;
   const LifeVisitor* visit_ = nullptr;
-  std::vector<std::optional<Weighed>> weighed_;  // by slot; empty: not asked for
-  std::optional<Weighed> of_process_;            // in their place
+  std::vector<std::optional<ViewMeasure>> measure_;  // by slot; empty: not asked for
+  std::optional<ViewMeasure> of_process_;            // in their place
   uint64_t clock_ns_ = 0;
   uint64_t gap_ns_ = 0;               // while what is alive behind a gap is taken: the time before it; else 0
   std::vector<uint64_t> numbers_[3];  // by kind and place: the how many'th of its Counter it was

@@ -42,7 +42,7 @@ class Grouping {
  public:
   Grouping(FrameTable* frames, LocationKind kind) : frames_(frames), kind_(kind) {}
 
-  void Add(const WeightedStack& stack) {
+  void Add(const AggregatedStack& stack) {
     ++stack_number_;
     if (kind_ == LocationKind::kThread) {
       AddWhole(RowNamed(frames_->ThreadLabel(stack.thread)), stack.weight);
@@ -53,7 +53,7 @@ class Grouping {
     rows_[RowOfFrame(path.back())].self.Add(stack.weight);
   }
 
-  void AddLabelled(const WeightedStack& stack, const std::vector<std::string>& labels) {
+  void AddLabelled(const AggregatedStack& stack, const std::vector<std::string>& labels) {
     ++stack_number_;
     for (const std::string& label : labels) AddThrough(RowNamed(label), stack.weight);
     rows_[RowNamed(labels.back())].self.Add(stack.weight);
@@ -121,20 +121,20 @@ std::optional<LocationKind> ParseLocationKind(absl::string_view name) {
   return std::nullopt;
 }
 
-std::vector<Location> Locations(const WeightedStacks& weighted, FrameTable* frames, LocationKind kind,
+std::vector<Location> Locations(const AggregatedStacks& aggregated, FrameTable* frames, LocationKind kind,
                                 LocationOrder order) {
   Grouping grouping(frames, kind);
-  for (const WeightedStack& stack : weighted.stacks) grouping.Add(stack);
-  if (weighted.merged_is_shown()) grouping.AddMerged(weighted.merged);
+  for (const AggregatedStack& stack : aggregated.stacks) grouping.Add(stack);
+  if (aggregated.merged_is_shown()) grouping.AddMerged(aggregated.merged);
   std::vector<Location> rows = grouping.Take();
   SortLocations(order, &rows);
   return rows;
 }
 
-std::vector<Location> Locations(const WeightedStacks& weighted, const Labels& labels, LocationOrder order) {
+std::vector<Location> Locations(const AggregatedStacks& aggregated, const Labels& labels, LocationOrder order) {
   Grouping grouping(nullptr, LocationKind::kModule);
-  for (const WeightedStack& stack : weighted.stacks) grouping.AddLabelled(stack, labels(stack));
-  if (weighted.merged_is_shown()) grouping.AddMerged(weighted.merged);
+  for (const AggregatedStack& stack : aggregated.stacks) grouping.AddLabelled(stack, labels(stack));
+  if (aggregated.merged_is_shown()) grouping.AddMerged(aggregated.merged);
   std::vector<Location> rows = grouping.Take();
   SortLocations(order, &rows);
   return rows;

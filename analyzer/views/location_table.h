@@ -6,7 +6,7 @@
 // weight (self: of stacks whose innermost shown frame it is) and that of all stacks through it (total: once a stack,
 // however often it recurs). Pure functions.
 //
-//   for (const Location& row : Locations(weighted, &frames, LocationKind::kLine)) Print(row.name, row.self.bytes);
+//   for (const Location& row : Locations(aggregated, &frames, LocationKind::kLine)) Print(row.name, row.self.bytes);
 
 #ifndef GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_
 #define GPUMEM_ANALYZER_VIEWS_LOCATION_TABLE_H_
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_table.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
@@ -44,18 +44,18 @@ std::optional<LocationKind> ParseLocationKind(absl::string_view name);
 struct Location {
   std::string name;  // as recorded: "model.py:42 Block.forward", "Block.forward (model.py)", "thread 1234 (python)"
   Weight self, total;
-  uint64_t stacks = 0;  // WeightedStacks::stacks that it is in
+  uint64_t stacks = 0;  // AggregatedStacks::stacks that it is in
 };
 
 enum class LocationOrder : uint8_t { kSelf, kTotal, kCount };
 
-// Largest first in `order` (kCount: by self.count), then by name. `frames` must not invert. Where weighted.merged
+// Largest first in `order` (kCount: by self.count), then by name. `frames` must not invert. Where aggregated.merged
 // belongs to what is shown, one row "(smaller stacks)" has it.
-std::vector<Location> Locations(const WeightedStacks& weighted, FrameTable* frames, LocationKind kind,
+std::vector<Location> Locations(const AggregatedStacks& aggregated, FrameTable* frames, LocationKind kind,
                                 LocationOrder order = LocationOrder::kSelf);
 // What a stack belongs to, outermost first: its weight is the last one's own. Never empty.
-using Labels = std::function<std::vector<std::string>(const WeightedStack&)>;
-std::vector<Location> Locations(const WeightedStacks& weighted, const Labels& labels,
+using Labels = std::function<std::vector<std::string>(const AggregatedStack&)>;
+std::vector<Location> Locations(const AggregatedStacks& aggregated, const Labels& labels,
                                 LocationOrder order = LocationOrder::kSelf);
 void SortLocations(LocationOrder order, std::vector<Location>* rows);
 

@@ -13,15 +13,15 @@
 namespace gpumem {
 namespace {
 
-uint64_t BytesOf(const Accounts& accounts, Weighed weighed) {
-  if (weighed == Weighed::kPinned) return accounts.host_pinned;
-  return weighed == Weighed::kManaged ? accounts.managed : accounts.imported;
+uint64_t BytesOf(const Accounts& accounts, ViewMeasure measure) {
+  if (measure == ViewMeasure::kPinned) return accounts.host_pinned;
+  return measure == ViewMeasure::kManaged ? accounts.managed : accounts.imported;
 }
 
 class Search {
  public:
-  Search(const Checkpoint& start, Weighed weighed, uint64_t from_ns, uint64_t to_ns)
-      : state_(start.state), index_(start.next_event_index), weighed_(weighed), from_ns_(from_ns), to_ns_(to_ns) {}
+  Search(const Checkpoint& start, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns)
+      : state_(start.state), index_(start.next_event_index), measure_(measure), from_ns_(from_ns), to_ns_(to_ns) {}
 
   void Enter(const BatchEntry& entry) {
     index_ += state_.Resume(entry.carried);
@@ -45,7 +45,7 @@ class Search {
   ProcessMoments Take() {
     // A window without an event has what was there when it opened.
     if (!is_open_) Open();
-    found_.end_bytes = BytesOf(state_.accounts(), weighed_);
+    found_.end_bytes = BytesOf(state_.accounts(), measure_);
     return found_;
   }
 
@@ -56,13 +56,13 @@ class Search {
   }
 
   void Offer(uint64_t time_ns, uint64_t event_index) {
-    const uint64_t bytes = BytesOf(state_.accounts(), weighed_);
+    const uint64_t bytes = BytesOf(state_.accounts(), measure_);
     if (bytes > found_.peak.bytes) found_.peak = {bytes, time_ns, event_index};
   }
 
   LiveState state_;
   uint64_t index_;  // of the next event
-  Weighed weighed_;
+  ViewMeasure measure_;
   uint64_t from_ns_, to_ns_;
   uint64_t clock_ns_ = 0;
   bool is_open_ = false;
@@ -71,10 +71,10 @@ class Search {
 
 }  // namespace
 
-ProcessMoments FindProcessMoments(const OpenTrace& trace, Weighed weighed, uint64_t from_ns, uint64_t to_ns) {
+ProcessMoments FindProcessMoments(const OpenTrace& trace, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns) {
   const Checkpoint* const start = trace.checkpoints->Before(0);
   if (start == nullptr) return {};
-  Search search(*start, weighed, from_ns, to_ns);
+  Search search(*start, measure, from_ns, to_ns);
   trace.reader->Seek(start->place);
   BatchStream stream(trace.reader);
   bool is_first = true;

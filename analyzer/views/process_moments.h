@@ -4,7 +4,7 @@
 // When memory that belongs to no GPU (pinned, managed, imported) was highest, and what it was at the end. Analysis has
 // these sums without their moments, since few ask for them: this replays the section once more.
 //
-//   const ProcessMoments moments = FindProcessMoments(trace, Weighed::kPinned, 0, UINT64_MAX);
+//   const ProcessMoments moments = FindProcessMoments(trace, ViewMeasure::kPinned, 0, UINT64_MAX);
 //   Revisit(trace.reader, *trace.checkpoints, {{moments.peak.event_index, look}});
 
 #ifndef GPUMEM_ANALYZER_VIEWS_PROCESS_MOMENTS_H_
@@ -24,9 +24,9 @@ struct ProcessMoments {
   uint64_t last_event_index = 0;  // the state then is the one after this event
 };
 
-// The peak between the two times, both absolute; what was there when the window opened counts. IsOfProcess(weighed).
+// The peak between the two times, both absolute; what was there when the window opened counts. IsOfProcess(measure).
 // The reader stands anywhere afterwards. Never fails.
-ProcessMoments FindProcessMoments(const OpenTrace& trace, Weighed weighed, uint64_t from_ns, uint64_t to_ns);
+ProcessMoments FindProcessMoments(const OpenTrace& trace, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns);
 
 }  // namespace gpumem
 

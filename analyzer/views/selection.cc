@@ -19,44 +19,44 @@ absl::string_view ViewModeName(ViewMode mode) {
   return "unknown";
 }
 
-absl::string_view WeighedName(Weighed weighed) {
-  switch (weighed) {
-    case Weighed::kDefault:
+absl::string_view ViewMeasureName(ViewMeasure measure) {
+  switch (measure) {
+    case ViewMeasure::kDefault:
       return "default";
-    case Weighed::kAllocated:
+    case ViewMeasure::kAllocated:
       return "allocated";
-    case Weighed::kReserved:
+    case ViewMeasure::kReserved:
       return "reserved";
-    case Weighed::kTotal:
+    case ViewMeasure::kTotal:
       return "total";
-    case Weighed::kHeld:
+    case ViewMeasure::kHeld:
       return "held";
-    case Weighed::kPinned:
+    case ViewMeasure::kPinned:
       return "pinned";
-    case Weighed::kManaged:
+    case ViewMeasure::kManaged:
       return "managed";
-    case Weighed::kImported:
+    case ViewMeasure::kImported:
       return "imported";
   }
   return "unknown";
 }
 
-absl::string_view WeighedText(Weighed weighed) {
-  switch (weighed) {
-    case Weighed::kAllocated:
+absl::string_view ViewMeasureText(ViewMeasure measure) {
+  switch (measure) {
+    case ViewMeasure::kAllocated:
       return "PyTorch's blocks";
-    case Weighed::kReserved:
+    case ViewMeasure::kReserved:
       return "PyTorch's segments";
-    case Weighed::kTotal:
+    case ViewMeasure::kTotal:
       return "CUDA memory";
-    case Weighed::kPinned:
+    case ViewMeasure::kPinned:
       return "pinned host memory";
-    case Weighed::kManaged:
+    case ViewMeasure::kManaged:
       return "managed memory";
-    case Weighed::kImported:
+    case ViewMeasure::kImported:
       return "memory of other owners";
-    case Weighed::kDefault:
-    case Weighed::kHeld:
+    case ViewMeasure::kDefault:
+    case ViewMeasure::kHeld:
       break;
   }
   return "PyTorch's blocks and other CUDA memory";

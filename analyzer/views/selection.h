@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// StackSelection: which allocations a view by stack is made of. Plain values; views/weigh.h applies them.
+// StackSelection: which allocations a view by stack is made of. Plain values; views/aggregate.h applies them.
 //
 // The four views, of each GPU by itself:
 //   peak       what was alive when memory was highest
@@ -25,9 +25,9 @@ enum class ViewMode : uint8_t { kPeak, kLeaks, kTotal, kTemporary };
 
 absl::string_view ViewModeName(ViewMode mode);  // "peak"
 
-// Which memory is weighed. A PyTorch block lies inside a segment, so no choice has both. From kPinned on it is no
+// Which memory counts. A PyTorch block lies inside a segment, so no choice has both. From kPinned on it is no
 // GPU's: of the whole process, and in none of the others.
-enum class Weighed : uint8_t {
+enum class ViewMeasure : uint8_t {
   kDefault,    // peak: allocated, or total on a GPU where PyTorch did nothing; the other views: held
   kAllocated,  // PyTorch's blocks
   kReserved,   // PyTorch's segments
@@ -38,27 +38,28 @@ enum class Weighed : uint8_t {
   kImported,   // memory of other owners
 };
 
-absl::string_view WeighedName(Weighed weighed);  // "allocated"; "default" for kDefault
-absl::string_view WeighedText(Weighed weighed);  // for people: "PyTorch's blocks"
-inline bool IsOfProcess(Weighed weighed) { return weighed >= Weighed::kPinned; }
+absl::string_view ViewMeasureName(ViewMeasure measure);  // "allocated"; "default" for kDefault
+absl::string_view ViewMeasureText(ViewMeasure measure);  // for people: "PyTorch's blocks"
+inline bool IsOfProcess(ViewMeasure measure) { return measure >= ViewMeasure::kPinned; }
 
 // In place of a GPU's number where IsOfProcess.
 inline constexpr int kProcess = -1;
 
 struct StackSelection {
   ViewMode mode = ViewMode::kPeak;
-  Weighed weighed = Weighed::kDefault;  // kHeld is not possible for the peak: no series has it
+  ViewMeasure measure = ViewMeasure::kDefault;  // kHeld is not possible for the peak: no series has it
   uint64_t temporary_threshold = 1;
   std::optional<int> device;  // only this one of those that were analyzed
   // Of one allocation, both ends included. The age is the time from the allocation to the view's instant (peak, leaks),
   // or to its free (total, temporary; where it was not freed, to the end).
   uint64_t min_bytes = 0, max_bytes = UINT64_MAX;
   uint64_t min_age_ns = 0, max_age_ns = UINT64_MAX;
-  // Allocations of one stack stay apart where their sizes differ (WeightedStack::size).
+  // Allocations of one stack stay apart where their sizes differ (AggregatedStack::size).
   bool by_size = false;
-  // And where the stages differ that the program named: WeightedStack::group, a place in WeightedStacks::user_stages.
+  // And where the stages differ that the program named: AggregatedStack::group, a place in
+  // AggregatedStacks::user_stages.
   bool by_user_stage = false;
-  // Most entries that are kept; more are merged, the smallest first (WeightedStacks::merged).
+  // Most entries that are kept; more are merged, the smallest first (AggregatedStacks::merged).
   size_t most_stacks = size_t{1} << 20;
 };
 

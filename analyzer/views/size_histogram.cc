@@ -30,9 +30,9 @@ uint64_t MedianOf(const std::map<uint64_t, Weight>& by_size) {
 
 }  // namespace
 
-SizeHistogram HistogramOf(const WeightedStacks& weighted) {
+SizeHistogram HistogramOf(const AggregatedStacks& aggregated) {
   std::map<uint64_t, Weight> by_size;
-  for (const WeightedStack& stack : weighted.stacks) by_size[stack.size].Add(stack.weight);
+  for (const AggregatedStack& stack : aggregated.stacks) by_size[stack.size].Add(stack.weight);
   SizeHistogram histogram;
   if (by_size.empty()) return histogram;
   histogram.smallest = by_size.begin()->first;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How large single allocations are: by powers of two, and the sizes that weigh most. From stacks that were weighed by
-// size (StackSelection::by_size). Pure function.
+// How large single allocations are: by powers of two, and the sizes with most bytes. From stacks that were aggregated
+// by size (StackSelection::by_size). Pure function.
 
 #ifndef GPUMEM_ANALYZER_VIEWS_SIZE_HISTOGRAM_H_
 #define GPUMEM_ANALYZER_VIEWS_SIZE_HISTOGRAM_H_
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "views/weighted_stacks.h"
+#include "views/aggregated_stacks.h"
 
 namespace gpumem {
 
@@ -30,7 +30,7 @@ struct SizeHistogram {
   uint64_t smallest = 0, median = 0, largest = 0;  // of the allocations; 0 where there is none
 };
 
-SizeHistogram HistogramOf(const WeightedStacks& weighted);
+SizeHistogram HistogramOf(const AggregatedStacks& aggregated);
 
 }  // namespace gpumem
 

@@ -50,7 +50,7 @@ void AddHistogram(const SizeHistogram& histogram, const Weight& whole, Page* pag
 
 void AddTopSizes(const SizeHistogram& histogram, size_t shown, const Weight& whole, Page* page) {
   page->Gap();
-  page->Line({{Tone::kHeading, "Sizes that weigh most"},
+  page->Line({{Tone::kHeading, "Sizes with most bytes"},
               {Tone::kAside, absl::StrCat("  of ", FormatCountOf(histogram.sizes.size(), "size", "different sizes"))}});
   std::vector<Page::Row> rows{{"bytes", "share", "count", "of"}};
   for (size_t i = 0; i < std::min(shown, histogram.sizes.size()); ++i) {
@@ -80,7 +80,7 @@ void AddLines(absl::string_view title, const std::vector<Location>& lines, size_
 void AddSizes(const SizesAnswer& answer, size_t top, const ViewInput& input, Page* page) {
   if (answer.histogram.buckets.empty()) return;
   const size_t shown = top == 0 ? SIZE_MAX : top;
-  const Weight& whole = input.weighted->all;
+  const Weight& whole = input.aggregated->all;
   AddHistogram(answer.histogram, whole, page);
   AddTopSizes(answer.histogram, shown, whole, page);
   AddLines("Lines that allocate most", answer.by_bytes, shown, whole, page);

@@ -64,7 +64,7 @@ std::vector<StackRow> StackRows(const StackTree& tree, bool by_count) {
 void AddStackTable(const StackTree& tree, const std::vector<StackRow>& rows, size_t top, const ViewInput& input,
                    Page* page) {
   if (rows.empty()) return;
-  const uint64_t whole = input.weighted->all.bytes;
+  const uint64_t whole = input.aggregated->all.bytes;
   std::vector<Page::Row> table{{"bytes", "share", "count", "stack"}};
   const size_t shown = Shown(rows.size(), top);
   for (size_t i = 0; i < shown; ++i) {

@@ -11,11 +11,12 @@
 
 namespace gpumem {
 
-StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes, std::vector<StackEnd>* ends)
+StackTree::StackTree(const AggregatedStacks& aggregated, FrameTable* frames, size_t most_nodes,
+                     std::vector<StackEnd>* ends)
     : nodes_(1) {
   most_nodes = std::max<size_t>(most_nodes, 1);
   absl::flat_hash_map<uint64_t, uint32_t> index;  // by parent and frame
-  for (const WeightedStack& stack : weighted.stacks) {
+  for (const AggregatedStack& stack : aggregated.stacks) {
     uint32_t at = kRoot;
     bool whole = true;
     for (const uint32_t frame : frames->Resolve(stack)) {
@@ -43,10 +44,10 @@ StackTree::StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t 
     ++merged_stacks_;
     merged_.Add(stack.weight);
   }
-  if (weighted.merged_is_shown()) {
-    nodes_[kRoot].merged.Add(weighted.merged);
-    merged_.Add(weighted.merged);
-    merged_stacks_ += weighted.merged_entries;
+  if (aggregated.merged_is_shown()) {
+    nodes_[kRoot].merged.Add(aggregated.merged);
+    merged_.Add(aggregated.merged);
+    merged_stacks_ += aggregated.merged_entries;
   }
   SumUp();
   SortChildren();

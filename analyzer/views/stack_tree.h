@@ -9,10 +9,10 @@
 //      total 17         ├─ relu     self  5
 //                       └─ (merged       2)
 //
-//   StackTree tree(weighted, &frames);
+//   StackTree tree(aggregated, &frames);
 //   for (const uint32_t child : tree.Children(StackTree::kRoot)) Print(tree.node(child).total.bytes);
 //
-// Invariant: total = self + merged + the totals of the children; the root's total is WeightedStacks::shown.
+// Invariant: total = self + merged + the totals of the children; the root's total is AggregatedStacks::shown.
 
 #ifndef GPUMEM_ANALYZER_VIEWS_STACK_TREE_H_
 #define GPUMEM_ANALYZER_VIEWS_STACK_TREE_H_
@@ -22,12 +22,12 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_table.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
-// Where a stack of WeightedStacks::stacks went.
+// Where a stack of AggregatedStacks::stacks went.
 struct StackEnd {
   uint32_t node = 0;
   bool whole = true;  // false: it goes on below the node, but not as nodes
@@ -46,9 +46,9 @@ class StackTree {
     Weight total;
   };
 
-  // Takes weighted.stacks as FilterStacks left them, the largest first, and weighted.merged. `ends`, where not
+  // Takes aggregated.stacks as FilterStacks left them, the largest first, and aggregated.merged. `ends`, where not
   // null, receives an entry for each of the stacks.
-  StackTree(const WeightedStacks& weighted, FrameTable* frames, size_t most_nodes = kMostNodes,
+  StackTree(const AggregatedStacks& aggregated, FrameTable* frames, size_t most_nodes = kMostNodes,
             std::vector<StackEnd>* ends = nullptr);
 
   const Node& node(uint32_t index) const { return nodes_[index]; }
@@ -61,7 +61,7 @@ class StackTree {
   // The frames from the root's child down to this node.
   std::vector<uint32_t> Path(uint32_t index) const;
 
-  // Stacks that ended early, and everything in them; weighted.merged included. 0 where the tree is whole.
+  // Stacks that ended early, and everything in them; aggregated.merged included. 0 where the tree is whole.
   uint64_t merged_stacks() const { return merged_stacks_; }
   const Weight& merged() const { return merged_; }
 

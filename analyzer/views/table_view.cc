@@ -43,7 +43,7 @@ void WriteRows(absl::string_view key, const std::vector<Location>& rows, size_t 
 
 void AddTable(const std::vector<Location>& rows, LocationKind kind, size_t top, const ViewInput& input, Page* page) {
   if (rows.empty()) return;
-  const uint64_t whole = input.weighted->all.bytes;
+  const uint64_t whole = input.aggregated->all.bytes;
   const bool has_total = HasTotal(kind);
   std::vector<Align> columns{Align::kRight, Align::kRight, Align::kRight};
   Page::Row heading{has_total ? "self" : "bytes", "share", "count"};

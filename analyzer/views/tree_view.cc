@@ -22,7 +22,7 @@ double Share(uint64_t part, uint64_t whole) {
 class TreeText {
  public:
   TreeText(const StackTree& tree, const ViewInput& input, const TreeOptions& options, Page* page)
-      : tree_(tree), input_(input), options_(options), page_(page), whole_(Figure(input.weighted->all)) {}
+      : tree_(tree), input_(input), options_(options), page_(page), whole_(Figure(input.aggregated->all)) {}
 
   void Draw() {
     page_->Line(absl::StrCat(PadLeft("bytes", 11), PadLeft("share", 8), PadLeft("count", 11)), Tone::kAside);
@@ -214,7 +214,7 @@ void WriteTreeJson(const StackTree& tree, const ViewInput& input, double percent
     out.MaybeFlush();
     const auto children = tree.Children(index);
     for (auto child = children.rbegin(); child != children.rend(); ++child) {
-      if (Share(tree.node(*child).total.bytes, input.weighted->all.bytes) * 100 >= percent_limit)
+      if (Share(tree.node(*child).total.bytes, input.aggregated->all.bytes) * 100 >= percent_limit)
         open.push_back(*child);
     }
   }

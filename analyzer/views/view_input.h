@@ -13,15 +13,15 @@
 #include "base/json_writer.h"
 #include "report/input.h"
 #include "report/page.h"
+#include "views/aggregated_stacks.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem {
 
 struct ViewInput {
   ReportInput report;
-  const WeightedStacks* weighted = nullptr;
+  const AggregatedStacks* aggregated = nullptr;
   FrameTable* frames = nullptr;
   const StackSelection* selection = nullptr;
 };

@@ -13,7 +13,7 @@
 namespace gpumem {
 namespace {
 
-bool IsLarger(const WeightedStack& a, const WeightedStack& b) {
+bool IsLarger(const AggregatedStack& a, const AggregatedStack& b) {
   return std::tie(b.weight.bytes, b.weight.count, a.stack_id, a.device, a.thread, a.size, a.group) <
          std::tie(a.weight.bytes, a.weight.count, b.stack_id, b.device, b.thread, b.size, b.group);
 }
@@ -47,7 +47,7 @@ void WeightMap::Shrink() {
   merged_entries_ += static_cast<uint64_t>(entries.end() - first_merged);
 }
 
-void WeightMap::Take(WeightedStacks* result) {
+void WeightMap::Take(AggregatedStacks* result) {
   last_ = nullptr;
   if (map_.size() > most_) Shrink();
   result->stacks.clear();

@@ -6,7 +6,7 @@
 //
 //   WeightMap map(1 << 20);
 //   map.Add({stack, slot, thread, 0}, {bytes, 1}, api);
-//   map.Take(&weighted);
+//   map.Take(&aggregated);
 
 #ifndef GPUMEM_ANALYZER_VIEWS_WEIGHT_MAP_H_
 #define GPUMEM_ANALYZER_VIEWS_WEIGHT_MAP_H_
@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
-#include "views/weighted_stacks.h"
+#include "views/aggregated_stacks.h"
 
 namespace gpumem {
 
@@ -46,7 +46,7 @@ class WeightMap {
   }
 
   // Moves everything into `result`, sorted, and is empty afterwards.
-  void Take(WeightedStacks* result);
+  void Take(AggregatedStacks* result);
 
  private:
   struct Value {

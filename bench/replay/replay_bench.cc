@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How fast gpumem reads, replays and weighs by stack: a trace of N events (10 million unless given) shaped like a
+// How fast gpumem reads, replays and aggregates by stack: a trace of N events (10 million unless given) shaped like a
 // training, on tmpfs.
 //
 //   build/release/bin/replay_bench [EVENTS]
@@ -24,7 +24,7 @@
 #include "replay/analyze.h"
 #include "testing/trace_builder.h"
 #include "trace/reader.h"
-#include "views/weigh.h"
+#include "views/aggregate.h"
 
 namespace gpumem {
 namespace {
@@ -95,7 +95,7 @@ void MeasureViews(const std::string& path, std::vector<double>* seconds) {
               StackSelection selection;
               selection.mode = mode;
               const double start = CpuSeconds();
-              if (WeighStacks(trace, {}, selection).all.count == 0 && mode != ViewMode::kTemporary) std::abort();
+              if (AggregateStacks(trace, {}, selection).all.count == 0 && mode != ViewMode::kTemporary) std::abort();
               seconds[static_cast<size_t>(mode)].push_back(CpuSeconds() - start);
             }
           })

@@ -252,24 +252,24 @@ TEST(DivideByCategory, ExactWhereAllOfAStackIsThere) {
   use.bytes = 4;
   use.count = 1;
   moment.uses.push_back(use);
-  WeightedStacks weighted;
-  WeightedStack stack;
+  AggregatedStacks aggregated;
+  AggregatedStack stack;
   stack.stack_id = 5;
   stack.weight = {10, 3};
-  weighted.stacks = {stack};
-  DivideByCategory(moment, 0, &weighted);
-  ASSERT_EQ(weighted.stacks.size(), 2u);
-  EXPECT_EQ(weighted.stacks[0].weight.bytes, 6u);
-  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "activations");
+  aggregated.stacks = {stack};
+  DivideByCategory(moment, 0, &aggregated);
+  ASSERT_EQ(aggregated.stacks.size(), 2u);
+  EXPECT_EQ(aggregated.stacks[0].weight.bytes, 6u);
+  EXPECT_EQ(CategoryGroupLabel(aggregated.stacks[0].group), "activations");
   stack.weight = {9, 2};  // a filter left some out
-  weighted.stacks = {stack};
-  DivideByCategory(moment, 0, &weighted);
-  ASSERT_EQ(weighted.stacks.size(), 1u);
-  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "several categories");
+  aggregated.stacks = {stack};
+  DivideByCategory(moment, 0, &aggregated);
+  ASSERT_EQ(aggregated.stacks.size(), 1u);
+  EXPECT_EQ(CategoryGroupLabel(aggregated.stacks[0].group), "several categories");
   stack.stack_id = 6;
-  weighted.stacks = {stack};
-  DivideByCategory(moment, 0, &weighted);
-  EXPECT_EQ(CategoryGroupLabel(weighted.stacks[0].group), "category not told");
+  aggregated.stacks = {stack};
+  DivideByCategory(moment, 0, &aggregated);
+  EXPECT_EQ(CategoryGroupLabel(aggregated.stacks[0].group), "category not told");
 }
 
 }  // namespace

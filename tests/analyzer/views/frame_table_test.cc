@@ -15,7 +15,7 @@ using testing::FakeFrames;
 using testing::Labels;
 using testing::NativeFrame;
 using testing::PythonFrame;
-using testing::Weighs;
+using testing::StackWith;
 
 constexpr char kTorch[] = "/v/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
 constexpr char kLinear[] = "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py";
@@ -37,7 +37,7 @@ TEST(FrameTable, TrimsNativeFramesToTheOperatorThatPythonCalled) {
   FakeFrames source;
   const uint64_t stack = ForwardStack(&source);
   FrameTable table(&source, {}, "/job");
-  EXPECT_THAT(Labels(&table, Weighs(stack, 1)),
+  EXPECT_THAT(Labels(&table, StackWith(stack, 1)),
               ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
                           "torch/nn/modules/linear.py:134 Linear.forward", "aten::linear"));
 }
@@ -48,12 +48,12 @@ TEST(FrameTable, ShowsAllNativeFramesOrNone) {
   FrameRules rules;
   rules.native = NativeFrames::kFull;
   FrameTable full(&source, std::move(rules), "/job");
-  EXPECT_EQ(full.Resolve(Weighs(stack, 1)).size(), 9u);
+  EXPECT_EQ(full.Resolve(StackWith(stack, 1)).size(), 9u);
   FrameRules none_rules;
   none_rules.native = NativeFrames::kNone;
   FrameTable none(&source, std::move(none_rules), "/job");
-  EXPECT_THAT(Labels(&none, Weighs(stack, 1)), ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
-                                                           "torch/nn/modules/linear.py:134 Linear.forward"));
+  EXPECT_THAT(Labels(&none, StackWith(stack, 1)), ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
+                                                              "torch/nn/modules/linear.py:134 Linear.forward"));
 }
 
 TEST(FrameTable, ShowsForwardMarksWhateverNativeFramesAreShown) {
@@ -67,7 +67,7 @@ TEST(FrameTable, ShowsForwardMarksWhateverNativeFramesAreShown) {
     FrameRules rules;
     rules.native = native;
     FrameTable table(&source, std::move(rules), "/job");
-    const std::vector<std::string> labels = Labels(&table, Weighs(stack, 1));
+    const std::vector<std::string> labels = Labels(&table, StackWith(stack, 1));
     ASSERT_GE(labels.size(), 2u);
     EXPECT_EQ(labels[0], "model.py:42 Block.forward");
     EXPECT_EQ(labels[1], "<backward of MmBackward0>");
@@ -81,13 +81,13 @@ TEST(FrameTable, AGroupStandsBeforeAllFrames) {
   FrameRules rules;
   rules.native = NativeFrames::kNone;
   rules.depth = 1;
-  rules.group = [](const WeightedStack& weighted) {
-    return std::vector<std::string>{"outer", weighted.group == 7 ? "inner" : "other"};
+  rules.group = [](const AggregatedStack& aggregated) {
+    return std::vector<std::string>{"outer", aggregated.group == 7 ? "inner" : "other"};
   };
   FrameTable table(&source, std::move(rules), "/job");
-  WeightedStack weighted = Weighs(stack, 1);
-  weighted.group = 7;
-  EXPECT_THAT(Labels(&table, weighted), ElementsAre("outer", "inner", "train.py:9 <module>"));
+  AggregatedStack aggregated = StackWith(stack, 1);
+  aggregated.group = 7;
+  EXPECT_THAT(Labels(&table, aggregated), ElementsAre("outer", "inner", "train.py:9 <module>"));
 }
 
 TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
@@ -99,7 +99,7 @@ TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
                     NativeFrame("torch::autograd::generated::AddmmBackward0::apply_inner::apply(x)", kTorch),
                     NativeFrame("torch::autograd::Engine::thread_main", kTorch)});
   FrameTable table(&source, {}, "/job");
-  EXPECT_THAT(Labels(&table, Weighs(stack, 1)),
+  EXPECT_THAT(Labels(&table, StackWith(stack, 1)),
               ElementsAre("AddmmBackward0", "my::kernel(int) (myext.so)", "aten::mm"));
 }
 
@@ -107,11 +107,11 @@ TEST(FrameTable, SaysWhatIsKnownWhereNoFrameIsLeft) {
   FakeFrames source;
   source.apis[7] = "cudaMalloc";
   FrameTable table(&source, {}, "/job");
-  WeightedStack unknown = Weighs(0, 1);
+  AggregatedStack unknown = StackWith(0, 1);
   unknown.api = 7;
   EXPECT_THAT(Labels(&table, unknown), ElementsAre("cudaMalloc (stack not known)"));
   const uint64_t nccl = source.Stack({NativeFrame("ncclCommInit", "/usr/lib/libnccl.so.2")});
-  WeightedStack foreign = Weighs(nccl, 1);
+  AggregatedStack foreign = StackWith(nccl, 1);
   foreign.api = 7;
   EXPECT_THAT(Labels(&table, foreign), ElementsAre("ncclCommInit (libnccl.so.2)"));
 }
@@ -126,11 +126,11 @@ TEST(FrameTable, SaysWhereAStackWasCutWhateverIsLeftOut) {
     FrameRules rules;
     rules.native = which;
     FrameTable table(&source, std::move(rules), "/job");
-    const std::vector<std::string> labels = Labels(&table, Weighs(deep, 1));
+    const std::vector<std::string> labels = Labels(&table, StackWith(deep, 1));
     EXPECT_EQ(labels[0], "<callers not recorded>");
     EXPECT_EQ(labels[1], "tree.py:3 walk");
     EXPECT_EQ(labels.size(), which == NativeFrames::kNone ? 2u : 3u);  // the one further in is of native frames
-    EXPECT_THAT(Labels(&table, Weighs(native, 1)),
+    EXPECT_THAT(Labels(&table, StackWith(native, 1)),
                 ElementsAre("<callers not recorded>", "ncclCommInit (libnccl.so.2)"));
   }
 }
@@ -145,7 +145,7 @@ TEST(FrameTable, LeavesOutIgnoredFramesAndImportMachinery) {
   rules.imports = false;
   rules.ignore.push_back(Compiled("launch\\.py"));
   FrameTable table(&source, std::move(rules), "/job");
-  EXPECT_THAT(Labels(&table, Weighs(stack, 1)), ElementsAre("train.py:1 <module>", "data.py:3 load"));
+  EXPECT_THAT(Labels(&table, StackWith(stack, 1)), ElementsAre("train.py:1 <module>", "data.py:3 load"));
 }
 
 TEST(FrameTable, InvertsCutsAndSplits) {
@@ -157,10 +157,10 @@ TEST(FrameTable, InvertsCutsAndSplits) {
   rules.invert = rules.split_devices = rules.split_threads = true;
   rules.depth = 2;
   FrameTable table(&source, std::move(rules), "/job");
-  WeightedStack weighted = Weighs(stack, 1);
-  weighted.device = 3;
-  weighted.thread = 5;
-  EXPECT_THAT(Labels(&table, weighted), ElementsAre("GPU 3", "thread 4711 (autograd)", "m.py:3 c", "m.py:2 b"));
+  AggregatedStack aggregated = StackWith(stack, 1);
+  aggregated.device = 3;
+  aggregated.thread = 5;
+  EXPECT_THAT(Labels(&table, aggregated), ElementsAre("GPU 3", "thread 4711 (autograd)", "m.py:3 c", "m.py:2 b"));
 }
 
 TEST(FrameTable, FiltersByWhatAStackGoesThrough) {
@@ -171,11 +171,11 @@ TEST(FrameTable, FiltersByWhatAStackGoesThrough) {
   FrameTable table(&source, {}, "/job");
   const auto kept = [&](StackFilters filters) {
     FrameTable fresh(&source, {}, "/job");
-    WeightedStacks weighted = testing::WeightedBy({Weighs(forward, 8), Weighs(other, 2)});
-    weighted.stacks[1].thread = 5;
-    FilterStacks(filters, &fresh, &weighted);
-    EXPECT_EQ(weighted.all.bytes, 10u);
-    return weighted.shown.bytes;
+    AggregatedStacks aggregated = testing::StacksWith({StackWith(forward, 8), StackWith(other, 2)});
+    aggregated.stacks[1].thread = 5;
+    FilterStacks(filters, &fresh, &aggregated);
+    EXPECT_EQ(aggregated.all.bytes, 10u);
+    return aggregated.shown.bytes;
   };
   const auto by = [](Pattern StackFilters::*which, const std::string& text) {
     StackFilters filters;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "views/aggregated_stacks.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
-#include "views/weighted_stacks.h"
 
 namespace gpumem::testing {
 
@@ -64,22 +64,22 @@ class FakeFrames final : public FrameSource {
   std::vector<std::vector<uint32_t>> stacks_;
 };
 
-inline WeightedStack Weighs(uint64_t stack, uint64_t bytes, uint64_t count = 1) {
-  WeightedStack weighted;
-  weighted.stack_id = stack;
-  weighted.weight = {bytes, count};
-  return weighted;
+inline AggregatedStack StackWith(uint64_t stack, uint64_t bytes, uint64_t count = 1) {
+  AggregatedStack aggregated;
+  aggregated.stack_id = stack;
+  aggregated.weight = {bytes, count};
+  return aggregated;
 }
 
-inline WeightedStacks WeightedBy(std::vector<WeightedStack> stacks) {
-  WeightedStacks weighted;
-  weighted.stacks = std::move(stacks);
-  for (const WeightedStack& stack : weighted.stacks) weighted.all.Add(stack.weight);
-  weighted.shown = weighted.all;
-  return weighted;
+inline AggregatedStacks StacksWith(std::vector<AggregatedStack> stacks) {
+  AggregatedStacks aggregated;
+  aggregated.stacks = std::move(stacks);
+  for (const AggregatedStack& stack : aggregated.stacks) aggregated.all.Add(stack.weight);
+  aggregated.shown = aggregated.all;
+  return aggregated;
 }
 
-inline std::vector<std::string> Labels(FrameTable* table, const WeightedStack& stack) {
+inline std::vector<std::string> Labels(FrameTable* table, const AggregatedStack& stack) {
   std::vector<std::string> labels;
   for (const uint32_t frame : table->Resolve(stack)) labels.push_back(table->frame(frame).label);
   return labels;

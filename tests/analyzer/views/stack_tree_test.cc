@@ -17,8 +17,8 @@ namespace {
 
 using testing::FakeFrames;
 using testing::PythonFrame;
-using testing::Weighs;
-using testing::WeightedBy;
+using testing::StacksWith;
+using testing::StackWith;
 
 uint64_t StackOf(FakeFrames* source, const std::string& outermost_first) {
   std::vector<ResolvedFrame> frames;
@@ -40,7 +40,7 @@ TEST(StackTree, MergesWhatBeginsAlike) {
   FakeFrames source;
   const uint64_t abc = StackOf(&source, "abc"), abd = StackOf(&source, "abd"), ab = StackOf(&source, "ab");
   FrameTable frames(&source, {}, "/job");
-  const StackTree tree(WeightedBy({Weighs(abc, 10, 2), Weighs(ab, 5), Weighs(abd, 2)}), &frames);
+  const StackTree tree(StacksWith({StackWith(abc, 10, 2), StackWith(ab, 5), StackWith(abd, 2)}), &frames);
   EXPECT_EQ(Text(tree, frames), ". 17/0 (a 17/0 (b 17/5 (c 10/10) (d 2/2)))");
   EXPECT_EQ(tree.node(StackTree::kRoot).total.count, 4u);
   EXPECT_EQ(tree.merged_stacks(), 0u);
@@ -50,7 +50,7 @@ TEST(StackTree, EndsTheSmallestStacksEarlyWhereThereIsNoRoom) {
   FakeFrames source;
   const uint64_t abc = StackOf(&source, "abc"), abde = StackOf(&source, "abde"), x = StackOf(&source, "x");
   FrameTable frames(&source, {}, "/job");
-  const StackTree tree(WeightedBy({Weighs(abc, 10), Weighs(abde, 5), Weighs(x, 2)}), &frames, 5);
+  const StackTree tree(StacksWith({StackWith(abc, 10), StackWith(abde, 5), StackWith(x, 2)}), &frames, 5);
   EXPECT_EQ(Text(tree, frames), ". 17/0+2 (a 15/0 (b 15/0 (c 10/10) (d 5/0+5)))");
   EXPECT_EQ(tree.size(), 5u);
   EXPECT_EQ(tree.merged_stacks(), 2u);
@@ -61,13 +61,13 @@ TEST(StackTree, HasWhatWasMergedBefore) {
   FakeFrames source;
   const uint64_t a = StackOf(&source, "a");
   FrameTable frames(&source, {}, "/job");
-  WeightedStacks weighted = WeightedBy({Weighs(a, 10)});
-  weighted.merged = {3, 3};
-  weighted.merged_entries = 3;
-  weighted.all.Add(weighted.merged);
-  weighted.shown = weighted.all;
-  EXPECT_EQ(Text(StackTree(weighted, &frames), frames), ". 13/0+3 (a 10/10)");
-  EXPECT_EQ(Locations(weighted, &frames, LocationKind::kLine)[1].name, "(smaller stacks)");
+  AggregatedStacks aggregated = StacksWith({StackWith(a, 10)});
+  aggregated.merged = {3, 3};
+  aggregated.merged_entries = 3;
+  aggregated.all.Add(aggregated.merged);
+  aggregated.shown = aggregated.all;
+  EXPECT_EQ(Text(StackTree(aggregated, &frames), frames), ". 13/0+3 (a 10/10)");
+  EXPECT_EQ(Locations(aggregated, &frames, LocationKind::kLine)[1].name, "(smaller stacks)");
 }
 
 TEST(WeightMap, KeepsTheLargestAndTheSum) {
@@ -79,33 +79,33 @@ TEST(WeightMap, KeepsTheLargestAndTheSum) {
     map.Add({stack, 0, 1, 1}, {size, 1}, 1);
     bytes += size;
   }
-  WeightedStacks weighted;
-  map.Take(&weighted);
-  ASSERT_EQ(weighted.stacks.size(), 10u);
-  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(weighted.stacks[i].stack_id, 1000 - 100 * i);
-  EXPECT_EQ(weighted.all, (Weight{bytes, 1000}));
-  EXPECT_EQ(weighted.merged_entries, 990u);
-  Weight sum = weighted.merged;
-  for (const WeightedStack& stack : weighted.stacks) sum.Add(stack.weight);
-  EXPECT_EQ(sum, weighted.all);
+  AggregatedStacks aggregated;
+  map.Take(&aggregated);
+  ASSERT_EQ(aggregated.stacks.size(), 10u);
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(aggregated.stacks[i].stack_id, 1000 - 100 * i);
+  EXPECT_EQ(aggregated.all, (Weight{bytes, 1000}));
+  EXPECT_EQ(aggregated.merged_entries, 990u);
+  Weight sum = aggregated.merged;
+  for (const AggregatedStack& stack : aggregated.stacks) sum.Add(stack.weight);
+  EXPECT_EQ(sum, aggregated.all);
 }
 
 TEST(WeightMap, StopsAtTheLargestNumber) {
   WeightMap map(10);
   map.Add({1, 0, 1, 1}, {UINT64_MAX - 1, 1}, 1);
   map.Add({1, 0, 1, 1}, {5, 1}, 2);
-  WeightedStacks weighted;
-  map.Take(&weighted);
-  EXPECT_EQ(weighted.all, (Weight{UINT64_MAX, 2}));
-  EXPECT_EQ(weighted.stacks[0].api, 0u);  // not the same function each time
+  AggregatedStacks aggregated;
+  map.Take(&aggregated);
+  EXPECT_EQ(aggregated.all, (Weight{UINT64_MAX, 2}));
+  EXPECT_EQ(aggregated.stacks[0].api, 0u);  // not the same function each time
 }
 
 TEST(Locations, CountRecursionOnce) {
   FakeFrames source;
   const uint64_t aba = StackOf(&source, "aba"), ab = StackOf(&source, "ab");
   FrameTable frames(&source, {}, "/job");
-  const std::vector<Location> rows =
-      Locations(WeightedBy({Weighs(aba, 10), Weighs(ab, 4)}), &frames, LocationKind::kFunction, LocationOrder::kTotal);
+  const std::vector<Location> rows = Locations(StacksWith({StackWith(aba, 10), StackWith(ab, 4)}), &frames,
+                                               LocationKind::kFunction, LocationOrder::kTotal);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].name, "a (m.py)");
   EXPECT_EQ(rows[0].total.bytes, 14u);
@@ -121,11 +121,11 @@ TEST(Locations, GroupByEachKind) {
   source.threads[2] = {11, "worker"};
   const uint64_t ab = StackOf(&source, "ab"), again = StackOf(&source, "ab"), c = StackOf(&source, "c");
   FrameTable frames(&source, {}, "/job");
-  WeightedStacks weighted = WeightedBy({Weighs(ab, 4, 2), Weighs(again, 3), Weighs(c, 1, 9)});
-  for (WeightedStack& stack : weighted.stacks) stack.thread = stack.stack_id == c ? 2 : 1;
+  AggregatedStacks aggregated = StacksWith({StackWith(ab, 4, 2), StackWith(again, 3), StackWith(c, 1, 9)});
+  for (AggregatedStack& stack : aggregated.stacks) stack.thread = stack.stack_id == c ? 2 : 1;
   const auto names = [&](LocationKind kind, LocationOrder order) {
     std::string text;
-    for (const Location& row : Locations(weighted, &frames, kind, order))
+    for (const Location& row : Locations(aggregated, &frames, kind, order))
       text += row.name + "=" + std::to_string(row.self.bytes) + "/" + std::to_string(row.total.bytes) + " ";
     return text;
   };
@@ -136,11 +136,11 @@ TEST(Locations, GroupByEachKind) {
 }
 
 TEST(SizeHistogram, HasABucketForEachPowerOfTwo) {
-  WeightedStacks weighted = WeightedBy({Weighs(1, 3000, 3), Weighs(2, 512, 1), Weighs(3, 8192, 1)});
-  weighted.stacks[0].size = 1000;
-  weighted.stacks[1].size = 512;
-  weighted.stacks[2].size = 8192;
-  const SizeHistogram histogram = HistogramOf(weighted);
+  AggregatedStacks aggregated = StacksWith({StackWith(1, 3000, 3), StackWith(2, 512, 1), StackWith(3, 8192, 1)});
+  aggregated.stacks[0].size = 1000;
+  aggregated.stacks[1].size = 512;
+  aggregated.stacks[2].size = 8192;
+  const SizeHistogram histogram = HistogramOf(aggregated);
   EXPECT_EQ(histogram.smallest, 512u);
   EXPECT_EQ(histogram.median, 1000u);
   EXPECT_EQ(histogram.largest, 8192u);
@@ -152,7 +152,7 @@ TEST(SizeHistogram, HasABucketForEachPowerOfTwo) {
   EXPECT_EQ(histogram.buckets[4].weight, (Weight{8192, 1}));
   ASSERT_EQ(histogram.sizes.size(), 3u);
   EXPECT_EQ(histogram.sizes[0].size, 8192u);
-  WeightedStacks extremes = WeightedBy({Weighs(1, 1), Weighs(2, 1)});
+  AggregatedStacks extremes = StacksWith({StackWith(1, 1), StackWith(2, 1)});
   extremes.stacks[1].size = UINT64_MAX;
   EXPECT_EQ(HistogramOf(extremes).buckets.size(), 64u);
   EXPECT_TRUE(HistogramOf({}).buckets.empty());

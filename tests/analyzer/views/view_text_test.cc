@@ -22,8 +22,8 @@ using testing::FakeFrames;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::PythonFrame;
-using testing::Weighs;
-using testing::WeightedBy;
+using testing::StacksWith;
+using testing::StackWith;
 
 // Three branches, one of them a long chain, one below a percent; and a name that would steer the terminal.
 struct Example {
@@ -34,20 +34,20 @@ struct Example {
         source.Stack({PythonFrame("c", "/job/m.py", 3), PythonFrame("b", "/job/m.py", 2), step, main});
     const uint64_t evil = source.Stack({PythonFrame("x;\x1b[31my", "/job/m.py", 7), step, main});
     const uint64_t small = source.Stack({PythonFrame("small", "/job/m.py", 8), step, main});
-    weighted = WeightedBy({Weighs(chain, 6000, 2), Weighs(evil, 3990, 1), Weighs(small, 10, 7)});
-    for (WeightedStack& stack : weighted.stacks) stack.size = stack.weight.bytes / stack.weight.count;
-    weighted.devices = {{0, Weighed::kAllocated, 2'000'000'000, 10'000}};
+    aggregated = StacksWith({StackWith(chain, 6000, 2), StackWith(evil, 3990, 1), StackWith(small, 10, 7)});
+    for (AggregatedStack& stack : aggregated.stacks) stack.size = stack.weight.bytes / stack.weight.count;
+    aggregated.devices = {{0, ViewMeasure::kAllocated, 2'000'000'000, 10'000}};
     analysis.origin_ns = 1'000'000'000;
     analysis.end_ns = 9'000'000'000;
     analysis.devices.resize(1);
     analysis.process.program = "train";
   }
 
-  ViewInput input() { return {{&analysis, nullptr, {}, ""}, &weighted, &frames, &selection}; }
+  ViewInput input() { return {{&analysis, nullptr, {}, ""}, &aggregated, &frames, &selection}; }
 
   FakeFrames source;
   FrameTable frames{&source, {}, "/job"};
-  WeightedStacks weighted;
+  AggregatedStacks aggregated;
   StackSelection selection;
   Analysis analysis;
 };
@@ -57,7 +57,7 @@ std::string TreeOf(Example* example, const TreeOptions& options, int width = 100
   style.utf8 = true;
   style.width = width;
   Page page(style);
-  AddTree(StackTree(example->weighted, &example->frames), example->input(), options, &page);
+  AddTree(StackTree(example->aggregated, &example->frames), example->input(), options, &page);
   return page.text();
 }
 
@@ -107,7 +107,7 @@ TEST(TreeText, LeavesOutTheMiddleOfAChainWhereThereIsNoRoom) {
   for (uint32_t i = 3000; i > 0; --i) deep.push_back(PythonFrame("function_" + std::to_string(i), "/job/m.py", i));
   Example example;
   const uint64_t stack = example.source.Stack(deep);
-  example.weighted = WeightedBy({Weighs(stack, 100)});
+  example.aggregated = StacksWith({StackWith(stack, 100)});
   const std::string text = TreeOf(&example, {}, 90);
   EXPECT_THAT(text, HasSubstr("m.py:1 function_1 \u203a \u2026"));
   EXPECT_THAT(text, HasSubstr("\u203a m.py:3000 function_3000\n"));
@@ -118,7 +118,7 @@ TEST(TreeText, ShortensTheEndsOfAChainWhereTheyDoNotFit) {
   const uint64_t stack =
       example.source.Stack({PythonFrame(std::string(50, 'z'), "/job/m.py", 2), PythonFrame("middle", "/job/m.py", 3),
                             PythonFrame(std::string(50, 'a'), "/job/m.py", 1)});
-  example.weighted = WeightedBy({Weighs(stack, 100)});
+  example.aggregated = StacksWith({StackWith(stack, 100)});
   const std::string text = TreeOf(&example, {}, 90);
   EXPECT_THAT(text, HasSubstr("m.py:1 aaa"));
   EXPECT_THAT(text, HasSubstr("a\u2026 \u203a \u20261\u2026 \u203a \u2026z"));
@@ -127,13 +127,13 @@ TEST(TreeText, ShortensTheEndsOfAChainWhereTheyDoNotFit) {
 
 TEST(TreeText, ADeepTreeIsDrawn) {
   Example example;
-  std::vector<WeightedStack> stacks;
+  std::vector<AggregatedStack> stacks;
   std::vector<ResolvedFrame> frames;
   for (uint32_t i = 1; i < 400; ++i) {
     frames.insert(frames.begin(), PythonFrame("f", "/job/m.py", i));
-    stacks.push_back(Weighs(example.source.Stack(frames), 1));
+    stacks.push_back(StackWith(example.source.Stack(frames), 1));
   }
-  example.weighted = WeightedBy(stacks);
+  example.aggregated = StacksWith(stacks);
   TreeOptions all;
   all.percent_limit = 0;
   const std::string text = TreeOf(&example, all, 80);
@@ -148,7 +148,7 @@ std::string Written(Write write) {
 }
 
 std::string Collapsed(Example* example, bool by_count) {
-  const StackTree tree(example->weighted, &example->frames);
+  const StackTree tree(example->aggregated, &example->frames);
   return Written([&](const TextSink& sink) { WriteCollapsedStacks(tree, example->frames, by_count, sink); });
 }
 
@@ -163,7 +163,7 @@ TEST(CollapsedStacks, AreLinesThatFlamegraphsRead) {
 
 TEST(CollapsedStacks, HaveWhatWasMergedToo) {
   Example example;
-  const StackTree tree(example.weighted, &example.frames, 5);
+  const StackTree tree(example.aggregated, &example.frames, 5);
   EXPECT_EQ(Written([&](const TextSink& sink) { WriteCollapsedStacks(tree, example.frames, false, sink); }),
             "train.py:9 main;train.py:5 step;(smaller stacks) 4000\n"
             "train.py:9 main;train.py:5 step;m.py:2 b;m.py:3 c 6000\n");
@@ -171,7 +171,7 @@ TEST(CollapsedStacks, HaveWhatWasMergedToo) {
 
 TEST(StackTable, ListsStacksFromTheirEnd) {
   Example example;
-  const StackTree tree(example.weighted, &example.frames, 6);
+  const StackTree tree(example.aggregated, &example.frames, 6);
   Page page(TextStyle{});
   AddStackTable(tree, StackRows(tree, true), 2, example.input(), &page);
   EXPECT_EQ(page.text(),
@@ -183,9 +183,9 @@ TEST(StackTable, ListsStacksFromTheirEnd) {
 
 TEST(ViewHead, SaysWhatFiltersAndBoundsLeftOut) {
   Example example;
-  example.weighted.shown = {4000, 2};
-  example.weighted.merged = {500, 5};
-  example.weighted.merged_entries = 5;
+  example.aggregated.shown = {4000, 2};
+  example.aggregated.merged = {500, 5};
+  example.aggregated.merged_entries = 5;
   example.analysis.devices.resize(2);
   Page page(TextStyle{});
   AddViewHead(example.input(), &page);
@@ -199,11 +199,11 @@ TEST(ViewHead, NamesTheOtherViews) {
   Example example;
   ViewInput input = example.input();
   input.report.asked.from_ns = 2'000'000'000;
-  example.weighted.mode = ViewMode::kLeaks;
+  example.aggregated.mode = ViewMode::kLeaks;
   EXPECT_EQ(ViewTitle(input), "Not freed at the end of what was allocated after 2.000 s, on GPU 0: 9.77 KiB");
-  example.weighted.mode = ViewMode::kTotal;
+  example.aggregated.mode = ViewMode::kTotal;
   EXPECT_EQ(ViewTitle(input), "Allocated in all between 2.000 s and 8.000 s on GPU 0: 9.77 KiB");
-  example.weighted.mode = ViewMode::kTemporary;
+  example.aggregated.mode = ViewMode::kTemporary;
   EXPECT_EQ(ViewTitle(input), "Freed after at most 1 other between 2.000 s and 8.000 s, on GPU 0: 9.77 KiB");
 }
 
@@ -221,9 +221,9 @@ void CollectKeys(const json& value, std::set<std::string>* keys) {
 TEST(ViewJson, EveryKeyIsDocumented) {
   Example example;
   const ViewInput input = example.input();
-  const StackTree tree(example.weighted, &example.frames);
-  const std::vector<Location> rows = Locations(example.weighted, &example.frames, LocationKind::kLine);
-  const SizesAnswer sizes{HistogramOf(example.weighted), rows, rows};
+  const StackTree tree(example.aggregated, &example.frames);
+  const std::vector<Location> rows = Locations(example.aggregated, &example.frames, LocationKind::kLine);
+  const SizesAnswer sizes{HistogramOf(example.aggregated), rows, rows};
   std::set<std::string> keys;
   for (const std::string& text : {
            Written([&](const TextSink& sink) { WriteTreeJson(tree, input, 0, sink); }),
@@ -242,7 +242,7 @@ TEST(ViewJson, EveryKeyIsDocumented) {
 
 TEST(ViewJson, TheNodesAddUp) {
   Example example;
-  const StackTree tree(example.weighted, &example.frames);
+  const StackTree tree(example.aggregated, &example.frames);
   const json answer =
       json::parse(Written([&](const TextSink& sink) { WriteTreeJson(tree, example.input(), 0, sink); }));
   EXPECT_EQ(answer["view"]["bytes"], 10000);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Single cases; random schedules are in tests/property/weigh_property_test.cc.
+// Single cases; random schedules are in tests/property/aggregate_property_test.cc.
 
-#include "views/weigh.h"
+#include "views/aggregate.h"
 
 #include <gmock/gmock.h>
 
@@ -26,19 +26,19 @@ using ByStack = std::map<uint64_t, uint64_t>;
 
 struct Answer {
   Analysis analysis;
-  WeightedStacks weighted;
+  AggregatedStacks aggregated;
   ByStack bytes() const {
     ByStack result;
-    for (const WeightedStack& stack : weighted.stacks) result[stack.stack_id] += stack.weight.bytes;
+    for (const AggregatedStack& stack : aggregated.stacks) result[stack.stack_id] += stack.weight.bytes;
     return result;
   }
 };
 
-Answer Weigh(TraceBuilder* trace, const StackSelection& selection, const AnalyzeOptions& asked = {}) {
+Answer Aggregate(TraceBuilder* trace, const StackSelection& selection, const AnalyzeOptions& asked = {}) {
   const std::string path = trace->WriteTemporary();
   Answer answer;
   absl::StatusOr<Analysis> analysis = Analyze(path, asked, nullptr, nullptr, [&](const OpenTrace& open) {
-    answer.weighted = WeighStacks(open, asked, selection);
+    answer.aggregated = AggregateStacks(open, asked, selection);
   });
   std::remove(path.c_str());
   EXPECT_TRUE(analysis.ok()) << analysis.status();
@@ -46,48 +46,48 @@ Answer Weigh(TraceBuilder* trace, const StackSelection& selection, const Analyze
   return answer;
 }
 
-StackSelection Of(ViewMode mode, Weighed weighed = Weighed::kDefault) {
+StackSelection Of(ViewMode mode, ViewMeasure measure = ViewMeasure::kDefault) {
   StackSelection selection;
   selection.mode = mode;
-  selection.weighed = weighed;
+  selection.measure = measure;
   return selection;
 }
 
 uint64_t StackNamed(TraceBuilder* trace, const std::string& name) { return trace->PythonStack({{name, "m.py", 1}}); }
 
-TEST(Weigh, AnEmptyTraceWeighsNothing) {
+TEST(Aggregate, AnEmptyTraceHasNoStacks) {
   for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
     TraceBuilder trace;
     trace.End();
-    const Answer answer = Weigh(&trace, Of(mode));
-    EXPECT_TRUE(answer.weighted.stacks.empty());
-    EXPECT_EQ(answer.weighted.all, Weight{});
+    const Answer answer = Aggregate(&trace, Of(mode));
+    EXPECT_TRUE(answer.aggregated.stacks.empty());
+    EXPECT_EQ(answer.aggregated.all, Weight{});
   }
 }
 
-TEST(Weigh, ThePeakIsWhatThePeakCommandSays) {
+TEST(Aggregate, ThePeakIsWhatThePeakCommandSays) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
   trace.CudaAlloc(kSegment, 20 * kMiB, b).TorchAlloc(kSegment, 4 * kMiB, a).TorchAlloc(kSegment + 8 * kMiB, kMiB, b);
   trace.TorchFree(kSegment, 4 * kMiB).End();
-  const Answer answer = Weigh(&trace, Of(ViewMode::kPeak));
+  const Answer answer = Aggregate(&trace, Of(ViewMode::kPeak));
   EXPECT_THAT(answer.bytes(), ElementsAre(Pair(a, 4 * kMiB), Pair(b, kMiB)));
-  ASSERT_EQ(answer.weighted.devices.size(), 1u);
-  EXPECT_EQ(answer.weighted.devices[0].bytes, answer.analysis.devices[0].peak_allocated.bytes);
-  EXPECT_EQ(answer.weighted.devices[0].weighed, Weighed::kAllocated);
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kPeak, Weighed::kReserved)).bytes(), ElementsAre(Pair(b, 20 * kMiB)));
+  ASSERT_EQ(answer.aggregated.devices.size(), 1u);
+  EXPECT_EQ(answer.aggregated.devices[0].bytes, answer.analysis.devices[0].peak_allocated.bytes);
+  EXPECT_EQ(answer.aggregated.devices[0].measure, ViewMeasure::kAllocated);
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kPeak, ViewMeasure::kReserved)).bytes(), ElementsAre(Pair(b, 20 * kMiB)));
 }
 
-TEST(Weigh, WithoutPyTorchThePeakIsThatOfAllMemory) {
+TEST(Aggregate, WithoutPyTorchThePeakIsThatOfAllMemory) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a");
   trace.CudaAlloc(kSegment, kMiB, a).CudaFree(kSegment).End();
-  const Answer answer = Weigh(&trace, Of(ViewMode::kPeak));
+  const Answer answer = Aggregate(&trace, Of(ViewMode::kPeak));
   EXPECT_THAT(answer.bytes(), ElementsAre(Pair(a, kMiB)));
-  EXPECT_EQ(answer.weighted.devices[0].weighed, Weighed::kTotal);
+  EXPECT_EQ(answer.aggregated.devices[0].measure, ViewMeasure::kTotal);
 }
 
-TEST(Weigh, TemporaryIsWhatIsFreedAfterAtMostNOthersOfItsThread) {
+TEST(Aggregate, TemporaryIsWhatIsFreedAfterAtMostNOthersOfItsThread) {
   TraceBuilder trace;
   const uint64_t grows = StackNamed(&trace, "grows"), stays = StackNamed(&trace, "stays");
   const uint32_t one = trace.Thread(1, "one"), two = trace.Thread(2, "two");
@@ -98,14 +98,14 @@ TEST(Weigh, TemporaryIsWhatIsFreedAfterAtMostNOthersOfItsThread) {
   trace.OnThread(one).TorchFree(kSegment + kMiB, kMiB);  // one other of its own thread
   trace.TorchFree(kSegment, kMiB).End();                 // two others
   StackSelection selection = Of(ViewMode::kTemporary);
-  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB)));
+  EXPECT_THAT(Aggregate(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB)));
   selection.temporary_threshold = 0;
-  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre());
+  EXPECT_THAT(Aggregate(&trace, selection).bytes(), ElementsAre());
   selection.temporary_threshold = 2;
-  EXPECT_THAT(Weigh(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB), Pair(stays, kMiB)));
+  EXPECT_THAT(Aggregate(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB), Pair(stays, kMiB)));
 }
 
-TEST(Weigh, TotalCountsPhysicalMemoryOnceAndSegmentsApart) {
+TEST(Aggregate, TotalCountsPhysicalMemoryOnceAndSegmentsApart) {
   TraceBuilder trace;
   const uint64_t expands = StackNamed(&trace, "expands"), uses = StackNamed(&trace, "uses");
   const auto vmm = [&](trace::EventKind kind, uint64_t address, uint64_t size, uint64_t handle, uint64_t stack = 0) {
@@ -128,21 +128,23 @@ TEST(Weigh, TotalCountsPhysicalMemoryOnceAndSegmentsApart) {
   vmm(trace::UNMAP, kSegment, 2 * kMiB, 0);
   vmm(trace::PHYSICAL_RELEASE, 0, 0, 77);
   trace.End();
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(uses, 2 * kMiB)));
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal, Weighed::kReserved)).bytes(), ElementsAre(Pair(expands, 2 * kMiB)));
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal, Weighed::kTotal)).bytes(), ElementsAre(Pair(expands, 2 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(uses, 2 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal, ViewMeasure::kReserved)).bytes(),
+              ElementsAre(Pair(expands, 2 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal, ViewMeasure::kTotal)).bytes(),
+              ElementsAre(Pair(expands, 2 * kMiB)));
 }
 
-TEST(Weigh, AFreeThatWasLostEndsALifeToo) {
+TEST(Aggregate, AFreeThatWasLostEndsALifeToo) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
   trace.CudaAlloc(kSegment, 20 * kMiB).TorchAlloc(kSegment, kMiB, a).TorchAlloc(kSegment, kMiB, b);
   trace.CudaFree(kSegment).End();  // with the block of b in it
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, kMiB), Pair(b, kMiB)));
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kLeaks)).bytes(), ElementsAre());
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, kMiB), Pair(b, kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kLeaks)).bytes(), ElementsAre());
 }
 
-TEST(Weigh, GraphMemoryIsStatedAgainAndCountsOnce) {
+TEST(Aggregate, GraphMemoryIsStatedAgainAndCountsOnce) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a");
   for (const uint64_t size : {2 * kMiB, 6 * kMiB, 4 * kMiB}) {
@@ -155,7 +157,7 @@ TEST(Weigh, GraphMemoryIsStatedAgainAndCountsOnce) {
     trace.Event(row);
   }
   trace.End();
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, 4 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, 4 * kMiB)));
 }
 
 // Pinned, managed and imported memory, which is no GPU's.
@@ -190,64 +192,67 @@ struct Outside {
   }
 };
 
-TEST(Weigh, MemoryOutsideOfGpusIsOfTheProcess) {
+TEST(Aggregate, MemoryOutsideOfGpusIsOfTheProcess) {
   Outside outside;
-  const auto weigh = [&](ViewMode mode, Weighed weighed) { return Weigh(&outside.trace, Of(mode, weighed)); };
+  const auto aggregate = [&](ViewMode mode, ViewMeasure measure) {
+    return Aggregate(&outside.trace, Of(mode, measure));
+  };
   const uint64_t early = outside.early, late = outside.late;
-  const Answer peak = weigh(ViewMode::kPeak, Weighed::kPinned);
+  const Answer peak = aggregate(ViewMode::kPeak, ViewMeasure::kPinned);
   EXPECT_THAT(peak.bytes(), ElementsAre(Pair(early, 3 * kMiB), Pair(late, kMiB)));
-  ASSERT_EQ(peak.weighted.devices.size(), 1u);
-  EXPECT_EQ(peak.weighted.devices[0].device, kProcess);
-  EXPECT_EQ(peak.weighted.devices[0].bytes, peak.analysis.host_pinned_peak);
-  EXPECT_EQ(peak.weighted.stacks[0].device, kProcess);
-  const Answer leaks = weigh(ViewMode::kLeaks, Weighed::kPinned);
+  ASSERT_EQ(peak.aggregated.devices.size(), 1u);
+  EXPECT_EQ(peak.aggregated.devices[0].device, kProcess);
+  EXPECT_EQ(peak.aggregated.devices[0].bytes, peak.analysis.host_pinned_peak);
+  EXPECT_EQ(peak.aggregated.stacks[0].device, kProcess);
+  const Answer leaks = aggregate(ViewMode::kLeaks, ViewMeasure::kPinned);
   EXPECT_THAT(leaks.bytes(), ElementsAre(Pair(late, 3 * kMiB)));
-  EXPECT_EQ(leaks.weighted.devices[0].bytes, leaks.analysis.host_pinned_end);
-  EXPECT_THAT(weigh(ViewMode::kTotal, Weighed::kPinned).bytes(),
+  EXPECT_EQ(leaks.aggregated.devices[0].bytes, leaks.analysis.host_pinned_end);
+  EXPECT_THAT(aggregate(ViewMode::kTotal, ViewMeasure::kPinned).bytes(),
               ElementsAre(Pair(early, 3 * kMiB), Pair(late, 3 * kMiB)));
-  EXPECT_THAT(weigh(ViewMode::kTemporary, Weighed::kPinned).bytes(), ElementsAre(Pair(early, 3 * kMiB)));
-  EXPECT_THAT(weigh(ViewMode::kPeak, Weighed::kManaged).bytes(), ElementsAre(Pair(late, 5 * kMiB)));
-  EXPECT_THAT(weigh(ViewMode::kPeak, Weighed::kImported).bytes(), ElementsAre(Pair(early, 7 * kMiB)));
-  EXPECT_THAT(weigh(ViewMode::kLeaks, Weighed::kImported).bytes(), ElementsAre());
-  EXPECT_THAT(weigh(ViewMode::kTotal, Weighed::kTotal).bytes(), ElementsAre(Pair(early, 20 * kMiB)));
+  EXPECT_THAT(aggregate(ViewMode::kTemporary, ViewMeasure::kPinned).bytes(), ElementsAre(Pair(early, 3 * kMiB)));
+  EXPECT_THAT(aggregate(ViewMode::kPeak, ViewMeasure::kManaged).bytes(), ElementsAre(Pair(late, 5 * kMiB)));
+  EXPECT_THAT(aggregate(ViewMode::kPeak, ViewMeasure::kImported).bytes(), ElementsAre(Pair(early, 7 * kMiB)));
+  EXPECT_THAT(aggregate(ViewMode::kLeaks, ViewMeasure::kImported).bytes(), ElementsAre());
+  EXPECT_THAT(aggregate(ViewMode::kTotal, ViewMeasure::kTotal).bytes(), ElementsAre(Pair(early, 20 * kMiB)));
 }
 
-TEST(Weigh, ThePeakOfTheProcessIsThatOfTheWindow) {
+TEST(Aggregate, ThePeakOfTheProcessIsThatOfTheWindow) {
   Outside outside;
   AnalyzeOptions behind, before;
   behind.from_ns = 3'500;  // events are 1 us apart: after the free
   before.to_ns = 1'500;
-  const StackSelection pinned = Of(ViewMode::kPeak, Weighed::kPinned);
-  EXPECT_THAT(Weigh(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
-  EXPECT_THAT(Weigh(&outside.trace, pinned, before).bytes(), ElementsAre(Pair(outside.early, 3 * kMiB)));
+  const StackSelection pinned = Of(ViewMode::kPeak, ViewMeasure::kPinned);
+  EXPECT_THAT(Aggregate(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
+  EXPECT_THAT(Aggregate(&outside.trace, pinned, before).bytes(), ElementsAre(Pair(outside.early, 3 * kMiB)));
   behind.from_ns = 1'000'000'000;  // behind everything: what is left
-  EXPECT_THAT(Weigh(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
+  EXPECT_THAT(Aggregate(&outside.trace, pinned, behind).bytes(), ElementsAre(Pair(outside.late, 3 * kMiB)));
 }
 
-TEST(Weigh, ALayerAndADeviceMayBeAskedFor) {
+TEST(Aggregate, ALayerAndADeviceMayBeAskedFor) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b"), c = StackNamed(&trace, "c");
   trace.CudaAlloc(kSegment, 20 * kMiB, a).TorchAlloc(kSegment, kMiB, b);
   trace.CudaAlloc(kSegment + 64 * kMiB, 2 * kMiB, c, 1).End();
   AnalyzeOptions runtime;
   runtime.layer = LayerFilter::kRuntime;
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal), runtime).bytes(), ElementsAre(Pair(a, 20 * kMiB), Pair(c, 2 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal), runtime).bytes(),
+              ElementsAre(Pair(a, 20 * kMiB), Pair(c, 2 * kMiB)));
   AnalyzeOptions device;
   device.device = 1;
-  EXPECT_THAT(Weigh(&trace, Of(ViewMode::kTotal), device).bytes(), ElementsAre(Pair(c, 2 * kMiB)));
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal), device).bytes(), ElementsAre(Pair(c, 2 * kMiB)));
   StackSelection first = Of(ViewMode::kTotal);
   first.device = 0;
-  EXPECT_THAT(Weigh(&trace, first).bytes(), ElementsAre(Pair(b, kMiB)));
+  EXPECT_THAT(Aggregate(&trace, first).bytes(), ElementsAre(Pair(b, kMiB)));
 }
 
-TEST(Weigh, ATraceWithoutAnEndIsWeighedUpToItsLastEvent) {
+TEST(Aggregate, ATraceWithoutAnEndIsAggregatedUpToItsLastEvent) {
   TraceBuilder trace;
   const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
   trace.CudaAlloc(kSegment, 20 * kMiB, a).TorchAlloc(kSegment, kMiB, b).FlushBatch();
-  const Answer answer = Weigh(&trace, Of(ViewMode::kTotal));
+  const Answer answer = Aggregate(&trace, Of(ViewMode::kTotal));
   EXPECT_FALSE(answer.analysis.complete);
   EXPECT_THAT(answer.bytes(), ElementsAre(Pair(b, kMiB)));
-  EXPECT_EQ(answer.weighted.stacks[0].weight.count, 1u);
+  EXPECT_EQ(answer.aggregated.stacks[0].weight.count, 1u);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "views/weigh.h"
+#include "views/aggregate.h"
 
 #include <algorithm>
 #include <vector>
@@ -18,9 +18,9 @@ namespace {
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
 // Decides what counts, and where.
-class Weigher {
+class Aggregator {
  public:
-  Weigher(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
+  Aggregator(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
       : selection_(selection), from_ns_(from_ns), stages_(stages), map_(selection.most_stacks) {}
 
   void Take(const Life& life) {
@@ -34,7 +34,7 @@ class Weigher {
     map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
   }
 
-  void Finish(WeightedStacks* result) { map_.Take(result); }
+  void Finish(AggregatedStacks* result) { map_.Take(result); }
 
  private:
   const StackSelection& selection_;
@@ -44,105 +44,106 @@ class Weigher {
 };
 
 // PyTorch's own measure where it was at work, as `gpumem peak` chooses.
-Weighed ChosenForPeak(const DeviceAnalysis& device, Weighed asked) {
-  if (asked != Weighed::kDefault && asked != Weighed::kHeld) return asked;
+ViewMeasure ChosenForPeak(const DeviceAnalysis& device, ViewMeasure asked) {
+  if (asked != ViewMeasure::kDefault && asked != ViewMeasure::kHeld) return asked;
   const bool uses_torch = device.peak_allocated.bytes > 0 || device.peak_reserved.bytes > 0;
-  return uses_torch ? Weighed::kAllocated : Weighed::kTotal;
+  return uses_torch ? ViewMeasure::kAllocated : ViewMeasure::kTotal;
 }
 
-const SeriesPeak& PeakOf(const DeviceAnalysis& device, Weighed weighed) {
-  if (weighed == Weighed::kAllocated) return device.peak_allocated;
-  return weighed == Weighed::kReserved ? device.peak_reserved : device.peak_total;
+const SeriesPeak& PeakOf(const DeviceAnalysis& device, ViewMeasure measure) {
+  if (measure == ViewMeasure::kAllocated) return device.peak_allocated;
+  return measure == ViewMeasure::kReserved ? device.peak_reserved : device.peak_total;
 }
 
 // What of the process was alive at the peak, or at the end.
-void WeighProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, WeightedStacks* result, Weigher* weigher) {
-  WeighedDevice& process = result->devices[0];
-  const ProcessMoments moments = FindProcessMoments(trace, process.weighed, from_ns, to_ns);
+void AggregateProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, AggregatedStacks* result,
+                      Aggregator* aggregator) {
+  AggregatedDevice& process = result->devices[0];
+  const ProcessMoments moments = FindProcessMoments(trace, process.measure, from_ns, to_ns);
   const bool of_peak = result->mode == ViewMode::kPeak;
   process.bytes = of_peak ? moments.peak.bytes : moments.end_bytes;
   if (of_peak) process.time_ns = moments.peak.time_ns;
   if (process.bytes == 0) return;
   const uint64_t event_index = of_peak ? moments.peak.event_index : moments.last_event_index;
   Revisit(trace.reader, *trace.checkpoints, {{event_index, [&](const LiveState& state) {
-                                                VisitLive(state, 0, process.weighed, process.time_ns,
-                                                          [&](const Life& life) { weigher->Take(life); });
+                                                VisitLive(state, 0, process.measure, process.time_ns,
+                                                          [&](const Life& life) { aggregator->Take(life); });
                                               }}});
 }
 
 // What was alive at an instant of each device.
-void WeighLive(const OpenTrace& trace, WeightedStacks* result, Weigher* weigher) {
+void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator* aggregator) {
   std::vector<Look> looks;
-  for (WeighedDevice& weighed : result->devices) {
+  for (AggregatedDevice& aggregated : result->devices) {
     const DeviceAnalysis& device =
         *std::find_if(trace.analysis->devices.begin(), trace.analysis->devices.end(),
-                      [&](const DeviceAnalysis& candidate) { return candidate.device == weighed.device; });
+                      [&](const DeviceAnalysis& candidate) { return candidate.device == aggregated.device; });
     uint64_t event_index = device.leaks.at_end_torch.event_index;
     if (result->mode == ViewMode::kPeak) {
-      const SeriesPeak& peak = PeakOf(device, weighed.weighed);
-      weighed.time_ns = peak.time_ns;
-      weighed.bytes = peak.bytes;
+      const SeriesPeak& peak = PeakOf(device, aggregated.measure);
+      aggregated.time_ns = peak.time_ns;
+      aggregated.bytes = peak.bytes;
       if (peak.bytes == 0) continue;
       event_index = peak.event_index;
     }
-    looks.push_back({event_index, [weighed, weigher](const LiveState& state) {
-                       VisitLive(state, SlotOfDevice(weighed.device), weighed.weighed, weighed.time_ns,
-                                 [&](const Life& life) { weigher->Take(life); });
+    looks.push_back({event_index, [aggregated, aggregator](const LiveState& state) {
+                       VisitLive(state, SlotOfDevice(aggregated.device), aggregated.measure, aggregated.time_ns,
+                                 [&](const Life& life) { aggregator->Take(life); });
                      }});
   }
   Revisit(trace.reader, *trace.checkpoints, std::move(looks));
 }
 
-uint64_t EndBytes(const MeasureValues& end, Weighed weighed) {
-  switch (weighed) {
-    case Weighed::kAllocated:
+uint64_t EndBytes(const MeasureValues& end, ViewMeasure measure) {
+  switch (measure) {
+    case ViewMeasure::kAllocated:
       return end.allocated;
-    case Weighed::kReserved:
+    case ViewMeasure::kReserved:
       return end.reserved;
-    case Weighed::kTotal:
+    case ViewMeasure::kTotal:
       return end.total;
     default:
       return end.allocated + end.other;
   }
 }
 
-std::vector<WeighedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
-  if (IsOfProcess(selection.weighed)) return {{kProcess, selection.weighed, end_ns, 0}};
-  std::vector<WeighedDevice> devices;
+std::vector<AggregatedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
+  if (IsOfProcess(selection.measure)) return {{kProcess, selection.measure, end_ns, 0}};
+  std::vector<AggregatedDevice> devices;
   for (const DeviceAnalysis& device : trace.analysis->devices) {
     if (selection.device && device.device != *selection.device) continue;
-    WeighedDevice weighed{device.device, selection.weighed, end_ns, 0};
-    if (selection.mode == ViewMode::kPeak) weighed.weighed = ChosenForPeak(device, selection.weighed);
-    if (weighed.weighed == Weighed::kDefault) weighed.weighed = Weighed::kHeld;
-    if (selection.mode == ViewMode::kLeaks) weighed.bytes = EndBytes(device.end, weighed.weighed);
-    devices.push_back(weighed);
+    AggregatedDevice aggregated{device.device, selection.measure, end_ns, 0};
+    if (selection.mode == ViewMode::kPeak) aggregated.measure = ChosenForPeak(device, selection.measure);
+    if (aggregated.measure == ViewMeasure::kDefault) aggregated.measure = ViewMeasure::kHeld;
+    if (selection.mode == ViewMode::kLeaks) aggregated.bytes = EndBytes(device.end, aggregated.measure);
+    devices.push_back(aggregated);
   }
   return devices;
 }
 
 }  // namespace
 
-WeightedStacks WeighStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
-                           const ProgressCallback& progress) {
-  WeightedStacks result;
+AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
+                                 const ProgressCallback& progress) {
+  AggregatedStacks result;
   result.mode = selection.mode;
   const uint64_t origin_ns = trace.analysis->origin_ns;
   const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
   const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
   result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
   UserStages stages(&trace.analysis->marks, trace.names);
-  Weigher weigher(selection, from_ns, &stages);
+  Aggregator aggregator(selection, from_ns, &stages);
   const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;
-  if (of_instant && IsOfProcess(selection.weighed)) {
-    WeighProcess(trace, from_ns, to_ns, &result, &weigher);
+  if (of_instant && IsOfProcess(selection.measure)) {
+    AggregateProcess(trace, from_ns, to_ns, &result, &aggregator);
   } else if (of_instant) {
-    WeighLive(trace, &result, &weigher);
+    AggregateLive(trace, &result, &aggregator);
   } else {
     LifePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);
     pass.Run(
-        result.devices, [&](const Life& life) { weigher.Take(life); }, progress);
+        result.devices, [&](const Life& life) { aggregator.Take(life); }, progress);
   }
-  weigher.Finish(&result);
+  aggregator.Finish(&result);
   result.user_stages = stages.names();
   return result;
 }

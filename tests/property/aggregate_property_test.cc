@@ -15,7 +15,7 @@
 
 #include "replay/analyze.h"
 #include "testing/trace_builder.h"
-#include "views/weigh.h"
+#include "views/aggregate.h"
 
 namespace gpumem {
 namespace {
@@ -35,10 +35,10 @@ struct Entry {
   bool is_alive = true;
 };
 
-bool IsWeighed(const Entry& entry, Weighed weighed) {
-  if (entry.is_block) return weighed == Weighed::kAllocated || weighed == Weighed::kHeld;
-  if (entry.is_segment) return weighed == Weighed::kReserved || weighed == Weighed::kTotal;
-  return weighed == Weighed::kTotal || weighed == Weighed::kHeld;
+bool IsCounted(const Entry& entry, ViewMeasure measure) {
+  if (entry.is_block) return measure == ViewMeasure::kAllocated || measure == ViewMeasure::kHeld;
+  if (entry.is_segment) return measure == ViewMeasure::kReserved || measure == ViewMeasure::kTotal;
+  return measure == ViewMeasure::kTotal || measure == ViewMeasure::kHeld;
 }
 
 // Everything that was ever allocated, in order.
@@ -58,10 +58,10 @@ class Log {
       entry.others += other.is_block == entry.is_block && other.thread == entry.thread && other.device == entry.device;
     }
   }
-  uint64_t Live(int device, Weighed weighed) const {
+  uint64_t Live(int device, ViewMeasure measure) const {
     uint64_t bytes = 0;
     for (const Entry& entry : entries) {
-      if (entry.is_alive && entry.device == device && IsWeighed(entry, weighed)) bytes += entry.size;
+      if (entry.is_alive && entry.device == device && IsCounted(entry, measure)) bytes += entry.size;
     }
     return bytes;
   }
@@ -87,16 +87,16 @@ class Schedule {
   uint64_t Below(uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random_); }
 
   Log log;
-  std::map<std::pair<int, Weighed>, Instant> peaks;
+  std::map<std::pair<int, ViewMeasure>, Instant> peaks;
   std::vector<std::pair<uint64_t, uint64_t>> taken_back;  // frees that failed: from the call to its correction
   TraceBuilder trace;
 
  private:
   void Check() {
     for (int device = 0; device < kDevices; ++device) {
-      for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal}) {
-        const uint64_t bytes = log.Live(device, weighed);
-        Instant& peak = peaks[{device, weighed}];
+      for (const ViewMeasure measure : {ViewMeasure::kAllocated, ViewMeasure::kReserved, ViewMeasure::kTotal}) {
+        const uint64_t bytes = log.Live(device, measure);
+        Instant& peak = peaks[{device, measure}];
         if (bytes <= peak.bytes) continue;
         peak = {bytes, trace.time_ns(), {}};
         for (const Entry& entry : log.entries) {
@@ -235,11 +235,12 @@ void AddTo(const Entry& entry, bool by_size, Weights* weights) {
 Weights ExpectedPeak(const Schedule& schedule, const StackSelection& selection) {
   Weights weights;
   for (int device = 0; device < kDevices; ++device) {
-    const Weighed weighed = selection.weighed == Weighed::kDefault ? Weighed::kAllocated : selection.weighed;
-    const auto peak = schedule.peaks.find({device, weighed});
+    const ViewMeasure measure =
+        selection.measure == ViewMeasure::kDefault ? ViewMeasure::kAllocated : selection.measure;
+    const auto peak = schedule.peaks.find({device, measure});
     if (peak == schedule.peaks.end()) continue;
     for (const Entry& entry : peak->second.live) {
-      if (entry.device != device || !IsWeighed(entry, weighed)) continue;
+      if (entry.device != device || !IsCounted(entry, measure)) continue;
       if (IsSelected(entry, peak->second.time_ns, selection)) AddTo(entry, selection.by_size, &weights);
     }
   }
@@ -250,9 +251,9 @@ Weights Expected(const Schedule& schedule, const StackSelection& selection, cons
   if (selection.mode == ViewMode::kPeak) return ExpectedPeak(schedule, selection);
   Weights weights;
   const uint64_t end_ns = std::min(schedule.trace.time_ns(), window.to_ns);
-  const Weighed weighed = selection.weighed == Weighed::kDefault ? Weighed::kHeld : selection.weighed;
+  const ViewMeasure measure = selection.measure == ViewMeasure::kDefault ? ViewMeasure::kHeld : selection.measure;
   for (const Entry& entry : schedule.log.entries) {
-    if (!IsWeighed(entry, weighed) || entry.born_ns < window.from_ns || entry.born_ns > window.to_ns) continue;
+    if (!IsCounted(entry, measure) || entry.born_ns < window.from_ns || entry.born_ns > window.to_ns) continue;
     const bool freed = entry.freed && entry.ended_ns <= window.to_ns;
     if (selection.mode == ViewMode::kLeaks && freed) continue;
     if (selection.mode == ViewMode::kTemporary && (!freed || entry.others > selection.temporary_threshold)) continue;
@@ -261,17 +262,18 @@ Weights Expected(const Schedule& schedule, const StackSelection& selection, cons
   return weights;
 }
 
-WeightedStacks Weigh(const std::string& path, const AnalyzeOptions& asked, const StackSelection& selection) {
-  WeightedStacks weighted;
-  const absl::StatusOr<Analysis> analysis = Analyze(
-      path, asked, nullptr, nullptr, [&](const OpenTrace& trace) { weighted = WeighStacks(trace, asked, selection); });
+AggregatedStacks Aggregate(const std::string& path, const AnalyzeOptions& asked, const StackSelection& selection) {
+  AggregatedStacks aggregated;
+  const absl::StatusOr<Analysis> analysis = Analyze(path, asked, nullptr, nullptr, [&](const OpenTrace& trace) {
+    aggregated = AggregateStacks(trace, asked, selection);
+  });
   EXPECT_TRUE(analysis.ok()) << analysis.status();
-  return weighted;
+  return aggregated;
 }
 
-Weights ToMap(const WeightedStacks& weighted) {
+Weights ToMap(const AggregatedStacks& aggregated) {
   Weights weights;
-  for (const WeightedStack& stack : weighted.stacks) {
+  for (const AggregatedStack& stack : aggregated.stacks) {
     const Key key{stack.stack_id, stack.device, stack.thread, stack.size};
     EXPECT_EQ(weights.count(key), 0u);
     weights[key] = {stack.weight.bytes, stack.weight.count};
@@ -279,9 +281,9 @@ Weights ToMap(const WeightedStacks& weighted) {
   return weights;
 }
 
-class WeighProperty : public ::testing::TestWithParam<uint32_t> {};
+class AggregateProperty : public ::testing::TestWithParam<uint32_t> {};
 
-TEST_P(WeighProperty, EqualsNaiveModel) {
+TEST_P(AggregateProperty, EqualsNaiveModel) {
   Schedule schedule(GetParam());
   schedule.Run(100 + schedule.Below(900));
   schedule.trace.End();
@@ -291,8 +293,9 @@ TEST_P(WeighProperty, EqualsNaiveModel) {
   for (int round = 0; round < 60; ++round) {
     StackSelection selection;
     selection.mode = static_cast<ViewMode>(round % 4);
-    selection.weighed = static_cast<Weighed>(schedule.Below(5));
-    if (selection.mode == ViewMode::kPeak && selection.weighed == Weighed::kHeld) selection.weighed = Weighed::kDefault;
+    selection.measure = static_cast<ViewMeasure>(schedule.Below(5));
+    if (selection.mode == ViewMode::kPeak && selection.measure == ViewMeasure::kHeld)
+      selection.measure = ViewMeasure::kDefault;
     selection.temporary_threshold = schedule.Below(4);
     selection.by_size = schedule.Below(2) == 0;
     if (schedule.Below(3) == 0) selection.min_bytes = schedule.Below(kSlot);
@@ -312,9 +315,9 @@ TEST_P(WeighProperty, EqualsNaiveModel) {
       window = {asked.from_ns == 0 ? 0 : origin_ns + asked.from_ns, origin_ns + asked.to_ns};
     }
     const Weights want = Expected(schedule, selection, window);
-    const WeightedStacks got = Weigh(path, asked, selection);
+    const AggregatedStacks got = Aggregate(path, asked, selection);
     EXPECT_EQ(ToMap(got), want) << "seed " << GetParam() << ", " << ViewModeName(selection.mode) << " of "
-                                << WeighedName(selection.weighed) << ", round " << round;
+                                << ViewMeasureName(selection.measure) << ", round " << round;
     Weight sum;
     for (const auto& [key, weight] : want) sum.Add({weight.first, weight.second});
     EXPECT_EQ(got.all, sum);
@@ -350,28 +353,31 @@ std::string NonsenseTrace(uint32_t seed, std::map<int, Weight>* blocks) {
 }
 
 // Whatever the events, the views agree with the replay and with themselves.
-TEST_P(WeighProperty, NonsenseAddsUp) {
+TEST_P(AggregateProperty, NonsenseAddsUp) {
   std::map<int, Weight> blocks;
   const std::string path = NonsenseTrace(GetParam(), &blocks);
   for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
-    for (const Weighed weighed : {Weighed::kAllocated, Weighed::kReserved, Weighed::kTotal, Weighed::kHeld}) {
-      if (mode == ViewMode::kPeak && weighed == Weighed::kHeld) continue;
+    for (const ViewMeasure measure :
+         {ViewMeasure::kAllocated, ViewMeasure::kReserved, ViewMeasure::kTotal, ViewMeasure::kHeld}) {
+      if (mode == ViewMode::kPeak && measure == ViewMeasure::kHeld) continue;
       StackSelection selection;
       selection.mode = mode;
-      selection.weighed = weighed;
+      selection.measure = measure;
       selection.most_stacks = 5;
-      const WeightedStacks got = Weigh(path, {}, selection);
+      const AggregatedStacks got = Aggregate(path, {}, selection);
       Weight sum = got.merged;
       std::map<int, Weight> by_device;
-      for (const WeightedStack& stack : got.stacks) sum.Add(stack.weight);
+      for (const AggregatedStack& stack : got.stacks) sum.Add(stack.weight);
       EXPECT_EQ(sum, got.all);
       selection.most_stacks = 1000;
-      for (const WeightedStack& stack : Weigh(path, {}, selection).stacks) by_device[stack.device].Add(stack.weight);
-      for (const WeighedDevice& device : got.devices) {
+      for (const AggregatedStack& stack : Aggregate(path, {}, selection).stacks)
+        by_device[stack.device].Add(stack.weight);
+      for (const AggregatedDevice& device : got.devices) {
         if (mode == ViewMode::kPeak || mode == ViewMode::kLeaks) {
-          EXPECT_EQ(by_device[device.device].bytes, device.bytes) << ViewModeName(mode) << " " << WeighedName(weighed);
+          EXPECT_EQ(by_device[device.device].bytes, device.bytes)
+              << ViewModeName(mode) << " " << ViewMeasureName(measure);
         }
-        if (mode == ViewMode::kTotal && weighed == Weighed::kAllocated) {
+        if (mode == ViewMode::kTotal && measure == ViewMeasure::kAllocated) {
           EXPECT_EQ(by_device[device.device], blocks[device.device]);
         }
       }
@@ -380,7 +386,7 @@ TEST_P(WeighProperty, NonsenseAddsUp) {
   std::remove(path.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, WeighProperty, ::testing::Range(1u, 25u));
+INSTANTIATE_TEST_SUITE_P(Seeds, AggregateProperty, ::testing::Range(1u, 25u));
 
 }  // namespace
 }  // namespace gpumem

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// WeightedStacks: the one aggregation that all views by stack are drawn from: how many bytes in how many allocations
-// each stack stands for. Made by WeighStacks (weigh.h); frames come from FrameTable (frame_table.h), a tree of them
-// from StackTree (stack_tree.h). Plain values.
+// AggregatedStacks: the one aggregation that all views by stack are drawn from: how many bytes in how many allocations
+// each stack stands for. Made by AggregateStacks (aggregate.h); frames come from FrameTable (frame_table.h), a tree of
+// them from StackTree (stack_tree.h). Plain values.
 //
-//   const WeightedStacks weighted = WeighStacks(trace, asked, selection);
-//   for (const WeightedStack& stack : weighted.stacks) Print(stack.bytes, frames.Resolve(stack));
+//   const AggregatedStacks aggregated = AggregateStacks(trace, asked, selection);
+//   for (const AggregatedStack& stack : aggregated.stacks) Print(stack.bytes, frames.Resolve(stack));
 
-#ifndef GPUMEM_ANALYZER_VIEWS_WEIGHTED_STACKS_H_
-#define GPUMEM_ANALYZER_VIEWS_WEIGHTED_STACKS_H_
+#ifndef GPUMEM_ANALYZER_VIEWS_AGGREGATED_STACKS_H_
+#define GPUMEM_ANALYZER_VIEWS_AGGREGATED_STACKS_H_
 
 #include <cstdint>
 #include <limits>
@@ -35,7 +35,7 @@ struct Weight {
   static uint64_t Sum(uint64_t a, uint64_t b) { return a + b < a ? std::numeric_limits<uint64_t>::max() : a + b; }
 };
 
-struct WeightedStack {
+struct AggregatedStack {
   uint64_t stack_id = 0;  // StackTable key; 0 = no stack was recorded
   int device = 0;         // -1: no GPU was stated
   uint32_t thread = 0;    // StackTable::thread; 0 = not known
@@ -46,9 +46,9 @@ struct WeightedStack {
 };
 
 // What a GPU's stacks are the picture of.
-struct WeighedDevice {
+struct AggregatedDevice {
   int device = 0;
-  Weighed weighed = Weighed::kAllocated;  // never kDefault
+  ViewMeasure measure = ViewMeasure::kAllocated;  // never kDefault
   // The peak's time (since 1970 it is not: CLOCK_MONOTONIC, as in Analysis); of the other views the end's.
   uint64_t time_ns = 0;
   // What the replay says all of it is, before filters by size and age: of the peak, the peak itself. 0 where the view
@@ -56,12 +56,12 @@ struct WeighedDevice {
   uint64_t bytes = 0;
 };
 
-struct WeightedStacks {
+struct AggregatedStacks {
   ViewMode mode = ViewMode::kPeak;
-  std::vector<WeighedDevice> devices;    // in the order of Analysis::devices
-  std::vector<WeightedStack> stacks;     // most bytes first, then by count, stack, device, thread and size
-  std::vector<std::string> user_stages;  // StackSelection::by_user_stage; "train > backward", the first is ""
-  Weight all;                            // everything that was selected, `merged` included
+  std::vector<AggregatedDevice> devices;  // in the order of Analysis::devices
+  std::vector<AggregatedStack> stacks;    // most bytes first, then by count, stack, device, thread and size
+  std::vector<std::string> user_stages;   // StackSelection::by_user_stage; "train > backward", the first is ""
+  Weight all;                             // everything that was selected, `merged` included
   Weight shown;  // of that, what filters by name left (FilterStacks); at first the same as `all`
   // Of entries beyond StackSelection::most_stacks: they were the smallest when room was needed, so the rest are exact
   // or, where a stack came back after it had been merged, a little too small. merged_entries counts how often.
@@ -74,4 +74,4 @@ struct WeightedStacks {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_VIEWS_WEIGHTED_STACKS_H_
+#endif  // GPUMEM_ANALYZER_VIEWS_AGGREGATED_STACKS_H_
