@@ -38,13 +38,13 @@ void Account::Before(uint64_t index, const EventBatch*, size_t) {
 }
 
 Account::Running& Account::RunningOf(const TorchBlock& block, uint32_t* row) {
-  const StackSense sense = needs_.senses->Of(block.stack);
+  const StackClassification classification = needs_.classifier->Of(block.stack);
   const uint32_t user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
-  *row = needs_.modules->RowOf(sense.module);
+  *row = needs_.modules->RowOf(classification.module);
   if (*row >= peaks_.size()) peaks_.resize(*row + 1);
-  Running& running = running_[{*row, sense.stage, user_stage}];
+  Running& running = running_[{*row, classification.stage, user_stage}];
   running.use.module = *row;
-  running.use.stage = sense.stage;
+  running.use.stage = classification.stage;
   running.use.user_stage = user_stage;
   return running;
 }
@@ -54,7 +54,7 @@ const std::vector<uint32_t>& Account::RowsOn(uint64_t stack) {
   const auto [it, is_new] = rows_on_.try_emplace(stack);
   if (!is_new) return it->second;
   std::vector<uint32_t> rows;
-  for (const uint32_t module : needs_.senses->ModulePath(stack)) rows.push_back(needs_.modules->RowOf(module));
+  for (const uint32_t module : needs_.classifier->ModulePath(stack)) rows.push_back(needs_.modules->RowOf(module));
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   if (!rows.empty() && rows.back() >= inclusive_.size()) inclusive_.resize(rows.back() + 1);
@@ -67,7 +67,7 @@ void Account::BlockBorn(const TorchBlock& block) {
   Running& running = RunningOf(block, &row);
   running.use.allocated_bytes += block.size;
   ++running.use.count;
-  if (needs_.senses->Of(block.stack).recomputed) running.use.recomputed_bytes += block.size;
+  if (needs_.classifier->Of(block.stack).recomputed) running.use.recomputed_bytes += block.size;
   running.live += block.size;
   running.use.peak_bytes = std::max(running.use.peak_bytes, running.live);
   peaks_[row].live += block.size;
@@ -90,7 +90,7 @@ void Account::BlockSaved(const TorchBlock& block) {
 
 void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
   if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.born, end))) return;
-  const StackSense sense = needs_.senses->Of(block.stack);
+  const StackClassification classification = needs_.classifier->Of(block.stack);
   BlockLife life;
   life.role = label.role;
   life.saved = label.saved;
@@ -111,7 +111,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
       use.tensor_bytes = place->second.tensor_bytes;
     }
   }
-  const Verdict verdict = Classify(life, sense);
+  const Verdict verdict = Classify(life, classification);
   const bool by_tensor = verdict.evidence == Evidence::kAddress || verdict.evidence == Evidence::kStack;
   if (!by_tensor) use.tensor_bytes = block.requested;
   use.stack_id = block.stack;
@@ -125,7 +125,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   const uint32_t owner = by_tensor && verdict.category != Category::kInput ? needs_.modules->OwnerOf(tensor) : 0;
   // What a library keeps serves all modules, not the one whose call was the first to need it.
   const bool is_shared = verdict.category == Category::kWorkspace && (alive || life.optimizer_steps > 1);
-  use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(sense.module);
+  use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(classification.module);
   use.bytes = block.size;
   use.count = 1;
   Add(label.born, end, use);
@@ -144,16 +144,16 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
 
 void Account::CudaEnded(const CudaLife& life, uint64_t end) {
   if (life.slot != needs_.slot || !IsCovered(life.born, end)) return;
-  const StackSense sense = needs_.senses->Of(life.stack);
+  const StackClassification classification = needs_.classifier->Of(life.stack);
   AttributedUse use;
   use.stack_id = life.stack;
   use.name = life.name;
   use.user_stage = needs_.user_stages->Of(life.time_ns, life.thread);
   use.layer = life.layer;
   use.memory = life.memory;
-  use.category = sense.category.value_or(Category::kLibrary);
-  use.evidence = sense.category ? Evidence::kRule : Evidence::kMeasured;
-  use.module = needs_.modules->RowOf(sense.module);
+  use.category = classification.category.value_or(Category::kLibrary);
+  use.evidence = classification.category ? Evidence::kRule : Evidence::kMeasured;
+  use.module = needs_.modules->RowOf(classification.module);
   use.bytes = use.tensor_bytes = life.size;
   use.count = 1;
   Add(life.born, end, use);
@@ -230,9 +230,9 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
       moment->parts[Index(use.part)] += use.bytes;
       told[category] += use.bytes;
       AttributedUse& shown = moment->uses.emplace_back(use);
-      const StackSense sense = needs_.senses->Of(use.stack_id);
-      shown.stage = sense.stage;
-      shown.recomputed = sense.recomputed;
+      const StackClassification classification = needs_.classifier->Of(use.stack_id);
+      shown.stage = classification.stage;
+      shown.recomputed = classification.recomputed;
     }
   }
   for (size_t category = 0; category < kCategories; ++category) {

@@ -35,7 +35,7 @@ class Account final : public LabelVisitor {
     const LabelReplay* replay = nullptr;
     const PlaceRoles* places = nullptr;
     bool has_tensors = false;
-    StackSenses* senses = nullptr;
+    StackClassifier* classifier = nullptr;
     ModuleTable* modules = nullptr;
     UserStages* user_stages = nullptr;
   };

@@ -61,7 +61,7 @@ uint64_t Moment::Total() const { return std::accumulate(categories.begin(), cate
 absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable& stacks, const FrameResolver& resolve,
                                       const Rules& rules, const AttributionRequest& request) {
   const uint32_t slot = SlotOfDevice(request.device);
-  StackSenses senses(&stacks, &rules, resolve);
+  StackClassifier classifier(&stacks, &rules, resolve);
   ModuleTable modules(&stacks.objects(), &rules);
   Attribution result;
   result.device = request.device;
@@ -70,7 +70,7 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   GPUMEM_ASSIGN_OR_RETURN(TraceReader first, OpenSection(analysis.path));
   LabelReplay survey_replay(&first, &stacks.objects(), analysis.end_ns);
   UserStages user_stages(&analysis.marks, &stacks);
-  Survey survey(request, slot, &survey_replay, &stacks, &senses, &user_stages);
+  Survey survey(request, slot, &survey_replay, &stacks, &classifier, &user_stages);
   survey_replay.Run(&survey);
   FindMoments(survey, request, &result.moments);
   const std::vector<Step> steps = request.steps ? survey.steps().steps() : std::vector<Step>();
@@ -86,7 +86,7 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   for (const Moment& moment : result.moments) {
     if (moment.found) details.push_back(moment.event_index);
   }
-  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &senses, &modules, &user_stages},
+  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &classifier, &modules, &user_stages},
                   EventsOf(result.moments, steps, survey.stages().rows()), details);
   replay.Run(&account);
   account.Sum();

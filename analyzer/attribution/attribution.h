@@ -25,7 +25,7 @@
 #include "attribution/category.h"
 #include "attribution/module_table.h"
 #include "attribution/rules.h"
-#include "attribution/stack_senses.h"
+#include "attribution/stack_classification.h"
 #include "attribution/stage_log.h"
 #include "attribution/step_log.h"
 #include "replay/analysis.h"

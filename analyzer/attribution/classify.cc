@@ -25,20 +25,21 @@ Category CategoryOf(TensorRole role) {
 }
 
 // Made or brought in by the program itself, for its model: nothing that a model computed.
-bool IsFromOutside(const StackSense& sense) {
-  return sense.origin != Origin::kComputed && sense.module == 0 &&
-         (sense.stage == Stage::kNone || sense.stage == Stage::kData || sense.stage == Stage::kEvaluation);
+bool IsFromOutside(const StackClassification& classification) {
+  return classification.origin != Origin::kComputed && classification.module == 0 &&
+         (classification.stage == Stage::kNone || classification.stage == Stage::kData ||
+          classification.stage == Stage::kEvaluation);
 }
 
 // What stage and length of life tell of a block that nothing was said of.
-Category ByLife(const BlockLife& life, const StackSense& sense) {
+Category ByLife(const BlockLife& life, const StackClassification& classification) {
   const bool lasted = life.optimizer_steps > 0;
-  const Stage stage = sense.stage;
+  const Stage stage = classification.stage;
   if (stage == Stage::kData) return Category::kInput;
-  if (IsFromOutside(sense) && sense.origin == Origin::kMoved && !lasted) return Category::kInput;
+  if (IsFromOutside(classification) && classification.origin == Origin::kMoved && !lasted) return Category::kInput;
   // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
-  const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || sense.accumulates;
-  if (stage == Stage::kBackward && is_gradient && !sense.recomputed) return Category::kGradient;
+  const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || classification.accumulates;
+  if (stage == Stage::kBackward && is_gradient && !classification.recomputed) return Category::kGradient;
   // A trainer may run the forward pass inside of the step, and keep the loss until the next one.
   const bool is_optimizers = stage == Stage::kOptimizer || stage == Stage::kOptimizerSetup;
   const bool is_state = life.has_tensors ? life.optimizer_steps > 1 : lasted || life.alive;
@@ -51,9 +52,9 @@ Category ByLife(const BlockLife& life, const StackSense& sense) {
 
 }  // namespace
 
-Verdict Classify(const BlockLife& life, const StackSense& sense) {
+Verdict Classify(const BlockLife& life, const StackClassification& classification) {
   // What a module made is no batch, though the next one was given it.
-  const bool is_batch = life.role == TensorRole::kInput && sense.module == 0;
+  const bool is_batch = life.role == TensorRole::kInput && classification.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))
     return {CategoryOf(life.role), Evidence::kAddress};
   // What collectives make may be gradients for good: the shards of a reduce-scatter.
@@ -61,19 +62,20 @@ Verdict Classify(const BlockLife& life, const StackSense& sense) {
   // A batch that is accumulated sample by sample takes several backward passes to a step: what each of them makes for
   // the samples is gone before the step.
   const bool is_likely_gradient = life.likely == TensorRole::kGradient && (outlasts || life.likely_per_sample);
-  if (sense.category == Category::kCommunication && is_likely_gradient) return {Category::kGradient, Evidence::kStack};
+  if (classification.category == Category::kCommunication && is_likely_gradient)
+    return {Category::kGradient, Evidence::kStack};
   // Autograd may keep memory of a collective as well, parameters that were gathered; and what a library has for good.
   const bool stays = life.optimizer_steps > 1;
-  if (sense.category && (!life.saved || *sense.category == Category::kCommunication ||
-                         (*sense.category == Category::kWorkspace && stays)))
-    return {*sense.category, Evidence::kRule};
+  if (classification.category && (!life.saved || *classification.category == Category::kCommunication ||
+                                  (*classification.category == Category::kWorkspace && stays)))
+    return {*classification.category, Evidence::kRule};
   // Autograd keeps batches too.
-  if (life.likely == TensorRole::kInput && sense.module == 0) return {Category::kInput, Evidence::kStack};
-  if (life.saved && IsFromOutside(sense)) return {Category::kInput, Evidence::kRule};
+  if (life.likely == TensorRole::kInput && classification.module == 0) return {Category::kInput, Evidence::kStack};
+  if (life.saved && IsFromOutside(classification)) return {Category::kInput, Evidence::kRule};
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
   if (is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   if (life.likely == TensorRole::kInput) return {Category::kInput, Evidence::kStack};
-  return {ByLife(life, sense), Evidence::kRule};
+  return {ByLife(life, classification), Evidence::kRule};
 }
 
 }  // namespace gpumem

@@ -3,7 +3,7 @@
 //
 // What a block was for, once its life is known. Pure; docs/attribution.md has the order of the evidence in words.
 //
-//   const Verdict verdict = Classify(life, sense, place);   // {Category::kGradient, Evidence::kStack}
+//   const Verdict verdict = Classify(life, classification, place);   // {Category::kGradient, Evidence::kStack}
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
 #define GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "attribution/category.h"
-#include "attribution/stack_senses.h"
+#include "attribution/stack_classification.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
@@ -32,7 +32,7 @@ struct Verdict {
   Evidence evidence = Evidence::kRule;
 };
 
-Verdict Classify(const BlockLife& life, const StackSense& sense);
+Verdict Classify(const BlockLife& life, const StackClassification& classification);
 
 }  // namespace gpumem
 

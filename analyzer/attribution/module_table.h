@@ -5,7 +5,7 @@
 // whose root is not known has its class's row. Row 0 is "no module". Not thread-safe.
 //
 //   ModuleTable table(&stacks.objects(), &rules);
-//   table.row(table.RowOf(sense.module)).fqn     // "transformer.h.0.attn"
+//   table.row(table.RowOf(classification.module)).fqn     // "transformer.h.0.attn"
 //   table.OwnerOf(tensor)                        // row of the module that holds a parameter
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_MODULE_TABLE_H_

@@ -163,38 +163,38 @@ Stage MatchOf(const Rule (&rules)[kSize], const ResolvedFrame& frame, absl::stri
   return Stage::kNone;
 }
 
-FrameSense SenseOfPython(const ResolvedFrame& frame) {
-  FrameSense sense;
+FrameClassification ClassificationOfPython(const ResolvedFrame& frame) {
+  FrameClassification classification;
   const absl::string_view name = LastPart(frame.function);
-  sense.is_evaluating = Evaluates(name);
+  classification.is_evaluating = Evaluates(name);
   if (frame.nn_module != 0 || name == "_wrapped_call_impl" || name == "_call_impl") {
-    sense.is_module_call = true;
-    sense.stage = Stage::kForward;
-    return sense;
+    classification.is_module_call = true;
+    classification.stage = Stage::kForward;
+    return classification;
   }
-  sense.set_up = MatchOf(kSetUpRules, frame, name);
-  if (sense.set_up != Stage::kNone) return sense;
-  sense.stage = MatchOf(kRules, frame, name);
-  if (sense.stage != Stage::kNone) return sense;
+  classification.set_up = MatchOf(kSetUpRules, frame, name);
+  if (classification.set_up != Stage::kNone) return classification;
+  classification.stage = MatchOf(kRules, frame, name);
+  if (classification.stage != Stage::kNone) return classification;
   if (absl::EndsWith(name, "_loss") || name == "loss_fn" || name == "criterion") {
-    sense.stage = Stage::kLoss;
+    classification.stage = Stage::kLoss;
   } else if (name == "__init__" && absl::StrContains(frame.function, '.') && !IsStandardLibrary(frame.file)) {
-    sense.stage = Stage::kConstruction;
-    sense.is_weak = true;
+    classification.stage = Stage::kConstruction;
+    classification.is_weak = true;
   }
-  return sense;
+  return classification;
 }
 
-FrameSense SenseOfNative(const ResolvedFrame& frame) {
-  FrameSense sense;
+FrameClassification ClassificationOfNative(const ResolvedFrame& frame) {
+  FrameClassification classification;
   const absl::string_view function = frame.function;
   if (absl::StrContains(function, "autograd::Engine::") || absl::StrContains(function, "AccumulateGrad::apply") ||
       (absl::StrContains(function, "Backward") && absl::StrContains(function, "::apply"))) {
-    sense.stage = Stage::kBackward;
+    classification.stage = Stage::kBackward;
   } else if (absl::StrContains(function, "c10d::") || absl::StrContains(frame.module, "libnccl")) {
-    sense.stage = Stage::kCollective;
+    classification.stage = Stage::kCollective;
   }
-  return sense;
+  return classification;
 }
 
 std::string Inside(absl::string_view user, Stage stage, absl::string_view word) {
@@ -214,30 +214,30 @@ absl::string_view StageTitle(Stage stage) { return kWords[static_cast<size_t>(st
 std::string StagePath(absl::string_view user, Stage stage) { return Inside(user, stage, StageName(stage)); }
 std::string StagePathTitle(absl::string_view user, Stage stage) { return Inside(user, stage, StageTitle(stage)); }
 
-FrameSense SenseOf(const ResolvedFrame& frame) {
+FrameClassification ClassificationOf(const ResolvedFrame& frame) {
   if (frame.forward) {
-    FrameSense mark;
+    FrameClassification mark;
     mark.is_mark = true;
     mark.stage = Stage::kBackward;
     return mark;
   }
-  return frame.python ? SenseOfPython(frame) : SenseOfNative(frame);
+  return frame.python ? ClassificationOfPython(frame) : ClassificationOfNative(frame);
 }
 
-Stage StageOf(const std::vector<FrameSense>& innermost_first) {
+Stage StageOf(const std::vector<FrameClassification>& innermost_first) {
   Stage told = Stage::kNone, weak = Stage::kNone, set_up = Stage::kNone;
   bool evaluates = false;
-  for (const FrameSense& sense : innermost_first) {
+  for (const FrameClassification& classification : innermost_first) {
     // Whatever ran inside a mark belongs to the backward pass, but for the communication of it.
-    if (sense.is_mark && told != Stage::kCollective) return Stage::kBackward;
-    evaluates |= sense.is_evaluating;
-    if (sense.set_up != Stage::kNone) set_up = sense.set_up;
-    if (sense.stage == Stage::kNone) continue;
-    if (sense.is_weak) {
-      if (weak == Stage::kNone) weak = sense.stage;
+    if (classification.is_mark && told != Stage::kCollective) return Stage::kBackward;
+    evaluates |= classification.is_evaluating;
+    if (classification.set_up != Stage::kNone) set_up = classification.set_up;
+    if (classification.stage == Stage::kNone) continue;
+    if (classification.is_weak) {
+      if (weak == Stage::kNone) weak = classification.stage;
     } else if (told == Stage::kNone) {
-      told = sense.stage;
-    } else if (sense.stage == Stage::kBackward && (told == Stage::kForward || told == Stage::kLoss)) {
+      told = classification.stage;
+    } else if (classification.stage == Stage::kBackward && (told == Stage::kForward || told == Stage::kLoss)) {
       told = Stage::kBackward;  // a forward pass that runs again inside the backward pass
     }
   }
@@ -247,10 +247,10 @@ Stage StageOf(const std::vector<FrameSense>& innermost_first) {
 }
 
 Stage StageOf(const std::vector<ResolvedFrame>& frames) {
-  std::vector<FrameSense> senses;
-  senses.reserve(frames.size());
-  for (const ResolvedFrame& frame : frames) senses.push_back(SenseOf(frame));
-  return StageOf(senses);
+  std::vector<FrameClassification> classifications;
+  classifications.reserve(frames.size());
+  for (const ResolvedFrame& frame : frames) classifications.push_back(ClassificationOf(frame));
+  return StageOf(classifications);
 }
 
 }  // namespace gpumem

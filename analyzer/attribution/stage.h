@@ -2,11 +2,11 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Which part of a program a stack belongs to, told by the stack alone. Each frame is looked at once (what it says is a
-// FrameSense); a stack is the list of its frames' senses, innermost first. Pure functions.
+// FrameClassification); a stack is the list of its frames' classifications, innermost first. Pure functions.
 //
-//   std::vector<FrameSense> senses;
-//   for (const ResolvedFrame& frame : frames) senses.push_back(SenseOf(frame));
-//   StageName(StageOf(senses))   // "backward"
+//   std::vector<FrameClassification> classifications;
+//   for (const ResolvedFrame& frame : frames) classifications.push_back(ClassificationOf(frame));
+//   StageName(StageOf(classifications))   // "backward"
 //
 // The innermost telling frame decides, with four exceptions: a constructor tells only where nothing else does; what
 // happens inside a forward mark is backward (a forward pass that runs again there, too: that is recomputation); a
@@ -61,7 +61,7 @@ std::string StagePath(absl::string_view user, Stage stage);       // with StageN
 std::string StagePathTitle(absl::string_view user, Stage stage);  // with StageTitle
 
 // What one frame says.
-struct FrameSense {
+struct FrameClassification {
   Stage stage = Stage::kNone;
   Stage set_up = Stage::kNone;  // all that happens inside belongs to this
   bool is_weak = false;         // a constructor: tells where nothing else does
@@ -70,9 +70,9 @@ struct FrameSense {
   bool is_module_call = false;
 };
 
-FrameSense SenseOf(const ResolvedFrame& frame);
+FrameClassification ClassificationOf(const ResolvedFrame& frame);
 
-Stage StageOf(const std::vector<FrameSense>& innermost_first);
+Stage StageOf(const std::vector<FrameClassification>& innermost_first);
 Stage StageOf(const std::vector<ResolvedFrame>& frames);
 
 }  // namespace gpumem

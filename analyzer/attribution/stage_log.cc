@@ -38,16 +38,16 @@ bool Loops(RunPart part) { return part == RunPart::kTraining || part == RunPart:
 absl::string_view RunPartName(RunPart part) { return kWords[static_cast<size_t>(part)].name; }
 absl::string_view RunPartTitle(RunPart part) { return kWords[static_cast<size_t>(part)].title; }
 
-RunPart PartOf(const StackSense& sense, RunPart current) {
-  switch (sense.stage) {
+RunPart PartOf(const StackClassification& classification, RunPart current) {
+  switch (classification.stage) {
     case Stage::kNone:
     case Stage::kCollection:
     case Stage::kCollective:
-      return sense.evaluates ? RunPart::kEvaluation : current;
+      return classification.evaluates ? RunPart::kEvaluation : current;
     case Stage::kConstruction:
-      return Loops(current) && sense.is_weak ? current : RunPart::kModelLoad;
+      return Loops(current) && classification.is_weak ? current : RunPart::kModelLoad;
     case Stage::kData:  // the batches of a loop are the loop's
-      if (sense.evaluates) return RunPart::kEvaluation;
+      if (classification.evaluates) return RunPart::kEvaluation;
       return Loops(current) ? current : RunPart::kData;
     case Stage::kWrapping:
       return Loops(current) ? current : RunPart::kWrapping;  // compiling what runs is a part of running it
@@ -171,7 +171,7 @@ void StageLog::Mark(const EventBatch& batch, size_t i, const StepPoint& at) {
 }
 
 void StageLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values,
-                      const StackSense* sense, const std::string& user) {
+                      const StackClassification* classification, const std::string& user) {
   const uint64_t now_ns = std::max(last_ns_, batch.time_ns(i));
   StepPoint before{index == 0 ? 0 : index - 1, last_ns_ == 0 ? now_ns : last_ns_, values};
   Raise(before, &derived_);
@@ -181,12 +181,13 @@ void StageLog::Before(uint64_t index, const EventBatch& batch, size_t i, const M
   for (auto& [number, open] : ranges_) Raise(before, &open);
   last_ns_ = now_ns;
   before.time_ns = now_ns;  // of what begins here
-  trains_ |= batch.kind(i) == trace::OPTIMIZER_STEP || (sense != nullptr && sense->stage == Stage::kBackward);
+  trains_ |= batch.kind(i) == trace::OPTIMIZER_STEP ||
+             (classification != nullptr && classification->stage == Stage::kBackward);
   if (IsMark(batch.kind(i))) Mark(batch, i, before);
   if (batch.kind(i) == trace::OPTIMIZER_STEP) {
     Enter(RunPart::kTraining, user_, before);
-  } else if (sense != nullptr) {
-    Enter(PartOf(*sense, part_), user, before);
+  } else if (classification != nullptr) {
+    Enter(PartOf(*classification, part_), user, before);
   }
 }
 

@@ -14,7 +14,7 @@
 // A row adds up all its stretches. Bounded: beyond kMostRows rows there are no new ones, which is counted. Not
 // thread-safe.
 //
-//   log.Before(index, batch, i, values, sense, user_stage);   // every event, with the totals before it
+//   log.Before(index, batch, i, values, classification, user_stage);   // every event, with the totals before it
 //   log.Finish(index, values);
 //   for (const StageRow& row : log.rows()) ...
 
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "attribution/stack_senses.h"
+#include "attribution/stack_classification.h"
 #include "attribution/step_log.h"
 #include "replay/analysis.h"
 #include "trace/event_batch.h"
@@ -55,7 +55,7 @@ absl::string_view RunPartName(RunPart part);   // "model_load"
 absl::string_view RunPartTitle(RunPart part);  // "model load"
 
 // The part to which an allocation belongs, where `current` is under way.
-RunPart PartOf(const StackSense& sense, RunPart current);
+RunPart PartOf(const StackClassification& classification, RunPart current);
 
 struct StageRow {
   bool is_named = false;
@@ -75,10 +75,10 @@ class StageLog {
   // `measure`: what peak and growth are of.
   StageLog(Measure measure, const StackTable* stacks) : measure_(measure), stacks_(stacks) {}
 
-  // `sense`: of the event's stack, where it allocates and has one, else null. `user`: the stages that the program named
-  // and that were open for it.
-  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, const StackSense* sense,
-              const std::string& user);
+  // `classification`: of the event's stack, where it allocates and has one, else null. `user`: the stages that the
+  // program named and that were open for it.
+  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values,
+              const StackClassification* classification, const std::string& user);
   void Finish(uint64_t index, const MeasureValues& values);
 
   // In the order in which they first began; derived ones and named ones among each other.

@@ -70,15 +70,15 @@ void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const uint32_t kind = batch->kind(i);
   has_tensors_ |= kind == trace::TENSOR && batch->handle(i) != 0;
   has_saved_ |= kind == trace::SAVED;
-  StackSense sense;
+  StackClassification classification;
   const bool is_told = (steps_.waits() || request_.steps || request_.stages) && kind == trace::ALLOC;
-  if (is_told) sense = senses_->Of(batch->stack(i));
+  if (is_told) classification = classifier_->Of(batch->stack(i));
   const bool is_torch = batch->layer(i) == trace::TORCH;
-  const bool forward = is_torch && sense.module != 0 && sense.stage == Stage::kForward;
-  steps_.Before(index, *batch, i, values, forward, is_torch && sense.stage == Stage::kBackward);
+  const bool forward = is_torch && classification.module != 0 && classification.stage == Stage::kForward;
+  steps_.Before(index, *batch, i, values, forward, is_torch && classification.stage == Stage::kBackward);
   if (!request_.stages) return;
   const uint32_t user = is_told ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
-  stages_.Before(index, *batch, i, values, is_told && batch->stack(i) != 0 ? &sense : nullptr,
+  stages_.Before(index, *batch, i, values, is_told && batch->stack(i) != 0 ? &classification : nullptr,
                  user_stages_->names()[user]);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Survey: the first of Attribute's two replays. Not thread-safe; the stacks' senses must outlive it.
+// Survey: the first of Attribute's two replays. Not thread-safe; the classifier must outlive it.
 //
-//   Survey survey(slot, measure, moments, &stacks, &senses);
+//   Survey survey(slot, measure, moments, &stacks, &classifier);
 //   replay.Run(&survey, ...);   survey.places()[{stack, size, turn}]
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
@@ -34,12 +34,12 @@ using PlaceRoles = absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>,
 class Survey final : public LabelVisitor {
  public:
   Survey(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
-         StackSenses* senses, UserStages* user_stages)
+         StackClassifier* classifier, UserStages* user_stages)
       : request_(request),
         slot_(slot),
         replay_(replay),
         stacks_(stacks),
-        senses_(senses),
+        classifier_(classifier),
         user_stages_(user_stages),
         steps_(request.measure),
         stages_(request.measure, stacks),
@@ -68,7 +68,7 @@ class Survey final : public LabelVisitor {
   uint32_t slot_;
   const LabelReplay* replay_;
   const StackTable* stacks_;
-  StackSenses* senses_;
+  StackClassifier* classifier_;
   UserStages* user_stages_;
   StepLog steps_;
   StageLog stages_;

@@ -64,7 +64,7 @@ void DivideEntry(const AggregatedStack& stack, const Parts& parts, std::vector<A
 ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
     : by_(std::move(by)),
       loaded_(loaded),
-      senses_(&loaded->stacks, &rules_, ResolverOf(loaded)),
+      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
       modules_(&loaded->stacks.objects(), &rules_) {}
 
 void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggregated) {
@@ -119,7 +119,7 @@ bool ViewGroups::Divide(AggregatedStacks* aggregated, Console* console) {
 
 std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {
   std::vector<std::string> labels;
-  const std::vector<uint32_t> path = senses_.ModulePath(stack_id);
+  const std::vector<uint32_t> path = classifier_.ModulePath(stack_id);
   for (auto module = path.rbegin(); module != path.rend(); ++module)
     labels.push_back(ModuleLabel(modules_.row(modules_.RowOf(*module))));
   if (labels.empty()) labels.push_back("(no module)");
@@ -127,7 +127,7 @@ std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {
 }
 
 std::string ViewGroups::ComponentLabel(uint64_t stack_id) {
-  const uint32_t module = senses_.Of(stack_id).module;
+  const uint32_t module = classifier_.Of(stack_id).module;
   return module == 0 ? "(no module)" : modules_.row(modules_.RowOf(module)).component;
 }
 
@@ -158,7 +158,7 @@ std::vector<std::string> ViewGroups::Labels(const AggregatedStack& stack) {
   if (by_ == "component") return {ComponentLabel(stack.stack_id)};
   if (by_ == "operator") return OperatorLabels(stack.stack_id);
   if (by_ == "category") return {CategoryGroupLabel(stack.group)};
-  return absl::StrSplit(StagePathTitle(user_stages_[stack.group], senses_.Of(stack.stack_id).stage), " > ");
+  return absl::StrSplit(StagePathTitle(user_stages_[stack.group], classifier_.Of(stack.stack_id).stage), " > ");
 }
 
 std::vector<std::string> ViewGroups::RowLabels(const AggregatedStack& stack) {

@@ -20,7 +20,7 @@
 
 #include "attribution/module_table.h"
 #include "attribution/rules.h"
-#include "attribution/stack_senses.h"
+#include "attribution/stack_classification.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
 #include "views/aggregated_stacks.h"
@@ -51,7 +51,7 @@ class ViewGroups {
   std::vector<std::string> user_stages_{""};  // of all views
   LoadedTrace* loaded_;
   Rules rules_;
-  StackSenses senses_;
+  StackClassifier classifier_;
   ModuleTable modules_;
 };
 

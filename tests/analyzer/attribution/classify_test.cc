@@ -8,10 +8,10 @@
 namespace gpumem {
 namespace {
 
-StackSense At(Stage stage) {
-  StackSense sense;
-  sense.stage = stage;
-  return sense;
+StackClassification At(Stage stage) {
+  StackClassification classification;
+  classification.stage = stage;
+  return classification;
 }
 
 BlockLife Life(uint32_t optimizer_steps, bool alive = false) {
@@ -25,7 +25,7 @@ BlockLife Life(uint32_t optimizer_steps, bool alive = false) {
 TEST(ClassifyTest, TheAddressWinsOverAutogradAndNames) {
   BlockLife life = Life(0);
   life.saved = true;
-  StackSense named = At(Stage::kForward);
+  StackClassification named = At(Stage::kForward);
   named.category = Category::kWorkspace;
   EXPECT_EQ(Classify(life, named).category, Category::kActivation);
   EXPECT_EQ(Classify(life, named).evidence, Evidence::kAutograd);
@@ -37,14 +37,14 @@ TEST(ClassifyTest, TheAddressWinsOverAutogradAndNames) {
 TEST(ClassifyTest, GatheredParametersStayCommunication) {
   BlockLife life = Life(0);
   life.saved = true;
-  StackSense gather = At(Stage::kCollective);
+  StackClassification gather = At(Stage::kCollective);
   gather.category = Category::kCommunication;
   EXPECT_EQ(Classify(life, gather).category, Category::kCommunication);
 }
 
 TEST(ClassifyTest, AShardOfAReducedGradientIsAGradient) {
   BlockLife life = Life(1);
-  StackSense reduce = At(Stage::kBackward);
+  StackClassification reduce = At(Stage::kBackward);
   reduce.category = Category::kCommunication;
   EXPECT_EQ(Classify(life, reduce).category, Category::kCommunication);
   life.likely = TensorRole::kGradient;
@@ -88,7 +88,7 @@ TEST(ClassifyTest, ABatchThatAutogradKeepsIsABatch) {
   life.saved = true;
   life.likely = TensorRole::kInput;
   EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kInput);
-  StackSense inside = At(Stage::kForward);
+  StackClassification inside = At(Stage::kForward);
   inside.module = 3;
   EXPECT_EQ(Classify(life, inside).category, Category::kActivation) << "another model's output";
 }
@@ -97,7 +97,7 @@ TEST(ClassifyTest, WhatAModuleMadeIsNoBatch) {
   BlockLife life = Life(0);
   life.role = TensorRole::kInput;
   EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kInput);
-  StackSense inside = At(Stage::kForward);
+  StackClassification inside = At(Stage::kForward);
   inside.module = 3;
   EXPECT_EQ(Classify(life, inside).category, Category::kTemporary) << "a loss is given logits";
   life.saved = true;
@@ -106,25 +106,25 @@ TEST(ClassifyTest, WhatAModuleMadeIsNoBatch) {
 
 TEST(ClassifyTest, WhatTheProgramBringsForItsModelIsInput) {
   BlockLife life = Life(0);
-  StackSense sense = At(Stage::kNone);
-  sense.origin = Origin::kMoved;
-  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "labels that only a metric looks at";
+  StackClassification classification = At(Stage::kNone);
+  classification.origin = Origin::kMoved;
+  EXPECT_EQ(Classify(life, classification).category, Category::kInput) << "labels that only a metric looks at";
   life.saved = true;
-  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "targets, which autograd keeps for the loss";
-  EXPECT_EQ(Classify(life, sense).evidence, Evidence::kRule);
-  sense.origin = Origin::kMade;
-  EXPECT_EQ(Classify(life, sense).category, Category::kInput) << "random numbers";
-  sense.stage = Stage::kLoss;
-  EXPECT_EQ(Classify(life, sense).category, Category::kActivation) << "made by the loss";
-  sense.stage = Stage::kNone;
-  sense.origin = Origin::kComputed;
-  EXPECT_EQ(Classify(life, sense).category, Category::kActivation) << "a model without modules";
+  EXPECT_EQ(Classify(life, classification).category, Category::kInput) << "targets, which autograd keeps for the loss";
+  EXPECT_EQ(Classify(life, classification).evidence, Evidence::kRule);
+  classification.origin = Origin::kMade;
+  EXPECT_EQ(Classify(life, classification).category, Category::kInput) << "random numbers";
+  classification.stage = Stage::kLoss;
+  EXPECT_EQ(Classify(life, classification).category, Category::kActivation) << "made by the loss";
+  classification.stage = Stage::kNone;
+  classification.origin = Origin::kComputed;
+  EXPECT_EQ(Classify(life, classification).category, Category::kActivation) << "a model without modules";
 }
 
 TEST(ClassifyTest, AWorkspaceThatStaysIsOneThoughAutogradKeepsIt) {
   BlockLife life = Life(1);
   life.saved = true;
-  StackSense named = At(Stage::kForward);
+  StackClassification named = At(Stage::kForward);
   named.category = Category::kWorkspace;
   EXPECT_EQ(Classify(life, named).category, Category::kActivation) << "cuDNN's reserve of one pass";
   life.optimizer_steps = 2;
@@ -145,7 +145,7 @@ TEST(ClassifyTest, WithoutTensorsTheStackMustDo) {
   life.alive = true;
   EXPECT_EQ(Classify(life, At(Stage::kConstruction)).category, Category::kParameter);
   EXPECT_EQ(Classify(life, At(Stage::kOptimizer)).category, Category::kOptimizerState);
-  StackSense adds_up = At(Stage::kBackward);
+  StackClassification adds_up = At(Stage::kBackward);
   adds_up.accumulates = true;
   life.alive = false;
   EXPECT_EQ(Classify(life, adds_up).category, Category::kGradient);

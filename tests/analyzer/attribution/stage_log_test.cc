@@ -28,8 +28,8 @@ class StageLogTest : public ::testing::Test {
   }
 
   // `before`: allocated bytes before it.
-  void Event(trace::EventKind kind, uint64_t before, const StackSense* sense = nullptr, const std::string& user = "",
-             uint32_t text = 0, uint32_t thread = 1, uint64_t handle = 0) {
+  void Event(trace::EventKind kind, uint64_t before, const StackClassification* classification = nullptr,
+             const std::string& user = "", uint32_t text = 0, uint32_t thread = 1, uint64_t handle = 0) {
     trace::EventBatch message;
     message.set_count(1);
     message.set_first_time_ns((1 + index_) * kSecond);
@@ -41,13 +41,13 @@ class StageLogTest : public ::testing::Test {
     ASSERT_TRUE(batch.Decode(message.SerializeAsString()).ok());
     MeasureValues values;
     values.allocated = before;
-    log_.Before(index_++, batch, 0, values, sense, user);
+    log_.Before(index_++, batch, 0, values, classification, user);
   }
   void Alloc(Stage stage, uint64_t before, const std::string& user = "", bool is_weak = false) {
-    StackSense sense;
-    sense.stage = stage;
-    sense.is_weak = is_weak;
-    Event(trace::ALLOC, before, &sense, user);
+    StackClassification classification;
+    classification.stage = stage;
+    classification.is_weak = is_weak;
+    Event(trace::ALLOC, before, &classification, user);
   }
   void Finish(uint64_t allocated) {
     MeasureValues values;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// StackSenses: what a stack says about its memory: stage, module, node of the backward pass, what it is for by the
+// StackClassifier: what a stack says about its memory: stage, module, node of the backward pass, what it is for by the
 // names in it. Each frame is resolved once and each stack looked at once. Not thread-safe; what it is given must
 // outlive it.
 //
-//   const StackSense sense = senses.Of(block.stack);
-//   sense.module   // NnModule id of the innermost call
+//   const StackClassification classification = classifier.Of(block.stack);
+//   classification.module   // NnModule id of the innermost call
 
-#ifndef GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_
-#define GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_STACK_CLASSIFICATION_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_STACK_CLASSIFICATION_H_
 
 #include <cstdint>
 #include <functional>
@@ -32,7 +32,7 @@ enum class Origin : uint8_t {
   kMoved,     // from another device
 };
 
-struct StackSense {
+struct StackClassification {
   Stage stage = Stage::kNone;
   Origin origin = Origin::kComputed;
   bool is_weak = false;      // a constructor alone tells the stage
@@ -47,34 +47,34 @@ struct StackSense {
 // Frames by id, the functions inlined into one first. Valid until the next call.
 using FrameResolver = std::function<const std::vector<ResolvedFrame>&(uint32_t frame_id)>;
 
-class StackSenses {
+class StackClassifier {
  public:
-  StackSenses(const StackTable* stacks, const Rules* rules, FrameResolver resolve)
+  StackClassifier(const StackTable* stacks, const Rules* rules, FrameResolver resolve)
       : stacks_(stacks), rules_(rules), resolve_(std::move(resolve)) {}
 
-  StackSense Of(uint64_t stack_id);
+  StackClassification Of(uint64_t stack_id);
   // The modules whose calls the stack stands in, innermost first, each once.
   std::vector<uint32_t> ModulePath(uint64_t stack_id) const;
 
  private:
   struct Frame {
-    FrameSense sense;
+    FrameClassification classification;
     std::optional<Category> category;
     std::optional<Origin> origin;  // of an operator
     bool is_python = false;
     bool accumulates = false;
   };
   const Frame& FrameOf(uint32_t frame_id);
-  StackSense Make(uint64_t stack_id);
+  StackClassification Make(uint64_t stack_id);
 
   const StackTable* stacks_;
   const Rules* rules_;
   FrameResolver resolve_;
   absl::flat_hash_map<uint32_t, Frame> frames_;
-  absl::flat_hash_map<uint64_t, StackSense> senses_;
-  std::vector<FrameSense> scratch_;
+  absl::flat_hash_map<uint64_t, StackClassification> classifications_;
+  std::vector<FrameClassification> scratch_;
 };
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_ATTRIBUTION_STACK_SENSES_H_
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_STACK_CLASSIFICATION_H_

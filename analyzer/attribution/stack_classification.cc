@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "attribution/stack_senses.h"
+#include "attribution/stack_classification.h"
 
 #include <algorithm>
 #include <utility>
@@ -28,13 +28,13 @@ std::optional<Origin> OriginOf(absl::string_view function) {
 
 }  // namespace
 
-const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
+const StackClassifier::Frame& StackClassifier::FrameOf(uint32_t frame_id) {
   const auto [it, is_new] = frames_.try_emplace(frame_id);
   if (!is_new) return it->second;
   Frame made;
   for (const ResolvedFrame& frame : resolve_(frame_id)) {
-    const FrameSense sense = SenseOf(frame);
-    if (made.sense.stage == Stage::kNone) made.sense = sense;
+    const FrameClassification classification = ClassificationOf(frame);
+    if (made.classification.stage == Stage::kNone) made.classification = classification;
     if (!made.category) made.category = rules_->CategoryOf(frame);
     if (const auto origin = OriginOf(frame.function); origin && !frame.python) made.origin = origin;
     made.is_python |= frame.python;
@@ -43,49 +43,51 @@ const StackSenses::Frame& StackSenses::FrameOf(uint32_t frame_id) {
   return frames_[frame_id] = made;
 }
 
-StackSense StackSenses::Make(uint64_t stack_id) {
-  StackSense sense;
+StackClassification StackClassifier::Make(uint64_t stack_id) {
+  StackClassification classification;
   scratch_.clear();
   bool is_marked = false, is_python = false;
   for (const uint32_t id : stacks_->Frames(stack_id)) {
     const Frame& frame = FrameOf(id);
-    scratch_.push_back(frame.sense);
-    if (!sense.category) sense.category = frame.category;
-    sense.accumulates |= frame.accumulates;
+    scratch_.push_back(frame.classification);
+    if (!classification.category) classification.category = frame.category;
+    classification.accumulates |= frame.accumulates;
     // The outermost of the operators behind the innermost line of Python is the one that the line calls.
     is_python |= frame.is_python;
-    if (!is_python && frame.origin) sense.origin = *frame.origin;
+    if (!is_python && frame.origin) classification.origin = *frame.origin;
     const FrameInfo* const info = stacks_->frame(id);
     if (info == nullptr) continue;
-    if (sense.module == 0) sense.module = info->nn_module;
+    if (classification.module == 0) classification.module = info->nn_module;
     if (!info->forward || std::exchange(is_marked, true)) continue;
-    sense.node = info->node;
-    sense.recomputed = sense.module != 0;
+    classification.node = info->node;
+    classification.recomputed = classification.module != 0;
   }
-  sense.stage = StageOf(scratch_);
-  sense.evaluates = std::any_of(scratch_.begin(), scratch_.end(), [](const FrameSense& f) { return f.is_evaluating; });
-  sense.is_weak =
-      sense.stage == Stage::kConstruction && std::none_of(scratch_.begin(), scratch_.end(), [](const FrameSense& f) {
-        return f.set_up != Stage::kNone || (f.stage == Stage::kConstruction && !f.is_weak);
-      });
-  const auto calls = [](const FrameSense& frame) { return frame.is_module_call; };
-  if (!is_marked && sense.stage == Stage::kBackward) {
-    sense.recomputed = std::any_of(scratch_.begin(), scratch_.end(), calls) &&
-                       std::find_if(scratch_.begin(), scratch_.end(), calls) <
-                           std::find_if(
-                               scratch_.begin(), scratch_.end(),
-                               [](const FrameSense& frame) { return frame.stage == Stage::kBackward; });
+  classification.stage = StageOf(scratch_);
+  classification.evaluates =
+      std::any_of(scratch_.begin(), scratch_.end(), [](const FrameClassification& f) { return f.is_evaluating; });
+  classification.is_weak = classification.stage == Stage::kConstruction &&
+                           std::none_of(scratch_.begin(), scratch_.end(), [](const FrameClassification& f) {
+                             return f.set_up != Stage::kNone || (f.stage == Stage::kConstruction && !f.is_weak);
+                           });
+  const auto calls = [](const FrameClassification& frame) { return frame.is_module_call; };
+  if (!is_marked && classification.stage == Stage::kBackward) {
+    classification.recomputed =
+        std::any_of(scratch_.begin(), scratch_.end(), calls) &&
+        std::find_if(scratch_.begin(), scratch_.end(), calls) <
+            std::find_if(
+                scratch_.begin(), scratch_.end(),
+                [](const FrameClassification& frame) { return frame.stage == Stage::kBackward; });
   }
-  return sense;
+  return classification;
 }
 
-StackSense StackSenses::Of(uint64_t stack_id) {
-  const auto it = senses_.find(stack_id);
-  if (it != senses_.end()) return it->second;
-  return senses_[stack_id] = Make(stack_id);
+StackClassification StackClassifier::Of(uint64_t stack_id) {
+  const auto it = classifications_.find(stack_id);
+  if (it != classifications_.end()) return it->second;
+  return classifications_[stack_id] = Make(stack_id);
 }
 
-std::vector<uint32_t> StackSenses::ModulePath(uint64_t stack_id) const {
+std::vector<uint32_t> StackClassifier::ModulePath(uint64_t stack_id) const {
   std::vector<uint32_t> path;
   for (const uint32_t id : stacks_->Frames(stack_id)) {
     const FrameInfo* const frame = stacks_->frame(id);
