@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
-#include "attribution/account.h"
-#include "attribution/survey.h"
+#include "attribution/attribution_pass.h"
+#include "attribution/index_pass.h"
 #include "attribution/user_stages.h"
 #include "base/status_macros.h"
 #include "trace/reader.h"
@@ -16,18 +16,18 @@
 namespace gpumem {
 namespace {
 
-void FindMoments(const Survey& survey, const AttributionRequest& request, std::vector<Moment>* moments) {
+void FindMoments(const IndexPass& index_pass, const AttributionRequest& request, std::vector<Moment>* moments) {
   moments->resize(request.moments.size());
   for (size_t i = 0; i < moments->size(); ++i) {
     Moment& moment = (*moments)[i];
     moment.asked = request.moments[i].text;
-    moment.found = survey.Find(i, &moment.event_index, &moment.time_ns);
+    moment.found = index_pass.Find(i, &moment.event_index, &moment.time_ns);
     if (!moment.found) continue;
-    if (const Step* const step = survey.steps().At(moment.event_index)) moment.step = step->number;
+    if (const Step* const step = index_pass.steps().At(moment.event_index)) moment.step = step->number;
   }
 }
 
-// The events whose states the account is asked for.
+// The events whose states the attribution pass is asked for.
 std::vector<uint64_t> EventsOf(const std::vector<Moment>& moments, const std::vector<Step>& steps,
                                const std::vector<StageRow>& stages) {
   std::vector<uint64_t> events;
@@ -68,17 +68,17 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   result.measure = request.measure;
 
   GPUMEM_ASSIGN_OR_RETURN(TraceReader first, OpenSection(analysis.path));
-  LabelReplay survey_replay(&first, &stacks.objects(), analysis.end_ns);
+  LabelReplay index_replay(&first, &stacks.objects(), analysis.end_ns);
   UserStages user_stages(&analysis.marks, &stacks);
-  Survey survey(request, slot, &survey_replay, &stacks, &classifier, &user_stages);
-  survey_replay.Run(&survey);
-  FindMoments(survey, request, &result.moments);
-  const std::vector<Step> steps = request.steps ? survey.steps().steps() : std::vector<Step>();
-  result.step_source = survey.steps().source();
-  result.has_tensors = survey.has_tensors();
-  result.has_saved = survey.has_saved();
-  result.parameters = survey.Parameters();
-  result.unplaced = survey_replay.unplaced();
+  IndexPass index_pass(request, slot, &index_replay, &stacks, &classifier, &user_stages);
+  index_replay.Run(&index_pass);
+  FindMoments(index_pass, request, &result.moments);
+  const std::vector<Step> steps = request.steps ? index_pass.steps().steps() : std::vector<Step>();
+  result.step_source = index_pass.steps().source();
+  result.has_tensors = index_pass.has_tensors();
+  result.has_saved = index_pass.has_saved();
+  result.parameters = index_pass.Parameters();
+  result.unplaced = index_replay.unplaced();
 
   GPUMEM_ASSIGN_OR_RETURN(TraceReader second, OpenSection(analysis.path));
   LabelReplay replay(&second, &stacks.objects(), analysis.end_ns);
@@ -86,27 +86,30 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   for (const Moment& moment : result.moments) {
     if (moment.found) details.push_back(moment.event_index);
   }
-  Account account({&request, slot, &replay, &survey.places(), result.has_tensors, &classifier, &modules, &user_stages},
-                  EventsOf(result.moments, steps, survey.stages().rows()), details);
-  replay.Run(&account);
-  account.Sum();
+  AttributionPass attribution_pass(
+      {&request, slot, &replay, &index_pass.places(), result.has_tensors, &classifier, &modules, &user_stages},
+      EventsOf(result.moments, steps, index_pass.stages().rows()), details);
+  replay.Run(&attribution_pass);
+  attribution_pass.Sum();
   for (Moment& moment : result.moments) {
-    if (moment.found) account.Describe(moment.event_index, &moment);
+    if (moment.found) attribution_pass.Describe(moment.event_index, &moment);
     for (const AttributedUse& use : moment.uses) {
       if (use.name != 0) result.names.try_emplace(use.name, stacks.string(use.name));
     }
   }
   for (const Step& step : steps) {
-    result.steps.push_back({step, account.Categories(step.peak.event_index), account.Categories(step.end.event_index)});
+    result.steps.push_back(
+        {step, attribution_pass.Categories(step.peak.event_index), attribution_pass.Categories(step.end.event_index)});
   }
-  for (const StageRow& row : survey.stages().rows()) {
-    result.stages.push_back({row, account.Categories(row.peak.event_index), account.Categories(row.end.event_index)});
+  for (const StageRow& row : index_pass.stages().rows()) {
+    result.stages.push_back(
+        {row, attribution_pass.Categories(row.peak.event_index), attribution_pass.Categories(row.end.event_index)});
   }
-  result.unlisted_stages = survey.stages().unlisted();
+  result.unlisted_stages = index_pass.stages().unlisted();
   for (ParameterRow& parameter : result.parameters) parameter.module = modules.OwnerOf(parameter.tensor);
-  result.module_uses = account.ModuleUses();
-  result.module_peaks = account.ModulePeaks();
-  result.inclusive_peaks = account.InclusivePeaks();
+  result.module_uses = attribution_pass.ModuleUses();
+  result.module_peaks = attribution_pass.ModulePeaks();
+  result.inclusive_peaks = attribution_pass.InclusivePeaks();
   result.inclusive_peaks.resize(modules.size());
   result.user_stages = user_stages.names();
   for (uint32_t row = 0; row < modules.size(); ++row) result.modules.push_back(modules.row(row));

@@ -3,9 +3,10 @@
 //
 // Attribute: what the memory of one device was for. The one entry point of attribution/ for report/ and commands/.
 //
-// Two replays of the trace: the survey finds the steps, the events that were asked for, and from which places blocks
-// come whose role was said; the account then gives every block its category when it ends, and adds it to the moments
-// at which it was alive. Memory is bounded by what is alive, by the stacks and by the steps. docs/attribution.md.
+// Two replays of the trace: the index pass finds the steps, the events that were asked for, and from which places
+// blocks come whose role was said; the attribution pass then gives every block its category when it ends, and adds it
+// to the moments at which it was alive. Memory is bounded by what is alive, by the stacks and by the steps.
+// docs/attribution.md.
 //
 //   AttributionRequest request;
 //   request.moments.push_back(MomentQuery::AtEvent(peak.event_index));

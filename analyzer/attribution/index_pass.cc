@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "attribution/survey.h"
+#include "attribution/index_pass.h"
 
 #include <algorithm>
 #include <map>
@@ -22,7 +22,7 @@ uint64_t BytesOfType(absl::string_view dtype) {
 
 }  // namespace
 
-void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
+void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
   if (label.role != TensorRole::kGradient && label.role != TensorRole::kInput) return;
   for (const uint32_t turn : {label.turn, kAnyTurn}) {
     PlaceRole& place = places_[{block.stack, block.size, turn}];
@@ -33,7 +33,7 @@ void Survey::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64
 
 // A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one
 // counts, and a whole text before the beginning of one.
-bool Survey::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found) {
+bool IndexPass::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found) {
   if (moment.number != 0 && batch.time_ns(i) != moment.number) return false;
   const absl::string_view text = stacks_->string(batch.text(i));
   if (text == moment.text)
@@ -42,7 +42,7 @@ bool Survey::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t 
          absl::StartsWith(text.substr(moment.text.size()), " (");
 }
 
-void Survey::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
+void IndexPass::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
   for (size_t query = 0; query < request_.moments.size(); ++query) {
     const MomentQuery& moment = request_.moments[query];
     const bool is_event = moment.kind == MomentQuery::Kind::kEvent && moment.number + 1 == index;
@@ -56,7 +56,7 @@ void Survey::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
   }
 }
 
-void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
+void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   static constexpr MeasureValues kNothing;
   const LiveState& state = replay_->state();
   const MeasureValues& values = slot_ < state.slots() ? state.values(slot_) : kNothing;
@@ -82,11 +82,11 @@ void Survey::Before(uint64_t index, const EventBatch* batch, size_t i) {
                  user_stages_->names()[user]);
 }
 
-void Survey::TensorPlaced(uint32_t tensor, uint64_t bytes) {
+void IndexPass::TensorPlaced(uint32_t tensor, uint64_t bytes) {
   if (bytes != 0) tensor_bytes_[tensor] = bytes;
 }
 
-bool Survey::Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const {
+bool IndexPass::Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const {
   const MomentQuery& query = request_.moments[i];
   if (query.kind == MomentQuery::Kind::kStep) {
     const Step* const step = steps_.Numbered(query.number);
@@ -100,7 +100,7 @@ bool Survey::Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const {
   return found_[i] != kNone;
 }
 
-std::vector<ParameterRow> Survey::Parameters() const {
+std::vector<ParameterRow> IndexPass::Parameters() const {
   std::map<uint32_t, ParameterRow> rows;
   const auto bytes_of = [&](uint32_t id, const TensorInfo& tensor) {
     const auto placed = tensor_bytes_.find(id);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Survey: the first of Attribute's two replays. Not thread-safe; the classifier must outlive it.
+// IndexPass: the first of Attribute's two replays. Not thread-safe; the classifier must outlive it.
 //
-//   Survey survey(slot, measure, moments, &stacks, &classifier);
-//   replay.Run(&survey, ...);   survey.places()[{stack, size, turn}]
+//   IndexPass index_pass(slot, measure, moments, &stacks, &classifier);
+//   replay.Run(&index_pass, ...);   index_pass.places()[{stack, size, turn}]
 
-#ifndef GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
-#define GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_INDEX_PASS_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_INDEX_PASS_H_
 
 #include <cstdint>
 #include <tuple>
@@ -31,10 +31,10 @@ struct PlaceRole {
 };
 using PlaceRoles = absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, PlaceRole>;  // stack, size, turn
 
-class Survey final : public LabelVisitor {
+class IndexPass final : public LabelVisitor {
  public:
-  Survey(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
-         StackClassifier* classifier, UserStages* user_stages)
+  IndexPass(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
+            StackClassifier* classifier, UserStages* user_stages)
       : request_(request),
         slot_(slot),
         replay_(replay),
@@ -83,4 +83,4 @@ class Survey final : public LabelVisitor {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_ATTRIBUTION_SURVEY_H_
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_INDEX_PASS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "attribution/account.h"
+#include "attribution/attribution_pass.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,12 +13,13 @@ uint64_t Missing(uint64_t all, uint64_t some) { return all > some ? all - some :
 
 }  // namespace
 
-Account::Account(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details)
+AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> moments,
+                                 const std::vector<uint64_t>& details)
     : needs_(needs), moments_(std::move(moments)), sums_(moments_.size() + 1) {
   for (const uint64_t event : details) details_[event];
 }
 
-Account::Totals Account::TakeTotals() const {
+AttributionPass::Totals AttributionPass::TakeTotals() const {
   Totals totals;
   const LiveState& state = needs_.replay->state();
   if (needs_.slot >= state.slots()) return totals;
@@ -33,11 +34,11 @@ Account::Totals Account::TakeTotals() const {
   return totals;
 }
 
-void Account::Before(uint64_t index, const EventBatch*, size_t) {
+void AttributionPass::Before(uint64_t index, const EventBatch*, size_t) {
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
 }
 
-Account::Running& Account::RunningOf(const TorchBlock& block, uint32_t* row) {
+AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, uint32_t* row) {
   const StackClassification classification = needs_.classifier->Of(block.stack);
   const uint32_t user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
   *row = needs_.modules->RowOf(classification.module);
@@ -50,7 +51,7 @@ Account::Running& Account::RunningOf(const TorchBlock& block, uint32_t* row) {
 }
 
 // The rows of the modules whose calls a stack stands in, each once.
-const std::vector<uint32_t>& Account::RowsOn(uint64_t stack) {
+const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
   const auto [it, is_new] = rows_on_.try_emplace(stack);
   if (!is_new) return it->second;
   std::vector<uint32_t> rows;
@@ -61,7 +62,7 @@ const std::vector<uint32_t>& Account::RowsOn(uint64_t stack) {
   return it->second = std::move(rows);
 }
 
-void Account::BlockBorn(const TorchBlock& block) {
+void AttributionPass::BlockBorn(const TorchBlock& block) {
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -78,7 +79,7 @@ void Account::BlockBorn(const TorchBlock& block) {
   }
 }
 
-void Account::BlockSaved(const TorchBlock& block) {
+void AttributionPass::BlockSaved(const TorchBlock& block) {
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -88,7 +89,7 @@ void Account::BlockSaved(const TorchBlock& block) {
   running.use.saved_peak_bytes = std::max(running.use.saved_peak_bytes, running.live_saved);
 }
 
-void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
+void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
   if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.born, end))) return;
   const StackClassification classification = needs_.classifier->Of(block.stack);
   BlockLife life;
@@ -142,7 +143,7 @@ void Account::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint6
   }
 }
 
-void Account::CudaEnded(const CudaLife& life, uint64_t end) {
+void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
   if (life.slot != needs_.slot || !IsCovered(life.born, end)) return;
   const StackClassification classification = needs_.classifier->Of(life.stack);
   AttributedUse use;
@@ -160,12 +161,12 @@ void Account::CudaEnded(const CudaLife& life, uint64_t end) {
 }
 
 // Whether it was alive at any moment.
-bool Account::IsCovered(uint64_t born, uint64_t end) const {
+bool AttributionPass::IsCovered(uint64_t born, uint64_t end) const {
   const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
   return first != moments_.end() && *first < end;
 }
 
-void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
+void AttributionPass::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
   const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
   const auto last = std::lower_bound(first, moments_.end(), end);
   if (first == last) return;
@@ -184,13 +185,13 @@ void Account::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
   }
 }
 
-size_t Account::PlaceOf(uint64_t event_index) const {
+size_t AttributionPass::PlaceOf(uint64_t event_index) const {
   const auto found = std::lower_bound(moments_.begin(), moments_.end(), event_index);
   return static_cast<size_t>(found - moments_.begin());
 }
 
 // Differences become sums, and what no block accounts for is told from the totals.
-void Account::Sum() {
+void AttributionPass::Sum() {
   for (size_t i = 1; i < sums_.size(); ++i) {
     for (size_t category = 0; category < kCategories; ++category) sums_[i][category] += sums_[i - 1][category];
   }
@@ -211,13 +212,13 @@ void Account::Sum() {
   }
 }
 
-const CategoryBytes& Account::Categories(uint64_t event_index) const {
+const CategoryBytes& AttributionPass::Categories(uint64_t event_index) const {
   static constexpr CategoryBytes kNothing{};
   const size_t place = PlaceOf(event_index);
   return place < categories_.size() ? categories_[place] : kNothing;
 }
 
-void Account::Describe(uint64_t event_index, Moment* moment) const {
+void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
   moment->categories = Categories(event_index);
   if (const size_t place = PlaceOf(event_index); place < totals_.size()) moment->values = totals_[place].values;
   CategoryBytes told{};
@@ -244,7 +245,7 @@ void Account::Describe(uint64_t event_index, Moment* moment) const {
   });
 }
 
-std::vector<ModuleUse> Account::ModuleUses() const {
+std::vector<ModuleUse> AttributionPass::ModuleUses() const {
   std::vector<ModuleUse> uses;
   for (const auto& [key, running] : running_) uses.push_back(running.use);
   std::sort(uses.begin(), uses.end(), [](const ModuleUse& a, const ModuleUse& b) {
@@ -254,13 +255,13 @@ std::vector<ModuleUse> Account::ModuleUses() const {
   return uses;
 }
 
-std::vector<uint64_t> Account::MostOf(const std::vector<Peak>& peaks) {
+std::vector<uint64_t> AttributionPass::MostOf(const std::vector<Peak>& peaks) {
   std::vector<uint64_t> most;
   for (const Peak& peak : peaks) most.push_back(peak.most);
   return most;
 }
 
-std::vector<uint64_t> Account::ModulePeaks() const { return MostOf(peaks_); }
-std::vector<uint64_t> Account::InclusivePeaks() const { return MostOf(inclusive_); }
+std::vector<uint64_t> AttributionPass::ModulePeaks() const { return MostOf(peaks_); }
+std::vector<uint64_t> AttributionPass::InclusivePeaks() const { return MostOf(inclusive_); }
 
 }  // namespace gpumem

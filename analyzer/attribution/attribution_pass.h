@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Account: the second of Attribute's two replays: gives each block its category when it ends and adds it to the moments
-// at which it was alive. A moment is the state after an event. Many moments (three for each step) get sums by category,
-// the few that were asked for get every stack too. Not thread-safe; what it is given must outlive it.
+// AttributionPass: the second of Attribute's two replays: gives each block its category when it ends and adds it to the
+// moments at which it was alive. A moment is the state after an event. Many moments (three for each step) get sums by
+// category, the few that were asked for get every stack too. Not thread-safe; what it is given must outlive it.
 //
-//   Account account(needs, {12, 40, 41}, {40});   // all stacks of what was alive behind event 40
-//   replay.Run(&account);
-//   account.Sum();   account.Categories(41);
+//   AttributionPass attribution_pass(needs, {12, 40, 41}, {40});   // all stacks of what was alive behind event 40
+//   replay.Run(&attribution_pass);
+//   attribution_pass.Sum();   attribution_pass.Categories(41);
 
-#ifndef GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_
-#define GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_
+#ifndef GPUMEM_ANALYZER_ATTRIBUTION_ATTRIBUTION_PASS_H_
+#define GPUMEM_ANALYZER_ATTRIBUTION_ATTRIBUTION_PASS_H_
 
 #include <array>
 #include <cstdint>
@@ -21,13 +21,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "attribution/attribution.h"
 #include "attribution/classify.h"
+#include "attribution/index_pass.h"
 #include "attribution/label_replay.h"
-#include "attribution/survey.h"
 #include "attribution/user_stages.h"
 
 namespace gpumem {
 
-class Account final : public LabelVisitor {
+class AttributionPass final : public LabelVisitor {
  public:
   struct Needs {
     const AttributionRequest* request = nullptr;
@@ -40,7 +40,7 @@ class Account final : public LabelVisitor {
     UserStages* user_stages = nullptr;
   };
   // `moments`: events, ascending, each once. `details`: some of them.
-  Account(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
+  AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
 
   void BlockBorn(const TorchBlock& block) override;
   void BlockSaved(const TorchBlock& block) override;
@@ -96,4 +96,4 @@ class Account final : public LabelVisitor {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_ATTRIBUTION_ACCOUNT_H_
+#endif  // GPUMEM_ANALYZER_ATTRIBUTION_ATTRIBUTION_PASS_H_
