@@ -22,7 +22,7 @@
 #include "shim/stack/dropped_code.h"
 #include "shim/stack/hash.h"
 #include "shim/stack/python_interpreter.h"
-#include "shim/stack/succession.h"
+#include "shim/stack/successor_cache.h"
 
 namespace gpumemshim::stack {
 
@@ -46,7 +46,7 @@ class KnownPositions {
   }
 
  private:
-  Succession<4096, uint64_t> hashes_;
+  SuccessorCache<4096, uint64_t> hashes_;
 };
 
 }  // namespace gpumemshim::stack

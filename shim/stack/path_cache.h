@@ -26,7 +26,7 @@
 #include <cstdint>
 
 #include "shim/stack/hash.h"
-#include "shim/stack/succession.h"
+#include "shim/stack/successor_cache.h"
 
 namespace gpumemshim::stack {
 
@@ -147,7 +147,7 @@ class PathCache {
   uint64_t misses_;
   uint64_t lessons_;
   uint64_t candidates_[kCandidates];
-  Succession<kPaths, Path> paths_;
+  SuccessorCache<kPaths, Path> paths_;
   PathValues values_;
 };
 

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "shim/stack/succession.h"
+#include "shim/stack/successor_cache.h"
 
 namespace gpumemshim::stack {
 
@@ -30,7 +30,7 @@ class SeenSet {
 
  private:
   struct Nothing {};
-  Succession<kSlots, Nothing> seen_;
+  SuccessorCache<kSlots, Nothing> seen_;
 };
 
 }  // namespace gpumemshim::stack

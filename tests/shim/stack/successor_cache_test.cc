@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/stack/succession.h"
+#include "shim/stack/successor_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace gpumemshim::stack {
 namespace {
 
-using Table = Succession<1024, uint64_t>;
+using Table = SuccessorCache<1024, uint64_t>;
 
 uint64_t Key(uint64_t number) { return Mix(kHashSeed, number) | 1; }
 
@@ -28,7 +28,7 @@ void Put(Table* table, uint64_t key, uint64_t payload) {
 
 const auto kAny = [](uint64_t) { return true; };
 
-TEST(Succession, FindsInAnyOrder) {
+TEST(SuccessorCache, FindsInAnyOrder) {
   const auto table = std::make_unique<Table>();
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < 600; ++i) {
@@ -47,7 +47,7 @@ TEST(Succession, FindsInAnyOrder) {
   }
 }
 
-TEST(Succession, ExpectsWhatFollowedTheLastOneFound) {
+TEST(SuccessorCache, ExpectsWhatFollowedTheLastOneFound) {
   const auto table = std::make_unique<Table>();
   for (uint64_t i = 0; i < 10; ++i) Put(table.get(), Key(i), i);
   ASSERT_NE(table->Find(Key(4), kAny), nullptr);
@@ -64,7 +64,7 @@ TEST(Succession, ExpectsWhatFollowedTheLastOneFound) {
   EXPECT_EQ(table->Expected()->key, Key(5)) << "what followed it last";
 }
 
-TEST(Succession, TellsEntriesOfOneKeyApart) {
+TEST(SuccessorCache, TellsEntriesOfOneKeyApart) {
   const auto table = std::make_unique<Table>();
   for (uint64_t i = 0; i < 5; ++i) Put(table.get(), Key(1), i);
   for (uint64_t i = 0; i < 5; ++i) {
@@ -75,14 +75,14 @@ TEST(Succession, TellsEntriesOfOneKeyApart) {
   EXPECT_EQ(table->Find(Key(1), [](uint64_t payload) { return payload == 9; }), nullptr);
 }
 
-TEST(Succession, AnEntryThatIsBeingFilledIsNotFound) {
+TEST(SuccessorCache, AnEntryThatIsBeingFilledIsNotFound) {
   const auto table = std::make_unique<Table>();
   table->Add(Key(1));
   EXPECT_EQ(table->Find(Key(1), kAny), nullptr);
 }
 
 // Against a map that forgets nothing: what is found is right, and most of the last thousand is found.
-TEST(Succession, NeverLiesAndForgetsTheOldest) {
+TEST(SuccessorCache, NeverLiesAndForgetsTheOldest) {
   const auto table = std::make_unique<Table>();
   std::unordered_map<uint64_t, uint64_t> all;
   std::mt19937_64 random(3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Succession: a lossy table whose entries know which one followed them last. Programs that matter here repeat
+// SuccessorCache: a lossy table whose entries know which one followed them last. Programs that matter here repeat
 // themselves: a training step has the stacks of the step before, in its order. So what is looked for is mostly the
 // successor of the last one found, and since entries lie in the order in which they first came, it lies behind it:
 // eight to a cache line, and fetched ahead by the processor. A hash table has each of a thousand entries in a line of
@@ -18,8 +18,8 @@
 //   auto* entry = table.Find(key, [](const Payload&) { return true; });
 //   if (entry == nullptr) entry = table.Add(key), entry->payload = ..., entry->key = key;
 
-#ifndef GPUMEM_SHIM_STACK_SUCCESSION_H_
-#define GPUMEM_SHIM_STACK_SUCCESSION_H_
+#ifndef GPUMEM_SHIM_STACK_SUCCESSOR_CACHE_H_
+#define GPUMEM_SHIM_STACK_SUCCESSOR_CACHE_H_
 
 #include <cstdint>
 #include <cstring>
@@ -28,7 +28,7 @@ namespace gpumemshim::stack {
 
 // Keys are hashes, never 0.
 template <uint32_t kSlots, typename Payload>
-class Succession {
+class SuccessorCache {
   static constexpr uint32_t kWays = 8;
   static constexpr uint32_t kSets = kSlots / 4;  // half of the index is empty, so that few sets run over
   static_assert((kSlots & (kSlots - 1)) == 0 && kSlots >= kWays && kSlots < 1u << 16, "a power of two, in 16 bits");
@@ -108,4 +108,4 @@ class Succession {
 
 }  // namespace gpumemshim::stack
 
-#endif  // GPUMEM_SHIM_STACK_SUCCESSION_H_
+#endif  // GPUMEM_SHIM_STACK_SUCCESSOR_CACHE_H_
