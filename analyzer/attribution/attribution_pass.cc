@@ -62,7 +62,7 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
   return it->second = std::move(rows);
 }
 
-void AttributionPass::BlockBorn(const TorchBlock& block) {
+void AttributionPass::BlockAllocated(const TorchBlock& block) {
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -90,7 +90,7 @@ void AttributionPass::BlockSaved(const TorchBlock& block) {
 }
 
 void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.born, end))) return;
+  if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.alloc_event, end))) return;
   const StackClassification classification = needs_.classifier->Of(block.stack);
   BlockLife life;
   life.role = label.role;
@@ -129,7 +129,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
   use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(classification.module);
   use.bytes = block.size;
   use.count = 1;
-  Add(label.born, end, use);
+  Add(label.alloc_event, end, use);
   if (!needs_.request->modules) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -144,7 +144,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
 }
 
 void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
-  if (life.slot != needs_.slot || !IsCovered(life.born, end)) return;
+  if (life.slot != needs_.slot || !IsCovered(life.alloc_event, end)) return;
   const StackClassification classification = needs_.classifier->Of(life.stack);
   AttributedUse use;
   use.stack_id = life.stack;
@@ -157,24 +157,24 @@ void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
   use.module = needs_.modules->RowOf(classification.module);
   use.bytes = use.tensor_bytes = life.size;
   use.count = 1;
-  Add(life.born, end, use);
+  Add(life.alloc_event, end, use);
 }
 
 // Whether it was alive at any moment.
-bool AttributionPass::IsCovered(uint64_t born, uint64_t end) const {
-  const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
+bool AttributionPass::IsCovered(uint64_t alloc_event, uint64_t end) const {
+  const auto first = std::lower_bound(moments_.begin(), moments_.end(), alloc_event);
   return first != moments_.end() && *first < end;
 }
 
-void AttributionPass::Add(uint64_t born, uint64_t end, const AttributedUse& use) {
-  const auto first = std::lower_bound(moments_.begin(), moments_.end(), born);
+void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use) {
+  const auto first = std::lower_bound(moments_.begin(), moments_.end(), alloc_event);
   const auto last = std::lower_bound(first, moments_.end(), end);
   if (first == last) return;
   const size_t category = Index(use.category);
   sums_[static_cast<size_t>(first - moments_.begin())][category] += static_cast<int64_t>(use.bytes);
   sums_[static_cast<size_t>(last - moments_.begin())][category] -= static_cast<int64_t>(use.bytes);
   for (auto& [event, uses] : details_) {
-    if (event < born || event >= end) continue;
+    if (event < alloc_event || event >= end) continue;
     const auto [it, is_new] = uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence,
                                                       use.part, use.module, use.name, use.user_stage},
                                                use);

@@ -42,7 +42,7 @@ class AttributionPass final : public LabelVisitor {
   // `moments`: events, ascending, each once. `details`: some of them.
   AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
 
-  void BlockBorn(const TorchBlock& block) override;
+  void BlockAllocated(const TorchBlock& block) override;
   void BlockSaved(const TorchBlock& block) override;
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void CudaEnded(const CudaLife& life, uint64_t end) override;
@@ -76,8 +76,8 @@ class AttributionPass final : public LabelVisitor {
 
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
   Totals TakeTotals() const;
-  bool IsCovered(uint64_t born, uint64_t end) const;
-  void Add(uint64_t born, uint64_t end, const AttributedUse& use);
+  bool IsCovered(uint64_t alloc_event, uint64_t end) const;
+  void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);
   Running& RunningOf(const TorchBlock& block, uint32_t* row);
   const std::vector<uint32_t>& RowsOn(uint64_t stack);
   size_t PlaceOf(uint64_t event_index) const;

@@ -30,19 +30,19 @@ int Strength(TensorRole role) {
 
 }  // namespace
 
-void LabelReplay::Born(Held kind, uint32_t place) {
+void LabelReplay::OnAlloc(Held kind, uint32_t place) {
   if (kind == Held::kBlock) {
     if (place >= labels_.size()) labels_.resize(std::max<size_t>(place + 1, labels_.size() * 2));
     const TorchBlock& block = state_.blocks()[place];
     Turns& turns = turns_[{block.stack, block.size}];
     if (turns.optimizer_steps != optimizer_steps_) turns = {optimizer_steps_, 0};
     BlockLabel& label = labels_[place] = {};
-    label.born = index_;
+    label.alloc_event = index_;
     label.optimizer_steps = optimizer_steps_;
     label.optimizer_ends = optimizer_ends_;
     label.turn = turns.count++;
     block_at_[block.address] = place;
-    visitor_->BlockBorn(block);
+    visitor_->BlockAllocated(block);
     return;
   }
   std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
@@ -51,7 +51,7 @@ void LabelReplay::Born(Held kind, uint32_t place) {
   if (kind == Held::kAllocation) allocation_at_[state_.cuda().allocations()[place].address] = place;
 }
 
-void LabelReplay::Died(Held kind, uint32_t place) { End(kind, place, false); }
+void LabelReplay::OnFree(Held kind, uint32_t place) { End(kind, place, false); }
 
 void LabelReplay::End(Held kind, uint32_t place, bool alive) {
   if (kind == Held::kBlock) {
@@ -64,7 +64,7 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
   const std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   const CudaLabel label = place < labels.size() ? labels[place] : CudaLabel{};
   CudaLife life;
-  life.born = label.born;
+  life.alloc_event = label.alloc_event;
   life.name = label.name;
   const auto show = [&](const auto& thing) {
     if (!cuda.InOther(thing)) return;
@@ -84,10 +84,11 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
 }
 
 void LabelReplay::BeginAll() {
-  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { Born(Held::kBlock, place); });
+  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { OnAlloc(Held::kBlock, place); });
   state_.cuda().allocations().ForEachPlace(
-      [&](uint32_t place, const CudaAllocation&) { Born(Held::kAllocation, place); });
-  state_.cuda().physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { Born(Held::kPhysical, place); });
+      [&](uint32_t place, const CudaAllocation&) { OnAlloc(Held::kAllocation, place); });
+  state_.cuda().physicals().ForEachPlace(
+      [&](uint32_t place, const PhysicalHandle&) { OnAlloc(Held::kPhysical, place); });
 }
 
 void LabelReplay::EndAll() {
@@ -104,7 +105,7 @@ void LabelReplay::Resume(const std::vector<CarriedBatch>& carried) {
   EndAll();
   block_at_.clear();
   allocation_at_.clear();
-  tensor_born_.clear();
+  tensor_alloc_.clear();
   state_.Watch(nullptr);
   index_ += state_.Resume(carried);
   state_.Watch(this);
@@ -142,7 +143,7 @@ void LabelReplay::Name(uint64_t address, uint32_t name) {
 void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes) {
   visitor_->TensorPlaced(tensor, address == 0 ? 0 : bytes);
   if (address == 0) {
-    tensor_born_.erase(tensor);
+    tensor_alloc_.erase(tensor);
     return;
   }
   const TensorInfo* const info = objects_->tensor(tensor);
@@ -157,12 +158,12 @@ void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes)
     label.role = info->role;
     label.tensor = tensor;
     label.tensor_bytes = 0;
-  } else if (const auto counted = tensor_born_.find(tensor);
-             counted != tensor_born_.end() && counted->second == label.born) {
+  } else if (const auto counted = tensor_alloc_.find(tensor);
+             counted != tensor_alloc_.end() && counted->second == label.alloc_event) {
     return;  // said again
   }
   label.tensor_bytes += bytes;
-  tensor_born_[tensor] = label.born;
+  tensor_alloc_[tensor] = label.alloc_event;
 }
 
 void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {

@@ -5,7 +5,7 @@
 // program's objects say of it. What a block is for often shows long after its allocation (a gradient is looked at when
 // the optimizer steps), so a block is shown to the visitor when it ends, and those that never end when the trace does:
 //
-//      block   born ........ SAVED ........ TENSOR gradient ........ freed -> BlockEnded, with all of it
+//      block   alloc ....... SAVED ........ TENSOR gradient ........ freed -> BlockEnded, with all of it
 //
 // One pass, and memory for what is alive. Not thread-safe.
 //
@@ -31,7 +31,7 @@ namespace gpumem {
 
 // What is known of a block so far.
 struct BlockLabel {
-  uint64_t born = 0;             // number of its event
+  uint64_t alloc_event = 0;      // number of its event
   uint64_t tensor_bytes = 0;     // of the tensors of `role` in it
   uint32_t tensor = 0;           // Tensor.id of the first of them
   uint32_t optimizer_steps = 0;  // that began before it
@@ -44,7 +44,7 @@ struct BlockLabel {
 
 // Memory outside of PyTorch's allocator.
 struct CudaLife {
-  uint64_t born = 0, size = 0, stack = 0;
+  uint64_t alloc_event = 0, size = 0, stack = 0;
   uint64_t time_ns = 0;  // of its event
   uint32_t slot = 0, name = 0, thread = 0;
   uint8_t layer = 0, memory = 0;
@@ -58,7 +58,7 @@ class LabelVisitor {
   // `end` is the number of the event that freed it; where `alive`, of the one behind the trace's last.
   virtual void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) = 0;
   virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}
-  virtual void BlockBorn(const TorchBlock&) {}
+  virtual void BlockAllocated(const TorchBlock&) {}
   virtual void BlockSaved(const TorchBlock&) {}  // for the first time
   // Before event number `index` takes effect, and once behind the last one (batch null).
   virtual void Before(uint64_t /*index*/, const EventBatch* /*batch*/, size_t /*i*/) {}
@@ -83,8 +83,8 @@ class LabelReplay final : private LifeWatcher {
  private:
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
-  void Born(Held kind, uint32_t place) override;
-  void Died(Held kind, uint32_t place) override;
+  void OnAlloc(Held kind, uint32_t place) override;
+  void OnFree(Held kind, uint32_t place) override;
   void End(Held kind, uint32_t place, bool alive);
   bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
   void ApplyLabel(const EventBatch& batch, size_t i);
@@ -102,13 +102,14 @@ class LabelReplay final : private LifeWatcher {
   LabelVisitor* visitor_ = nullptr;
   std::vector<BlockLabel> labels_;  // by place
   struct CudaLabel {
-    uint64_t born = 0;
+    uint64_t alloc_event = 0;
     uint32_t name = 0;
   };
-  std::vector<CudaLabel> cuda_labels_[2];                // of allocations and of physical handles, by place
-  absl::btree_map<uint64_t, uint32_t> allocation_at_;    // by address
-  absl::btree_map<uint64_t, uint32_t> block_at_;         // by address: a tensor may begin inside a block
-  absl::flat_hash_map<uint32_t, uint64_t> tensor_born_;  // Tensor.id: `born` of the block that it was last counted in
+  std::vector<CudaLabel> cuda_labels_[2];              // of allocations and of physical handles, by place
+  absl::btree_map<uint64_t, uint32_t> allocation_at_;  // by address
+  absl::btree_map<uint64_t, uint32_t> block_at_;       // by address: a tensor may begin inside a block
+  absl::flat_hash_map<uint32_t, uint64_t>
+      tensor_alloc_;  // Tensor.id: `alloc_event` of the block that it was last counted in
   uint64_t index_ = 0;
   uint32_t optimizer_steps_ = 0, optimizer_ends_ = 0;
   struct Turns {

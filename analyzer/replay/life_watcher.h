@@ -7,7 +7,7 @@
 // thing at its place, change nothing.
 //
 //   state.Watch(&watcher);
-//   state.Apply(batch, i, following);   // -> watcher.Born(Held::kBlock, 17): state.blocks()[17]
+//   state.Apply(batch, i, following);   // -> watcher.OnAlloc(Held::kBlock, 17): state.blocks()[17]
 
 #ifndef GPUMEM_ANALYZER_REPLAY_LIFE_WATCHER_H_
 #define GPUMEM_ANALYZER_REPLAY_LIFE_WATCHER_H_
@@ -26,10 +26,10 @@ enum class Held : uint8_t {
 class LifeWatcher {
  public:
   virtual ~LifeWatcher() = default;
-  virtual void Born(Held kind, uint32_t place) = 0;
+  virtual void OnAlloc(Held kind, uint32_t place) = 0;
   // The thing is still there to be read. Whatever the reason: a free, an address that was given out again, a segment or
   // a context that went.
-  virtual void Died(Held kind, uint32_t place) = 0;
+  virtual void OnFree(Held kind, uint32_t place) = 0;
 };
 
 }  // namespace gpumem

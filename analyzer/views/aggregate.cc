@@ -25,12 +25,12 @@ class Aggregator {
 
   void Take(const Life& life) {
     if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
-    const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.born_ns);
+    const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.alloc_ns);
     if (age_ns < selection_.min_age_ns || age_ns > selection_.max_age_ns) return;
-    if (selection_.mode != ViewMode::kPeak && life.born_ns < from_ns_) return;
+    if (selection_.mode != ViewMode::kPeak && life.alloc_ns < from_ns_) return;
     if (selection_.mode == ViewMode::kTemporary && (!life.freed || life.others > selection_.temporary_threshold))
       return;
-    const uint32_t group = selection_.by_user_stage ? stages_->Of(life.born_ns, life.thread) : 0;
+    const uint32_t group = selection_.by_user_stage ? stages_->Of(life.alloc_ns, life.thread) : 0;
     map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
   }
 

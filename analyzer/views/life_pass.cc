@@ -48,7 +48,7 @@ Life ToLife(Held kind, const Thing& thing, ViewMeasure measure) {
   life.kind = kind;
   life.stack = thing.stack;
   life.size = thing.size;
-  life.born_ns = thing.time_ns;
+  life.alloc_ns = thing.time_ns;
   life.thread = thing.thread;
   life.slot = IsOfProcess(measure) ? SlotOfDevice(kProcess) : uint32_t{thing.slot};
   life.api = thing.api;
@@ -151,15 +151,15 @@ std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
   return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical, kAny));
 }
 
-void LifePass::Born(Held kind, uint32_t place) {
+void LifePass::OnAlloc(Held kind, uint32_t place) {
   std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
-  const bool is_simple = !counts_others_ && gap_ns_ == 0 && !reborn_number_;
+  const bool is_simple = !counts_others_ && gap_ns_ == 0 && !restored_number_;
   if (is_simple && place >= numbers.size()) return;
   uint64_t number = 0;
-  if (kind == Held::kAllocation && reborn_number_) {
-    number = *std::exchange(reborn_number_, std::nullopt);
+  if (kind == Held::kAllocation && restored_number_) {
+    number = *std::exchange(restored_number_, std::nullopt);
   } else if (const std::optional<Life> life = ReadNumbered(kind, place)) {
-    if (gap_ns_ != 0 && life->born_ns <= gap_ns_) {
+    if (gap_ns_ != 0 && life->alloc_ns <= gap_ns_) {
       number = kNotShown;
     } else if (counts_others_) {
       number = ++Counter(*life);
@@ -169,7 +169,7 @@ void LifePass::Born(Held kind, uint32_t place) {
   numbers[place] = number;
 }
 
-void LifePass::Died(Held kind, uint32_t place) {
+void LifePass::OnFree(Held kind, uint32_t place) {
   std::optional<Life> life = Read(kind, place);
   if (kind == Held::kAllocation && awaits_correction_ != nullptr) {
     if (life) *awaits_correction_ = Ended{*life, NumberAt(kind, place)};
@@ -202,7 +202,7 @@ void LifePass::Resume(const std::vector<CarriedBatch>& carried) {
   state_.Watch(nullptr);
   state_.Resume(carried);
   state_.Watch(this);
-  ForEachPlace([&](Held kind, uint32_t place) { Born(kind, place); });
+  ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   gap_ns_ = 0;
 }
 
@@ -211,13 +211,13 @@ void LifePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* fo
   std::optional<Ended> ended;
   if (EndsAllocation(kind) && IsTakenBack(batch, i, following, &work_)) awaits_correction_ = &ended;
   const auto undone = kind == trace::FREE_FAILED ? undone_.find(batch.thread(i)) : undone_.end();
-  if (undone != undone_.end()) reborn_number_ = undone->second.number;
+  if (undone != undone_.end()) restored_number_ = undone->second.number;
   state_.Apply(batch, i, following);
   awaits_correction_ = nullptr;
   if (ended) undone_[batch.thread(i)] = *ended;
   if (undone == undone_.end()) return;
   // Its place may have been taken meanwhile.
-  const bool is_gone = std::exchange(reborn_number_, std::nullopt).has_value();
+  const bool is_gone = std::exchange(restored_number_, std::nullopt).has_value();
   if (is_gone) Show(undone->second.life, undone->second.number, true);
   undone_.erase(undone);
 }
@@ -256,7 +256,7 @@ void LifePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisit
   BatchStream stream(trace_.reader);
   state_ = start->state;
   state_.Watch(this);
-  ForEachPlace([&](Held kind, uint32_t place) { Born(kind, place); });
+  ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   uint64_t events = 0, next_progress = kEventsPerProgress;
   bool is_first = true;
   while (stream.Advance()) {

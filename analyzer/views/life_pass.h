@@ -28,7 +28,7 @@ namespace gpumem {
 struct Life {
   Held kind = Held::kBlock;
   uint64_t stack = 0, size = 0;
-  uint64_t born_ns = 0;
+  uint64_t alloc_ns = 0;
   uint64_t ended_ns = 0;  // where !freed: the instant of the view
   uint32_t thread = 0, slot = 0, api = 0;
   bool freed = false;
@@ -60,8 +60,8 @@ class LifePass final : private LifeWatcher {
     uint64_t number = 0;
   };
 
-  void Born(Held kind, uint32_t place) override;
-  void Died(Held kind, uint32_t place) override;
+  void OnAlloc(Held kind, uint32_t place) override;
+  void OnFree(Held kind, uint32_t place) override;
   bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
   void ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
   void Resume(const std::vector<CarriedBatch>& carried);
@@ -91,7 +91,7 @@ class LifePass final : private LifeWatcher {
   // Frees that a correction will undo, by thread; and the one that is being undone.
   absl::flat_hash_map<uint32_t, Ended> undone_;
   std::optional<Ended>* awaits_correction_ = nullptr;
-  std::optional<uint64_t> reborn_number_;
+  std::optional<uint64_t> restored_number_;
 };
 
 }  // namespace gpumem

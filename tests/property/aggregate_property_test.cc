@@ -28,7 +28,7 @@ constexpr uint64_t kSlot = 1u << 20, kSlots = 16;  // places for blocks in a seg
 struct Entry {
   bool is_block = false, is_segment = false;
   int device = 0;
-  uint64_t address = 0, size = 0, stack = 0, born_ns = 0;
+  uint64_t address = 0, size = 0, stack = 0, alloc_ns = 0;
   uint32_t thread = 0;
   bool freed = false;
   uint64_t ended_ns = 0, others = 0;
@@ -114,7 +114,7 @@ class Schedule {
     } else {
       trace.CudaAlloc(entry.address, entry.size, entry.stack, entry.device);
     }
-    entry.born_ns = trace.time_ns();
+    entry.alloc_ns = trace.time_ns();
     live_.push_back(log.Add(entry));
     Check();
   }
@@ -221,7 +221,7 @@ struct Window {
 };
 
 bool IsSelected(const Entry& entry, uint64_t ended_ns, const StackSelection& selection) {
-  const uint64_t age_ns = ended_ns - entry.born_ns;
+  const uint64_t age_ns = ended_ns - entry.alloc_ns;
   return entry.size >= selection.min_bytes && entry.size <= selection.max_bytes && age_ns >= selection.min_age_ns &&
          age_ns <= selection.max_age_ns;
 }
@@ -253,7 +253,7 @@ Weights Expected(const Schedule& schedule, const StackSelection& selection, cons
   const uint64_t end_ns = std::min(schedule.trace.time_ns(), window.to_ns);
   const ViewMeasure measure = selection.measure == ViewMeasure::kDefault ? ViewMeasure::kHeld : selection.measure;
   for (const Entry& entry : schedule.log.entries) {
-    if (!IsCounted(entry, measure) || entry.born_ns < window.from_ns || entry.born_ns > window.to_ns) continue;
+    if (!IsCounted(entry, measure) || entry.alloc_ns < window.from_ns || entry.alloc_ns > window.to_ns) continue;
     const bool freed = entry.freed && entry.ended_ns <= window.to_ns;
     if (selection.mode == ViewMode::kLeaks && freed) continue;
     if (selection.mode == ViewMode::kTemporary && (!freed || entry.others > selection.temporary_threshold)) continue;
@@ -288,7 +288,7 @@ TEST_P(AggregateProperty, EqualsNaiveModel) {
   schedule.Run(100 + schedule.Below(900));
   schedule.trace.End();
   const std::string path = schedule.trace.WriteTemporary();
-  const uint64_t origin_ns = schedule.log.entries.front().born_ns;
+  const uint64_t origin_ns = schedule.log.entries.front().alloc_ns;
   const uint64_t length_ns = schedule.trace.time_ns() - origin_ns;
   for (int round = 0; round < 60; ++round) {
     StackSelection selection;
