@@ -106,9 +106,9 @@ void LabelReplay::Resume(const std::vector<CarriedBatch>& carried) {
   block_at_.clear();
   allocation_at_.clear();
   tensor_alloc_.clear();
-  state_.Watch(nullptr);
+  state_.Observe(nullptr);
   index_ += state_.Resume(carried);
-  state_.Watch(this);
+  state_.Observe(this);
   BeginAll();
 }
 
@@ -201,7 +201,7 @@ bool LabelReplay::ApplyBatch(const EventBatch& batch, const EventBatch* followin
 
 void LabelReplay::Run(LabelVisitor* visitor) {
   visitor_ = visitor;
-  state_.Watch(this);
+  state_.Observe(this);
   BatchStream stream(reader_);
   while (stream.Advance()) {
     Resume(stream.entry().carried);

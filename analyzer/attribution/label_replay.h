@@ -22,7 +22,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "replay/batch_stream.h"
-#include "replay/life_watcher.h"
+#include "replay/lifetime_observer.h"
 #include "replay/live_state.h"
 #include "trace/object_table.h"
 #include "trace/reader.h"
@@ -66,7 +66,7 @@ class LabelVisitor {
   virtual void TensorPlaced(uint32_t /*tensor*/, uint64_t /*bytes*/) {}
 };
 
-class LabelReplay final : private LifeWatcher {
+class LabelReplay final : private LifetimeObserver {
  public:
   // The reader stands behind the section's header. Events later than `end_ns` are left out. `objects` has what the
   // whole trace says of them.

@@ -153,12 +153,12 @@ void CudaMemory::Insert(const CudaAllocation& allocation, KeySpace space, Accoun
   index_[space].Insert(allocation.address, place);
   if (HoldsBlocks(allocation, space)) AddRange(allocation.address, allocation.size, SegmentRef{place});
   Count(allocation, 1, accounts);
-  if (watcher_ != nullptr && space != kGraphs) watcher_->OnAlloc(Held::kAllocation, place);
+  if (observer_ != nullptr && space != kGraphs) observer_->OnAlloc(Held::kAllocation, place);
 }
 
 void CudaMemory::Remove(uint32_t place, KeySpace space, Accounts* accounts) {
   const CudaAllocation& allocation = allocations_[place];
-  if (watcher_ != nullptr && space != kGraphs) watcher_->OnFree(Held::kAllocation, place);
+  if (observer_ != nullptr && space != kGraphs) observer_->OnFree(Held::kAllocation, place);
   Count(allocation, -1, accounts);
   if (allocation.live_blocks > 0) lost_ranges_.emplace_back(allocation.address, allocation.address + allocation.size);
   if (HoldsBlocks(allocation, space)) RemoveRange(allocation.address);

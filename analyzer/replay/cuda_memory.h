@@ -34,7 +34,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "replay/accounts.h"
 #include "replay/address_index.h"
-#include "replay/life_watcher.h"
+#include "replay/lifetime_observer.h"
 #include "replay/lookahead.h"
 #include "replay/slab.h"
 #include "trace/event_batch.h"
@@ -96,7 +96,7 @@ class CudaMemory {
  public:
   explicit CudaMemory(LayerFilter filter = LayerFilter::kAll) : filter_(filter) {}
 
-  void Watch(LifeWatcher* watcher) { watcher_ = watcher; }  // LiveState::Watch
+  void Observe(LifetimeObserver* observer) { observer_ = observer; }  // LiveState::Observe
 
   // An event of the driver or the runtime. Returns the slot of the device that it touched.
   uint32_t Apply(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
@@ -250,7 +250,7 @@ class CudaMemory {
   absl::flat_hash_set<uint64_t> graph_addresses_;  // that nodes of graphs allocate
   std::vector<Hold> multicast_holds_, array_holds_;
   std::vector<std::pair<uint64_t, uint64_t>> lost_ranges_;
-  LifeWatcher* watcher_ = nullptr;
+  LifetimeObserver* observer_ = nullptr;
 };
 
 }  // namespace gpumem

@@ -86,7 +86,7 @@ void CudaMemory::SetTorch(uint32_t physical, bool torch, Accounts* accounts) {
 uint32_t CudaMemory::AddPhysical(const PhysicalHandle& physical, Accounts* accounts) {
   const uint32_t place = physicals_.Add(physical);
   CountPhysical(physical, 1, accounts);
-  if (watcher_ != nullptr) watcher_->OnAlloc(Held::kPhysical, place);
+  if (observer_ != nullptr) observer_->OnAlloc(Held::kPhysical, place);
   if (physical.refs == 0) return place;
   const auto [it, is_new] = handle_index_.try_emplace(physical.handle, place);
   if (!is_new) {
@@ -177,7 +177,7 @@ uint32_t CudaMemory::Release(const EventRow& row, const Lookahead& ahead, Accoun
 void CudaMemory::DropIfUnused(uint32_t physical, Accounts* accounts) {
   const PhysicalHandle handle = physicals_[physical];
   if (handle.refs != 0 || handle.maps != 0 || handle.holds != 0) return;
-  if (watcher_ != nullptr) watcher_->OnFree(Held::kPhysical, physical);
+  if (observer_ != nullptr) observer_->OnFree(Held::kPhysical, physical);
   CountPhysical(handle, -1, accounts);
   physicals_.Remove(physical);
   if (handle.memory == trace::MULTICAST) LetGo(&multicast_holds_, handle.handle, kAnySlot, UINT64_MAX, accounts);

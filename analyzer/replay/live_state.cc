@@ -16,7 +16,7 @@ constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
 
 // `place` has left the index already.
 void LiveState::Forget(uint32_t place) {
-  if (watcher_ != nullptr) watcher_->OnFree(Held::kBlock, place);
+  if (observer_ != nullptr) observer_->OnFree(Held::kBlock, place);
   const TorchBlock& block = blocks_[place];
   accounts_.AddAllocated(block.slot, -static_cast<int64_t>(block.size));
   cuda_.RemoveBlock(block.segment);
@@ -48,7 +48,7 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   accounts_.AddAllocated(slot, static_cast<int64_t>(block.size));
   const uint32_t place = blocks_.Add(block);
   block_index_.Insert(block.address, place);
-  if (watcher_ != nullptr) watcher_->OnAlloc(Held::kBlock, place);
+  if (observer_ != nullptr) observer_->OnAlloc(Held::kBlock, place);
 }
 
 // A block lies where another one is now, so it ended without a free that was seen.

@@ -22,7 +22,7 @@
 #include "replay/batch_stream.h"
 #include "replay/cuda_memory.h"
 #include "replay/driver_use.h"
-#include "replay/life_watcher.h"
+#include "replay/lifetime_observer.h"
 #include "replay/residual_memory.h"
 #include "replay/slab.h"
 #include "trace/reader.h"
@@ -54,11 +54,11 @@ class LiveState {
     return ApplyTorch(batch, i);
   }
 
-  // From now on `watcher` is told what begins and ends; null: nobody. It must outlive this and what is copied from it.
+  // From now on `observer` is told what begins and ends; null: nobody. It must outlive this and what is copied from it.
   // A call of Resume ends it.
-  void Watch(LifeWatcher* watcher) {
-    watcher_ = watcher;
-    cuda_.Watch(watcher);
+  void Observe(LifetimeObserver* observer) {
+    observer_ = observer;
+    cuda_.Observe(observer);
   }
 
   // Forgets what is alive and takes what a file of a series began with instead. Returns its number of events. Nothing
@@ -101,7 +101,7 @@ class LiveState {
   Accounts accounts_;
   Slab<TorchBlock> blocks_;
   AddressIndex block_index_;
-  LifeWatcher* watcher_ = nullptr;
+  LifetimeObserver* observer_ = nullptr;
   bool sees_torch_;
   bool has_gap_ = false;
   uint64_t gap_ns_ = 0;  // what is older was alive before it

@@ -8,7 +8,7 @@
 
 #include "attribution/user_stages.h"
 #include "replay/revisit.h"
-#include "views/life_pass.h"
+#include "views/lifetime_pass.h"
 #include "views/process_moments.h"
 #include "views/weight_map.h"
 
@@ -139,7 +139,7 @@ AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& a
   } else if (of_instant) {
     AggregateLive(trace, &result, &aggregator);
   } else {
-    LifePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);
+    LifetimePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);
     pass.Run(
         result.devices, [&](const Life& life) { aggregator.Take(life); }, progress);
   }

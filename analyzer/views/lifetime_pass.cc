@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "views/life_pass.h"
+#include "views/lifetime_pass.h"
 
 #include <algorithm>
 #include <utility>
@@ -93,7 +93,7 @@ void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint6
   });
 }
 
-std::optional<Life> LifePass::Read(Held kind, uint32_t place) const {
+std::optional<Life> LifetimePass::Read(Held kind, uint32_t place) const {
   const auto asked = [&](uint32_t slot) {
     if (of_process_) return of_process_;
     return slot < measure_.size() ? measure_[slot] : std::nullopt;
@@ -116,14 +116,14 @@ std::optional<Life> LifePass::Read(Held kind, uint32_t place) const {
 }
 
 template <typename Visit>
-void LifePass::ForEachPlace(Visit visit) const {
+void LifetimePass::ForEachPlace(Visit visit) const {
   state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
   state_.cuda().allocations().ForEachPlace(
       [&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
   state_.cuda().physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
 }
 
-uint64_t& LifePass::Counter(const Life& life) {
+uint64_t& LifetimePass::Counter(const Life& life) {
   const uint64_t sort = life.kind == Held::kBlock ? 1 : 0;
   const uint64_t key = sort << 63 | static_cast<uint64_t>(life.slot) << 32 | life.thread;
   if (counter_ == nullptr || key != counter_key_) {
@@ -133,13 +133,13 @@ uint64_t& LifePass::Counter(const Life& life) {
   return *counter_;
 }
 
-uint64_t LifePass::NumberAt(Held kind, uint32_t place) const {
+uint64_t LifetimePass::NumberAt(Held kind, uint32_t place) const {
   const std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
   return place < numbers.size() ? numbers[place] : 0;
 }
 
 // What is numbered: all that a device's memory is given out for. As what it counts may show later.
-std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
+std::optional<Life> LifetimePass::ReadNumbered(Held kind, uint32_t place) const {
   constexpr ViewMeasure kAny = ViewMeasure::kDefault;
   if (of_process_) return Read(kind, place);
   if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place], kAny);
@@ -151,7 +151,7 @@ std::optional<Life> LifePass::ReadNumbered(Held kind, uint32_t place) const {
   return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical, kAny));
 }
 
-void LifePass::OnAlloc(Held kind, uint32_t place) {
+void LifetimePass::OnAlloc(Held kind, uint32_t place) {
   std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
   const bool is_simple = !counts_others_ && gap_ns_ == 0 && !restored_number_;
   if (is_simple && place >= numbers.size()) return;
@@ -169,7 +169,7 @@ void LifePass::OnAlloc(Held kind, uint32_t place) {
   numbers[place] = number;
 }
 
-void LifePass::OnFree(Held kind, uint32_t place) {
+void LifetimePass::OnFree(Held kind, uint32_t place) {
   std::optional<Life> life = Read(kind, place);
   if (kind == Held::kAllocation && awaits_correction_ != nullptr) {
     if (life) *awaits_correction_ = Ended{*life, NumberAt(kind, place)};
@@ -178,7 +178,7 @@ void LifePass::OnFree(Held kind, uint32_t place) {
   }
 }
 
-void LifePass::Show(Life life, uint64_t number, bool freed) {
+void LifetimePass::Show(Life life, uint64_t number, bool freed) {
   if (number == kNotShown) return;
   life.ended_ns = clock_ns_;
   life.freed = freed;
@@ -186,7 +186,7 @@ void LifePass::Show(Life life, uint64_t number, bool freed) {
   (*visit_)(life);
 }
 
-void LifePass::ShowAllAlive() {
+void LifetimePass::ShowAllAlive() {
   ForEachPlace([&](Held kind, uint32_t place) {
     if (const std::optional<Life> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
   });
@@ -194,19 +194,19 @@ void LifePass::ShowAllAlive() {
   undone_.clear();
 }
 
-void LifePass::Resume(const std::vector<CarriedBatch>& carried) {
+void LifetimePass::Resume(const std::vector<CarriedBatch>& carried) {
   if (carried.empty()) return;
   gap_ns_ = clock_ns_;
   ShowAllAlive();
   for (std::vector<uint64_t>& numbers : numbers_) numbers.clear();
-  state_.Watch(nullptr);
+  state_.Observe(nullptr);
   state_.Resume(carried);
-  state_.Watch(this);
+  state_.Observe(this);
   ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   gap_ns_ = 0;
 }
 
-void LifePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
+void LifetimePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
   const uint32_t kind = batch.kind(i);
   std::optional<Ended> ended;
   if (EndsAllocation(kind) && IsTakenBack(batch, i, following, &work_)) awaits_correction_ = &ended;
@@ -223,7 +223,7 @@ void LifePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* fo
 }
 
 // False where the view ends.
-bool LifePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
+bool LifetimePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
   for (size_t i = 0; i < batch.count(); ++i) {
     clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
     if (IsMark(batch.kind(i))) [[unlikely]]
@@ -241,8 +241,8 @@ bool LifePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) 
   return true;
 }
 
-void LifePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit,
-                   const ProgressCallback& progress) {
+void LifetimePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit,
+                       const ProgressCallback& progress) {
   const Checkpoint* const start = trace_.checkpoints->Before(0);
   if (start == nullptr) return;
   for (const AggregatedDevice& device : devices) {
@@ -255,7 +255,7 @@ void LifePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisit
   trace_.reader->Seek(start->place);
   BatchStream stream(trace_.reader);
   state_ = start->state;
-  state_.Watch(this);
+  state_.Observe(this);
   ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   uint64_t events = 0, next_progress = kEventsPerProgress;
   bool is_first = true;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Lives: single allocations, with how long they were held. VisitLive shows what is alive at an instant; LifePass
+// Lives: single allocations, with how long they were held. VisitLive shows what is alive at an instant; LifetimePass
 // replays a section from its first event and shows every allocation once, at its end: then alone it is known as what it
 // counted, and how long.
 //
 // What a file of a series was given as alive at its start begins then. Where a file is missing in between, what was
 // alive before it ends there, and of what is given behind it only what began in the gap is shown.
 
-#ifndef GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_
-#define GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_
+#ifndef GPUMEM_ANALYZER_VIEWS_LIFETIME_PASS_H_
+#define GPUMEM_ANALYZER_VIEWS_LIFETIME_PASS_H_
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/analyze.h"
-#include "replay/life_watcher.h"
+#include "replay/lifetime_observer.h"
 #include "replay/live_state.h"
 #include "trace/reader.h"
 #include "views/aggregated_stacks.h"
@@ -33,7 +33,7 @@ struct Life {
   uint32_t thread = 0, slot = 0, api = 0;
   bool freed = false;
   // Allocations of the same sort (blocks; CUDA's memory) by the same thread on the same device after it and before its
-  // end. Only where freed, and where LifePass counts them.
+  // end. Only where freed, and where LifetimePass counts them.
   uint64_t others = 0;
 };
 
@@ -43,10 +43,10 @@ using LifeVisitor = std::function<void(const Life&)>;
 void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit);
 
 // Used once. Not thread-safe.
-class LifePass final : private LifeWatcher {
+class LifetimePass final : private LifetimeObserver {
  public:
   // `to_ns`: absolute; events behind it do not happen. `counts_others`: Life::others is wanted.
-  LifePass(const OpenTrace& trace, LayerFilter layer, uint64_t to_ns, bool counts_others)
+  LifetimePass(const OpenTrace& trace, LayerFilter layer, uint64_t to_ns, bool counts_others)
       : trace_(trace), state_(layer), to_ns_(to_ns), counts_others_(counts_others) {}
 
   void Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit, const ProgressCallback& progress);
@@ -96,4 +96,4 @@ class LifePass final : private LifeWatcher {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_VIEWS_LIFE_PASS_H_
+#endif  // GPUMEM_ANALYZER_VIEWS_LIFETIME_PASS_H_
