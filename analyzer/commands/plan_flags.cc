@@ -79,7 +79,7 @@ void PlanFlags::AddFlags(CLI::App* app) {
   app->add_option("--device-count", ranks.devices, "how many of them (1, or as many as there are ranks)")
       ->type_name("N");
   app->add_option("--nproc-per-node", ranks.per_node, "start so many ranks, by torchrun")->type_name("N");
-  app->add_option("--rank", ranks.rank, "one process poses as this rank of --world-size (0)")->type_name("R");
+  app->add_option("--rank", ranks.rank, "one process simulates this rank of --world-size (0)")->type_name("R");
   app->add_option("--world-size", ranks.world_size, "of how many ranks it is one")->type_name("N");
   app->add_option("--steps", steps,
                   "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")

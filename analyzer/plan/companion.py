@@ -37,7 +37,7 @@ class Ranks:
 
     def __init__(self, environment):
         self.rank, self.world = int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
-        self.is_one_of_many = self.world > 1 and "RANK" in environment and "GPUMEM_PLAN_POSING" not in environment
+        self.is_one_of_many = self.world > 1 and "RANK" in environment and "GPUMEM_PLAN_FAKE_RANKS" not in environment
         self.path = os.path.join(environment["GPUMEM_PLAN_FOLDER"], "ranks")
 
     def change(self, function):

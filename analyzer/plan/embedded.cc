@@ -6,7 +6,7 @@
 extern "C" {
 extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
 extern const char gpumem_plan_companion_begin[], gpumem_plan_companion_end[];
-extern const char gpumem_plan_posing_begin[], gpumem_plan_posing_end[];
+extern const char gpumem_plan_fake_ranks_begin[], gpumem_plan_fake_ranks_end[];
 extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
 }
 
@@ -20,8 +20,8 @@ absl::string_view EmbeddedCompanion() {
   return {gpumem_plan_companion_begin, static_cast<size_t>(gpumem_plan_companion_end - gpumem_plan_companion_begin)};
 }
 
-absl::string_view EmbeddedPosing() {
-  return {gpumem_plan_posing_begin, static_cast<size_t>(gpumem_plan_posing_end - gpumem_plan_posing_begin)};
+absl::string_view EmbeddedFakeRanks() {
+  return {gpumem_plan_fake_ranks_begin, static_cast<size_t>(gpumem_plan_fake_ranks_end - gpumem_plan_fake_ranks_begin)};
 }
 
 absl::string_view EmbeddedForkServer() {

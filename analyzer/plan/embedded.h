@@ -13,7 +13,7 @@ namespace gpumem {
 absl::string_view EmbeddedDevices();     // devices.json
 absl::string_view EmbeddedCompanion();   // companion.py
 absl::string_view EmbeddedForkServer();  // fork_server.py
-absl::string_view EmbeddedPosing();      // posing.py
+absl::string_view EmbeddedFakeRanks();   // fake_ranks.py
 
 }  // namespace gpumem
 

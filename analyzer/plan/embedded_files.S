@@ -5,16 +5,16 @@
         .section .rodata
         .global gpumem_plan_devices_begin, gpumem_plan_devices_end
         .global gpumem_plan_companion_begin, gpumem_plan_companion_end
-        .global gpumem_plan_posing_begin, gpumem_plan_posing_end
+        .global gpumem_plan_fake_ranks_begin, gpumem_plan_fake_ranks_end
 gpumem_plan_devices_begin:
         .incbin GPUMEM_PLAN_DEVICES
 gpumem_plan_devices_end:
 gpumem_plan_companion_begin:
         .incbin GPUMEM_PLAN_COMPANION
 gpumem_plan_companion_end:
-gpumem_plan_posing_begin:
-        .incbin GPUMEM_PLAN_POSING
-gpumem_plan_posing_end:
+gpumem_plan_fake_ranks_begin:
+        .incbin GPUMEM_PLAN_FAKE_RANKS
+gpumem_plan_fake_ranks_end:
         .global gpumem_plan_fork_server_begin, gpumem_plan_fork_server_end
 gpumem_plan_fork_server_begin:
         .incbin GPUMEM_PLAN_FORK_SERVER

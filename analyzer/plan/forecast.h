@@ -67,7 +67,7 @@ struct Forecast {
   std::vector<std::string> command;
   DeviceProfile device;
   int device_count = 1;
-  int rank = 0, world_size = 0;  // as which of how many ranks the process posed; 0 = as none
+  int rank = 0, world_size = 0;  // which of how many ranks the process simulated; 0 = none
   RunEnd end = RunEnd::kEnded;
   int exit_code = 0;     // of the program, where it failed: 128 + signal
   std::string output;    // the end of what it wrote, where it failed

@@ -39,8 +39,8 @@ void WriteDevice(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
 }
 
-void WritePosing(const Forecast& forecast, JsonWriter* json) {
-  json->Key("posing");
+void WriteSimulatedRank(const Forecast& forecast, JsonWriter* json) {
+  json->Key("simulated_rank");
   if (forecast.world_size == 0) return json->Null();
   json->BeginObject(JsonLayout::kOneLine);
   json->Field("rank", forecast.rank);
@@ -242,7 +242,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   for (const std::string& word : forecast.command) json.Value(word);
   json.EndArray();
   WriteDevice(forecast, &json);
-  WritePosing(forecast, &json);
+  WriteSimulatedRank(forecast, &json);
   json.Field("verdict", Verdict(forecast));
   json.Field("fits", forecast.fits());
   WritePeaks("peak", forecast.answered() ? &forecast.peaks() : nullptr, &json);

@@ -229,7 +229,7 @@ void AddVerdict(const Forecast& forecast, Page* page) {
   if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
   if (forecast.world_size > 0) {
     page->Paragraph("  ranks       ",
-                    absl::StrCat("one process posed as rank ", forecast.rank, " of ", forecast.world_size,
+                    absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
                                  ": the others are not there, and count as holding the same data."));
   }
   AddProcesses(forecast, page);

@@ -93,7 +93,7 @@ Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& r
       {"GPUMEM_PLAN_PINS", run.pins},   {"PYTHONFAULTHANDLER", ""},
   };
   if (!run.on_gpu) AddSimulation(run, &variables);
-  for (const Variables& more : {PosingEnvironment(run, PosingFolder(companion)), RunVariables(run, companion)})
+  for (const Variables& more : {FakeRanksEnvironment(run, FakeRanksFolder(companion)), RunVariables(run, companion)})
     variables.insert(variables.end(), more.begin(), more.end());
   return variables;
 }

@@ -48,7 +48,7 @@ absl::Status StartByTorchrun(int per_node, std::vector<std::string>* command) {
   return absl::OkStatus();
 }
 
-absl::Status Pose(const RanksWanted& wanted, SimulatedRun* run) {
+absl::Status SimulateRank(const RanksWanted& wanted, SimulatedRun* run) {
   if (!wanted.world_size.has_value())
     return absl::InvalidArgumentError("--rank is one of how many? Like this: --rank 0 --world-size 8");
   const int ranks = *wanted.world_size, rank = wanted.rank.value_or(0);
@@ -57,7 +57,7 @@ absl::Status Pose(const RanksWanted& wanted, SimulatedRun* run) {
   if (rank < 0 || rank >= ranks)
     return absl::InvalidArgumentError(absl::StrCat("--rank is a number from 0 to ", ranks - 1, " here"));
   if (const std::string launcher = LauncherIn(run->command); !launcher.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("one process is to pose as a rank, but ", launcher,
+    return absl::InvalidArgumentError(absl::StrCat("one process is to simulate a rank, but ", launcher,
                                                    " would start them all. Like this: gpumem plan --rank ", rank,
                                                    " --world-size ", ranks, " -- python train.py"));
   }
@@ -75,7 +75,7 @@ absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run) {
   if (wanted.devices.has_value() && (*wanted.devices < 1 || *wanted.devices > kMostDevices))
     return absl::InvalidArgumentError("--device-count is a number from 1 to 64");
   if (wanted.rank.has_value() || wanted.world_size.has_value()) {
-    if (absl::Status status = Pose(wanted, run); !status.ok()) return status;
+    if (absl::Status status = SimulateRank(wanted, run); !status.ok()) return status;
   } else if (wanted.per_node.has_value()) {
     if (absl::Status status = StartByTorchrun(*wanted.per_node, &run->command); !status.ok()) return status;
   }
@@ -84,20 +84,21 @@ absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run) {
   return absl::OkStatus();
 }
 
-std::string PosingFolder(const std::string& companion) {
-  return (std::filesystem::path(companion).parent_path() / "posing").string();
+std::string FakeRanksFolder(const std::string& companion) {
+  return (std::filesystem::path(companion).parent_path() / "fake_ranks").string();
 }
 
-std::vector<std::pair<std::string, std::string>> PosingEnvironment(const SimulatedRun& run, const std::string& folder) {
+std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const SimulatedRun& run,
+                                                                      const std::string& folder) {
   const char* const before = std::getenv("PYTHONPATH");
   const std::string path = before == nullptr || *before == '\0' ? folder : absl::StrCat(folder, ":", before);
-  const bool poses = run.world_size > 0;
-  if (run.on_gpu || (!poses && run.device_count < 2)) return {};  // ranks have a GPU each
-  if (!poses) return {{"PYTHONPATH", path}};
+  const bool simulates_rank = run.world_size > 0;
+  if (run.on_gpu || (!simulates_rank && run.device_count < 2)) return {};  // ranks have a GPU each
+  if (!simulates_rank) return {{"PYTHONPATH", path}};
   const int nodes = (run.world_size + run.local_world_size - 1) / run.local_world_size;
   return {
       {"PYTHONPATH", path},
-      {"GPUMEM_PLAN_POSING", "1"},
+      {"GPUMEM_PLAN_FAKE_RANKS", "1"},
       {"SIMCUDA_NCCL_ALONE", "1"},
       {"RANK", absl::StrCat(run.rank)},
       {"WORLD_SIZE", absl::StrCat(run.world_size)},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Programs of many ranks: all of them here, started by torchrun, or one process that poses as one of them (posing.py).
+// Programs of many ranks: all of them here, started by torchrun, or one process that simulates one of them
+// (fake_ranks.py).
 //
 //   RanksWanted wanted;
 //   wanted.world_size = 8;                // one process, as rank 0 of 8
@@ -30,12 +31,13 @@ struct RanksWanted {
 // Sets the ranks and devices of `run`, and its command where torchrun is to start it.
 absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run);
 
-// Where posing.py lies as sitecustomize.py: beside companion.py.
-std::string PosingFolder(const std::string& companion);
+// Where fake_ranks.py lies as sitecustomize.py: beside companion.py.
+std::string FakeRanksFolder(const std::string& companion);
 
-// What lets posing.py run in a program of several ranks; where `run` poses as one of them, also what torchrun would
-// tell it. Empty for a program of one. `folder` is PosingFolder's.
-std::vector<std::pair<std::string, std::string>> PosingEnvironment(const SimulatedRun& run, const std::string& folder);
+// What lets fake_ranks.py run in a program of several ranks; where `run` simulates one of them, also what torchrun
+// would tell it. Empty for a program of one. `folder` is FakeRanksFolder's.
+std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const SimulatedRun& run,
+                                                                      const std::string& folder);
 
 }  // namespace gpumem
 

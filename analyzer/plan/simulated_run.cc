@@ -117,10 +117,10 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
 
 absl::StatusOr<std::string> WriteCompanion(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/companion.py");
-  const fs::path posing = PosingFolder(path);
+  const fs::path fake_ranks = FakeRanksFolder(path);
   std::error_code error;
-  fs::create_directory(posing, error);
-  if (!WriteFile(path, EmbeddedCompanion()) || !WriteFile(posing / "sitecustomize.py", EmbeddedPosing()))
+  fs::create_directory(fake_ranks, error);
+  if (!WriteFile(path, EmbeddedCompanion()) || !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
     return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
 }

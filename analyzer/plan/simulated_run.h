@@ -43,7 +43,7 @@ struct SimulatedRun {
   std::vector<std::pair<std::string, std::string>> environment;  // set besides
   DeviceProfile device;
   int device_count = 1;
-  int world_size = 0;  // where one process poses as `rank` of so many (ranks.h); 0 = it is what it is
+  int world_size = 0;  // where one process simulates `rank` of so many (ranks.h); 0 = it is what it is
   int rank = 0;
   int local_world_size = 1;              // ranks on its machine
   bool overcommit = true;                // the device gives more than it has, to see how much is wanted
@@ -77,8 +77,8 @@ struct RunOutcome {
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick);
 
-// The two ends of it, for whoever runs several at once: companion.py (and posing.py) as files in `folder`, and what a
-// run whose first process ended so left in its folder.
+// The two ends of it, for whoever runs several at once: companion.py (and fake_ranks.py) as files in `folder`, and what
+// a run whose first process ended so left in its folder.
 absl::StatusOr<std::string> WriteCompanion(const std::string& folder);
 RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double seconds);
 

@@ -172,14 +172,14 @@ def command_of(case, environment):
     return [str(processes.ROOT / "simcuda" / "run"), environment.python, str(CASES / case.script), *shlex.split(case.arguments)]
 
 
-def posing(case, folder):
+def fake_ranks(case, folder):
     """What makes one process rank 0 of several, as `gpumem plan --world-size` does."""
     if case.ranks == 1:
         return {}
-    shutil.copy(processes.ROOT / "analyzer" / "plan" / "posing.py", pathlib.Path(folder) / "sitecustomize.py")
+    shutil.copy(processes.ROOT / "analyzer" / "plan" / "fake_ranks.py", pathlib.Path(folder) / "sitecustomize.py")
     return {
         "PYTHONPATH": str(folder),
-        "GPUMEM_PLAN_POSING": "1",
+        "GPUMEM_PLAN_FAKE_RANKS": "1",
         "SIMCUDA_NCCL_ALONE": "1",
         "RANK": "0",
         "LOCAL_RANK": "0",
@@ -203,7 +203,7 @@ def settings_of(case, environment, compiled):
         "OMP_NUM_THREADS": "2",
         "TORCHINDUCTOR_CACHE_DIR": str(compiled),
         "TRITON_CACHE_DIR": str(pathlib.Path(compiled) / "triton"),
-        **posing(case, compiled),
+        **fake_ranks(case, compiled),
     }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem plan` of programs of many ranks: one process that poses as a rank needs to the byte what that rank needs among the others, and each has sizes of its own.
+"""`gpumem plan` of programs of many ranks: one process that simulates a rank needs to the byte what that rank needs among the others, and each has sizes of its own.
 
     python tests/e2e/ranks_test.py --build build/release
 """
@@ -45,18 +45,18 @@ class Ranks(unittest.TestCase):
         return json.loads(truth.run([SETUP.gpumem, command, "--json", str(self.folder / process["trace"])], SETUP))
 
 
-class PosingIsBeing(Ranks):
-    """What one process needs that poses as a rank is what that rank needs among the others."""
+class SimulatedRanks(Ranks):
+    """What one process needs that simulates a rank is what that rank needs among the others."""
 
     def compare(self, world, ranks, *arguments):
         plan, real = self.plan(["--nproc-per-node", str(world)], *arguments)
         self.assertEqual(set(real), set(range(world)))
         self.assertEqual({process["steps"] for process in real.values()}, {plan["processes"][0]["steps"]}, "all end at the same step")
         for rank in ranks:
-            posed, _ = self.plan(["--rank", str(rank), "--world-size", str(world)], *arguments)
-            self.assertEqual(posed["posing"], {"rank": rank, "world_size": world})
-            self.assertEqual(posed["peak"]["allocated_bytes"], real[rank]["peak"]["allocated_bytes"], rank)
-            self.assertEqual(posed["peak"]["device"], rank)
+            simulated, _ = self.plan(["--rank", str(rank), "--world-size", str(world)], *arguments)
+            self.assertEqual(simulated["simulated_rank"], {"rank": rank, "world_size": world})
+            self.assertEqual(simulated["peak"]["allocated_bytes"], real[rank]["peak"]["allocated_bytes"], rank)
+            self.assertEqual(simulated["peak"]["device"], rank)
         return plan, real
 
     def test_fsdp_of_eight(self):

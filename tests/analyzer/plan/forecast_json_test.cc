@@ -48,7 +48,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
     "schema_version": 1, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
     "device": {"name": "SIM10", "full_name": "A Simulated GPU of 10 GiB", "count": 1, "memory_bytes": 10737418240,
-               "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "posing": null,
+               "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "simulated_rank": null,
     "verdict": "depends_on_data", "fits": false,
     "peak": {"device": 0, "allocated_bytes": 11274289152, "reserved_bytes": 11811160064, "process_bytes": 12884901888,
              "context_bytes": 536870912, "other_bytes": 536870912},
@@ -86,7 +86,7 @@ TEST(ForecastJsonTest, RanksThatDifferAndOneThatPoses) {
   forecast.world_size = 64;
   forecast.processes.push_back(forecast.processes[0]);
   forecast.processes[1].peaks.process -= kMiB;
-  EXPECT_EQ(Parsed(forecast)["posing"], (json{{"rank", 3}, {"world_size", 64}}));
+  EXPECT_EQ(Parsed(forecast)["simulated_rank"], (json{{"rank", 3}, {"world_size", 64}}));
   EXPECT_EQ(Parsed(forecast)["skew_bytes"], kMiB);
   EXPECT_EQ(Parsed(Forecast{})["skew_bytes"], 0);
 }

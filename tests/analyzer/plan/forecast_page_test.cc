@@ -118,10 +118,10 @@ TEST(ForecastPageTest, SeveralProcessesHaveARowEach) {
 
 TEST(ForecastPageTest, ARankThatWasPosedIsSaid) {
   Forecast forecast = testing::ExampleForecast();
-  EXPECT_THAT(Text(AddVerdict, forecast), Not(HasSubstr("posed")));
+  EXPECT_THAT(Text(AddVerdict, forecast), Not(HasSubstr("simulated rank")));
   forecast.rank = 3;
   forecast.world_size = 64;
-  EXPECT_THAT(Text(AddVerdict, forecast), HasSubstr("one process posed as rank 3 of 64: the others are not there"));
+  EXPECT_THAT(Text(AddVerdict, forecast), HasSubstr("one process simulated rank 3 of 64: the others are not there"));
 }
 
 TEST(ForecastPageTest, ASearchShowsItsRuns) {

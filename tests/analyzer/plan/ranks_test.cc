@@ -26,7 +26,7 @@ std::string Refusal(const RanksWanted& wanted, std::vector<std::string> command 
 }
 
 std::map<std::string, std::string> Told(const SimulatedRun& run) {
-  const auto variables = PosingEnvironment(run, "/folder");
+  const auto variables = FakeRanksEnvironment(run, "/folder");
   return {variables.begin(), variables.end()};
 }
 
@@ -40,7 +40,7 @@ TEST(RanksTest, OneProcessIsWhatItIs) {
   two.devices = 2;
   ASSERT_TRUE(PlaceRanks(two, &run).ok());
   EXPECT_EQ(run.device_count, 2);
-  EXPECT_EQ(Told(run).size(), 1u) << "several ranks may come: posing.py is there, and nothing else is said";
+  EXPECT_EQ(Told(run).size(), 1u) << "several ranks may come: fake_ranks.py is there, and nothing else is said";
   EXPECT_EQ(Told(run).count("PYTHONPATH"), 1u);
   run.on_gpu = true;
   EXPECT_TRUE(Told(run).empty());

@@ -136,8 +136,8 @@ const std::set<std::string> kFlameKeys = {
     "text",  "rows",      "nodes",     "frames",   "strings", "threads",  "merged_bytes", "merged_stacks"};
 
 // Keys of plan, which tests/analyzer/plan/forecast_json_test.cc looks at.
-const std::set<std::string> kPlanKeys = {"verdict",    "fits",    "exit_code", "stuck_at", "seconds",
-                                         "confidence", "what_if", "vary",      "posing",   "skew_bytes"};
+const std::set<std::string> kPlanKeys = {"verdict",    "fits",    "exit_code", "stuck_at",       "seconds",
+                                         "confidence", "what_if", "vary",      "simulated_rank", "skew_bytes"};
 
 // Keys of symbolize, and of series of files, which the example is not.
 const std::set<std::string> kKeysOfSymbolizeAndSeries = {

@@ -4,7 +4,7 @@
 
     torchrun --nproc-per-node 4 ranked.py [--backend nccl|cpu:gloo,cuda:nccl] [--eager] [--alone]
 
---alone: one rank that poses as one of many, for which every other holds the same data.
+--alone: one rank that simulates one of many, for which every other holds the same data.
 """
 
 import argparse

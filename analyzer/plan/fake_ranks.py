@@ -5,7 +5,7 @@ does, and changes torch.distributed while that is imported.
 
 Where all ranks are here, lists of objects are put together on the host: kernels, which would do that, compute nothing.
 
-With --world-size (GPUMEM_PLAN_POSING) one process poses as a rank of many that are not there:
+With --world-size (GPUMEM_PLAN_FAKE_RANKS) one process simulates a rank of many that are not there:
 
     stores         nobody is waited for; what an absent rank would have written is what this one wrote under its own name
     gloo           PyTorch's "fake" backend: gathers give what this rank gave
@@ -24,7 +24,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-POSING = "GPUMEM_PLAN_POSING" in os.environ
+FAKE_RANKS = "GPUMEM_PLAN_FAKE_RANKS" in os.environ
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 UNIQUE_ID_BYTES = 128  # of ncclUniqueId
 told = set()
@@ -252,9 +252,9 @@ def carry_objects(c10d):
 
 def change(module):
     is_c10d = module.__name__.endswith("c10d")
-    if POSING:
+    if FAKE_RANKS:
         replace_stores(module)
-    if POSING and is_c10d:
+    if FAKE_RANKS and is_c10d:
         replace_groups(module)
         replace_objects(module)
     elif is_c10d:
@@ -285,7 +285,7 @@ class Finder:
 
 
 def begin():
-    if POSING:
+    if FAKE_RANKS:
         # Threads of PyTorch that ask the store whether another rank has failed.
         os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
