@@ -5,7 +5,7 @@
 
 extern "C" {
 extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
-extern const char gpumem_plan_companion_begin[], gpumem_plan_companion_end[];
+extern const char gpumem_plan_injected_script_begin[], gpumem_plan_injected_script_end[];
 extern const char gpumem_plan_fake_ranks_begin[], gpumem_plan_fake_ranks_end[];
 extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
 }
@@ -16,8 +16,9 @@ absl::string_view EmbeddedDevices() {
   return {gpumem_plan_devices_begin, static_cast<size_t>(gpumem_plan_devices_end - gpumem_plan_devices_begin)};
 }
 
-absl::string_view EmbeddedCompanion() {
-  return {gpumem_plan_companion_begin, static_cast<size_t>(gpumem_plan_companion_end - gpumem_plan_companion_begin)};
+absl::string_view EmbeddedInjectedScript() {
+  return {gpumem_plan_injected_script_begin,
+          static_cast<size_t>(gpumem_plan_injected_script_end - gpumem_plan_injected_script_begin)};
 }
 
 absl::string_view EmbeddedFakeRanks() {

@@ -10,10 +10,10 @@
 
 namespace gpumem {
 
-absl::string_view EmbeddedDevices();     // devices.json
-absl::string_view EmbeddedCompanion();   // companion.py
-absl::string_view EmbeddedForkServer();  // fork_server.py
-absl::string_view EmbeddedFakeRanks();   // fake_ranks.py
+absl::string_view EmbeddedDevices();         // devices.json
+absl::string_view EmbeddedInjectedScript();  // injected_script.py
+absl::string_view EmbeddedForkServer();      // fork_server.py
+absl::string_view EmbeddedFakeRanks();       // fake_ranks.py
 
 }  // namespace gpumem
 

@@ -4,14 +4,14 @@
    Files as bytes of the program: embedded.h. */
         .section .rodata
         .global gpumem_plan_devices_begin, gpumem_plan_devices_end
-        .global gpumem_plan_companion_begin, gpumem_plan_companion_end
+        .global gpumem_plan_injected_script_begin, gpumem_plan_injected_script_end
         .global gpumem_plan_fake_ranks_begin, gpumem_plan_fake_ranks_end
 gpumem_plan_devices_begin:
         .incbin GPUMEM_PLAN_DEVICES
 gpumem_plan_devices_end:
-gpumem_plan_companion_begin:
-        .incbin GPUMEM_PLAN_COMPANION
-gpumem_plan_companion_end:
+gpumem_plan_injected_script_begin:
+        .incbin GPUMEM_PLAN_INJECTED_SCRIPT
+gpumem_plan_injected_script_end:
 gpumem_plan_fake_ranks_begin:
         .incbin GPUMEM_PLAN_FAKE_RANKS
 gpumem_plan_fake_ranks_end:

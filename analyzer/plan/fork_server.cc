@@ -65,7 +65,7 @@ ServerMessage Parse(const std::string& line) {
 absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(const SimulationTools& tools, const SimulatedRun& run,
                                                               const PythonCommand& program,
                                                               const std::vector<std::string>& skip) {
-  GPUMEM_ASSIGN_OR_RETURN(const std::string companion, WriteCompanion(run.folder));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(run.folder));
   const std::string path = absl::StrCat(run.folder, "/fork_server.py");
   std::ofstream file(path, std::ios::binary);
   file << EmbeddedForkServer();
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(const SimulationTo
   command.push_back(path);
   ProgramStart start;
   start.words = ProgramWords(tools, run.on_gpu, command);
-  start.variables = ProgramEnvironment(tools, run, companion);
+  start.variables = ProgramEnvironment(tools, run, injected_script);
   start.variables.emplace_back("GPUMEM_PLAN_MODULES", "1");
   start.variables.emplace_back("GPUMEM_SWEEP_CHANNEL", absl::StrCat(ends[1]));
   start.variables.emplace_back("GPUMEM_SWEEP_PROGRAM", ProgramJson(program, skip).dump());
@@ -98,7 +98,7 @@ ForkServer::~ForkServer() {
   waitpid(pid_, nullptr, 0);
 }
 
-bool ForkServer::Send(int id, const SimulatedRun& run, const std::string& companion,
+bool ForkServer::Send(int id, const SimulatedRun& run, const std::string& injected_script,
                       const std::vector<std::string>& arguments) {
   std::error_code error;
   json job = {{"id", id},
@@ -107,7 +107,7 @@ bool ForkServer::Send(int id, const SimulatedRun& run, const std::string& compan
               {"directory", fs::current_path(error).string()},
               {"timeout", run.timeout_s},
               {"environment", json::object()}};
-  for (const auto& [name, value] : RunVariables(run, companion)) job["environment"][name] = value;
+  for (const auto& [name, value] : RunVariables(run, injected_script)) job["environment"][name] = value;
   const std::string line = job.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   for (size_t sent = 0; sent < line.size();) {
     const ssize_t count = send(channel_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);

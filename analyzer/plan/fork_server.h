@@ -50,7 +50,8 @@ class ForkServer {
   ForkServer& operator=(const ForkServer&) = delete;
 
   // What it answers comes by Poll. False: it is gone.
-  bool Send(int id, const SimulatedRun& run, const std::string& companion, const std::vector<std::string>& arguments);
+  bool Send(int id, const SimulatedRun& run, const std::string& injected_script,
+            const std::vector<std::string>& arguments);
 
   // What it said since the last call; never waits.
   std::vector<ServerMessage> Poll();

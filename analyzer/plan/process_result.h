@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What companion.py says of a process of a planned program: how many steps it made and why it ended.
+// What injected_script.py says of a process of a planned program: how many steps it made and why it ended.
 //
 //   std::vector<ProcessResult> processes = ReadProcessResults(folder);
 //

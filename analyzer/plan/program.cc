@@ -67,10 +67,10 @@ double MonotonicSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-Variables RunVariables(const SimulatedRun& run, const std::string& companion) {
+Variables RunVariables(const SimulatedRun& run, const std::string& injected_script) {
   Variables variables = {
       {"GPUMEMSHIM_OUTPUT", absl::StrCat(run.folder, "/%n.%p.gmtrace")},
-      {"GPUMEMSHIM_COMPANION", companion},
+      {"GPUMEMSHIM_INJECTED_SCRIPT", injected_script},
       {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
       {"GPUMEM_PLAN_FOLDER", run.folder},
       {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
@@ -81,7 +81,8 @@ Variables RunVariables(const SimulatedRun& run, const std::string& companion) {
   return variables;
 }
 
-Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& run, const std::string& companion) {
+Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& run,
+                             const std::string& injected_script) {
   const char* preloaded = std::getenv("LD_PRELOAD");
   const std::string preload =
       preloaded == nullptr || *preloaded == '\0' ? tools.recorder : absl::StrCat(tools.recorder, ":", preloaded);
@@ -93,7 +94,8 @@ Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& r
       {"GPUMEM_PLAN_PINS", run.pins},   {"PYTHONFAULTHANDLER", ""},
   };
   if (!run.on_gpu) AddSimulation(run, &variables);
-  for (const Variables& more : {FakeRanksEnvironment(run, FakeRanksFolder(companion)), RunVariables(run, companion)})
+  for (const Variables& more :
+       {FakeRanksEnvironment(run, FakeRanksFolder(injected_script)), RunVariables(run, injected_script)})
     variables.insert(variables.end(), more.begin(), more.end());
   return variables;
 }

@@ -4,7 +4,7 @@
 // Starts a program of which a plan wants to know something: what it is given as environment, and a process group of its
 // own whose output goes to a file.
 //
-//   const Variables variables = ProgramEnvironment(tools, run, companion);
+//   const Variables variables = ProgramEnvironment(tools, run, injected_script);
 //   absl::StatusOr<pid_t> pid = StartProgram({words, variables, run.folder + "/output"});
 //
 // Thread-safety: none. Failure: Unavailable where the system has no process or file.
@@ -26,12 +26,12 @@ namespace gpumem {
 // An empty value: the variable is to be absent.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// What the recorder, the simulated CUDA and `companion` (a file) are to know of this run.
-Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& run, const std::string& companion);
+// What the recorder, the simulated CUDA and `injected_script` (a file) are to know of this run.
+Variables ProgramEnvironment(const SimulationTools& tools, const SimulatedRun& run, const std::string& injected_script);
 
 // The same variables as far as they differ between two runs of one program: what a process that is there already, and
 // has not used CUDA yet, needs to become such a run.
-Variables RunVariables(const SimulatedRun& run, const std::string& companion);
+Variables RunVariables(const SimulatedRun& run, const std::string& injected_script);
 
 // In front of `command`: what starts it on simulated CUDA; nothing for a GPU.
 std::vector<std::string> ProgramWords(const SimulationTools& tools, bool on_gpu,

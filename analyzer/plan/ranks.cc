@@ -84,8 +84,8 @@ absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run) {
   return absl::OkStatus();
 }
 
-std::string FakeRanksFolder(const std::string& companion) {
-  return (std::filesystem::path(companion).parent_path() / "fake_ranks").string();
+std::string FakeRanksFolder(const std::string& injected_script) {
+  return (std::filesystem::path(injected_script).parent_path() / "fake_ranks").string();
 }
 
 std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const SimulatedRun& run,

@@ -31,8 +31,8 @@ struct RanksWanted {
 // Sets the ranks and devices of `run`, and its command where torchrun is to start it.
 absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run);
 
-// Where fake_ranks.py lies as sitecustomize.py: beside companion.py.
-std::string FakeRanksFolder(const std::string& companion);
+// Where fake_ranks.py lies as sitecustomize.py: beside injected_script.py.
+std::string FakeRanksFolder(const std::string& injected_script);
 
 // What lets fake_ranks.py run in a program of several ranks; where `run` simulates one of them, also what torchrun
 // would tell it. Empty for a program of one. `folder` is FakeRanksFolder's.

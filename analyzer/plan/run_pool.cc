@@ -66,9 +66,9 @@ absl::Status RunPool::Begin(int id, const SimulatedRun& run) {
 
 absl::Status RunPool::BeginFresh(OneRun* one) {
   one->server.clear();
-  GPUMEM_ASSIGN_OR_RETURN(const std::string companion, WriteCompanion(one->run.folder));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(one->run.folder));
   GPUMEM_ASSIGN_OR_RETURN(one->pid, StartProgram({ProgramWords(tools_, one->run.on_gpu, one->run.command),
-                                                  ProgramEnvironment(tools_, one->run, companion),
+                                                  ProgramEnvironment(tools_, one->run, injected_script),
                                                   absl::StrCat(one->run.folder, "/output")}));
   one->started = MonotonicSeconds();
   return absl::OkStatus();
@@ -88,8 +88,8 @@ absl::Status RunPool::StartServer(const SimulatedRun& like, OneServer* one) {
 // Where it is gone, its next message says so.
 absl::Status RunPool::Send(int id, OneRun* one, OneServer* server) {
   one->pid = 0;
-  GPUMEM_ASSIGN_OR_RETURN(const std::string companion, WriteCompanion(one->run.folder));
-  server->server->Send(id, one->run, companion, ParsePythonCommand(one->run.command)->arguments);
+  GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(one->run.folder));
+  server->server->Send(id, one->run, injected_script, ParsePythonCommand(one->run.command)->arguments);
   return absl::OkStatus();
 }
 

@@ -115,12 +115,12 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
   return tools;
 }
 
-absl::StatusOr<std::string> WriteCompanion(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/companion.py");
+absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/injected_script.py");
   const fs::path fake_ranks = FakeRanksFolder(path);
   std::error_code error;
   fs::create_directory(fake_ranks, error);
-  if (!WriteFile(path, EmbeddedCompanion()) || !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
+  if (!WriteFile(path, EmbeddedInjectedScript()) || !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
     return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
 }
@@ -141,11 +141,11 @@ RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick) {
   if (g_signal != 0) return absl::CancelledError("a signal came");
-  GPUMEM_ASSIGN_OR_RETURN(const std::string companion, WriteCompanion(run.folder));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(run.folder));
   const double started = MonotonicSeconds();
-  GPUMEM_ASSIGN_OR_RETURN(
-      const pid_t pid, StartProgram({ProgramWords(tools, run.on_gpu, run.command),
-                                     ProgramEnvironment(tools, run, companion), absl::StrCat(run.folder, "/output")}));
+  GPUMEM_ASSIGN_OR_RETURN(const pid_t pid, StartProgram({ProgramWords(tools, run.on_gpu, run.command),
+                                                         ProgramEnvironment(tools, run, injected_script),
+                                                         absl::StrCat(run.folder, "/output")}));
   bool timed_out = false;
   const int status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &timed_out);
   if (g_signal != 0) return absl::CancelledError("a signal came");

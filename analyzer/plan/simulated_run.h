@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Runs a program on simulated CUDA under the recorder, for a while: an own process group whose output goes to a file,
-// ended by companion.py after its steps, or here when its time is up.
+// ended by injected_script.py after its steps, or here when its time is up.
 //
 //   SimulatedRun run;
 //   run.command = {"python", "train.py"};
@@ -53,13 +53,13 @@ struct SimulatedRun {
   std::string workspaces = "measured";  // SIMCUDA_WORKSPACES
   bool late_events = false;             // events are ready when somebody waits, and not at once
   uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
-  std::string what_if;      // companion.py
-  std::string pins = "[]";  // companion.py
+  std::string what_if;      // injected_script.py
+  std::string pins = "[]";  // injected_script.py
   std::string folder;       // an empty one, for traces and what the processes say
   bool on_gpu = false;      // the machine's own, not a simulated one: all that describes a device is without meaning
 };
 
-// A run is ended so long after its time is up: companion.py says where it is two seconds before that.
+// A run is ended so long after its time is up: injected_script.py says where it is two seconds before that.
 inline constexpr double kGraceSeconds = 3;
 
 struct RunOutcome {
@@ -77,9 +77,9 @@ struct RunOutcome {
 absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const SimulatedRun& run,
                                         const std::function<void()>& tick);
 
-// The two ends of it, for whoever runs several at once: companion.py (and fake_ranks.py) as files in `folder`, and what
-// a run whose first process ended so left in its folder.
-absl::StatusOr<std::string> WriteCompanion(const std::string& folder);
+// The two ends of it, for whoever runs several at once: injected_script.py (and fake_ranks.py) as files in `folder`,
+// and what a run whose first process ended so left in its folder.
+absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder);
 RunOutcome OutcomeOf(const SimulatedRun& run, int status, bool timed_out, double seconds);
 
 // While it lives, the signals that would end us (SIGHUP, SIGINT, SIGTERM, SIGQUIT) are noted: whoever holds it can tidy

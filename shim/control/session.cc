@@ -46,8 +46,8 @@
 #include "shim/control/versions.h"
 #include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
-#include "shim/python/companion.h"
 #include "shim/python/inject.h"
+#include "shim/python/injected_script.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
 #include "shim/writer/writer.h"
@@ -214,7 +214,7 @@ bool BeginRecording() {
   ForgetSentTexts();
   g_asked_helper.store(false, std::memory_order_relaxed);
   python::Enable(g_settings.helper);
-  python::SetCompanion(g_settings.companion, &EndSession);
+  python::SetInjectedScript(g_settings.injected_script, &EndSession);
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;
   options.python = g_settings.python;
@@ -233,8 +233,8 @@ bool BeginRecording() {
     ring::Unlink();
     return false;
   }
-  // Before anything else happens: a companion may want to see the first step.
-  if (g_settings.companion[0] != '\0') python::RequestLook();
+  // Before anything else happens: an injected script may want to see the first step.
+  if (g_settings.injected_script[0] != '\0') python::RequestLook();
   return true;
 }
 

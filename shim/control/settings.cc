@@ -139,7 +139,7 @@ Settings ReadSettings() {
   settings.native = ReadNativeDepth();
   settings.python = ParseSwitch(std::getenv("GPUMEMSHIM_PYTHON"), true);
   settings.helper = settings.python && ParseSwitch(std::getenv("GPUMEMSHIM_HELPER"), true);
-  Copy(settings.companion, sizeof settings.companion, "GPUMEMSHIM_COMPANION");
+  Copy(settings.injected_script, sizeof settings.injected_script, "GPUMEMSHIM_INJECTED_SCRIPT");
   settings.free_stacks = ParseSwitch(std::getenv("GPUMEMSHIM_FREE_STACKS"), false);
   settings.autograd = settings.python && ParseSwitch(std::getenv("GPUMEMSHIM_AUTOGRAD"), true);
   settings.oom_report = ParseSwitch(std::getenv("GPUMEMSHIM_OOM_REPORT"), false);

@@ -30,7 +30,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_NATIVE",
     "GPUMEMSHIM_HELPER",
     "GPUMEMSHIM_AUTOGRAD",
-    "GPUMEMSHIM_COMPANION",
+    "GPUMEMSHIM_INJECTED_SCRIPT",
     "GPUMEMSHIM_FREE_STACKS",
     "GPUMEMSHIM_UNWINDER",
     "GPUMEMSHIM_PYTHON",
@@ -63,10 +63,10 @@ struct Settings {
   stack::Unwinder unwinder = stack::Unwinder::kLibunwind;
   stack::NativeDepth native = stack::NativeDepth::kCut;
   bool python = true;
-  bool helper = true;         // the part that runs in the program's Python
-  char companion[1024] = "";  // a Python file to run beside the helper; empty = none
-  bool free_stacks = false;   // of PyTorch's frees; those of CUDA's are few
-  bool autograd = true;       // where nodes are made and evaluated, and what they keep
+  bool helper = true;               // the part that runs in the program's Python
+  char injected_script[1024] = "";  // a Python file to run beside the helper; empty = none
+  bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
+  bool autograd = true;             // where nodes are made and evaluated, and what they keep
   bool oom_report = false;
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "shim/python/api.h"
-#include "shim/python/companion.h"
 #include "shim/python/failures.h"
+#include "shim/python/injected_script.h"
 #include "shim/python/natives.h"
 #include "shim/python/objects.h"
 #include "shim/stack/module_objects.h"
@@ -84,7 +84,7 @@ int Look(void*) {
   if (result == nullptr) return -1;
   const bool has_torch = result != api->none;
   api->decrement(result);
-  return has_torch ? RunCompanion(api, g_record) : 0;
+  return has_torch ? RunInjectedScript(api, g_record) : 0;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
-#include "shim/python/companion.h"
 #include "shim/python/failures.h"
+#include "shim/python/injected_script.h"
 #include "shim/python/objects.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/module_objects.h"

@@ -40,7 +40,7 @@ class ProcessResultTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(ProcessResultTest, ReadsWhatTheCompanionWrites) {
+TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   Put("77.json",
       R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0+cu130",
           "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1,
@@ -105,7 +105,7 @@ TEST_F(ProcessResultTest, LeavesOutWhatCannotBeRead) {
   Put("workspaces.json", R"({"pid": 7, "workspaces": {"cuDNN": {"set": -1}}})");
   Put("context.json", R"({"pid": 7, "context": {"known": 3}})");
   Put("unfinished.json.part", R"({"pid": 8})");
-  Put("companion.py", "pass");
+  Put("injected_script.py", "pass");
   fs::create_directory(folder_ + "/folder.json");
   const std::vector<ProcessResult> results = Read();
   ASSERT_EQ(results.size(), 1u);

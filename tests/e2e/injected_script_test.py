@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""A Python file that runs in the program beside the helper (GPUMEMSHIM_COMPANION), and whatever is wrong with it. Reads of device memory are told
+"""A Python file that runs in the program beside the helper (GPUMEMSHIM_INJECTED_SCRIPT), and whatever is wrong with it. Reads of device memory are told
 where CUDA is simulated.
 
-    python tests/e2e/companion_test.py --build build/release
+    python tests/e2e/injected_script_test.py --build build/release
 """
 
 import collections
@@ -17,27 +17,27 @@ import history
 import truth
 
 SETUP = None
-PROGRAM = truth.PROGRAMS / "companion.py"
+PROGRAM = truth.PROGRAMS / "injected_script.py"
 MIB = 1 << 20
 UNHARMED = {"interrupted": False, "child": 45, "item": 0.0, "list": 100, "bytes": 8 * MIB}
-FAILED = "the file of GPUMEMSHIM_COMPANION failed"
+FAILED = "the file of GPUMEMSHIM_INJECTED_SCRIPT failed"
 
 
-class CompanionTest(unittest.TestCase):
+class InjectedScriptTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-companion-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-injected-script-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.trace = self.folder / "run.gmtrace"
         self.said = self.folder / "said"
 
     def run_with(self, source, code=0, wait="1", **more):
-        """The program with `source` as its companion. Returns what it printed, as JSON, or None where it was ended before."""
+        """The program with `source` as its injected script. Returns what it printed, as JSON, or None where it was ended before."""
         path = self.folder / "beside.py"
         if source is not None:
             path.write_text(source)
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        environment.update(GPUMEMSHIM_COMPANION=str(path), SAID=str(self.said), WAIT=wait, **more)
+        environment.update(GPUMEMSHIM_INJECTED_SCRIPT=str(path), SAID=str(self.said), WAIT=wait, **more)
         done = subprocess.run(
             SETUP.recording(self.trace, *SETUP.command(PROGRAM)), env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
         )
@@ -58,7 +58,7 @@ class CompanionTest(unittest.TestCase):
         return sum(event["kind"] == "alloc" and event["layer"] == "torch" for event in history.events_of(SETUP, self.trace))
 
 
-class Runs(CompanionTest):
+class Runs(InjectedScriptTest):
     def test_once_in_the_main_thread_beside_the_helper(self):
         source = """
 import os, sys, threading
@@ -82,15 +82,15 @@ with open(os.environ["SAID"], "a") as file:
         self.assertEqual(self.run_with("kept = None; said = 1; import sys; sys.exit = None"), UNHARMED)
 
 
-class Fails(CompanionTest):
+class Fails(InjectedScriptTest):
     def test_a_file_that_is_not_there(self):
         self.assertEqual(self.run_with(None), UNHARMED)
-        self.assertEqual(self.helper_note(), "the file of GPUMEMSHIM_COMPANION cannot be read")
+        self.assertEqual(self.helper_note(), "the file of GPUMEMSHIM_INJECTED_SCRIPT cannot be read")
 
     def test_an_empty_file_and_one_that_is_too_long(self):
         for source in ("", "#" * (300 << 10)):
             self.assertEqual(self.run_with(source), UNHARMED)
-            self.assertEqual(self.helper_note(), "the file of GPUMEMSHIM_COMPANION cannot be read")
+            self.assertEqual(self.helper_note(), "the file of GPUMEMSHIM_INJECTED_SCRIPT cannot be read")
 
     def test_a_syntax_error_and_an_exception(self):
         for source in ("def broken(:\n", "raise ValueError('no')", "import no_such_module", "record.no_such_function()", "record.event('x')"):
@@ -105,7 +105,7 @@ class Fails(CompanionTest):
         self.assertEqual(self.helper_note(), FAILED)
 
 
-class Ends(CompanionTest):
+class Ends(InjectedScriptTest):
     # The program forks in its middle.
     WHEN_IT_FORKS = "import os; os.register_at_fork(before=lambda: {})"
 
@@ -121,7 +121,7 @@ class Ends(CompanionTest):
         self.assertLess(self.allocations(), 5)
 
 
-class Reads(CompanionTest):
+class Reads(InjectedScriptTest):
     def test_each_read_of_device_memory_has_its_stack(self):
         self.assertEqual(self.run_with("pass"), UNHARMED)
         reads = collections.defaultdict(list)

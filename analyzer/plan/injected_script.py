@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem plan` that runs in the planned program (GPUMEMSHIM_COMPANION): it ends the program after its steps and says how they went.
+"""The part of `gpumem plan` that runs in the planned program (GPUMEMSHIM_INJECTED_SCRIPT): it ends the program after its steps and says how they went.
 
     GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
     GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "all": never; or a number

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/python/companion.h"
+#include "shim/python/injected_script.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -43,21 +43,21 @@ void Fail(const char* text) { AddFailure(text, std::strlen(text), false); }
 
 }  // namespace
 
-void SetCompanion(const char* path, void (*end)()) {
+void SetInjectedScript(const char* path, void (*end)()) {
   g_path = path;
   g_end = end;
 }
 
-int RunCompanion(const Api* api, Object* record) {
+int RunInjectedScript(const Api* api, Object* record) {
   if (g_ran || *g_path == '\0') return 0;
   g_ran = true;
   g_api = api;
   if (!ReadSource()) {
-    Fail("the file of GPUMEMSHIM_COMPANION cannot be read");
+    Fail("the file of GPUMEMSHIM_INJECTED_SCRIPT cannot be read");
     return 0;
   }
   Object* globals = RunSource(api, g_source, record);
-  if (globals == nullptr) Fail("the file of GPUMEMSHIM_COMPANION failed");
+  if (globals == nullptr) Fail("the file of GPUMEMSHIM_INJECTED_SCRIPT failed");
   if (globals != nullptr) api->decrement(globals);
   return EndCall(api);
 }
