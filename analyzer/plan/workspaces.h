@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What a planned program asked the libraries' stand-ins for, and how the answers are known: measured on such a GPU, or
+// What a planned program asked the libraries' stubs for, and how the answers are known: measured on such a GPU, or
 // not (docs/workspaces.md).
 //
 //   WorkspaceUse use;

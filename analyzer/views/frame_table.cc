@@ -135,7 +135,7 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
 }
 
 // The site that reports give: it needs all frames as they are.
-std::string FrameTable::StandIn(const AggregatedStack& stack) {
+std::string FrameTable::Placeholder(const AggregatedStack& stack) {
   std::vector<ResolvedFrame> frames;
   for (const uint32_t id : source_->FrameIds(stack.stack_id)) {
     const std::vector<ResolvedFrame>& resolved = source_->Frame(id);
@@ -153,7 +153,7 @@ std::string FrameTable::ThreadLabel(uint32_t thread) {
 const std::vector<uint32_t>& FrameTable::Resolve(const AggregatedStack& stack) {
   resolved_.clear();
   const bool shown = AppendShown(source_->FrameIds(stack.stack_id));
-  if (!shown) resolved_.push_back(InternLabel(StandIn(stack)));
+  if (!shown) resolved_.push_back(InternLabel(Placeholder(stack)));
   if (rules_.invert) std::reverse(resolved_.begin(), resolved_.end());
   if (rules_.depth != 0 && resolved_.size() > rules_.depth) resolved_.resize(rules_.depth);
   if (rules_.split_threads) resolved_.insert(resolved_.begin(), InternLabel(ThreadLabel(stack.thread)));

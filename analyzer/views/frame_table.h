@@ -108,7 +108,7 @@ class FrameTable {
   uint32_t InternLabel(std::string label);
   // False where nothing is left of them, but for a mark.
   bool AppendShown(const std::vector<uint32_t>& frame_ids);
-  std::string StandIn(const AggregatedStack& stack);
+  std::string Placeholder(const AggregatedStack& stack);
   uint8_t MatchesOf(uint32_t frame_id, const StackFilters& filters);
 
   FrameSource* source_;

@@ -23,7 +23,7 @@ constexpr std::pair<LocationKind, absl::string_view> kNames[] = {
 
 absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// What stands for a frame. Operators and stand-ins are neither in a file nor in a module: they stand for themselves.
+// What stands for a frame. Operators and placeholders are neither in a file nor in a module: they stand for themselves.
 std::string NameOf(const ViewFrame& frame, LocationKind kind) {
   switch (kind) {
     case LocationKind::kFunction:

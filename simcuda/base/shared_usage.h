@@ -8,7 +8,7 @@
 //   | magic | slot 0: process, used[64] | slot 1 ... |     a slot whose process is gone counts nothing and is taken
 //   over
 //
-// Needs libc alone: the driver and the NVML stand-in both have it. Thread-safety: Publish() under the owner's lock, the
+// Needs libc alone: the driver and the NVML stub both have it. Thread-safety: Publish() under the owner's lock, the
 // rest from any thread. Ownership: a mapping lives as long as the process. Failure mode: Open() gives null, with errno;
 // a full file (64 processes) leaves a process unseen.
 // Example:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: The gpumemshim authors
  *
- * What a stand-in asks the simulated driver for, through its export simcuda_workspace(): how much memory an operation
+ * What a stub asks the simulated driver for, through its export simcuda_workspace(): how much memory an operation
  * of a library needs. C and C++; plain values that both sides read during the call only.
  */
 #ifndef SIMCUDA_BASE_WORKSPACE_ASK_H_

@@ -127,7 +127,7 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-// What this process uses of a physical device, for the NVML stand-in; 0 before cuInit and for a device that it cannot
+// What this process uses of a physical device, for the NVML stub; 0 before cuInit and for a device that it cannot
 // see.
 __attribute__((visibility("default"))) uint64_t simcuda_used_bytes(int physical_device) {
   Simulation* const simulation = GetSimulation();

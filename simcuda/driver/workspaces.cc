@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How much the stand-ins' operations need: what a setting says, else a measured row, else (SIMCUDA_WORKSPACES=bound)
+// How much the stubs' operations need: what a setting says, else a measured row, else (SIMCUDA_WORKSPACES=bound)
 // the bound, else nothing. What was asked is kept, so that a prediction can say what of it is not known.
 //
-// Here and not in the stand-ins, since those share no state and have no C++ library.
+// Here and not in the stubs, since those share no state and have no C++ library.
 #include <cstring>
 #include <map>
 #include <mutex>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Compile stand-ins for what a wheel needs beyond the committed tables, so that it loads.
+"""Compile stubs for what a wheel needs beyond the committed tables, so that it loads.
 
 A function made here does nothing and answers its library's "not supported": its outputs are unknown to us. Symbols of
 libraries that exist go into one unversioned library to preload (an unversioned definition satisfies any version);

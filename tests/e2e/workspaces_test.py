@@ -176,7 +176,7 @@ class Measuring(Scratch):
         self.assertEqual(plan["confidence"]["context"]["known"], "nothing")
 
     def test_what_is_committed_was_measured(self):
-        for line in (truth.ROOT / "simcuda" / "standins" / "workspaces.tsv").read_text().splitlines():
+        for line in (truth.ROOT / "simcuda" / "stubs" / "workspaces.tsv").read_text().splitlines():
             if not line.startswith(("#", "library\t")):
                 cells = dict(zip(workspace_table.COLUMNS, line.split("\t")))
                 self.assertEqual(cells["origin"], "measured", line)

@@ -227,7 +227,7 @@ class Report(OomHost):
         return done.stderr
 
     def stub(self, text):
-        """A stand-in for the analyzer."""
+        """A stub of the analyzer."""
         path = self.folder / "stub"
         path.write_text("#!/bin/sh\n" + text)
         path.chmod(0o755)

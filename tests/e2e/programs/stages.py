@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 """A run with every stage: model load, data, adapters, optimizer, privacy engine, training under a trainer with accumulated gradients, evaluation,
-checkpoint. The libraries are stand-ins with the names of files and functions of the real ones, which is all that they are known by. Prints as a JSON
+checkpoint. The libraries are stubs with the names of files and functions of the real ones, which is all that they are known by. Prints as a JSON
 line PyTorch's allocated bytes at the borders of the stages."""
 
 import importlib

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The few types of cuDNN 9's public API that the stub needs, declared from the public documentation.
+#ifndef SIMCUDA_STUBS_CUDNN_TYPES_H_
+#define SIMCUDA_STUBS_CUDNN_TYPES_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace simcudnn {
+
+enum Status : int { kSuccess = 0, kBadParam = 2000, kBadParamNullPointer = 2002, kHostAllocationFailed = 4003 };
+
+enum DataType : int {
+  kFloat = 0,
+  kDouble = 1,
+  kHalf = 2,
+  kInt8 = 3,
+  kInt32 = 4,
+  kUint8 = 6,
+  kBfloat16 = 9,
+  kInt64 = 10
+};
+
+constexpr int kDimMax = 8;
+
+inline size_t SizeOf(int type) {
+  switch (type) {
+    case kDouble:
+    case kInt64:
+      return 8;
+    case kFloat:
+    case kInt32:
+      return 4;
+    case kHalf:
+    case kBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// As the rows of the table of workspaces have it.
+inline const char* TypeName(int type) {
+  switch (type) {
+    case kFloat:
+      return "f32";
+    case kDouble:
+      return "f64";
+    case kHalf:
+      return "f16";
+    case kBfloat16:
+      return "bf16";
+    default:
+      return SizeOf(type) == 1 ? "8bit" : "other";
+  }
+}
+
+// The bytes of an operation of this cuDNN: SIMCUDA_CUDNN_WS (or another setting), else as the table of workspaces has
+// it.
+size_t Workspace(const char* operation, const char* parameters, uint64_t bound,
+                 const char* setting = "SIMCUDA_CUDNN_WS");
+
+// A tensor or filter descriptor; `format` is the filter's alone.
+struct Tensor {
+  int type;
+  int format;
+  int rank;
+  int dims[kDimMax];
+  int strides[kDimMax];
+};
+static_assert(sizeof(Tensor) <= 256, "must fit a stub handle");
+
+// "nhwc" where channels lie beside each other, "nchw" where whole planes do; one of them where both are true.
+inline const char* LayoutName(const Tensor& tensor) {
+  if (tensor.rank < 3) return "plain";
+  if (tensor.strides[1] == 1 && tensor.dims[1] > 1) return "nhwc";
+  return tensor.strides[tensor.rank - 1] == 1 || tensor.dims[tensor.rank - 1] == 1 ? "nchw" : "strided";
+}
+
+}  // namespace simcudnn
+
+#endif  // SIMCUDA_STUBS_CUDNN_TYPES_H_

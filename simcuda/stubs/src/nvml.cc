@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// NVML's stub: what monitors and PyTorch ask of a device. Everything else answers NVML_ERROR_NOT_SUPPORTED
+// (tables/libnvidia-ml.so.1.txt). A device handle is the device's index + 1.
+//
+// Thread-safety: stateless, all functions. Failure mode: NVML's own codes.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <nvml.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "nvml_devices.h"
+#include "stub.h"
+
+namespace {
+
+constexpr char kDriverVersion[] = "580.00";
+
+nvmlDevice_t HandleOf(unsigned index) { return reinterpret_cast<nvmlDevice_t>(static_cast<uintptr_t>(index) + 1); }
+unsigned IndexOf(nvmlDevice_t device) { return static_cast<unsigned>(reinterpret_cast<uintptr_t>(device) - 1); }
+bool Known(nvmlDevice_t device) { return IndexOf(device) < simnvml::DeviceCount(); }
+
+nvmlReturn_t WriteText(char* out, unsigned size, const char* text) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (size <= strlen(text)) return NVML_ERROR_INSUFFICIENT_SIZE;
+  memcpy(out, text, strlen(text) + 1);
+  return NVML_SUCCESS;
+}
+
+template <typename T>
+nvmlReturn_t Write(nvmlDevice_t device, T* out, T value) {
+  if (!Known(device) || out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = value;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t FindDevice(nvmlDevice_t* out, bool (*matches)(unsigned, const char*), const char* wanted) {
+  if (out == nullptr || wanted == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  for (unsigned i = 0; i < simnvml::DeviceCount(); ++i) {
+    if (!matches(i, wanted)) continue;
+    *out = HandleOf(i);
+    return NVML_SUCCESS;
+  }
+  return NVML_ERROR_NOT_FOUND;
+}
+
+bool HasBusId(unsigned index, const char* wanted) {
+  char own[simnvml::kPciBusIdSize];
+  simnvml::PciBusId(index, own);
+  unsigned a[3] = {}, b[3] = {};
+  return sscanf(own, "%x:%x:%x", &a[0], &a[1], &a[2]) == 3 && sscanf(wanted, "%x:%x:%x", &b[0], &b[1], &b[2]) == 3 &&
+         memcmp(a, b, sizeof(a)) == 0;
+}
+
+bool HasUuid(unsigned index, const char* wanted) {
+  char own[NVML_DEVICE_UUID_BUFFER_SIZE];
+  simnvml::Uuid(index, own, sizeof(own));
+  return strcasecmp(own, wanted) == 0;
+}
+
+}  // namespace
+
+STUB_API nvmlReturn_t nvmlInit() { return NVML_SUCCESS; }
+STUB_API nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
+STUB_API nvmlReturn_t nvmlInitWithFlags(unsigned) { return NVML_SUCCESS; }
+STUB_API nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
+
+STUB_API const char* nvmlErrorString(nvmlReturn_t result) {
+  switch (result) {
+    case NVML_SUCCESS:
+      return "Success";
+    case NVML_ERROR_INVALID_ARGUMENT:
+      return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED:
+      return "Not Supported";
+    case NVML_ERROR_NOT_FOUND:
+      return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE:
+      return "Insufficient Size";
+    default:
+      return "Unknown Error";
+  }
+}
+
+STUB_API nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return WriteText(version, length, kDriverVersion);
+}
+STUB_API nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
+  return WriteText(version, length, "13.580.00");
+}
+STUB_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
+  if (version == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *version = simnvml::DriverVersion();
+  return NVML_SUCCESS;
+}
+STUB_API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return nvmlSystemGetCudaDriverVersion(version);
+}
+
+STUB_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *count = simnvml::DeviceCount();
+  return NVML_SUCCESS;
+}
+STUB_API nvmlReturn_t nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGetCount_v2(count); }
+
+STUB_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  if (device == nullptr || index >= simnvml::DeviceCount()) return NVML_ERROR_INVALID_ARGUMENT;
+  *device = HandleOf(index);
+  return NVML_SUCCESS;
+}
+STUB_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* device) {
+  return FindDevice(device, HasBusId, bus_id);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* bus_id, nvmlDevice_t* device) {
+  return FindDevice(device, HasBusId, bus_id);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
+  return FindDevice(device, HasUuid, uuid);
+}
+
+STUB_API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
+  return Write(device, index, IndexOf(device));
+}
+STUB_API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minor) {
+  return Write(device, minor, IndexOf(device));
+}
+STUB_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
+  return Known(device) ? WriteText(name, length, simnvml::DeviceName()) : NVML_ERROR_INVALID_ARGUMENT;
+}
+STUB_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned length) {
+  if (!Known(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  char own[NVML_DEVICE_UUID_BUFFER_SIZE];
+  simnvml::Uuid(IndexOf(device), own, sizeof(own));
+  return WriteText(uuid, length, own);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
+  if (!Known(device) || pci == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  char bus_id[simnvml::kPciBusIdSize];
+  simnvml::PciBusId(IndexOf(device), bus_id);
+  memset(pci, 0, sizeof(*pci));
+  sscanf(bus_id, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+  snprintf(pci->busId, sizeof(pci->busId), "%s", bus_id);
+  snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", pci->domain, pci->bus, pci->device);
+  return NVML_SUCCESS;
+}
+STUB_API nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t* pci) {
+  return nvmlDeviceGetPciInfo_v3(device, pci);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t* pci) {
+  return nvmlDeviceGetPciInfo_v3(device, pci);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
+  if (!Known(device) || major == nullptr || minor == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  simnvml::ComputeCapability(major, minor);
+  return NVML_SUCCESS;
+}
+STUB_API nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned* cores) {
+  return Write(device, cores, simnvml::Multiprocessors() * 128);
+}
+
+// An idle device at room temperature.
+STUB_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* rates) {
+  return Write(device, rates, nvmlUtilization_t{0, 0});
+}
+STUB_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t, unsigned* celsius) {
+  return Write(device, celsius, 25u);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* milliwatts) {
+  return Write(device, milliwatts, 0u);
+}
+STUB_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t,
+                                             nvmlGpuP2PStatus_t* status) {
+  return Known(other) ? Write(one, status, NVML_P2P_STATUS_OK) : NVML_ERROR_INVALID_ARGUMENT;
+}
