@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // NCCL: communicators of any size. Ranks that are processes of one machine meet in a file and hear short messages of
-// each other (nccl_meeting.h); for one that is alone every other rank holds the same data. Shapes, sizes and stream
+// each other (nccl_rendezvous.h); for one that is alone every other rank holds the same data. Shapes, sizes and stream
 // order are right either way.
 //
 // SIMCUDA_NCCL_MEM: bytes of device memory that each communicator takes while it lives, as the real library's buffers
@@ -41,7 +41,7 @@ int CurrentDevice() {
   return get != nullptr && get(&device) == 0 ? device : 0;
 }
 
-// `name` of the meeting; "" or null: alone.
+// `name` of the rendezvous; "" or null: alone.
 int Create(Comm** out, int ranks, int rank, const char* name) {
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return kInvalidArgument;
   auto* comm = static_cast<Comm*>(stub_handle());
@@ -54,7 +54,7 @@ int Create(Comm** out, int ranks, int rank, const char* name) {
   }
   if (name != nullptr) {
     memcpy(comm->name, name, sizeof(comm->name) - 1);
-    comm->meeting = JoinMeeting(comm->name, ranks, rank);
+    comm->rendezvous = JoinRendezvous(comm->name, ranks, rank);
   }
   *out = comm;
   return kSuccess;
@@ -84,20 +84,20 @@ Part PartOf(const Comm* parent, const Choice* choices) {
 
 // What every rank of the communicator chose; false where that is not known.
 bool AskAll(Comm* comm, const Choice& own, Choice* choices) {
-  if (IsAlone(comm->meeting) || MostBytes(comm->meeting) < sizeof(Choice) ||
-      !GiveRound(comm->meeting, &own, sizeof(own)))
+  if (IsAlone(comm->rendezvous) || MostBytes(comm->rendezvous) < sizeof(Choice) ||
+      !GiveRound(comm->rendezvous, &own, sizeof(own)))
     return false;
   bool known = true;
   for (int i = 0; i < comm->ranks; ++i)
-    known = TakeRound(comm->meeting, i, &choices[i], sizeof(Choice)) == Taken::kBytes && known;
-  EndRound(comm->meeting);
+    known = TakeRound(comm->rendezvous, i, &choices[i], sizeof(Choice)) == Taken::kBytes && known;
+  EndRound(comm->rendezvous);
   return known;
 }
 
 int Destroy(Comm* comm) {
   if (comm == nullptr) return kSuccess;
   Free(comm->buffer);
-  LeaveMeeting(comm->meeting);
+  LeaveRendezvous(comm->rendezvous);
   stub_release(comm);
   return kSuccess;
 }
@@ -120,7 +120,7 @@ STUB_API int ncclGetUniqueId(UniqueId* id) {
   if (id == nullptr) return kInvalidArgument;
   *id = {};
   char name[kNameBytes];
-  if (!NameMeeting(name)) return kSystemError;
+  if (!NameRendezvous(name)) return kSystemError;
   memcpy(id->bytes, name, sizeof(name));
   return kSuccess;
 }

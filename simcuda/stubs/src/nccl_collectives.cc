@@ -14,7 +14,7 @@ namespace nccl {
 
 bool HasContents(const Comm* comm, size_t bytes, void* stream) {
   const size_t most =
-      comm->meeting != nullptr ? MostBytes(comm->meeting) : stub_setting("SIMCUDA_CONTENT_KB", 1024) << 10;
+      comm->rendezvous != nullptr ? MostBytes(comm->rendezvous) : stub_setting("SIMCUDA_CONTENT_KB", 1024) << 10;
   if (bytes == 0 || bytes > most) return false;
   auto* is_capturing = reinterpret_cast<int (*)(void*, int*)>(stub_driver_if_loaded("cuStreamIsCapturing"));
   int capturing = 0;
@@ -46,10 +46,10 @@ class Gifts {
     if (own_ == nullptr) return;
     other_ = Shifted(own_, bytes);
     any_ = Peek(own_, from, bytes);
-    if (!IsAlone(comm->meeting)) given_ = GiveRound(comm->meeting, any_ ? own_ : nullptr, bytes);
+    if (!IsAlone(comm->rendezvous)) given_ = GiveRound(comm->rendezvous, any_ ? own_ : nullptr, bytes);
   }
   ~Gifts() {
-    if (given_) EndRound(comm_->meeting);
+    if (given_) EndRound(comm_->rendezvous);
     free(own_);
   }
   Gifts(const Gifts&) = delete;
@@ -60,7 +60,7 @@ class Gifts {
   // What a rank gave, until the next call. Of an absent one: what this rank gave.
   const void* Of(int rank) {
     if (rank == comm_->rank || !given_) return own_;
-    const Taken taken = TakeRound(comm_->meeting, rank, other_, bytes_);
+    const Taken taken = TakeRound(comm_->rendezvous, rank, other_, bytes_);
     if (taken == Taken::kAlone) return own_;
     if (taken == Taken::kZeros) memset(other_, 0, bytes_);
     any_ = any_ || taken == Taken::kBytes;
@@ -105,7 +105,7 @@ int ReduceAll(const Call& call, size_t total, size_t first, int operation, bool 
   }
   memcpy(sum, gifts.Of(0), bytes);
   for (int i = 1; i < call.comm->ranks; ++i) {
-    if (!IsAlone(call.comm->meeting) || gifts.HasBytes()) Reduce(sum, gifts.Of(i), total, call.type, operation);
+    if (!IsAlone(call.comm->rendezvous) || gifts.HasBytes()) Reduce(sum, gifts.Of(i), total, call.type, operation);
   }
   Average(sum, total, call.type, operation, call.comm->ranks);
   const void* part = Shifted(sum, first * size);
@@ -136,12 +136,12 @@ int TakeFrom(const Call& call, int root, size_t parts) {
   const size_t bytes = call.bytes(), first = parts == 1 ? 0 : static_cast<size_t>(call.comm->rank) * bytes;
   const bool is_root = call.comm->rank == root;
   // Only the root's `from` is its contribution; a copy of what another rank has there stands in for it.
-  if (!HasContents(call.comm, bytes * parts, call.stream) || (IsAlone(call.comm->meeting) && !is_root))
+  if (!HasContents(call.comm, bytes * parts, call.stream) || (IsAlone(call.comm->rendezvous) && !is_root))
     return parts == 1 || is_root ? call.CopyOwn(first, 0) : kSuccess;
   Gifts gifts(call.comm, is_root ? call.from : nullptr, bytes * parts);
   if (!gifts.ok()) return kSystemError;
   const void* given = gifts.Of(root);
-  if (!is_root && IsAlone(call.comm->meeting)) return kSuccess;  // root has left meanwhile
+  if (!is_root && IsAlone(call.comm->rendezvous)) return kSuccess;  // root has left meanwhile
   return Put(call.to, Shifted(given, first), bytes, call.stream);
 }
 

@@ -5,7 +5,7 @@
 #ifndef SIMCUDA_STUBS_NCCL_COMM_H_
 #define SIMCUDA_STUBS_NCCL_COMM_H_
 
-#include "nccl_meeting.h"
+#include "nccl_rendezvous.h"
 #include "nccl_values.h"
 #include "stub.h"
 
@@ -17,9 +17,9 @@ struct Comm {
   int ranks;
   int rank;
   int device;
-  uint64_t buffer;   // SIMCUDA_NCCL_MEM
-  Meeting* meeting;  // null: alone from the start
-  uint32_t parts;    // that were split off so far
+  uint64_t buffer;         // SIMCUDA_NCCL_MEM
+  Rendezvous* rendezvous;  // null: alone from the start
+  uint32_t parts;          // that were split off so far
   char name[kNameBytes];
 };
 

@@ -34,16 +34,16 @@ thread_local Group t_group;
 
 // False: not now.
 bool Try(const Message& message) {
-  Meeting* const meeting = message.comm->meeting;
+  Rendezvous* const rendezvous = message.comm->rendezvous;
   void* bytes = calloc(1, message.bytes);
   if (bytes == nullptr) return true;
   bool done = false;
   if (message.is_sent) {
     const bool any = Peek(bytes, message.pointer, message.bytes);
-    done = TrySend(meeting, message.peer, any ? bytes : nullptr, message.bytes);
+    done = TrySend(rendezvous, message.peer, any ? bytes : nullptr, message.bytes);
   } else {
     Taken taken = Taken::kZeros;
-    done = TryReceive(meeting, message.peer, bytes, message.bytes, &taken);
+    done = TryReceive(rendezvous, message.peer, bytes, message.bytes, &taken);
     if (done) Put(message.pointer, taken == Taken::kBytes ? bytes : nullptr, message.bytes, message.stream);
   }
   free(bytes);
@@ -61,7 +61,7 @@ bool IsFirst(const Message* messages, size_t index) {
 }
 
 bool IsCarried(const Message& message) {
-  return !IsAlone(message.comm->meeting) && HasContents(message.comm, message.bytes, message.stream);
+  return !IsAlone(message.comm->rendezvous) && HasContents(message.comm, message.bytes, message.stream);
 }
 
 void DoAll(Message* messages, size_t count) {
@@ -74,9 +74,10 @@ void DoAll(Message* messages, size_t count) {
       if (message.done || !IsFirst(messages, i)) continue;
       const bool looks = idle % kLooksBetween == kLooksBetween - 1;
       const bool carried = IsCarried(message);
-      const bool gone = carried && looks && IsGone(message.comm->meeting, message.peer, since);  // before the last try
+      const bool gone =
+          carried && looks && IsGone(message.comm->rendezvous, message.peer, since);  // before the last try
       message.done = !carried || Try(message);
-      if (!message.done && gone) BeAlone(message.comm->meeting, message.peer);
+      if (!message.done && gone) BeAlone(message.comm->rendezvous, message.peer);
       moved = moved || message.done;
       left -= message.done;
     }
