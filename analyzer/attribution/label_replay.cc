@@ -100,14 +100,14 @@ void LabelReplay::EndAll() {
 }
 
 // A file of the series is missing: what is alive behind the gap is told anew.
-void LabelReplay::Resume(const std::vector<CarriedBatch>& carried) {
-  if (carried.empty()) return;
+void LabelReplay::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
+  if (live_snapshot.empty()) return;
   EndAll();
   block_at_.clear();
   allocation_at_.clear();
   tensor_alloc_.clear();
   state_.Observe(nullptr);
-  index_ += state_.Resume(carried);
+  index_ += state_.Resume(live_snapshot);
   state_.Observe(this);
   BeginAll();
 }
@@ -204,7 +204,7 @@ void LabelReplay::Run(LabelVisitor* visitor) {
   state_.Observe(this);
   BatchStream stream(reader_);
   while (stream.Advance()) {
-    Resume(stream.entry().carried);
+    Resume(stream.entry().live_snapshot);
     state_.Bridge(stream.entry());
     if (!ApplyBatch(stream.current(), stream.following())) break;
   }

@@ -91,7 +91,7 @@ class LabelReplay final : private LifetimeObserver {
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
   uint32_t BlockAt(uint64_t address) const;  // place, or kNowhere
-  void Resume(const std::vector<CarriedBatch>& carried);
+  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
   void BeginAll();
   void EndAll();
 

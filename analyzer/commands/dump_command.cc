@@ -50,8 +50,8 @@ std::unique_ptr<google::protobuf::Message> ParseBody(const RawPacket& packet) {
     case PacketType::kEnd:
       message = std::make_unique<trace::End>();
       break;
-    case PacketType::kCarried:
-      message = std::make_unique<trace::Carried>();
+    case PacketType::kLiveSnapshot:
+      message = std::make_unique<trace::LiveSnapshot>();
       break;
     case PacketType::kContinued:
       message = std::make_unique<trace::Continued>();
@@ -78,8 +78,8 @@ absl::string_view TypeName(PacketType type) {
       return "losses";
     case PacketType::kEnd:
       return "end";
-    case PacketType::kCarried:
-      return "carried";
+    case PacketType::kLiveSnapshot:
+      return "live_snapshot";
     case PacketType::kContinued:
       return "continued";
     case PacketType::kNone:

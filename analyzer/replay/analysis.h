@@ -322,7 +322,7 @@ struct SeriesInfo {
   uint64_t files = 0;                          // that are here
   uint64_t first_number = 0, last_number = 0;  // of them; 1 = the trace's beginning
   uint64_t events_before = 0;                  // events before the first one, that are in no number
-  uint64_t objects_not_carried = 0;            // alive when the first file began, and not known
+  uint64_t objects_not_in_snapshot = 0;        // alive when the first file began, and not known
   uint64_t missing_files = 0;                  // between the first and the last
   bool goes_on_elsewhere = false;              // a file after the last one is not here
 };

@@ -281,7 +281,7 @@ SeriesInfo ToInfo(const TraceReader& reader, const FirstPass& pass, uint64_t eve
   info.first_number = *parts.begin();
   info.last_number = *parts.rbegin();
   info.events_before = events_before;
-  info.objects_not_carried = pass.carried_lost();
+  info.objects_not_in_snapshot = pass.live_snapshot_lost();
   info.missing_files = info.last_number - info.first_number + 1 - info.files;
   info.goes_on_elsewhere = reader.goes_on_elsewhere();
   return info;
@@ -294,9 +294,9 @@ void AddSeriesNotes(const SeriesInfo& series, std::vector<std::string>* notes) {
                                   " of a series, with what was alive then; ", CountedAs(series.events_before, "event"),
                                   " before it are gone."));
   }
-  if (series.objects_not_carried > 0) {
+  if (series.objects_not_in_snapshot > 0) {
     notes->push_back(
-        absl::StrCat(CountedAs(series.objects_not_carried, "object"), " that were alive then are not known."));
+        absl::StrCat(CountedAs(series.objects_not_in_snapshot, "object"), " that were alive then are not known."));
   }
   if (series.missing_files > 0) {
     notes->push_back(absl::StrCat(CountedAs(series.missing_files, "file"),

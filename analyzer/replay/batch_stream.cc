@@ -40,9 +40,9 @@ void BatchStream::ReadAhead() {
         following_place_ = reader_->place();
         has_following_ = true;
         return;
-      case ItemType::kCarried:
-        if (reader_->carried().begins) following_entry_ = {};
-        following_entry_.carried.push_back(reader_->carried());
+      case ItemType::kLiveSnapshot:
+        if (reader_->live_snapshot().begins) following_entry_ = {};
+        following_entry_.live_snapshot.push_back(reader_->live_snapshot());
         continue;
       case ItemType::kHeader:
         found_next_section_ = true;

@@ -22,9 +22,9 @@ namespace gpumem {
 
 // What a replay must know before it plays a batch, where the events before it are not all there.
 struct BatchEntry {
-  std::vector<CarriedBatch> carried;  // what was alive, where the events that made it are not in the stream
-  bool after_gap = false;             // events before it are missing, and it is not known what they left alive
-  uint64_t gap_ns = 0;                // of the last event before the gap
+  std::vector<LiveSnapshotBatch> live_snapshot;  // what was alive, where the events that made it are not in the stream
+  bool after_gap = false;  // events before it are missing, and it is not known what they left alive
+  uint64_t gap_ns = 0;     // of the last event before the gap
   // What PyTorch's allocator said of itself since, by slot: the last of each device.
   std::map<uint32_t, MeasureValues> totals;
 };

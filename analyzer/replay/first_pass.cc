@@ -51,7 +51,7 @@ void FirstPass::Run(const ProgressCallback& progress) {
   uint64_t next_progress = kEventsPerProgress;
   while (stream.Advance()) {
     SetOrigin(stream.current());
-    Resume(stream.entry().carried);
+    Resume(stream.entry().live_snapshot);
     state_.Bridge(stream.entry());
     checkpoints_.Offer(stream.place(), index_, state_);
     ReplayBatch(stream.current(), stream.following());
@@ -74,12 +74,12 @@ void FirstPass::Run(const ProgressCallback& progress) {
 }
 
 // What was alive counts as events before those that follow.
-void FirstPass::Resume(const std::vector<CarriedBatch>& carried) {
-  if (carried.empty()) return;
+void FirstPass::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
+  if (live_snapshot.empty()) return;
   resumed_at_start_ |= index_ == 0;
   resumed_later_ += index_ != 0 ? 1 : 0;
-  carried_lost_ = carried.back().lost;
-  index_ += state_.Resume(carried);
+  live_snapshot_lost_ = live_snapshot.back().lost;
+  index_ += state_.Resume(live_snapshot);
 }
 
 DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {

@@ -57,7 +57,7 @@ class FirstPass {
   // Its start is not that of the process: what was alive then was given.
   bool resumed_at_start() const { return resumed_at_start_; }
   uint64_t resumed_later() const { return resumed_later_; }  // as often a file was missing in the middle
-  uint64_t carried_lost() const { return carried_lost_; }
+  uint64_t live_snapshot_lost() const { return live_snapshot_lost_; }
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t end_ns() const { return end_ns_; }
@@ -75,7 +75,7 @@ class FirstPass {
     return state_.has_gap() && slot < state_.slots() && state_.accounts().devices[slot].unsure;
   }
   void SettleSamples(const EventBatch& batch, size_t i);
-  void Resume(const std::vector<CarriedBatch>& carried);
+  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
   DeviceSeries& SeriesOf(uint32_t slot);
   void TakeItems(const std::vector<BatchStream::Item>& items);
   void Compare(const trace::Counters& counters);
@@ -97,7 +97,7 @@ class FirstPass {
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;
   uint64_t recovered_events_ = 0;
-  uint64_t carried_lost_ = 0, resumed_later_ = 0;
+  uint64_t live_snapshot_lost_ = 0, resumed_later_ = 0;
   bool resumed_at_start_ = false;
   bool complete_ = false;
   bool found_next_section_ = false;

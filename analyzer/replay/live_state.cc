@@ -140,18 +140,18 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   return slot;
 }
 
-uint64_t LiveState::Resume(const std::vector<CarriedBatch>& carried) {
-  if (carried.empty()) return 0;
+uint64_t LiveState::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
+  if (live_snapshot.empty()) return 0;
   LiveState now(filter_);
   uint64_t events = 0;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    const EventBatch& batch = carried[i].batch;
-    const EventBatch* const following = i + 1 < carried.size() ? &carried[i + 1].batch : nullptr;
+  for (size_t i = 0; i < live_snapshot.size(); ++i) {
+    const EventBatch& batch = live_snapshot[i].batch;
+    const EventBatch* const following = i + 1 < live_snapshot.size() ? &live_snapshot[i + 1].batch : nullptr;
     for (size_t event = 0; event < batch.count(); ++event) now.Apply(batch, event, following);
     events += batch.count();
   }
   // A segment without blocks looks like any other allocation.
-  for (const CarriedBatch& part : carried) {
+  for (const LiveSnapshotBatch& part : live_snapshot) {
     for (const uint32_t event : part.torch_segments) {
       if (event < part.batch.count() && now.sees_torch_)
         now.cuda_.TakeAsSegment(part.batch.address(event), &now.accounts_);

@@ -62,8 +62,8 @@ class LiveState {
   }
 
   // Forgets what is alive and takes what a file of a series began with instead. Returns its number of events. Nothing
-  // happens where `carried` is empty.
-  uint64_t Resume(const std::vector<CarriedBatch>& carried);
+  // happens where `live_snapshot` is empty.
+  uint64_t Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
 
   // What a gap before a batch means for the totals, and what PyTorch's own say since. Behind a gap memory that was
   // alive before may be gone, and memory from inside it is not known: PyTorch's totals make the sums right again, not

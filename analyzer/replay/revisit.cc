@@ -32,7 +32,7 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
       if (next_in_batch == stream->current().count()) {
         if (!stream->Advance()) return;
         next_in_batch = 0;
-        next_event += state->Resume(stream->entry().carried);
+        next_event += state->Resume(stream->entry().live_snapshot);
         state->Bridge(stream->entry());
         continue;
       }

@@ -69,7 +69,7 @@ void WriteSeries(const SeriesInfo& series, JsonWriter* json) {
   json->Field("first_number", series.first_number);
   json->Field("last_number", series.last_number);
   json->Field("events_before", series.events_before);
-  json->Field("objects_not_carried", series.objects_not_carried);
+  json->Field("objects_not_in_snapshot", series.objects_not_in_snapshot);
   json->Field("missing_files", series.missing_files);
   json->Field("goes_on_elsewhere", series.goes_on_elsewhere);
   json->EndObject();

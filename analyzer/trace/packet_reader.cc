@@ -33,7 +33,7 @@ constexpr uint64_t kSearchedStart = 64u << 20;
 bool IsPayload(uint32_t field) {
   return field == trace::Packet::kDefinitionsFieldNumber || field == trace::Packet::kEventsFieldNumber ||
          field == trace::Packet::kCountersFieldNumber || field == trace::Packet::kLossesFieldNumber ||
-         field == trace::Packet::kCarriedFieldNumber;
+         field == trace::Packet::kLiveSnapshotFieldNumber;
 }
 
 bool IsData(uint32_t field) {

@@ -41,7 +41,7 @@ enum class PacketType : uint32_t {
   kCounters = 6,
   kLosses = 7,
   kEnd = 8,
-  kCarried = 10,
+  kLiveSnapshot = 10,
   kContinued = 11,
 };
 

@@ -105,7 +105,7 @@ ItemType TraceReader::StartSection(const RawPacket& packet) {
   const bool goes_on = GoesOn(header);
   if (goes_on && packet.sequence > next_sequence_) NoteGap(packet.sequence - next_sequence_, true);
   const bool follows = goes_on && header.part().contiguous() && header.part().number() == part_.number() + 1;
-  skips_carried_ = follows && !unsure_;
+  skips_live_snapshot_ = follows && !unsure_;
   if (!goes_on) {
     CloseGap(0);
     section_file_ = file_;
@@ -135,18 +135,18 @@ bool TraceReader::GoesOn(const RawPacket& packet) {
   return Parse(packet.body, &header) && GoesOn(header);
 }
 
-ItemType TraceReader::ParseCarried(const RawPacket& packet) {
-  if (skips_carried_) return ItemType::kEndOfStream;
-  trace::Carried parsed;
+ItemType TraceReader::ParseLiveSnapshot(const RawPacket& packet) {
+  if (skips_live_snapshot_) return ItemType::kEndOfStream;
+  trace::LiveSnapshot parsed;
   if (!Parse(packet.body, &parsed, kMaxUncompressed)) return Damaged("what was alive at the start is broken");
-  const absl::Status status = carried_.batch.Decode(parsed.events().SerializeAsString(), events_left_);
+  const absl::Status status = live_snapshot_.batch.Decode(parsed.events().SerializeAsString(), events_left_);
   if (!status.ok()) return Damaged(absl::StrCat(status.message()));
-  events_left_ -= carried_.batch.count();
+  events_left_ -= live_snapshot_.batch.count();
   if (parsed.begins()) unsure_ = gap_pending_ = false;
-  carried_.begins = parsed.begins();
-  carried_.lost = parsed.lost();
-  carried_.torch_segments.assign(parsed.torch_segments().begin(), parsed.torch_segments().end());
-  return ItemType::kCarried;
+  live_snapshot_.begins = parsed.begins();
+  live_snapshot_.lost = parsed.lost();
+  live_snapshot_.torch_segments.assign(parsed.torch_segments().begin(), parsed.torch_segments().end());
+  return ItemType::kLiveSnapshot;
 }
 
 bool TraceReader::OpenFile(size_t index) {
@@ -195,8 +195,8 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
       return Parse(packet.body, &counters_) ? ItemType::kCounters : Damaged("counters are broken");
     case PacketType::kLosses:
       return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged("losses are broken");
-    case PacketType::kCarried:
-      return ParseCarried(packet);
+    case PacketType::kLiveSnapshot:
+      return ParseLiveSnapshot(packet);
     case PacketType::kContinued:
       continued_ = true;
       return ItemType::kEndOfStream;

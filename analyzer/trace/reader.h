@@ -6,7 +6,7 @@
 // else can yield items (the ring of a killed process) can be replayed in its place.
 //
 // Where the trace is a series of files (series.h), any of them stands for all: they are read as if they were one, from
-// the oldest on that is still there. What was alive when it began comes first then, as kCarried.
+// the oldest on that is still there. What was alive when it began comes first then, as kLiveSnapshot.
 //
 // Behind the last packet of each process that was killed come the events that wait in its ring (ring_recovery.h), as if
 // the file held them; recovery() tells.
@@ -42,18 +42,19 @@
 namespace gpumem {
 
 enum class ItemType {
-  kHeader,    // a new section begins: header() is its process; stacks() still is the section's before, and empty after
-              // the next call
-  kCarried,   // carried(): what was alive; events before it are not in the stream. Several in a row belong together
-  kEvents,    // batch()
-  kCounters,  // counters()
-  kLosses,    // losses()
-  kEnd,       // end()
-  kEndOfStream,  // no more items: the end of the file, or damage
+  kHeader,  // a new section begins: header() is its process; stacks() still is the section's before, and empty after
+            // the next call
+  kLiveSnapshot,  // live_snapshot(): what was alive; events before it are not in the stream. Several in a row belong
+                  // together
+  kEvents,        // batch()
+  kCounters,      // counters()
+  kLosses,        // losses()
+  kEnd,           // end()
+  kEndOfStream,   // no more items: the end of the file, or damage
 };
 
 // A part of what was alive at some time.
-struct CarriedBatch {
+struct LiveSnapshotBatch {
   EventBatch batch;                      // the events that made it
   std::vector<uint32_t> torch_segments;  // which of them made memory that PyTorch's blocks lie in
   bool begins = false;                   // the first of its set: what was alive before is to be forgotten
@@ -70,7 +71,7 @@ class EventSource {
   virtual const EventBatch& batch() const = 0;
   // Exchanges the last batch with `other`, so that the caller can keep it past the next call of Next.
   virtual void SwapBatch(EventBatch* other) = 0;
-  virtual const CarriedBatch& carried() const = 0;
+  virtual const LiveSnapshotBatch& live_snapshot() const = 0;
   virtual const trace::Counters& counters() const = 0;
   virtual const trace::Losses& losses() const = 0;
   virtual const trace::End& end() const = 0;
@@ -99,7 +100,7 @@ class TraceReader final : public EventSource {
   const trace::Header& header() const override { return header_; }
   const EventBatch& batch() const override { return batch_; }
   void SwapBatch(EventBatch* other) override { std::swap(batch_, *other); }
-  const CarriedBatch& carried() const override { return carried_; }
+  const LiveSnapshotBatch& live_snapshot() const override { return live_snapshot_; }
   const trace::Counters& counters() const override { return counters_; }
   const trace::Losses& losses() const override { return losses_; }
   const trace::End& end() const override { return end_; }
@@ -153,7 +154,7 @@ class TraceReader final : public EventSource {
   bool GoesOn(const trace::Header& header) const;
   bool NextIsElsewhere() const { return continued_ && !series_.next_was_begun; }
   bool GoesOn(const RawPacket& packet);
-  ItemType ParseCarried(const RawPacket& packet);
+  ItemType ParseLiveSnapshot(const RawPacket& packet);
   bool OpenFile(size_t index);
   bool NextFile();
   void NoteGap(uint64_t packets, bool had_events);
@@ -172,7 +173,7 @@ class TraceReader final : public EventSource {
   ItemType type_ = ItemType::kEndOfStream;
   trace::Header header_;
   EventBatch batch_;
-  CarriedBatch carried_;
+  LiveSnapshotBatch live_snapshot_;
   trace::Counters counters_;
   trace::Losses losses_;
   trace::End end_;
@@ -204,7 +205,7 @@ class TraceReader final : public EventSource {
   std::set<uint32_t> parts_;  // of the first section
   bool continued_ = false;    // the file read last says that another follows
   bool first_goes_on_elsewhere_ = false;
-  bool skips_carried_ = false;  // the events that made it were read
+  bool skips_live_snapshot_ = false;  // the events that made it were read
   bool started_ = false;
   bool lacks_header_ = false;  // the file's first one
   bool ended_ = false;         // the section's End was read

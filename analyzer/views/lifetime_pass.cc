@@ -194,13 +194,13 @@ void LifetimePass::ShowAllAlive() {
   undone_.clear();
 }
 
-void LifetimePass::Resume(const std::vector<CarriedBatch>& carried) {
-  if (carried.empty()) return;
+void LifetimePass::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
+  if (live_snapshot.empty()) return;
   gap_ns_ = clock_ns_;
   ShowAllAlive();
   for (std::vector<uint64_t>& numbers : numbers_) numbers.clear();
   state_.Observe(nullptr);
-  state_.Resume(carried);
+  state_.Resume(live_snapshot);
   state_.Observe(this);
   ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   gap_ns_ = 0;
@@ -260,7 +260,7 @@ void LifetimePass::Run(const std::vector<AggregatedDevice>& devices, const LifeV
   uint64_t events = 0, next_progress = kEventsPerProgress;
   bool is_first = true;
   while (stream.Advance()) {
-    if (!std::exchange(is_first, false)) Resume(stream.entry().carried);
+    if (!std::exchange(is_first, false)) Resume(stream.entry().live_snapshot);
     if (!ApplyBatch(stream.current(), stream.following())) break;
     events += stream.current().count();
     if (progress && events >= next_progress) {

@@ -64,7 +64,7 @@ class LifetimePass final : private LifetimeObserver {
   void OnFree(Held kind, uint32_t place) override;
   bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
   void ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
-  void Resume(const std::vector<CarriedBatch>& carried);
+  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
   template <typename Visit>
   void ForEachPlace(Visit visit) const;
   std::optional<Life> Read(Held kind, uint32_t place) const;

@@ -24,7 +24,7 @@ class Search {
       : state_(start.state), index_(start.next_event_index), measure_(measure), from_ns_(from_ns), to_ns_(to_ns) {}
 
   void Enter(const BatchEntry& entry) {
-    index_ += state_.Resume(entry.carried);
+    index_ += state_.Resume(entry.live_snapshot);
     state_.Bridge(entry);
   }
 

@@ -29,7 +29,7 @@ struct Packet {
     kLosses = 7,
     kEnd = 8,
     kCompressed = 9,
-    kCarried = 10,
+    kLiveSnapshot = 10,
     kContinued = 11,
     kChecksum = 15,
     kSection = 16,
@@ -74,7 +74,7 @@ struct Ancestor {
 struct Part {
   enum : uint32_t { kSeries = 1, kNumber = 2, kEventsBefore = 3, kContiguous = 4 };
 };
-struct Carried {
+struct LiveSnapshot {
   enum : uint32_t { kEvents = 1, kTorchSegments = 2, kBegins = 3, kLost = 4 };
 };
 struct Continued {

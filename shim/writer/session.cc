@@ -118,7 +118,7 @@ bool Session::StartPart() {
   }
   fresh_file_ = false;
   if (started_ && series_.number() > 1) {
-    started_ = history_.Write(&file_, &packets_) && WriteCarried(&live_, &batch_, &file_, &packets_);
+    started_ = history_.Write(&file_, &packets_) && WriteLiveSnapshot(&live_, &batch_, &file_, &packets_);
     series_.HasBase(file_.bytes());
   }
   losses_ = {};

@@ -22,10 +22,10 @@
 
 #include "shim/base/buffer.h"
 #include "shim/ring/reader.h"
-#include "shim/writer/carried.h"
 #include "shim/writer/definitions.h"
 #include "shim/writer/event_batch.h"
 #include "shim/writer/live_set.h"
+#include "shim/writer/live_snapshot.h"
 #include "shim/writer/series.h"
 #include "shim/writer/trace_file.h"
 #include "shim/writer/writer.h"

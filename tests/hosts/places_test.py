@@ -282,7 +282,7 @@ class Size(Place):
     ROTATE = {"GPUMEMSHIM_MAX_SIZE": "96k", "GPUMEMSHIM_ON_FULL": "rotate"}  # more than there is
 
     def series(self, files, first, last, **more):
-        whole = {"events_before": 0, "objects_not_carried": 0, "missing_files": 0, "goes_on_elsewhere": False}
+        whole = {"events_before": 0, "objects_not_in_snapshot": 0, "missing_files": 0, "goes_on_elsewhere": False}
         return {"files": files, "first_number": first, "last_number": last, **whole, **more}
 
     def test_a_series_is_read_as_one(self):

@@ -41,15 +41,15 @@ std::string WritePart() {
   trace.header().mutable_part()->set_events_before(100);
   trace.FlushBatch();
   trace::Packet packet;
-  packet.mutable_carried()->set_begins(true);
-  trace::EventBatch* const batch = packet.mutable_carried()->mutable_events();
+  packet.mutable_live_snapshot()->set_begins(true);
+  trace::EventBatch* const batch = packet.mutable_live_snapshot()->mutable_events();
   uint64_t before = 0;
   AddTo(batch, &before, trace::RUNTIME, kEmpty, 20 * kMiB);
   AddTo(batch, &before, trace::RUNTIME, kOther, 3 * kMiB);
   AddTo(batch, &before, trace::RUNTIME, kSegment, 2 * kMiB);
   AddTo(batch, &before, trace::TORCH, kSegment, kMiB);
-  packet.mutable_carried()->add_torch_segments(0);
-  packet.mutable_carried()->add_torch_segments(2);
+  packet.mutable_live_snapshot()->add_torch_segments(0);
+  packet.mutable_live_snapshot()->add_torch_segments(2);
   trace.Append(packet);
   trace.TorchFree(kSegment, kMiB).TorchAlloc(kSegment, kMiB / 2);
   trace.End();
@@ -70,7 +70,7 @@ TEST(ResumeTest, WhatWasAliveCountsFromTheStart) {
   EXPECT_EQ(device.peak_allocated.bytes, kMiB) << "before the first event";
   EXPECT_EQ(device.at_peak_allocated.bytes, kMiB);
   EXPECT_EQ(device.at_peak_allocated.block_count, 1u);
-  EXPECT_EQ(analysis->events.torch, 2u) << "what is carried is no event";
+  EXPECT_EQ(analysis->events.torch, 2u) << "what was alive is no event";
   EXPECT_EQ(analysis->events.runtime, 0u);
   EXPECT_THAT(analysis->notes, Contains(HasSubstr("file 2 of a series, with what was alive then; 100 events")));
 }

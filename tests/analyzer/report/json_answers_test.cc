@@ -141,8 +141,9 @@ const std::set<std::string> kPlanKeys = {"verdict",    "fits",    "exit_code", "
 
 // Keys of symbolize, and of series of files, which the example is not.
 const std::set<std::string> kKeysOfSymbolizeAndSeries = {
-    "addresses",         "build_id",    "events_before", "files", "first_number",        "from",
-    "goes_on_elsewhere", "last_number", "missing_files", "named", "objects_not_carried", "problem",
+    "addresses",     "build_id", "events_before",           "files",
+    "first_number",  "from",     "goes_on_elsewhere",       "last_number",
+    "missing_files", "named",    "objects_not_in_snapshot", "problem",
     "with_lines"};
 
 TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {

@@ -46,9 +46,9 @@ class SeriesTest : public ::testing::Test {
     trace.header().mutable_part()->set_events_before(uint64_t{2} * (number - 1));
     trace.header().mutable_part()->set_contiguous(contiguous && number > 1);
     trace.FlushBatch();
-    trace::Packet carried;
-    carried.mutable_carried()->set_begins(true);
-    trace::EventBatch* const events = carried.mutable_carried()->mutable_events();
+    trace::Packet live_snapshot;
+    live_snapshot.mutable_live_snapshot()->set_begins(true);
+    trace::EventBatch* const events = live_snapshot.mutable_live_snapshot()->mutable_events();
     events->set_count(number - 1);
     events->set_first_time_ns(5);
     if (number > 1) {
@@ -57,7 +57,7 @@ class SeriesTest : public ::testing::Test {
       events->add_address_delta(int64_t{1} << 30);
       events->add_size(512);
     }
-    trace.Append(carried);
+    trace.Append(live_snapshot);
     trace.CudaAlloc(uint64_t{number} << 21, 512).CudaAlloc((uint64_t{number} << 21) + 4096, 512).FlushBatch();
     trace::Packet continued;
     continued.mutable_continued()->set_next_number(number + 1);
@@ -66,7 +66,7 @@ class SeriesTest : public ::testing::Test {
     trace.Write(path);
     return path;
   }
-  static constexpr int kPacketsOfAFile = 4;  // header, carried, events, continued
+  static constexpr int kPacketsOfAFile = 4;  // header, live snapshot, events, continued
 
   // `cat` of these files.
   std::string Join(std::initializer_list<uint32_t> numbers) {
@@ -83,7 +83,7 @@ class SeriesTest : public ::testing::Test {
   }
 
   struct Seen {
-    uint64_t headers = 0, events = 0, carried = 0, missing = 0;
+    uint64_t headers = 0, events = 0, live_snapshot = 0, missing = 0;
     bool goes_on = false;
     std::string damage;
     std::vector<TraceReader::Place> places;
@@ -96,7 +96,7 @@ class SeriesTest : public ::testing::Test {
         seen.events += reader->batch().count();
         seen.places.push_back(reader->place());
       }
-      if (type == ItemType::kCarried) seen.carried += reader->carried().batch.count();
+      if (type == ItemType::kLiveSnapshot) seen.live_snapshot += reader->live_snapshot().batch.count();
     }
     seen.missing = reader->missing_packets();
     seen.goes_on = reader->goes_on_elsewhere();
@@ -139,7 +139,7 @@ TEST_F(SeriesTest, ReadAsOne) {
   const Seen seen = ReadAll(folder_ + "/run.part2.gmtrace");
   EXPECT_EQ(seen.headers, 1u);
   EXPECT_EQ(seen.events, 6u);
-  EXPECT_EQ(seen.carried, 0u) << "the events that made it were read";
+  EXPECT_EQ(seen.live_snapshot, 0u) << "the events that made it were read";
   EXPECT_EQ(seen.missing, 0u);
   EXPECT_EQ(seen.damage, "");
   EXPECT_TRUE(seen.goes_on);
@@ -150,7 +150,7 @@ TEST_F(SeriesTest, WithoutItsStart) {
   Write(4);
   const Seen seen = ReadAll(folder_ + "/run.part4.gmtrace");
   EXPECT_EQ(seen.events, 4u);
-  EXPECT_EQ(seen.carried, 2u);
+  EXPECT_EQ(seen.live_snapshot, 2u);
   EXPECT_EQ(seen.missing, 0u);
 }
 
@@ -160,14 +160,14 @@ TEST_F(SeriesTest, WithAGap) {
   const Seen seen = ReadAll(folder_ + "/run.gmtrace");
   EXPECT_EQ(seen.headers, 1u);
   EXPECT_EQ(seen.events, 4u);
-  EXPECT_EQ(seen.carried, 2u);
+  EXPECT_EQ(seen.live_snapshot, 2u);
   EXPECT_EQ(seen.missing, static_cast<uint64_t>(kPacketsOfAFile));
 }
 
 TEST_F(SeriesTest, AfterALossWhatIsAliveIsTakenAnew) {
   Write(1);
   Write(2, /*contiguous=*/false);
-  EXPECT_EQ(ReadAll(folder_ + "/run.gmtrace").carried, 1u);
+  EXPECT_EQ(ReadAll(folder_ + "/run.gmtrace").live_snapshot, 1u);
 }
 
 TEST_F(SeriesTest, DamageEndsAFileNotTheSeries) {
@@ -189,7 +189,7 @@ TEST_F(SeriesTest, GoesBackIntoAnotherFile) {
   const Seen again = ReadAll(&*reader);
   EXPECT_EQ(again.events, 4u);
   EXPECT_EQ(again.headers, 0u);
-  EXPECT_EQ(again.carried, 0u);
+  EXPECT_EQ(again.live_snapshot, 0u);
 }
 
 TEST_F(SeriesTest, PutTogetherTheyAreOneFile) {
@@ -199,7 +199,7 @@ TEST_F(SeriesTest, PutTogetherTheyAreOneFile) {
   const Seen seen = ReadAll(&*reader);
   EXPECT_EQ(seen.headers, 1u);
   EXPECT_EQ(seen.events, 6u);
-  EXPECT_EQ(seen.carried, 0u);
+  EXPECT_EQ(seen.live_snapshot, 0u);
   EXPECT_EQ(seen.missing, 0u);
   EXPECT_TRUE(seen.goes_on);
   EXPECT_EQ(reader->recovery().note, "") << "each goes on right behind itself";
@@ -209,7 +209,7 @@ TEST_F(SeriesTest, PutTogetherTheyAreOneFile) {
 TEST_F(SeriesTest, PutTogetherWithAGap) {
   absl::StatusOr<TraceReader> reader = TraceReader::Open(Join({1, 3}));
   ASSERT_TRUE(reader.ok());
-  EXPECT_EQ(ReadAll(&*reader).carried, 2u);
+  EXPECT_EQ(ReadAll(&*reader).live_snapshot, 2u);
   EXPECT_THAT(reader->parts(), ElementsAre(1, 3));
 }
 

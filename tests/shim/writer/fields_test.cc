@@ -31,7 +31,7 @@ TEST(FieldsTest, PacketsAndCompressed) {
   SAME(Packet, kLosses, "losses");
   SAME(Packet, kEnd, "end");
   SAME(Packet, kCompressed, "compressed");
-  SAME(Packet, kCarried, "carried");
+  SAME(Packet, kLiveSnapshot, "live_snapshot");
   SAME(Packet, kContinued, "continued");
   SAME(Packet, kChecksum, "checksum");
   SAME(Compressed, kCodec, "codec");
@@ -68,10 +68,10 @@ TEST(FieldsTest, Header) {
   SAME(Part, kNumber, "number");
   SAME(Part, kEventsBefore, "events_before");
   SAME(Part, kContiguous, "contiguous");
-  SAME(Carried, kEvents, "events");
-  SAME(Carried, kTorchSegments, "torch_segments");
-  SAME(Carried, kBegins, "begins");
-  SAME(Carried, kLost, "lost");
+  SAME(LiveSnapshot, kEvents, "events");
+  SAME(LiveSnapshot, kTorchSegments, "torch_segments");
+  SAME(LiveSnapshot, kBegins, "begins");
+  SAME(LiveSnapshot, kLost, "lost");
   SAME(Continued, kNextNumber, "next_number");
   SAME(Continued, kTimeNs, "time_ns");
   SAME(Ring, kPath, "path");

@@ -62,7 +62,7 @@ class SeriesTest : public WriterTest {
 
   static Live Replay(const Decoded& d) {
     Live live;
-    for (const std::vector<Row>* rows : {&d.carried, &d.rows}) {
+    for (const std::vector<Row>* rows : {&d.live_snapshot, &d.rows}) {
       for (const Row& row : *rows) {
         if (row.kind == static_cast<int>(EventKind::kAlloc)) {
           live[row.address] = row.size;
@@ -101,10 +101,10 @@ TEST_F(SeriesTest, EachFileCanBeReadAlone) {
     EXPECT_EQ(d.has_end, i + 1 == files.size());
     EXPECT_EQ(d.continued, i + 1 != files.size());
     EXPECT_EQ(d.stack_of_key.count(77), 1u) << "all definitions, though the stack was recorded once";
-    EXPECT_EQ(d.carried.empty(), i == 0);
-    Decoded carried_only;
-    carried_only.carried = d.carried;
-    EXPECT_EQ(Replay(carried_only), before);
+    EXPECT_EQ(d.live_snapshot.empty(), i == 0);
+    Decoded live_snapshot_only;
+    live_snapshot_only.live_snapshot = d.live_snapshot;
+    EXPECT_EQ(Replay(live_snapshot_only), before);
     before = Replay(d);
     events += d.rows.size();
     bytes += std::filesystem::file_size(files[i]);

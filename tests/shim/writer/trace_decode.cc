@@ -96,11 +96,11 @@ void TakePacket(const pb::Packet& packet, bool inner, Decoded* out) {
     case pb::Packet::kEvents:
       TakeEvents(packet.events(), out);
       break;
-    case pb::Packet::kCarried:
-      for (uint32_t i : packet.carried().torch_segments())
-        out->torch_segments.push_back(i + static_cast<uint32_t>(out->carried.size()));
-      if (packet.carried().begins() != out->carried.empty()) out->error = "begin of what is carried";
-      if (!Rows(packet.carried().events(), &out->carried)) out->error = "carried";
+    case pb::Packet::kLiveSnapshot:
+      for (uint32_t i : packet.live_snapshot().torch_segments())
+        out->torch_segments.push_back(i + static_cast<uint32_t>(out->live_snapshot.size()));
+      if (packet.live_snapshot().begins() != out->live_snapshot.empty()) out->error = "begin of the live snapshot";
+      if (!Rows(packet.live_snapshot().events(), &out->live_snapshot)) out->error = "live snapshot";
       break;
     case pb::Packet::kContinued:
       out->continued = true;

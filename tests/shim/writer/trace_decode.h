@@ -32,8 +32,8 @@ struct Decoded {
   uint64_t last_sequence = 0;
   std::vector<gpumem::trace::Packet> packets;  // decompressed, in order
   std::vector<Row> rows;
-  std::vector<Row> carried;
-  std::vector<uint32_t> torch_segments;  // indexes into carried
+  std::vector<Row> live_snapshot;
+  std::vector<uint32_t> torch_segments;  // indexes into live_snapshot
   bool continued = false;
   gpumem::trace::Header header;
   gpumem::trace::Losses losses;

@@ -7,10 +7,10 @@
 // false where the file did; without memory a definition is not kept and lost() counts it.
 //
 //   history.Keep(definitions);   // the fields of a Definitions message that is in the file
-//   history.Write(&file) && WriteCarried(&live, &batch, &file, &scratch);
+//   history.Write(&file) && WriteLiveSnapshot(&live, &batch, &file, &scratch);
 
-#ifndef GPUMEM_SHIM_WRITER_CARRIED_H_
-#define GPUMEM_SHIM_WRITER_CARRIED_H_
+#ifndef GPUMEM_SHIM_WRITER_LIVE_SNAPSHOT_H_
+#define GPUMEM_SHIM_WRITER_LIVE_SNAPSHOT_H_
 
 #include <cstdint>
 
@@ -34,8 +34,8 @@ class DefinitionHistory {
 };
 
 // Uses and clears `batch`.
-bool WriteCarried(LiveSet* live, EventBatch* batch, TraceFile* file, Buffer* scratch);
+bool WriteLiveSnapshot(LiveSet* live, EventBatch* batch, TraceFile* file, Buffer* scratch);
 
 }  // namespace gpumemshim::writer
 
-#endif  // GPUMEM_SHIM_WRITER_CARRIED_H_
+#endif  // GPUMEM_SHIM_WRITER_LIVE_SNAPSHOT_H_

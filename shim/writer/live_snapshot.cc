@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/writer/carried.h"
+#include "shim/writer/live_snapshot.h"
 
 #include <string.h>
 
@@ -40,8 +40,8 @@ bool DefinitionHistory::Write(TraceFile* file, Buffer* scratch) const {
   return true;
 }
 
-bool WriteCarried(LiveSet* live, EventBatch* batch, TraceFile* file, Buffer* scratch) {
-  using Field = fields::Carried;
+bool WriteLiveSnapshot(LiveSet* live, EventBatch* batch, TraceFile* file, Buffer* scratch) {
+  using Field = fields::LiveSnapshot;
   if (!live->Sort()) return file->Fail("no memory for the live set");
   uint32_t at = 0;
   do {
@@ -50,7 +50,7 @@ bool WriteCarried(LiveSet* live, EventBatch* batch, TraceFile* file, Buffer* scr
     ProtoWriter w(scratch);
     const bool begins = at == 0;
     size_t packet = w.Open(fields::Trace::kPacket);
-    size_t message = w.Open(fields::Packet::kCarried);
+    size_t message = w.Open(fields::Packet::kLiveSnapshot);
     size_t segments = w.Open(Field::kTorchSegments);
     for (; at < live->count() && !batch->full() && w.Room(ProtoWriter::kMaxVarint); at++) {
       const LiveSet::Entry& entry = (*live)[at];
