@@ -7,7 +7,7 @@
 
 #include "shim/base/clock.h"
 #include "shim/oom/analyzer.h"
-#include "shim/oom/hidden_child.h"
+#include "shim/oom/probe_process.h"
 #include "shim/oom/standard_error.h"
 #include "shim/oom/trigger.h"
 
@@ -23,7 +23,7 @@ constexpr uint64_t kWaitAtEndNs = uint64_t{kWaitAtEndMs} * 1'000'000;
 struct Reporter {
   Analyzer analyzer;
   Trigger trigger;
-  HiddenChild child;
+  ProbeProcess child;
   StandardError standard_error;
   uint32_t reports = 0;
   uint64_t started_ns = 0;

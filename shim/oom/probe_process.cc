@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/oom/hidden_child.h"
+#include "shim/oom/probe_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,16 +31,16 @@ constexpr unsigned kMostDescriptors = 1u << 16;
 constexpr int kSignals = 64;
 constexpr int kExitNotStarted = 127;
 
-// What the nurse and the program's process read; lies in memory_, before the stacks.
+// What the supervisor and the program's process read; lies in memory_, before the stacks.
 struct Plan {
   const char* path;
   const char* const* argv;
   const char* const* envp;
   uint64_t deadline_ns;
   long host_pid;
-  long nurse_pid;
+  long supervisor_pid;
   int pipe_write;
-  alignas(16) unsigned char nurse_stack[kStackBytes];
+  alignas(16) unsigned char supervisor_stack[kStackBytes];
   alignas(16) unsigned char program_stack[kStackBytes];
   char output[kOutputBytes];
 };
@@ -64,11 +64,11 @@ void ForgetSignals() {
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
 }
 
-// The program's process, up to exec. Its parent, the nurse, stands still until then.
+// The program's process, up to exec. Its parent, the supervisor, stands still until then.
 int BecomeProgram(void* argument) {
   const Plan& plan = *static_cast<Plan*>(argument);
   RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  if (RawSyscall(SYS_getppid) != plan.nurse_pid) return kExitNotStarted;
+  if (RawSyscall(SYS_getppid) != plan.supervisor_pid) return kExitNotStarted;
   ForgetSignals();
   const long nothing = RawSyscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY);
   if (nothing > 0) RawSyscall(SYS_dup3, nothing, STDIN_FILENO, 0);
@@ -130,7 +130,7 @@ void WriteAll(const char* data, size_t size) {
 }
 
 // Starts with every signal blocked.
-int Nurse(void* argument) {
+int Supervisor(void* argument) {
   Plan* plan = static_cast<Plan*>(argument);
   RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (RawSyscall(SYS_getppid) != plan->host_pid) return 1;
@@ -139,7 +139,7 @@ int Nurse(void* argument) {
   int ends[2];
   if (!OpenPipe(ends)) return 1;
   plan->pipe_write = ends[1];
-  plan->nurse_pid = RawSyscall(SYS_getpid);
+  plan->supervisor_pid = RawSyscall(SYS_getpid);
   const int program = clone(&BecomeProgram, plan->program_stack + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, plan);
   RawSyscall(SYS_close, ends[1]);
   if (program < 0) return 1;
@@ -153,7 +153,7 @@ int Nurse(void* argument) {
 
 }  // namespace
 
-bool HiddenChild::Start(const char* path, const char* const* argv, const char* const* envp, uint32_t timeout_ms) {
+bool ProbeProcess::Start(const char* path, const char* const* argv, const char* const* envp, uint32_t timeout_ms) {
   static_assert(std::is_trivially_destructible_v<Plan>);
   if (pid_ != 0 || fcntl(STDERR_FILENO, F_GETFD) < 0) return false;
   if (memory_ == nullptr) {
@@ -167,17 +167,17 @@ bool HiddenChild::Start(const char* path, const char* const* argv, const char* c
   plan->envp = envp;
   plan->deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
   plan->host_pid = getpid();
-  // The host's handlers may not run in the nurse either: they would write the host's memory.
+  // The host's handlers may not run in the supervisor either: they would write the host's memory.
   uint64_t every_signal = ~uint64_t{0};
   uint64_t before = 0;
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &every_signal, &before, sizeof before);
-  const int pid = clone(&Nurse, plan->nurse_stack + kStackBytes, CLONE_VM, plan);
+  const int pid = clone(&Supervisor, plan->supervisor_stack + kStackBytes, CLONE_VM, plan);
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
   pid_ = pid > 0 ? pid : 0;
   return pid > 0;
 }
 
-bool HiddenChild::Running() {
+bool ProbeProcess::Running() {
   if (pid_ == 0) return false;
   const long waited = RawSyscall(SYS_wait4, pid_, nullptr, __WCLONE | WNOHANG, nullptr);
   // Not ours any more: a host that waits with __WALL was faster.
@@ -185,7 +185,7 @@ bool HiddenChild::Running() {
   return pid_ != 0;
 }
 
-void HiddenChild::Kill() {
+void ProbeProcess::Kill() {
   if (pid_ != 0) RawSyscall(SYS_kill, pid_, SIGKILL);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/oom/hidden_child.h"
+#include "shim/oom/probe_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::atomic<int> g_signals;
 std::string Printed(const char* script, uint32_t timeout_ms = 30'000) {
   const char* argv[] = {"sh", "-c", script, nullptr};
   const char* envp[] = {"GIVEN=yes", "PATH=/usr/bin:/bin", nullptr};
-  HiddenChild child;
+  ProbeProcess child;
   testing::internal::CaptureStderr();
   EXPECT_TRUE(child.Start("/bin/sh", argv, envp, timeout_ms));
   while (child.Running()) {
@@ -33,21 +33,21 @@ std::string Printed(const char* script, uint32_t timeout_ms = 30'000) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(HiddenChildTest, PrintsWhatTheProgramPrints) { EXPECT_EQ(Printed("echo one; echo two >&2"), "one\ntwo\n"); }
+TEST(ProbeProcessTest, PrintsWhatTheProgramPrints) { EXPECT_EQ(Printed("echo one; echo two >&2"), "one\ntwo\n"); }
 
-TEST(HiddenChildTest, GivesItsEnvironmentOnly) {
+TEST(ProbeProcessTest, GivesItsEnvironmentOnly) {
   ASSERT_EQ(setenv("HOSTS_OWN", "secret", 1), 0);
   EXPECT_EQ(Printed("echo $GIVEN $HOSTS_OWN"), "yes\n");
 }
 
-TEST(HiddenChildTest, GivesNoDescriptor) {
+TEST(ProbeProcessTest, GivesNoDescriptor) {
   const int held = open("/dev/null", O_RDONLY);
   ASSERT_GE(held, 0);
   EXPECT_EQ(Printed("for fd in /proc/$$/fd/*; do [ ${fd##*/} -gt 2 ] && readlink $fd; done; echo end"), "end\n");
   close(held);
 }
 
-TEST(HiddenChildTest, SendsNoSignal) {
+TEST(ProbeProcessTest, SendsNoSignal) {
   struct sigaction before, counting = {};
   counting.sa_handler = [](int) { g_signals.fetch_add(1); };
   ASSERT_EQ(sigaction(SIGCHLD, &counting, &before), 0);
@@ -56,21 +56,21 @@ TEST(HiddenChildTest, SendsNoSignal) {
   EXPECT_EQ(g_signals.load(), 0);
 }
 
-TEST(HiddenChildTest, EndsAtItsTimeout) { EXPECT_EQ(Printed("echo begun; exec sleep 100", 300), "begun\n"); }
+TEST(ProbeProcessTest, EndsAtItsTimeout) { EXPECT_EQ(Printed("echo begun; exec sleep 100", 300), "begun\n"); }
 
-TEST(HiddenChildTest, EndsWhenKilled) {
+TEST(ProbeProcessTest, EndsWhenKilled) {
   const char* argv[] = {"sh", "-c", "exec sleep 100", nullptr};
   const char* envp[] = {"PATH=/usr/bin:/bin", nullptr};
-  HiddenChild child;
+  ProbeProcess child;
   ASSERT_TRUE(child.Start("/bin/sh", argv, envp, 60'000));
   EXPECT_FALSE(child.Start("/bin/sh", argv, envp, 60'000));
   child.Kill();
   while (child.Running()) usleep(1000);
 }
 
-TEST(HiddenChildTest, AMissingProgramPrintsNothing) {
+TEST(ProbeProcessTest, AMissingProgramPrintsNothing) {
   const char* argv[] = {"nothing", nullptr};
-  HiddenChild child;
+  ProbeProcess child;
   testing::internal::CaptureStderr();
   ASSERT_TRUE(child.Start("/nowhere/nothing", argv, argv + 1, 60'000));
   while (child.Running()) usleep(1000);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// ProbeProcess: runs another program whose life the host cannot notice: no SIGCHLD, nothing for its wait(-1), no
+// zombie, no descriptor and no environment of the host's. What it prints comes out on standard error in one piece at
+// its end.
+//
+//   host (any thread) --clone, no exit signal--> supervisor --vfork--> program
+//
+// The program's parent is the supervisor, a process of ours that never calls exec: a child whose exit signal is not
+// SIGCHLD keeps it only until it does (execve(2)), and an orphan would become the child of a host that is process 1 of
+// its container. The kernel shows such a supervisor to __WALL and __WCLONE alone. It shares the host's memory, so that
+// starting it copies no page tables, and uses system calls only: the thread-local variables that it sees are another
+// thread's.
+//
+// Both die with the thread that called Start (PR_SET_PDEATHSIG), the program also at its timeout.
+//
+// Thread-safety: one thread. Ownership: argv and envp must stay valid while Running(). Failure: Start returns false.
+//
+//   ProbeProcess child;
+//   if (child.Start("/usr/bin/gpumem", argv, envp, 30'000)) while (child.Running()) ...
+
+#ifndef GPUMEM_SHIM_OOM_PROBE_PROCESS_H_
+#define GPUMEM_SHIM_OOM_PROBE_PROCESS_H_
+
+#include <cstdint>
+
+namespace gpumemshim::oom {
+
+class ProbeProcess {
+ public:
+  // Not while Running().
+  bool Start(const char* path, const char* const* argv, const char* const* envp, uint32_t timeout_ms);
+
+  // Whether it still runs. Must be asked until it does not: only then the process table forgets the supervisor.
+  bool Running();
+
+  // Ends both at once; Running() is false soon after.
+  void Kill();
+
+  // In a forked child: the parent's, not ours.
+  void Forget() { pid_ = 0; }
+
+ private:
+  void* memory_ = nullptr;  // the supervisor's stacks and what the program printed; kept for the next start
+  int pid_ = 0;
+};
+
+}  // namespace gpumemshim::oom
+
+#endif  // GPUMEM_SHIM_OOM_PROBE_PROCESS_H_
