@@ -12,7 +12,7 @@ namespace gpumem {
 namespace {
 
 // Of these a peak is kept: stages inside stages, threads that have stages open, ranges of the process.
-constexpr size_t kDeepest = 64, kMostThreads = 1024, kMostRanges = 64;
+constexpr size_t kDeepest = 64, kMaxThreads = 1024, kMaxRanges = 64;
 
 struct Words {
   absl::string_view name, title;
@@ -80,7 +80,7 @@ StageLog::Open StageLog::Begin(bool is_named, RunPart part, const std::string& u
   open.start = open.peak = at;
   open.path = user;
   const auto [it, is_new] = places_.try_emplace({is_named, part, user}, rows_.size());
-  if (is_new && rows_.size() >= kMostRows) {
+  if (is_new && rows_.size() >= kMaxRows) {
     places_.erase(it);
     ++unlisted_;
     return open;
@@ -123,7 +123,7 @@ void StageLog::Enter(RunPart part, const std::string& user, const StepPoint& at)
 }
 
 void StageLog::Push(uint32_t tid, const std::string& text, const StepPoint& at) {
-  if (pushed_.size() >= kMostThreads && pushed_.count(tid) == 0) {
+  if (pushed_.size() >= kMaxThreads && pushed_.count(tid) == 0) {
     ++unlisted_;
     return;
   }
@@ -153,7 +153,7 @@ void StageLog::Mark(const EventBatch& batch, size_t i, const StepPoint& at) {
       }
       break;
     case trace::RANGE_START:
-      if (ranges_.size() < kMostRanges) {
+      if (ranges_.size() < kMaxRanges) {
         ranges_[batch.handle(i)] = Begin(true, RunPart::kOther, text, at);
       } else {
         ++unlisted_;

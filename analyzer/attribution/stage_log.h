@@ -11,7 +11,7 @@
 //      model load | optimizer set-up | training ............ | evaluation .. | training ........ |   derived
 //                                    [ epoch .............................. ][ epoch ........... ]   named
 //
-// A row adds up all its stretches. Bounded: beyond kMostRows rows there are no new ones, which is counted. Not
+// A row adds up all its stretches. Bounded: beyond kMaxRows rows there are no new ones, which is counted. Not
 // thread-safe.
 //
 //   log.Before(index, batch, i, values, classification, user_stage);   // every event, with the totals before it
@@ -70,7 +70,7 @@ struct StageRow {
 
 class StageLog {
  public:
-  static constexpr size_t kMostRows = 2000;
+  static constexpr size_t kMaxRows = 2000;
 
   // `measure`: what peak and growth are of.
   StageLog(Measure measure, const StackTable* stacks) : measure_(measure), stacks_(stacks) {}

@@ -26,7 +26,7 @@ void StepLog::Close(const StepPoint& at, bool complete) {
   open_.complete = complete;
   open_.end = at;
   if (Of(at.values) > Of(open_.peak.values)) open_.peak = at;
-  if (steps_.size() < kMostSteps) {
+  if (steps_.size() < kMaxSteps) {
     steps_.push_back(open_);
   } else {
     ++dropped_;

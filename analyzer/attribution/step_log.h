@@ -56,12 +56,12 @@ class StepLog {
 
   const std::vector<Step>& steps() const { return steps_; }
   StepSource source() const { return source_; }
-  uint64_t unlisted() const { return dropped_; }  // steps beyond kMostSteps
+  uint64_t unlisted() const { return dropped_; }  // steps beyond kMaxSteps
   // The step in which an event lies; nullptr outside of all.
   const Step* At(uint64_t event_index) const;
   const Step* Numbered(uint64_t number) const;  // the last one with the number
 
-  static constexpr size_t kMostSteps = 1'000'000;
+  static constexpr size_t kMaxSteps = 1'000'000;
 
  private:
   uint64_t Of(const MeasureValues& values) const;

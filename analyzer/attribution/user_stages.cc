@@ -12,7 +12,7 @@ uint32_t UserStages::Of(uint64_t time_ns, uint32_t thread) {
   if (open == 0) return 0;
   const auto known = numbers_.find(open);
   if (known != numbers_.end()) return known->second;
-  if (names_.size() <= kMost) {
+  if (names_.size() <= kMax) {
     names_.push_back(marks_->StageText(open));
     return numbers_[open] = static_cast<uint32_t>(names_.size() - 1);
   }

@@ -24,7 +24,7 @@ namespace gpumem {
 class UserStages {
  public:
   // Beyond so many all others are one: "(other stages)".
-  static constexpr uint32_t kMost = 1000;
+  static constexpr uint32_t kMax = 1000;
 
   UserStages(const MarkLog* marks, const StackTable* stacks) : marks_(marks), stacks_(stacks) {}
 

@@ -8,7 +8,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostBytes = 4096;
+constexpr size_t kMaxBytes = 4096;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& text) {
 
 bool Pattern::Matches(absl::string_view name) const {
   if (regex_ == nullptr) return true;
-  const std::string text(name.substr(0, kMostBytes));
+  const std::string text(name.substr(0, kMaxBytes));
   return regexec(regex_.get(), text.c_str(), 0, nullptr, 0) == 0;
 }
 

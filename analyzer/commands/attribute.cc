@@ -70,12 +70,12 @@ bool SaysWhatFor(const Analysis& analysis) {
 }
 
 std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis) {
-  constexpr size_t kMost = 100;
+  constexpr size_t kMax = 100;
   std::vector<MomentQuery> queries;
   for (const MarkEntry& entry : analysis.marks.entries()) {
     if (IsSnapshot(entry)) queries.push_back({MomentQuery::Kind::kMark, entry.time_ns, entry.text});
   }
-  if (queries.size() > kMost) queries.erase(queries.begin(), queries.end() - kMost);
+  if (queries.size() > kMax) queries.erase(queries.begin(), queries.end() - kMax);
   return queries;
 }
 

@@ -35,12 +35,12 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxAnswerBytes = 1 << 16;
 constexpr int kTimeoutMs = 10'000;  // a flush may take a while
 constexpr int kListTimeoutMs = 2'000;
-constexpr int kMostAttempts = 100;  // while others wait in front of us
+constexpr int kMaxAttempts = 100;  // while others wait in front of us
 constexpr useconds_t kAttemptUs = 20'000;
 
 int ConnectPatiently(int fd, const sockaddr_un& address) {
   int result = -1;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     result = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
     if (result == 0 || errno != EAGAIN) break;
     usleep(kAttemptUs);

@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostRows = 10'000;
+constexpr size_t kMaxRows = 10'000;
 
 std::string Of(const ControlAnswer& answer, size_t row, absl::string_view field) {
   return answer.Text(absl::StrCat(row, ".", field));
@@ -23,7 +23,7 @@ std::string Of(const ControlAnswer& answer, size_t row, absl::string_view field)
 // How many came.
 size_t Rows(const ControlAnswer& answer) {
   size_t rows = 0;
-  while (rows < kMostRows && (!Of(answer, rows, "bytes").empty() || !Of(answer, rows, "name").empty())) ++rows;
+  while (rows < kMaxRows && (!Of(answer, rows, "bytes").empty() || !Of(answer, rows, "name").empty())) ++rows;
   return rows;
 }
 

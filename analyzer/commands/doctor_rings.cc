@@ -17,7 +17,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostShown = 8;
+constexpr size_t kMaxShown = 8;
 constexpr char kCheck[] = "ring left";
 
 std::string AgeOf(const RingOnDisk& ring) {
@@ -68,7 +68,7 @@ std::vector<Finding> CheckRings(const std::string& folder, bool clean) {
       ++left;
       left_bytes += ring.memory_bytes;
     }
-    if (findings.size() < kMostShown || (clean && is_left)) {
+    if (findings.size() < kMaxShown || (clean && is_left)) {
       findings.push_back(clean && is_left ? Clean(ring) : Describe(ring));
     } else {
       ++hidden;

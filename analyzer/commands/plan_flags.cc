@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kDefaultDevice[] = "H100";
 // Beyond so many reads of device memory a program that was to make a few steps waits for a value that never comes.
-constexpr uint64_t kMostReads = 200'000;
+constexpr uint64_t kMaxReads = 200'000;
 
 absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
   nlohmann::json list = nlohmann::json::array();
@@ -104,7 +104,7 @@ absl::Status PlanFlags::Fill(SimulatedRun* request) const {
   request->steps = steps;
   if (!(timeout >= 1 && timeout <= 1e6)) return absl::InvalidArgumentError("--timeout is a number of seconds");
   request->timeout_s = timeout;
-  if (steps != "all") request->most_reads = kMostReads;
+  if (steps != "all") request->most_reads = kMaxReads;
   GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy.empty() ? "upper" : policy));
   if (workspaces != "measured" && workspaces != "bound" && workspaces != "none")
     return absl::InvalidArgumentError("--workspaces is measured, bound or none");

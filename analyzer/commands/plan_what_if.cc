@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostShown = 3;
+constexpr size_t kMaxShown = 3;
 constexpr double kLeastShare = 0.005;  // of the need: what saves less is not worth a line
 
 uint64_t Saving(const WhatIf& what_if, uint64_t need) {
@@ -43,7 +43,7 @@ class Changes {
   std::vector<WhatIf> Best() {
     std::stable_sort(found_.begin(), found_.end(),
                      [&](const WhatIf& a, const WhatIf& b) { return Saving(a, need_) > Saving(b, need_); });
-    if (found_.size() > kMostShown) found_.resize(kMostShown);
+    if (found_.size() > kMaxShown) found_.resize(kMaxShown);
     return std::move(found_);
   }
 

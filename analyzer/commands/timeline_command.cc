@@ -31,7 +31,7 @@ class TimelineCommand final : public Command {
     trace_.shows_stacks = false;
     app->add_option("--points,--limit", trace_.timeline_buckets, "most points a device (240)")
         ->type_name("N")
-        ->check(CLI::Validator(CLI::Range(1u, kMostPoints)).description(""));
+        ->check(CLI::Validator(CLI::Range(1u, kMaxPoints)).description(""));
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -51,7 +51,7 @@ class TimelineCommand final : public Command {
   }
 
  private:
-  static constexpr uint32_t kMostPoints = 1'000'000;
+  static constexpr uint32_t kMaxPoints = 1'000'000;
   TraceOptions trace_;
 };
 

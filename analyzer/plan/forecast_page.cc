@@ -16,8 +16,8 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostReads = 6;
-constexpr size_t kMostOutputLines = 15;
+constexpr size_t kMaxReads = 6;
+constexpr size_t kMaxOutputLines = 15;
 
 std::string DeviceText(const Forecast& forecast) {
   return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
@@ -74,10 +74,10 @@ void AddReads(const Forecast& forecast, HostReadKind kind, absl::string_view lea
   }
   if (lines.empty()) return;
   page->Paragraph(lead, sentence);
-  for (size_t i = 0; i < std::min(lines.size(), kMostReads); ++i)
+  for (size_t i = 0; i < std::min(lines.size(), kMaxReads); ++i)
     page->Line(absl::StrCat("              ", lines[i]), Tone::kAside);
-  if (lines.size() > kMostReads)
-    page->Line(absl::StrCat("              and ", lines.size() - kMostReads, " more: --json has all"), Tone::kAside);
+  if (lines.size() > kMaxReads)
+    page->Line(absl::StrCat("              and ", lines.size() - kMaxReads, " more: --json has all"), Tone::kAside);
 }
 
 // Operators whose size depends on values, and so is not simulated by counts: all others ask nonzero or unique.
@@ -132,7 +132,7 @@ std::string ContextText(const Forecast& forecast) {
 
 void AddOutput(const Forecast& forecast, Page* page) {
   std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
-  if (lines.size() > kMostOutputLines) lines.erase(lines.begin(), lines.end() - kMostOutputLines);
+  if (lines.size() > kMaxOutputLines) lines.erase(lines.begin(), lines.end() - kMaxOutputLines);
   if (!lines.empty()) page->Line("  The end of what it wrote:");
   for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
 }

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uintmax_t kMostBytes = 16 << 20;
+constexpr uintmax_t kMaxBytes = 16 << 20;
 
 std::string ReadAll(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -37,7 +37,7 @@ std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& 
   std::error_code error, ignored;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() != ending) continue;
-    if (entry->file_size(ignored) <= kMostBytes) files.push_back(entry->path());  // what is no file has none
+    if (entry->file_size(ignored) <= kMaxBytes) files.push_back(entry->path());  // what is no file has none
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -13,9 +13,9 @@
 namespace gpumem {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMaxRanks = 1 << 20;
 constexpr int kUsualPerNode = 8;
-constexpr int kMostDevices = 64;
+constexpr int kMaxDevices = 64;
 
 // The word that makes the command one of many processes itself: "torchrun".
 std::string LauncherIn(const std::vector<std::string>& command) {
@@ -53,7 +53,7 @@ absl::Status SimulateRank(const RanksWanted& wanted, SimulatedRun* run) {
     return absl::InvalidArgumentError("--rank is one of how many? Like this: --rank 0 --world-size 8");
   const int ranks = *wanted.world_size, rank = wanted.rank.value_or(0);
   const int per_node = wanted.per_node.value_or(std::min(ranks, kUsualPerNode));
-  if (ranks < 1 || ranks > kMostRanks) return absl::InvalidArgumentError("--world-size is a number from 1");
+  if (ranks < 1 || ranks > kMaxRanks) return absl::InvalidArgumentError("--world-size is a number from 1");
   if (rank < 0 || rank >= ranks)
     return absl::InvalidArgumentError(absl::StrCat("--rank is a number from 0 to ", ranks - 1, " here"));
   if (const std::string launcher = LauncherIn(run->command); !launcher.empty()) {
@@ -70,9 +70,9 @@ absl::Status SimulateRank(const RanksWanted& wanted, SimulatedRun* run) {
 }  // namespace
 
 absl::Status PlaceRanks(const RanksWanted& wanted, SimulatedRun* run) {
-  if (wanted.per_node.has_value() && (*wanted.per_node < 1 || *wanted.per_node > kMostDevices))
+  if (wanted.per_node.has_value() && (*wanted.per_node < 1 || *wanted.per_node > kMaxDevices))
     return absl::InvalidArgumentError("--nproc-per-node is a number from 1 to 64");
-  if (wanted.devices.has_value() && (*wanted.devices < 1 || *wanted.devices > kMostDevices))
+  if (wanted.devices.has_value() && (*wanted.devices < 1 || *wanted.devices > kMaxDevices))
     return absl::InvalidArgumentError("--device-count is a number from 1 to 64");
   if (wanted.rank.has_value() || wanted.world_size.has_value()) {
     if (absl::Status status = SimulateRank(wanted, run); !status.ok()) return status;

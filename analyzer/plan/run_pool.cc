@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLookMs = 5;
-constexpr size_t kMostSkipped = 8;  // modules, before a program counts as hopeless
+constexpr size_t kMaxSkipped = 8;  // modules, before a program counts as hopeless
 
 std::string KeyOf(const PythonCommand& program, const SimulatedRun& run) {
   std::string key = absl::StrCat(absl::StrJoin(program.interpreter, "\n"), "\n", program.script, "\n", program.module);
@@ -144,7 +144,7 @@ absl::Status RunPool::LookAtServer(const std::string& key, OneServer* one, std::
 }
 
 absl::Status RunPool::Replace(const std::string& key, const ServerMessage& unfit, OneServer* one) {
-  if (one->skip.size() >= kMostSkipped) return GiveUp(key, absl::StrCat(unfit.module, ": ", unfit.why));
+  if (one->skip.size() >= kMaxSkipped) return GiveUp(key, absl::StrCat(unfit.module, ": ", unfit.why));
   notes_.push_back(absl::StrCat(unfit.module, " is imported by each run again: ", unfit.why));
   one->skip.push_back(unfit.module);
   one->server.reset();      // ends what it runs

@@ -18,7 +18,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int64_t kMostValues = 1'000'000;
+constexpr int64_t kMaxValues = 1'000'000;
 constexpr size_t kSpareTries = 2;                    // more than halving needs
 constexpr int64_t kLargestValue = int64_t{1} << 60;  // so that twice as much and a difference are numbers too
 
@@ -38,7 +38,7 @@ absl::Status ParseValues(absl::string_view text, absl::string_view values, Axis*
     int64_t first = 0, last = 0;
     if (!ParseValue(ends[0], &first) || !ParseValue(ends[1], &last) || first > last)
       return Wrong(text, "a range is two whole numbers, the smaller first");
-    if (last - first >= kMostValues) return Wrong(text, "so long a range takes too many tries");
+    if (last - first >= kMaxValues) return Wrong(text, "so long a range takes too many tries");
     axis->is_range = true;
     for (int64_t value = first; value <= last; ++value) axis->values.push_back(value);
     return absl::OkStatus();

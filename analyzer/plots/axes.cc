@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kFarLimit = 1.8;  // times the largest value: from here on the limit is only told
 constexpr double kSlant = 40;      // degrees
-constexpr size_t kMostLegendRows = 3;
+constexpr size_t kMaxLegendRows = 3;
 constexpr double kSwatch = 16;
 
 }  // namespace
@@ -123,7 +123,7 @@ double DrawLegend(const std::vector<LegendEntry>& entries, const Box& box, Canva
       x = box.left;
       ++row;
     }
-    if (row >= kMostLegendRows) {
+    if (row >= kMaxLegendRows) {
       ++left_out;
       continue;
     }
@@ -135,10 +135,10 @@ double DrawLegend(const std::vector<LegendEntry>& entries, const Box& box, Canva
   }
   if (!any) return 0;
   if (left_out > 0) {
-    canvas->Text({box.left, box.top + (kMostLegendRows + 0.8) * kLabelSize * kLineHeight},
+    canvas->Text({box.left, box.top + (kMaxLegendRows + 0.8) * kLabelSize * kLineHeight},
                  absl::StrCat("and ", left_out, " more"), {.size = kLabelSize, .color = kAside});
   }
-  return static_cast<double>(std::min(row + 1, kMostLegendRows) + (left_out > 0 ? 1 : 0)) * kLabelSize * kLineHeight +
+  return static_cast<double>(std::min(row + 1, kMaxLegendRows) + (left_out > 0 ? 1 : 0)) * kLabelSize * kLineHeight +
          kGap;
 }
 

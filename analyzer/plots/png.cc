@@ -15,7 +15,7 @@
 namespace gpumem::plots {
 namespace {
 
-constexpr double kMostPixels = 32767;  // a side, of cairo's images
+constexpr double kMaxPixels = 32767;  // a side, of cairo's images
 
 // Draws marks into one context of cairo's. Errors stay in the context, so only its status is asked, at the end.
 class Painter {
@@ -87,7 +87,7 @@ int AppendBytes(void* closure, const unsigned char* bytes, unsigned int count) {
 absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale, const char* library) {
   GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<CairoLibrary> cairo, OpenCairo(library));
   const double width = std::ceil(canvas.width() * scale), height = std::ceil(canvas.height() * scale);
-  if (!(width >= 1 && height >= 1 && width <= kMostPixels && height <= kMostPixels))
+  if (!(width >= 1 && height >= 1 && width <= kMaxPixels && height <= kMaxPixels))
     return absl::InternalError(absl::StrCat("cairo draws no picture of ", width, " x ", height, " pixels"));
   CairoSurface* const surface =
       cairo->image_surface_create(kCairoRgb24, static_cast<int>(width), static_cast<int>(height));

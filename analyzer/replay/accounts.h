@@ -18,10 +18,10 @@
 namespace gpumem {
 
 // Ordinals beyond are hostile; they are counted as "unknown device".
-inline constexpr int kMostDevices = 256;
+inline constexpr int kMaxDevices = 256;
 
 inline uint32_t SlotOfDevice(int device) {
-  return device < 0 || device >= kMostDevices ? 0 : static_cast<uint32_t>(device) + 1;
+  return device < 0 || device >= kMaxDevices ? 0 : static_cast<uint32_t>(device) + 1;
 }
 inline int DeviceOfSlot(uint32_t slot) { return static_cast<int>(slot) - 1; }
 

@@ -31,7 +31,7 @@ class Checkpoints {
     if (!list_.empty() && next_event_index - list_.back().next_event_index < interval_) return;
     list_.push_back({place, next_event_index, state});
     places_ += state.places();
-    while (list_.size() > 1 && (list_.size() > kMost || places_ > kMostPlaces)) Thin();
+    while (list_.size() > 1 && (list_.size() > kMax || places_ > kMaxPlaces)) Thin();
   }
 
   // The last one at or before the event, or else the first, which has what was alive before the first event; null where
@@ -45,8 +45,8 @@ class Checkpoints {
   }
 
  private:
-  static constexpr size_t kMost = 64;
-  static constexpr uint64_t kMostPlaces = (256u << 20) / 100;  // in all copies; one takes about 100 bytes
+  static constexpr size_t kMax = 64;
+  static constexpr uint64_t kMaxPlaces = (256u << 20) / 100;  // in all copies; one takes about 100 bytes
 
   // Gives up every second one, never the first.
   void Thin() {

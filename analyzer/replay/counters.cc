@@ -12,7 +12,7 @@ namespace {
 
 // A free is recorded before it is carried out: what CUDA did shortly before a sample may not have shown yet.
 constexpr uint64_t kSettlingNs = 1'000'000;
-constexpr size_t kMostCrossed = 64;
+constexpr size_t kMaxCrossed = 64;
 
 DeviceReading ToReading(const trace::Counters& counters, const trace::DeviceCounters& device) {
   DeviceReading reading;
@@ -56,7 +56,7 @@ void CounterLog::Offer(const trace::Counters& counters) {
     least_system_available_ = std::min(least_system_available_, counters.system_available_bytes());
   }
   for (const trace::ThresholdCrossing& crossing : counters.crossings()) {
-    if (crossed_.size() == kMostCrossed) break;
+    if (crossed_.size() == kMaxCrossed) break;
     crossed_.push_back({counters.time_ns(), crossing.device(), crossing.percent(), crossing.bytes(),
                         crossing.used_bytes(), crossing.total_bytes(),
                         crossing.has_own_bytes() ? crossing.own_bytes() : kNotStated});
@@ -103,7 +103,7 @@ void CounterLog::Add(const trace::Counters& counters, const trace::DeviceCounter
     log.has_first_with_context = true;
     log.first_with_context = reading;
   }
-  if (log.readings.size() == kMostReadings) Thin(&log.readings);
+  if (log.readings.size() == kMaxReadings) Thin(&log.readings);
   log.readings.push_back(std::move(reading));
 }
 
@@ -112,7 +112,7 @@ void CounterLog::AddNeighbours(const DeviceReading& reading, DeviceLog* log) {
     const auto same = [&](const Neighbour& neighbour) { return neighbour.pid == other.pid; };
     auto it = std::find_if(log->neighbours.begin(), log->neighbours.end(), same);
     if (it == log->neighbours.end()) {
-      if (log->neighbours.size() == kMostNeighbours) continue;
+      if (log->neighbours.size() == kMaxNeighbours) continue;
       it = log->neighbours.insert(it, Neighbour());
       it->pid = other.pid;
       it->first_ns = reading.time_ns;

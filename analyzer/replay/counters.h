@@ -3,8 +3,8 @@
 //
 // CounterLog: the samples of the devices along a replay. A sample that the file states waits until the replay has come
 // to its time, and then takes what is known of that instant beside it, so that the two can be compared. Bounded: at
-// most kMostReadings a device are kept (every second one goes when they are more), the one with most memory and the
-// last always; at most kMostNeighbours processes are told apart. Not thread-safe.
+// most kMaxReadings a device are kept (every second one goes when they are more), the one with most memory and the
+// last always; at most kMaxNeighbours processes are told apart. Not thread-safe.
 //
 //   log.Offer(counters);                                    // in the order of the file
 //   if (event_ns > log.next_ns()) log.Settle(event_ns, ...);  // before the event is applied
@@ -40,8 +40,8 @@ struct DeviceLog {
 
 class CounterLog {
  public:
-  static constexpr size_t kMostReadings = 1024;
-  static constexpr size_t kMostNeighbours = 64;
+  static constexpr size_t kMaxReadings = 1024;
+  static constexpr size_t kMaxNeighbours = 64;
 
   void Offer(const trace::Counters& counters);
 

@@ -11,21 +11,21 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostDisagreements = 3;
+constexpr size_t kMaxDisagreements = 3;
 constexpr uint64_t kEventsPerProgress = 1u << 18;
 
 std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
-  constexpr size_t kMostUnseen = 64, kMostFunctions = 64;
+  constexpr size_t kMaxUnseen = 64, kMaxFunctions = 64;
   std::vector<UnseenCalls> all;
   for (const trace::Unseen& unseen : losses.unseen()) {
-    if (all.size() == kMostUnseen) break;
+    if (all.size() == kMaxUnseen) break;
     const int cause = static_cast<int>(unseen.cause());
     UnseenCalls& calls = all.emplace_back();
     if (cause >= 0 && cause <= trace::UNSEEN_SECOND_DRIVER) calls.cause = static_cast<UnseenCalls::Cause>(cause);
     calls.object = unseen.object();
     calls.function_count = unseen.function_count();
     for (const std::string& function : unseen.functions()) {
-      if (calls.functions.size() < kMostFunctions) calls.functions.push_back(function);
+      if (calls.functions.size() < kMaxFunctions) calls.functions.push_back(function);
     }
   }
   return all;
@@ -170,7 +170,7 @@ void FirstPass::Compare(const trace::Counters& counters) {
         device.has_torch_allocated_bytes() && device.torch_allocated_bytes() != ours.allocated;
     const bool reserved_differs = device.has_torch_reserved_bytes() && device.torch_reserved_bytes() != ours.reserved;
     ++compared_;
-    if ((!allocated_differs && !reserved_differs) || disagreements_.size() >= kMostDisagreements) continue;
+    if ((!allocated_differs && !reserved_differs) || disagreements_.size() >= kMaxDisagreements) continue;
     disagreements_.push_back(
         absl::StrCat("device ", device.device(), ": the replay disagrees with PyTorch's own totals at event ", index_,
                      ": allocated ", ours.allocated, " here, ", device.torch_allocated_bytes(), " there; reserved ",

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kSmallSegment = 2u << 20;
 constexpr uint64_t kLargestSmallBlock = 1u << 20;
-constexpr size_t kMostPins = 20;
+constexpr size_t kMaxPins = 20;
 
 // What goes back to CUDA in one piece: an allocation, or one mapping.
 struct Unit {
@@ -167,7 +167,7 @@ std::vector<PinningBlock> Layout::Pins() const {
   std::sort(pins.begin(), pins.end(), [](const PinningBlock& a, const PinningBlock& b) {
     return a.returnable != b.returnable ? a.returnable > b.returnable : a.block_address < b.block_address;
   });
-  if (pins.size() > kMostPins) pins.resize(kMostPins);
+  if (pins.size() > kMaxPins) pins.resize(kMaxPins);
   return pins;
 }
 

@@ -20,7 +20,7 @@ void FragmentationHistory::Sample(const LiveState& state, uint64_t time_ns, uint
       sample.by_slot[slot] = MeasureFragmentation(state, slot, time_ns);
   }
   samples_.push_back(std::move(sample));
-  if (samples_.size() < kMostSamples) return;
+  if (samples_.size() < kMaxSamples) return;
   std::vector<SampleOfAll> kept;
   for (size_t i = 1; i < samples_.size(); i += 2) kept.push_back(std::move(samples_[i]));
   samples_ = std::move(kept);

@@ -25,7 +25,7 @@ class FragmentationHistory {
   std::vector<FragmentationPoint> Points(uint32_t slot) const;
 
  private:
-  static constexpr size_t kMostSamples = 128;
+  static constexpr size_t kMaxSamples = 128;
   static constexpr uint64_t kFreeAllowance = 1'000'000;  // blocks sorted
   static constexpr uint64_t kAllowanceShare = 8;         // one more for so many events
 

@@ -38,7 +38,7 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.time_ns = batch.time_ns(i);
   block.api = batch.api(i);
   block.thread = batch.thread(i);
-  block.slot = static_cast<uint16_t>(slot);  // at most kMostDevices
+  block.slot = static_cast<uint16_t>(slot);  // at most kMaxDevices
   if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) {
     EndAssumed(old);
   }

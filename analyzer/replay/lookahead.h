@@ -30,16 +30,16 @@ class Lookahead {
   // Visits the thread's next events in order until `visit` returns false.
   template <typename Visit>
   void ForThread(uint32_t thread, Visit visit) const {
-    size_t all_left = kMostEvents;
-    size_t own_left = kMostOwnEvents;
+    size_t all_left = kMaxEvents;
+    size_t own_left = kMaxOwnEvents;
     if (Walk(*current_, index_ + 1, thread, &all_left, &own_left, visit) && following_ != nullptr)
       Walk(*following_, 0, thread, &all_left, &own_left, visit);
-    work_->Spend(kMostEvents - all_left);
+    work_->Spend(kMaxEvents - all_left);
   }
 
  private:
-  static constexpr size_t kMostEvents = 16384;
-  static constexpr size_t kMostOwnEvents = 4096;
+  static constexpr size_t kMaxEvents = 16384;
+  static constexpr size_t kMaxOwnEvents = 4096;
 
   template <typename Visit>
   static bool Walk(const EventBatch& batch, size_t from, uint32_t thread, size_t* all_left, size_t* own_left,

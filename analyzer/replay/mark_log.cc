@@ -39,7 +39,7 @@ void MarkLog::SetPath(uint64_t time_ns, uint32_t tid, uint32_t path) {
   Thread& thread = threads_[tid];
   thread.path = path;
   thread.changed = ++changes_;
-  if (thread_changes_ < kMostChanges) {
+  if (thread_changes_ < kMaxChanges) {
     thread.changes.push_back({time_ns, path});
     ++thread_changes_;
   }
@@ -53,9 +53,9 @@ void MarkLog::Show(uint64_t time_ns) {
     if ((thread.path != 0 || thread.tag != 0) && (shown == nullptr || thread.changed > shown->changed)) shown = &thread;
   }
   const uint32_t path = shown == nullptr ? 0 : shown->path, tag = shown == nullptr ? 0 : shown->tag;
-  if (stages_.size() < kMostChanges && (stages_.empty() ? 0 : stages_.back().value) != path)
+  if (stages_.size() < kMaxChanges && (stages_.empty() ? 0 : stages_.back().value) != path)
     stages_.push_back({time_ns, path});
-  if (tags_.size() < kMostChanges && (tags_.empty() ? 0 : tags_.back().value) != tag) tags_.push_back({time_ns, tag});
+  if (tags_.size() < kMaxChanges && (tags_.empty() ? 0 : tags_.back().value) != tag) tags_.push_back({time_ns, tag});
 }
 
 // A range of the process stands outside of all stages; the one that began last counts.
@@ -66,7 +66,7 @@ void MarkLog::SetRange(uint64_t time_ns, uint64_t number, uint32_t text) {
     open_ranges_.erase(number);
   }
   const uint32_t shown = open_ranges_.empty() ? 0 : open_ranges_.rbegin()->second;
-  if (ranges_.size() < kMostChanges) ranges_.push_back({time_ns, shown});
+  if (ranges_.size() < kMaxChanges) ranges_.push_back({time_ns, shown});
 }
 
 void MarkLog::AddSpan(uint64_t time_ns, uint32_t kind) {
@@ -89,7 +89,7 @@ void MarkLog::Add(const EventBatch& batch, size_t i, const StackTable& names) {
   const std::string& text = names.string(batch.text(i));
   switch (kind) {
     case trace::MARK:
-      if (marks_.size() < kMostChanges) marks_.push_back({time_ns, TextId(text)});
+      if (marks_.size() < kMaxChanges) marks_.push_back({time_ns, TextId(text)});
       break;
     case trace::RANGE_PUSH:
       SetPath(time_ns, tid, PathId(threads_[tid].path, TextId(text)));
@@ -98,7 +98,7 @@ void MarkLog::Add(const EventBatch& batch, size_t i, const StackTable& names) {
       SetPath(time_ns, tid, paths_[threads_[tid].path].parent);
       break;
     case trace::STEP:
-      if (steps_.size() < kMostChanges) steps_.emplace_back(time_ns, batch.handle(i));
+      if (steps_.size() < kMaxChanges) steps_.emplace_back(time_ns, batch.handle(i));
       break;
     case trace::TAG:
       threads_[tid].tag = batch.text(i) == 0 ? 0 : TextId(text);
@@ -113,7 +113,7 @@ void MarkLog::Add(const EventBatch& batch, size_t i, const StackTable& names) {
       AddSpan(time_ns, kind);
       break;
   }
-  if (entries_.size() < kMostEntries) {
+  if (entries_.size() < kMaxEntries) {
     entries_.push_back({time_ns, kind, tid, batch.handle(i), text});
   } else {
     ++entries_dropped_;

@@ -7,7 +7,7 @@
 // A stage belongs to a thread, and memory is often allocated on another one (autograd's). So At() answers for the whole
 // process: the innermost stage of the thread that last began or ended one and still has one open.
 //
-// Bounded: past kMostChanges changes of a kind the log stays as it is, and says so. Not thread-safe.
+// Bounded: past kMaxChanges changes of a kind the log stays as it is, and says so. Not thread-safe.
 //
 //   log.Add(batch, i, names);                   // every event with IsMark(batch.kind(i))
 //   const MarkPlace at = log.At(peak_time_ns);  // {step 3, stage "train > backward", ...}
@@ -54,8 +54,8 @@ struct RecordedSpan {
 
 class MarkLog {
  public:
-  static constexpr size_t kMostChanges = 4'000'000;
-  static constexpr size_t kMostEntries = 10'000;
+  static constexpr size_t kMaxChanges = 4'000'000;
+  static constexpr size_t kMaxEntries = 10'000;
 
   void Add(const EventBatch& batch, size_t i, const StackTable& names);
   // The first and the last event of the trace.
@@ -69,7 +69,7 @@ class MarkLog {
   std::string StageText(uint64_t stage) const;  // "train > backward"
   bool has_stages() const { return !stages_.empty() || !ranges_.empty(); }
 
-  // In order, the first kMostEntries.
+  // In order, the first kMaxEntries.
   const std::vector<MarkEntry>& entries() const { return entries_; }
   uint64_t entries_dropped() const { return entries_dropped_; }
   bool empty() const { return entries_.empty(); }

@@ -51,7 +51,7 @@ OomDetector::Chain OomDetector::Begin(const EventRow& row, uint64_t event_index)
 }
 
 void OomDetector::AddStep(OomStep step, OomEvent* event) {
-  if (event->steps.size() < kMostSteps) event->steps.push_back(std::move(step));
+  if (event->steps.size() < kMaxSteps) event->steps.push_back(std::move(step));
 }
 
 void OomDetector::SetMoment(const EventRow& row, uint64_t event_index, OomEvent* event) const {
@@ -245,7 +245,7 @@ void OomDetector::Emit(Chain chain) {
   if (chain.reported && chain.failed_calls == 0)
     event.limited = event.device_stated && event.device_free >= event.requested;
   if (!event.final) CountRetry(event, chain.failed_calls);
-  if (events_.size() >= kMostEvents || (!event.final && served_ >= kMostServedKept)) {
+  if (events_.size() >= kMaxEvents || (!event.final && served_ >= kMaxServedKept)) {
     dropped_ += event.final ? 1 : 0;
     return;
   }

@@ -43,9 +43,9 @@ class OomDetector {
   uint64_t dropped() const { return dropped_; }
 
  private:
-  static constexpr size_t kMostEvents = 10000;
-  static constexpr size_t kMostServedKept = 1000;  // all are counted in the retries
-  static constexpr size_t kMostSteps = 12;
+  static constexpr size_t kMaxEvents = 10000;
+  static constexpr size_t kMaxServedKept = 1000;  // all are counted in the retries
+  static constexpr size_t kMaxSteps = 12;
   static constexpr uint64_t kLongestChain = 1u << 16;  // events, of any thread
 
   // What a thread is in.

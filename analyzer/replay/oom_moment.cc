@@ -13,7 +13,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kSegmentStep = 2u << 20;  // CUDA hands out device memory, and PyTorch asks for it, in such steps
-constexpr size_t kMostPins = 10;
+constexpr size_t kMaxPins = 10;
 
 // What CUDA could have given: as the device and the pool that was asked said, else what is not ours on it.
 uint64_t FreeOnDevice(const OomEvent& oom) {
@@ -41,7 +41,7 @@ void Describe(const LiveState& state, const StackTable& names, OomEvent* oom) {
   FragmentationDetail detail = DetailFragmentation(state, slot, oom->time_ns);
   oom->fragmentation = detail.all;
   oom->pins = std::move(detail.pins);
-  if (oom->pins.size() > kMostPins) oom->pins.resize(kMostPins);
+  if (oom->pins.size() > kMaxPins) oom->pins.resize(kMaxPins);
   const IdleSpace idle = MeasureIdleSpace(state, slot);
   oom->whole_segments = idle.whole_segments;
   oom->whole_segment_bytes = idle.whole_segment_bytes;
@@ -55,7 +55,7 @@ void Describe(const LiveState& state, const StackTable& names, OomEvent* oom) {
 std::vector<Look> LooksAtOoms(const StackTable& names, std::vector<OomEvent>* ooms) {
   std::vector<Look> looks;
   for (const bool final : {true, false}) {
-    for (size_t i = ooms->size(); i-- > 0 && looks.size() < kMostOomMoments;) {
+    for (size_t i = ooms->size(); i-- > 0 && looks.size() < kMaxOomMoments;) {
       OomEvent* const oom = &(*ooms)[i];
       if (oom->final != final) continue;
       looks.push_back({oom->event_index, [oom, &names](const LiveState& state) { Describe(state, names, oom); }});

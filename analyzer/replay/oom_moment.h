@@ -20,7 +20,7 @@
 namespace gpumem {
 
 // At most so many requests are looked at: the last ones that failed for good, then the last of the others.
-inline constexpr size_t kMostOomMoments = 64;
+inline constexpr size_t kMaxOomMoments = 64;
 
 std::vector<Look> LooksAtOoms(const StackTable& names, std::vector<OomEvent>* ooms);
 

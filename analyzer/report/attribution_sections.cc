@@ -312,7 +312,7 @@ void AddStages(const ReportInput& input, size_t top, Page* page) {
   if (is_cut) page->Line("  * the trace ends in it", Tone::kAside);
   if (attribution.unlisted_stages != 0)
     page->Line(absl::StrCat("  ", FormatCount(attribution.unlisted_stages), " stretches of stages beyond the first ",
-                            FormatCount(StageLog::kMostRows), " are in no row"),
+                            FormatCount(StageLog::kMaxRows), " are in no row"),
                Tone::kWarning);
 }
 

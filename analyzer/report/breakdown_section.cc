@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostOthers = 5;
+constexpr size_t kMaxOthers = 5;
 
 // One line of the table: what, at the peak, at the end, what it rests on.
 struct Row {
@@ -91,13 +91,13 @@ std::vector<Row> DeviceRows(const MemoryBreakdown& peak, const MemoryBreakdown& 
     const auto same = [&](const OtherProcess& before) { return before.pid == other.pid; };
     if (std::none_of(others.begin(), others.end(), same)) others.push_back(other);
   }
-  for (size_t i = 0; i < std::min(others.size(), kMostOthers); ++i) {
+  for (size_t i = 0; i < std::min(others.size(), kMaxOthers); ++i) {
     const std::string name = others[i].name.empty() ? "another process" : others[i].name;
     rows.push_back({absl::StrCat(name, " (pid ", others[i].pid, ")"), of(peak, others[i].pid), of(end, others[i].pid),
                     "measured"});
   }
-  if (others.size() > kMostOthers) {
-    rows.push_back({absl::StrCat("and ", others.size() - kMostOthers, " more processes"), "", "", ""});
+  if (others.size() > kMaxOthers) {
+    rows.push_back({absl::StrCat("and ", others.size() - kMaxOthers, " more processes"), "", "", ""});
   }
   rows.push_back(
       {"in use by all processes", bytes(peak, &DeviceReading::used), bytes(end, &DeviceReading::used), "measured"});

@@ -16,7 +16,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint8_t kTorchLayer = 3;
-constexpr size_t kMostStacksByPhase = 500;
+constexpr size_t kMaxStacksByPhase = 500;
 // From this share of the live memory on, a phase is worth a word.
 constexpr uint64_t kPercentOfPhase = 30;
 // From this share of PyTorch's segments on, idle memory is worth the first word.
@@ -188,7 +188,7 @@ class Adviser {
 
 std::map<std::string, uint64_t> LiveByPhase(const LiveSet& live, const ReportInput& input) {
   std::map<std::string, uint64_t> bytes;
-  const size_t count = std::min(live.stacks.size(), kMostStacksByPhase);
+  const size_t count = std::min(live.stacks.size(), kMaxStacksByPhase);
   for (size_t i = 0; i < count; ++i) {
     bytes[std::string(PhaseOf(input.stacks->Frames(live.stacks[i].stack_id)))] += live.stacks[i].bytes;
   }

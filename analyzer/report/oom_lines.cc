@@ -12,7 +12,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostGroupsNamed = 5;
+constexpr size_t kMaxGroupsNamed = 5;
 // In the one-screen report fewer are not worth a line of their own: PyTorch does it now and then in any full program.
 constexpr uint64_t kManyRetries = 10;
 constexpr uint64_t kPercentOfTime = 5;
@@ -57,7 +57,7 @@ void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Page* pag
   size_t left_out = 0;
   const std::vector<OomGroup> groups = GroupOoms(ooms, explained, input);
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (i < kMostGroupsNamed) {
+    if (i < kMaxGroupsNamed) {
       page->Line({{Tone::kPlain, absl::StrCat("  also  ", Told(groups[i], input))}});
     } else {
       left_out += groups[i].count;

@@ -15,7 +15,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint8_t kTorchLayer = 3;
-constexpr size_t kMostSitesLookedUp = 500;
+constexpr size_t kMaxSitesLookedUp = 500;
 
 // Whether free space inside segments would have held the request, had it been in one piece.
 bool IsFragmented(const OomEvent& oom) {
@@ -103,7 +103,7 @@ std::vector<OomGroup> GroupOoms(const std::vector<OomEvent>& ooms, const OomEven
   for (const OomEvent& oom : ooms) {
     if (&oom == left_out || !oom.final) continue;
     const auto [site, is_new] = sites.try_emplace(oom.stack_id, "(more stacks)");
-    if (is_new && sites.size() <= kMostSitesLookedUp) {
+    if (is_new && sites.size() <= kMaxSitesLookedUp) {
       site->second =
           ViewStack(input.stacks->Frames(oom.stack_id), oom.api, input.analysis->process.working_directory).site;
     }

@@ -110,7 +110,7 @@ std::vector<StackGroup> GroupStacks(const std::vector<StackUse>& stacks, const R
   const std::string& folder = input.analysis->process.working_directory;
   for (size_t i = 0; i < stacks.size(); ++i) {
     const StackUse& use = stacks[i];
-    const bool looked_up = i < kMostStacksGrouped;
+    const bool looked_up = i < kMaxStacksGrouped;
     StackView view;
     view.site = "(smaller stacks)";
     if (looked_up) view = ViewStack(input.stacks->Frames(use.stack_id), use.api, folder);

@@ -30,7 +30,7 @@ struct StackGroup {
 
 // Stacks whose frames are looked up for grouping; smaller ones go into one group "smaller stacks", so that a trace with
 // very many of them is answered at once.
-inline constexpr size_t kMostStacksGrouped = 2000;
+inline constexpr size_t kMaxStacksGrouped = 2000;
 
 std::vector<StackGroup> GroupStacks(const std::vector<StackUse>& stacks, const ReportInput& input, bool by_stack);
 

@@ -37,14 +37,14 @@ bool IsTellingLibraryFrame(const ResolvedFrame& frame) {
 
 // Where more frames of packages than this lie inside the user's innermost one, that line only started a library which
 // runs the show (a trainer and its model): `trainer.train()` would stand for everything.
-constexpr std::ptrdiff_t kMostLibraryFrames = 5;
+constexpr std::ptrdiff_t kMaxLibraryFrames = 5;
 
 std::optional<size_t> FindSite(const Frames& frames) {
   const auto user = FirstWhere(frames, IsTellingUserFrame);
   const auto library = FirstWhere(frames, IsTellingLibraryFrame);
   if (!user) return library;
   const auto inside = frames.begin() + static_cast<std::ptrdiff_t>(*user);
-  return std::count_if(frames.begin(), inside, IsTellingLibraryFrame) > kMostLibraryFrames ? library : user;
+  return std::count_if(frames.begin(), inside, IsTellingLibraryFrame) > kMaxLibraryFrames ? library : user;
 }
 
 std::string FindAutogradNode(const Frames& frames, size_t end) {

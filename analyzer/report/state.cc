@@ -15,8 +15,8 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostSpans = 4;
-constexpr size_t kMostGaps = 4;
+constexpr size_t kMaxSpans = 4;
+constexpr size_t kMaxGaps = 4;
 
 std::string VersionsText(const ProcessInfo& process) {
   std::map<std::string, std::string> versions = process.versions;
@@ -51,11 +51,11 @@ void AppendSpans(const ReportInput& input, std::vector<Remark>* facts) {
   if (!marks.was_switched()) return;
   std::vector<std::string> spans;
   for (const RecordedSpan& span : marks.spans()) {
-    if (spans.size() == kMostSpans) break;
+    if (spans.size() == kMaxSpans) break;
     spans.push_back(absl::StrCat(FormatTime(input.Since(span.from_ns)), " to ", FormatTime(input.Since(span.to_ns))));
   }
   const std::string more =
-      marks.spans().size() > kMostSpans ? absl::StrCat(" and ", marks.spans().size() - kMostSpans, " times more") : "";
+      marks.spans().size() > kMaxSpans ? absl::StrCat(" and ", marks.spans().size() - kMaxSpans, " times more") : "";
   facts->push_back({"recorded",
                     absl::StrCat("from ", absl::StrJoin(spans, ", "), more, "; see the notes for what that means"),
                     Tone::kWarning});
@@ -92,12 +92,12 @@ std::string GapsText(const ReportInput& input) {
   if (analysis.gaps.empty()) return "";
   std::vector<std::string> gaps;
   for (const TraceGap& gap : analysis.gaps) {
-    if (gaps.size() == kMostGaps) break;
+    if (gaps.size() == kMaxGaps) break;
     gaps.push_back(GapText(input, gap));
   }
   std::string text = absl::StrCat(" Missing: ", absl::StrJoin(gaps, ", "));
-  if (analysis.gaps.size() > kMostGaps)
-    absl::StrAppend(&text, ", and in ", analysis.gaps.size() - kMostGaps, " more gaps");
+  if (analysis.gaps.size() > kMaxGaps)
+    absl::StrAppend(&text, ", and in ", analysis.gaps.size() - kMaxGaps, " more gaps");
   if (analysis.unsure_from_ns == 0) return absl::StrCat(text, ": no event, but names may be.");
   return absl::StrCat(
       text, ". From ", FormatTime(input.Since(analysis.unsure_from_ns)),

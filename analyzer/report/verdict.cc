@@ -25,7 +25,7 @@ constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kNearlyFullPercent = 85;  // of the device
 constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
 constexpr uint64_t kRecursPercent = 98;      // of the peak
-constexpr size_t kMostRanges = 3;
+constexpr size_t kMaxRanges = 3;
 
 bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
   return static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
@@ -59,12 +59,12 @@ std::string RecursText(const ReportInput& input, uint64_t peak, uint64_t step_of
   if (ranges.empty()) return "";
   std::vector<std::string> words;
   for (const auto& [from, to] : ranges) {
-    if (words.size() == kMostRanges) break;
+    if (words.size() == kMaxRanges) break;
     words.push_back(from == to ? absl::StrCat(from) : absl::StrCat(from, "-", to));
   }
   const bool is_one = ranges.size() == 1 && ranges[0].first == ranges[0].second;
   return absl::StrCat("; recurs in ", is_one ? "step " : "steps ", absl::StrJoin(words, ", "),
-                      ranges.size() > kMostRanges ? " and later" : "");
+                      ranges.size() > kMaxRanges ? " and later" : "");
 }
 
 std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {

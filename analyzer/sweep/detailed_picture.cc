@@ -18,7 +18,7 @@ using plots::BarChart;
 using plots::Panel;
 
 constexpr auto kEnglish = SweepLanguage::kEnglish;
-constexpr size_t kMostComponents = 10;
+constexpr size_t kMaxComponents = 10;
 constexpr double kRowHeight = 470;
 
 // Names with their sums, the largest first.
@@ -39,7 +39,7 @@ uint64_t At(const std::map<std::string, uint64_t>& bytes, const std::string& nam
 Panel ComponentPanel(const SweepRow& row) {
   BarChart chart{.stacked = true, .horizontal = true, .totals = true};
   std::map<std::string, uint64_t> sums;
-  const size_t shown = std::min(row.components.size(), kMostComponents);
+  const size_t shown = std::min(row.components.size(), kMaxComponents);
   for (size_t i = 0; i < shown; ++i) {
     chart.categories.push_back(ComponentTitle(row.components[i].name, kEnglish));
     for (const auto& [type, bytes] : row.components[i].at_peak) sums[type] += bytes;
@@ -93,7 +93,7 @@ Panel ScatterPanel(const SweepAnswer& answer) {
     }
   }
   std::vector<std::string> names = BySize(sums);
-  if (names.size() > kMostComponents) names.resize(kMostComponents);
+  if (names.size() > kMaxComponents) names.resize(kMaxComponents);
   for (const std::string& name : names) {
     chart.series.push_back(
         {.name = ComponentTitle(name, kEnglish), .color = ComponentColor(name), .points = points[name], .line = false});

@@ -14,15 +14,15 @@
 namespace gpumem {
 namespace {
 
-enum class Wanted : bool { kLeast, kMost };
+enum class Wanted : bool { kMin, kMax };
 
 template <typename Condition>
 const SweepRow* Find(const std::vector<SweepRow>& rows, Wanted wanted, const Condition& condition) {
   const SweepRow* found = nullptr;
   for (const SweepRow& row : rows) {
     if (!condition(row)) continue;
-    const bool better = found == nullptr || (wanted == Wanted::kMost ? row.peak_allocated > found->peak_allocated
-                                                                     : row.peak_allocated < found->peak_allocated);
+    const bool better = found == nullptr || (wanted == Wanted::kMax ? row.peak_allocated > found->peak_allocated
+                                                                    : row.peak_allocated < found->peak_allocated);
     if (better) found = &row;
   }
   return found;
@@ -45,12 +45,12 @@ uint64_t NeedOf(const SweepRow& row) {
 
 bool IsPeakKnown(const SweepRow& row) { return row.peak_allocated > 0 && HasAnswer(row); }
 
-const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMost, Fits); }
-const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kLeast, Fits); }
+const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMax, Fits); }
+const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMin, Fits); }
 
 const SweepRow* RowToExplain(const std::vector<SweepRow>& rows) {
-  const SweepRow* fits = Find(rows, Wanted::kMost, [](const SweepRow& row) { return Fits(row) && HasParts(row); });
-  return fits != nullptr ? fits : Find(rows, Wanted::kMost, HasParts);
+  const SweepRow* fits = Find(rows, Wanted::kMax, [](const SweepRow& row) { return Fits(row) && HasParts(row); });
+  return fits != nullptr ? fits : Find(rows, Wanted::kMax, HasParts);
 }
 
 std::vector<std::string> AxesOf(const std::vector<SweepRow>& rows) {

@@ -17,7 +17,7 @@ namespace {
 using plots::HeatCell;
 using plots::Heatmap;
 
-constexpr size_t kMostPanels = 6, kPanelsInARow = 3;
+constexpr size_t kMaxPanels = 6, kPanelsInARow = 3;
 
 // How many times as much memory the largest value of an axis takes; 1 where that is not known.
 double EffectOf(const SweepAnswer& answer, const std::string& axis) {
@@ -109,10 +109,10 @@ plots::Figure HeatmapFigure(const SweepAnswer& answer) {
                                          axes.end());
   std::vector<Group> groups = GroupsOf(answer, further);
   const size_t all = groups.size();
-  if (all > kMostPanels) {
-    groups.erase(groups.begin(), groups.end() - static_cast<std::ptrdiff_t>(kMostPanels));
-    figure.notes.push_back(absl::StrCat("The last ", kMostPanels, " of ", all,
-                                        " combinations of the further axes; the CSV file has all."));
+  if (all > kMaxPanels) {
+    groups.erase(groups.begin(), groups.end() - static_cast<std::ptrdiff_t>(kMaxPanels));
+    figure.notes.push_back(
+        absl::StrCat("The last ", kMaxPanels, " of ", all, " combinations of the further axes; the CSV file has all."));
   }
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i % kPanelsInARow == 0) figure.rows.push_back({{}, groups.size() == 1 ? 560.0 : 380.0});

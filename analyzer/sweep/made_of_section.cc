@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostComponents = 12, kMostStages = 20;
+constexpr size_t kMaxComponents = 12, kMaxStages = 20;
 
 std::string Text(SweepWord word, SweepLanguage language) { return std::string(Word(word, language)); }
 
@@ -42,7 +42,7 @@ void AddComponents(const SweepRow& row, SweepLanguage language, Page* page) {
   const auto stage = [language](const char* name) { return StageTitleOf(name, language); };
   std::vector<Page::Row> rows{{Text(SweepWord::kComponents, language), Text(SweepWord::kAtPeak, language),
                                stage("forward"), stage("backward"), stage("optimizer"), stage("other")}};
-  const size_t shown = std::min(row.components.size(), kMostComponents);
+  const size_t shown = std::min(row.components.size(), kMaxComponents);
   for (size_t i = 0; i < shown; ++i) {
     Page::Row line = {ComponentTitle(row.components[i].name, language), BytesOrDash(SumOf(row.components[i].at_peak))};
     for (const NamedBytes& operation : Operations(row.components[i].allocated))
@@ -64,7 +64,7 @@ void AddStages(const SweepRow& row, SweepLanguage language, Page* page) {
   std::vector<Page::Row> rows{{Text(SweepWord::kStages, language), Text(SweepWord::kPeak, language),
                                Text(SweepWord::kGrowth, language), Text(SweepWord::kTime, language),
                                Text(SweepWord::kTimes, language)}};
-  const size_t shown = std::min(row.stages.size(), kMostStages);
+  const size_t shown = std::min(row.stages.size(), kMaxStages);
   for (size_t i = 0; i < shown; ++i) {
     const RowStage& stage = row.stages[i];
     const uint64_t change = stage.growth_bytes < 0 ? 0 - static_cast<uint64_t>(stage.growth_bytes)

@@ -15,7 +15,7 @@ namespace {
 using plots::BarChart;
 using plots::Panel;
 
-constexpr size_t kMostComponents = 10;
+constexpr size_t kMaxComponents = 10;
 constexpr double kRowHeight = 440;
 
 // One series an operation; the set-up of the model is no operation, so "other" is left out where it is nothing.
@@ -35,7 +35,7 @@ std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<NamedBytes>
 Panel ComponentsPanel(const SweepRow& row) {
   BarChart chart{.stacked = true, .horizontal = true, .totals = true};
   std::vector<std::vector<NamedBytes>> operations;
-  for (size_t i = 0; i < std::min(row.components.size(), kMostComponents); ++i) {
+  for (size_t i = 0; i < std::min(row.components.size(), kMaxComponents); ++i) {
     chart.categories.push_back(ComponentTitle(row.components[i].name, SweepLanguage::kEnglish));
     operations.push_back(Operations(row.components[i].allocated));
   }

@@ -21,7 +21,7 @@ using plots::LineChart;
 using plots::LineSeries;
 using plots::Panel;
 
-constexpr size_t kMostLines = 5, kMostAxes = 6;
+constexpr size_t kMaxLines = 5, kMaxAxes = 6;
 constexpr double kRowHeight = 430;
 constexpr double kApart = 0.97;  // a line whose peak is at most this share of another's can be told from it
 
@@ -58,7 +58,7 @@ std::vector<Line> LinesAlong(const SweepAnswer& answer, const std::string& axis,
 
 // Of many, some from the largest to the smallest; of those that would hide each other, the one with more points.
 std::vector<Line> Spread(std::vector<Line> lines) {
-  if (lines.size() <= kMostLines) return lines;
+  if (lines.size() <= kMaxLines) return lines;
   std::vector<Line> apart;
   for (Line& line : lines) {
     const bool hidden = !apart.empty() && Size(line.largest()) > kApart * Size(apart.back().largest());
@@ -69,10 +69,10 @@ std::vector<Line> Spread(std::vector<Line> lines) {
     }
   }
   lines = std::move(apart);
-  if (lines.size() <= kMostLines) return lines;
+  if (lines.size() <= kMaxLines) return lines;
   std::vector<Line> kept;
-  kept.reserve(kMostLines);
-  for (size_t i = 0; i < kMostLines; ++i) kept.push_back(lines[i * (lines.size() - 1) / (kMostLines - 1)]);
+  kept.reserve(kMaxLines);
+  for (size_t i = 0; i < kMaxLines; ++i) kept.push_back(lines[i * (lines.size() - 1) / (kMaxLines - 1)]);
   return kept;
 }
 
@@ -163,11 +163,11 @@ plots::Figure OverviewFigure(const SweepAnswer& answer) {
       absl::StrCat("Memory of ", answer.rows.size(), answer.rows.size() == 1 ? " configuration" : " configurations");
   figure.subtitle = SubtitleOf(answer);
   std::vector<std::string> axes = VariedAxes(answer.rows);
-  if (axes.size() > kMostAxes) {
-    figure.notes.push_back(absl::StrCat(axes.size() - kMostAxes, " more axes are in the CSV file."));
+  if (axes.size() > kMaxAxes) {
+    figure.notes.push_back(absl::StrCat(axes.size() - kMaxAxes, " more axes are in the CSV file."));
   }
   std::vector<Panel> panels;
-  for (size_t i = 0; i < std::min(axes.size(), kMostAxes); ++i) panels.push_back(AxisPanel(answer, axes[i], axes));
+  for (size_t i = 0; i < std::min(axes.size(), kMaxAxes); ++i) panels.push_back(AxisPanel(answer, axes[i], axes));
   const bool wide = panels.size() % 2 == 0;
   if (!wide) panels.push_back(SharePanel(answer));
   for (size_t i = 0; i + 1 < panels.size(); i += 2) figure.rows.push_back({{panels[i], panels[i + 1]}, kRowHeight});

@@ -18,7 +18,7 @@ using plots::PaletteColor;
 
 constexpr Color kGrey{150, 150, 150}, kPaleGrey{200, 200, 200}, kDarkGrey{95, 95, 95};
 
-constexpr size_t kMostNamed = 30;  // of more configurations no picture has room for the values
+constexpr size_t kMaxNamed = 30;  // of more configurations no picture has room for the values
 
 struct Named {
   const char* name;
@@ -114,7 +114,7 @@ std::optional<plots::Limit> CapacityLimit(const SweepAnswer& answer) {
 plots::BarChart ByConfiguration(const SweepAnswer& answer) {
   plots::BarChart chart;
   const std::vector<std::string> axes = VariedAxes(answer.rows);
-  const bool numbers = answer.rows.size() > kMostNamed;
+  const bool numbers = answer.rows.size() > kMaxNamed;
   chart.category_title = numbers ? "number of the configuration, as in the CSV file" : absl::StrJoin(axes, " · ");
   for (const SweepRow& row : answer.rows) {
     chart.categories.push_back(numbers ? absl::StrCat(row.number) : ShortConfiguration(row, axes));

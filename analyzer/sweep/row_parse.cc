@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostBytes = 64 << 20;  // of a row's text; the longest that is written is some 100 KiB
+constexpr size_t kMaxBytes = 64 << 20;  // of a row's text; the longest that is written is some 100 KiB
 
 // Reads members and remembers the first that is not what it should be; after that everything reads as nothing.
 class Reader {
@@ -37,11 +37,11 @@ class Reader {
 
   template <typename Number>
   void WholeValue(const json& value, const std::string& place, Number* number) {
-    constexpr Number kLeast = std::numeric_limits<Number>::min(), kMost = std::numeric_limits<Number>::max();
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(kMost)) {
+    constexpr Number kMin = std::numeric_limits<Number>::min(), kMax = std::numeric_limits<Number>::max();
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(kMax)) {
       *number = static_cast<Number>(value.get<uint64_t>());
     } else if (value.is_number_integer() && !value.is_number_unsigned() && std::is_signed_v<Number> &&
-               value.get<int64_t>() >= static_cast<int64_t>(kLeast)) {
+               value.get<int64_t>() >= static_cast<int64_t>(kMin)) {
       *number = static_cast<Number>(value.get<int64_t>());
     } else {
       Fail(place, "is no whole number of its range");
@@ -155,7 +155,7 @@ void ReadLists(Reader* reader, SweepRow* row) {
 }  // namespace
 
 absl::StatusOr<SweepRow> ParseRow(absl::string_view text) {
-  if (text.size() > kMostBytes) return absl::DataLossError("the row is larger than any row is");
+  if (text.size() > kMaxBytes) return absl::DataLossError("the row is larger than any row is");
   const json root = json::parse(text.begin(), text.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) return absl::DataLossError("the row is no JSON object");
   Reader reader(root);

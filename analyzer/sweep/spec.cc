@@ -18,8 +18,8 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 20;
-constexpr size_t kMostValues = 10'000;
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxValues = 10'000;
 
 constexpr std::pair<const char*, std::string SweepSpec::*> kPlainKeys[] = {
     {"steps", &SweepSpec::steps},
@@ -167,7 +167,7 @@ absl::StatusOr<bool> ReadRange(absl::string_view text, absl::string_view values,
   if (first > last || (factor != 0 && first < 1)) return WrongAxis(text, "a range goes upwards");
   for (int64_t value = first; value <= last; value = factor != 0 ? value * factor : value + 1) {
     axis->values.push_back(absl::StrCat(value));
-    if (axis->values.size() > kMostValues) return WrongAxis(text, "so many values are no sweep");
+    if (axis->values.size() > kMaxValues) return WrongAxis(text, "so many values are no sweep");
     if (factor != 0 && value > INT64_MAX / factor) break;
   }
   return true;
@@ -202,7 +202,7 @@ absl::Status Add(const SweepSpec& spec, const Configuration& values, std::vector
 }  // namespace
 
 absl::StatusOr<SweepSpec> ParseSpec(absl::string_view text, const std::string& name) {
-  if (text.size() > kMostBytes) return absl::InvalidArgumentError(absl::StrCat(name, " is too large for a sweep"));
+  if (text.size() > kMaxBytes) return absl::InvalidArgumentError(absl::StrCat(name, " is too large for a sweep"));
   SpecReader reader(name);
   try {
     return reader.Read(YAML::Load(std::string(text)));
@@ -262,7 +262,7 @@ absl::StatusOr<std::vector<Configuration>> Configurations(const SweepSpec& spec,
   size_t count = spec.axes.empty() ? 0 : 1;
   for (const SweepAxis& axis : spec.axes) {
     count *= axis.values.size();
-    if (count > kMostValues) return absl::InvalidArgumentError("these axes have more than 10,000 combinations");
+    if (count > kMaxValues) return absl::InvalidArgumentError("these axes have more than 10,000 combinations");
   }
   std::vector<Configuration> all;
   for (size_t number = 0; number < count; ++number) {

@@ -20,7 +20,7 @@ namespace gpumem {
 namespace {
 
 constexpr int kLeastAxis = 5, kOtherColumns = 67;  // of the terminal
-constexpr size_t kMostReasons = 8, kMostNumbers = 8;
+constexpr size_t kMaxReasons = 8, kMaxNumbers = 8;
 
 std::string Text(SweepWord word, const SweepAnswer& answer) { return std::string(Word(word, answer.language)); }
 
@@ -61,16 +61,16 @@ void AddReasons(const SweepAnswer& answer, Page* page) {
     const auto found = absl::c_find_if(reasons, [&](const auto& reason) { return reason.first == row.reason; });
     (found == reasons.end() ? reasons.insert(found, {row.reason, {}}) : found)->second.push_back(row.number);
   }
-  for (size_t i = 0; i < std::min(reasons.size(), kMostReasons); ++i) {
+  for (size_t i = 0; i < std::min(reasons.size(), kMaxReasons); ++i) {
     std::vector<int>& numbers = reasons[i].second;
     const size_t all = numbers.size();
-    if (all > kMostNumbers) numbers.resize(kMostNumbers);
+    if (all > kMaxNumbers) numbers.resize(kMaxNumbers);
     page->Paragraph(absl::StrCat("  #", absl::StrJoin(numbers, ", #"),
-                                 all > kMostNumbers ? absl::StrCat(" (+", all - kMostNumbers, ")") : "", "  "),
+                                 all > kMaxNumbers ? absl::StrCat(" (+", all - kMaxNumbers, ")") : "", "  "),
                     reasons[i].first, Tone::kWarning);
   }
-  if (reasons.size() > kMostReasons)
-    page->Line(absl::StrCat("  + ", reasons.size() - kMostReasons, " ", Text(SweepWord::kAndMore, answer)),
+  if (reasons.size() > kMaxReasons)
+    page->Line(absl::StrCat("  + ", reasons.size() - kMaxReasons, " ", Text(SweepWord::kAndMore, answer)),
                Tone::kAside);
 }
 

@@ -16,9 +16,9 @@
 namespace gpumem {
 namespace {
 
-constexpr int kDeepest = 200;           // of nested entries
-constexpr size_t kMostUnits = 1 << 22;  // ranges of compilation units
-constexpr size_t kMostPathBytes = 4096;
+constexpr int kDeepest = 200;          // of nested entries
+constexpr size_t kMaxUnits = 1 << 22;  // ranges of compilation units
+constexpr size_t kMaxPathBytes = 4096;
 
 struct FreeDeleter {
   void operator()(void* p) const { std::free(p); }
@@ -57,7 +57,7 @@ const char* TextAttribute(Dwarf_Die* die, unsigned name) {
   return dwarf_formstring(&attribute);
 }
 
-std::string Cut(const char* path) { return path == nullptr ? "" : std::string(path).substr(0, kMostPathBytes); }
+std::string Cut(const char* path) { return path == nullptr ? "" : std::string(path).substr(0, kMaxPathBytes); }
 
 // Where the inlined function `die` was called: file and line in its caller.
 void SetCallSite(Dwarf_Die* unit, Dwarf_Die* die, NativeFunction* caller) {
@@ -123,9 +123,9 @@ std::string DwarfLookup::NameOf(Dwarf_Die* die) {
 void DwarfLookup::ReadUnits() {
   Dwarf_CU* unit = nullptr;
   Dwarf_Die die;
-  while (units_.size() < kMostUnits && dwarf_get_units(dwarf_, unit, &unit, nullptr, nullptr, &die, nullptr) == 0) {
+  while (units_.size() < kMaxUnits && dwarf_get_units(dwarf_, unit, &unit, nullptr, nullptr, &die, nullptr) == 0) {
     Dwarf_Addr base = 0, start = 0, end = 0;
-    for (ptrdiff_t at = 0; units_.size() < kMostUnits && (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;)
+    for (ptrdiff_t at = 0; units_.size() < kMaxUnits && (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;)
       units_.push_back({start, end, dwarf_dieoffset(&die)});
   }
   std::sort(units_.begin(), units_.end(), [](const Unit& a, const Unit& b) { return a.start < b.start; });

@@ -20,9 +20,9 @@
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMostSections = 100'000, kMostSegments = 1'000;
-constexpr uint64_t kMostNameBytes = 4 << 20, kMostNoteBytes = 64 << 10;
-constexpr size_t kMostBuildIdBytes = 64;
+constexpr uint64_t kMaxSections = 100'000, kMaxSegments = 1'000;
+constexpr uint64_t kMaxNameBytes = 4 << 20, kMaxNoteBytes = 64 << 10;
+constexpr size_t kMaxBuildIdBytes = 64;
 
 class FileReader {
  public:
@@ -70,7 +70,7 @@ std::string BuildIdInNotes(absl::string_view notes) {
     if (description + note.n_descsz > notes.size()) break;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
         notes.substr(sizeof(note), 4) == absl::string_view("GNU", 4)) {
-      return std::string(notes.substr(description, std::min<uint64_t>(note.n_descsz, kMostBuildIdBytes)));
+      return std::string(notes.substr(description, std::min<uint64_t>(note.n_descsz, kMaxBuildIdBytes)));
     }
     notes.remove_prefix(std::min<uint64_t>(end, notes.size()));
   }
@@ -83,7 +83,7 @@ std::vector<Elf64_Shdr> ReadSections(const FileReader& file, const Elf64_Ehdr& h
   // More sections than the header's fields can count are counted in the first section.
   const uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
   *names_index = header.e_shstrndx == SHN_XINDEX ? first.sh_link : header.e_shstrndx;
-  return count > kMostSections ? std::vector<Elf64_Shdr>() : file.ReadTable<Elf64_Shdr>(header.e_shoff, count);
+  return count > kMaxSections ? std::vector<Elf64_Shdr>() : file.ReadTable<Elf64_Shdr>(header.e_shoff, count);
 }
 
 absl::string_view NameAt(absl::string_view names, uint64_t offset) {
@@ -105,12 +105,12 @@ void ReadFromSections(const FileReader& file, const Elf64_Ehdr& header, ElfIdent
   const std::vector<Elf64_Shdr> sections = ReadSections(file, header, &names_index);
   if (names_index >= sections.size()) return;
   const std::string names =
-      file.ReadBytes(sections[names_index].sh_offset, sections[names_index].sh_size, kMostNameBytes);
+      file.ReadBytes(sections[names_index].sh_offset, sections[names_index].sh_size, kMaxNameBytes);
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type == SHT_NOBITS) continue;
     const absl::string_view name = NameAt(names, section.sh_name);
     if (section.sh_type == SHT_NOTE && identity->build_id.empty()) {
-      identity->build_id = BuildIdInNotes(file.ReadBytes(section.sh_offset, section.sh_size, kMostNoteBytes));
+      identity->build_id = BuildIdInNotes(file.ReadBytes(section.sh_offset, section.sh_size, kMaxNoteBytes));
     } else if (name == ".debug_info" || name == ".zdebug_info") {
       identity->has_debug_info = section.sh_size > 0;
     } else if (name == ".gnu_debuglink") {
@@ -120,10 +120,10 @@ void ReadFromSections(const FileReader& file, const Elf64_Ehdr& header, ElfIdent
 }
 
 void ReadFromSegments(const FileReader& file, const Elf64_Ehdr& header, ElfIdentity* identity) {
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostSegments) return;
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return;
   for (const Elf64_Phdr& segment : file.ReadTable<Elf64_Phdr>(header.e_phoff, header.e_phnum)) {
     if (segment.p_type != PT_NOTE || !identity->build_id.empty()) continue;
-    identity->build_id = BuildIdInNotes(file.ReadBytes(segment.p_offset, segment.p_filesz, kMostNoteBytes));
+    identity->build_id = BuildIdInNotes(file.ReadBytes(segment.p_offset, segment.p_filesz, kMaxNoteBytes));
   }
 }
 

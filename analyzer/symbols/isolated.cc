@@ -23,8 +23,8 @@
 namespace gpumem {
 namespace {
 
-constexpr rlim_t kMostSeconds = 120;
-constexpr uint64_t kMostAnswerBytes = 1 << 30;
+constexpr rlim_t kMaxSeconds = 120;
+constexpr uint64_t kMaxAnswerBytes = 1 << 30;
 
 // What goes through the pipe.
 struct Frame {
@@ -74,7 +74,7 @@ void Limit(__rlimit_resource resource, rlim_t most) {
   for (const int signal_number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU}) signal(signal_number, SIG_DFL);
   const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   Limit(RLIMIT_CORE, 0);
-  Limit(RLIMIT_CPU, kMostSeconds);
+  Limit(RLIMIT_CPU, kMaxSeconds);
   Limit(RLIMIT_DATA, DataBytes() + memory / 2);
   try {
     const std::string answer = work([pipe](uint64_t done, uint64_t all) {
@@ -90,7 +90,7 @@ void Limit(__rlimit_resource resource, rlim_t most) {
 
 absl::Status Died(int status) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
-    return absl::AbortedError(absl::StrCat("the reader took more than ", kMostSeconds, " s"));
+    return absl::AbortedError(absl::StrCat("the reader took more than ", kMaxSeconds, " s"));
   }
   if (WIFSIGNALED(status))
     return absl::AbortedError(absl::StrCat("the reader crashed (signal ", WTERMSIG(status), ")"));
@@ -103,7 +103,7 @@ bool ReadAnswer(int pipe, const ReportProgress& progress, std::string* answer) {
   for (Frame frame{}; ReadAll(pipe, &frame, sizeof(frame));) {
     if (frame.kind == Frame::kProgress) {
       progress(frame.first, frame.second);
-    } else if (frame.kind == Frame::kAnswer && frame.first <= kMostAnswerBytes) {
+    } else if (frame.kind == Frame::kAnswer && frame.first <= kMaxAnswerBytes) {
       answer->resize(frame.first);
       return ReadAll(pipe, answer->data(), answer->size());
     } else {

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostNamedFiles = 50'000;
+constexpr size_t kMaxNamedFiles = 50'000;
 constexpr int kDeepestFolder = 16;
 constexpr char kDebugFolder[] = "/usr/lib/debug";
 
@@ -94,15 +94,15 @@ void ModuleFiles::ReadNamed() {
       continue;
     }
     fs::recursive_directory_iterator entry(place, fs::directory_options::skip_permission_denied, error), end;
-    for (; !error && entry != end && files < kMostNamedFiles; entry.increment(error)) {
+    for (; !error && entry != end && files < kMaxNamedFiles; entry.increment(error)) {
       if (entry.depth() >= kDeepestFolder) entry.disable_recursion_pending();
       std::error_code ignored;
       if (!entry->is_regular_file(ignored)) continue;
       ++files;
       AddNamed(entry->path().string(), /*must_be_elf=*/false);
     }
-    if (files >= kMostNamedFiles)
-      notes_.push_back(absl::StrCat("--symbols ", place, ": only the first ", kMostNamedFiles,
+    if (files >= kMaxNamedFiles)
+      notes_.push_back(absl::StrCat("--symbols ", place, ": only the first ", kMaxNamedFiles,
                                     " files were looked at. Name a smaller folder."));
   }
 }

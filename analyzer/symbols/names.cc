@@ -21,7 +21,7 @@ constexpr absl::string_view kOperator = "operator";
 constexpr absl::string_view kStubOfKernel = "__device_stub_";  // what nvcc makes of a kernel's name on the host
 constexpr absl::string_view kPlt = "@plt";                     // a stub of the dynamic linker
 // Of one name. The longest of PyTorch 2.11's has 14,356 bytes.
-constexpr size_t kMostNameBytes = 32 << 10;
+constexpr size_t kMaxNameBytes = 32 << 10;
 // Longest first.
 constexpr absl::string_view kOperatorSigns[] = {"<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "->"};
 
@@ -181,12 +181,12 @@ std::string StartOfMangled(absl::string_view symbol) {
 std::string Demangle(const std::string& symbol) {
   const absl::string_view stub = absl::EndsWith(symbol, kPlt) ? kPlt : "";
   const std::string name = symbol.substr(0, symbol.size() - stub.size());
-  if (!absl::StartsWith(name, "_Z")) return symbol.substr(0, kMostNameBytes);
+  if (!absl::StartsWith(name, "_Z")) return symbol.substr(0, kMaxNameBytes);
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> full(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
                                                          &std::free);
-  if (status != 0 || full == nullptr) return symbol.substr(0, kMostNameBytes);
-  return absl::StrCat(absl::string_view(full.get()).substr(0, kMostNameBytes), stub);
+  if (status != 0 || full == nullptr) return symbol.substr(0, kMaxNameBytes);
+  return absl::StrCat(absl::string_view(full.get()).substr(0, kMaxNameBytes), stub);
 }
 
 std::string ShortName(absl::string_view demangled) {

@@ -14,13 +14,13 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostNamedInANote = 4;
+constexpr size_t kMaxNamedInANote = 4;
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // "a.so, b.so and 3 more"
 std::string Listed(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kMostNamedInANote);
+  const size_t shown = std::min(names.size(), kMaxNamedInANote);
   const std::string list = absl::StrJoin(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ");
   return shown == names.size() ? list : absl::StrCat(list, " and ", names.size() - shown, " more");
 }
@@ -145,7 +145,7 @@ void NativeNames::WriteNotes() {
     if (module.trouble == FileTrouble::kNotVerified) unverified.push_back(BaseName(path));
     const bool told = module.trouble == FileTrouble::kOtherBuild || module.trouble == FileTrouble::kUnreadable;
     if (!told && module.failure.empty()) continue;
-    if (++others > kMostNamedInANote) continue;
+    if (++others > kMaxNamedInANote) continue;
     const std::string what = module.failure.empty() ? reports_[i].problem : module.failure;
     const std::string next =
         !module.failure.empty() ? "Names may be missing"
@@ -155,9 +155,9 @@ void NativeNames::WriteNotes() {
             : "Its frames stay module and offset. Give a readable file with --symbols PATH";
     notes_.push_back(absl::StrCat(path, module.failure.empty() ? " " : ": ", what, ". ", next, "."));
   }
-  if (others > kMostNamedInANote)
+  if (others > kMaxNamedInANote)
     notes_.push_back(
-        absl::StrCat(others - kMostNamedInANote, " more modules cannot be used: gpumem symbolize lists them."));
+        absl::StrCat(others - kMaxNamedInANote, " more modules cannot be used: gpumem symbolize lists them."));
   if (!missing.empty())
     notes_.push_back(
         absl::StrCat("No file here for ", Listed(missing),

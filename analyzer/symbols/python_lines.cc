@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kCodeUnit = 2;  // bytes
 // Each instruction is looked up from the table's start, so a long one with many would take long.
-constexpr size_t kMostTableBytes = 256u << 10;
+constexpr size_t kMaxTableBytes = 256u << 10;
 
 // Kinds of entries in the location table of 3.11.
 constexpr uint32_t kNoLocation = 15;
@@ -103,7 +103,7 @@ std::optional<int64_t> LineFromLnotab(absl::string_view bytes, uint32_t first_li
 
 uint32_t PythonLine(const PythonCodeInfo& code, uint32_t instruction) {
   std::optional<int64_t> line;
-  const absl::string_view table = absl::string_view(code.line_table).substr(0, kMostTableBytes);
+  const absl::string_view table = absl::string_view(code.line_table).substr(0, kMaxTableBytes);
   if (code.python_minor >= 11) {
     line = LineFromLocations(table, code.first_line, instruction);
   } else if (code.python_minor == 10) {

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr char kVersion[] = "v1";
 constexpr char kMagic[] = "GMSYMS1\n";
 constexpr size_t kMagicBytes = sizeof(kMagic) - 1, kHeadBytes = kMagicBytes + sizeof(uint64_t);
-constexpr uint64_t kMostFileBytes = 64 << 20;
+constexpr uint64_t kMaxFileBytes = 64 << 20;
 constexpr char kTemporary[] = ".new.";
 constexpr auto kTemporaryLives = std::chrono::hours(1);
 
@@ -44,7 +44,7 @@ std::string ReadChecked(const std::string& path) {
   struct stat info {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) return "";
   const uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (size < kHeadBytes || size > kMostFileBytes) return "";
+  if (size < kHeadBytes || size > kMaxFileBytes) return "";
   std::string bytes(size, '\0');
   if (pread(descriptor, bytes.data(), size, 0) != info.st_size) return "";
   if (bytes.compare(0, kMagicBytes, kMagic) != 0) return "";
@@ -118,7 +118,7 @@ bool SymbolCache::MakeFolder() const {
 void SymbolCache::Write(const std::string& build_id, SymbolDepth depth, const ModuleSymbols& symbols) const {
   const std::string path = PathOf(build_id, depth);
   if (path.empty() || !MakeFolder()) return;
-  const uint64_t most = std::min(kMostFileBytes, most_bytes_ / 2);
+  const uint64_t most = std::min(kMaxFileBytes, most_bytes_ / 2);
   ModuleSymbols all = Read(build_id, depth);
   all.TakeFrom(symbols);
   std::string body = all.Serialize();

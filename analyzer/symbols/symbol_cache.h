@@ -27,13 +27,13 @@ enum class SymbolDepth { kTable, kDwarf };
 
 class SymbolCache {
  public:
-  static constexpr uint64_t kMostBytes = 256 << 20;
+  static constexpr uint64_t kMaxBytes = 256 << 20;
 
   // From the environment; "" where neither XDG_CACHE_HOME nor HOME is an absolute path.
   static std::string DefaultFolder();
 
   // `folder` "" = no cache.
-  explicit SymbolCache(std::string folder, uint64_t most_bytes = kMostBytes);
+  explicit SymbolCache(std::string folder, uint64_t most_bytes = kMaxBytes);
 
   // Nothing where there is no build id.
   ModuleSymbols Read(const std::string& build_id, SymbolDepth depth) const;

@@ -19,7 +19,7 @@ bool IsPossible(const trace::ModuleSymbols& message) {
   if (message.depth_size() != message.address_delta_size()) return false;
   uint64_t functions = 0;
   for (const uint32_t depth : message.depth()) {
-    if (depth > ModuleSymbols::kMostFunctions) return false;
+    if (depth > ModuleSymbols::kMaxFunctions) return false;
     functions += depth;
   }
   const auto fits = [&](int size) { return static_cast<uint64_t>(size) == functions; };
@@ -40,7 +40,7 @@ uint32_t ModuleSymbols::Number(absl::string_view raw) {
 }
 
 void ModuleSymbols::Add(uint64_t address, const std::vector<NativeFunction>& functions) {
-  const size_t count = std::min(functions.size(), kMostFunctions);
+  const size_t count = std::min(functions.size(), kMaxFunctions);
   const Place place{static_cast<uint32_t>(functions_.size()), static_cast<uint32_t>(count)};
   if (!places_.try_emplace(address, place).second) return;
   // The outermost is the function that has the address; it is kept.

@@ -32,7 +32,7 @@ struct NativeFunction {
 class ModuleSymbols {
  public:
   // Functions inlined into each other at one address; what is deeper is left out.
-  static constexpr size_t kMostFunctions = 256;
+  static constexpr size_t kMaxFunctions = 256;
 
   // `address` is a return address as linked (Frame.pc - Module.load_bias). All functions but the last are inlined into
   // the next one. None: it was looked up, and nothing is known. What is there already stays.

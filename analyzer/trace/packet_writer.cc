@@ -13,8 +13,8 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMostAddresses = 5000;     // in one packet
-constexpr size_t kMostBodyBytes = 4 << 20;  // well below what readers accept
+constexpr size_t kMaxAddresses = 5000;     // in one packet
+constexpr size_t kMaxBodyBytes = 4 << 20;  // well below what readers accept
 
 // A Trace of one packet without frame, compressed, as the body of a Compressed packet.
 std::string CompressedBody(const std::string& definitions) {
@@ -40,7 +40,7 @@ void AddPackets(uint32_t module_id, const ModuleSymbols& symbols, const std::vec
   trace::Definitions definitions;
   definitions.add_symbols()->ParseFromString(part.Serialize(module_id));
   const std::string bytes = definitions.SerializeAsString();
-  if (bytes.size() > kMostBodyBytes && end - begin > 1) {
+  if (bytes.size() > kMaxBodyBytes && end - begin > 1) {
     const size_t middle = begin + (end - begin) / 2;
     AddPackets(module_id, symbols, addresses, begin, middle, sequence, packets);
     AddPackets(module_id, symbols, addresses, middle, end, sequence, packets);
@@ -55,8 +55,8 @@ void AddPackets(uint32_t module_id, const ModuleSymbols& symbols, const std::vec
 std::vector<std::string> SymbolPackets(uint32_t module_id, const ModuleSymbols& symbols, uint64_t sequence) {
   std::vector<std::string> packets;
   const std::vector<uint64_t> addresses = symbols.Addresses();
-  for (size_t begin = 0; begin < addresses.size(); begin += kMostAddresses) {
-    const size_t end = std::min(addresses.size(), begin + kMostAddresses);
+  for (size_t begin = 0; begin < addresses.size(); begin += kMaxAddresses) {
+    const size_t end = std::min(addresses.size(), begin + kMaxAddresses);
     AddPackets(module_id, symbols, addresses, begin, end, sequence, &packets);
   }
   return packets;

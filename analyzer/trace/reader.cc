@@ -63,7 +63,7 @@ void TraceReader::NoteGap(uint64_t packets, bool had_events) {
   gap_pending_ |= had_events;
   if (reading_again_ || section_ != 0) return;
   missing_packets_ += packets;
-  if (!in_gap_ && gaps_.size() < kMostGaps) gaps_.push_back({0, true, 0, last_time_ns_, 0});
+  if (!in_gap_ && gaps_.size() < kMaxGaps) gaps_.push_back({0, true, 0, last_time_ns_, 0});
   in_gap_ = true;
   gaps_.back().packets += packets;
 }

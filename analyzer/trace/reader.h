@@ -127,8 +127,8 @@ class TraceReader final : public EventSource {
   bool after_gap() const { return batch_after_gap_; }
   // So they are before the next one that it will return.
   bool gap_pending() const { return gap_pending_; }
-  // Of the first section, in the order of the file: at most kMostGaps, the last one stands for all further ones.
-  static constexpr size_t kMostGaps = 256;
+  // Of the first section, in the order of the file: at most kMaxGaps, the last one stands for all further ones.
+  static constexpr size_t kMaxGaps = 256;
   const std::vector<TraceGap>& gaps() const { return gaps_; }
   uint64_t missing_events() const;               // the sum of what is known of the gaps
   uint64_t section() const { return section_; }  // 0 = the file's first

@@ -13,7 +13,7 @@ namespace {
 // Ids above leave no room for new ones; no capture gives them.
 constexpr uint64_t kHighestNode = uint64_t{1} << 48;
 // Backward passes of backward passes: a damaged ring may have a circle of them.
-constexpr int kMostForwardPasses = 64;
+constexpr int kMaxForwardPasses = 64;
 constexpr uint32_t kHighestId = uint32_t{1} << 31;
 
 // A broken one is left out.
@@ -109,7 +109,7 @@ uint64_t RingDefinitions::NodeId(uint64_t parent, uint32_t frame) {
 uint64_t RingDefinitions::StackId(uint64_t hash) { return StackId(hash, 0); }
 
 uint64_t RingDefinitions::StackId(uint64_t hash, int forward_passes) {
-  if (hash == 0 || forward_passes > kMostForwardPasses) return 0;
+  if (hash == 0 || forward_passes > kMaxForwardPasses) return 0;
   const auto [it, is_new] = ids_.stacks_.try_emplace(hash, 0);
   if (!is_new) return it->second;
   const auto found = contents_->stacks.find(hash);

@@ -28,7 +28,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kMostEventsInABatch = 1 << 16;
+constexpr int kMaxEventsInABatch = 1 << 16;
 constexpr uint32_t kSync = 0x31544D47;
 
 bool Parse(const RawPacket& packet, google::protobuf::Message* message) {
@@ -195,8 +195,8 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
   RingDefinitions definitions(&contents, std::move(ids));
   if (std::string body = definitions.TakeReady(); !events.empty() && !body.empty())
     recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
-  for (size_t at = 0; at < events.size(); at += kMostEventsInABatch) {
-    const int count = static_cast<int>(std::min<size_t>(kMostEventsInABatch, events.size() - at));
+  for (size_t at = 0; at < events.size(); at += kMaxEventsInABatch) {
+    const int count = static_cast<int>(std::min<size_t>(kMaxEventsInABatch, events.size() - at));
     std::string batch = EncodeBatch(&events[at], count, &definitions);
     if (std::string body = definitions.Take(); !body.empty())
       recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});

@@ -36,7 +36,7 @@ struct StackEnd {
 class StackTree {
  public:
   static constexpr uint32_t kRoot = 0;  // stands for all; has no frame
-  static constexpr size_t kMostNodes = size_t{1} << 20;
+  static constexpr size_t kMaxNodes = size_t{1} << 20;
 
   struct Node {
     uint32_t frame = 0;  // FrameTable::frame
@@ -48,7 +48,7 @@ class StackTree {
 
   // Takes aggregated.stacks as FilterStacks left them, the largest first, and aggregated.merged. `ends`, where not
   // null, receives an entry for each of the stacks.
-  StackTree(const AggregatedStacks& aggregated, FrameTable* frames, size_t most_nodes = kMostNodes,
+  StackTree(const AggregatedStacks& aggregated, FrameTable* frames, size_t most_nodes = kMaxNodes,
             std::vector<StackEnd>* ends = nullptr);
 
   const Node& node(uint32_t index) const { return nodes_[index]; }

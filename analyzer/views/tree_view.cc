@@ -135,7 +135,7 @@ class TreeText {
   // First and last of a chain say most; what lies between is told as far as there is room.
   std::string ChainText(const std::vector<std::string>& labels, int room) const {
     const std::string arrow = page_->style().utf8 ? " \u203a " : " > ";
-    const size_t least = labels.size() > kMostWholeChain ? labels.size() - kMostWholeChain : 0;
+    const size_t least = labels.size() > kMaxWholeChain ? labels.size() - kMaxWholeChain : 0;
     for (size_t left_out = least; left_out + 1 < labels.size(); ++left_out) {
       std::string text = labels[0];
       if (left_out > 0) absl::StrAppend(&text, arrow, LeftOut(left_out));
@@ -161,7 +161,7 @@ class TreeText {
                 Tone::kAside);
   }
 
-  static constexpr size_t kMostWholeChain = 64;  // labels that are tried on one line
+  static constexpr size_t kMaxWholeChain = 64;  // labels that are tried on one line
 
   const StackTree& tree_;
   const ViewInput& input_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Callers: the connections of the control socket that have not said their line yet, kMost at most. Each has a second in
+// Callers: the connections of the control socket that have not said their line yet, kMax at most. Each has a second in
 // all from its beginning, however it spends that (a byte now and then); where one more comes, the oldest goes. So who
 // says nothing holds nobody up, and costs one descriptor.
 //
@@ -29,13 +29,13 @@ namespace gpumemshim::control {
 
 class Callers {
  public:
-  static constexpr uint32_t kMost = 8;
+  static constexpr uint32_t kMax = 8;
   static constexpr uint64_t kPatienceNs = 1'000'000'000;
 
   // Takes a connected socket that does not block.
   void Add(int fd, uint64_t now_ns);
 
-  // What to wait for, at most kMost. Returns how many.
+  // What to wait for, at most kMax. Returns how many.
   uint32_t PutFds(pollfd* out) const;
 
   // Until the first one's time is up; -1 where there is none.
@@ -60,7 +60,7 @@ class Callers {
   static void Close(Caller* caller);
   static Outcome Read(Caller* caller);
 
-  Caller callers_[kMost];
+  Caller callers_[kMax];
 };
 
 }  // namespace gpumemshim::control

@@ -21,8 +21,8 @@ namespace gpumemshim::control {
 namespace {
 
 constexpr int kBacklog = 16;
-constexpr int kMostOfOnePid = 4;  // processes of one pid in several pid namespaces that share a directory
-constexpr uint32_t kMostLookedAt = 256;
+constexpr int kMaxOfOnePid = 4;  // processes of one pid in several pid namespaces that share a directory
+constexpr uint32_t kMaxLookedAt = 256;
 
 struct DirectoryEntry {  // getdents64
   uint64_t inode;
@@ -94,7 +94,7 @@ bool Bind(int fd, int directory, const char* path, const char* name) {
 }
 
 bool BindToPid(int fd, int directory, const char* path, pid_t pid, char* name, size_t capacity) {
-  for (int number = 1; number <= kMostOfOnePid; ++number) {
+  for (int number = 1; number <= kMaxOfOnePid; ++number) {
     Text text(name, capacity);
     text.Add(static_cast<uint64_t>(pid));
     if (number > 1) text.Add('.').Add(static_cast<uint64_t>(number));
@@ -180,8 +180,8 @@ uint32_t RemoveStaleSockets(const ControlSocket& socket) {
   if (directory < 0) return 0;
   uint32_t removed = 0, seen = 0;
   alignas(DirectoryEntry) char buffer[4096];
-  for (long size; seen < kMostLookedAt && (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
-    for (long at = 0; at < size && seen < kMostLookedAt; ++seen) {
+  for (long size; seen < kMaxLookedAt && (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
+    for (long at = 0; at < size && seen < kMaxLookedAt; ++seen) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       at += entry->size;
       sockaddr_un address;

@@ -102,7 +102,7 @@ bool FindImports(const dl_phdr_info& object, Imports* imports) {
   const Tables tables = ReadTables(object.dlpi_addr, imports->dynamic);
   if (tables.symbols == nullptr || tables.strings == nullptr) return false;
   const uint32_t end = tables.ImportsEnd();
-  for (uint32_t i = 1; i < end && imports->count < Imports::kMost; ++i) {
+  for (uint32_t i = 1; i < end && imports->count < Imports::kMax; ++i) {
     if (tables.symbols[i].st_shndx != SHN_UNDEF) continue;
     const char* name = tables.strings + tables.symbols[i].st_name;
     const ApiId id = hooks::FindOwnSymbol(name);

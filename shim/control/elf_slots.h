@@ -26,13 +26,13 @@ namespace gpumemshim::control {
 
 // What an object imports of the functions that we wrap, and of dlsym.
 struct Imports {
-  static constexpr uint32_t kMost = 128;
+  static constexpr uint32_t kMax = 128;
   struct Import {
     uint32_t symbol;
     ApiId id;  // kNone = dlsym or dlvsym
   };
   const ElfW(Dyn) * dynamic = nullptr;
-  Import imports[kMost];
+  Import imports[kMax];
   uint32_t count = 0;
 };
 

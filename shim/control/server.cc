@@ -104,7 +104,7 @@ void Answer(int fd, const char* line, size_t size) {
 }
 
 void AcceptCallers() {
-  for (uint32_t i = 0; i < Callers::kMost; ++i) {
+  for (uint32_t i = 0; i < Callers::kMax; ++i) {
     const int fd = accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0 && MayAsk(fd)) {
       g_callers.Add(fd, MonotonicNs());
@@ -126,7 +126,7 @@ void AnswerCallers() {
   int fd = -1;
   const char* line = nullptr;
   size_t size = 0;
-  for (uint32_t i = 0; i < Callers::kMost && !IsStopping(); ++i) {
+  for (uint32_t i = 0; i < Callers::kMax && !IsStopping(); ++i) {
     if (!g_callers.TakeLine(MonotonicNs(), &fd, &line, &size)) return;
     Answer(fd, line, size);
     close(fd);
@@ -139,7 +139,7 @@ void* Main(void*) {
   if (g_socket.fd >= 0) RemoveStaleSockets(g_socket);
   while (!IsStopping()) {
     const int reader = g_wake_reader.load(std::memory_order_relaxed);
-    pollfd wanted[2 + Callers::kMost] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
+    pollfd wanted[2 + Callers::kMax] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
     const uint32_t count = 2 + g_callers.PutFds(wanted + 2);
     if (poll(wanted, count, g_callers.TimeoutMs(MonotonicNs())) < 0 && errno != EINTR) break;
     if (IsStopping() || !IsOurPipe(reader)) break;  // the program closed it: there is no way to wake us

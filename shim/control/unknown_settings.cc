@@ -15,7 +15,7 @@ namespace {
 constexpr char kPrefix[] = "GPUMEMSHIM_";
 constexpr size_t kPrefixSize = sizeof kPrefix - 1;
 constexpr size_t kLongest = 63;    // of a name that is compared
-constexpr size_t kMostNamed = 8;   // in one line
+constexpr size_t kMaxNamed = 8;    // in one line
 constexpr uint32_t kFarthest = 4;  // edits at which a name still may be meant, less for short ones
 constexpr size_t kLongestPrinted = 80;
 
@@ -86,7 +86,7 @@ size_t UnknownSettingsLine(const char* const* environment, char* out, size_t cap
     if (std::strncmp(*environment, kPrefix, kPrefixSize) != 0) continue;
     const char* equals = std::strchr(*environment, '=');
     const size_t size = equals == nullptr ? std::strlen(*environment) : static_cast<size_t>(equals - *environment);
-    if (IsKnown(*environment, size) || ++count > kMostNamed) continue;
+    if (IsKnown(*environment, size) || ++count > kMaxNamed) continue;
     text.Add(count == 1 ? "gpumem: " : "; ");
     AddName(*environment, size, &text);
     text.Add(" is no setting of this version");

@@ -22,11 +22,11 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr uint32_t kMostNamed = 8;
-constexpr uint32_t kMostInterruptions = 8;
+constexpr uint32_t kMaxNamed = 8;
+constexpr uint32_t kMaxInterruptions = 8;
 constexpr int kInterrupted = 1;
 constexpr uint64_t kFirstWaitNs = 1'000'000'000, kLongestWaitNs = 64 * kFirstWaitNs;
-constexpr size_t kMostWritableBytes = size_t{64} << 20;  // of an object that is searched for the driver's addresses
+constexpr size_t kMaxWritableBytes = size_t{64} << 20;  // of an object that is searched for the driver's addresses
 
 // Numbers of trace.proto's UnseenCause.
 enum class Cause : uint8_t { kBoundPast = 1, kLookedUpPast = 2, kOtherNamespace = 3, kSecondDriver = 4 };
@@ -38,13 +38,13 @@ struct Finding {
   uint32_t function_count;
 };
 
-Finding g_findings[kMostUnseen];
+Finding g_findings[kMaxUnseen];
 std::atomic<uint32_t> g_finding_count;  // grows once an entry is whole
 uint32_t g_known;                       // findings and functions
 
 // The objects that were looked at: by a hash of place and name, its lowest bit set where slots wait to be bound.
-constexpr uint32_t kMostObjects = 4096;
-uint64_t g_objects[kMostObjects];
+constexpr uint32_t kMaxObjects = 4096;
+uint64_t g_objects[kMaxObjects];
 uint64_t g_adds, g_subs;
 uint64_t g_due_ns, g_wait_ns;
 
@@ -73,7 +73,7 @@ Finding* Find(Cause cause, const char* object) {
       return &g_findings[i];
     }
   }
-  if (count == kMostUnseen) return nullptr;
+  if (count == kMaxUnseen) return nullptr;
   Finding* finding = &g_findings[count];
   finding->cause = cause;
   snprintf(finding->object, sizeof(finding->object), "%s", object);
@@ -98,8 +98,8 @@ uint64_t KeyOf(const dl_phdr_info& object) {
 
 // Where `key` is, or may be put; nullptr = the table is full.
 uint64_t* PlaceOf(uint64_t key) {
-  for (uint32_t i = 0; i < kMostObjects; i++) {
-    uint64_t* place = &g_objects[(key + i) % kMostObjects];
+  for (uint32_t i = 0; i < kMaxObjects; i++) {
+    uint64_t* place = &g_objects[(key + i) % kMaxObjects];
     if (*place == 0 || (*place & ~uint64_t{1}) == key) return place;
   }
   return nullptr;
@@ -134,7 +134,7 @@ bool KeepsDriverAddresses(const dl_phdr_info& object, const Look& look) {
   if (look.driver_end == 0) return false;
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = object.dlpi_phdr[i];
-    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0 || header.p_memsz > kMostWritableBytes) continue;
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0 || header.p_memsz > kMaxWritableBytes) continue;
     const uintptr_t start = (object.dlpi_addr + header.p_vaddr + 7) & ~uintptr_t{7};
     const uintptr_t end = object.dlpi_addr + header.p_vaddr + header.p_memsz;
     for (uintptr_t at = start; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
@@ -217,7 +217,7 @@ int VisitAll(dl_phdr_info* object, size_t, void* data) {
     look->waits = true;
     return 0;
   }
-  if (loader::ForkWaits() && look->interruptions++ < kMostInterruptions) return kInterrupted;
+  if (loader::ForkWaits() && look->interruptions++ < kMaxInterruptions) return kInterrupted;
   char program[256];
   if (path[0] == '\0') {  // the program itself has no name in the loader's list
     const ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -260,7 +260,7 @@ void PutUnseen(ProtoWriter* w) {
     w->StringIf(Field::kObject, finding.object);
     w->VarintIf(Field::kFunctionCount, finding.function_count);
     uint32_t named = 0;
-    for (uint16_t id = 1; id < kApiCount && named < kMostNamed; id++) {
+    for (uint16_t id = 1; id < kApiCount && named < kMaxNamed; id++) {
       if ((finding.functions[id / 64] >> id % 64 & 1) == 0) continue;
       w->StringIf(Field::kFunctions, ApiName(id));
       named++;

@@ -11,7 +11,7 @@
 //   slots not bound yet (lazy binding)   looked at again after 1, 2, 4 ... 64 s, and at the end
 //
 // Thread-safety: one thread at a time (the writer's; the last one of a process that never recorded). Takes the loader's
-// list lock for the length of a look. Failure: more than kMostUnseen objects are not told; pointers that a program
+// list lock for the length of a look. Failure: more than kMaxUnseen objects are not told; pointers that a program
 // keeps on the heap, or found by reading libraries itself, cannot be.
 //
 //   if (FindUnseen(false) != known) PutUnseen(&writer);
@@ -26,7 +26,7 @@
 
 namespace gpumemshim::control {
 
-inline constexpr uint32_t kMostUnseen = 16;
+inline constexpr uint32_t kMaxUnseen = 16;
 
 // How many things are known: each object counts, and each function of it. `last`: look in any case.
 uint32_t FindUnseen(bool last);

@@ -15,18 +15,18 @@
 namespace gpumemshim::hooks {
 namespace {
 
-constexpr int kMostDevices = 64;
-std::atomic<uint64_t> g_devices_with_nodes;      // bit = ordinal
-std::atomic<uint64_t> g_reserved[kMostDevices];  // as recorded last
+constexpr int kMaxDevices = 64;
+std::atomic<uint64_t> g_devices_with_nodes;     // bit = ordinal
+std::atomic<uint64_t> g_reserved[kMaxDevices];  // as recorded last
 
 void NoteNodeOn(int16_t device) {
-  if (device >= 0 && device < kMostDevices) {
+  if (device >= 0 && device < kMaxDevices) {
     g_devices_with_nodes.fetch_or(uint64_t{1} << device, std::memory_order_relaxed);
   }
 }
 
 void RecordGraphMemory(ApiId api, uint64_t handle) {
-  for (int16_t device = 0; device < kMostDevices; ++device) {
+  for (int16_t device = 0; device < kMaxDevices; ++device) {
     if ((g_devices_with_nodes.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
     uint64_t reserved = 0;
     if (!GraphMemoryReserved(device, &reserved)) continue;

@@ -11,12 +11,12 @@ std::atomic<int32_t> g_own_contexts;
 
 namespace {
 
-constexpr int kMost = 256;
-std::atomic<uint64_t> g_contexts[kMost];
-std::atomic<int32_t> g_users[kMost];  // beyond the first
+constexpr int kMax = 256;
+std::atomic<uint64_t> g_contexts[kMax];
+std::atomic<int32_t> g_users[kMax];  // beyond the first
 
 bool Replace(uint64_t from, uint64_t to) {
-  for (int i = 0; i < kMost; ++i) {
+  for (int i = 0; i < kMax; ++i) {
     uint64_t expected = from;
     if (!g_contexts[i].compare_exchange_strong(expected, to, std::memory_order_acq_rel)) continue;
     g_users[i].store(0, std::memory_order_relaxed);
@@ -26,7 +26,7 @@ bool Replace(uint64_t from, uint64_t to) {
 }
 
 std::atomic<int32_t>* UsersOf(uint64_t context) {
-  for (int i = 0; context != 0 && i < kMost; ++i) {
+  for (int i = 0; context != 0 && i < kMax; ++i) {
     if (g_contexts[i].load(std::memory_order_acquire) == context) return &g_users[i];
   }
   return nullptr;

@@ -4,7 +4,7 @@
 // Which of the process's contexts are not a device's primary one. What is allocated in such a context goes with it,
 // so its allocations name it (Event.handle); 0 stands for the primary context, which is what nearly everybody uses.
 //
-// Thread-safety: any thread. Failure: beyond kMost contexts, allocations count as the primary context's.
+// Thread-safety: any thread. Failure: beyond kMax contexts, allocations count as the primary context's.
 //
 //   event.handle = OwnContext();   // one load where no such context exists
 

@@ -55,7 +55,7 @@ void Analyzer::CopyEnvironment() {
   size_t count = 0;
   for (const char* name : kVariables) {
     const char* value = std::getenv(name);
-    if (value == nullptr || count == kMostVariables) continue;
+    if (value == nullptr || count == kMaxVariables) continue;
     const size_t name_size = std::strlen(name);
     const size_t value_size = std::strlen(value) + 1;
     if (used + name_size + 1 + value_size > sizeof variables_) continue;

@@ -26,7 +26,7 @@ class Analyzer {
   const char* const* environment() const { return environment_; }
 
  private:
-  static constexpr size_t kMostVariables = 16;
+  static constexpr size_t kMaxVariables = 16;
 
   bool FindBesideLibrary();
   bool FindOnPath();
@@ -35,7 +35,7 @@ class Analyzer {
 
   char program_[4096] = "";
   const char* arguments_[8] = {};
-  const char* environment_[kMostVariables + 1] = {};
+  const char* environment_[kMaxVariables + 1] = {};
   char variables_[8192] = "";
   bool complained_ = false;
 };

@@ -27,7 +27,7 @@ constexpr size_t kOutputBytes = size_t{128} << 10;
 constexpr int kNiceness = 10;
 constexpr int kFirstFree = 3;  // descriptors from here on are the host's
 constexpr int kOutOfTheWay = 64;
-constexpr unsigned kMostDescriptors = 1u << 16;
+constexpr unsigned kMaxDescriptors = 1u << 16;
 constexpr int kSignals = 64;
 constexpr int kExitNotStarted = 127;
 
@@ -47,7 +47,7 @@ struct Plan {
 
 void CloseHostDescriptors() {
   if (RawSyscall(SYS_close_range, kFirstFree, ~0U, 0) == 0) return;
-  for (unsigned fd = kFirstFree; fd < kMostDescriptors; fd++) RawSyscall(SYS_close, fd);
+  for (unsigned fd = kFirstFree; fd < kMaxDescriptors; fd++) RawSyscall(SYS_close, fd);
 }
 
 // The host's handlers lie in memory that this process shares: none may run in it.

@@ -14,7 +14,7 @@
 namespace gpumemshim::oom {
 namespace {
 
-constexpr uint32_t kMostReports = 3;
+constexpr uint32_t kMaxReports = 3;
 constexpr uint64_t kBetweenReportsNs = 10'000'000'000;
 constexpr uint32_t kTimeoutMs = 30'000;
 constexpr uint64_t kWaitAtEndNs = uint64_t{kWaitAtEndMs} * 1'000'000;
@@ -70,7 +70,7 @@ void Passed(const char* path, bool last) {
   const bool wanted = r.trigger.Wanted(now_ns, last);
   if (!wanted || path[0] == '\0' || running) return;
   const bool too_early = r.started_ns != 0 && now_ns - r.started_ns < kBetweenReportsNs;
-  if (r.reports >= kMostReports || (!last && (too_early || r.reports + 1 >= kMostReports))) return;
+  if (r.reports >= kMaxReports || (!last && (too_early || r.reports + 1 >= kMaxReports))) return;
   StartReport(path, last ? kWaitAtEndMs : kTimeoutMs, now_ns);
   if (last) WaitForChild(now_ns + kWaitAtEndNs);
 }

@@ -23,7 +23,7 @@ void Trigger::AddPending(const Event& event, uint32_t tid) {
     pending_[i] = {tid, event.size, event.time_ns};
     return;
   }
-  if (count_ == kMostPending) {
+  if (count_ == kMaxPending) {
     failed_ = true;
     return;
   }

@@ -29,7 +29,7 @@ class Trigger {
   void Clear();
 
  private:
-  static constexpr size_t kMostPending = 16;
+  static constexpr size_t kMaxPending = 16;
   static constexpr uint64_t kPatienceNs = 200'000'000;
 
   struct Pending {
@@ -43,7 +43,7 @@ class Trigger {
 
   bool failed_ = false;  // for good
   size_t count_ = 0;
-  Pending pending_[kMostPending] = {};
+  Pending pending_[kMaxPending] = {};
 };
 
 }  // namespace gpumemshim::oom

@@ -22,7 +22,7 @@ namespace gpumemshim::python {
 namespace {
 
 // A program whose modules cannot be named asks again with each new stack; it is heard so often.
-constexpr uint32_t kMostLooks = 2000;
+constexpr uint32_t kMaxLooks = 2000;
 
 std::atomic<bool> g_on{false};
 std::atomic<bool> g_pending{false};
@@ -98,7 +98,7 @@ bool IsEnabled() { return g_on.load(std::memory_order_relaxed); }
 
 void RequestLook() {
   if (!g_on.load(std::memory_order_relaxed) || g_pending.exchange(true, std::memory_order_relaxed)) return;
-  const Api* api = g_looks.fetch_add(1, std::memory_order_relaxed) < kMostLooks ? Load() : nullptr;
+  const Api* api = g_looks.fetch_add(1, std::memory_order_relaxed) < kMaxLooks ? Load() : nullptr;
   if (api == nullptr || api->add_pending_call(&Look, nullptr) != 0) g_pending.store(false, std::memory_order_relaxed);
 }
 

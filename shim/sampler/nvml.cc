@@ -38,10 +38,10 @@ nvmlProcessInfo_v1_t Element(const uint8_t* elements, size_t stride, uint32_t in
 
 // Some drivers of the 535 series answer the newest function with a longer element than the header says.
 size_t StrideOf(const uint8_t* elements, size_t stride, uint32_t count) {
-  constexpr uint32_t kMostPids = 1u << 23;  // more than Linux gives out
+  constexpr uint32_t kMaxPids = 1u << 23;  // more than Linux gives out
   for (uint32_t i = 1; i < count; i++) {
     const uint32_t pid = Element(elements, stride, i).pid;
-    if (pid == 0 || pid > kMostPids) return sizeof(nvmlProcessDetail_v1_t);
+    if (pid == 0 || pid > kMaxPids) return sizeof(nvmlProcessDetail_v1_t);
   }
   return stride;
 }

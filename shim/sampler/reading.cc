@@ -66,7 +66,7 @@ void Reading::Take(PoolReader read_pool, Sample* out) {
   out->crossing_count = 0;
   const uint32_t count = open_ ? count_.load(std::memory_order_acquire) : 0;
   for (uint32_t i = 0; i < count; i++) {
-    if (devices_[i].failures < kMostFailures) ReadDevice(read_pool, &devices_[i], out);
+    if (devices_[i].failures < kMaxFailures) ReadDevice(read_pool, &devices_[i], out);
   }
   out->time_ns = MonotonicNs();
   out->took_ns = out->time_ns - start_ns;

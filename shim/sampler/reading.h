@@ -40,7 +40,7 @@ class Reading {
     nvmlDevice_t handle = nullptr;
     std::atomic<bool> uses_pool{false};
   };
-  static constexpr uint32_t kMostFailures = 3;
+  static constexpr uint32_t kMaxFailures = 3;
 
   void ReadDevice(PoolReader read_pool, Device* device, Sample* out);
 

@@ -6,7 +6,7 @@
 namespace gpumemshim::sampler {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
 
 // Reads one entry and moves *text behind it. False: it makes no sense.
 bool ParseOne(const char** text, Threshold* out) {
@@ -14,7 +14,7 @@ bool ParseOne(const char** text, Threshold* out) {
   uint64_t value = 0;
   bool digits = false;
   for (; *p >= '0' && *p <= '9'; p++, digits = true) {
-    if (value < kMostBytes) value = value * 10 + static_cast<uint64_t>(*p - '0');
+    if (value < kMaxBytes) value = value * 10 + static_cast<uint64_t>(*p - '0');
   }
   int shift = 0;
   bool percent = false;
@@ -54,7 +54,7 @@ bool ParseOne(const char** text, Threshold* out) {
     return value <= 100;
   }
   *out = {0, value << shift};
-  return value <= kMostBytes >> shift;
+  return value <= kMaxBytes >> shift;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ bool PathValues::NumberOf(uint64_t value, uint16_t* number) {
     *number = static_cast<uint16_t>(slots_[slot] - 1);
     if (values_[*number] == value) return true;
   }
-  if (count_ == kMost) return false;
+  if (count_ == kMax) return false;
   *number = static_cast<uint16_t>(count_);
   values_[count_++] = value;
   slots_[slot] = static_cast<uint16_t>(count_);

@@ -90,10 +90,10 @@ class PathValues {
   const uint64_t* values() const { return values_; }
 
  private:
-  static constexpr uint32_t kMost = 1u << 15;
-  static constexpr uint32_t kSlots = 2 * kMost;
+  static constexpr uint32_t kMax = 1u << 15;
+  static constexpr uint32_t kSlots = 2 * kMax;
   uint32_t count_;
-  uint64_t values_[kMost];
+  uint64_t values_[kMax];
   uint16_t slots_[kSlots];  // number + 1, by the value's hash; 0 = empty
 };
 

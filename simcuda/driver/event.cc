@@ -33,10 +33,10 @@ std::atomic<uint64_t> g_synchronisations{0};
 std::atomic<uint64_t> g_queries{0};  // whether events are ready
 
 // Whoever asks so often waits for it.
-constexpr uint32_t kMostQueries = 10'000;
+constexpr uint32_t kMaxQueries = 10'000;
 
 bool IsPending(Event* event) {
-  return GetEnvironment().late_events && event->recorded && event->queries++ < kMostQueries &&
+  return GetEnvironment().late_events && event->recorded && event->queries++ < kMaxQueries &&
          event->synchronisations == g_synchronisations.load(std::memory_order_relaxed);
 }
 

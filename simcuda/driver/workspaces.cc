@@ -19,7 +19,7 @@
 namespace simcuda {
 namespace {
 
-constexpr size_t kMostAsked = 10'000;  // distinct ones; later ones are answered and not kept
+constexpr size_t kMaxAsked = 10'000;  // distinct ones; later ones are answered and not kept
 
 struct Asked {
   std::string library, operation, parameters;
@@ -72,7 +72,7 @@ __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_
   const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));
   auto at = all.places.find(key);
   if (at == all.places.end()) {
-    if (all.asked.size() == kMostAsked) return given.bytes;
+    if (all.asked.size() == kMaxAsked) return given.bytes;
     at = all.places.emplace(key, all.asked.size()).first;
     all.asked.push_back({ask->library, ask->operation, ask->parameters, given, ask->bound, 0});
   }

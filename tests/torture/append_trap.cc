@@ -21,7 +21,7 @@ namespace torture {
 namespace {
 
 constexpr char kWriterName[] = "gpumem-writer";
-constexpr int kMostStops = 10'000;
+constexpr int kMaxStops = 10'000;
 
 pid_t WriterOf(pid_t victim) {
   std::error_code ignored;
@@ -52,7 +52,7 @@ bool KillInAppend(pid_t victim, AppendStep step, uint32_t part) {
   bool trapped = ptrace(PTRACE_INTERRUPT, writer, nullptr, nullptr) == 0 && WaitForStop(writer);
   user_regs_struct registers{};
   bool entering = false;
-  for (int stops = 0; trapped && stops < kMostStops; ++stops) {
+  for (int stops = 0; trapped && stops < kMaxStops; ++stops) {
     trapped = GoOnToSyscall(writer) && ptrace(PTRACE_GETREGS, writer, nullptr, &registers) == 0;
     // The kernel shows ENOSYS as the result of a call that has not been made yet.
     entering = static_cast<long>(registers.rax) == -ENOSYS;

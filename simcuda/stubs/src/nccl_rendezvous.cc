@@ -23,7 +23,7 @@
 namespace nccl {
 namespace {
 
-constexpr int kMostRanks = 64;
+constexpr int kMaxRanks = 64;
 constexpr uint32_t kRounds = 2, kLetters = 4;  // messages that one rank may be ahead of another
 constexpr size_t kPage = 4096;
 constexpr int kSpins = 50;
@@ -47,7 +47,7 @@ struct Box {
 
 struct Head {
   Word room_kib;
-  Place places[kMostRanks];
+  Place places[kMaxRanks];
   Box boxes[];  // ranks * ranks
 };
 
@@ -78,7 +78,7 @@ void Sleep(Word* word, uint32_t seen) {
   syscall(SYS_futex, word, FUTEX_WAIT, seen, &nap, nullptr, 0);
 }
 
-void Wake(Word* word) { syscall(SYS_futex, word, FUTEX_WAKE, kMostRanks, nullptr, nullptr, 0); }
+void Wake(Word* word) { syscall(SYS_futex, word, FUTEX_WAKE, kMaxRanks, nullptr, nullptr, 0); }
 
 // Each rank holds a lock on its byte of the file, which the system takes away when its process ends, however that is.
 bool HasEnded(const Rendezvous* rendezvous, int rank) {
@@ -198,7 +198,7 @@ void NameOfPart(const char* name, uint32_t number, int color, char (&part)[kName
 
 Rendezvous* JoinRendezvous(const char* name, int ranks, int rank) {
   const char* alone = getenv("SIMCUDA_NCCL_ALONE");
-  if ((alone != nullptr && *alone != '\0' && *alone != '0') || *name == '\0' || ranks < 2 || ranks > kMostRanks)
+  if ((alone != nullptr && *alone != '\0' && *alone != '0') || *name == '\0' || ranks < 2 || ranks > kMaxRanks)
     return nullptr;
   auto* rendezvous = static_cast<Rendezvous*>(calloc(1, sizeof(Rendezvous)));
   if (rendezvous == nullptr) return nullptr;

@@ -7,7 +7,7 @@
 namespace nccl {
 namespace {
 
-enum Operation { kSum = 0, kProduct = 1, kMost = 2, kLeast = 3, kAverage = 4 };
+enum Operation { kSum = 0, kProduct = 1, kMax = 2, kMin = 3, kAverage = 4 };
 
 // Integers wrap, as they do on a GPU.
 template <typename Number, typename Wide>
@@ -15,9 +15,9 @@ Number Combine(Number a, Number b, int operation) {
   switch (operation) {
     case kProduct:
       return static_cast<Number>(static_cast<Wide>(a) * static_cast<Wide>(b));
-    case kMost:
+    case kMax:
       return a > b ? a : b;
-    case kLeast:
+    case kMin:
       return a < b ? a : b;
     default:
       return static_cast<Number>(static_cast<Wide>(a) + static_cast<Wide>(b));

@@ -160,7 +160,7 @@ TEST_F(StageLogTest, HostileNestingIsBounded) {
   for (uint32_t i = 0; i < 200; ++i) Event(trace::RANGE_START, 1, nullptr, "", 1, 1, i + 1);
   for (int i = 0; i < 5000; ++i) Alloc(Stage::kForward, 1, std::to_string(i));
   Finish(1);
-  EXPECT_LE(log_.rows().size(), StageLog::kMostRows);
+  EXPECT_LE(log_.rows().size(), StageLog::kMaxRows);
   EXPECT_GT(log_.unlisted(), 5000u);
 }
 

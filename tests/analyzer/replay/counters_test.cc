@@ -236,16 +236,16 @@ TEST(Counters, NeighboursAndLimits) {
 TEST(Counters, StaysBoundedAndKeepsTheFullest) {
   CounterLog log;
   Accounts accounts;
-  for (uint64_t i = 1; i <= 10 * CounterLog::kMostReadings; ++i) {
+  for (uint64_t i = 1; i <= 10 * CounterLog::kMaxReadings; ++i) {
     log.Offer(SampleAt(i * kSecond, i * kMiB, i * kMiB));
     accounts.device(1).values.total = i == 5 ? 1000 * kMiB : i;
     log.Settle({i * kSecond + 1, 0, UINT64_MAX}, accounts);
   }
   const DeviceLog* kept = log.Of(1);
   ASSERT_NE(kept, nullptr);
-  EXPECT_EQ(kept->count, 10 * CounterLog::kMostReadings);
-  EXPECT_LE(kept->readings.size(), CounterLog::kMostReadings);
-  EXPECT_EQ(kept->readings.back().time_ns, 10 * CounterLog::kMostReadings * kSecond);
+  EXPECT_EQ(kept->count, 10 * CounterLog::kMaxReadings);
+  EXPECT_LE(kept->readings.size(), CounterLog::kMaxReadings);
+  EXPECT_EQ(kept->readings.back().time_ns, 10 * CounterLog::kMaxReadings * kSecond);
   EXPECT_EQ(kept->fullest.time_ns, 5 * kSecond);
   EXPECT_EQ(log.Best(1, 6 * kSecond, 1000 * kMiB, {})->time_ns, 5 * kSecond);
   EXPECT_EQ(log.Of(2), nullptr);

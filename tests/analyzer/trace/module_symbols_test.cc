@@ -71,7 +71,7 @@ TEST(ModuleSymbolsTest, CutsEndlessInlining) {
   std::vector<NativeFunction> functions(1000, {"inlined", "", 0});
   functions.back().function = "outermost";
   symbols.Add(1, functions);
-  EXPECT_EQ(symbols.At(1).size(), ModuleSymbols::kMostFunctions);
+  EXPECT_EQ(symbols.At(1).size(), ModuleSymbols::kMaxFunctions);
   EXPECT_EQ(symbols.At(1).back().function, "outermost");
   EXPECT_TRUE(read.Parse(symbols.Serialize()).ok());
 }

@@ -46,7 +46,7 @@ class CallersTest : public ::testing::Test {
   }
 
   uint32_t Count() {
-    pollfd fds[Callers::kMost];
+    pollfd fds[Callers::kMax];
     return callers_.PutFds(fds);
   }
 
@@ -83,10 +83,10 @@ TEST_F(CallersTest, TimeIsUpInAll) {
 
 TEST_F(CallersTest, TheOldestMakesRoom) {
   const int oldest = Connect(kNow);
-  for (uint32_t i = 1; i < Callers::kMost; ++i) Connect(kNow + i);
-  EXPECT_EQ(Count(), Callers::kMost);
+  for (uint32_t i = 1; i < Callers::kMax; ++i) Connect(kNow + i);
+  EXPECT_EQ(Count(), Callers::kMax);
   Say(Connect(kNow + 100), "status\n");
-  EXPECT_EQ(Count(), Callers::kMost);
+  EXPECT_EQ(Count(), Callers::kMax);
   EXPECT_LT(send(oldest, "x", 1, MSG_NOSIGNAL), 0);
   EXPECT_EQ(Line(kNow + 100), "status");
 }

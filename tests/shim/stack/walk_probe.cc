@@ -16,7 +16,7 @@ namespace {
 
 using namespace gpumemshim::stack;
 
-constexpr int kMostOfARow = 2048;
+constexpr int kMaxOfARow = 2048;
 
 unsigned Line(const Interpreter& python, const PythonPosition& position, gpumem::PythonCodeInfo* info) {
   const PythonLayout& layout = python.layout;
@@ -54,7 +54,7 @@ extern "C" __attribute__((visibility("default"))) int WalkInto(char* out, int ca
       static_cast<unsigned long long>(CurrentThread()->positions.Hash(*python, {innermost, nullptr}, 1u << 20)));
   ForEachPythonFrame(python->layout, innermost, [&](const PythonPosition& position) {
     size += Append(*python, position, out + size, room - static_cast<size_t>(size));
-    return size + kMostOfARow < capacity;
+    return size + kMaxOfARow < capacity;
   });
   return size;
 }

@@ -119,13 +119,13 @@ TEST_F(SeriesTest, EachFileCanBeReadAlone) {
 }
 
 TEST_F(SeriesTest, TheLastPartIsKept) {
-  constexpr uint64_t kMost = 800'000;
-  StartWithLimit(kMost, OnFull::kLast);
+  constexpr uint64_t kMax = 800'000;
+  StartWithLimit(kMax, OnFull::kLast);
   for (int i = 0; i < 60; i++) {
     RecordSome(10'000);
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) bytes += entry.file_size();
-    ASSERT_LE(bytes, kMost);
+    ASSERT_LE(bytes, kMax);
   }
   Summary summary = Stop(5000);
   ASSERT_TRUE(summary.complete);
@@ -133,7 +133,7 @@ TEST_F(SeriesTest, TheLastPartIsKept) {
   ASSERT_GT(files.size(), 2u);
   uint64_t bytes = 0;
   for (const std::string& file : files) bytes += std::filesystem::file_size(file);
-  EXPECT_GT(bytes, kMost / 2);
+  EXPECT_GT(bytes, kMax / 2);
   EXPECT_FALSE(std::filesystem::exists(path())) << "the first is gone";
   EXPECT_EQ(Replay(DecodeFile(files.back())), live_);
   EXPECT_EQ(DecodeFile(files[0]).header.part().events_before() > 0, true);
@@ -141,8 +141,8 @@ TEST_F(SeriesTest, TheLastPartIsKept) {
 
 // The limit is that of all files together: what somebody moves away makes room.
 TEST_F(SeriesTest, RotationEndsAtTheLimitAndGoesOnWhereFilesAreMoved) {
-  constexpr uint64_t kMost = 400'000;
-  StartWithLimit(kMost, OnFull::kRotate);
+  constexpr uint64_t kMax = 400'000;
+  StartWithLimit(kMax, OnFull::kRotate);
   const auto bytes_there = [&] {
     uint64_t bytes = 0;
     for (const std::string& file : Files()) bytes += std::filesystem::file_size(file);
@@ -150,11 +150,11 @@ TEST_F(SeriesTest, RotationEndsAtTheLimitAndGoesOnWhereFilesAreMoved) {
   };
   for (int i = 0; i < 40; i++) {
     RecordSome(5'000);
-    ASSERT_LE(bytes_there(), kMost);
+    ASSERT_LE(bytes_there(), kMax);
   }
   const std::vector<std::string> full = Files();
   ASSERT_GT(full.size(), 3u);
-  EXPECT_GT(bytes_there(), kMost / 2);
+  EXPECT_GT(bytes_there(), kMax / 2);
   for (size_t i = 0; i + 1 < full.size(); i++) std::filesystem::remove(full[i]);
   usleep(1'100'000);  // it looks once a second
   RecordSome(1'000);

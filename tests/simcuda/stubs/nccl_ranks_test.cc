@@ -37,7 +37,7 @@ int ncclGroupEnd();
 
 namespace {
 
-constexpr int kInt32 = 2, kInt64 = 4, kFloat32 = 7, kSum = 0, kMost = 2, kAverage = 4;
+constexpr int kInt32 = 2, kInt64 = 4, kFloat32 = 7, kSum = 0, kMax = 2, kAverage = 4;
 constexpr int kRanks = 4;
 using Words = std::vector<int>;
 
@@ -127,7 +127,7 @@ TEST_F(NcclRanksTest, TypesAndOperations) {
     good &= ncclAllReduce(r.from(), r.to(), 1, kFloat32, kAverage, r.comm, nullptr) == 0;
     good &= r.Result<float>(1)[0] == 1.5f;
     r.Fill<int64_t>({-r.rank, int64_t{1} << (32 + r.rank)});
-    good &= ncclAllReduce(r.from(), r.to(), 2, kInt64, kMost, r.comm, nullptr) == 0;
+    good &= ncclAllReduce(r.from(), r.to(), 2, kInt64, kMax, r.comm, nullptr) == 0;
     good &= r.Result<int64_t>(2) == std::vector<int64_t>{0, int64_t{1} << 35};
     return good;
   });

@@ -137,7 +137,7 @@ void Explorer::Take(int option) {
 
 void Explorer::Point() {
   ++points_;
-  if (++points_of_execution_ > kMostPointsInAnExecution) Fail("it does not come to an end");
+  if (++points_of_execution_ > kMaxPointsInAnExecution) Fail("it does not come to an end");
   // A kill lets the processors finish their stores, so nothing is held back then.
   if (failure_.empty() && changed_ && !Memory::Get().HoldsBackAny()) {
     changed_ = false;

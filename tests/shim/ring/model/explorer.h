@@ -88,7 +88,7 @@ class Explorer {
   struct Choice {
     uint8_t taken, count;
   };
-  static constexpr uint64_t kMostPointsInAnExecution = 20'000;
+  static constexpr uint64_t kMaxPointsInAnExecution = 20'000;
   static constexpr size_t kStackBytes = 256 << 10;
 
   int Decide(int count);

@@ -17,7 +17,7 @@ NO_INLINE void Check() {
   ucontext_t here;
   getcontext(&here);
   const Captured captured = ProbeCapture();
-  std::vector<uint64_t> expected = Reference(here, kMostFrames);
+  std::vector<uint64_t> expected = Reference(here, kMaxReferenceFrames);
   ASSERT_GT(expected.size(), 1u);
   expected[0] = captured.caller;
   ++g_checks;

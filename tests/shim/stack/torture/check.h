@@ -19,7 +19,7 @@
 #define NO_INLINE __attribute__((noinline, noclone))
 #define KEEP_FRAME __asm__ volatile("" ::: "memory")
 
-inline constexpr size_t kMostFrames = 256;
+inline constexpr size_t kMaxReferenceFrames = 256;
 extern int g_checks;  // that stacks were compared at all
 
 struct Sent {

@@ -83,7 +83,7 @@ NO_INLINE void Recurse(int depth) {
 TEST_P(Torture, DeepRecursionIsCutAndSaysSo) {
   for (int round = 0; round < 3; ++round) Recurse(10'000);
   const Sent sent = LastSent();
-  EXPECT_EQ(sent.pcs.size(), kMostFrames);
+  EXPECT_EQ(sent.pcs.size(), kMaxReferenceFrames);
   EXPECT_TRUE(sent.cut);
   for (int depth = 225; depth < 260; ++depth) Recurse(depth);
   Recurse(20);
