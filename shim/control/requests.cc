@@ -10,7 +10,7 @@
 #include "shim/control/recording.h"
 #include "shim/control/text.h"
 #include "shim/control/unseen_calls.h"
-#include "shim/python/question.h"
+#include "shim/python/request.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/writer.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kProtocol[] = "gpumem/1 ";
 constexpr uint32_t kFlushTimeoutMs = 5000;
-constexpr uint32_t kQuestionTimeoutMs = 8000;  // gpumem ctl waits for 10 s
+constexpr uint32_t kPythonTimeoutMs = 8000;  // gpumem ctl waits for 10 s
 
 class Answer {
  public:
@@ -123,10 +123,10 @@ size_t AnswerMark(const Request& request, Answer* answer) {
   return answer->End();
 }
 
-size_t AnswerQuestion(python::Question question, Answer* answer) {
-  static char text[python::kMaxQuestionBytes];  // the control thread's
+size_t AnswerPythonRequest(python::Request request, Answer* answer) {
+  static char text[python::kMaxReplyBytes];  // the control thread's
   size_t size = 0;
-  if (const char* why = python::Ask(question, kQuestionTimeoutMs, text, &size); why != nullptr) {
+  if (const char* why = python::Ask(request, kPythonTimeoutMs, text, &size); why != nullptr) {
     answer->Error(why);
     return answer->size();
   }
@@ -160,9 +160,9 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
     case Command::kMark:
       return AnswerMark(request, &answer);
     case Command::kTensors:
-      return AnswerQuestion(python::Question::kTensors, &answer);
+      return AnswerPythonRequest(python::Request::kTensors, &answer);
     case Command::kGradients:
-      return AnswerQuestion(python::Question::kGradients, &answer);
+      return AnswerPythonRequest(python::Request::kGradients, &answer);
     case Command::kNone:
       break;
   }

@@ -18,9 +18,9 @@
 
 #include "shim/base/clock.h"
 #include "shim/base/thread.h"
+#include "shim/sampler/device_sampler.h"
 #include "shim/sampler/encode.h"
 #include "shim/sampler/nvml.h"
-#include "shim/sampler/reading.h"
 #include "shim/sampler/thresholds.h"
 
 namespace gpumemshim::sampler {
@@ -45,7 +45,7 @@ struct State {
   uint32_t pid = 0;
   bool finish_asked = false;
   pthread_t thread = {};
-  Reading reading;
+  DeviceSampler device_sampler;
   Thresholds thresholds;
   std::atomic<uint32_t> requests{0};  // bits by Cause; futex
   std::atomic<uint32_t> finished{0};  // futex
@@ -97,7 +97,7 @@ void Take(State* state, uint32_t bits) {
   const bool room = head - state->tail.load(std::memory_order_acquire) < kQueueSize;
   Sample* sample = room ? &state->samples[head % kQueueSize] : &state->spare;
   sample->cause = LargestCause(bits);
-  state->reading.Take(state->config.read_pool, sample);
+  state->device_sampler.Take(state->config.read_pool, sample);
   state->thresholds.Check(sample);
   for (uint32_t i = 0; i < sample->crossing_count && state->config.warn != nullptr; i++) {
     state->config.warn(sample->crossings[i]);
@@ -137,7 +137,7 @@ void* Main(void* argument) {
   State* state = static_cast<State*>(argument);
   prctl(PR_SET_NAME, "gpumem-sampler", 0, 0, 0);
   EnterGate(state);
-  const bool open = state->reading.Open();
+  const bool open = state->device_sampler.Open();
   LeaveGate(state);
   if (open) {
     Sampling(state);
@@ -179,7 +179,7 @@ void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
     g_closed.store(true, std::memory_order_relaxed);
     return;
   }
-  state->reading.AddDevice(device, uuid);
+  state->device_sampler.AddDevice(device, uuid);
   Request(state, Cause::kFirstEvent);
   if (running != nullptr) return;
   if (StartThread(&state->thread, &Main, state)) {
@@ -193,7 +193,7 @@ void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
 void SawEvent(const Event& event) {
   State* state = g_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
-  if (event.memory == Memory::kStreamOrdered) state->reading.UsesPool(event.device);
+  if (event.memory == Memory::kStreamOrdered) state->device_sampler.UsesPool(event.device);
   if (event.kind == EventKind::kAllocFailed) Request(state, Cause::kOutOfMemory);
   if (event.kind == EventKind::kAlloc || event.kind == EventKind::kPhysicalCreate) Request(state, Cause::kGrowth);
 }

@@ -85,14 +85,14 @@ bool Definitions::WaitsForForward(const ring::StackView& stack) const {
 }
 
 void Definitions::AddStack(const ring::StackView& stack) {
-  if (!WaitsForForward(stack) || !waiting_.Add(stack)) AddStackNow(stack);
+  if (!WaitsForForward(stack) || !pending_stacks_.Add(stack)) AddStackNow(stack);
 }
 
 // Chunks are looked at one after the other, so a pass may hold a stack and not yet the one that another thread recorded
 // before it; no event of this pass uses it then. What still waits in the next pass, or in the last one, is added
 // without the stack outside: that one was lost.
 void Definitions::AddWaiting(bool everything) {
-  waiting_.Visit([&](const ring::StackView& stack, bool last) {
+  pending_stacks_.Visit([&](const ring::StackView& stack, bool last) {
     if (!everything && !last && WaitsForForward(stack)) return false;
     AddStackNow(stack);
     return true;

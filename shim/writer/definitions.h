@@ -21,7 +21,7 @@
 #include "shim/base/proto_writer.h"
 #include "shim/ring/reader.h"
 #include "shim/writer/modules.h"
-#include "shim/writer/waiting_stacks.h"
+#include "shim/writer/pending_stacks.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::writer {
@@ -54,7 +54,7 @@ class Definitions {
   // Once all stacks of a pass were added; `everything`: there is no other pass.
   void AddWaiting(bool everything);
   // The ring must keep what only we hold.
-  bool waits() const { return !waiting_.empty(); }
+  bool waits() const { return !pending_stacks_.empty(); }
   void AddText(const ring::TextView& text);  // or a ready definition
 
   // Ids for an event's columns. 0 = none, or never defined.
@@ -92,7 +92,7 @@ class Definitions {
   FlatTable<FrameKey> frames_{kMaxNodes};
   FlatTable<NodeKey> nodes_{kMaxNodes};
   FlatTable<uint64_t> stacks_{kMaxStacks};
-  WaitingStacks waiting_;
+  PendingStacks pending_stacks_;
   FlatTable<uint64_t> codes_{kMaxStacks};
   FlatTable<uint64_t> written_codes_{kMaxStacks};
   FlatTable<uint64_t> apis_{65536};

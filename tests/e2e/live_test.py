@@ -70,7 +70,7 @@ class LiveTest(unittest.TestCase):
     def test_one_that_does_not_come_to_it_says_so(self):
         self.start("busy")
         self.assertIn("did not come to it in time", self.ask("tensors", code=1))
-        self.assertIn("still busy with a question", self.ask("gradients", code=1))
+        self.assertIn("still busy with a request", self.ask("gradients", code=1))
         self.assertIn("recording", self.ask("status"))
 
     def test_nothing_runs_where_the_helper_is_off(self):

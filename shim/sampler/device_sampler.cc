@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/sampler/reading.h"
+#include "shim/sampler/device_sampler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 namespace gpumemshim::sampler {
 
-void Reading::AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
+void DeviceSampler::AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
   const uint32_t count = count_.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < count; i++) {
     if (devices_[i].device == device) return;
@@ -25,20 +25,20 @@ void Reading::AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
   count_.store(count + 1, std::memory_order_release);  // with the loads of Take and UsesPool
 }
 
-void Reading::UsesPool(int16_t device) {
+void DeviceSampler::UsesPool(int16_t device) {
   const uint32_t count = count_.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < count; i++) {
     if (devices_[i].device == device) devices_[i].uses_pool.store(true, std::memory_order_relaxed);
   }
 }
 
-bool Reading::Open() {
+bool DeviceSampler::Open() {
   machine_ids_ = InMachinesNamespace();
   open_ = nvml_.Open(error_, sizeof(error_));
   return open_;
 }
 
-void Reading::ReadDevice(PoolReader read_pool, Device* device, Sample* out) {
+void DeviceSampler::ReadDevice(PoolReader read_pool, Device* device, Sample* out) {
   DeviceSample& sample = out->devices[out->device_count];
   sample.Reset(device->device);
   if (!device->found) device->found = nvml_.FindDevice(device->uuid, &device->handle);
@@ -60,7 +60,7 @@ void Reading::ReadDevice(PoolReader read_pool, Device* device, Sample* out) {
   out->device_count++;
 }
 
-void Reading::Take(PoolReader read_pool, Sample* out) {
+void DeviceSampler::Take(PoolReader read_pool, Sample* out) {
   const uint64_t start_ns = MonotonicNs();
   out->device_count = 0;
   out->crossing_count = 0;

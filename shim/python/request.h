@@ -7,25 +7,25 @@
 // Thread-safety: one asker at a time, who holds no lock and no GIL: the control thread. What comes too late is dropped.
 // Failure: a text that says why there is no answer.
 //
-//   static char answer[kMaxQuestionBytes];
+//   static char answer[kMaxReplyBytes];
 //   size_t size = 0;
-//   if (const char* why = Ask(Question::kTensors, 8000, answer, &size)) ...
+//   if (const char* why = Ask(Request::kTensors, 8000, answer, &size)) ...
 
-#ifndef GPUMEM_SHIM_PYTHON_QUESTION_H_
-#define GPUMEM_SHIM_PYTHON_QUESTION_H_
+#ifndef GPUMEM_SHIM_PYTHON_REQUEST_H_
+#define GPUMEM_SHIM_PYTHON_REQUEST_H_
 
 #include <cstddef>
 #include <cstdint>
 
 namespace gpumemshim::python {
 
-inline constexpr size_t kMaxQuestionBytes = 48 * 1024;
+inline constexpr size_t kMaxReplyBytes = 48 * 1024;
 
-enum class Question : uint32_t { kTensors, kGradients };
+enum class Request : uint32_t { kTensors, kGradients };
 
-// `out` has kMaxQuestionBytes. nullptr: `*size` bytes are in it.
-const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size);
+// `out` has kMaxReplyBytes. nullptr: `*size` bytes are in it.
+const char* Ask(Request request, uint32_t timeout_ms, char* out, size_t* size);
 
 }  // namespace gpumemshim::python
 
-#endif  // GPUMEM_SHIM_PYTHON_QUESTION_H_
+#endif  // GPUMEM_SHIM_PYTHON_REQUEST_H_

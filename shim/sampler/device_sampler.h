@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Reading: takes one sample. Knows the devices by what CUDA and NVML call them.
+// DeviceSampler: takes one sample. Knows the devices by what CUDA and NVML call them.
 //
 // Thread-safety: AddDevice and UsesPool from the writer thread, all else from the sampling thread. Failure: what is not
 // answered stays unknown; a device that fails three times in a row is not asked again.
 
-#ifndef GPUMEM_SHIM_SAMPLER_READING_H_
-#define GPUMEM_SHIM_SAMPLER_READING_H_
+#ifndef GPUMEM_SHIM_SAMPLER_DEVICE_SAMPLER_H_
+#define GPUMEM_SHIM_SAMPLER_DEVICE_SAMPLER_H_
 
 #include <atomic>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace gpumemshim::sampler {
 
-class Reading {
+class DeviceSampler {
  public:
   using PoolReader = bool (*)(int16_t device, uint64_t* reserved, uint64_t* used);
 
@@ -55,4 +55,4 @@ class Reading {
 
 }  // namespace gpumemshim::sampler
 
-#endif  // GPUMEM_SHIM_SAMPLER_READING_H_
+#endif  // GPUMEM_SHIM_SAMPLER_DEVICE_SAMPLER_H_

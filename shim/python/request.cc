@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/python/question.h"
+#include "shim/python/request.h"
 
 #include <unistd.h>
 
@@ -23,13 +23,13 @@ namespace {
 // kAsked -> kRunning -> kDone, and kGivenUp -> kIdle.
 enum State : uint32_t { kIdle, kAsked, kRunning, kDone, kGivenUp };
 std::atomic<uint32_t> g_state{kIdle};
-pid_t g_asker;  // a forked child has no question under way
+pid_t g_asker;  // a forked child has no request under way
 
 constexpr const char* kFunctions[] = {"answer_tensors", "answer_gradients"};
 
-// Of the question under way: written by the asker before kAsked (release), by the main thread before kDone (release).
-Question g_question;
-char g_answer[kMaxQuestionBytes];
+// Of the request under way: written by the asker before kAsked (release), by the main thread before kDone (release).
+Request g_request;
+char g_answer[kMaxReplyBytes];
 size_t g_size;
 bool g_failed;
 
@@ -39,7 +39,7 @@ void Copy(const Api* api, Object* result) {
   char* text = nullptr;
   std::ptrdiff_t size = 0;
   if (result == nullptr || api->bytes(result, &text, &size) != 0) return;
-  g_size = static_cast<size_t>(size) < kMaxQuestionBytes ? static_cast<size_t>(size) : kMaxQuestionBytes;
+  g_size = static_cast<size_t>(size) < kMaxReplyBytes ? static_cast<size_t>(size) : kMaxReplyBytes;
   std::memcpy(g_answer, text, g_size);
   g_failed = false;
 }
@@ -55,7 +55,7 @@ int Answer(void*) {
   const Api* api = Load();
   if (api != nullptr && g_globals == nullptr) g_globals = RunSource(api, gpumem_live_source, nullptr);
   Object* function =
-      g_globals == nullptr ? nullptr : api->get_item(g_globals, kFunctions[static_cast<uint32_t>(g_question)]);
+      g_globals == nullptr ? nullptr : api->get_item(g_globals, kFunctions[static_cast<uint32_t>(g_request)]);
   Object* result = function == nullptr ? nullptr : api->call(function, nullptr);
   Copy(api, result);
   if (result != nullptr) api->decrement(result);
@@ -84,7 +84,7 @@ bool Wait(uint32_t timeout_ms) {
 
 }  // namespace
 
-const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size) {
+const char* Ask(Request request, uint32_t timeout_ms, char* out, size_t* size) {
   if (!IsEnabled()) return "nothing may run in the program's Python (GPUMEMSHIM_HELPER=0)";
   const Api* api = Load();
   if (api == nullptr) return "there is no Python in this program that can be asked";
@@ -92,9 +92,8 @@ const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size)
     g_asker = pid;
     g_state.store(kIdle, std::memory_order_relaxed);
   }
-  if (g_state.load(std::memory_order_acquire) != kIdle)
-    return "the program's main thread is still busy with a question";
-  g_question = question;
+  if (g_state.load(std::memory_order_acquire) != kIdle) return "the program's main thread is still busy with a request";
+  g_request = request;
   g_state.store(kAsked, std::memory_order_release);
   if (api->add_pending_call(&Answer, nullptr) != 0) {
     g_state.store(kIdle, std::memory_order_relaxed);
@@ -105,7 +104,7 @@ const char* Ask(Question question, uint32_t timeout_ms, char* out, size_t* size)
   std::memcpy(out, g_answer, g_size);
   const bool failed = g_failed;
   g_state.store(kIdle, std::memory_order_release);
-  return failed ? "the question failed in the program's Python" : nullptr;
+  return failed ? "the request failed in the program's Python" : nullptr;
 }
 
 }  // namespace gpumemshim::python
