@@ -221,7 +221,7 @@ const CategoryBytes& AttributionPass::Categories(uint64_t event_index) const {
 void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
   moment->categories = Categories(event_index);
   if (const size_t place = PlaceOf(event_index); place < totals_.size()) moment->values = totals_[place].values;
-  CategoryBytes told{};
+  CategoryBytes attributed{};
   if (const auto detail = details_.find(event_index); detail != details_.end()) {
     for (const auto& [key, use] : detail->second) {
       const size_t category = Index(use.category);
@@ -229,7 +229,7 @@ void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
       moment->tensor_bytes[category] += use.tensor_bytes;
       moment->by_evidence[category][Index(use.evidence)] += use.bytes;
       moment->parts[Index(use.part)] += use.bytes;
-      told[category] += use.bytes;
+      attributed[category] += use.bytes;
       AttributedUse& shown = moment->uses.emplace_back(use);
       const StackClassification classification = needs_.classifier->Of(use.stack_id);
       shown.stage = classification.stage;
@@ -237,7 +237,8 @@ void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
     }
   }
   for (size_t category = 0; category < kCategories; ++category) {
-    moment->by_evidence[category][Index(Evidence::kMeasured)] += Missing(moment->categories[category], told[category]);
+    moment->by_evidence[category][Index(Evidence::kMeasured)] +=
+        Missing(moment->categories[category], attributed[category]);
   }
   std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
     return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.part, a.module, a.name, a.user_stage) <

@@ -71,14 +71,14 @@ void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   has_tensors_ |= kind == trace::TENSOR && batch->handle(i) != 0;
   has_saved_ |= kind == trace::SAVED;
   StackClassification classification;
-  const bool is_told = (steps_.waits() || request_.steps || request_.stages) && kind == trace::ALLOC;
-  if (is_told) classification = classifier_->Of(batch->stack(i));
+  const bool is_classified = (steps_.waits() || request_.steps || request_.stages) && kind == trace::ALLOC;
+  if (is_classified) classification = classifier_->Of(batch->stack(i));
   const bool is_torch = batch->layer(i) == trace::TORCH;
   const bool forward = is_torch && classification.module != 0 && classification.stage == Stage::kForward;
   steps_.Before(index, *batch, i, values, forward, is_torch && classification.stage == Stage::kBackward);
   if (!request_.stages) return;
-  const uint32_t user = is_told ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
-  stages_.Before(index, *batch, i, values, is_told && batch->stack(i) != 0 ? &classification : nullptr,
+  const uint32_t user = is_classified ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
+  stages_.Before(index, *batch, i, values, is_classified && batch->stack(i) != 0 ? &classification : nullptr,
                  user_stages_->names()[user]);
 }
 

@@ -225,25 +225,26 @@ FrameClassification ClassificationOf(const ResolvedFrame& frame) {
 }
 
 Stage StageOf(const std::vector<FrameClassification>& innermost_first) {
-  Stage told = Stage::kNone, weak = Stage::kNone, set_up = Stage::kNone;
+  Stage found = Stage::kNone, weak = Stage::kNone, set_up = Stage::kNone;
   bool evaluates = false;
   for (const FrameClassification& classification : innermost_first) {
     // Whatever ran inside a mark belongs to the backward pass, but for the communication of it.
-    if (classification.is_mark && told != Stage::kCollective) return Stage::kBackward;
+    if (classification.is_mark && found != Stage::kCollective) return Stage::kBackward;
     evaluates |= classification.is_evaluating;
     if (classification.set_up != Stage::kNone) set_up = classification.set_up;
     if (classification.stage == Stage::kNone) continue;
     if (classification.is_weak) {
       if (weak == Stage::kNone) weak = classification.stage;
-    } else if (told == Stage::kNone) {
-      told = classification.stage;
-    } else if (classification.stage == Stage::kBackward && (told == Stage::kForward || told == Stage::kLoss)) {
-      told = Stage::kBackward;  // a forward pass that runs again inside the backward pass
+    } else if (found == Stage::kNone) {
+      found = classification.stage;
+    } else if (classification.stage == Stage::kBackward && (found == Stage::kForward || found == Stage::kLoss)) {
+      found = Stage::kBackward;  // a forward pass that runs again inside the backward pass
     }
   }
   if (set_up != Stage::kNone) return set_up;
-  if (evaluates && (told == Stage::kForward || told == Stage::kLoss || told == Stage::kNone)) return Stage::kEvaluation;
-  return told != Stage::kNone ? told : weak;
+  if (evaluates && (found == Stage::kForward || found == Stage::kLoss || found == Stage::kNone))
+    return Stage::kEvaluation;
+  return found != Stage::kNone ? found : weak;
 }
 
 Stage StageOf(const std::vector<ResolvedFrame>& frames) {

@@ -60,7 +60,7 @@ void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const Me
   if (!is_users && !is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);
   if (kind != trace::OPTIMIZER_STEP) return;
   uint64_t& count = batch.size(i) == 0 ? open_.trainer_step : open_.epoch;
-  if (const uint64_t told = batch.handle(i) >> 32; told != 0) count = told;
+  if (const uint64_t stated = batch.handle(i) >> 32; stated != 0) count = stated;
   if (is_users) return;
   source_ = StepSource::kOptimizer;
   const auto optimizer = static_cast<uint32_t>(batch.handle(i));

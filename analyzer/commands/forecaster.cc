@@ -56,7 +56,7 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     GPUMEM_ASSIGN_OR_RETURN(forecast_.with_zero, PeaksWith(lower, "where data find nothing"));
     GPUMEM_RETURN_IF_ERROR(SearchOtherEnd());
   }
-  if (run.processes.front().told.event_queries > 0) {
+  if (run.processes.front().reported.event_queries > 0) {
     SimulatedRun late = chosen_;
     late.late_events = true;
     GPUMEM_ASSIGN_OR_RETURN(forecast_.with_late_events, PeaksWith(late, "where kernels lag behind"));

@@ -31,7 +31,7 @@ class Changes {
     absl::StatusOr<PlannedRun> run = planner_->Run(changed, name);
     if (!run.ok() || !run->answered() || IsCutShort(run->end)) return;
     const PlannedProcess& process = run->processes.front();
-    if (only_where_it_applied && process.told.checkpointed == 0) return;
+    if (only_where_it_applied && process.reported.checkpointed == 0) return;
     Add({name, process.peaks, std::nullopt, ""});
   }
 
@@ -91,7 +91,7 @@ void TryInside(const char* what_if, const char* name, bool only_where_it_applied
 std::vector<WhatIf> TryChanges(const SimulatedRun& request, const PlannedRun& run, const Moment* moment,
                                Planner* planner) {
   Changes changes(request, run, planner);
-  const bool trains = run.processes.front().told.steps > 0;
+  const bool trains = run.processes.front().reported.steps > 0;
   TryBatch(&changes);
   TryExpandable(&changes);
   if (trains) {

@@ -30,8 +30,8 @@ RunEnd EndOf(const RunOutcome& outcome, int exit_code) {
 int ExitCodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 void ReadTraces(Console* console, PlannedRun* run) {
-  std::map<int, ProcessResult> told;
-  for (const ProcessResult& process : run->outcome.processes) told[process.pid] = process;
+  std::map<int, ProcessResult> reported;
+  for (const ProcessResult& process : run->outcome.processes) reported[process.pid] = process;
   uint64_t largest = 0;
   for (const std::string& trace : run->outcome.traces) {
     HostReadCounts counts;
@@ -39,8 +39,8 @@ void ReadTraces(Console* console, PlannedRun* run) {
     if (!loaded->readable()) continue;
     PlannedProcess process;
     process.trace = trace;
-    process.told = told[static_cast<int>(loaded->analysis.process.pid)];
-    process.told.pid = static_cast<int>(loaded->analysis.process.pid);
+    process.reported = reported[static_cast<int>(loaded->analysis.process.pid)];
+    process.reported.pid = static_cast<int>(loaded->analysis.process.pid);
     process.peaks = PeaksOf(loaded->analysis);
     if (run->loaded == nullptr || process.peaks.process > largest) {
       largest = process.peaks.process;

@@ -75,7 +75,7 @@ void SetPeaks(const PlannedRun& run, uint64_t capacity, SweepRow* row) {
   row->capacity = capacity;
   if (run.processes.empty()) return;
   const PlannedProcess& first = run.processes.front();
-  row->steps = first.told.steps;
+  row->steps = first.reported.steps;
   row->peak_allocated = first.peaks.allocated;
   row->peak_reserved = first.peaks.reserved;
   row->peak_process = first.peaks.process;

@@ -198,7 +198,7 @@ absl::Status SweepRunner::KeepTraces(Item* item, const PlannedRun& run) {
   bool is_first = true;
   for (const PlannedProcess& process : run.processes) {
     if (process.trace.empty()) continue;
-    const std::string rank = run.processes.size() > 1 ? absl::StrCat(".", process.told.pid) : "";
+    const std::string rank = run.processes.size() > 1 ? absl::StrCat(".", process.reported.pid) : "";
     const std::string name = absl::StrCat("traces/", FileNameOf(item->row.values), rank, kind, ".gmtrace");
     std::error_code error;
     fs::rename(process.trace, fs::path(journal_->directory()) / name, error);

@@ -20,7 +20,7 @@ namespace gpumem {
 namespace {
 
 // Groups beside the categories themselves, which are their number + 1.
-constexpr uint32_t kNotTold = 0, kSeveral = kCategories + 1;
+constexpr uint32_t kNotClassified = 0, kSeveral = kCategories + 1;
 
 uint32_t GroupOf(size_t category) { return static_cast<uint32_t>(category) + 1; }
 
@@ -39,7 +39,7 @@ bool OnlyAllocates(absl::string_view name) {
 void DivideEntry(const AggregatedStack& stack, const Parts& parts, std::vector<AggregatedStack>* divided) {
   Weight all;
   size_t sorts = 0;
-  uint32_t last = kNotTold;
+  uint32_t last = kNotClassified;
   for (size_t category = 0; category < kCategories; ++category) {
     if (parts[category].count == 0) continue;
     all.Add(parts[category]);
@@ -84,7 +84,7 @@ void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggreg
 }
 
 std::string CategoryGroupLabel(uint32_t group) {
-  if (group == kNotTold) return "category not told";
+  if (group == kNotClassified) return "category unknown";
   if (group == kSeveral) return "several categories";
   return std::string(CategoryTitle(static_cast<Category>(group - 1)));
 }

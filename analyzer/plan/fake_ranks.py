@@ -27,12 +27,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FAKE_RANKS = "GPUMEM_PLAN_FAKE_RANKS" in os.environ
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 UNIQUE_ID_BYTES = 128  # of ncclUniqueId
-told = set()
+reported = set()
 
 
 def say(text):
-    if text not in told:
-        told.add(text)
+    if text not in reported:
+        reported.add(text)
         print(f"gpumem plan: {text}", file=sys.stderr)
 
 

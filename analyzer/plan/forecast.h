@@ -42,7 +42,7 @@ inline bool IsCutShort(RunEnd end) {
 // A process of the program.
 struct PlannedProcess {
   std::string trace;  // "" where it was not kept
-  ProcessResult told;
+  ProcessResult reported;
   RunPeaks peaks;
 };
 
@@ -91,7 +91,7 @@ struct Forecast {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
   }
   // What libraries asked for, of the process with the largest peak.
-  const std::vector<WorkspaceUse>& workspaces() const { return processes.front().told.workspaces; }
+  const std::vector<WorkspaceUse>& workspaces() const { return processes.front().reported.workspaces; }
   const RunPeaks& peaks() const { return processes.front().peaks; }
   // By how much the processes' needs differ.
   uint64_t skew() const;

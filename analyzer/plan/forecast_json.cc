@@ -53,11 +53,11 @@ void WriteProcesses(const Forecast& forecast, JsonWriter* json) {
   json->BeginArray();
   for (const PlannedProcess& process : forecast.processes) {
     json->BeginObject();
-    json->Field("pid", process.told.pid);
-    json->Field("rank", process.told.rank);
-    json->Field("steps", process.told.steps);
-    json->Field("last_growth", process.told.last_growth);
-    json->Field("torch", process.told.torch);
+    json->Field("pid", process.reported.pid);
+    json->Field("rank", process.reported.rank);
+    json->Field("steps", process.reported.steps);
+    json->Field("last_growth", process.reported.last_growth);
+    json->Field("torch", process.reported.torch);
     json->Key("trace");
     process.trace.empty() ? json->Null() : json->Value(process.trace);
     WritePeaks("peak", &process.peaks, json);
@@ -104,8 +104,8 @@ void WriteWorkspaces(const Forecast& forecast, JsonWriter* json) {
 
 void WriteContext(const Forecast& forecast, JsonWriter* json) {
   json->Key("context");
-  if (forecast.processes.empty() || forecast.processes.front().told.context.bytes == 0) return json->Null();
-  const KnownSize& context = forecast.processes.front().told.context;
+  if (forecast.processes.empty() || forecast.processes.front().reported.context.bytes == 0) return json->Null();
+  const KnownSize& context = forecast.processes.front().reported.context;
   json->BeginObject(JsonLayout::kOneLine);
   json->Field("bytes", context.bytes);
   json->Field("known", context.known);
@@ -122,7 +122,7 @@ void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->Key("pinned");
   json->BeginObject();
   if (!forecast.processes.empty()) {
-    for (const auto& [text, count] : forecast.processes.front().told.pinned) json->Field(text, count);
+    for (const auto& [text, count] : forecast.processes.front().reported.pinned) json->Field(text, count);
   }
   json->EndObject();
   json->Key("unknown_workspaces");

@@ -121,7 +121,7 @@ std::string LibrariesText(const Forecast& forecast) {
 }
 
 std::string ContextText(const Forecast& forecast) {
-  const KnownSize context = forecast.processes.empty() ? KnownSize() : forecast.processes.front().told.context;
+  const KnownSize context = forecast.processes.empty() ? KnownSize() : forecast.processes.front().reported.context;
   const absl::string_view known = context.known == "measured"  ? "as measured on this GPU"
                                   : context.known == "similar" ? "as measured on a GPU of this capability"
                                   : context.known == "set"     ? "as SIMCUDA_CTX_MB says"
@@ -138,7 +138,7 @@ void AddOutput(const Forecast& forecast, Page* page) {
 }
 
 std::string StreamsText(const Forecast& forecast) {
-  if (forecast.processes.empty() || forecast.processes.front().told.event_queries == 0)
+  if (forecast.processes.empty() || forecast.processes.front().reported.event_queries == 0)
     return "the program never asked whether a kernel is done, so it does not matter how far they lag behind.";
   if (!forecast.with_late_events.has_value())
     return "kernels count as done at once: where tensors are used on several streams a GPU may keep blocks longer.";
@@ -160,19 +160,19 @@ void AddProcesses(const Forecast& forecast, Page* page) {
   if (forecast.processes.size() < 2) return;
   std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi"}};
   std::vector<PlannedProcess> processes = forecast.processes;
-  absl::c_stable_sort(processes,
-                      [](const PlannedProcess& a, const PlannedProcess& b) { return a.told.rank < b.told.rank; });
+  absl::c_stable_sort(
+      processes, [](const PlannedProcess& a, const PlannedProcess& b) { return a.reported.rank < b.reported.rank; });
   for (const PlannedProcess& process : processes) {
-    rows.push_back({absl::StrCat(process.told.pid), absl::StrCat(process.told.rank), absl::StrCat(process.peaks.device),
-                    FormatBytes(process.peaks.allocated), FormatBytes(process.peaks.reserved),
-                    FormatBytes(process.peaks.process)});
+    rows.push_back({absl::StrCat(process.reported.pid), absl::StrCat(process.reported.rank),
+                    absl::StrCat(process.peaks.device), FormatBytes(process.peaks.allocated),
+                    FormatBytes(process.peaks.reserved), FormatBytes(process.peaks.process)});
   }
   page->Gap();
   const uint64_t skew = forecast.skew();
   const std::string compared =
       skew == 0 ? "All need the same" : absl::StrCat("The others need up to ", FormatBytes(skew), " less");
   page->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
-                                            forecast.processes.front().told.rank, ", which needs most")},
+                                            forecast.processes.front().reported.rank, ", which needs most")},
               {Tone::kPlain, absl::StrCat("  ", compared)}});
   page->Table(std::vector<Align>(6, Align::kRight), rows);
 }
@@ -180,17 +180,18 @@ void AddProcesses(const Forecast& forecast, Page* page) {
 }  // namespace
 
 std::string EndText(const Forecast& forecast) {
-  const ProcessResult& told = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().told;
-  const std::string steps = FormatCountOf(told.steps, "step", "steps");
+  const ProcessResult& reported = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().reported;
+  const std::string steps = FormatCountOf(reported.steps, "step", "steps");
   switch (forecast.end) {
     case RunEnd::kStable:
-      return absl::StrCat("stopped after step ", told.steps, ": the peak did not grow since step ", told.last_growth);
+      return absl::StrCat("stopped after step ", reported.steps, ": the peak did not grow since step ",
+                          reported.last_growth);
     case RunEnd::kSteps:
-      return absl::StrCat("stopped after step ", told.steps, ", as asked for; the peak grew last in step ",
-                          told.last_growth);
+      return absl::StrCat("stopped after step ", reported.steps, ", as asked for; the peak grew last in step ",
+                          reported.last_growth);
     case RunEnd::kEnded:
       return absl::StrCat("ran to its end",
-                          told.steps == 0 ? ", without a step of an optimizer" : absl::StrCat(", ", steps));
+                          reported.steps == 0 ? ", without a step of an optimizer" : absl::StrCat(", ", steps));
     case RunEnd::kTimedOut:
       return absl::StrCat("was ended after ", absl::StrFormat("%.0f s", forecast.timeout_s), ", ", steps,
                           forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at));
@@ -299,7 +300,7 @@ void AddConfidence(const Forecast& forecast, Page* page) {
            "--pin 'FILE.py:LINE=NUMBER' gives one.",
            page);
   if (!forecast.processes.empty()) {
-    for (const auto& [text, count] : forecast.processes.front().told.pinned)
+    for (const auto& [text, count] : forecast.processes.front().reported.pinned)
       page->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
   }
   page->Paragraph("  libraries   ", LibrariesText(forecast));
@@ -312,13 +313,13 @@ void AddFailure(const Forecast& forecast, Page* page) {
   page->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
               {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
   if (forecast.end == RunEnd::kCapability) {
-    const ProcessResult& told = forecast.processes.front().told;
-    page->Paragraph(
-        "  ",
-        absl::StrCat("PyTorch ", told.torch, " has no code for capability ", CapabilityText(forecast.device.capability),
-                     " of ", forecast.device.name, ": it was built for ", absl::StrJoin(told.built_for, ", "),
-                     ". Install a PyTorch that has, or plan for another device."),
-        Tone::kAlarm);
+    const ProcessResult& reported = forecast.processes.front().reported;
+    page->Paragraph("  ",
+                    absl::StrCat("PyTorch ", reported.torch, " has no code for capability ",
+                                 CapabilityText(forecast.device.capability), " of ", forecast.device.name,
+                                 ": it was built for ", absl::StrJoin(reported.built_for, ", "),
+                                 ". Install a PyTorch that has, or plan for another device."),
+                    Tone::kAlarm);
     return;
   }
   page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);

@@ -85,7 +85,7 @@ class Run:
     def __init__(self, record, environment):
         self.record, self.torch = record, sys.modules["torch"]
         self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
-        self.pid, self.counts, self.peaks, self.said, self.notes = os.getpid(), {}, [], False, {}
+        self.pid, self.counts, self.peaks, self.reported, self.notes = os.getpid(), {}, [], False, {}
         self.highest, self.last_growth = (0, 0), 0
         self.ranks = Ranks(environment)
 
@@ -137,9 +137,9 @@ class Run:
         os._exit(0)
 
     def say(self, reason):
-        if self.said or os.getpid() != self.pid:
+        if self.reported or os.getpid() != self.pid:
             return
-        self.said = True
+        self.reported = True
         try:
             driver = ctypes.CDLL("libcuda.so.1")
             driver.simcuda_event_queries.restype = ctypes.c_uint64
@@ -147,9 +147,9 @@ class Run:
             self.notes.update(asked_workspaces(driver))
         except (OSError, AttributeError):  # another driver
             pass
-        told = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
+        reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)), **self.notes}
-        self.write("json", told)
+        self.write("json", reported)
         if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
             self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])
 

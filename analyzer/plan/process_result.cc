@@ -52,16 +52,16 @@ Number Whole(const json& value) {
 }
 
 template <typename Number>
-void Read(const json& told, const char* key, Number* number) {
-  if (const auto found = told.find(key); found != told.end()) *number = Whole<Number>(*found);
+void Read(const json& reported, const char* key, Number* number) {
+  if (const auto found = reported.find(key); found != reported.end()) *number = Whole<Number>(*found);
 }
 
-void ReadWorkspaces(const json& told, ProcessResult* result) {
-  if (const auto context = told.find("context"); context != told.end() && context->is_object()) {
+void ReadWorkspaces(const json& reported, ProcessResult* result) {
+  if (const auto context = reported.find("context"); context != reported.end() && context->is_object()) {
     Read(*context, "bytes", &result->context.bytes);
     result->context.known = context->value("known", "nothing");
   }
-  for (const auto& [library, asked] : told.value("workspaces", std::map<std::string, json>())) {
+  for (const auto& [library, asked] : reported.value("workspaces", std::map<std::string, json>())) {
     WorkspaceUse use;
     use.library = library;
     Read(asked, "set", &use.set);
@@ -77,24 +77,24 @@ void ReadWorkspaces(const json& told, ProcessResult* result) {
 }
 
 ProcessResult Parse(const std::string& text) {
-  const json told = json::parse(text);
+  const json reported = json::parse(text);
   ProcessResult result;
-  Read(told, "pid", &result.pid);
-  Read(told, "rank", &result.rank);
-  const std::string reason = told.value("reason", "ended");
+  Read(reported, "pid", &result.pid);
+  Read(reported, "rank", &result.rank);
+  const std::string reason = reported.value("reason", "ended");
   result.reason = reason == "stable"       ? ProcessResult::Reason::kStable
                   : reason == "steps"      ? ProcessResult::Reason::kSteps
                   : reason == "capability" ? ProcessResult::Reason::kCapability
                                            : ProcessResult::Reason::kEnded;
-  Read(told, "steps", &result.steps);
-  Read(told, "last_growth", &result.last_growth);
-  result.torch = told.value("torch", "");
-  result.built_for = told.value("built_for", std::vector<std::string>());
-  for (const auto& [pin, count] : told.value("pinned", std::map<std::string, json>()))
+  Read(reported, "steps", &result.steps);
+  Read(reported, "last_growth", &result.last_growth);
+  result.torch = reported.value("torch", "");
+  result.built_for = reported.value("built_for", std::vector<std::string>());
+  for (const auto& [pin, count] : reported.value("pinned", std::map<std::string, json>()))
     result.pinned[pin] = Whole<uint64_t>(count);
-  Read(told, "event_queries", &result.event_queries);
-  Read(told, "checkpointing", &result.checkpointed);
-  ReadWorkspaces(told, &result);
+  Read(reported, "event_queries", &result.event_queries);
+  Read(reported, "checkpointing", &result.checkpointed);
+  ReadWorkspaces(reported, &result);
   return result;
 }
 

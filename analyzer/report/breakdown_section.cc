@@ -142,9 +142,9 @@ void AddApart(const MemoryBreakdown& end, const Analysis& analysis, Page* page) 
 void AddGuess(const MemoryBreakdown& peak, const MemoryBreakdown& end, const Analysis& analysis, Page* page) {
   const std::string guess = GuessAtRest(end, analysis);
   const std::string at_peak = GuessAtRest(peak, analysis);
-  const std::string& told = guess.empty() ? at_peak : guess;
-  if (!told.empty())
-    page->Paragraph("  a guess ", absl::StrCat("What is not explained may be ", told, "."), Tone::kAside);
+  const std::string& reported = guess.empty() ? at_peak : guess;
+  if (!reported.empty())
+    page->Paragraph("  a guess ", absl::StrCat("What is not explained may be ", reported, "."), Tone::kAside);
 }
 
 }  // namespace

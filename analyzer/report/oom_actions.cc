@@ -147,18 +147,18 @@ class Adviser {
   void Phases() {
     std::map<std::string, uint64_t> phases = LiveByPhase(oom_.live, input_);
     phases["forward"] += phases["evaluation"];  // a forward pass too, and a smaller batch helps it as much
-    const auto told = [&](const std::string& phase) {
+    const auto reported = [&](const std::string& phase) {
       return absl::StrCat(FormatBytes(phases[phase]), " (", Share(phases[phase], oom_.live.bytes),
                           ") of the live memory was allocated in ", phase);
     };
     if (HasPercent(phases["forward"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("a smaller batch, or activation checkpointing (torch.utils.checkpoint)", told("forward"));
+      Add("a smaller batch, or activation checkpointing (torch.utils.checkpoint)", reported("forward"));
     }
     if (HasPercent(phases["optimizer step"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", told("optimizer step"));
+      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", reported("optimizer step"));
     }
     if (HasPercent(phases["model construction"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("a smaller data type for the weights, or shard them (FSDP)", told("model construction"));
+      Add("a smaller data type for the weights, or shard them (FSDP)", reported("model construction"));
     }
   }
 

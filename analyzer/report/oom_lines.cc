@@ -26,7 +26,7 @@ std::string Happened(const OomEvent& oom, const ReportInput& input) {
   return text;
 }
 
-std::string Told(const OomGroup& group, const ReportInput& input) {
+std::string GroupText(const OomGroup& group, const ReportInput& input) {
   if (group.count == 1) {
     return absl::StrCat("  ", DeviceLabel(group.device), " at ", FormatTime(input.Since(group.first_ns)), ": ",
                         group.who, " asked for ", FormatBytes(group.largest), ", ", group.site);
@@ -58,7 +58,7 @@ void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Page* pag
   const std::vector<OomGroup> groups = GroupOoms(ooms, explained, input);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i < kMaxGroupsNamed) {
-      page->Line({{Tone::kPlain, absl::StrCat("  also  ", Told(groups[i], input))}});
+      page->Line({{Tone::kPlain, absl::StrCat("  also  ", GroupText(groups[i], input))}});
     } else {
       left_out += groups[i].count;
     }

@@ -143,8 +143,8 @@ void NativeNames::WriteNotes() {
     const std::string& path = reports_[i].path;
     if (module.trouble == FileTrouble::kMissing) missing.push_back(BaseName(path));
     if (module.trouble == FileTrouble::kNotVerified) unverified.push_back(BaseName(path));
-    const bool told = module.trouble == FileTrouble::kOtherBuild || module.trouble == FileTrouble::kUnreadable;
-    if (!told && module.failure.empty()) continue;
+    const bool reported = module.trouble == FileTrouble::kOtherBuild || module.trouble == FileTrouble::kUnreadable;
+    if (!reported && module.failure.empty()) continue;
     if (++others > kMaxNamedInANote) continue;
     const std::string what = module.failure.empty() ? reports_[i].problem : module.failure;
     const std::string next =

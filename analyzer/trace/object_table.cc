@@ -10,39 +10,39 @@ namespace gpumem {
 namespace {
 
 template <typename T>
-void SetWhereSaid(const T& value, T* out) {
+void SetWhereReported(const T& value, T* out) {
   if (value != T{}) *out = value;
 }
 
 template <typename Repeated, typename Vector>
-void SetListWhereSaid(const Repeated& values, Vector* out) {
+void SetListWhereReported(const Repeated& values, Vector* out) {
   if (!values.empty()) out->assign(values.begin(), values.end());
 }
 
-void Merge(const trace::NnModule& said, NnModuleInfo* info) {
-  SetWhereSaid(said.class_name(), &info->class_name);
-  SetWhereSaid(said.python_module(), &info->python_module);
-  SetWhereSaid(said.root(), &info->root);
-  SetWhereSaid(said.name(), &info->name);
-  SetListWhereSaid(said.other_names(), &info->other_names);
+void Merge(const trace::NnModule& reported, NnModuleInfo* info) {
+  SetWhereReported(reported.class_name(), &info->class_name);
+  SetWhereReported(reported.python_module(), &info->python_module);
+  SetWhereReported(reported.root(), &info->root);
+  SetWhereReported(reported.name(), &info->name);
+  SetListWhereReported(reported.other_names(), &info->other_names);
 }
 
-void Merge(const trace::Tensor& said, TensorInfo* info) {
+void Merge(const trace::Tensor& reported, TensorInfo* info) {
   // Roles of a newer version are none to us.
-  if (said.role() > trace::TENSOR_ROLE_UNSPECIFIED && said.role() <= trace::INPUT)
-    info->role = static_cast<TensorRole>(said.role());
-  SetWhereSaid(said.name(), &info->name);
-  SetWhereSaid(said.of(), &info->of);
-  SetWhereSaid(said.root(), &info->root);
-  SetListWhereSaid(said.shape(), &info->shape);
-  SetWhereSaid(said.dtype(), &info->dtype);
-  SetWhereSaid(said.device(), &info->device);
-  SetWhereSaid(said.optimizer(), &info->optimizer);
-  SetWhereSaid(said.group(), &info->group);
-  SetWhereSaid(said.elements(), &info->elements);
-  SetListWhereSaid(said.other_names(), &info->other_names);
+  if (reported.role() > trace::TENSOR_ROLE_UNSPECIFIED && reported.role() <= trace::INPUT)
+    info->role = static_cast<TensorRole>(reported.role());
+  SetWhereReported(reported.name(), &info->name);
+  SetWhereReported(reported.of(), &info->of);
+  SetWhereReported(reported.root(), &info->root);
+  SetListWhereReported(reported.shape(), &info->shape);
+  SetWhereReported(reported.dtype(), &info->dtype);
+  SetWhereReported(reported.device(), &info->device);
+  SetWhereReported(reported.optimizer(), &info->optimizer);
+  SetWhereReported(reported.group(), &info->group);
+  SetWhereReported(reported.elements(), &info->elements);
+  SetListWhereReported(reported.other_names(), &info->other_names);
   // A part that looked at the tensor says its type; only such a part says whether it is trained.
-  if (said.trainable() || !said.dtype().empty()) info->trainable = said.trainable();
+  if (reported.trainable() || !reported.dtype().empty()) info->trainable = reported.trainable();
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
   }
   for (const trace::Optimizer& optimizer : definitions.optimizers()) {
     if (optimizer.id() == 0) return ZeroId("an optimizer");
-    SetWhereSaid(optimizer.class_name(), &optimizers_[optimizer.id()]);
+    SetWhereReported(optimizer.class_name(), &optimizers_[optimizer.id()]);
   }
   return absl::OkStatus();
 }

@@ -78,19 +78,19 @@ FrameTable::Facts FrameTable::Judge(const ResolvedFrame& resolved) {
   if (resolved.forward) {
     // It stands between two pieces of Python, whatever native frames are shown.
     facts.is_python = true;
-    facts.told = facts.full;
+    facts.reported = facts.full;
     return facts;
   }
-  if (tells) facts.told = facts.full;
+  if (tells) facts.reported = facts.full;
   if (resolved.python || tells) return facts;
-  ViewFrame said;
-  said.label = AutogradNode(resolved.function);
-  if (said.label.empty()) {
-    said.label = AtenOperator(resolved.function);
-    facts.is_operator = !said.label.empty();
+  ViewFrame reported;
+  reported.label = AutogradNode(resolved.function);
+  if (reported.label.empty()) {
+    reported.label = AtenOperator(resolved.function);
+    facts.is_operator = !reported.label.empty();
   }
-  said.function = said.label;
-  if (!said.label.empty() && !IsIgnored(said)) facts.told = Intern(std::move(said));
+  reported.function = reported.label;
+  if (!reported.label.empty() && !IsIgnored(reported)) facts.reported = Intern(std::move(reported));
   return facts;
 }
 
@@ -108,7 +108,7 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
     if (frame != kNone) resolved_.push_back(frame);
   };
   bool inside_operator = false, marked = false;
-  uint32_t last_told = kNone;  // of native frames: an operator or a node has many frames
+  uint32_t last_reported = kNone;  // of native frames: an operator or a node has many frames
   for (auto id = frame_ids.rbegin(); id != frame_ids.rend(); ++id) {
     const std::vector<Facts>& facts = FactsOf(*id);
     for (auto fact = facts.rbegin(); fact != facts.rend(); ++fact) {
@@ -120,15 +120,15 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
       }
       if (fact->is_python) {
         inside_operator = false;
-        last_told = kNone;
-      } else if (rules_.native == NativeFrames::kNone || fact->told == last_told ||
+        last_reported = kNone;
+      } else if (rules_.native == NativeFrames::kNone || fact->reported == last_reported ||
                  (fact->is_operator && std::exchange(inside_operator, true))) {
         continue;  // an operator inside an operator is how that one is made
       } else {
-        inside_operator = fact->is_operator || (inside_operator && fact->told == kNone);
-        if (fact->told != kNone) last_told = fact->told;
+        inside_operator = fact->is_operator || (inside_operator && fact->reported == kNone);
+        if (fact->reported != kNone) last_reported = fact->reported;
       }
-      push(fact->told);
+      push(fact->reported);
     }
   }
   return resolved_.size() > (marked ? 1 : 0);
@@ -173,8 +173,8 @@ uint8_t FrameTable::MatchesOf(uint32_t frame_id, const StackFilters& filters) {
   for (const ResolvedFrame& frame : source_->Frame(frame_id)) {
     const ViewFrame view = ToViewFrame(frame, working_directory_);
     if (filters.function.Matches(frame.function)) bits |= kFunction;
-    for (const std::string& said : {AutogradNode(frame.function), AtenOperator(frame.function)}) {
-      if (!frame.python && !said.empty() && filters.function.Matches(said)) bits |= kFunction;
+    for (const std::string& reported : {AutogradNode(frame.function), AtenOperator(frame.function)}) {
+      if (!frame.python && !reported.empty() && filters.function.Matches(reported)) bits |= kFunction;
     }
     if (!view.path.empty() && filters.file.Matches(view.path)) bits |= kFile;
     if (!view.module.empty() && filters.module.Matches(view.module)) bits |= kModule;

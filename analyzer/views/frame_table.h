@@ -93,10 +93,10 @@ class FrameTable {
 
   // What the rules make of one recorded frame (or of one function inlined into it).
   struct Facts {
-    uint32_t full = kNone;  // index of the frame as such; kNone: ignored
-    uint32_t told = kNone;  // index of what it says where native frames are trimmed; kNone: nothing
+    uint32_t full = kNone;      // index of the frame as such; kNone: ignored
+    uint32_t reported = kNone;  // index of what it says where native frames are trimmed; kNone: nothing
     bool is_python = false;
-    bool is_operator = false;  // `told` is an operator
+    bool is_operator = false;  // `reported` is an operator
     bool is_mark = false;      // it stands for frames that were not recorded
   };
   using FrameKey = std::tuple<std::string, std::string, std::string>;  // label, path, module

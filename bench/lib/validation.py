@@ -105,11 +105,11 @@ def cases_of(path, known_gpus):
         document = tomllib.loads(path.read_text())
         source = dict(document["source"])
         shared = {name: source.pop(name) for name in SHARED if name in source}
-        told = Source(**source)
+        reported = Source(**source)
         for row in document["case"]:
             row = {**shared, **row}
             row["packages"] = tuple(row.get("packages", ()))
-            case = Case(source=told, gpu=known_gpus[row.pop("gpu")], **row)
+            case = Case(source=reported, gpu=known_gpus[row.pop("gpu")], **row)
             if case.unit not in UNITS or case.metric not in METRICS or not case.published > 0:
                 raise Malformed(f"{path.name}: {case.name}: unknown unit or metric, or nothing published")
             yield case
@@ -221,14 +221,14 @@ def run(case, environment, timeout_s=600):
         with tempfile.TemporaryDirectory(prefix="gpumem-compiled-") as compiled:
             done = subprocess.run(command_of(case, environment), env=settings_of(case, environment, compiled), capture_output=True, text=True,
                                   timeout=timeout_s, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
-        said = counters(done.stdout) if done.returncode == 0 else None
-        failure = "" if said else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        reported = counters(done.stdout) if done.returncode == 0 else None
+        failure = "" if reported else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
     except (subprocess.TimeoutExpired, ValueError, processes.Failure) as error:
-        said, failure = None, str(error).splitlines()[0]
+        reported, failure = None, str(error).splitlines()[0]
     seconds = time.monotonic() - begin
-    if not said:
+    if not reported:
         return Result(case, None, seconds, failure=failure)
-    return Result(case, said[case.metric] / UNITS[case.unit], seconds, said["host_rss"])
+    return Result(case, reported[case.metric] / UNITS[case.unit], seconds, reported["host_rss"])
 
 
 def median_error(results):

@@ -11,7 +11,7 @@ import torch
 def say(**more):
     """`more` overrides a counter that the source read at another moment, or adds one."""
     statistics = torch.cuda.memory_stats()
-    said = {
+    reported = {
         "max_allocated": statistics["allocated_bytes.all.peak"],
         "max_active": statistics["active_bytes.all.peak"],
         "max_reserved": statistics["reserved_bytes.all.peak"],
@@ -19,4 +19,4 @@ def say(**more):
         "reserved": statistics["reserved_bytes.all.current"],
         "host_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
-    print(json.dumps({**said, **more}))
+    print(json.dumps({**reported, **more}))

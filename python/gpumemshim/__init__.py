@@ -19,7 +19,7 @@ them around.
 """
 
 from gpumemshim._live import GradientStats, LiveTensor, gradients, tensors
-from gpumemshim._said import mark, pause, recording, resume, snapshot, stage, step, tag
+from gpumemshim._annotations import mark, pause, recording, resume, snapshot, stage, step, tag
 from gpumemshim._watch import Change, watch
 
 __all__ = ["Change", "GradientStats", "LiveTensor", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch"]

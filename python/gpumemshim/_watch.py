@@ -7,7 +7,7 @@ import sys
 import typing
 
 from gpumemshim._library import find
-from gpumemshim._said import mark, stage
+from gpumemshim._annotations import mark, stage
 
 
 class Change(typing.NamedTuple):

@@ -15,9 +15,9 @@ import xml.etree.ElementTree as xml
 def skip_reason(case):
     """What the test said. GoogleTest prints `file:line: Skipped` and the message below it; ctest has a word of its own."""
     text = "".join(node.text or "" for node in case.iter("system-out"))
-    said = re.search(r": Skipped\n(.*?)(?:\n\n|\n\[|$)", text, re.S) or re.search(r"(?im)^.*skip(?:ped|ping)?:\s*(.+)$", text)
-    if said and said.group(1).strip():
-        return " ".join(said.group(1).split())
+    reported = re.search(r": Skipped\n(.*?)(?:\n\n|\n\[|$)", text, re.S) or re.search(r"(?im)^.*skip(?:ped|ping)?:\s*(.+)$", text)
+    if reported and reported.group(1).strip():
+        return " ".join(reported.group(1).split())
     return next((node.get("message") for node in case.iter("skipped")), None) or "no reason given"
 
 

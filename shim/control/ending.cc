@@ -44,7 +44,7 @@ constexpr uint64_t kSayWaitNs = 200'000'000;
 
 // Of the thread that entered kEnded: its id, and 1 once it has said what there is to say (futex).
 std::atomic<int32_t> g_ender;
-std::atomic<uint32_t> g_said;
+std::atomic<uint32_t> g_reported;
 
 int32_t ThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
 
@@ -118,14 +118,14 @@ void AwaitSetUp() {
 }
 
 void EndSaying() {
-  g_said.store(1, std::memory_order_release);
-  FutexWakeAll(&g_said);
+  g_reported.store(1, std::memory_order_release);
+  FutexWakeAll(&g_reported);
 }
 
 // Another thread ends the session: it will not get to its last line once this one has ended the process.
 void AwaitSaying() {
   const int32_t ender = g_ender.load(std::memory_order_acquire);
-  if (ender != 0 && ender != ThreadId()) FutexWait(&g_said, 0, kSayWaitNs);
+  if (ender != 0 && ender != ThreadId()) FutexWait(&g_reported, 0, kSayWaitNs);
 }
 
 void AtQuickExit(void*) { EndSessionNow(); }
@@ -202,7 +202,7 @@ void EndSessionNow() {
 
 void PrepareEnd() {
   g_ender.store(0, std::memory_order_relaxed);
-  g_said.store(0, std::memory_order_relaxed);
+  g_reported.store(0, std::memory_order_relaxed);
   WatchQuickExit();
 }
 

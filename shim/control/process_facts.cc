@@ -51,8 +51,8 @@ class CommandLine {
 
   // Of this process. One that was forked to run what another command line says may name that.
   static CommandLine Own() {
-    const char* said = std::getenv("GPUMEMSHIM_COMMAND_LINE");
-    const size_t size = said == nullptr ? 0 : CommandLineOf(getpid(), said, raw_, sizeof raw_);
+    const char* reported = std::getenv("GPUMEMSHIM_COMMAND_LINE");
+    const size_t size = reported == nullptr ? 0 : CommandLineOf(getpid(), reported, raw_, sizeof raw_);
     return CommandLine(size != 0 ? size : ReadFile("/proc/self/cmdline", raw_, sizeof raw_));
   }
 

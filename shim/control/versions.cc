@@ -81,11 +81,11 @@ bool PythonRefusal(char* out) {
 }
 
 // Handed over again when there are more of them.
-uint32_t g_failures_said;
+uint32_t g_failures_reported;
 bool HelperFailure(char* out) {
   const uint32_t count = python::CountFailures();
-  if (count == g_failures_said) return false;
-  g_failures_said = count;
+  if (count == g_failures_reported) return false;
+  g_failures_reported = count;
   return python::DescribeFailures(out, kMaxVersion);
 }
 
@@ -140,7 +140,7 @@ uint32_t NewVersions(writer::KeyValue* out, uint32_t capacity) {
 
 void ForgetVersions() {
   std::memset(g_handed_over, 0, sizeof g_handed_over);
-  g_failures_said = 0;
+  g_failures_reported = 0;
 }
 
 bool DescribeDevice(int16_t ordinal, writer::DeviceInfo* info) {

@@ -80,8 +80,8 @@ def failure_text(error):
     while place is not None:
         where = place.tb_frame.f_code.co_name
         place = place.tb_next
-    said = [text(each) for each in arguments_of(error)[:1]]
-    return f"{text(class_name(type(error)))} in {where}: {''.join(said) or '?'}".encode("utf-8", "replace")
+    reported = [text(each) for each in arguments_of(error)[:1]]
+    return f"{text(class_name(type(error)))} in {where}: {''.join(reported) or '?'}".encode("utf-8", "replace")
 
 
 failures = deep = 0

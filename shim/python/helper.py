@@ -184,8 +184,8 @@ class Helper:
             self.modules[number] = reference
         self.named[number] = True
         kind = type(module)
-        said = [(1, number), (2, text(class_name(kind))), (3, module_name(kind)), (4, root), (5, names[0])]
-        record.define(NN_MODULE, message(said + [(6, name) for name in names[1:MOST_NAMES]]))
+        reported = [(1, number), (2, text(class_name(kind))), (3, module_name(kind)), (4, root), (5, names[0])]
+        record.define(NN_MODULE, message(reported + [(6, name) for name in names[1:MOST_NAMES]]))
         record.named(number)
 
     # Tensors.
@@ -211,10 +211,10 @@ class Helper:
         if shape is None or stored.__len__() != 5 or not is_plain_shape(shape):
             return 0
         number = self.number_of(tensor, key)
-        said = (role, names[0], root, of, optimizer, group, requires_grad, shape)
+        reported = (role, names[0], root, of, optimizer, group, requires_grad, shape)
         before = self.parameters.get(number)
-        if before is None or before != said and (root or optimizer):
-            self.parameters[number] = said
+        if before is None or before != reported and (root or optimizer):
+            self.parameters[number] = reported
             dtype, device = self.torch.read(self.torch.of_kind, tensor) or (None, None)
             values = [(1, number), (2, role), (3, names[0]), (4, of), (5, root)] + [(6, size) for size in shape]
             values += [(7, str(dtype).replace("torch.", "")), (8, int(role == PARAMETER and requires_grad)), (9, optimizer), (10, group)]
@@ -323,8 +323,8 @@ class Helper:
                     self.left_out("an optimizer took too long to look at")
                     return
                 _, known = self.tensors.get(address(parameter), NOBODY)
-                said = self.parameters.get(known, (0, "", 0))
-                of = self.tensor(parameter, PARAMETER, [said[1]], root=said[2], optimizer=number, group=index)
+                reported = self.parameters.get(known, (0, "", 0))
+                of = self.tensor(parameter, PARAMETER, [reported[1]], root=reported[2], optimizer=number, group=index)
                 if of:
                     then(parameter, of)
 

@@ -12,8 +12,8 @@
 
 namespace simcuda {
 
-void NoteUnsupported(const char* library, const char* function, std::atomic<bool>* said) {
-  if (!GetEnvironment().verbose || said->exchange(true, std::memory_order_relaxed)) return;
+void NoteUnsupported(const char* library, const char* function, std::atomic<bool>* reported) {
+  if (!GetEnvironment().verbose || reported->exchange(true, std::memory_order_relaxed)) return;
   PrintLine("%s: %s is not simulated, returns 801", library, function);
 }
 

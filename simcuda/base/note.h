@@ -12,8 +12,8 @@
 namespace simcuda {
 
 // With SIMCUDA_VERBOSE=1 says on stderr, the first time only, that `function` of `library` is not simulated.
-// `said` is the caller's static flag.
-void NoteUnsupported(const char* library, const char* function, std::atomic<bool>* said);
+// `reported` is the caller's static flag.
+void NoteUnsupported(const char* library, const char* function, std::atomic<bool>* reported);
 
 // Writes one printf-formatted line, prefixed "simcuda: ", to stderr.
 void PrintLine(const char* format, ...) __attribute__((format(printf, 1, 2)));

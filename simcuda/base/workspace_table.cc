@@ -87,13 +87,13 @@ FoundSize WorkspaceTable::Find(const WorkspaceKey& key) const {
 WorkspaceTable ReadWorkspaceTable(const std::string& path) {
   WorkspaceTable table;
   std::ifstream file(path);
-  bool said = false;
+  bool reported = false;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    if (table.Add(line) || said) continue;
+    if (table.Add(line) || reported) continue;
     PrintLine("%s:%d: not a row of measured sizes (docs/workspaces.md); it and others like it are left out",
               path.c_str(), number);
-    said = true;
+    reported = true;
   }
   return table;
 }

@@ -63,7 +63,7 @@ class AttributionTest(unittest.TestCase):
         cls.trace = pathlib.Path(folder.name) / "objects.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
         output = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, environment)
-        cls.said = json.loads(output.splitlines()[-1])
+        cls.reported = json.loads(output.splitlines()[-1])
         cls.recorded = Recorded(cls.trace)
 
     def root_of(self, model):
@@ -89,7 +89,7 @@ class AttributionTest(unittest.TestCase):
         return found
 
     def test_modules_have_their_names(self):
-        for model in self.said["models"]:
+        for model in self.reported["models"]:
             root = self.root_of(model)
             named = {}
             for module in self.recorded.tables["nn_modules"].values():
@@ -100,7 +100,7 @@ class AttributionTest(unittest.TestCase):
 
     def test_tensors_lie_where_the_program_has_them(self):
         places = self.places()
-        for model in self.said["models"]:
+        for model in self.reported["models"]:
             root = self.root_of(model)
             names, found = {}, {"PARAMETER": {}, "BUFFER": {}, "GRADIENT": {}, "OPTIMIZER_STATE": {}}
             for number, tensor in self.recorded.tables["tensors"].items():
@@ -111,13 +111,13 @@ class AttributionTest(unittest.TestCase):
                 if tensor.get("of") in names and places.get(number, (0, 0))[0]:
                     key = names[tensor["of"]] + ("." + tensor["name"] if tensor["role"] == "OPTIMIZER_STATE" else "")
                     found[tensor["role"]][key] = places[number]
-            for role, said in (("PARAMETER", "parameters"), ("BUFFER", "buffers"), ("GRADIENT", "gradients"), ("OPTIMIZER_STATE", "states")):
+            for role, reported in (("PARAMETER", "parameters"), ("BUFFER", "buffers"), ("GRADIENT", "gradients"), ("OPTIMIZER_STATE", "states")):
                 with self.subTest(model=model["model"], role=role):
-                    self.assertTrue(model[said] or role == "OPTIMIZER_STATE")
-                    self.assertEqual(found[role], {name: tuple(place[:2]) for name, place in model[said].items()})
+                    self.assertTrue(model[reported] or role == "OPTIMIZER_STATE")
+                    self.assertEqual(found[role], {name: tuple(place[:2]) for name, place in model[reported].items()})
 
     def test_parameters_are_described(self):
-        for model in self.said["models"]:
+        for model in self.reported["models"]:
             root = self.root_of(model)
             for tensor in self.recorded.tables["tensors"].values():
                 if tensor["role"] == "PARAMETER" and tensor.get("root") == root:
@@ -154,7 +154,7 @@ class AttributionTest(unittest.TestCase):
         self.assertGreater(again, 10)
 
     def test_what_comes_after_an_exception_in_backward_is_not_of_it(self):
-        (event,) = [event for event in self.recorded.events if event["kind"] == "alloc" and event["address"] == self.said["leftover"] and event["size_bytes"] == 49664]
+        (event,) = [event for event in self.recorded.events if event["kind"] == "alloc" and event["address"] == self.reported["leftover"] and event["size_bytes"] == 49664]
         self.assertFalse(any(frame.get("forward") for frame in self.recorded.frames(event["stack"])))
 
     def test_steps(self):

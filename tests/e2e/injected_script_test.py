@@ -29,7 +29,7 @@ class InjectedScriptTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.trace = self.folder / "run.gmtrace"
-        self.said = self.folder / "said"
+        self.reported = self.folder / "reported"
 
     def run_with(self, source, code=0, wait="1", **more):
         """The program with `source` as its injected script. Returns what it printed, as JSON, or None where it was ended before."""
@@ -37,7 +37,7 @@ class InjectedScriptTest(unittest.TestCase):
         if source is not None:
             path.write_text(source)
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        environment.update(GPUMEMSHIM_INJECTED_SCRIPT=str(path), SAID=str(self.said), WAIT=wait, **more)
+        environment.update(GPUMEMSHIM_INJECTED_SCRIPT=str(path), REPORTED=str(self.reported), WAIT=wait, **more)
         done = subprocess.run(
             SETUP.recording(self.trace, *SETUP.command(PROGRAM)), env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
         )
@@ -50,9 +50,9 @@ class InjectedScriptTest(unittest.TestCase):
     def helper_note(self):
         """What the trace says of the part that runs in Python; None where nothing failed."""
         report = self.report()
-        said = report["process"]["versions"].get("python_helper")
-        self.assertEqual(len([note for note in report["notes"] if said is not None and said in note]), 0 if said is None else 1, report["notes"])
-        return said
+        reported = report["process"]["versions"].get("python_helper")
+        self.assertEqual(len([note for note in report["notes"] if reported is not None and reported in note]), 0 if reported is None else 1, report["notes"])
+        return reported
 
     def allocations(self):
         return sum(event["kind"] == "alloc" and event["layer"] == "torch" for event in history.events_of(SETUP, self.trace))
@@ -62,21 +62,21 @@ class Runs(InjectedScriptTest):
     def test_once_in_the_main_thread_beside_the_helper(self):
         source = """
 import os, sys, threading
-with open(os.environ["SAID"], "a") as file:
+with open(os.environ["REPORTED"], "a") as file:
     print(os.getpid(), threading.current_thread() is threading.main_thread(), "torch" in sys.modules, sorted(set(dir(record)) & {"end", "event", "number"}),
           __name__, "json" in globals(), file=file)
 """
         self.assertEqual(self.run_with(source), UNHARMED)
         self.assertIsNone(self.helper_note())
-        (line,) = self.said.read_text().splitlines()
+        (line,) = self.reported.read_text().splitlines()
         pid = str(self.report()["process"]["pid"])
         self.assertEqual(line, f"{pid} True True ['end', 'event', 'number'] <gpumemshim> False")
 
     def test_not_where_nothing_may_run_in_python(self):
-        source = "import os; open(os.environ['SAID'], 'w')"
+        source = "import os; open(os.environ['REPORTED'], 'w')"
         for off in ("GPUMEMSHIM_HELPER", "GPUMEMSHIM_PYTHON"):
             self.assertEqual(self.run_with(source, wait="0", **{off: "0"}), UNHARMED)
-            self.assertFalse(self.said.exists())
+            self.assertFalse(self.reported.exists())
 
     def test_the_programs_own_globals_are_not_its(self):
         self.assertEqual(self.run_with("kept = None; said = 1; import sys; sys.exit = None"), UNHARMED)
@@ -100,8 +100,8 @@ class Fails(InjectedScriptTest):
 
     def test_an_exit_and_an_interrupt_are_the_programs(self):
         self.assertIsNone(self.run_with("raise SystemExit(7)", code=7))
-        said = self.run_with("raise KeyboardInterrupt")
-        self.assertEqual((said["interrupted"], said["bytes"] >= 4 * MIB), (True, True))
+        reported = self.run_with("raise KeyboardInterrupt")
+        self.assertEqual((reported["interrupted"], reported["bytes"] >= 4 * MIB), (True, True))
         self.assertEqual(self.helper_note(), FAILED)
 
 

@@ -50,8 +50,8 @@ class Training:
         *python, program = SETUP.command(PROGRAM)
         command = [*python, *(TORCHRUN if ranks > 1 else ()), program, case]
         trace = self.folder / ("run.r%r.gmtrace" if ranks > 1 else "run.gmtrace")
-        truth.run(SETUP.recording(trace, *command, "--output", str(self.folder / "said")), SETUP, environment)
-        self.said = [json.loads((self.folder / f"said.{rank}").read_text()) for rank in range(ranks)]
+        truth.run(SETUP.recording(trace, *command, "--output", str(self.folder / "reported")), SETUP, environment)
+        self.reported = [json.loads((self.folder / f"reported.{rank}").read_text()) for rank in range(ranks)]
         self.traces = [self.folder / f"run.r{rank}.gmtrace" if ranks > 1 else trace for rank in range(ranks)]
         self.saved = None
         if count_saved:
@@ -74,9 +74,9 @@ class LibrariesTest(unittest.TestCase):
 
     def check_marks(self, training, rank=0, but=()):
         """Tensors at each mark (but some), their parts, and little that nothing tells."""
-        said = training.said[rank]
-        self.assertGreater(len(said), 5)
-        for mark, truths in said.items():
+        reported = training.reported[rank]
+        self.assertGreater(len(reported), 5)
+        for mark, truths in reported.items():
             if mark in but:
                 continue
             answer = training.at(mark, rank, device=rank)
@@ -117,7 +117,7 @@ class LibrariesTest(unittest.TestCase):
         # nothing else tells either (docs/attribution.md).
         self.check_marks(training, but=["1 backward"])
         backward = training.at("4 backward")
-        self.assertGreater(backward["category_parts"]["gradient"]["per_sample"], 10 * training.said[0]["4 backward"]["parameter"]["bytes"])
+        self.assertGreater(backward["category_parts"]["gradient"]["per_sample"], 10 * training.reported[0]["4 backward"]["parameter"]["bytes"])
 
     def test_hugging_face(self):
         training = self.train("hugging_face", count_saved=False)

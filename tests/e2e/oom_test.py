@@ -51,31 +51,31 @@ class OomTest(unittest.TestCase):
     def run_cases(self, *names, **settings):
         """Case -> the failures for good, as gpumem oom has them and as PyTorch told them; and both whole answers."""
         command = SETUP.recording(self.trace, *SETUP.command(PROGRAM), *names)
-        said = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
+        reported = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
         answer = json.loads(self.oom("--json"))
         finals = [oom for oom in answer["ooms"] if oom["final"]]
-        self.assertEqual(len(finals), sum(map(len, said["messages"].values())))
+        self.assertEqual(len(finals), sum(map(len, reported["messages"].values())))
         pairs, place = {}, 0
         for name in names:
-            messages = said["messages"][name]
+            messages = reported["messages"][name]
             pairs[name] = list(zip(finals[place : place + len(messages)], messages))
             place += len(messages)
-        return pairs, said, answer
+        return pairs, reported, answer
 
     def compare(self, oom, message, asked_cuda=True):
-        told = MESSAGE.search(message)
-        self.assertIsNotNone(told, message)
-        self.assertEqual(oom["device"], int(told["device"]))
-        self.assertEqual(as_pytorch_writes(oom["capacity_bytes"]), told["total"])
-        self.assertEqual(as_pytorch_writes(oom["device_free_bytes"]), told["free"])
+        reported = MESSAGE.search(message)
+        self.assertIsNotNone(reported, message)
+        self.assertEqual(oom["device"], int(reported["device"]))
+        self.assertEqual(as_pytorch_writes(oom["capacity_bytes"]), reported["total"])
+        self.assertEqual(as_pytorch_writes(oom["device_free_bytes"]), reported["free"])
         # PyTorch counts segments of private pools as allocated, blocks or not.
         if "private pools" not in message:
-            self.assertEqual(as_pytorch_writes(oom["values"]["allocated_bytes"]), told["allocated"])
-            self.assertEqual(as_pytorch_writes(oom["values"]["reserved_bytes"] - oom["values"]["allocated_bytes"]), told["idle"])
+            self.assertEqual(as_pytorch_writes(oom["values"]["allocated_bytes"]), reported["allocated"])
+            self.assertEqual(as_pytorch_writes(oom["values"]["reserved_bytes"] - oom["values"]["allocated_bytes"]), reported["idle"])
         self.assertEqual((oom["torch_allocated_bytes"], oom["torch_reserved_bytes"]), (oom["values"]["allocated_bytes"], oom["values"]["reserved_bytes"]))
         self.assertEqual(oom["layer"], "torch")
         if asked_cuda:
-            self.assertEqual(as_pytorch_writes(oom["cuda_requested_bytes"]), told["tried"])
+            self.assertEqual(as_pytorch_writes(oom["cuda_requested_bytes"]), reported["tried"])
 
     def one(self, pairs):
         ((oom, _message),) = pairs
@@ -86,15 +86,15 @@ class Native(OomTest):
     CASES = ("plain", "fragmented", "mempool", "capture", "backward", "autograd", "search", "retries", "fraction")
 
     def test_every_number_of_pytorchs_message(self):
-        pairs, said, answer = self.run_cases(*self.CASES)
-        self.assertEqual(sum(said["ooms"]), sum(map(len, said["messages"].values())))
+        pairs, reported, answer = self.run_cases(*self.CASES)
+        self.assertEqual(sum(reported["ooms"]), sum(map(len, reported["messages"].values())))
         for name in self.CASES:
             with self.subTest(name=name):
                 for oom, message in pairs[name]:
                     self.compare(oom, message, asked_cuda=name != "fraction")
-                getattr(self, f"check_{name}")(pairs[name], said, answer)
+                getattr(self, f"check_{name}")(pairs[name], reported, answer)
 
-    def check_plain(self, pairs, _said, _answer):
+    def check_plain(self, pairs, _reported, _answer):
         oom = self.one(pairs)
         self.assertEqual([(step["step"], step["bytes"]) for step in oom["steps"]], [("failed", 4000 * MIB), ("released", 100 * MIB), ("failed", 4000 * MIB)])
         self.assertEqual(oom["steps"][2]["device_free_bytes"], oom["steps"][0]["device_free_bytes"] + 100 * MIB)
@@ -102,24 +102,24 @@ class Native(OomTest):
         self.assertIn("oom_cases.py", oom["site"])
         self.assertIn("larger than the device", oom["cause"])
 
-    def check_fragmented(self, pairs, _said, _answer):
+    def check_fragmented(self, pairs, _reported, _answer):
         oom = self.one(pairs)
         self.assertGreaterEqual(oom["fit_in_one_piece_bytes"], 600 * MIB)
         self.assertLess(oom["would_have_fit_bytes"], 600 * MIB)
         self.assertTrue(any("expandable_segments" in action["action"] for action in oom["actions"]), oom["actions"])
 
-    def check_mempool(self, pairs, _said, _answer):
+    def check_mempool(self, pairs, _reported, _answer):
         oom = self.one(pairs)
         self.assertEqual((oom["whole_segments"], oom["whole_segment_bytes"]), (1, 300 * MIB))
         self.assertTrue(any("MemPool" in action["action"] for action in oom["actions"]), oom["actions"])
 
-    def check_capture(self, pairs, _said, _answer):
+    def check_capture(self, pairs, _reported, _answer):
         self.assertEqual([step["step"] for step in self.one(pairs)["steps"]], ["failed"])
 
-    def check_backward(self, pairs, _said, _answer):
+    def check_backward(self, pairs, _reported, _answer):
         self.assertIn("oom_cases.py", self.one(pairs)["site"])
 
-    def check_autograd(self, pairs, _said, _answer):
+    def check_autograd(self, pairs, _reported, _answer):
         """The thread runs no Python: behind the node stands the line that used the parameter."""
         oom = self.one(pairs)
         names = [frame["function"] for frame in oom["frames"]]
@@ -128,10 +128,10 @@ class Native(OomTest):
         self.assertEqual(names[mark + 1], "autograd")
         self.assertIn("oom_cases.py", oom["site"])
 
-    def check_search(self, pairs, _said, _answer):
+    def check_search(self, pairs, _reported, _answer):
         self.assertEqual([oom["requested_bytes"] for oom, _ in pairs], [mib * MIB for mib in range(4000, 2800, -100)])
 
-    def check_retries(self, pairs, said, answer):
+    def check_retries(self, pairs, reported, answer):
         self.assertEqual(pairs, [])
         # The other cases' failures are retries to PyTorch too, where it had something to give back.
         (retries,) = answer["served_retries"]
@@ -141,7 +141,7 @@ class Native(OomTest):
         self.assertIn("19 requests were served only after", text)
         self.assertIn("17 requests for 600 MiB to 3.91 GiB", text)
 
-    def check_fraction(self, pairs, _said, _answer):
+    def check_fraction(self, pairs, _reported, _answer):
         oom = self.one(pairs)
         self.assertTrue(oom["limited"])
         self.assertEqual(oom["cuda_requested_bytes"], 0)

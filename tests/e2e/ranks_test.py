@@ -28,7 +28,7 @@ class Ranks(unittest.TestCase):
         (self.folder / "tmp").mkdir()
 
     def environment(self):
-        return truth.environment_of_plans(SETUP, **{**self.more, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "SAID": str(self.folder / "said")})
+        return truth.environment_of_plans(SETUP, **{**self.more, "TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1", "REPORTED": str(self.folder / "reported")})
 
     def run_plan(self, options, program, arguments, expected=0):
         command = [SETUP.gpumem, "plan", *options, "--", SETUP.python, str(program), *arguments]
@@ -156,10 +156,10 @@ class WhatRanksHear(Ranks):
 
     def test_a_sitecustomize_of_the_users_own(self):
         (self.folder / "mine").mkdir()
-        (self.folder / "mine" / "sitecustomize.py").write_text("import os\nopen(os.environ['SAID'], 'w').write('mine too')\n")
+        (self.folder / "mine" / "sitecustomize.py").write_text("import os\nopen(os.environ['REPORTED'], 'w').write('mine too')\n")
         self.more = {"PYTHONPATH": str(self.folder / "mine")}
         self.check(["--world-size", "8"], "--alone")
-        self.assertEqual((self.folder / "said").read_text(), "mine too")
+        self.assertEqual((self.folder / "reported").read_text(), "mine too")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class StagesTest(unittest.TestCase):
         cls.trace = pathlib.Path(folder.name) / "stages.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
         output = truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, environment)
-        cls.said = json.loads(output.splitlines()[-1])
+        cls.reported = json.loads(output.splitlines()[-1])
 
     def ask(self, *arguments):
         return json.loads(truth.run([SETUP.gpumem, *arguments, "--json", str(self.trace)], SETUP))
@@ -37,7 +37,7 @@ class StagesTest(unittest.TestCase):
             ["model_load", "data_preparation", "wrapping", "privacy_setup", "optimizer_setup", "training", "evaluation", "checkpoint_load"],
         )
         before = 0
-        for name, allocated in self.said["borders"]:
+        for name, allocated in self.reported["borders"]:
             stage = stages[name]
             if name != "checkpoint_load":
                 self.assertEqual((stage["start_bytes"], stage["end_bytes"]), (before, allocated), name)
@@ -45,7 +45,7 @@ class StagesTest(unittest.TestCase):
                 before = allocated
         self.assertEqual(stages["training"]["start_bytes"], before)
         self.assertEqual(stages["evaluation"]["count"], 2)
-        self.assertEqual(stages["checkpoint_load"]["peak_bytes"] - stages["checkpoint_load"]["start_bytes"], self.said["checkpoint"])
+        self.assertEqual(stages["checkpoint_load"]["peak_bytes"] - stages["checkpoint_load"]["start_bytes"], self.reported["checkpoint"])
         self.assertGreater(stages["training"]["categories"]["gradient"], 0)
         self.assertGreater(stages["wrapping"]["categories_at_end"]["parameter"], stages["model_load"]["categories_at_end"]["parameter"])
         self.assertEqual(sum(stages["training"]["categories"].values()), stages["training"]["total_bytes"] + stages["training"]["categories"]["context"])

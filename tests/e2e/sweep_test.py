@@ -164,7 +164,7 @@ class Failures(Swept):
         for name in ("swept.py", "swept_parts.py"):
             shutil.copy(truth.PROGRAMS / name, program)
         expected = self.plan("--batch-size", "64")["peak"]["allocated_bytes"]
-        for what, said in (("cuda", "uses CUDA"), ("thread", "threads"), ("process", "processes"), ("dies", "afresh"), ("capability", None)):
+        for what, reported in (("cuda", "uses CUDA"), ("thread", "threads"), ("process", "processes"), ("dies", "afresh"), ("capability", None)):
             with self.subTest(what):
                 environment = {"PYTHONPATH": str(packages), "AWKWARD": what}
                 answer = self.sweep("--axis", "batch-size=64,128,256", "--results-dir", what, program=[SETUP.python, program / "swept.py", "--batch-size", "1"], environment=environment.items())
@@ -173,21 +173,21 @@ class Failures(Swept):
                 extra = 512 if what == "cuda" else 0
                 self.assertEqual(rows[0]["peak_allocated_bytes"], expected + extra)
                 notes = " ".join(answer["notes"])
-                self.assertIn(said or "", notes)
-                self.assertEqual(said is None, "awkward" not in notes and "afresh" not in notes, notes)
+                self.assertIn(reported or "", notes)
+                self.assertEqual(reported is None, "awkward" not in notes and "afresh" not in notes, notes)
 
     def test_wrong_use_is_refused_with_the_next_step(self):
         (self.folder / "bad.yaml").write_text("command: python x.py\naxes:\n  batch: {}\n")
         (self.folder / "worse.yaml").write_text("command: [a\n")
         (self.folder / "unknown.yaml").write_text("command: a\nbatches: 3\n")
-        for arguments, said in ((["bad.yaml"], "bad.yaml:3"), (["worse.yaml"], "no YAML"), (["unknown.yaml"], "no key"), (["none.yaml"], "cannot read none.yaml"),
+        for arguments, reported in ((["bad.yaml"], "bad.yaml:3"), (["worse.yaml"], "no YAML"), (["unknown.yaml"], "no key"), (["none.yaml"], "cannot read none.yaml"),
                                 (["--axis", "x=1", "--", "python", "a.py"], "no place for x"), (["--", "python", "a.py"], "nothing to go through"), ([], "no command"),
                                 (["--axis", "x=3..1", "--", "python", "a.py"], "upwards"), (["--axis", "x=1", "--where", "y <", "--", "python", "a.py", "{x}"], "missing"),
                                 (["--axis", "x=1", "--where", "y < 2", "--", "python", "a.py", "{x}"], "no axis"), (["--axis", "x=1", "--where", "x > 2", "--", "python", "a.py", "{x}"], "no configuration")):
             with self.subTest(arguments):
                 done = subprocess.run([SETUP.gpumem, "sweep", *arguments], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-                self.assertIn(said, done.stderr)
+                self.assertIn(reported, done.stderr)
         (self.folder / "file").write_text("")
         self.run_sweep("--axis", "batch-size=1", "--results-dir", "file", expected=3)
 

@@ -171,10 +171,10 @@ class TablesTest(unittest.TestCase):
             "optimizer_state_bytes": 2 * trained_bytes + sum(p.count * SIZES["float32"] for p in trained),
         }
 
-    def check_sums(self, said, parameters):
+    def check_sums(self, reported, parameters):
         expected = self.sums(parameters)
-        self.assertAlmostEqual(said["trainable_percent"], expected.pop("trainable_percent"))
-        self.assertEqual({name: said[name] for name in expected}, expected)
+        self.assertAlmostEqual(reported["trainable_percent"], expected.pop("trainable_percent"))
+        self.assertEqual({name: reported[name] for name in expected}, expected)
 
     def test_totals_of_the_model(self):
         totals = self.ask("model")["totals"]
@@ -232,8 +232,8 @@ class TablesTest(unittest.TestCase):
         before = 0
         for name, bytes_more in growth.items():
             row, after = stages[name], before + bytes_more
-            said = [row[key] for key in ("start_bytes", "peak_bytes", "end_bytes", "growth_bytes")]
-            self.assertEqual(said, [before, peaks.get(name, after), after, bytes_more], name)
+            reported = [row[key] for key in ("start_bytes", "peak_bytes", "end_bytes", "growth_bytes")]
+            self.assertEqual(reported, [before, peaks.get(name, after), after, bytes_more], name)
             before = after
         self.assertEqual(stages["evaluation"]["start_bytes"], before)
 
@@ -289,7 +289,7 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(allocated, self.peak_bytes())
         parameters = self.components(self.peak, "parameter")
         adapters = parameters.pop("lora")
-        said = {
+        reported = {
             "base": sum(parameters.values()),
             "adapters": adapters,
             "gradients": self.end["categories"]["gradient"],
@@ -303,8 +303,8 @@ class TablesTest(unittest.TestCase):
             "optimizer": 2 * (4 * ADAPTERS * 2 * RANK * WIDTH + 2 * NORMS * 2 * WIDTH) + 512 * (2 * ADAPTERS + 2 * NORMS + 2),
             "activations": total(ACTIVATION) + LOSS_ACTIVATION,
         }
-        self.assertEqual(said, by_hand)
-        shares = {name: round(100 * size / allocated, 1) for name, size in said.items()}
+        self.assertEqual(reported, by_hand)
+        shares = {name: round(100 * size / allocated, 1) for name, size in reported.items()}
         self.assertEqual(shares, {"base": 68.9, "adapters": 0.0, "gradients": 0.1, "optimizer": 0.1, "activations": 1.9})
 
     # Operations: forward, backward and optimizer, by component.

@@ -8,7 +8,7 @@
 //   alloc BYTES   and put the pointer on a pile
 //   free          the newest one on it
 //   push NAME, pop, mark TEXT, snapshot NAME, step N, tag NAME, untag, name NAME (of the newest one), pause, resume
-//   read BYTES    of the newest one, said as a simulation of CUDA does; fetch BYTES: copied to the host
+//   read BYTES    of the newest one, reported as a simulation of CUDA does; fetch BYTES: copied to the host
 //   fork          a child that uses CUDA itself, allocates once and ends
 //   close         every descriptor above stderr, as daemons do
 //   quit

@@ -53,7 +53,7 @@ class OomHost(hosts_test.HostTest):
         self.assertEqual(done.returncode, exit_code, done.stderr)
         return done
 
-    def said(self, script, **more):
+    def reported(self, script, **more):
         return truth.last_json_line(self.run_script(script, **more).stdout)
 
     def oom(self, *options):
@@ -69,8 +69,8 @@ class OomHost(hosts_test.HostTest):
 
 
 class WhatCudaSaid(OomHost):
-    def compare(self, oom, said, requested, total_bytes, device=0):
-        free, total = said["info"]
+    def compare(self, oom, reported, requested, total_bytes, device=0):
+        free, total = reported["info"]
         self.assertTrue(oom["final"])
         self.assertEqual(oom["requested_bytes"], requested)
         self.assertEqual(oom["device"], device)
@@ -81,24 +81,24 @@ class WhatCudaSaid(OomHost):
         self.assertEqual(oom["would_have_fit_bytes"], min(free // (2 * MIB) * 2 * MIB, requested - 1))
 
     def test_cuda_malloc(self):
-        said = self.said("kept = [malloc(16 * MIB) for _ in range(10)]\nassert malloc(400 * MIB) is None\nsay(info=info())")
+        reported = self.reported("kept = [malloc(16 * MIB) for _ in range(10)]\nassert malloc(400 * MIB) is None\nsay(info=info())")
         oom = self.the_oom()
-        self.compare(oom, said, 400 * MIB, 160 * MIB)
+        self.compare(oom, reported, 400 * MIB, 160 * MIB)
         self.assertEqual((oom["api"], oom["layer"], oom["result"]), ("cudaMalloc", "runtime", 2))
         self.assertEqual([step["step"] for step in oom["steps"]], ["failed"])
         self.assertEqual(oom["live"]["bytes"], 160 * MIB)
         # The largest that would have fitted did fit.
-        fits = self.said(f"kept = [malloc(16 * MIB) for _ in range(10)]\nsay(ok=bool(malloc({oom['would_have_fit_bytes']})))", preload=False)
+        fits = self.reported(f"kept = [malloc(16 * MIB) for _ in range(10)]\nsay(ok=bool(malloc({oom['would_have_fit_bytes']})))", preload=False)
         self.assertTrue(fits["ok"])
 
     def test_the_second_device(self):
-        said = self.said(
+        reported = self.reported(
             "runtime.cudaSetDevice(1)\nkept = malloc(8 * MIB)\nassert malloc(600 * MIB) is None\nsay(info=info())", SIMCUDA_DEVICES="2"
         )
-        self.compare(self.the_oom(), said, 600 * MIB, 8 * MIB, device=1)
+        self.compare(self.the_oom(), reported, 600 * MIB, 8 * MIB, device=1)
 
     def test_cu_mem_create(self):
-        said = self.said(
+        reported = self.reported(
             """
 class Location(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
@@ -112,11 +112,11 @@ say(info=info())
 """
         )
         oom = self.the_oom()
-        self.compare(oom, said, 600 * MIB, 8 * MIB)
+        self.compare(oom, reported, 600 * MIB, 8 * MIB)
         self.assertEqual((oom["api"], oom["layer"]), ("cuMemCreate", "driver"))
 
     def test_a_pool(self):
-        said = self.said(
+        reported = self.reported(
             """
 pool, held = ctypes.c_void_p(), ctypes.c_uint64(1 << 40)
 assert runtime.cudaDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
@@ -135,8 +135,8 @@ say(info=info(), pool=values)
 """
         )
         oom = self.the_oom()
-        free, total = said["info"]
-        used, reserved = said["pool"]
+        free, total = reported["info"]
+        used, reserved = reported["pool"]
         self.assertEqual((oom["pool_used_bytes"], oom["pool_reserved_bytes"]), (used, reserved))
         self.assertEqual(oom["device_free_bytes"], free)
         self.assertEqual(oom["values"]["total_bytes"], 40 * MIB)
@@ -155,16 +155,16 @@ say(info=info(), pool=values)
         self.assertIn("OUT OF MEMORY  the host at", self.oom_text())
 
     def test_on_a_thread(self):
-        said = self.said(
+        reported = self.reported(
             "kept = malloc(8 * MIB)\n"
             "thread = threading.Thread(target=lambda: malloc(600 * MIB))\nthread.start()\nthread.join()\nsay(info=info())"
         )
-        self.compare(self.the_oom(), said, 600 * MIB, 8 * MIB)
+        self.compare(self.the_oom(), reported, 600 * MIB, 8 * MIB)
 
 
 class Chains(OomHost):
     def test_given_back_and_tried_again(self):
-        said = self.said(
+        reported = self.reported(
             """
 kept = [malloc(64 * MIB) for _ in range(7)]
 assert malloc(128 * MIB) is None
@@ -179,7 +179,7 @@ say(before=before)
         (oom,), (retries,) = answer["ooms"], answer["served_retries"]
         self.assertFalse(oom["final"])
         self.assertEqual([(step["step"], step["bytes"], step["count"]) for step in oom["steps"]], [("failed", 128 * MIB, 1), ("released", 128 * MIB, 2), ("served", 128 * MIB, 1)])
-        self.assertEqual(oom["steps"][0]["device_free_bytes"], said["before"])
+        self.assertEqual(oom["steps"][0]["device_free_bytes"], reported["before"])
         self.assertEqual(oom["released_bytes"], 128 * MIB)
         self.assertEqual((retries["count"], retries["released_bytes"]), (1, 128 * MIB))
         self.assertEqual(subprocess.run([self.setup.gpumem, "oom", "--check", str(self.the_trace())], capture_output=True).returncode, 0)

@@ -22,7 +22,7 @@ import places_test
 MIB = 1 << 20
 WORK = ("work", "wait", "work")
 # What becomes of the trace: it is whole, wherever it lies; it is whole or a line says what is missing; a line says that there is none.
-WHOLE, SAID, NONE = "whole", "said", "none"
+WHOLE, REPORTED, NONE = "whole", "reported", "none"
 
 
 def limited(which, soft, hard=None):
@@ -81,13 +81,13 @@ FALLOCATE, FLOCK, MEMFD, MEMBARRIER, OPENAT2, CLONE3, SOCKET, STATX = 285, 73, 3
 PROCESS_VM_READV, TGKILL, MADVISE, UNLINK, LINKAT, FTRUNCATE, READLINK = 310, 234, 28, 87, 265, 77, 89
 
 LIMITS = {
-    "descriptors: as many as are open and two": dict(limit=limited("RLIMIT_NOFILE", 8), trace=SAID),
-    "descriptors: twelve": dict(limit=limited("RLIMIT_NOFILE", 12), trace=SAID),
+    "descriptors: as many as are open and two": dict(limit=limited("RLIMIT_NOFILE", 8), trace=REPORTED),
+    "descriptors: twelve": dict(limit=limited("RLIMIT_NOFILE", 12), trace=REPORTED),
     "descriptors: none from the middle on": dict(actions=("hold", "work", "wait", "descriptors", "work", "wait", "work"), works=3),
     "descriptors: all taken, then some": dict(limit=taken(200)),
-    "files of 0 bytes": dict(limit=limited("RLIMIT_FSIZE", 0), trace=SAID),
-    "files of 1,000 bytes": dict(limit=limited("RLIMIT_FSIZE", 1000), trace=SAID),
-    "files of 64 KiB": dict(limit=limited("RLIMIT_FSIZE", 65536), trace=SAID),
+    "files of 0 bytes": dict(limit=limited("RLIMIT_FSIZE", 0), trace=REPORTED),
+    "files of 1,000 bytes": dict(limit=limited("RLIMIT_FSIZE", 1000), trace=REPORTED),
+    "files of 64 KiB": dict(limit=limited("RLIMIT_FSIZE", 65536), trace=REPORTED),
     "stacks of 256 KiB": dict(limit=limited("RLIMIT_STACK", 256 << 10), actions=("work", "thread"), works=2),
     "a thread of 64 KiB": dict(actions=("thread", "work"), works=2),
     "a thread with the smallest stack": dict(actions=("tiny", "wait", "work"), works=2),
@@ -139,8 +139,8 @@ DIRECTORIES = {
     "a directory in place of the trace": dict(prefix=script("mkdir -p x.gmtrace"), more={"GPUMEMSHIM_OUTPUT": "x.gmtrace"}),
     "a pipe in place of the trace": dict(prefix=script("rm -f x.gmtrace; mkfifo x.gmtrace"), more={"GPUMEMSHIM_OUTPUT": "x.gmtrace"}),
     "a folder of the kernel's": dict(more={"GPUMEMSHIM_OUTPUT": "/sys/x.gmtrace"}),
-    "a working directory that is deleted": dict(prefix=script("mkdir -p gone && cd gone && rmdir ../gone"), trace=SAID),
-    "a deep working directory": dict(prefix=script('for i in $(seq 18); do d=$(printf "%0220d" $i); mkdir -p $d && cd $d; done'), trace=SAID),
+    "a working directory that is deleted": dict(prefix=script("mkdir -p gone && cd gone && rmdir ../gone"), trace=REPORTED),
+    "a deep working directory": dict(prefix=script('for i in $(seq 18); do d=$(printf "%0220d" $i); mkdir -p $d && cd $d; done'), trace=REPORTED),
     "no ring directory": dict(more={"GPUMEMSHIM_RING_DIRECTORY": "/no/such/directory"}),
     "a home that is none": dict(more={"GPUMEMSHIM_OUTPUT": "missing/x.gmtrace", "HOME": "/no/such/directory"}),
 }
@@ -160,17 +160,17 @@ NAMESPACES = {
     "a read-only /dev/shm": dict(prefix=mounted("mount -t tmpfs -o ro none /dev/shm"), more={"GPUMEMSHIM_RING_DIRECTORY": "/dev/shm"}),
     "no /dev/shm": dict(prefix=mounted("mount -t tmpfs none /dev"), more={"GPUMEMSHIM_RING_DIRECTORY": "/dev/shm"}),
     "no /proc": dict(prefix=mounted("mount -t tmpfs none /proc")),
-    "a full disk": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o size=8k none d && cd d"), actions=("work", "wait") * 4, trace=SAID, works=4),
-    "a disk without a byte": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o size=4k none d && head -c 4096 /dev/zero > d/z; cd d"), trace=SAID),
-    "a disk without inodes": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o nr_inodes=1 none d && cd d"), trace=SAID),
-    "a read-only disk": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o ro none d && cd d"), trace=SAID),
+    "a full disk": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o size=8k none d && cd d"), actions=("work", "wait") * 4, trace=REPORTED, works=4),
+    "a disk without a byte": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o size=4k none d && head -c 4096 /dev/zero > d/z; cd d"), trace=REPORTED),
+    "a disk without inodes": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o nr_inodes=1 none d && cd d"), trace=REPORTED),
+    "a read-only disk": dict(prefix=mounted("mkdir -p d && mount -t tmpfs -o ro none d && cd d"), trace=REPORTED),
     "no process namespace of the host": dict(prefix=("unshare", "--pid", "--fork", "--mount-proc")),
     "no network": dict(prefix=("unshare", "-n")),
     "another host name": dict(prefix=("unshare", "-u", "sh", "-c", "hostname $(printf 'h%.0s' $(seq 60)); exec \"$@\"", "sh")),
-    "a user namespace without users": dict(prefix=("unshare", "-U"), trace=SAID),
-    "another user": dict(prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"), trace=SAID),
+    "a user namespace without users": dict(prefix=("unshare", "-U"), trace=REPORTED),
+    "another user": dict(prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"), trace=REPORTED),
     "another user who may make no thread": dict(
-        prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", "ulimit -u 1; exec \"$@\"", "sh"), trace=SAID
+        prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", "ulimit -u 1; exec \"$@\"", "sh"), trace=REPORTED
     ),
     "a chroot": dict(actions=("hold", "chroot", "{folder}/jail", *WORK), prefix=script("mkdir -p jail")),
 }
@@ -186,7 +186,7 @@ class Table(places_test.Place):
         if trace == NONE:
             self.assertEqual(found, [])
             self.assertRegex(line or "", "nothing is recorded|no trace written")
-        elif trace == SAID:
+        elif trace == REPORTED:
             self.assertTrue(line or found)
             self.account(found, line, works)
         else:

@@ -47,7 +47,7 @@ class UnseenTest(hosts_test.HostTest):
             for each in self.answer["losses"]["unseen"]
         ]
 
-    def check_said(self, words):
+    def check_reported(self, words):
         """In the report and in `info`, to people."""
         for command in (("report", "--full"), ("info",)):
             text = " ".join(truth.run([self.setup.gpumem, *command, str(self.the_trace())], self.setup).split())
@@ -80,21 +80,21 @@ class WhatIsMissingIsSaid(UnseenTest):
         self.run_way("deepbind", self.plugin("processes_plugin"))
         self.assertEqual(self.missing(), [KEPT, GONE])
         self.assertEqual(self.unseen(), [("looked_up_past", "libcudart.so.13", [], 0)])
-        self.check_said("libcudart.so.13 found the driver past the recorder")
+        self.check_reported("libcudart.so.13 found the driver past the recorder")
 
     def test_deepbind_with_the_driver(self):
         self.run_way("deepbind", self.plugin("unseen_plugin"))
         self.assertEqual(self.missing(), [KEPT, GONE])
         functions = ["cuInit", "cuDevicePrimaryCtxRetain", "cuMemAlloc_v2", "cuMemFree_v2"]
         self.assertEqual(self.unseen(), [("bound_past", "libunseen_plugin.so", functions, 4)])
-        self.check_said("libunseen_plugin.so calls CUDA past the recorder (cuInit, cuDevicePrimaryCtxRetain, cuMemAlloc_v2, cuMemFree_v2)")
+        self.check_reported("libunseen_plugin.so calls CUDA past the recorder (cuInit, cuDevicePrimaryCtxRetain, cuMemAlloc_v2, cuMemFree_v2)")
         self.check_rest(KEPT)
 
     def test_a_namespace(self):
         self.run_way("namespace", self.plugin("processes_plugin"))
         self.assertEqual(self.missing(another_driver=True), [KEPT, GONE])
         self.assertEqual(self.unseen(), [("other_namespace", "libcuda.so.1", [], 0)])
-        self.check_said("A namespace of dlmopen has a driver of its own")
+        self.check_reported("A namespace of dlmopen has a driver of its own")
 
     def test_a_second_driver(self):
         folder = self.folder / "other"
@@ -104,7 +104,7 @@ class WhatIsMissingIsSaid(UnseenTest):
         self.assertEqual(self.missing(another_driver=True), [KEPT])
         self.assertEqual(self.unseen(), [("second_driver", "libcuda.so.1", [], 0)])
         self.assertIn("/other/", self.answer["losses"]["unseen"][0]["object"])
-        self.check_said("A second driver is loaded")
+        self.check_reported("A second driver is loaded")
 
 
     def test_pointers_on_the_heap(self):

@@ -50,11 +50,11 @@ class Record:
     instances = staticmethod(lambda kind: [each for each in gc.get_objects() if kind in type(each).__mro__])
     reference = staticmethod(lambda thing, number, ended: weakref.ref(thing))
 
-    def __init__(self, said):
-        self.said, self.ticks, self.tick_ns = said, 0, 0
+    def __init__(self, reported):
+        self.reported, self.ticks, self.tick_ns = reported, 0, 0
 
     def failed(self, text, is_last):
-        self.said.append((text.decode(), is_last))
+        self.reported.append((text.decode(), is_last))
 
     def clock(self):
         self.ticks += self.tick_ns
@@ -70,8 +70,8 @@ def traceback_frames():
 
 def helper():
     """The helper's globals, as if it had just come into this program."""
-    said = []
-    scope = {"record": Record(said), "__file__": FILE, "__name__": FILE, "said": said}
+    reported = []
+    scope = {"record": Record(reported), "__file__": FILE, "__name__": FILE, "reported": reported}
     source = "".join((ROOT / "shim" / "python" / f"{name}.py").read_text(encoding="utf-8") for name in ("plain", "model", "trainer", "helper", "guard"))
     scope["__code__"] = compile(source, FILE, "exec")
     exec(scope["__code__"], scope)  # noqa: S102
@@ -105,12 +105,12 @@ class HelperTest(unittest.TestCase):
     def test_what_fails_in_our_own_code_is_our_failure(self):
         h = helper()
         h.guarded(failing)
-        self.assertEqual(h.said, [("ValueError in function: no names here", False)])
+        self.assertEqual(h.reported, [("ValueError in function: no names here", False)])
 
     def test_texts_of_errors_run_no_code(self):
         h = helper()
         h.guarded(fail_unprintably)
-        self.assertEqual(h.said, [("RuntimeError in function: no text", False)])
+        self.assertEqual(h.reported, [("RuntimeError in function: no text", False)])
 
     def test_what_a_function_of_the_program_raises_goes_through(self):
         h = helper()
@@ -119,13 +119,13 @@ class HelperTest(unittest.TestCase):
         for kind in (TimeoutError, Alarm, StopIteration, BlockingIOError):  # of no kind that our code raises: thrown in
             with self.assertRaises(kind):
                 h.guarded(as_ours("def function():\n    raise kind", kind=kind))
-        self.assertEqual(h.said, [])
+        self.assertEqual(h.reported, [])
 
     def test_near_the_recursion_limit_it_is_tried_again(self):
         h = helper()
         for _ in range(5):
             h.guarded(as_ours("def function():\n    raise RecursionError('too deep')"))
-        self.assertEqual(h.said, [("RecursionError in function: too deep", False)])
+        self.assertEqual(h.reported, [("RecursionError in function: too deep", False)])
         calls = []
         h.guarded(calls.append, 1)
         self.assertEqual(calls, [1])
@@ -136,7 +136,7 @@ class HelperTest(unittest.TestCase):
         for _ in range(5):
             h.guarded(as_ours("def function():\n    calls.append(1)\n    raise ValueError", calls=calls))
         self.assertEqual(len(calls), 3)
-        self.assertEqual([last for _, last in h.said], [False, False, True])
+        self.assertEqual([last for _, last in h.reported], [False, False, True])
 
     def test_what_a_signal_handler_raises_goes_through(self):
         before = signal.getsignal(signal.SIGUSR1)
@@ -146,7 +146,7 @@ class HelperTest(unittest.TestCase):
             signal.signal(signal.SIGUSR1, handler)
             with self.subTest(handler=handler), self.assertRaises(Alarm):
                 h.guarded(signal.raise_signal, signal.SIGUSR1)
-            self.assertEqual(h.said, [])
+            self.assertEqual(h.reported, [])
 
     def test_what_is_thrown_into_the_thread_goes_through(self):
         h = helper()
@@ -162,7 +162,7 @@ class HelperTest(unittest.TestCase):
         with self.assertRaises(Alarm):
             h.guarded(wait())
         timer.join()
-        self.assertEqual(h.said, [])
+        self.assertEqual(h.reported, [])
 
     def test_an_interrupt_goes_through(self):
         h = helper()
@@ -170,7 +170,7 @@ class HelperTest(unittest.TestCase):
             h.guarded(signal.raise_signal, signal.SIGINT)
         with self.assertRaises(SystemExit):
             h.guarded(sys.exit, 3)
-        self.assertEqual(h.said, [])
+        self.assertEqual(h.reported, [])
 
 
 class Node:

@@ -22,19 +22,19 @@ sys.path.insert(0, str(ROOT / "tests" / "lib"))
 sys.dont_write_bytecode = True
 
 import gpumemshim  # noqa: E402
-from gpumemshim import _library, _said, _watch  # noqa: E402
+from gpumemshim import _annotations, _library, _watch  # noqa: E402
 
 
 class Recorder:
     """In the library's place: writes down what it is told."""
 
     def __init__(self):
-        self.said = []
+        self.reported = []
 
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)
-        return lambda *arguments: self.said.append((name, *arguments))
+        return lambda *arguments: self.reported.append((name, *arguments))
 
     def recording(self):
         return 1
@@ -96,12 +96,12 @@ class WithARecorder(unittest.TestCase):
         self.recorder = Recorder()
         self.addCleanup(setattr, _library, "_found", _library._found)
         _library._found = (self.recorder,)
-        _said._steps = iter(range(1, 1000))
+        _annotations._steps = iter(range(1, 1000))
 
     def test_what_is_said(self):
         self.assertEqual(use_all(), 2)
         self.assertEqual(
-            self.recorder.said,
+            self.recorder.reported,
             [
                 ("stage_push", b"outer"),
                 ("step", 1),
@@ -127,7 +127,7 @@ class WithARecorder(unittest.TestCase):
             raise KeyError("mine")
 
         self.assertRaises(KeyError, fails)
-        self.assertEqual((self.recorder.said, fails.__doc__), ([("stage_push", b"fails"), ("stage_pop",)], "Kept."))
+        self.assertEqual((self.recorder.reported, fails.__doc__), ([("stage_push", b"fails"), ("stage_pop",)], "Kept."))
 
     def test_a_decorated_coroutine_runs_in_its_stage(self):
         @gpumemshim.stage("waits")
@@ -137,7 +137,7 @@ class WithARecorder(unittest.TestCase):
             return 4
 
         self.assertEqual(asyncio.run(waits()), 4)
-        self.assertEqual([name for name, *_ in self.recorder.said], ["stage_push", "mark", "stage_pop"])
+        self.assertEqual([name for name, *_ in self.recorder.reported], ["stage_push", "mark", "stage_pop"])
 
     def test_a_generator_cannot_be_decorated(self):
         def generates():
@@ -159,27 +159,27 @@ class WithARecorder(unittest.TestCase):
         for thing in (Fake(), Host(), None, object()):
             self.assertIs(gpumemshim.tag(thing, "x"), thing)
         gpumemshim.tag(Other(), "cupy")
-        self.assertEqual(self.recorder.said, [("name", 512, 64, b"cupy")])
+        self.assertEqual(self.recorder.reported, [("name", 512, 64, b"cupy")])
 
     def test_watch_tells_what_pytorch_counted(self):
         counted = iter([(100, 0), (160, 20)])
         self.addCleanup(setattr, _watch, "counters", _watch.counters)
         _watch.counters = lambda: next(counted)
-        told = []
+        reported = []
 
-        @gpumemshim.watch(name="load", tell=told.append)
+        @gpumemshim.watch(name="load", tell=reported.append)
         def load(value):
             return value
 
         self.assertEqual(load(3), 3)
-        self.assertEqual(told, [gpumemshim.Change("load", 60, 20)])
-        self.assertEqual((told[0].grown_bytes, str(told[0])), (40, "load: +40 B of GPU memory (60 allocated, 20 freed)"))
-        self.assertEqual(self.recorder.said, [("stage_push", b"load"), ("stage_pop",), ("mark", b"watch load (allocated=60, freed=20, grown=40)")])
+        self.assertEqual(reported, [gpumemshim.Change("load", 60, 20)])
+        self.assertEqual((reported[0].grown_bytes, str(reported[0])), (40, "load: +40 B of GPU memory (60 allocated, 20 freed)"))
+        self.assertEqual(self.recorder.reported, [("stage_push", b"load"), ("stage_pop",), ("mark", b"watch load (allocated=60, freed=20, grown=40)")])
 
     def test_watch_tells_of_a_call_that_failed(self):
-        told = []
-        self.assertRaises(ZeroDivisionError, gpumemshim.watch(lambda: 1 // 0, name="divide", tell=told.append))
-        self.assertEqual((told[0].error, told[0].grown_bytes), ("ZeroDivisionError", 0))
+        reported = []
+        self.assertRaises(ZeroDivisionError, gpumemshim.watch(lambda: 1 // 0, name="divide", tell=reported.append))
+        self.assertEqual((reported[0].error, reported[0].grown_bytes), ("ZeroDivisionError", 0))
 
     def test_counters_are_pytorchs(self):
         stats = {"allocated_bytes.all.allocated": 70, "allocated_bytes.all.freed": 30}
@@ -198,14 +198,14 @@ class Table(unittest.TestCase):
         self.assertEqual(re.findall(r"\(\*(\w+)\)", struct), [name for name, _, _, _ in _library.FUNCTIONS])
 
     def test_an_older_library_has_fewer_functions(self):
-        said = []
-        mark = _library.ctypes.PYFUNCTYPE(None, _library.ctypes.c_char_p)(said.append)
+        reported = []
+        mark = _library.ctypes.PYFUNCTYPE(None, _library.ctypes.c_char_p)(reported.append)
         table = _library.Table(version=1, size=_library.Table.snapshot.offset)
         table.mark = _library.ctypes.cast(mark, _library.ctypes.c_void_p).value
         library = _library.Library(table)
         library.snapshot(b"x")  # a mark at least
         library.name(1, 2, b"y")
-        self.assertEqual((said, library.recording()), ([b"x"], 0))
+        self.assertEqual((reported, library.recording()), ([b"x"], 0))
 
 
 class Installed(unittest.TestCase):

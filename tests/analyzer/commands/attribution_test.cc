@@ -269,7 +269,7 @@ TEST(DivideByCategory, ExactWhereAllOfAStackIsThere) {
   stack.stack_id = 6;
   aggregated.stacks = {stack};
   DivideByCategory(moment, 0, &aggregated);
-  EXPECT_EQ(CategoryGroupLabel(aggregated.stacks[0].group), "category not told");
+  EXPECT_EQ(CategoryGroupLabel(aggregated.stacks[0].group), "category unknown");
 }
 
 }  // namespace

@@ -140,13 +140,13 @@ TEST(FlippedBit, NeverChangesAnAnswerUnsaid) {
   testing::WriteFile(path, whole);
   const absl::StatusOr<Analysis> truth = Analyze(path);
   ASSERT_TRUE(truth.ok() && truth->damage.empty());
-  const std::string said = Say(*truth);
+  const std::string reported = Say(*truth);
   for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string changed = whole;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
     testing::WriteFile(path, changed);
     const absl::StatusOr<Analysis> flipped = Analyze(path);
-    ASSERT_TRUE(!flipped.ok() || !flipped->damage.empty() || Say(*flipped) == said)
+    ASSERT_TRUE(!flipped.ok() || !flipped->damage.empty() || Say(*flipped) == reported)
         << "bit " << bit % 8 << " of byte " << bit / 8;
     ASSERT_TRUE(flipped.ok()) << "bit " << bit;
     ASSERT_GE(flipped->events.torch + 10, truth->events.torch) << "bit " << bit;

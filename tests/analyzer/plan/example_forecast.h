@@ -39,11 +39,11 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   forecast.data_dependent = "upper";
   PlannedProcess one;
   one.trace = "plan.python.77.gmtrace";
-  one.told.pid = 77;
-  one.told.steps = 4;
-  one.told.last_growth = 2;
-  one.told.torch = "2.11.0";
-  one.told.context = {512 * kMiB, "nothing"};
+  one.reported.pid = 77;
+  one.reported.steps = 4;
+  one.reported.last_growth = 2;
+  one.reported.torch = "2.11.0";
+  one.reported.context = {512 * kMiB, "nothing"};
   one.peaks = PeaksOfSize(process);
   forecast.processes = {one};
   return forecast;
@@ -85,7 +85,7 @@ inline Forecast CapabilityForecast() {
   Forecast forecast = ExampleForecast();
   forecast.end = RunEnd::kCapability;
   forecast.processes[0].peaks = {};
-  forecast.processes[0].told.built_for = {"sm_90", "compute_100"};
+  forecast.processes[0].reported.built_for = {"sm_90", "compute_100"};
   return forecast;
 }
 

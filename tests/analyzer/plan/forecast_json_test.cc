@@ -41,8 +41,8 @@ TEST(ForecastJsonTest, HasAWordForEachVerdict) {
 
 TEST(ForecastJsonTest, SaysAllThatIsKnown) {
   Forecast forecast = testing::DataForecast();
-  forecast.processes[0].told.pinned = {{"n.item()", 3}};
-  forecast.processes[0].told.workspaces = testing::SomeWorkspaces();
+  forecast.processes[0].reported.pinned = {{"n.item()", 3}};
+  forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
   forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
   EXPECT_EQ(Parsed(forecast), json::parse(R"json({
     "schema_version": 1, "command": "plan", "simulated": true,
@@ -164,8 +164,8 @@ TEST(ForecastJsonTest, AnyBytesAreJson) {
   Forecast forecast = testing::ExampleForecast();
   forecast.command = {"python", "\xff\x1b[31m\"\\"};
   forecast.reads = {{HostReadKind::kCopy, "\xc3", "\n\"", 1, 1}};
-  forecast.processes[0].told.torch = "\xe2\x82";
-  forecast.processes[0].told.pinned = {{"\xff", 1}};
+  forecast.processes[0].reported.torch = "\xe2\x82";
+  forecast.processes[0].reported.pinned = {{"\xff", 1}};
   EXPECT_EQ(Parsed(forecast)["verdict"], "fits");
 }
 

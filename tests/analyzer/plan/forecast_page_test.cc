@@ -70,7 +70,7 @@ TEST(ForecastPageTest, TheWaysToEnd) {
   EXPECT_EQ(EndText(forecast), "stopped after step 4, as asked for; the peak grew last in step 2");
   forecast.end = RunEnd::kEnded;
   EXPECT_EQ(EndText(forecast), "ran to its end, 4 steps");
-  forecast.processes[0].told.steps = 1;
+  forecast.processes[0].reported.steps = 1;
   EXPECT_EQ(EndText(forecast), "ran to its end, 1 step");
   forecast.processes.clear();
   EXPECT_EQ(EndText(forecast), "ran to its end, without a step of an optimizer");
@@ -101,8 +101,8 @@ TEST(ForecastPageTest, SeveralProcessesHaveARowEach) {
   EXPECT_THAT(Text(AddVerdict, forecast), Not(HasSubstr("processes used CUDA")));
   forecast.device_count = 2;
   PlannedProcess second = forecast.processes[0];
-  second.told.pid = 78;
-  second.told.rank = second.peaks.device = 1;
+  second.reported.pid = 78;
+  second.reported.rank = second.peaks.device = 1;
   second.peaks.process = 3 * kGiB;
   forecast.processes.push_back(second);
   EXPECT_THAT(
@@ -110,7 +110,7 @@ TEST(ForecastPageTest, SeveralProcessesHaveARowEach) {
       AllOf(HasSubstr("on 2 x SIM10"),
             HasSubstr("2 processes used CUDA; above is rank 0, which needs most  The others need up to 5 GiB less\n"),
             ContainsRegex("77 +0 +0 +6.50 GiB +7 GiB +8 GiB"), ContainsRegex("78 +1 +1 +6.50 GiB +7 GiB +3 GiB")));
-  forecast.processes[0].told.rank = 2;
+  forecast.processes[0].reported.rank = 2;
   forecast.processes[1].peaks.process = 8 * kGiB;
   EXPECT_THAT(Text(AddVerdict, forecast), AllOf(HasSubstr("above is rank 2, which needs most  All need the same\n"),
                                                 ContainsRegex("78 +1 [^\n]+\n +77 +2 ")));
@@ -164,7 +164,7 @@ TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
   Forecast forecast = testing::DataForecast();
   forecast.reads.push_back({HostReadKind::kBranch, "", "train.py:40", 1, 1});
   forecast.reads.push_back({HostReadKind::kValue, "aten::item", "train.py:50", 9, 36});
-  forecast.processes[0].told.pinned = {{"n.item()", 3}};
+  forecast.processes[0].reported.pinned = {{"n.item()", 3}};
   EXPECT_THAT(
       Text(AddConfidence, forecast),
       AllOf(
@@ -183,7 +183,7 @@ std::string Joined(const Forecast& forecast) {
 
 TEST(ForecastPageTest, EachLibrarySaysHowItsWorkspacesAreKnown) {
   Forecast forecast = testing::ExampleForecast();
-  forecast.processes[0].told.workspaces = testing::SomeWorkspaces();
+  forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
   EXPECT_THAT(Joined(forecast),
               AllOf(HasSubstr("Those of cuDNN (2 operations) are as measured on this GPU."),
                     HasSubstr("Those of cuFFT (4 operations) are as measured on another GPU of this capability"),
@@ -203,7 +203,7 @@ TEST(ForecastPageTest, TheContextSaysHowItIsKnown) {
   for (const auto& [known, words] : {std::pair("measured", "333 MiB for CUDA's context, as measured on this GPU;"),
                                      std::pair("similar", "as measured on a GPU of this capability;"),
                                      std::pair("set", "as SIMCUDA_CTX_MB says;"), std::pair("nothing", "a guess;")}) {
-    forecast.processes[0].told.context = {333 * kMiB, known};
+    forecast.processes[0].reported.context = {333 * kMiB, known};
     EXPECT_THAT(Joined(forecast), HasSubstr(words));
   }
 }
@@ -233,7 +233,7 @@ TEST(ForecastPageTest, StreamsMatterWhereTheProgramAsksForThem) {
   Forecast forecast = testing::ExampleForecast();
   EXPECT_THAT(Text(AddConfidence, forecast),
               HasSubstr("  streams     the program never asked whether a kernel is done"));
-  forecast.processes[0].told.event_queries = 3;
+  forecast.processes[0].reported.event_queries = 3;
   EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("a GPU may keep blocks longer."));
   forecast.with_late_events = testing::PeaksOfSize(9 * kGiB);
   EXPECT_THAT(Text(AddConfidence, forecast), HasSubstr("PyTorch reserves 8 GiB instead of 7 GiB, and 7.50 GiB are"));

@@ -24,34 +24,35 @@ ResolvedFrame Operator(const std::string& name) {
 const ResolvedFrame kCopyKernel = Native("at::native::copy_kernel_cuda(at::TensorIterator&, bool)", "libtorch_cuda.so");
 const ResolvedFrame kLine = Python("train", "/job/train.py", 12);
 
-struct Told {
+struct Reported {
   HostReadKind kind;
   std::string operation;
-  bool operator==(const Told&) const = default;
+  bool operator==(const Reported&) const = default;
 };
 
-Told Tell(std::vector<ResolvedFrame> frames, uint64_t largest) {
-  Told told{};
-  told.kind = KindOfRead(frames, largest, &told.operation);
-  return told;
+Reported Tell(std::vector<ResolvedFrame> frames, uint64_t largest) {
+  Reported reported{};
+  reported.kind = KindOfRead(frames, largest, &reported.operation);
+  return reported;
 }
 
 TEST(KindOfReadTest, TellsByTheOperators) {
   const auto item = Operator("_local_scalar_dense"), outer = Operator("item");
-  EXPECT_EQ(Tell({kCopyKernel, item, outer, kLine}, 4), (Told{HostReadKind::kValue, "aten::_local_scalar_dense"}));
-  EXPECT_EQ(Tell({item, outer, Operator("is_nonzero"), kLine}, 1), (Told{HostReadKind::kBranch, "aten::is_nonzero"}));
-  EXPECT_EQ(Tell({item, Operator("equal"), kLine}, 1), (Told{HostReadKind::kBranch, "aten::equal"}));
+  EXPECT_EQ(Tell({kCopyKernel, item, outer, kLine}, 4), (Reported{HostReadKind::kValue, "aten::_local_scalar_dense"}));
+  EXPECT_EQ(Tell({item, outer, Operator("is_nonzero"), kLine}, 1),
+            (Reported{HostReadKind::kBranch, "aten::is_nonzero"}));
+  EXPECT_EQ(Tell({item, Operator("equal"), kLine}, 1), (Reported{HostReadKind::kBranch, "aten::equal"}));
   EXPECT_EQ(Tell({kCopyKernel, Operator("copy_"), Operator("_to_copy"), kLine}, 4096),
-            (Told{HostReadKind::kCopy, "aten::copy_"}));
-  EXPECT_EQ(Tell({kCopyKernel, kLine}, 4), (Told{HostReadKind::kValue, ""}));
-  EXPECT_EQ(Tell({}, 4096), (Told{HostReadKind::kCopy, ""}));
+            (Reported{HostReadKind::kCopy, "aten::copy_"}));
+  EXPECT_EQ(Tell({kCopyKernel, kLine}, 4), (Reported{HostReadKind::kValue, ""}));
+  EXPECT_EQ(Tell({}, 4096), (Reported{HostReadKind::kCopy, ""}));
 }
 
 TEST(KindOfReadTest, KnowsTheOperatorsWhoseSizesTheDataDecide) {
   for (const char* name : {"nonzero", "unique_dim", "_unique2", "unique_consecutive", "masked_select", "index_Tensor",
                            "index_put_", "repeat_interleave_Tensor", "bincount", "argwhere", "where"})
     EXPECT_EQ(Tell({kCopyKernel, Operator(name), kLine}, 8),
-              (Told{HostReadKind::kShape, std::string("aten::") + name}));
+              (Reported{HostReadKind::kShape, std::string("aten::") + name}));
   for (const char* name : {"add_Tensor", "index_select", "mean", "isnan"})
     EXPECT_EQ(Tell({kCopyKernel, Operator(name), kLine}, 8).kind, HostReadKind::kValue) << name;
 }
@@ -59,13 +60,13 @@ TEST(KindOfReadTest, KnowsTheOperatorsWhoseSizesTheDataDecide) {
 // What is asked for is told by the innermost operator with such sizes; a branch outside of it only reads the result.
 TEST(KindOfReadTest, TheInnermostShapeCounts) {
   EXPECT_EQ(Tell({Operator("nonzero"), Operator("index_Tensor"), Operator("is_nonzero"), kLine}, 8),
-            (Told{HostReadKind::kShape, "aten::nonzero"}));
+            (Reported{HostReadKind::kShape, "aten::nonzero"}));
   EXPECT_EQ(Tell({Operator("is_nonzero"), Operator("nonzero"), kLine}, 8),
-            (Told{HostReadKind::kShape, "aten::nonzero"}));
+            (Reported{HostReadKind::kShape, "aten::nonzero"}));
 }
 
 TEST(KindOfReadTest, WhatTheProgramCalledIsNotTheReads) {
-  EXPECT_EQ(Tell({Operator("item"), kLine, Operator("nonzero")}, 8), (Told{HostReadKind::kValue, "aten::item"}));
+  EXPECT_EQ(Tell({Operator("item"), kLine, Operator("nonzero")}, 8), (Reported{HostReadKind::kValue, "aten::item"}));
 }
 
 TEST(KindOfReadTest, OneValueIsAsLongAsAComplexNumber) {

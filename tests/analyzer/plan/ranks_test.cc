@@ -25,7 +25,7 @@ std::string Refusal(const RanksWanted& wanted, std::vector<std::string> command 
   return std::string(PlaceRanks(wanted, &run).message());
 }
 
-std::map<std::string, std::string> Told(const SimulatedRun& run) {
+std::map<std::string, std::string> Reported(const SimulatedRun& run) {
   const auto variables = FakeRanksEnvironment(run, "/folder");
   return {variables.begin(), variables.end()};
 }
@@ -35,15 +35,15 @@ TEST(RanksTest, OneProcessIsWhatItIs) {
   ASSERT_TRUE(PlaceRanks({}, &run).ok());
   EXPECT_EQ(run.device_count, 1);
   EXPECT_EQ(run.world_size, 0);
-  EXPECT_TRUE(Told(run).empty());
+  EXPECT_TRUE(Reported(run).empty());
   RanksWanted two;
   two.devices = 2;
   ASSERT_TRUE(PlaceRanks(two, &run).ok());
   EXPECT_EQ(run.device_count, 2);
-  EXPECT_EQ(Told(run).size(), 1u) << "several ranks may come: fake_ranks.py is there, and nothing else is said";
-  EXPECT_EQ(Told(run).count("PYTHONPATH"), 1u);
+  EXPECT_EQ(Reported(run).size(), 1u) << "several ranks may come: fake_ranks.py is there, and nothing else is said";
+  EXPECT_EQ(Reported(run).count("PYTHONPATH"), 1u);
   run.on_gpu = true;
-  EXPECT_TRUE(Told(run).empty());
+  EXPECT_TRUE(Reported(run).empty());
   run.on_gpu = false;
   EXPECT_THAT(run.command, ElementsAre("python", "train.py"));
 }
@@ -56,22 +56,22 @@ TEST(RanksTest, APosedRankHearsWhatTorchrunWouldSay) {
   wanted.world_size = 32;
   ASSERT_TRUE(PlaceRanks(wanted, &run).ok());
   EXPECT_EQ(run.device_count, 8);
-  auto told = Told(run);
-  EXPECT_EQ(told["RANK"], "11");
-  EXPECT_EQ(told["WORLD_SIZE"], "32");
-  EXPECT_EQ(told["LOCAL_RANK"], "3");
-  EXPECT_EQ(told["LOCAL_WORLD_SIZE"], "8");
-  EXPECT_EQ(told["GROUP_RANK"], "1");
-  EXPECT_EQ(told["GROUP_WORLD_SIZE"], "4");
-  EXPECT_EQ(told["PYTHONPATH"], "/folder:/mine");
-  EXPECT_EQ(told["SIMCUDA_NCCL_ALONE"], "1");
+  auto reported = Reported(run);
+  EXPECT_EQ(reported["RANK"], "11");
+  EXPECT_EQ(reported["WORLD_SIZE"], "32");
+  EXPECT_EQ(reported["LOCAL_RANK"], "3");
+  EXPECT_EQ(reported["LOCAL_WORLD_SIZE"], "8");
+  EXPECT_EQ(reported["GROUP_RANK"], "1");
+  EXPECT_EQ(reported["GROUP_WORLD_SIZE"], "4");
+  EXPECT_EQ(reported["PYTHONPATH"], "/folder:/mine");
+  EXPECT_EQ(reported["SIMCUDA_NCCL_ALONE"], "1");
   wanted.per_node = 4;
   wanted.devices = 6;
   ASSERT_TRUE(PlaceRanks(wanted, &run).ok());
-  EXPECT_EQ(Told(run)["GROUP_RANK"], "2");
+  EXPECT_EQ(Reported(run)["GROUP_RANK"], "2");
   EXPECT_EQ(run.device_count, 6);
   unsetenv("PYTHONPATH");
-  EXPECT_EQ(Told(run)["PYTHONPATH"], "/folder");
+  EXPECT_EQ(Reported(run)["PYTHONPATH"], "/folder");
 }
 
 TEST(RanksTest, TheFirstRankIsTheOneWhereNoneIsNamed) {
@@ -79,8 +79,8 @@ TEST(RanksTest, TheFirstRankIsTheOneWhereNoneIsNamed) {
   RanksWanted wanted;
   wanted.world_size = 2;
   ASSERT_TRUE(PlaceRanks(wanted, &run).ok());
-  EXPECT_EQ(Told(run)["RANK"], "0");
-  EXPECT_EQ(Told(run)["LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(Reported(run)["RANK"], "0");
+  EXPECT_EQ(Reported(run)["LOCAL_WORLD_SIZE"], "2");
   EXPECT_EQ(run.device_count, 2);
 }
 

@@ -99,40 +99,40 @@ TEST(SummaryCsvTest, AnAxisWithTheNameOfAColumnKeepsApart) {
 TEST(SweepJsonTest, SaysWhatRanAndWhatCameOut) {
   SweepAnswer answer = AnswerOf(testing::GptRows());
   answer.notes = {"a note"};
-  const json told = json::parse(SweepJson(answer));
-  EXPECT_EQ(told["command"], "sweep");
-  EXPECT_EQ(told["simulated"], true);
-  EXPECT_EQ(told["mode"], "simulated");
-  EXPECT_EQ(told["device"], "RTX4090");
-  EXPECT_EQ(told["device_bytes"], 24 * kGiB);
-  EXPECT_EQ(told["largest_that_fits"], 18);
-  EXPECT_EQ(told["least_memory"], 1);
-  EXPECT_EQ(told["scaling"][0]["axis"], "seq_len");
-  EXPECT_EQ(told["scaling"][0]["peak_allocated"]["model"], "quadratic");
-  EXPECT_EQ(told["scaling"][1]["peak_allocated"]["model"], "linear");
-  ASSERT_EQ(told["configurations"].size(), 20u);
-  EXPECT_EQ(told["configurations"][19]["values"], (json{{"seq_len", 4096}, {"batch_size", 8}}));
-  EXPECT_EQ(told["configurations"][19]["state"], "out_of_memory");
-  EXPECT_EQ(told["configurations"][19]["peak_process_bytes"], answer.rows[19].peak_process);
-  EXPECT_EQ(told["configurations"][0]["stages"][0]["name"], "model_load");
-  EXPECT_EQ(told["notes"], json{"a note"});
+  const json reported = json::parse(SweepJson(answer));
+  EXPECT_EQ(reported["command"], "sweep");
+  EXPECT_EQ(reported["simulated"], true);
+  EXPECT_EQ(reported["mode"], "simulated");
+  EXPECT_EQ(reported["device"], "RTX4090");
+  EXPECT_EQ(reported["device_bytes"], 24 * kGiB);
+  EXPECT_EQ(reported["largest_that_fits"], 18);
+  EXPECT_EQ(reported["least_memory"], 1);
+  EXPECT_EQ(reported["scaling"][0]["axis"], "seq_len");
+  EXPECT_EQ(reported["scaling"][0]["peak_allocated"]["model"], "quadratic");
+  EXPECT_EQ(reported["scaling"][1]["peak_allocated"]["model"], "linear");
+  ASSERT_EQ(reported["configurations"].size(), 20u);
+  EXPECT_EQ(reported["configurations"][19]["values"], (json{{"seq_len", 4096}, {"batch_size", 8}}));
+  EXPECT_EQ(reported["configurations"][19]["state"], "out_of_memory");
+  EXPECT_EQ(reported["configurations"][19]["peak_process_bytes"], answer.rows[19].peak_process);
+  EXPECT_EQ(reported["configurations"][0]["stages"][0]["name"], "model_load");
+  EXPECT_EQ(reported["notes"], json{"a note"});
 }
 
 TEST(SweepJsonTest, WithoutAnswers) {
   SweepRow failed;
   failed.state = RowState::kFailed;
   failed.values = {{"x", "007"}, {"x", "again"}, {"\xff", "1"}};
-  const json told = json::parse(SweepJson(AnswerOf({failed})));
-  EXPECT_TRUE(told["largest_that_fits"].is_null());
-  EXPECT_TRUE(told["configurations"][0]["peak_allocated_bytes"].is_null());
-  EXPECT_EQ(told["configurations"][0]["values"]["x"], "007");  // no number: its zeros would be lost
+  const json reported = json::parse(SweepJson(AnswerOf({failed})));
+  EXPECT_TRUE(reported["largest_that_fits"].is_null());
+  EXPECT_TRUE(reported["configurations"][0]["peak_allocated_bytes"].is_null());
+  EXPECT_EQ(reported["configurations"][0]["values"]["x"], "007");  // no number: its zeros would be lost
   EXPECT_EQ(json::parse(SweepJson(AnswerOf({})))["configurations"], json::array());
 }
 
 TEST(DetailedJsonTest, HasEveryDimension) {
   const std::vector<SweepRow> rows = testing::PrivateRows();
-  const json told = json::parse(DetailedJson(AnswerOf(rows)));
-  const json& first = told["configurations"][0];
+  const json reported = json::parse(DetailedJson(AnswerOf(rows)));
+  const json& first = reported["configurations"][0];
   EXPECT_EQ(first["memory_types"]["parameters"], rows[0].categories.at("parameter"));
   EXPECT_EQ(first["memory_types"]["per_sample_gradients"], rows[0].parts.at("per_sample"));
   EXPECT_EQ(first["memory_types"]["gradients"].get<uint64_t>() + rows[0].parts.at("per_sample"),
@@ -145,7 +145,7 @@ TEST(DetailedJsonTest, HasEveryDimension) {
   EXPECT_EQ(first["timeline"]["seconds"].size(), rows[0].timeline.size());
   EXPECT_EQ(first["stages"][3]["growth_bytes"], rows[0].stages[3].growth_bytes);
   EXPECT_EQ(first["peak_allocated_bytes"], rows[0].peak_allocated);
-  EXPECT_TRUE(told["configurations"][7]["peak_allocated_bytes"].is_null());
+  EXPECT_TRUE(reported["configurations"][7]["peak_allocated_bytes"].is_null());
 }
 
 // Objects whose keys are data.
@@ -218,9 +218,9 @@ TEST_F(ResultsTest, WritesTheFilesThatPeopleKnow) {
                   "operation_level_breakdown.png", "memory_timeline_config_1.png", "memory_timeline_config_2.png"));
   EXPECT_THAT(written->notes, IsEmpty());
   EXPECT_EQ(Files(), (std::set<std::string>(written->files.begin(), written->files.end())));
-  const json told = json::parse(ReadAll(folder_ + "/memory_profile_results.json"));
-  EXPECT_EQ(told["files"].get<std::vector<std::string>>(), written->files);
-  EXPECT_EQ(told["directory"], folder_);
+  const json reported = json::parse(ReadAll(folder_ + "/memory_profile_results.json"));
+  EXPECT_EQ(reported["files"].get<std::vector<std::string>>(), written->files);
+  EXPECT_EQ(reported["directory"], folder_);
   EXPECT_THAT(ReadAll(folder_ + "/memory_heatmap.png"), ::testing::StartsWith("\x89PNG"));
 }
 

@@ -63,8 +63,8 @@ std::string FindInterpreter(int minor) {
     const std::string path = absl::StrCat("'", folder, "/python3.", minor, "'");
     if (access(absl::StrCat(folder, "/python3.", minor).c_str(), X_OK) != 0) continue;
     int status = 0;
-    const std::string said = OutputOf(path + " -c 'import sys; print(sys.version_info[1])' 2>/dev/null", &status);
-    if (status == 0 && said == absl::StrCat(minor, "\n")) return path;
+    const std::string reported = OutputOf(path + " -c 'import sys; print(sys.version_info[1])' 2>/dev/null", &status);
+    if (status == 0 && reported == absl::StrCat(minor, "\n")) return path;
   }
   return "";
 }

@@ -11,21 +11,21 @@ import time
 import torch
 
 hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks
-said = {"interrupted": False, "child": None}
+reported = {"interrupted": False, "child": None}
 try:
     kept = [torch.zeros(1 << 18, device="cuda") for _ in range(4)]
     deadline = time.monotonic() + 60
     while os.environ["WAIT"] == "1" and not hooks and time.monotonic() < deadline:
         time.sleep(0.01)
-    said["item"] = kept[0][0].item()
+    reported["item"] = kept[0][0].item()
     child = os.fork()
     if child == 0:
         os._exit(sum(range(10)))
-    said["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    said["list"] = len(kept[1][:100].tolist())
+    reported["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    reported["list"] = len(kept[1][:100].tolist())
 except KeyboardInterrupt:
-    said["interrupted"] = True
+    reported["interrupted"] = True
 later = torch.zeros(1 << 20, device="cuda")
-said["bytes"] = torch.cuda.memory_allocated()
-print(json.dumps(said))
+reported["bytes"] = torch.cuda.memory_allocated()
+print(json.dumps(reported))
 sys.stdout.flush()

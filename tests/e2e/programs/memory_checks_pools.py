@@ -7,7 +7,7 @@ import threading
 
 import torch
 from memory_checks_snapshots import segments
-from memory_checks_stats import MIB, blob, brief, told
+from memory_checks_stats import MIB, blob, brief, reported
 from torch import cuda
 
 
@@ -133,7 +133,7 @@ def check_a_graph():
     for _ in range(3):
         graph.replay()
     cuda.synchronize()
-    return told(), kept.nbytes
+    return reported(), kept.nbytes
 
 
 def check_pools_of_a_graph():

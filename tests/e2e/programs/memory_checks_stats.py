@@ -16,7 +16,7 @@ def blob(size, **more):
     return torch.empty(size, dtype=torch.uint8, device="cuda", **more)
 
 
-def told():
+def reported():
     """What is not zero."""
     return {name: value for name, value in cuda.memory_stats().items() if value}
 
@@ -35,17 +35,17 @@ def check_names_of_nested_stats():
 
 def check_stats_of_one_block():
     kept = blob(5 * MIB)
-    return told(), kept.nbytes
+    return reported(), kept.nbytes
 
 
 def check_stats_after_a_free():
     blob(5 * MIB)
-    return told()
+    return reported()
 
 
 def check_stats_of_many_sizes():
     kept = [blob(size) for size in SIZES]
-    return told(), len(kept)
+    return reported(), len(kept)
 
 
 def check_rounding_of_each_size():
@@ -90,13 +90,13 @@ def check_reset_of_accumulated_stats():
         blob(MIB)
     cuda.reset_accumulated_memory_stats()
     blob(2 * MIB)
-    return told()
+    return reported()
 
 
 def check_counts_over_a_loop():
     for i in range(100):
         blob(1000 * i + 1)
-    return told()
+    return reported()
 
 
 def check_reuse_of_blocks():
@@ -191,7 +191,7 @@ def check_work_after_out_of_memory():
     except torch.OutOfMemoryError:
         pass
     kept = blob(10 * MIB)
-    return told(), kept.nbytes
+    return reported(), kept.nbytes
 
 
 def check_cached_memory_is_given_back_for_a_large_block():
@@ -323,7 +323,7 @@ def check_recomputed_activations():
     for layer in layers:
         value = checkpoint(layer, value, use_reentrant=False)
     value.sum().backward()
-    return told()
+    return reported()
 
 
 def check_storage_that_is_resized():

@@ -49,9 +49,9 @@ TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
   testing::internal::CaptureStderr();
   EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
   EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("GPUMEMSHIM_GPUMEM"), std::string::npos);
-  EXPECT_EQ(said.find('\n'), said.size() - 1);
+  const std::string reported = testing::internal::GetCapturedStderr();
+  EXPECT_NE(reported.find("GPUMEMSHIM_GPUMEM"), std::string::npos);
+  EXPECT_EQ(reported.find('\n'), reported.size() - 1);
 }
 
 }  // namespace

@@ -31,10 +31,10 @@ def main():
     model, optimizer = set_up()
     cache = gpumemshim.tag(torch.empty(3 * MIB, dtype=torch.uint8, device="cuda"), "kv cache")
     kept = []
-    said = {"recording": gpumemshim.recording(), "cache": cache.numel()}
+    reported = {"recording": gpumemshim.recording(), "cache": cache.numel()}
     gpumemshim.snapshot("model on the GPU")
-    said["on the GPU"] = torch.cuda.memory_allocated()
-    watched = gpumemshim.watch(lambda: kept.append(torch.empty(5 * MIB, dtype=torch.uint8, device="cuda")), name="watched", tell=said.setdefault("changes", []).append)
+    reported["on the GPU"] = torch.cuda.memory_allocated()
+    watched = gpumemshim.watch(lambda: kept.append(torch.empty(5 * MIB, dtype=torch.uint8, device="cuda")), name="watched", tell=reported.setdefault("changes", []).append)
     with gpumemshim.stage("train"):
         for step in range(3):
             gpumemshim.step()
@@ -45,16 +45,16 @@ def main():
             gpumemshim.mark("stepped", number=step, loss=loss)
         before = torch.cuda.memory_allocated()
         watched()
-        said["watched"] = torch.cuda.memory_allocated() - before
+        reported["watched"] = torch.cuda.memory_allocated() - before
     gpumemshim.snapshot("trained")
-    said["trained"] = torch.cuda.memory_allocated()
-    said["live"] = [(tensor.bytes, tensor.holders) for tensor in gpumemshim.tensors()]
-    said["gradients"] = gradients_of_a_model_on_the_host()
+    reported["trained"] = torch.cuda.memory_allocated()
+    reported["live"] = [(tensor.bytes, tensor.holders) for tensor in gpumemshim.tensors()]
+    reported["gradients"] = gradients_of_a_model_on_the_host()
     gpumemshim.pause()
     unseen = torch.empty(7 * MIB, dtype=torch.uint8, device="cuda")
     gpumemshim.resume()
-    said["unseen"] = unseen.numel()
-    print(json.dumps(said))
+    reported["unseen"] = unseen.numel()
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":
