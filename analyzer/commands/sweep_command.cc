@@ -23,8 +23,8 @@
 #include "commands/preload.h"
 #include "commands/sweep_runner.h"
 #include "plan/program.h"
+#include "sweep/opacus_scan_options.h"
 #include "sweep/results.h"
-#include "sweep/s3_options.h"
 #include "sweep/spec.h"
 #include "sweep/sweep_json.h"
 #include "sweep/sweep_page.h"
@@ -71,8 +71,8 @@ class SweepCommand final : public Command {
            "  gpumem sweep --axis batch-size=1..64x2 --where 'batch-size <= 16' --device a100 -- python train.py "
            "--batch-size 1\n"
            "  gpumem sweep --on gpu sweep.yaml\n"
-           "  gpumem sweep --s3 --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 "
-           "16\n"
+           "  gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 "
+           "--lora_ranks 8 16\n"
            "  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'\n"
            "\n"
            "Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none "
@@ -105,7 +105,7 @@ class SweepCommand final : public Command {
     app->add_flag("--list", list_, "only say which configurations there are");
     app->add_option("--lang", language_, "of the text: en or zh")->type_name("LANGUAGE");
     app->add_flag("--json", json_, "exact numbers for machines (docs/commands/sweep.md)");
-    AddS3Flags(app);
+    AddOpacusScanFlags(app);
   }
 
   int Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -129,27 +129,35 @@ class SweepCommand final : public Command {
   }
 
  private:
-  void AddS3Flags(CLI::App* app) {
+  void AddOpacusScanFlags(CLI::App* app) {
     constexpr char kGroup[] = "As gpu_memory_profiler.py and detailed_memory_profiler.py";
-    app->add_flag("--s3", s3_, "take the options below; without a command: DP-SGD with LoRA, random weights")
+    app->add_flag("--opacus-scan,--s3", opacus_scan_,
+                  "take the options below; without a command: DP-SGD with LoRA, random weights")
         ->group(kGroup);
-    app->add_option("--seq_lengths", s3_options_.seq_lengths, "{seq_length}")->group(kGroup)->type_name("N...");
-    app->add_option("--batch_sizes", s3_options_.batch_sizes, "{batch_size}")->group(kGroup)->type_name("N...");
-    app->add_option("--max_physical_batch_sizes", s3_options_.max_physical_batch_sizes, "{max_physical_batch_size}")
+    app->add_option("--seq_lengths", opacus_scan_options_.seq_lengths, "{seq_length}")
         ->group(kGroup)
         ->type_name("N...");
-    app->add_option("--lora_ranks", s3_options_.lora_ranks, "{lora_rank}")->group(kGroup)->type_name("N...");
-    app->add_option("--num_steps", s3_options_.num_steps, "steps of a configuration (5)")
+    app->add_option("--batch_sizes", opacus_scan_options_.batch_sizes, "{batch_size}")
+        ->group(kGroup)
+        ->type_name("N...");
+    app->add_option("--max_physical_batch_sizes", opacus_scan_options_.max_physical_batch_sizes,
+                    "{max_physical_batch_size}")
+        ->group(kGroup)
+        ->type_name("N...");
+    app->add_option("--lora_ranks", opacus_scan_options_.lora_ranks, "{lora_rank}")->group(kGroup)->type_name("N...");
+    app->add_option("--num_steps", opacus_scan_options_.num_steps, "steps of a configuration (5)")
         ->group(kGroup)
         ->type_name("N");
-    app->add_option("--model_name", s3_options_.model_name, "whose shape is taken")->group(kGroup)->type_name("NAME");
-    app->add_option("--token", s3_token_, "not needed: nothing is downloaded")->group(kGroup)->type_name("TOKEN");
+    app->add_option("--model_name", opacus_scan_options_.model_name, "whose shape is taken")
+        ->group(kGroup)
+        ->type_name("NAME");
+    app->add_option("--token", opacus_token_, "not needed: nothing is downloaded")->group(kGroup)->type_name("TOKEN");
   }
 
   absl::Status ReadSpec(const std::vector<std::string>& files, const std::vector<std::string>& command) {
-    if (s3_) {
-      if (!results_dir_.empty()) s3_options_.results_dir = results_dir_;
-      spec_ = SpecOf(s3_options_, command);
+    if (opacus_scan_) {
+      if (!results_dir_.empty()) opacus_scan_options_.results_dir = results_dir_;
+      spec_ = SpecOf(opacus_scan_options_, command);
       if (command.empty()) GPUMEM_RETURN_IF_ERROR(WriteExample());
     } else if (!files.empty()) {
       GPUMEM_ASSIGN_OR_RETURN(const std::string text, ReadText(files.front()));
@@ -175,9 +183,9 @@ class SweepCommand final : public Command {
   }
 
   absl::Status WriteExample() const {
-    const std::string path = ExamplePath(s3_options_);
+    const std::string path = ExamplePath(opacus_scan_options_);
     std::error_code error;
-    fs::create_directories(s3_options_.results_dir, error);
+    fs::create_directories(opacus_scan_options_.results_dir, error);
     const absl::StatusOr<std::string> there = ReadText(path);
     if (there.ok() && *there == ExampleText()) return absl::OkStatus();  // its time says that it is as it was
     std::ofstream file(path, std::ios::binary);
@@ -284,7 +292,8 @@ class SweepCommand final : public Command {
     answer->language = language_ == "zh" ? SweepLanguage::kChinese : SweepLanguage::kEnglish;
     answer->device = base.on_gpu ? "the machine's GPU" : base.device.full_name;
     for (const SweepRow& row : answer->rows) answer->capacity = std::max(answer->capacity, row.capacity);
-    if (s3_ && !s3_token_.empty()) answer->notes.emplace_back("--token was not used: nothing is downloaded");
+    if (opacus_scan_ && !opacus_token_.empty())
+      answer->notes.emplace_back("--token was not used: nothing is downloaded");
     if (excluded_ > 0)
       answer->notes.push_back(absl::StrCat(excluded_, " combinations are left out by the constraints"));
   }
@@ -327,13 +336,14 @@ class SweepCommand final : public Command {
   }
 
   PlanFlags plan_;
-  S3Options s3_options_;
+  OpacusScanOptions opacus_scan_options_;
   SweepSpec spec_;
   std::vector<std::string> axes_, constraints_;
-  std::string on_, results_dir_, language_ = "en", s3_token_;
+  std::string on_, results_dir_, language_ = "en", opacus_token_;
   int workers_ = 0;
   size_t excluded_ = 0;
-  bool fresh_ = false, retry_ = false, no_fork_ = false, no_files_ = false, list_ = false, json_ = false, s3_ = false;
+  bool fresh_ = false, retry_ = false, no_fork_ = false, no_files_ = false, list_ = false, json_ = false,
+       opacus_scan_ = false;
 };
 
 }  // namespace

@@ -280,7 +280,7 @@ class Places(Swept):
 
     def test_the_options_of_the_scripts_that_scan_opacus_runs(self):
         program = [SETUP.python, PROGRAM, "--batch-size", "{batch_size}", "--width", "{seq_length}"]
-        answer = self.sweep("--s3", "--seq_lengths", "64", "128", "--batch_sizes", "8", "16", "--results_dir", "scan", "--num_steps", "3", "--token", "x", program=program)
+        answer = self.sweep("--opacus-scan", "--seq_lengths", "64", "128", "--batch_sizes", "8", "16", "--results_dir", "scan", "--num_steps", "3", "--token", "x", program=program)
         self.assertEqual([tuple(row["values"].values()) for row in answer["configurations"]], [(64, 8), (64, 16), (128, 8), (128, 16)])
         self.assertEqual({row["optimizer_steps"] for row in answer["configurations"]}, {3})
         self.assertNotIn("hf_", json.dumps(answer))

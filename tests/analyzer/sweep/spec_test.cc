@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sweep/s3_options.h"
+#include "sweep/opacus_scan_options.h"
 
 namespace gpumem {
 namespace {
@@ -122,8 +122,8 @@ TEST(SpecTest, WordsOfACommand) {
   EXPECT_FALSE(SplitWords("a 'b").ok());
 }
 
-TEST(S3OptionsTest, TheExampleIsScannedWhereThereIsNoCommand) {
-  S3Options options;
+TEST(OpacusScanOptionsTest, TheExampleIsScannedWhereThereIsNoCommand) {
+  OpacusScanOptions options;
   options.batch_sizes = {"8", "16"};
   options.lora_ranks = {"8", "16"};
   options.max_physical_batch_sizes = {"4", "16"};
@@ -138,8 +138,8 @@ TEST(S3OptionsTest, TheExampleIsScannedWhereThereIsNoCommand) {
   EXPECT_THAT(std::string(ExampleText()), HasSubstr("max-physical-batch-size"));
 }
 
-TEST(S3OptionsTest, AnOwnCommandHasTheAxesThatItHasPlacesFor) {
-  S3Options options;
+TEST(OpacusScanOptionsTest, AnOwnCommandHasTheAxesThatItHasPlacesFor) {
+  OpacusScanOptions options;
   options.seq_lengths = {"1", "2"};
   options.batch_sizes = {"8"};
   const SweepSpec spec = SpecOf(options, {"python", "x.py", "{seq_length}"});

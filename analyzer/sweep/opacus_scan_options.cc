@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "sweep/s3_options.h"
+#include "sweep/opacus_scan_options.h"
 
 #include <algorithm>
 #include <utility>
@@ -29,13 +29,15 @@ void AddAxis(const char* name, const std::vector<std::string>& values, const cha
 
 }  // namespace
 
-std::string ExamplePath(const S3Options& options) { return absl::StrCat(options.results_dir, "/train_dp_lora.py"); }
+std::string ExamplePath(const OpacusScanOptions& options) {
+  return absl::StrCat(options.results_dir, "/train_dp_lora.py");
+}
 
 absl::string_view ExampleText() {
   return {gpumem_sweep_example_begin, static_cast<size_t>(gpumem_sweep_example_end - gpumem_sweep_example_begin)};
 }
 
-SweepSpec SpecOf(const S3Options& options, const std::vector<std::string>& command) {
+SweepSpec SpecOf(const OpacusScanOptions& options, const std::vector<std::string>& command) {
   SweepSpec spec;
   spec.command = command;
   if (command.empty()) {

@@ -2,16 +2,16 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The options of the scripts that scan Opacus runs (gpu_memory_profiler.py, detailed_memory_profiler.py), as a sweep:
-// `gpumem sweep --s3 --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 16`.
+// `gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --lora_ranks 8 16`.
 //
-//   S3Options options;
+//   OpacusScanOptions options;
 //   options.seq_lengths = {"128", "256"};
 //   SweepSpec spec = SpecOf(options, {});   // the example of DP-SGD with LoRA, in the results directory
 //
 // Thread-safety: pure functions.
 
-#ifndef GPUMEM_ANALYZER_SWEEP_S3_OPTIONS_H_
-#define GPUMEM_ANALYZER_SWEEP_S3_OPTIONS_H_
+#ifndef GPUMEM_ANALYZER_SWEEP_OPACUS_SCAN_OPTIONS_H_
+#define GPUMEM_ANALYZER_SWEEP_OPACUS_SCAN_OPTIONS_H_
 
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@
 
 namespace gpumem {
 
-struct S3Options {
+struct OpacusScanOptions {
   std::vector<std::string> seq_lengths, batch_sizes, max_physical_batch_sizes, lora_ranks;  // empty: one usual value
   std::string results_dir = "./memory_results";
   std::string num_steps = "5";
@@ -30,12 +30,12 @@ struct S3Options {
 
 // `command`: the user's own, with {seq_length}, {batch_size}, {max_physical_batch_size}, {lora_rank}, {num_steps} and
 // {model_name} where it wants them; empty: the example, as a file of the results directory.
-SweepSpec SpecOf(const S3Options& options, const std::vector<std::string>& command);
+SweepSpec SpecOf(const OpacusScanOptions& options, const std::vector<std::string>& command);
 
 // Where the example is to lie, and its text.
-std::string ExamplePath(const S3Options& options);
+std::string ExamplePath(const OpacusScanOptions& options);
 absl::string_view ExampleText();
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_SWEEP_S3_OPTIONS_H_
+#endif  // GPUMEM_ANALYZER_SWEEP_OPACUS_SCAN_OPTIONS_H_
