@@ -20,7 +20,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kJsonSchemaVersion = 1;
+constexpr int kJsonSchemaVersion = 2;
 constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump", "tensors", "gradients"};
 
 uint64_t LostEvents(const ControlAnswer& answer) {

@@ -20,7 +20,7 @@
 
 namespace gpumem {
 
-inline constexpr int kJsonSchemaVersion = 1;
+inline constexpr int kJsonSchemaVersion = 2;
 
 // What every answer about a trace starts with.
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);

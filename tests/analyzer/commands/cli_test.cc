@@ -167,7 +167,7 @@ TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   Put("a.gmtrace", SmallTrace(true));
   for (const char* command : {"report", "timeline", "peak", "steps", "stages", "modules", "model", "leaks", "tree",
                               "table", "sizes", "stacks", "fragmentation", "info", "doctor"}) {
-    EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], 1) << command;
+    EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], 2) << command;
   }
 }
 
