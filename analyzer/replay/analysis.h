@@ -203,8 +203,9 @@ struct LeakReport {
   LiveSet at_end_cuda;   // driver and runtime allocations that hold no PyTorch block
   uint64_t growth_from_ns = 0;
   uint64_t growth_to_ns = 0;
-  std::vector<StackUse> growth;  // bytes and count added between the two times, largest first; only stacks that grew
-  uint64_t unknown_frees = 0;    // frees of addresses that this trace never saw allocated
+  bool is_growth_steady = false;  // what is held when least is held rose in both halves of that time
+  std::vector<StackUse> growth;   // bytes and count added between the two times, largest first; only stacks that grew
+  uint64_t unknown_frees = 0;     // frees of addresses that this trace never saw allocated
 };
 
 // Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.

@@ -30,7 +30,10 @@ namespace {
 // step's own rise and fall does not look like growth. The first part comes after warm-up, the second ends before the
 // program tears down.
 constexpr uint64_t kGrowthFrom[] = {20, 40};
+constexpr uint64_t kGrowthBetween[] = {45, 70};
 constexpr uint64_t kGrowthTo[] = {75, 95};
+// Growth is steady where each half of the time has at least this part of it.
+constexpr uint64_t kLeastPartOfHalf = 5;
 
 template <typename Map>
 std::map<std::string, std::string> WithoutSecretsIn(const Map& map) {
@@ -67,7 +70,13 @@ ProcessInfo ToInfo(const trace::Header& header) {
 struct GrowthWindow {
   uint64_t from_event = FirstPass::kNoEvent, from_ns = 0;
   uint64_t to_event = FirstPass::kNoEvent, to_ns = 0;
+  bool is_steady = false;  // the lowest points rise in both halves
 };
+
+bool RisesInBothHalves(uint64_t first, uint64_t between, uint64_t last) {
+  return first < between && between < last && (between - first) >= (last - first) / kLeastPartOfHalf &&
+         (last - between) >= (last - first) / kLeastPartOfHalf;
+}
 
 // The bucket with the lowest point among those whose lowest point lies between two events.
 const Timeline::Bucket* LowestBetween(const Timeline& timeline, uint64_t from_event, uint64_t to_event) {
@@ -192,13 +201,16 @@ class DeviceAnalyst {
     const Timeline::Bucket* const low = lowest(kGrowthFrom);
     const Timeline::Bucket* const later = lowest(kGrowthTo);
     if (low == nullptr || later == nullptr) return window;
-    return {low->low_event_index, low->low_time_ns, later->low_event_index, later->low_time_ns};
+    const Timeline::Bucket* const between = lowest(kGrowthBetween);
+    const bool is_steady = between != nullptr && RisesInBothHalves(low->low, between->low, later->low);
+    return {low->low_event_index, low->low_time_ns, later->low_event_index, later->low_time_ns, is_steady};
   }
 
   void AddGrowthLooks(std::vector<Look>* looks) {
     const GrowthWindow window = ChooseGrowthWindow();
     out_->leaks.growth_from_ns = window.from_ns;
     out_->leaks.growth_to_ns = window.to_ns;
+    out_->leaks.is_growth_steady = window.is_steady;
     if (window.from_event != FirstPass::kNoEvent) {
       looks->push_back(
           {window.from_event, [this](const LiveState& state) { before_ = CollectUse(state, slot_, *names_); }});

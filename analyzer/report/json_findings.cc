@@ -85,6 +85,7 @@ void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& inpu
   json->Field("alive_bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
   WriteJsonLiveSet("torch", leaks.at_end_torch, top, input, json);
   WriteJsonLiveSet("cuda", leaks.at_end_cuda, top, input, json);
+  json->Field("growth_is_steady", leaks.is_growth_steady);
   json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));
   json->Field("growth_to_ns", input.Since(leaks.growth_to_ns));
   WriteJsonStacks("growth", leaks.growth, top, input, json);

@@ -188,6 +188,7 @@ std::vector<std::string> LossLines(const ReportInput& input) {
 }
 
 bool IsSimulated(const Analysis& analysis) {
+  if (analysis.process.versions.count("simulated") != 0) return true;
   return std::any_of(analysis.devices.begin(), analysis.devices.end(),
                      [](const DeviceAnalysis& device) { return absl::StartsWith(device.name, "SimCUDA "); });
 }

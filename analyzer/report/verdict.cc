@@ -26,6 +26,7 @@ constexpr uint64_t kNearlyFullPercent = 85;  // of the device
 constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
 constexpr uint64_t kRecursPercent = 98;      // of the peak
 constexpr size_t kMaxRanges = 3;
+constexpr size_t kWarmUpSteps = 2;
 
 bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
   return static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
@@ -35,6 +36,25 @@ uint64_t SumOf(const std::vector<StackUse>& stacks) {
   uint64_t bytes = 0;
   for (const StackUse& use : stacks) bytes += use.bytes;
   return bytes;
+}
+
+// The lowest peak of the steps from `from` to below `to`.
+uint64_t LowestPeak(const std::vector<AttributedStep>& steps, size_t from, size_t to) {
+  uint64_t lowest = UINT64_MAX;
+  for (size_t i = from; i < to; ++i) lowest = std::min(lowest, steps[i].step.peak.values.allocated);
+  return lowest;
+}
+
+// Whether steps bear out that memory grows: their lowest peaks rise from third to third, behind the first steps, which
+// set up what stays. True where there are no steps to ask, false where they are too few to tell.
+bool StepsGrow(const ReportInput& input) {
+  if (input.attribution == nullptr || input.attribution->steps.empty()) return true;
+  const std::vector<AttributedStep>& steps = input.attribution->steps;
+  if (steps.size() < kWarmUpSteps + 3) return false;
+  const size_t third = (steps.size() - kWarmUpSteps) / 3;
+  const uint64_t first = LowestPeak(steps, kWarmUpSteps, kWarmUpSteps + third);
+  const uint64_t between = LowestPeak(steps, kWarmUpSteps + third, kWarmUpSteps + 2 * third);
+  return first < between && between < LowestPeak(steps, kWarmUpSteps + 2 * third, steps.size());
 }
 
 // The moment of the peak, where what memory was for is known there.
@@ -172,8 +192,8 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
       verdict->action = RemedyText(device, input);
     }
   } else if (verdict->kind != VerdictKind::kFragmented) {
-    verdict->action = absl::StrCat("none needed: ", FormatBytes(free), " (", ShareCell(free, device.capacity), ") of ",
-                                   DeviceLabel(device.device), " stayed free of this program");
+    verdict->action = absl::StrCat("nothing: this program left ", FormatBytes(free), " of ", DeviceLabel(device.device),
+                                   " free (", ShareCell(free, device.capacity), ")");
   }
 }
 
@@ -211,7 +231,8 @@ Verdict MakeVerdict(const ReportInput& input) {
     verdict.peak = PeakText(*device, input);
     verdict.mostly = MostlyText(*device, input);
     const uint64_t growth = SumOf(device->leaks.growth);
-    const bool grows = growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent);
+    const bool grows = growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent) &&
+                       device->leaks.is_growth_steady && StepsGrow(input);
     if (grows) {
       JudgeGrowth(device->leaks, input, &verdict);
     } else {

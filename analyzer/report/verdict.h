@@ -7,7 +7,7 @@
 //   const Verdict verdict = MakeVerdict(input);
 //   verdict.peak;    // "8.11 GiB allocated, 9.52 GiB reserved on GPU 0 at 1.26 s in backward, step 2"
 //   verdict.mostly;  // "activations (63 %); top line train.py:91 loss, 3.83 GiB (47 %)"
-//   verdict.action;  // "none needed: 130 GiB (93 %) of GPU 0 stayed free"
+//   verdict.action;  // "nothing: this program left 130 GiB of GPU 0 free (93 %)"
 
 #ifndef GPUMEM_ANALYZER_REPORT_VERDICT_H_
 #define GPUMEM_ANALYZER_REPORT_VERDICT_H_

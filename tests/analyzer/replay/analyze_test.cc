@@ -160,6 +160,21 @@ TEST(AnalyzeTest, ReportsGrowthBetweenTheLowPointsOfSteps) {
   EXPECT_EQ(leaks.growth[0].stack_id, 7u);
   EXPECT_EQ(leaks.growth[0].bytes, leaks.growth[0].count * 4096);
   EXPECT_GT(leaks.growth[0].count, 30u);
+  EXPECT_TRUE(leaks.is_growth_steady);
+}
+
+TEST(AnalyzeTest, WhatIsSetUpOnceIsNoSteadyGrowth) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kBase, 1000 * kMiB);
+  for (uint64_t step = 0; step < 100; ++step) {
+    if (step == 60) trace.TorchAlloc(kBase, 64 * kMiB, 7);
+    trace.TorchAlloc(kBase + 500 * kMiB, 100 * kMiB, 8);
+    trace.TorchFree(kBase + 500 * kMiB, 100 * kMiB);
+  }
+  trace.End();
+  const LeakReport leaks = AnalyzeTrace(trace).devices.at(0).leaks;
+  ASSERT_EQ(leaks.growth.size(), 1u);
+  EXPECT_FALSE(leaks.is_growth_steady);
 }
 
 TEST(AnalyzeTest, LooksAtAWindow) {
