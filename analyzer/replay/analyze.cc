@@ -15,6 +15,7 @@
 #include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
+#include "replay/growth_window.h"
 #include "replay/live_set.h"
 #include "replay/memory_breakdown.h"
 #include "replay/notes.h"
@@ -24,16 +25,6 @@
 
 namespace gpumem {
 namespace {
-
-// Growth is measured between the two moments when the program held least inside these parts of the run (in percent of
-// its events: a program that loads for a minute and trains for ten seconds is looked at while it trains), so that a
-// step's own rise and fall does not look like growth. The first part comes after warm-up, the second ends before the
-// program tears down.
-constexpr uint64_t kGrowthFrom[] = {20, 40};
-constexpr uint64_t kGrowthBetween[] = {45, 70};
-constexpr uint64_t kGrowthTo[] = {75, 95};
-// Growth is steady where each half of the time has at least this part of it.
-constexpr uint64_t kLeastPartOfHalf = 5;
 
 template <typename Map>
 std::map<std::string, std::string> WithoutSecretsIn(const Map& map) {
@@ -64,28 +55,6 @@ ProcessInfo ToInfo(const trace::Header& header) {
   info.anchor_monotonic_ns = header.anchor_monotonic_ns();
   info.anchor_realtime_ns = header.anchor_realtime_ns();
   return info;
-}
-
-// The two events between which growth is measured, with their times.
-struct GrowthWindow {
-  uint64_t from_event = FirstPass::kNoEvent, from_ns = 0;
-  uint64_t to_event = FirstPass::kNoEvent, to_ns = 0;
-  bool is_steady = false;  // the lowest points rise in both halves
-};
-
-bool RisesInBothHalves(uint64_t first, uint64_t between, uint64_t last) {
-  return first < between && between < last && (between - first) >= (last - first) / kLeastPartOfHalf &&
-         (last - between) >= (last - first) / kLeastPartOfHalf;
-}
-
-// The bucket with the lowest point among those whose lowest point lies between two events.
-const Timeline::Bucket* LowestBetween(const Timeline& timeline, uint64_t from_event, uint64_t to_event) {
-  const Timeline::Bucket* lowest = nullptr;
-  for (const Timeline::Bucket& bucket : timeline.buckets()) {
-    if (bucket.low_event_index < from_event || bucket.low_event_index > to_event) continue;
-    if (lowest == nullptr || bucket.low < lowest->low) lowest = &bucket;
-  }
-  return lowest;
 }
 
 // A device's answers, put together from the first pass and from looks at single events.
@@ -188,22 +157,10 @@ class DeviceAnalyst {
   }
 
   GrowthWindow ChooseGrowthWindow() const {
-    GrowthWindow window;
-    window.from_event = pass_->last_event_before_window();
-    window.from_ns = pass_->window_start_ns();
-    window.to_event = pass_->last_event_in_window();
-    window.to_ns = pass_->window_end_ns();
-    if (options_.from_ns != 0 || options_.to_ns != UINT64_MAX) return window;
-    const auto lowest = [&](const uint64_t(&percent)[2]) {
-      return LowestBetween(series_->timeline(), window.to_event * percent[0] / 100, window.to_event * percent[1] / 100);
-    };
-    if (window.to_event == FirstPass::kNoEvent) return window;
-    const Timeline::Bucket* const low = lowest(kGrowthFrom);
-    const Timeline::Bucket* const later = lowest(kGrowthTo);
-    if (low == nullptr || later == nullptr) return window;
-    const Timeline::Bucket* const between = lowest(kGrowthBetween);
-    const bool is_steady = between != nullptr && RisesInBothHalves(low->low, between->low, later->low);
-    return {low->low_event_index, low->low_time_ns, later->low_event_index, later->low_time_ns, is_steady};
+    const GrowthWindow whole = {pass_->last_event_before_window(), pass_->window_start_ns(),
+                                pass_->last_event_in_window(), pass_->window_end_ns()};
+    const bool is_asked_for = options_.from_ns != 0 || options_.to_ns != UINT64_MAX;
+    return is_asked_for ? whole : NarrowGrowthWindow(series_->timeline(), whole);
   }
 
   void AddGrowthLooks(std::vector<Look>* looks) {
