@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace gpumem {
 namespace {
@@ -112,6 +113,13 @@ std::optional<uint64_t> ParseBytes(absl::string_view text) {
   const bool is_known = unit.empty() || unit == "B" || (scale != 1 && unit == "iB");
   if (!is_known || number * scale >= 1.8e19) return std::nullopt;
   return static_cast<uint64_t>(std::floor(number * scale));
+}
+
+std::string ShellQuoted(const std::string& text) {
+  static constexpr absl::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
+  if (!text.empty() && text[0] != '-' && text.find_first_not_of(std::string(kPlain)) == std::string::npos) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace gpumem

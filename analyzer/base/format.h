@@ -49,6 +49,9 @@ std::optional<uint64_t> ParseTime(absl::string_view text);
 // Nothing for anything else, for negative values and for what does not fit.
 std::optional<uint64_t> ParseBytes(absl::string_view text);
 
+// `text` so that a POSIX shell takes it as one word: 'it'\''s'.
+std::string ShellQuoted(const std::string& text);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_BASE_FORMAT_H_

@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "commands/attribute.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
+#include "loading/attribute.h"
 #include "report/attribution_json.h"
 #include "report/attribution_sections.h"
 #include "report/sections.h"
@@ -40,11 +40,11 @@ class AtCommand final : public Command {
     flags_.AddFlags(app);
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     std::vector<std::string> rest = arguments;
     if (rest.empty()) {
-      console->Complain("which moment? Give peak, a time (1.5s), step N, or a mark's text: gpumem at peak");
-      return kExitUsage;
+      return absl::InvalidArgumentError(
+          "which moment? Give peak, a time (1.5s), step N, or a mark's text: gpumem at peak");
     }
     std::string asked = rest.front();
     rest.erase(rest.begin());
@@ -53,28 +53,25 @@ class AtCommand final : public Command {
       rest.erase(rest.begin());
     }
     if (rest.size() > 1) {
-      console->Complain("unexpected argument " + rest[1] + " (one trace at a time)");
-      return kExitUsage;
+      return absl::InvalidArgumentError("unexpected argument " + rest[1] + " (one trace at a time)");
     }
-    const auto loaded = LoadTrace(trace_, rest, console);
-    if (!loaded->readable()) return loaded->exit_code;
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, rest, console));
     AttributionRequest request;
     request.moments = {ParseMoment(asked, *loaded)};
-    const std::unique_ptr<Attribution> attribution = AttributeLoaded(flags_, request, loaded.get(), console);
-    if (attribution == nullptr) return kExitUsage;
+    GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
     if (!attribution->moments.front().found && asked != "peak") {
-      console->Complain("no " + asked + " in this trace. gpumem steps and gpumem timeline list steps and marks.");
-      return kExitUsage;
+      return absl::InvalidArgumentError("no " + asked +
+                                        " in this trace. gpumem steps and gpumem timeline list steps and marks.");
     }
     if (trace_.json) {
       console->Print(AtJson(loaded->input, asked, list_.ForJson()));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "commands/attribute.h"
 #include "commands/command.h"
 #include "commands/trace_options.h"
+#include "loading/attribute.h"
 #include "report/sections.h"
 
 namespace gpumem {
@@ -28,21 +28,19 @@ class AttributedList : public Command {
     top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
-    const std::unique_ptr<Attribution> attribution = AttributeLoaded(flags_, Request(), loaded.get(), console);
-    if (attribution == nullptr) return kExitUsage;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(Request(), flags_.rules, loaded.get()));
     Narrow(loaded->input, attribution.get());
     if (trace_.json) {
       console->Print(Json(*loaded, top_option_->count() > 0 ? top_ : 0));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     AddText(*loaded, top_, &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Command: one subcommand of gpumem. One file a subcommand; registry.cc lists them. A command declares how it is called
-// and what it says about itself; the dispatcher parses, prints help and turns wrong use into exit code 2.
+// and what it says about itself; the dispatcher parses, prints help and turns errors into exit codes.
 //
 //   class PeakCommand : public Command { ... };
 //   std::unique_ptr<Command> MakePeakCommand() { return std::make_unique<PeakCommand>(); }
@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/status_macros.h"
 #include "commands/console.h"
 
 namespace gpumem {
@@ -47,8 +49,9 @@ class Command {
 
   virtual void AddFlags(CLI::App* app) = 0;
 
-  // `arguments`: what is left behind the flags. Returns the exit code.
-  virtual int Run(const std::vector<std::string>& arguments, Console* console) = 0;
+  // `arguments`: what is left after the flags. Returns the exit code. An error is printed by the dispatcher, and
+  // becomes kExitUsage (InvalidArgument) or kExitCannotRead (all others); Cancelled is not printed.
+  virtual absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) = 0;
 };
 
 // Every subcommand, in the order of the list that `gpumem --help` prints.

@@ -124,23 +124,21 @@ class CtlCommand final : public Command {
     app->add_flag("--json", json_, "print JSON");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (arguments.empty()) return List(console);
     int pid = 0;
     if (!absl::SimpleAtoi(arguments[0], &pid) || pid <= 0) {
-      console->Complain(absl::StrCat(arguments[0], " is no process id. gpumem ctl lists the processes that listen."));
-      return kExitUsage;
+      return absl::InvalidArgumentError(
+          absl::StrCat(arguments[0], " is no process id. gpumem ctl lists the processes that listen."));
     }
     const std::string asked = arguments.size() > 1 ? arguments[1] : "status";
     if (const std::string problem = ProblemWith(asked, arguments.size()); !problem.empty()) {
-      console->Complain(absl::StrCat(problem, " See gpumem ctl --help."));
-      return kExitUsage;
+      return absl::InvalidArgumentError(absl::StrCat(problem, " See gpumem ctl --help."));
     }
     const std::string request =
         arguments.size() > 1 ? absl::StrJoin(arguments.begin() + 1, arguments.end(), " ") : asked;
     if (request.find_first_of("\r\n") != std::string::npos || request.size() > kLongestRequest) {
-      console->Complain("a mark is one line of at most 1,024 bytes.");
-      return kExitUsage;
+      return absl::InvalidArgumentError("a mark is one line of at most 1,024 bytes.");
     }
     absl::StatusOr<ControlAnswer> answer = AskProcess(pid, request);
     absl::Status status = answer.status();

@@ -175,7 +175,11 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
     rest.emplace_back("--");
     rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   }
-  return command->Run(rest, console);
+  const absl::StatusOr<int> code = command->Run(rest, console);
+  if (code.ok()) return *code;
+  console->ProgressDone();
+  if (!absl::IsCancelled(code.status())) console->Complain(code.status().message());
+  return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitCannotRead;
 }
 
 int UnknownCommand(const std::string& word, const std::vector<std::unique_ptr<Command>>& commands, Console* console) {

@@ -104,7 +104,7 @@ class DoctorCommand final : public Command {
     app->add_flag("--json", json_, "for machines (docs/json.md)");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     std::vector<Finding> findings = CheckMachine(clean_);
     if (!arguments.empty()) {
       pid_t pid = 0;

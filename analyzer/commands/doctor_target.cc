@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/format.h"
 #include "commands/ctl_client.h"
 #include "commands/doctor_checks.h"
 #include "commands/elf_file.h"

@@ -16,6 +16,7 @@
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "gpumem/trace.pb.h"
+#include "loading/find_traces.h"
 #include "report/json_parts.h"
 #include "report/names.h"
 #include "trace/packet_reader.h"
@@ -201,19 +202,13 @@ class DumpCommand final : public Command {
     app->add_option("--limit", limit_, "stop after so many packets or events; 0 = all")->type_name("N");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    AnalyzeOptions filter;
-    if (!MakeAnalyzeOptions(trace_, &filter, console)) return kExitUsage;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions filter, trace_.ForAnalyze());
     if (trace_.filters() && !events_) {
-      console->Complain("--device, --layer, --from and --to choose events. Give --events too.");
-      return kExitUsage;
+      return absl::InvalidArgumentError("--device, --layer, --from and --to choose events. Give --events too.");
     }
-    const absl::StatusOr<std::string> path = FindTrace(arguments.empty() ? "" : arguments.front());
-    if (!path.ok()) {
-      console->Complain(path.status().message());
-      return kExitCannotRead;
-    }
-    return events_ ? DumpEvents(*path, filter, console) : DumpPackets(*path, console);
+    GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(arguments.empty() ? "" : arguments.front()));
+    return events_ ? DumpEvents(path, filter, console) : DumpPackets(path, console);
   }
 
  private:
@@ -225,17 +220,14 @@ class DumpCommand final : public Command {
     out->clear();
   }
 
-  static int Finish(const absl::Status& opened, const std::string& damage, Console* console) {
-    if (!opened.ok()) {
-      console->Complain(opened.message());
-      return kExitCannotRead;
-    }
+  static absl::StatusOr<int> Finish(const absl::Status& opened, const std::string& damage, Console* console) {
+    if (!opened.ok()) return AsReadError(opened);
     if (damage.empty()) return kExitFine;
     console->Complain(damage);
     return kExitDamaged;
   }
 
-  int DumpPackets(const std::string& path, Console* console) {
+  absl::StatusOr<int> DumpPackets(const std::string& path, Console* console) {
     absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
     if (!reader.ok()) return Finish(reader.status(), "", console);
     std::string out;
@@ -286,7 +278,7 @@ class DumpCommand final : public Command {
            (filter.layer == LayerFilter::kAll || static_cast<uint8_t>(row.layer) == static_cast<uint8_t>(filter.layer));
   }
 
-  int DumpEvents(const std::string& path, const AnalyzeOptions& filter, Console* console) {
+  absl::StatusOr<int> DumpEvents(const std::string& path, const AnalyzeOptions& filter, Console* console) {
     absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
     if (!reader.ok()) return Finish(reader.status(), "", console);
     std::string out;

@@ -60,15 +60,15 @@ class FlameCommand final : public Command {
         ->check(CLI::Validator(CLI::Range(size_t{1}, size_t{10'000'000})).description(""));
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override;
 
  private:
-  // The rules and filters of the flags; what the page itself can change is left to it.
-  bool ReadFlags(FrameRules* rules, StackFilters* filters, Console* console);
+  // The rules of the flags; what the page itself can change is left to it.
+  absl::StatusOr<FrameRules> Rules() const;
   std::vector<AggregatedStacks> Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
   std::vector<std::string> Filters() const;
-  static int WritePage(const std::string& path, const std::string& trace, const std::string& page,
-                       const FlameTree& tree, Console* console);
+  static absl::Status WritePage(const std::string& path, const std::string& trace, const std::string& page,
+                                const FlameTree& tree, Console* console);
 
   ViewOptions view_;
   StackSelection selection_;
@@ -77,13 +77,11 @@ class FlameCommand final : public Command {
   size_t max_nodes_ = kDefaultNodes;
 };
 
-bool FlameCommand::ReadFlags(FrameRules* rules, StackFilters* filters, Console* console) {
-  if (!MakeSelection(view_, &selection_, console) || !MakeFrameRules(view_, rules, console) ||
-      !MakeStackFilters(view_, filters, console))
-    return false;
-  rules->invert = rules->split_devices = rules->split_threads = false;
-  rules->depth = 0;
-  return true;
+absl::StatusOr<FrameRules> FlameCommand::Rules() const {
+  GPUMEM_ASSIGN_OR_RETURN(FrameRules rules, view_.Rules());
+  rules.invert = rules.split_devices = rules.split_threads = false;
+  rules.depth = 0;
+  return rules;
 }
 
 std::vector<AggregatedStacks> FlameCommand::Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked,
@@ -124,39 +122,36 @@ std::vector<std::string> FlameCommand::Filters() const {
   return filters;
 }
 
-int FlameCommand::WritePage(const std::string& path, const std::string& trace, const std::string& page,
-                            const FlameTree& tree, Console* console) {
+absl::Status FlameCommand::WritePage(const std::string& path, const std::string& trace, const std::string& page,
+                                     const FlameTree& tree, Console* console) {
   if (const absl::Status status = WriteOutput(path, page, trace); !status.ok()) {
-    console->Complain(absl::StrCat(status.message(), ". Name another place with -o."));
-    return kExitCannotRead;
+    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
   }
   console->Print(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
                               FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
                               ". Open it in a browser; it needs no network.\n"));
-  return kExitFine;
+  return absl::OkStatus();
 }
 
-int FlameCommand::Run(const std::vector<std::string>& arguments, Console* console) {
-  FrameRules rules;
-  StackFilters filters;
-  AnalyzeOptions asked;
-  if (!ReadFlags(&rules, &filters, console) || !MakeAnalyzeOptions(view_.trace, &asked, console)) return kExitUsage;
+absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments, Console* console) {
+  GPUMEM_ASSIGN_OR_RETURN(selection_, view_.Selection());
+  GPUMEM_ASSIGN_OR_RETURN(FrameRules rules, Rules());
+  GPUMEM_ASSIGN_OR_RETURN(const StackFilters filters, view_.Filters());
+  GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions asked, view_.trace.ForAnalyze());
   std::vector<AggregatedStacks> views;
-  const auto loaded = LoadTrace(view_.trace, arguments, console,
-                                [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); });
-  if (!loaded->readable()) return loaded->exit_code;
+  const auto look = [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); };
+  GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(view_.trace, arguments, console, look));
   const std::string path = output_.empty() ? DefaultOutput(loaded->analysis.path) : output_;
   std::error_code ignored;
   if (std::filesystem::equivalent(path, loaded->analysis.path, ignored)) {
-    console->Complain(absl::StrCat(path, " is the trace itself. Name another file with -o."));
-    return kExitUsage;
+    return absl::InvalidArgumentError(absl::StrCat(path, " is the trace itself. Name another file with -o."));
   }
   SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
   std::unique_ptr<ViewGroups> groups;
   if (!view_.by.empty()) {
     groups = std::make_unique<ViewGroups>(view_.by, loaded.get());
     for (AggregatedStacks& view : views) {
-      if (!groups->Divide(&view, console)) return kExitUsage;
+      GPUMEM_RETURN_IF_ERROR(groups->Divide(&view));
     }
     rules.group = [&groups](const AggregatedStack& stack) { return groups->Labels(stack); };
   }
@@ -176,15 +171,15 @@ int FlameCommand::Run(const std::vector<std::string>& arguments, Console* consol
   const FlameTree tree(input.views, &frames, max_nodes_);
   if (view_.trace.json) {
     console->Print(FlameJson(input, tree));
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
   const std::string page = FlamePage(FlameData(input, tree));
   if (path == "-") {
     console->Print(page);
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
-  const int code = WritePage(path, loaded->analysis.path, page, tree, console);
-  return code == kExitFine ? loaded->exit_code : code;
+  GPUMEM_RETURN_IF_ERROR(WritePage(path, loaded->analysis.path, page, tree, console));
+  return ExitCodeOf(*loaded);
 }
 
 }  // namespace

@@ -12,21 +12,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
 
 namespace gpumem {
 
-// The *.gmtrace files of a folder, by name; none where it is no folder.
-std::vector<std::string> TracesOfFolder(const std::string& folder);
-
-// Rings of processes that were killed before they began a trace (docs/ring.md), by name.
-std::vector<std::string> RingsWithoutTrace(const std::string& folder);
-
 // Reads them all, one after the other. Returns the exit code; a trace that cannot be read is complained about and left
 // out, and so are rings without a trace, with what to do about them.
-int ReportFolder(const std::string& folder, const std::vector<std::string>& traces, const TraceOptions& options,
-                 Console* console);
+absl::StatusOr<int> ReportFolder(const std::string& folder, const std::vector<std::string>& traces,
+                                 const TraceOptions& options, Console* console);
 
 }  // namespace gpumem
 

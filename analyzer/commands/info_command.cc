@@ -82,13 +82,12 @@ class InfoCommand final : public Command {
     trace_.shows_stacks = false;
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     const InfoJsonExtras extras = CountPackets(loaded->analysis.path);
     if (trace_.json) {
       console->Print(InfoJson(loaded->input, extras));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     const ProcessInfo& process = loaded->analysis.process;
     Page page(console->out_style());
@@ -102,7 +101,7 @@ class InfoCommand final : public Command {
     AddLosses(loaded->input, &page);
     AddNotes(loaded->input, &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

@@ -35,19 +35,18 @@ class LeaksCommand final : public Command {
     list_.AddFlags(app, 10);
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     if (trace_.json) {
       console->Print(LeaksJson(loaded->input, list_.ForJson()));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     for (const DeviceAnalysis& device : loaded->analysis.devices)
       AddLeaks(device, loaded->input, list_.ForText(Detail::kFull), &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

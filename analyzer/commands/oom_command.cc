@@ -40,9 +40,8 @@ class OomCommand final : public Command {
     app->add_flag("--check", check_, "exit code 1 where a request failed for good");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     if (trace_.json) {
       console->Print(OomJson(loaded->input, list_.ForJson()));
     } else {
@@ -55,7 +54,7 @@ class OomCommand final : public Command {
     }
     const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
     const bool failed = check_ && oom != nullptr && oom->final;
-    return failed && loaded->exit_code == kExitFine ? kExitCheckFailed : loaded->exit_code;
+    return failed && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);
   }
 
  private:

@@ -43,14 +43,13 @@ class PeakCommand final : public Command {
         ->check(CLI::Validator(CLI::Range(1u, 100u)).description(""));
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     const DeviceAnalysis* device = LargestDevice(loaded->analysis);
     const Measure measure = device == nullptr ? Measure::kAllocated : Chosen(*device);
     if (trace_.json) {
       console->Print(PeakJson(loaded->input, device, measure, list_.ForJson()));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
@@ -60,7 +59,7 @@ class PeakCommand final : public Command {
       AddPlateaus(*device, loaded->input, options, &page);
     }
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

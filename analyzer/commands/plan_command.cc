@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
-#include "commands/attribute.h"
 #include "commands/child.h"
 #include "commands/command.h"
 #include "commands/commands.h"
@@ -14,6 +13,7 @@
 #include "commands/plan_flags.h"
 #include "commands/plan_what_if.h"
 #include "commands/planner.h"
+#include "loading/attribute.h"
 #include "plan/forecast_json.h"
 #include "plan/forecast_page.h"
 #include "plan/vary.h"
@@ -62,36 +62,30 @@ class PlanCommand final : public Command {
     app->add_flag("--json", json_, "exact numbers for machines (docs/json.md)");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (list_) return ListDevices(console);
     if (arguments.empty()) {
-      console->Complain("no command to plan. Like this: gpumem plan -- python train.py");
-      return kExitUsage;
+      return absl::InvalidArgumentError("no command to plan. Like this: gpumem plan -- python train.py");
     }
     SimulatedRun request;
     request.command = arguments;
     std::vector<Axis> axes;
     if (const absl::Status status = MakeRequest(&request, &axes); !status.ok()) {
-      console->Complain(status.message());
-      return kExitUsage;
+      return absl::InvalidArgumentError(status.message());
     }
-    const absl::StatusOr<SimulationTools> tools = FindSimulation();
-    if (!tools.ok()) {
-      console->Complain(tools.status().message());
-      return kExitCannotRead;
-    }
-    const int code = Plan(request, axes, *tools, console);  // leaves no file behind, whatever happens
-    return SignalGuard::Noted() == 0 ? code : EndLike(SignalGuard::Noted());
+    GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
+    const absl::StatusOr<int> code = Plan(request, axes, tools, console);  // leaves no file, whatever happens
+    if (SignalGuard::Noted() != 0) return EndLike(SignalGuard::Noted());
+    return code;
   }
 
  private:
-  int Plan(const SimulatedRun& request, const std::vector<Axis>& axes, const SimulationTools& tools, Console* console) {
+  absl::StatusOr<int> Plan(const SimulatedRun& request, const std::vector<Axis>& axes, const SimulationTools& tools,
+                           Console* console) {
     Planner planner(tools, console);
     Forecaster forecaster(request, axes, &planner);
-    absl::StatusOr<PlannedRun> run = forecaster.Answer(flags_.policy_given());
-    if (run.ok()) return Print(*std::move(run), &forecaster, &planner, console);
-    if (!absl::IsCancelled(run.status())) console->Complain(run.status().message());
-    return absl::IsInvalidArgument(run.status()) ? kExitUsage : kExitCannotRead;
+    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, forecaster.Answer(flags_.policy_given()));
+    return Print(std::move(run), &forecaster, &planner, console);
   }
 
   int ListDevices(Console* console) const {
@@ -115,20 +109,18 @@ class PlanCommand final : public Command {
     return absl::OkStatus();
   }
 
-  int Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
+  absl::StatusOr<int> Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
     Forecast& forecast = forecaster->forecast();
     if (!run.answered()) return PrintFailure(forecast, console);
     AttributionRequest asked;
     asked.moments = {ParseMoment("peak", *run.loaded)};
-    const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, asked, run.loaded.get(), console);
-    const Moment* const moment = attribution == nullptr ? nullptr : &attribution->moments.front();
+    const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
+    if (!attribution.ok()) console->Complain(attribution.status().message());
+    const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
     if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
     if (SignalGuard::Noted() != 0) return kExitCannotRead;
-    if (const absl::Status status = planner->KeepTraces(output_, &run); !status.ok()) {
-      console->Complain(status.message());
-      return kExitCannotRead;
-    }
+    GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
     forecast.processes = run.processes;
     const ReportInput& input = run.loaded->input;
     if (json_) {

@@ -35,8 +35,13 @@ void ReadTraces(Console* console, PlannedRun* run) {
   uint64_t largest = 0;
   for (const std::string& trace : run->outcome.traces) {
     HostReadCounts counts;
-    auto loaded = LoadTrace({}, {trace}, console, [&](const OpenTrace& open) { counts = CountHostReads(open); });
-    if (!loaded->readable()) continue;
+    const auto look = [&](const OpenTrace& open) { counts = CountHostReads(open); };
+    absl::StatusOr<std::unique_ptr<LoadedTrace>> read = LoadTrace({}, {trace}, console, look);
+    if (!read.ok()) {
+      console->Complain(read.status().message());
+      continue;
+    }
+    std::unique_ptr<LoadedTrace> loaded = *std::move(read);
     PlannedProcess process;
     process.trace = trace;
     process.reported = reported[static_cast<int>(loaded->analysis.process.pid)];

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "base/status_macros.h"
 
 namespace gpumem {

@@ -21,6 +21,7 @@
 #include "commands/commands.h"
 #include "commands/new_file.h"
 #include "commands/trace_options.h"
+#include "loading/find_traces.h"
 #include "trace/file_window.h"
 #include "trace/ring_file.h"
 #include "trace/ring_recovery.h"
@@ -123,10 +124,9 @@ class RecoverCommand final : public Command {
     app->add_flag("--delete", delete_, "remove the ring when its events are written");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (!output_.empty() && (in_place_ || arguments.size() > 1)) {
-      console->Complain("-o names one new file: give one FILE with it, and not --in-place.");
-      return kExitUsage;
+      return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
     }
     int code = kExitFine;
     for (const std::string& argument : arguments.empty() ? std::vector<std::string>{""} : arguments) {

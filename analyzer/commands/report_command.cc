@@ -3,11 +3,12 @@
 
 #include <CLI/App.hpp>
 
-#include "commands/attribute.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/folder_report.h"
 #include "commands/trace_options.h"
+#include "loading/attribute.h"
+#include "loading/find_traces.h"
 #include "report/json_answers.h"
 #include "report/sections.h"
 
@@ -44,13 +45,12 @@ class ReportCommand final : public Command {
     app->add_flag("--full", full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (!arguments.empty()) {
       const std::vector<std::string> traces = TracesOfFolder(arguments.front());
       if (traces.size() > 1) return ReportFolder(arguments.front(), traces, trace_, console);
     }
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     std::unique_ptr<Attribution> attribution;
     const std::vector<MomentQuery> snapshots = SnapshotQueries(loaded->analysis);
     if (SaysWhatFor(loaded->analysis) || !snapshots.empty()) {
@@ -58,19 +58,18 @@ class ReportCommand final : public Command {
       request.moments = {ParseMoment("peak", *loaded)};
       request.steps = true;  // in which of them the peak recurs
       request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
-      attribution = AttributeLoaded(flags_, request, loaded.get(), console);
-      if (attribution == nullptr) return kExitUsage;
+      GPUMEM_ASSIGN_OR_RETURN(attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
     }
     if (trace_.json) {
       console->Print(ReportJson(loaded->input, list_.top_given ? list_.top : kJsonTop));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     const TextOptions options = list_.ForText(Detail::kBrief);
     full_ || options.full_stacks ? AddReport(loaded->input, options, &page)
                                  : AddOverview(loaded->input, options, &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "commands/child.h"
 #include "commands/command.h"
 #include "commands/commands.h"
@@ -111,14 +112,12 @@ class RunCommand final : public Command {
     app->add_flag("-q,--quiet", quiet_, "no line at the end");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (arguments.empty()) {
-      console->Complain("no command to run. Like this: gpumem run -- python train.py");
-      return kExitUsage;
+      return absl::InvalidArgumentError("no command to run. Like this: gpumem run -- python train.py");
     }
-    std::string pattern;
-    if (const int code = ChooseOutput(&pattern, console); code != kExitFine) return code;
-    if (const int code = SetEnvironment(pattern, console); code != kExitFine) return code;
+    GPUMEM_ASSIGN_OR_RETURN(const std::string pattern, ChooseOutput());
+    GPUMEM_RETURN_IF_ERROR(SetEnvironment(pattern));
     for (const std::string& obstacle : PreloadObstacles(arguments))
       console->Complain(absl::StrCat("warning: ", obstacle, "."));
     const uint64_t started_ns = RealtimeNs();
@@ -133,52 +132,48 @@ class RunCommand final : public Command {
 
  private:
   // -o, else GPUMEMSHIM_OUTPUT, else the folder that we are in (the program may change to another).
-  int ChooseOutput(std::string* pattern, Console* console) const {
+  absl::StatusOr<std::string> ChooseOutput() const {
     const char* set = std::getenv("GPUMEMSHIM_OUTPUT");
-    *pattern = !output_.empty() ? output_ : set != nullptr ? set : "";
+    std::string pattern = !output_.empty() ? output_ : set != nullptr ? set : "";
     std::error_code error;
     const fs::path here = fs::current_path(error);
-    const bool folder = pattern->empty() || IsDirectory(*pattern);
-    *pattern = (here / *pattern).string();
-    if (folder && !absl::EndsWith(*pattern, "/")) *pattern += '/';
-    if (folder || output_.empty() || absl::StrContains(output_, "%")) return kExitFine;
-    if (!fs::exists(fs::symlink_status(*pattern, error))) return CheckFolder(*pattern, console);
+    const bool folder = pattern.empty() || IsDirectory(pattern);
+    pattern = (here / pattern).string();
+    if (folder && !absl::EndsWith(pattern, "/")) pattern += '/';
+    if (folder || output_.empty() || absl::StrContains(output_, "%")) return pattern;
+    if (!fs::exists(fs::symlink_status(pattern, error))) {
+      GPUMEM_RETURN_IF_ERROR(CheckFolder(pattern));
+      return pattern;
+    }
     if (!force_) {
-      console->Complain(absl::StrCat(output_, " exists. Give another name, or --force to replace it."));
-      return kExitUsage;
+      return absl::InvalidArgumentError(absl::StrCat(output_, " exists. Give another name, or --force to replace it."));
     }
-    if (unlink(pattern->c_str()) == 0) return kExitFine;
-    console->Complain(absl::StrCat("cannot remove ", output_, ": ", strerror(errno), ". Give another name."));
-    return kExitCannotRead;
+    if (unlink(pattern.c_str()) == 0) return pattern;
+    return absl::UnavailableError(
+        absl::StrCat("cannot remove ", output_, ": ", strerror(errno), ". Give another name."));
   }
 
-  static int CheckFolder(const std::string& path, Console* console) {
+  static absl::Status CheckFolder(const std::string& path) {
     const std::string folder = fs::path(path).parent_path().string();
-    if (access(folder.c_str(), W_OK | X_OK) == 0) return kExitFine;
-    console->Complain(
+    if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
         absl::StrCat("cannot write into ", folder, ": ", strerror(errno), ". Give another place with -o."));
-    return kExitUsage;
   }
 
-  int SetEnvironment(const std::string& pattern, Console* console) {
-    const absl::StatusOr<std::string> library = FindShimLibrary();
-    if (!library.ok()) {
-      console->Complain(library.status().message());
-      return kExitCannotRead;
+  absl::Status SetEnvironment(const std::string& pattern) {
+    GPUMEM_ASSIGN_OR_RETURN(const std::string library, FindShimLibrary());
+    if (library.find_first_of(": ") != std::string::npos) {
+      return absl::UnavailableError(absl::StrCat(library,
+                                                 " has a blank or colon in its path, which LD_PRELOAD cannot hold. "
+                                                 "Copy it elsewhere and set GPUMEMSHIM_LIBRARY."));
     }
-    if (library->find_first_of(": ") != std::string::npos) {
-      console->Complain(absl::StrCat(*library,
-                                     " has a blank or colon in its path, which LD_PRELOAD cannot hold. Copy it "
-                                     "elsewhere and set GPUMEMSHIM_LIBRARY."));
-      return kExitCannotRead;
-    }
-    setenv("LD_PRELOAD", PreloadValue(*library, std::getenv("LD_PRELOAD")).c_str(), 1);
+    setenv("LD_PRELOAD", PreloadValue(library, std::getenv("LD_PRELOAD")).c_str(), 1);
     setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
-    setenv("NVTX_INJECTION64_PATH", library->c_str(), 0);  // another tool that the user named goes first
+    setenv("NVTX_INJECTION64_PATH", library.c_str(), 0);  // another tool that the user named goes first
     if (no_native_) native_ = "none";
     if (!native_.empty()) setenv("GPUMEMSHIM_NATIVE", native_.c_str(), 1);
     if (quiet_) setenv("GPUMEMSHIM_QUIET", "1", 1);
-    return kExitFine;
+    return absl::OkStatus();
   }
 
   // The library says itself what it recorded; here is what it cannot say.

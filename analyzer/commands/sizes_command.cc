@@ -36,12 +36,11 @@ class SizesCommand final : public Command {
     top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (5)")->type_name("K");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (view_.native.empty()) view_.native = "none";  // lines are wanted, not operators
     ViewNeeds needs;
     needs.by_size = true;
-    const std::unique_ptr<LoadedView> view = LoadView(view_, needs, arguments, console);
-    if (!view->readable()) return view->exit_code();
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
     SizesAnswer answer;
     answer.histogram = HistogramOf(view->aggregated);
     answer.by_bytes = Locations(view->aggregated, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
@@ -50,13 +49,13 @@ class SizesCommand final : public Command {
     const ViewInput input = view->input();
     if (view_.trace.json) {
       WriteSizesJson(answer, top_option_->count() > 0 ? top_ : 0, input, SinkOf(console));
-      return view->exit_code();
+      return ExitCodeOf(*view->trace);
     }
     Page page(console->out_style());
     AddViewHead(input, &page);
     AddSizes(answer, top_, input, &page);
     console->Print(page.text());
-    return view->exit_code();
+    return ExitCodeOf(*view->trace);
   }
 
  private:

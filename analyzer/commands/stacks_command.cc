@@ -31,16 +31,15 @@ class StacksCommand final : public Command {
     app->add_flag("--count", count_, "number of allocations instead of bytes");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
-    if (!view->readable()) return view->exit_code();
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, arguments, console));
     const StackTree tree(view->aggregated, view->frames.get());
     if (view_.trace.json) {
       WriteStacksJson("stacks", tree, StackRows(tree, count_), 0, view->input(), SinkOf(console));
     } else {
       WriteCollapsedStacks(tree, *view->frames, count_, SinkOf(console));
     }
-    return view->exit_code();
+    return ExitCodeOf(*view->trace);
   }
 
  private:

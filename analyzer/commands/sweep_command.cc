@@ -108,24 +108,20 @@ class SweepCommand final : public Command {
     AddOpacusScanFlags(app);
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
     const std::vector<std::string> files(arguments.begin(), mark);
     const std::vector<std::string> command(mark == arguments.end() ? mark : mark + 1, arguments.end());
     SimulatedRun base;
     std::vector<Configuration> configurations;
-    if (const absl::Status status = Prepare(files, command, &base, &configurations); !status.ok()) {
-      console->Complain(status.message());
-      return absl::IsUnavailable(status) ? kExitCannotRead : kExitUsage;
-    }
+    if (const absl::Status status = Prepare(files, command, &base, &configurations); !status.ok())
+      return absl::IsUnavailable(status) ? status : absl::InvalidArgumentError(status.message());
     if (list_) return List(configurations, console);
-    absl::StatusOr<SimulationTools> tools = FindTools(base.on_gpu);
-    if (!tools.ok()) {
-      console->Complain(tools.status().message());
-      return kExitCannotRead;
-    }
-    const int code = Sweep(base, configurations, *tools, console);
-    return SignalGuard::Noted() == 0 ? code : EndLike(SignalGuard::Noted());
+    GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindTools(base.on_gpu));
+    const absl::StatusOr<int> code = Sweep(base, configurations, tools, console);
+    if (SignalGuard::Noted() == 0) return code;
+    if (!code.ok()) console->Complain(code.status().message());
+    return EndLike(SignalGuard::Noted());
   }
 
  private:
@@ -260,18 +256,22 @@ class SweepCommand final : public Command {
     return kExitFine;
   }
 
-  int Sweep(const SimulatedRun& base, const std::vector<Configuration>& configurations, const SimulationTools& tools,
-            Console* console) {
+  absl::StatusOr<int> Sweep(const SimulatedRun& base, const std::vector<Configuration>& configurations,
+                            const SimulationTools& tools, Console* console) {
     const SignalGuard guard;
     const double started = MonotonicSeconds();
     SweepAnswer answer;
     answer.started_realtime_ns = NowRealtimeNs();
-    absl::StatusOr<SweepJournal> journal = SweepJournal::Open(results_dir_);
-    if (!journal.ok()) return Fail(journal.status(), console);
+    GPUMEM_ASSIGN_OR_RETURN(SweepJournal journal, SweepJournal::Open(results_dir_));
     SweepRunner runner(spec_, configurations, base, tools, {workers_, !no_fork_, fresh_, retry_, GPUMEM_VERSION},
-                       &*journal, console);
+                       &journal, console);
     absl::StatusOr<std::vector<SweepRow>> rows = runner.Run();
-    if (!rows.ok()) return Fail(rows.status(), console);
+    console->ProgressDone();
+    if (absl::IsCancelled(rows.status())) {
+      return absl::UnavailableError(
+          absl::StrCat("ended. What is done is in ", results_dir_, "; the same command goes on from there."));
+    }
+    GPUMEM_RETURN_IF_ERROR(rows.status());
     answer.rows = *std::move(rows);
     answer.seconds = MonotonicSeconds() - started;
     answer.notes = runner.notes();
@@ -279,7 +279,7 @@ class SweepCommand final : public Command {
       answer.notes.push_back(
           absl::StrCat(runner.kept(), " of these rows were there from an earlier sweep (--fresh runs all again)"));
     FillAnswer(base, &answer);
-    return Tell(&answer, console);
+    return Print(&answer, console);
   }
 
   void FillAnswer(const SimulatedRun& base, SweepAnswer* answer) const {
@@ -298,7 +298,7 @@ class SweepCommand final : public Command {
       answer->notes.push_back(absl::StrCat(excluded_, " combinations are left out by the constraints"));
   }
 
-  int Tell(SweepAnswer* answer, Console* console) const {
+  absl::StatusOr<int> Print(SweepAnswer* answer, Console* console) const {
     absl::Status status;
     if (!no_files_) {
       const absl::StatusOr<WrittenResults> written = WriteResults(*answer, results_dir_);
@@ -315,24 +315,10 @@ class SweepCommand final : public Command {
       AddSweep(*answer, &page);
       console->Print(page.text());
     }
-    if (!status.ok()) {
-      console->Complain(status.message());
-      return kExitCannotRead;
-    }
+    GPUMEM_RETURN_IF_ERROR(status);
     const auto answered = std::count_if(answer->rows.begin(), answer->rows.end(), HasAnswer);
     if (answered == 0) return kExitCannotRead;
     return static_cast<size_t>(answered) == answer->rows.size() ? kExitFine : kExitCheckFailed;
-  }
-
-  int Fail(const absl::Status& status, Console* console) const {
-    console->ProgressDone();
-    if (absl::IsCancelled(status)) {
-      console->Complain(
-          absl::StrCat("ended. What is done is in ", results_dir_, "; the same command goes on from there."));
-      return kExitCannotRead;
-    }
-    console->Complain(status.message());
-    return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotRead;
   }
 
   PlanFlags plan_;

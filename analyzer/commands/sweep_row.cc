@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/format.h"
-#include "commands/attribute.h"
+#include "loading/attribute.h"
 #include "report/attribution_parts.h"
 
 namespace gpumem {
@@ -155,8 +155,9 @@ void SetBreakdown(LoadedTrace* loaded, Console* console, SweepRow* row) {
   asked.moments = {ParseMoment("peak", *loaded)};
   asked.stages = true;
   asked.modules = true;
-  const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, asked, loaded, console);
-  if (attribution == nullptr) return;
+  const absl::StatusOr<std::unique_ptr<Attribution>> read = AttributeLoaded(asked, "", loaded);
+  if (!read.ok()) return console->Complain(read.status().message());
+  const std::unique_ptr<Attribution>& attribution = *read;
   const Moment& moment = attribution->moments.front();
   for (size_t i = 0; i < kCategories; ++i) {
     if (moment.categories[i] > 0)

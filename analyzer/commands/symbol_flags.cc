@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "symbols/symbol_cache.h"
 
@@ -31,31 +32,21 @@ void SymbolFlags::AddFlags(CLI::App* app) {
   AddPlaces(app);
 }
 
-bool SymbolFlags::Check(Console* console) const {
+absl::StatusOr<SymbolizerOptions> SymbolFlags::Options() const {
   std::error_code error;
   if (!sysroot.empty() && !fs::is_directory(sysroot, error)) {
-    console->Complain(absl::StrCat("--sysroot ", sysroot, " is no folder. Name the folder that holds usr/ and lib/."));
-    return false;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sysroot ", sysroot, " is no folder. Name the folder that holds usr/ and lib/."));
   }
   for (const std::string& place : symbols) {
     if (fs::exists(place, error)) continue;
-    console->Complain(absl::StrCat("--symbols ", place, ": there is no such file or folder."));
-    return false;
+    return absl::InvalidArgumentError(absl::StrCat("--symbols ", place, ": there is no such file or folder."));
   }
-  return true;
-}
-
-SymbolizerOptions SymbolFlags::Options(const std::string& working_directory, Console* console) const {
   SymbolizerOptions options;
   options.native = !no_native_symbols;
   options.search.symbols = symbols;
-  std::error_code error;
   if (!sysroot.empty()) options.search.sysroot = fs::canonical(sysroot, error).string();
-  options.search.working_directory = working_directory;
   options.cache_folder = SymbolCache::DefaultFolder();
-  options.progress = [console](const std::string& what, uint64_t done, uint64_t all) {
-    console->Progress(what, done, all);
-  };
   return options;
 }
 

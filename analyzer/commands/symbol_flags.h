@@ -6,7 +6,7 @@
 //
 //   SymbolFlags flags;
 //   flags.AddFlags(&app);
-//   Symbolizer symbolizer(&stacks, flags.Options(working_directory, console));
+//   GPUMEM_ASSIGN_OR_RETURN(SymbolizerOptions options, flags.Options());
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_SYMBOL_FLAGS_H_
 #define GPUMEM_ANALYZER_COMMANDS_SYMBOL_FLAGS_H_
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/console.h"
+#include "absl/status/statusor.h"
 #include "symbols/symbolizer.h"
 
 namespace gpumem {
@@ -29,10 +29,8 @@ struct SymbolFlags {
   // --symbols and --sysroot alone.
   void AddPlaces(CLI::App* app);
 
-  // False, and a complaint, where a place does not exist.
-  bool Check(Console* console) const;
-  // Progress goes to `console`, which must outlive the symbolizer.
-  SymbolizerOptions Options(const std::string& working_directory, Console* console) const;
+  // InvalidArgument where a place does not exist.
+  absl::StatusOr<SymbolizerOptions> Options() const;
 };
 
 }  // namespace gpumem

@@ -17,6 +17,7 @@
 #include "commands/symbol_flags.h"
 #include "commands/symbolized_copy.h"
 #include "commands/trace_options.h"
+#include "loading/find_traces.h"
 #include "report/json_parts.h"
 #include "report/page.h"
 #include "symbols/elf_identity.h"
@@ -156,12 +157,11 @@ class SymbolizeCommand final : public Command {
     symbols_.AddPlaces(app);
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (!output_.empty() && (in_place_ || arguments.size() > 1)) {
-      console->Complain("-o names one new file: give one FILE with it, and not --in-place.");
-      return kExitUsage;
+      return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
     }
-    if (!symbols_.Check(console)) return kExitUsage;
+    GPUMEM_ASSIGN_OR_RETURN(options_, symbols_.Options());
     std::vector<Written> all;
     int code = kExitFine;
     for (const std::string& argument : arguments.empty() ? std::vector<std::string>{""} : arguments) {
@@ -198,7 +198,12 @@ class SymbolizeCommand final : public Command {
   absl::Status Write(const std::vector<std::string>& from, const std::string& to, std::vector<Written>* all,
                      Console* console) const {
     Written written{from, to, SymbolizedCopy([this, console](const std::string& folder) {
-                      return symbols_.Options(folder, console);
+                      SymbolizerOptions options = options_;
+                      options.search.working_directory = folder;
+                      options.progress = [console](const std::string& what, uint64_t done, uint64_t all_of_it) {
+                        console->Progress(what, done, all_of_it);
+                      };
+                      return options;
                     })};
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, NewFile::Create(to, from.front()));
     for (const std::string& one : from) {
@@ -229,6 +234,7 @@ class SymbolizeCommand final : public Command {
   std::string output_;
   bool in_place_ = false, json_ = false;
   SymbolFlags symbols_;
+  SymbolizerOptions options_;
 };
 
 }  // namespace

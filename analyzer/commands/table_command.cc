@@ -56,14 +56,13 @@ class TableCommand final : public Command {
     top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     // An operator is in no file.
     if (view_.native.empty() && (by_ == "file" || by_ == "library")) view_.native = "none";
     const std::optional<LocationKind> kind = ParseLocationKind(by_);
     ViewNeeds needs;
     if (kind && IsByLabels(*kind)) needs.by_labels = by_;
-    const std::unique_ptr<LoadedView> view = LoadView(view_, needs, arguments, console);
-    if (!view->readable()) return view->exit_code();
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
     const size_t json_top = top_option_->count() > 0 ? top_ : 0;
     const ViewInput input = view->input();
     Page page(console->out_style());
@@ -85,7 +84,7 @@ class TableCommand final : public Command {
       }
     }
     if (!view_.trace.json) console->Print(page.text());
-    return view->exit_code();
+    return ExitCodeOf(*view->trace);
   }
 
  private:

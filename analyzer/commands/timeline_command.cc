@@ -34,12 +34,11 @@ class TimelineCommand final : public Command {
         ->check(CLI::Validator(CLI::Range(1u, kMaxPoints)).description(""));
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const auto loaded = LoadTrace(trace_, arguments, console);
-    if (!loaded->readable()) return loaded->exit_code;
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     if (trace_.json) {
       console->Print(TimelineJson(loaded->input));
-      return loaded->exit_code;
+      return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
@@ -47,7 +46,7 @@ class TimelineCommand final : public Command {
       AddTimeline(device, loaded->input, Detail::kFull, &page);
     AddMarks(loaded->input, Detail::kFull, &page);
     console->Print(page.text());
-    return loaded->exit_code;
+    return ExitCodeOf(*loaded);
   }
 
  private:

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the commands that read a trace have in common: their flags, finding the file, analyzing it, and the exit codes
-// that follow from it.
+// What the commands that read a trace have in common: their flags, loading the trace that they name, and the exit code
+// that follows from it.
 //
 //   TraceOptions options;
 //   options.AddFlags(&app);
 //   ...
-//   const LoadedTrace loaded = LoadTrace(options, arguments, console);
-//   if (loaded.exit_code != kExitFine && loaded.exit_code != kExitDamaged) return loaded.exit_code;
+//   GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(options, arguments, console));
+//   ...
+//   return ExitCodeOf(*loaded);
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_TRACE_OPTIONS_H_
 #define GPUMEM_ANALYZER_COMMANDS_TRACE_OPTIONS_H_
 
-#include <CLI/App.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,11 +22,8 @@
 #include "absl/status/statusor.h"
 #include "commands/console.h"
 #include "commands/symbol_flags.h"
-#include "replay/analysis.h"
-#include "replay/analyze.h"
+#include "loading/load_trace.h"
 #include "report/input.h"
-#include "symbols/symbolizer.h"
-#include "trace/stack_table.h"
 
 namespace gpumem {
 
@@ -42,11 +40,17 @@ struct TraceOptions {
   void AddFlags(CLI::App* app);
   // The same without the last, for commands that resolve no frames.
   void AddFilterFlags(CLI::App* app);
+  // InvalidArgument where the flags make no sense.
+  absl::StatusOr<AnalyzeOptions> ForAnalyze() const;
+  // The first of `arguments` is the place. Progress goes to `console`, which must outlive what is loaded.
+  absl::StatusOr<LoadRequest> Request(const std::vector<std::string>& arguments, Console* console) const;
   bool filters() const { return device >= 0 || layer != "all" || !from.empty() || !to.empty(); }
 };
 
-// The flags as replay/ wants them. Complains and returns false where they make no sense.
-bool MakeAnalyzeOptions(const TraceOptions& options, AnalyzeOptions* result, Console* console);
+struct AttributionFlags {
+  std::string rules;  // a file
+  void AddFlags(CLI::App* app);
+};
 
 // How lists are printed: --top/--limit, --full-stacks, --native, --by.
 struct ListOptions {
@@ -65,27 +69,16 @@ struct ListOptions {
   CLI::Option* top_option_ = nullptr;
 };
 
-struct LoadedTrace {
-  int exit_code = 0;
-  Analysis analysis;
-  StackTable stacks;
-  std::unique_ptr<Symbolizer> symbolizer;
-  std::unique_ptr<StackSource> source;
-  ReportInput input;
+// What is printed beside the answer: symbols that could not be found, and damage. Ends the line of progress.
+void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* console);
 
-  bool readable() const { return source != nullptr; }
-};
+// loading/'s LoadTrace with the flags of a command, and ReportLoading.
+absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& options,
+                                                       const std::vector<std::string>& arguments, Console* console,
+                                                       FurtherLook look = nullptr);
 
-// Complains and sets exit_code where the trace cannot be read or the flags make no sense. Never null. `look`:
-// Analyze's.
-std::unique_ptr<LoadedTrace> LoadTrace(const TraceOptions& options, const std::vector<std::string>& arguments,
-                                       Console* console, const FurtherLook& look = nullptr);
-
-// The file itself, or the newest *.gmtrace of a directory; "" means the working directory.
-absl::StatusOr<std::string> FindTrace(const std::string& argument);
-
-// `text` so that a shell takes it as one word.
-std::string ShellQuoted(const std::string& text);
+// kExitDamaged where answers are of a part of the trace, else kExitFine.
+int ExitCodeOf(const LoadedTrace& loaded);
 
 }  // namespace gpumem
 

@@ -44,14 +44,13 @@ class TreeCommand final : public Command {
         ->check(CLI::Validator(CLI::IsMember({"bytes", "count"})).description(""));
   }
 
-  int Run(const std::vector<std::string>& arguments, Console* console) override {
-    const std::unique_ptr<LoadedView> view = LoadView(view_, {}, arguments, console);
-    if (!view->readable()) return view->exit_code();
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, arguments, console));
     const StackTree tree(view->aggregated, view->frames.get());
     const ViewInput input = view->input();
     if (view_.trace.json) {
       WriteTreeJson(tree, input, limit_option_->count() > 0 ? text_.percent_limit : 0, SinkOf(console));
-      return view->exit_code();
+      return ExitCodeOf(*view->trace);
     }
     text_.collapse = !no_collapse_;
     text_.by_count = sort_ == "count";
@@ -59,7 +58,7 @@ class TreeCommand final : public Command {
     AddViewHead(input, &page);
     AddTree(tree, input, text_, &page);
     console->Print(page.text());
-    return view->exit_code();
+    return ExitCodeOf(*view->trace);
   }
 
  private:

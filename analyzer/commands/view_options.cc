@@ -4,48 +4,43 @@
 #include "commands/view_options.h"
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
-#include "commands/command.h"
-#include "views/aggregate.h"
+#include "base/status_macros.h"
 
 namespace gpumem {
 namespace {
 
-constexpr size_t kStacksPerProgress = 64;
-
-bool ParseSize(absl::string_view flag, const std::string& text, uint64_t* bytes, Console* console) {
-  if (text.empty()) return true;
+absl::Status ParseSize(absl::string_view flag, const std::string& text, uint64_t* bytes) {
+  if (text.empty()) return absl::OkStatus();
   const std::optional<uint64_t> parsed = ParseBytes(text);
-  if (parsed) {
-    *bytes = *parsed;
-    return true;
-  }
-  console->Complain(absl::StrCat(text, " is no size, in ", flag, ". Give bytes, or 64K, 1.5M, 2GiB."));
-  return false;
+  if (!parsed)
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, " is no size, in ", flag, ". Give bytes, or 64K, 1.5M, 2GiB."));
+  *bytes = *parsed;
+  return absl::OkStatus();
 }
 
-bool ParseAge(absl::string_view flag, const std::string& text, uint64_t* ns, Console* console) {
-  if (text.empty()) return true;
+absl::Status ParseAge(absl::string_view flag, const std::string& text, uint64_t* ns) {
+  if (text.empty()) return absl::OkStatus();
   const std::optional<uint64_t> parsed = ParseTime(text);
-  if (parsed) {
-    *ns = *parsed;
-    return true;
+  if (!parsed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, " is no time, in ", flag, ". Give seconds, or 1.5s, 200ms, 2min."));
   }
-  console->Complain(absl::StrCat(text, " is no time, in ", flag, ". Give seconds, or 1.5s, 200ms, 2min."));
-  return false;
+  *ns = *parsed;
+  return absl::OkStatus();
 }
 
-bool CompilePattern(absl::string_view flag, const std::string& text, Pattern* pattern, Console* console) {
+absl::StatusOr<Pattern> CompilePattern(absl::string_view flag, const std::string& text) {
   absl::StatusOr<Pattern> compiled = Pattern::Compile(text);
-  if (compiled.ok()) {
-    *pattern = *std::move(compiled);
-    return true;
-  }
-  console->Complain(absl::StrCat(compiled.status().message(), ", in ", flag, ". It is written as for grep -E."));
-  return false;
+  if (compiled.ok()) return compiled;
+  return absl::InvalidArgumentError(
+      absl::StrCat(compiled.status().message(), ", in ", flag, ". It is written as for grep -E."));
 }
 
 ViewMeasure ParseMeasure(const std::string& name) {
@@ -119,96 +114,71 @@ void ViewOptions::AddFlags(CLI::App* app) {
   AddOrderFlags(app);
 }
 
-bool MakeSelection(const ViewOptions& options, StackSelection* selection, Console* console) {
-  const bool has_threshold = options.threshold_option_ != nullptr && options.threshold_option_->count() > 0;
-  selection->mode = options.usual_mode;
-  if (options.peak) selection->mode = ViewMode::kPeak;
-  if (options.leaks) selection->mode = ViewMode::kLeaks;
-  if (options.total) selection->mode = ViewMode::kTotal;
-  if (options.temporary || has_threshold) selection->mode = ViewMode::kTemporary;
-  selection->temporary_threshold = options.temporary_threshold;
-  selection->measure = ParseMeasure(options.measure);
-  if (selection->mode == ViewMode::kPeak && selection->measure == ViewMeasure::kHeld) {
-    console->Complain(
+absl::StatusOr<StackSelection> ViewOptions::Selection() const {
+  StackSelection selection;
+  const bool has_threshold = threshold_option_ != nullptr && threshold_option_->count() > 0;
+  selection.mode = usual_mode;
+  if (peak) selection.mode = ViewMode::kPeak;
+  if (leaks) selection.mode = ViewMode::kLeaks;
+  if (total) selection.mode = ViewMode::kTotal;
+  if (temporary || has_threshold) selection.mode = ViewMode::kTemporary;
+  selection.temporary_threshold = temporary_threshold;
+  selection.measure = ParseMeasure(measure);
+  if (selection.mode == ViewMode::kPeak && selection.measure == ViewMeasure::kHeld) {
+    return absl::InvalidArgumentError(
         "--measure held has no peak of its own. Give allocated, reserved or total, or --leaks or --total.");
-    return false;
   }
-  if (IsOfProcess(selection->measure) && options.trace.device >= 0) {
-    console->Complain(
-        absl::StrCat("--measure ", options.measure, " is of the whole process, no GPU's. Leave out --device."));
-    return false;
+  if (IsOfProcess(selection.measure) && trace.device >= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--measure ", measure, " is of the whole process, no GPU's. Leave out --device."));
   }
-  return ParseSize("--min-size", options.min_size, &selection->min_bytes, console) &&
-         ParseSize("--max-size", options.max_size, &selection->max_bytes, console) &&
-         ParseAge("--min-age", options.min_age, &selection->min_age_ns, console) &&
-         ParseAge("--max-age", options.max_age, &selection->max_age_ns, console);
+  GPUMEM_RETURN_IF_ERROR(ParseSize("--min-size", min_size, &selection.min_bytes));
+  GPUMEM_RETURN_IF_ERROR(ParseSize("--max-size", max_size, &selection.max_bytes));
+  GPUMEM_RETURN_IF_ERROR(ParseAge("--min-age", min_age, &selection.min_age_ns));
+  GPUMEM_RETURN_IF_ERROR(ParseAge("--max-age", max_age, &selection.max_age_ns));
+  return selection;
 }
 
-bool MakeFrameRules(const ViewOptions& options, FrameRules* rules, Console* console) {
-  rules->native = options.native == "none"   ? NativeFrames::kNone
-                  : options.native == "full" ? NativeFrames::kFull
-                                             : NativeFrames::kTelling;
-  rules->imports = !options.no_imports;
-  rules->invert = options.invert;
-  rules->depth = options.depth;
-  rules->split_devices = options.split == "device";
-  rules->split_threads = options.split == "thread";
-  for (const std::string& text : options.ignore) {
-    Pattern pattern;
-    if (!CompilePattern("--ignore", text, &pattern, console)) return false;
-    if (pattern.is_set()) rules->ignore.push_back(std::move(pattern));
-  }
-  return true;
-}
-
-bool MakeStackFilters(const ViewOptions& options, StackFilters* filters, Console* console) {
-  return CompilePattern("--function", options.function, &filters->function, console) &&
-         CompilePattern("--file", options.file, &filters->file, console) &&
-         CompilePattern("--module", options.module, &filters->module, console) &&
-         CompilePattern("--thread", options.thread, &filters->thread, console);
-}
-
-std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds& needs,
-                                     const std::vector<std::string>& arguments, Console* console) {
-  auto view = std::make_unique<LoadedView>();
-  view->trace = std::make_unique<LoadedTrace>();
-  view->trace->exit_code = kExitUsage;
-  AnalyzeOptions asked;
+absl::StatusOr<FrameRules> ViewOptions::Rules() const {
   FrameRules rules;
+  rules.native = native == "none"   ? NativeFrames::kNone
+                 : native == "full" ? NativeFrames::kFull
+                                    : NativeFrames::kTelling;
+  rules.imports = !no_imports;
+  rules.invert = invert;
+  rules.depth = depth;
+  rules.split_devices = split == "device";
+  rules.split_threads = split == "thread";
+  for (const std::string& text : ignore) {
+    GPUMEM_ASSIGN_OR_RETURN(Pattern pattern, CompilePattern("--ignore", text));
+    if (pattern.is_set()) rules.ignore.push_back(std::move(pattern));
+  }
+  return rules;
+}
+
+absl::StatusOr<StackFilters> ViewOptions::Filters() const {
   StackFilters filters;
-  if (!MakeAnalyzeOptions(options.trace, &asked, console) || !MakeSelection(options, &view->selection, console) ||
-      !MakeFrameRules(options, &rules, console) || !MakeStackFilters(options, &filters, console))
-    return view;
-  view->selection.by_size = needs.by_size;
-  view->selection.by_user_stage = options.by == "stage" || needs.by_labels == "stage";
-  view->trace = LoadTrace(options.trace, arguments, console, [&](const OpenTrace& trace) {
-    const DeviceAnalysis* const largest = LargestDevice(*trace.analysis);
-    if (view->selection.mode == ViewMode::kPeak && !needs.all_devices && !rules.split_devices && largest != nullptr)
-      view->selection.device = largest->device;
-    view->aggregated = AggregateStacks(trace, asked, view->selection, [&](uint64_t done, uint64_t all) {
-      console->Progress("aggregating stacks", done, all);
-    });
-  });
-  if (!view->trace->readable()) return view;
-  view->source = std::make_unique<SymbolizedFrames>(&view->trace->stacks, view->trace->symbolizer.get());
-  if (const std::string by = options.by.empty() ? needs.by_labels : options.by; !by.empty()) {
-    view->groups = std::make_unique<ViewGroups>(by, view->trace.get());
-    if (!view->groups->Divide(&view->aggregated, console)) {
-      view->trace->exit_code = kExitUsage;
-      return view;
-    }
-    if (!options.by.empty())
-      rules.group = [groups = view->groups.get()](const AggregatedStack& stack) { return groups->Labels(stack); };
-  }
-  view->frames = std::make_unique<FrameTable>(view->source.get(), std::move(rules),
-                                              view->trace->analysis.process.working_directory);
-  FilterStacks(filters, view->frames.get(), &view->aggregated);
-  const std::vector<AggregatedStack>& stacks = view->aggregated.stacks;
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    view->frames->LookUp(stacks[i]);
-    if (i % kStacksPerProgress == 0) console->Progress("looking up symbols", i, stacks.size());
-  }
+  GPUMEM_ASSIGN_OR_RETURN(filters.function, CompilePattern("--function", function));
+  GPUMEM_ASSIGN_OR_RETURN(filters.file, CompilePattern("--file", file));
+  GPUMEM_ASSIGN_OR_RETURN(filters.module, CompilePattern("--module", module));
+  GPUMEM_ASSIGN_OR_RETURN(filters.thread, CompilePattern("--thread", thread));
+  return filters;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedView>> LoadView(const ViewOptions& options, const ViewNeeds& needs,
+                                                     const std::vector<std::string>& arguments, Console* console) {
+  ViewRequest request;
+  GPUMEM_ASSIGN_OR_RETURN(request.load, options.trace.Request(arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(request.selection, options.Selection());
+  GPUMEM_ASSIGN_OR_RETURN(request.rules, options.Rules());
+  GPUMEM_ASSIGN_OR_RETURN(request.filters, options.Filters());
+  request.selection.by_size = needs.by_size;
+  request.by = options.by;
+  request.by_labels = needs.by_labels;
+  request.all_devices = needs.all_devices;
+  absl::StatusOr<std::unique_ptr<LoadedView>> view = LoadView(std::move(request));
   console->ProgressDone();
+  if (view.ok()) ReportLoading(options.trace, (*view)->trace.get(), console);
   return view;
 }
 

@@ -7,8 +7,7 @@
 //   ViewOptions options;
 //   options.AddFlags(&app);
 //   ...
-//   const std::unique_ptr<LoadedView> view = LoadView(options, {}, arguments, console);
-//   if (!view->readable()) return view->exit_code();
+//   GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(options, {}, arguments, console));
 //   const StackTree tree(view->aggregated, view->frames.get());
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
@@ -20,15 +19,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/text_sink.h"
 #include "commands/console.h"
 #include "commands/trace_options.h"
-#include "commands/view_groups.h"
-#include "views/aggregated_stacks.h"
-#include "views/frame_source.h"
+#include "loading/load_view.h"
 #include "views/frame_table.h"
 #include "views/selection.h"
-#include "views/view_input.h"
 
 namespace gpumem {
 
@@ -55,40 +52,25 @@ struct ViewOptions {
   void AddOrderFlags(CLI::App* app);
   void AddGroupFlag(CLI::App* app);
 
+  // The flags as views/ wants them. InvalidArgument where they make no sense.
+  absl::StatusOr<StackSelection> Selection() const;
+  absl::StatusOr<FrameRules> Rules() const;
+  absl::StatusOr<StackFilters> Filters() const;
+
  private:
   CLI::Option* threshold_option_ = nullptr;
-  friend bool MakeSelection(const ViewOptions&, StackSelection*, Console*);
 };
-
-// The flags as views/ wants them. Complains and returns false where they make no sense.
-bool MakeSelection(const ViewOptions& options, StackSelection* selection, Console* console);
-bool MakeFrameRules(const ViewOptions& options, FrameRules* rules, Console* console);
-bool MakeStackFilters(const ViewOptions& options, StackFilters* filters, Console* console);
 
 // How a view departs from the usual.
 struct ViewNeeds {
   bool by_size = false;      // StackSelection::by_size
-  std::string by_labels;     // LoadedView::groups without frames for them: module, component, stage, category, operator
+  std::string by_labels;     // ViewRequest::by_labels
   bool all_devices = false;  // the peak of every GPU, each at its own time; else of the one with the largest
 };
 
-struct LoadedView {
-  std::unique_ptr<LoadedTrace> trace;
-  AggregatedStacks aggregated;  // filtered by name
-  std::unique_ptr<FrameSource> source;
-  std::unique_ptr<ViewGroups> groups;
-  std::unique_ptr<FrameTable> frames;
-  StackSelection selection;
-
-  // Of this; valid as long as it.
-  ViewInput input() const { return {trace->input, &aggregated, frames.get(), &selection}; }
-  bool readable() const { return frames != nullptr; }
-  int exit_code() const { return trace->exit_code; }
-};
-
-// Complains and sets the exit code where the trace cannot be read or the flags make no sense. Never null.
-std::unique_ptr<LoadedView> LoadView(const ViewOptions& options, const ViewNeeds& needs,
-                                     const std::vector<std::string>& arguments, Console* console);
+// loading/'s LoadView with the flags of a command, and ReportLoading.
+absl::StatusOr<std::unique_ptr<LoadedView>> LoadView(const ViewOptions& options, const ViewNeeds& needs,
+                                                     const std::vector<std::string>& arguments, Console* console);
 
 // Console::Print, for what writes its answer piece by piece.
 inline TextSink SinkOf(Console* console) {

@@ -7,6 +7,16 @@
 
 namespace gpumem {
 
+namespace {
+
+// What the device shows for this process beyond what is recorded: context and loaded code.
+uint64_t BeyondRecorded(const MemoryBreakdown& breakdown) {
+  if (!breakdown.any || breakdown.process == kNotStated) return 0;
+  return breakdown.process - std::min(breakdown.process, breakdown.values.total);
+}
+
+}  // namespace
+
 RunPeaks PeaksOf(const Analysis& analysis) {
   RunPeaks largest;
   for (const DeviceAnalysis& device : analysis.devices) {
@@ -18,6 +28,9 @@ RunPeaks PeaksOf(const Analysis& analysis) {
     peaks.process = std::max(breakdown.any ? breakdown.Explained() : 0, device.peak_total.bytes);
     if (breakdown.any && breakdown.process != kNotStated) peaks.process = std::max(peaks.process, breakdown.process);
     const uint64_t recorded = breakdown.any ? breakdown.values.total : device.peak_total.bytes;
+    // A sample may see the peak before the first kernel's code is loaded, the one at the end does not. So the answer
+    // does not depend on when the sampler came by.
+    peaks.process = std::max(peaks.process, recorded + BeyondRecorded(device.breakdown_at_end));
     peaks.context = peaks.process - std::min(peaks.process, recorded);
     peaks.elsewhere = breakdown.any ? breakdown.values.other : device.peak_other.bytes;
     if (largest.device < 0 || peaks.process > largest.process) largest = peaks;

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "commands/view_groups.h"
+#include "loading/view_groups.h"
 #include "program.h"
 #include "testing/training_trace.h"
 

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "commands/dispatch.h"
 #include "commands/trace_options.h"
 #include "program.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "commands/view_groups.h"
+#include "loading/view_groups.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "attribution/attribution.h"
-#include "commands/attribute.h"
+#include "base/status_macros.h"
+#include "loading/attribute.h"
 #include "report/attribution_parts.h"
 #include "report/frame_class.h"
 
@@ -100,21 +101,20 @@ void ViewGroups::NumberStages(AggregatedStacks* aggregated) {
   for (AggregatedStack& stack : aggregated->stacks) stack.group = numbers[stack.group];
 }
 
-bool ViewGroups::Divide(AggregatedStacks* aggregated, Console* console) {
+absl::Status ViewGroups::Divide(AggregatedStacks* aggregated) {
   if (by_ == "stage") NumberStages(aggregated);
   const DeviceAnalysis* const device = LargestDevice(loaded_->analysis);
   const bool is_instant = aggregated->mode == ViewMode::kPeak || aggregated->mode == ViewMode::kLeaks;
-  if (by_ != "category" || !is_instant || device == nullptr) return true;
+  if (by_ != "category" || !is_instant || device == nullptr) return absl::OkStatus();
   AttributionRequest request;
   MomentQuery& query = request.moments.emplace_back();
   query.number = aggregated->mode == ViewMode::kPeak ? PeakOf(*device, DefaultMeasure(*device)).event_index
                                                      : device->leaks.at_end_torch.event_index;
-  const std::unique_ptr<Attribution> attribution = AttributeLoaded({}, request, loaded_, console);
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<Attribution> attribution, AttributeLoaded(request, "", loaded_));
   loaded_->input.attribution = nullptr;  // it ends here
-  if (attribution == nullptr) return false;
   if (attribution->moments.front().found)
     DivideByCategory(attribution->moments.front(), attribution->device, aggregated);
-  return true;
+  return absl::OkStatus();
 }
 
 std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {

@@ -8,21 +8,21 @@
 // no category is told. Not thread-safe; the trace must outlive it.
 //
 //   ViewGroups groups("stage", loaded.get());
-//   groups.Divide(&aggregated, console);
+//   GPUMEM_RETURN_IF_ERROR(groups.Divide(&aggregated));
 //   rules.group = [&](const AggregatedStack& stack) { return groups.Labels(stack); };
 
-#ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
-#define GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
+#ifndef GPUMEM_ANALYZER_LOADING_VIEW_GROUPS_H_
+#define GPUMEM_ANALYZER_LOADING_VIEW_GROUPS_H_
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "attribution/module_table.h"
 #include "attribution/rules.h"
 #include "attribution/stack_classification.h"
-#include "commands/console.h"
-#include "commands/trace_options.h"
+#include "loading/load_trace.h"
 #include "views/aggregated_stacks.h"
 
 namespace gpumem {
@@ -33,8 +33,8 @@ class ViewGroups {
  public:
   ViewGroups(std::string by, LoadedTrace* loaded);
 
-  // Sets AggregatedStack::group. False, with a complaint, where the trace cannot be read again.
-  bool Divide(AggregatedStacks* aggregated, Console* console);
+  // Sets AggregatedStack::group. An error where the trace cannot be read again.
+  absl::Status Divide(AggregatedStacks* aggregated);
 
   // Outermost first: "train", "forward".
   std::vector<std::string> Labels(const AggregatedStack& stack);
@@ -62,4 +62,4 @@ std::string CategoryGroupLabel(uint32_t group);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_COMMANDS_VIEW_GROUPS_H_
+#endif  // GPUMEM_ANALYZER_LOADING_VIEW_GROUPS_H_

@@ -1,64 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "commands/attribute.h"
+#include "loading/attribute.h"
 
 #include <cstdint>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/format.h"
+#include "base/status_macros.h"
 
 namespace gpumem {
 namespace {
 
-bool ReadRules(const std::string& path, Rules* rules, Console* console) {
-  if (path.empty()) return true;
+absl::Status ReadRules(const std::string& path, Rules* rules) {
+  if (path.empty()) return absl::OkStatus();
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    console->Complain(absl::StrCat("cannot read ", path, ", in --rules. Give a file of rules (docs/attribution.md)."));
-    return false;
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ", in --rules. Give a file of rules (docs/attribution.md)."));
   }
   std::stringstream text;
   text << file.rdbuf();
   const absl::Status added = rules->AddBefore(text.str());
-  if (added.ok()) return true;
-  console->Complain(absl::StrCat(path, ", ", added.message(), ". docs/attribution.md shows rules."));
-  return false;
+  if (added.ok()) return added;
+  return absl::InvalidArgumentError(absl::StrCat(path, ", ", added.message(), ". docs/attribution.md shows rules."));
 }
 
 }  // namespace
 
-void AttributionFlags::AddFlags(CLI::App* app) {
-  app->add_option("--rules", rules, "a file of rules for components and categories (docs/attribution.md)")
-      ->type_name("FILE");
-}
-
-FrameResolver ResolverOf(LoadedTrace* loaded) {
-  Symbolizer* const symbolizer = loaded->symbolizer.get();
-  return [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& { return symbolizer->ResolveFrame(frame); };
-}
-
-std::unique_ptr<Attribution> AttributeLoaded(const AttributionFlags& flags, AttributionRequest request,
-                                             LoadedTrace* loaded, Console* console) {
+absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,
+                                                             LoadedTrace* loaded) {
   Rules rules;
-  if (!ReadRules(flags.rules, &rules, console)) return nullptr;
+  GPUMEM_RETURN_IF_ERROR(ReadRules(rules_file, &rules));
   if (const DeviceAnalysis* const device = LargestDevice(loaded->analysis)) {
     request.device = device->device;
     request.measure = DefaultMeasure(*device);
   }
   absl::StatusOr<Attribution> attribution =
       Attribute(loaded->analysis, loaded->stacks, ResolverOf(loaded), rules, request);
-  if (!attribution.ok()) {
-    console->Complain(attribution.status().message());
-    return nullptr;
-  }
+  if (!attribution.ok()) return AsReadError(attribution.status());
   auto kept = std::make_unique<Attribution>(*std::move(attribution));
   loaded->input.attribution = kept.get();
   return kept;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What memory was for, of a trace that is loaded: attribution/ asked with the trace's names and the user's rules.
+//
+//   AttributionRequest request;
+//   request.moments = {ParseMoment("peak", *loaded)};
+//   GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, rules_file, loaded.get()));
+//
+// Not thread-safe.
+
+#ifndef GPUMEM_ANALYZER_LOADING_ATTRIBUTE_H_
+#define GPUMEM_ANALYZER_LOADING_ATTRIBUTE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "attribution/attribution.h"
+#include "loading/load_trace.h"
+
+namespace gpumem {
+
+// Sets loaded->input.attribution to the result, which must stay where it is. `request.device` is set here: to the one
+// with the largest peak. `rules_file`: rules that go before the built-in ones (docs/attribution.md), "" = none.
+// InvalidArgument where the rules make no sense or cannot be read, any other code where the trace cannot be read again.
+absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,
+                                                             LoadedTrace* loaded);
+
+// Whether the program's objects or autograd said anything in this trace: where not, a short report leaves categories
+// out.
+bool SaysWhatFor(const Analysis& analysis);
+
+// The moments that the program asked for (gpumemshim_snapshot), the last ones where there are very many.
+std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis);
+
+// "peak", a time, "step 12" or "step:12", else a mark's text ("mark:TEXT" where that looks like something else).
+MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LOADING_ATTRIBUTE_H_

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "loading/load_trace.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "loading/find_traces.h"
+#include "symbols/stack_hash.h"
+
+namespace gpumem {
+namespace {
+
+// The Symbolizer as report/ wants it.
+class SymbolizedStacks final : public StackSource {
+ public:
+  SymbolizedStacks(const StackTable* stacks, Symbolizer* symbolizer) : stacks_(stacks), symbolizer_(symbolizer) {}
+  std::vector<ResolvedFrame> Frames(uint64_t stack_id) override { return symbolizer_->Resolve(stack_id); }
+  uint64_t Hash(uint64_t stack_id) override { return StackHash(*stacks_, stack_id); }
+
+ private:
+  const StackTable* stacks_;
+  Symbolizer* symbolizer_;
+};
+
+}  // namespace
+
+absl::Status AsReadError(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& request) {
+  auto loaded = std::make_unique<LoadedTrace>();
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(request.place));
+  const auto progress = [&](uint64_t done, uint64_t all) {
+    if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);
+  };
+  absl::StatusOr<Analysis> analysis = Analyze(path, request.analyze, &loaded->stacks, progress, request.look);
+  if (!analysis.ok()) return AsReadError(analysis.status());
+  loaded->analysis = *std::move(analysis);
+  if (request.analyze.device >= 0 && loaded->analysis.devices.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no memory of GPU ", request.analyze.device, " in ", path, ". Leave --device out to see all."));
+  }
+  SymbolizerOptions symbols = request.symbols;
+  symbols.search.working_directory = loaded->analysis.process.working_directory;
+  symbols.progress = request.progress;
+  loaded->symbolizer = std::make_unique<Symbolizer>(&loaded->stacks, std::move(symbols));
+  if (request.resolves_stacks) loaded->symbolizer->Prepare();
+  loaded->source = std::make_unique<SymbolizedStacks>(&loaded->stacks, loaded->symbolizer.get());
+  loaded->input = {&loaded->analysis, loaded->source.get(), request.analyze,
+                   request.place.empty() ? "" : ShellQuoted(path)};
+  return loaded;
+}
+
+FrameResolver ResolverOf(LoadedTrace* loaded) {
+  Symbolizer* const symbolizer = loaded->symbolizer.get();
+  return [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& { return symbolizer->ResolveFrame(frame); };
+}
+
+}  // namespace gpumem
