@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Command: one subcommand of gpumem. One file a subcommand; registry.cc lists them. A command declares how it is called
-// and what it says about itself; the dispatcher parses, prints help and turns errors into exit codes.
+// Command: one subcommand of gpumem. One file a subcommand; registry.cc lists those that read traces. A command
+// declares how it is called and what it says about itself; the dispatcher parses, prints help and turns errors into
+// exit codes.
 //
 //   class PeakCommand : public Command { ... };
 //   std::unique_ptr<Command> MakePeakCommand() { return std::make_unique<PeakCommand>(); }
@@ -17,8 +18,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/console.h"
 #include "base/status_macros.h"
-#include "commands/console.h"
 
 namespace gpumem {
 
@@ -54,8 +55,7 @@ class Command {
   virtual absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) = 0;
 };
 
-// Every subcommand, in the order of the list that `gpumem --help` prints.
-std::vector<std::unique_ptr<Command>> MakeCommands();
+using CommandList = std::vector<std::unique_ptr<Command>>;
 
 }  // namespace gpumem
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Makers of the subcommands, one for each *_command.cc. registry.cc puts them in order.
+// Makers of the subcommands that record and read traces, one for each *_command.cc.
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_COMMANDS_H_
 #define GPUMEM_ANALYZER_COMMANDS_COMMANDS_H_
@@ -12,13 +12,14 @@
 
 namespace gpumem {
 
+// All of them.
+CommandList TraceCommands();
+
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeReportCommand();
 std::unique_ptr<Command> MakeOomCommand();
 std::unique_ptr<Command> MakeTimelineCommand();
 std::unique_ptr<Command> MakePeakCommand();
-std::unique_ptr<Command> MakePlanCommand();
-std::unique_ptr<Command> MakeSweepCommand();
 std::unique_ptr<Command> MakeAtCommand();
 std::unique_ptr<Command> MakeStepsCommand();
 std::unique_ptr<Command> MakeStagesCommand();

@@ -12,10 +12,10 @@
 #include "base/utf8.h"
 #include "commands/command.h"
 #include "commands/commands.h"
-#include "commands/ctl_client.h"
-#include "commands/ctl_live.h"
-#include "commands/ctl_snapshot.h"
 #include "commands/trace_options.h"
+#include "live/ctl_client.h"
+#include "live/ctl_live.h"
+#include "live/ctl_snapshot.h"
 
 namespace gpumem {
 namespace {

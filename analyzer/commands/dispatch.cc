@@ -64,7 +64,7 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
   return row[b.size()];
 }
 
-std::string Overview(const std::vector<std::unique_ptr<Command>>& commands) {
+std::string Overview(const CommandList& commands) {
   std::string text(kAbout);
   std::vector<absl::string_view> grouped;
   const auto add = [&](absl::string_view title, const std::vector<absl::string_view>& names) {
@@ -182,7 +182,7 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitCannotRead;
 }
 
-int UnknownCommand(const std::string& word, const std::vector<std::unique_ptr<Command>>& commands, Console* console) {
+int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {
   if (absl::StartsWith(word, "-")) {
     console->Complain(absl::StrCat("unknown flag ", word, " before the command. See gpumem --help."));
     return kExitUsage;
@@ -216,8 +216,7 @@ std::string Nearest(absl::string_view word, const std::vector<std::string>& cand
   return nearest;
 }
 
-int Dispatch(const std::vector<std::string>& arguments, Console* console) {
-  const std::vector<std::unique_ptr<Command>> commands = MakeCommands();
+int Dispatch(const std::vector<std::string>& arguments, const CommandList& commands, Console* console) {
   if (arguments.empty()) {
     console->Complain("no command given. Here is what there is:");
     console->Print(Overview(commands));

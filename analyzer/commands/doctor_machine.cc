@@ -21,8 +21,8 @@
 #include "absl/strings/str_split.h"
 #include "base/format.h"
 #include "commands/doctor_checks.h"
-#include "commands/elf_file.h"
-#include "commands/preload.h"
+#include "start/elf_file.h"
+#include "start/preload.h"
 
 namespace gpumem {
 namespace {

@@ -21,11 +21,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/format.h"
-#include "commands/ctl_client.h"
 #include "commands/doctor_checks.h"
-#include "commands/elf_file.h"
-#include "commands/preload.h"
 #include "commands/trace_options.h"
+#include "live/ctl_client.h"
+#include "start/elf_file.h"
+#include "start/preload.h"
 
 namespace gpumem {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "commands/console.h"
+#include "base/console.h"
 #include "commands/trace_options.h"
 
 namespace gpumem {

@@ -6,15 +6,13 @@
 
 namespace gpumem {
 
-std::vector<std::unique_ptr<Command>> MakeCommands() {
-  std::vector<std::unique_ptr<Command>> commands;
+CommandList TraceCommands() {
+  CommandList commands;
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeReportCommand());
   commands.push_back(MakeOomCommand());
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
-  commands.push_back(MakePlanCommand());
-  commands.push_back(MakeSweepCommand());
   commands.push_back(MakeAtCommand());
   commands.push_back(MakeStepsCommand());
   commands.push_back(MakeStagesCommand());

@@ -16,11 +16,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
-#include "commands/child.h"
 #include "commands/command.h"
 #include "commands/commands.h"
-#include "commands/preload.h"
 #include "commands/trace_options.h"
+#include "start/child.h"
+#include "start/preload.h"
 
 namespace gpumem {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "commands/console.h"
+#include "base/console.h"
 #include "commands/symbol_flags.h"
 #include "loading/load_trace.h"
 #include "report/input.h"

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/console.h"
 #include "base/text_sink.h"
-#include "commands/console.h"
 #include "commands/trace_options.h"
 #include "loading/load_view.h"
 #include "views/frame_table.h"

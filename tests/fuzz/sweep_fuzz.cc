@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <string>
 
-#include "plan/process_result.h"
-#include "plan/python_command.h"
-#include "sweep/constraint.h"
-#include "sweep/row_json.h"
-#include "sweep/spec.h"
+#include "planner/launch/process_result.h"
+#include "planner/launch/python_command.h"
+#include "planner/sweep/constraint.h"
+#include "planner/sweep/row_json.h"
+#include "planner/sweep/spec.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <random>
 #include <string>
 
-#include "plan/process_result.h"
+#include "planner/launch/process_result.h"
 
 namespace gpumem {
 namespace {

@@ -135,7 +135,7 @@ const std::set<std::string> kFlameKeys = {
     "flame", "split",     "depth",     "views",    "label",   "meaning",  "empty",        "counted",      "moments",
     "text",  "rows",      "nodes",     "frames",   "strings", "threads",  "merged_bytes", "merged_stacks"};
 
-// Keys of plan, which tests/analyzer/plan/forecast_json_test.cc looks at.
+// Keys of plan, which tests/planner/forecast/forecast_json_test.cc looks at.
 const std::set<std::string> kPlanKeys = {"verdict",    "fits",    "exit_code", "stuck_at",       "seconds",
                                          "confidence", "what_if", "vary",      "simulated_rank", "skew_bytes"};
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "live/ctl_live.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "base/utf8.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMaxRows = 10'000;
+
+std::string Of(const ControlAnswer& answer, size_t row, absl::string_view field) {
+  return answer.Text(absl::StrCat(row, ".", field));
+}
+
+// How many came.
+size_t Rows(const ControlAnswer& answer) {
+  size_t rows = 0;
+  while (rows < kMaxRows && (!Of(answer, rows, "bytes").empty() || !Of(answer, rows, "name").empty())) ++rows;
+  return rows;
+}
+
+void WriteNumber(absl::string_view key, const std::string& text, JsonWriter* json) {
+  double number = 0;
+  json->Key(key);
+  absl::SimpleAtod(text, &number) && std::isfinite(number) ? json->Value(number) : json->Null();
+}
+
+void WriteTensor(const ControlAnswer& answer, size_t row, JsonWriter* json) {
+  const auto number = [&](absl::string_view key) { return answer.Number(absl::StrCat(row, ".", key)); };
+  json->Field("bytes", number("bytes"));
+  json->Field("dtype", Of(answer, row, "dtype"));
+  json->Field("shape", Of(answer, row, "shape"));
+  json->Field("device", Of(answer, row, "device"));
+  json->Field("address", absl::StrCat("0x", absl::Hex(number("address"))));
+  json->Field("shares", number("shares"));
+  json->Field("requires_grad", Of(answer, row, "requires_grad") == "True");
+  json->Field("holders", Of(answer, row, "holders"));
+}
+
+void WriteGradient(const ControlAnswer& answer, size_t row, JsonWriter* json) {
+  json->Field("name", Of(answer, row, "name"));
+  for (const absl::string_view key : {"elements", "nan", "inf"})
+    json->Field(key, answer.Number(absl::StrCat(row, ".", key)));
+  for (const absl::string_view key : {"norm", "min", "max", "mean"}) WriteNumber(key, Of(answer, row, key), json);
+}
+
+std::string TensorLine(const ControlAnswer& answer, size_t row) {
+  const std::string holders = Of(answer, row, "holders");
+  return absl::StrCat(PadLeft(FormatBytes(answer.Number(absl::StrCat(row, ".bytes"))), 10), "  ",
+                      EscapeControls(Of(answer, row, "dtype")), " ", EscapeControls(Of(answer, row, "shape")), " on ",
+                      EscapeControls(Of(answer, row, "device")), ", held by ",
+                      holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders), "\n");
+}
+
+std::string GradientLine(const ControlAnswer& answer, size_t row) {
+  std::string line = absl::StrCat("  ", EscapeControls(Of(answer, row, "name")));
+  for (const absl::string_view key : {"nan", "inf"}) {
+    const uint64_t count = answer.Number(absl::StrCat(row, ".", key));
+    if (count != 0) absl::StrAppend(&line, "  ", FormatCount(count), key == "nan" ? " NaN" : " Inf");
+  }
+  for (const absl::string_view key : {"norm", "min", "max"}) {
+    double number = NAN;
+    (void)absl::SimpleAtod(Of(answer, row, key), &number);
+    absl::StrAppend(&line, "  ", key, " ", absl::SixDigits(number));
+  }
+  return absl::StrCat(line, "\n");
+}
+
+}  // namespace
+
+bool IsLive(absl::string_view asked) { return asked == "tensors" || asked == "gradients"; }
+
+std::string LiveText(absl::string_view asked, const ControlAnswer& answer) {
+  const size_t rows = Rows(answer);
+  const uint64_t all = answer.Number("rows");
+  const bool of_tensors = asked == "tensors";
+  std::string text =
+      of_tensors ? absl::StrCat(FormatCountOf(all, "storage", "storages"), " of live tensors, ",
+                                FormatBytes(answer.Number("device_bytes")), "\n")
+                 : absl::StrCat(FormatCountOf(all, "gradient", "gradients"), ": ", FormatCount(answer.Number("nan")),
+                                " NaN, ", FormatCount(answer.Number("inf")), " Inf\n");
+  for (size_t row = 0; row < rows; ++row) text += of_tensors ? TensorLine(answer, row) : GradientLine(answer, row);
+  if (rows < all) absl::StrAppend(&text, "  and ", FormatCount(all - rows), " smaller ones\n");
+  return text;
+}
+
+void WriteLive(const ControlAnswer& answer, JsonWriter* json) {
+  const size_t rows = Rows(answer);
+  const uint64_t all = answer.Number("rows");
+  const bool of_tensors = !answer.Text("device_bytes").empty();
+  if (of_tensors) {
+    json->Field("bytes", answer.Number("device_bytes"));
+  } else {
+    json->Field("nan", answer.Number("nan"));
+    json->Field("inf", answer.Number("inf"));
+  }
+  json->Key(of_tensors ? "tensors" : "gradients");
+  json->BeginArray();
+  for (size_t row = 0; row < rows; ++row) {
+    json->BeginObject(JsonLayout::kOneLine);
+    of_tensors ? WriteTensor(answer, row, json) : WriteGradient(answer, row, json);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Field("left_out", all > rows ? all - rows : 0);
+}
+
+}  // namespace gpumem

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "gpumem/all_commands.h"
+
+#include "commands/commands.h"
+#include "planner/commands/commands.h"
+
+namespace gpumem {
+
+CommandList AllCommands() {
+  CommandList commands = TraceCommands();
+  commands.push_back(MakePlanCommand());
+  commands.push_back(MakeSweepCommand());
+  return commands;
+}
+
+}  // namespace gpumem

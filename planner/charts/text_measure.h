@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// How wide text will be, for layout: a table of DejaVu Sans' widths, since neither a font nor cairo may be there when a
+// picture is laid out. Good to a few percent. Pure functions; any bytes are fine.
+//
+//   FitText("activations", 16, 60)     // "activ…"
+//   WrapText("peak by sequence length", 16, 120, 2)
+
+#ifndef GPUMEM_PLANNER_CHARTS_TEXT_MEASURE_H_
+#define GPUMEM_PLANNER_CHARTS_TEXT_MEASURE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace gpumem::plots {
+
+// In points, at a font size in points.
+double TextWidth(absl::string_view text, double size, bool bold = false);
+
+// `text`, or its beginning with an ellipsis where it is wider than `room`. Empty where not even one character fits.
+std::string FitText(absl::string_view text, double size, double room, bool bold = false);
+
+// Lines of at most `room`, broken at blanks; what is left after `most_lines` is cut with an ellipsis.
+std::vector<std::string> WrapText(absl::string_view text, double size, double room, size_t most_lines,
+                                  bool bold = false);
+
+}  // namespace gpumem::plots
+
+#endif  // GPUMEM_PLANNER_CHARTS_TEXT_MEASURE_H_

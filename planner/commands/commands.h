@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Makers of the subcommands that run programs on simulated CUDA.
+
+#ifndef GPUMEM_PLANNER_COMMANDS_COMMANDS_H_
+#define GPUMEM_PLANNER_COMMANDS_COMMANDS_H_
+
+#include <memory>
+
+#include "commands/command.h"
+
+namespace gpumem {
+
+std::unique_ptr<Command> MakePlanCommand();
+std::unique_ptr<Command> MakeSweepCommand();
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_COMMANDS_COMMANDS_H_

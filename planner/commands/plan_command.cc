@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "commands/command.h"
+#include "loading/attribute.h"
+#include "planner/commands/commands.h"
+#include "planner/commands/plan_flags.h"
+#include "planner/forecast/forecast_json.h"
+#include "planner/forecast/forecast_page.h"
+#include "planner/forecast/forecaster.h"
+#include "planner/forecast/planner.h"
+#include "planner/forecast/vary.h"
+#include "planner/forecast/what_if.h"
+#include "report/attribution_json.h"
+#include "report/attribution_sections.h"
+#include "report/sections.h"
+#include "start/child.h"
+
+namespace gpumem {
+namespace {
+
+class PlanCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "plan"; }
+  absl::string_view summary() const override {
+    return "the peak of an unmodified program on a GPU that is not here, and the largest batch that fits";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
+  absl::string_view help() const override {
+    return "Runs COMMAND with the installed PyTorch on a simulated GPU: its caching allocator and the program run for\n"
+           "real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is reported: "
+           "what\n"
+           "it is made of, which changes would save most, and how sure the number is. No GPU is needed or touched.\n"
+           "\n"
+           "  gpumem plan -- python train.py\n"
+           "  gpumem plan --device rtx4090 -- python train.py --batch-size 8\n"
+           "  gpumem plan --memory 40GiB --capability 8.0 -- python train.py\n"
+           "  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'\n"
+           "  gpumem plan --nproc-per-node 2 -- python train.py\n"
+           "  gpumem plan --rank 0 --world-size 64 -- python train.py\n"
+           "  gpumem plan --json -- python train.py | jq '.verdict, .peak'\n"
+           "  gpumem plan --list-devices\n"
+           "\n"
+           "Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, for the program failed "
+           "or did not\n"
+           "use CUDA. The trace that is left is one like any other: gpumem flame and all commands read it.\n";
+  }
+  bool takes_command_line() const override { return true; }
+
+  void AddFlags(CLI::App* app) override {
+    flags_.AddFlags(app);
+    app->add_option("--vary", vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
+        ->type_name("AXIS");
+    app->add_flag("--no-what-if", no_what_if_, "no further runs that find out what changes would save");
+    app->add_flag("--list-devices", list_, "the GPUs that are known, and where their numbers are from");
+    app->add_option("-o,--output", output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)")->type_name("FILE");
+    app->add_flag("--json", json_, "exact numbers for machines (docs/json.md)");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (list_) return ListDevices(console);
+    if (arguments.empty()) {
+      return absl::InvalidArgumentError("no command to plan. Like this: gpumem plan -- python train.py");
+    }
+    RunRequest request;
+    request.command = arguments;
+    std::vector<Axis> axes;
+    if (const absl::Status status = MakeRequest(&request, &axes); !status.ok()) {
+      return absl::InvalidArgumentError(status.message());
+    }
+    GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
+    const absl::StatusOr<int> code = Plan(request, axes, tools, console);  // leaves no file, whatever happens
+    if (SignalGuard::Noted() != 0) return EndLike(SignalGuard::Noted());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> Plan(const RunRequest& request, const std::vector<Axis>& axes, const SimulationTools& tools,
+                           Console* console) {
+    Planner planner(tools, console);
+    Forecaster forecaster(request, axes, &planner);
+    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, forecaster.Answer(flags_.policy_given()));
+    return Print(std::move(run), &forecaster, &planner, console);
+  }
+
+  int ListDevices(Console* console) const {
+    Page page(console->out_style());
+    std::vector<Page::Row> rows{{"name", "memory", "capability", "SMs", "source"}};
+    for (const DeviceProfile& device : AllDevices()) {
+      rows.push_back({device.name, FormatBytes(device.memory_bytes()), CapabilityText(device.capability),
+                      absl::StrCat(device.multiprocessors), device.source});
+    }
+    page.Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
+    console->Print(page.text());
+    return kExitFine;
+  }
+
+  absl::Status MakeRequest(RunRequest* request, std::vector<Axis>* axes) {
+    GPUMEM_RETURN_IF_ERROR(flags_.Fill(request));
+    for (const std::string& text : vary_) {
+      GPUMEM_ASSIGN_OR_RETURN(Axis axis, ParseAxis(text));
+      axes->push_back(std::move(axis));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
+    Forecast& forecast = forecaster->forecast();
+    if (!run.answered()) return PrintFailure(forecast, console);
+    AttributionRequest asked;
+    asked.moments = {ParseMoment("peak", *run.loaded)};
+    const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
+    if (!attribution.ok()) console->Complain(attribution.status().message());
+    const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
+    if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
+      forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
+    if (SignalGuard::Noted() != 0) return kExitCannotRead;
+    GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
+    forecast.processes = run.processes;
+    const ReportInput& input = run.loaded->input;
+    if (json_) {
+      console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
+        if (moment != nullptr) WriteJsonAt(input, 0, json);
+      }));
+    } else {
+      PrintPage(forecast, moment, input, console);
+    }
+    return forecast.is_open() ? kExitCannotRead : forecast.fits() ? kExitFine : kExitCheckFailed;
+  }
+
+  static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
+    Page page(console->out_style());
+    AddVerdict(forecast, &page);
+    AddVaried(forecast, &page);
+    if (moment != nullptr) {
+      page.Gap();
+      AddCategories(*moment, "the peak", input, &page);
+    }
+    if (const DeviceAnalysis* const device = LargestDevice(*input.analysis))
+      AddPeak(*device, DefaultMeasure(*device), input, {}, &page);
+    AddWhatIfs(forecast, &page);
+    AddConfidence(forecast, &page);
+    AddLosses(input, &page);
+    page.Gap();
+    page.Line(absl::StrCat("All of it: gpumem report ", input.trace_argument), Tone::kAside);
+    console->Print(page.text());
+  }
+
+  int PrintFailure(const Forecast& forecast, Console* console) const {
+    if (json_) {
+      console->Print(ForecastJson(forecast, nullptr));
+    } else {
+      Page page(console->out_style());
+      AddFailure(forecast, &page);
+      console->Print(page.text());
+    }
+    return kExitCannotRead;
+  }
+
+  PlanFlags flags_;
+  std::string output_;
+  std::vector<std::string> vary_;
+  bool no_what_if_ = false, list_ = false, json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePlanCommand() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace gpumem

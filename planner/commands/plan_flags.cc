@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/commands/plan_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "start/preload.h"
+
+namespace gpumem {
+namespace {
+
+constexpr char kDefaultDevice[] = "H100";
+// Beyond so many reads of device memory a program that was to make a few steps waits for a value that never comes.
+constexpr uint64_t kMaxReads = 200'000;
+
+absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& pin : pins) {
+    const size_t equals = pin.rfind('=');
+    const std::string text = pin.substr(0, equals), value = equals == std::string::npos ? "" : pin.substr(equals + 1);
+    nlohmann::json parsed = nlohmann::json::parse(absl::AsciiStrToLower(value), nullptr, false);
+    if (text.empty() || parsed.is_discarded() || parsed.is_structured()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--pin '", pin,
+                       "' is no pin. Like this: --pin 'train.py:57=True', or --pin 'lengths.max()=512' for every "
+                       "line that has this text"));
+    }
+    list.push_back({text, parsed});
+  }
+  return list.dump();
+}
+
+// "upper", "zero", "expect=0.5", as SIMCUDA_DATA_DEPENDENT has it.
+absl::StatusOr<std::string> ParsePolicy(absl::string_view text) {
+  if (text == "upper" || text == "zero") return std::string(text);
+  double share = -1;
+  if (absl::ConsumePrefix(&text, "expect=") && absl::SimpleAtod(text, &share) && share >= 0 && share <= 1)
+    return std::string(text);
+  return absl::InvalidArgumentError("--data-dependent is upper, zero or expect=SHARE, as in expect=0.5");
+}
+
+absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
+  GPUMEM_ASSIGN_OR_RETURN(request->device, FindDevice(flags.device.empty() ? kDefaultDevice : flags.device));
+  if (!flags.memory.empty()) {
+    const std::optional<uint64_t> bytes = ParseBytes(flags.memory);
+    if (!bytes.has_value() || *bytes < (uint64_t{1} << 30)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--memory ", flags.memory, " is no size of a GPU. Like this: 40GiB"));
+    }
+    request->device.memory_mib = *bytes >> 20;
+    request->device.source = "--memory";
+    if (flags.device.empty())
+      request->device.name = request->device.full_name = absl::StrCat("a GPU of ", flags.memory);
+  }
+  if (!flags.capability.empty()) {
+    GPUMEM_ASSIGN_OR_RETURN(request->device.capability, ParseCapability(flags.capability));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void PlanFlags::AddFlags(CLI::App* app) {
+  app->add_option("--device", device, "which GPU (H100); gpumem plan --list-devices names all")->type_name("NAME");
+  app->add_option("--memory", memory, "its memory, as a program sees it (40GiB)")->type_name("SIZE");
+  app->add_option("--capability", capability, "its compute capability (8.6)")->type_name("X.Y");
+  app->add_option("--device-count", ranks.devices, "how many of them (1, or as many as there are ranks)")
+      ->type_name("N");
+  app->add_option("--nproc-per-node", ranks.per_node, "start so many ranks, by torchrun")->type_name("N");
+  app->add_option("--rank", ranks.rank, "one process simulates this rank of --world-size (0)")->type_name("R");
+  app->add_option("--world-size", ranks.world_size, "of how many ranks it is one")->type_name("N");
+  app->add_option("--steps", steps,
+                  "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
+      ->type_name("N");
+  app->add_option("--timeout", timeout, "seconds after which a run is ended (300)")->type_name("S");
+  app->add_option("--data-dependent", policy,
+                  "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
+      ->type_name("WHAT");
+  app->add_option("--workspaces", workspaces,
+                  "of cuDNN and the like: measured (else 0), bound (else the most that they can be), none (0)")
+      ->type_name("WHICH");
+  app->add_option("--pin", pins, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE")
+      ->type_name("PIN");
+}
+
+absl::Status PlanFlags::Fill(RunRequest* request) const {
+  GPUMEM_RETURN_IF_ERROR(FillDevice(*this, request));
+  GPUMEM_RETURN_IF_ERROR(PlaceRanks(ranks, request));
+  uint64_t number = 0;
+  if (steps != "stable" && steps != "all" && (!absl::SimpleAtoi(steps, &number) || number == 0))
+    return absl::InvalidArgumentError("--steps is a number from 1, all or stable");
+  request->steps = steps;
+  if (!(timeout >= 1 && timeout <= 1e6)) return absl::InvalidArgumentError("--timeout is a number of seconds");
+  request->timeout_s = timeout;
+  if (steps != "all") request->most_reads = kMaxReads;
+  GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy.empty() ? "upper" : policy));
+  if (workspaces != "measured" && workspaces != "bound" && workspaces != "none")
+    return absl::InvalidArgumentError("--workspaces is measured, bound or none");
+  request->workspaces = workspaces;
+  GPUMEM_ASSIGN_OR_RETURN(request->pins, PinsJson(pins));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SimulationTools> FindSimulation() {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string recorder, FindShimLibrary());
+  std::error_code error;
+  return FindSimulationTools(std::filesystem::read_symlink("/proc/self/exe", error).string(), recorder);
+}
+
+}  // namespace gpumem

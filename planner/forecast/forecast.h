@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Forecast: all that `gpumem plan` answers, as plain values. commands/ fills it in, forecast_page and forecast_json
+// print it. Sizes are bytes.
+
+#ifndef GPUMEM_PLANNER_FORECAST_FORECAST_H_
+#define GPUMEM_PLANNER_FORECAST_FORECAST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/forecast/host_reads.h"
+#include "planner/launch/device_profile.h"
+#include "planner/launch/process_result.h"
+#include "replay/analysis.h"
+
+namespace gpumem {
+
+// The most that a process had of one device.
+struct RunPeaks {
+  int device = -1;  // -1: it had none
+  uint64_t allocated = 0, reserved = 0;
+  uint64_t process = 0;    // as nvidia-smi shows it: with the context and all that PyTorch does not know of
+  uint64_t context = 0;    // in `process`: what no call asked for: the context, loaded code, rounding
+  uint64_t elsewhere = 0;  // in `process`: asked for past PyTorch's allocator
+};
+
+// Of the device with the largest peak.
+RunPeaks PeaksOf(const Analysis& analysis);
+
+enum class RunEnd : uint8_t { kStable, kSteps, kEnded, kTimedOut, kSpins, kFailed, kCapability };
+
+// Ended before its time: what would have come may need more.
+inline bool IsCutShort(RunEnd end) {
+  return end == RunEnd::kTimedOut || end == RunEnd::kSpins || end == RunEnd::kFailed;
+}
+
+// A process of the program.
+struct PlannedProcess {
+  std::string trace;  // "" where it was not kept
+  ProcessResult reported;
+  RunPeaks peaks;
+};
+
+// What a change would save.
+struct WhatIf {
+  std::string name;               // "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+  std::optional<RunPeaks> peaks;  // of a run with it; none: estimated
+  std::optional<uint64_t> saves;  // where estimated
+  std::string note;               // why there is no number, or what an estimate rests on
+};
+
+// A run of --vary.
+struct VariedRun {
+  std::vector<std::pair<std::string, int64_t>> values;  // by axis
+  std::optional<RunPeaks> peaks;                        // none: it failed
+  bool fits = false;
+  std::string note;
+  bool with_zero = false;  // with data that find nothing, where the forecast is for others
+};
+
+struct Forecast {
+  std::vector<std::string> command;
+  DeviceProfile device;
+  int device_count = 1;
+  int rank = 0, world_size = 0;  // which of how many ranks the process simulated; 0 = none
+  RunEnd end = RunEnd::kEnded;
+  int exit_code = 0;     // of the program, where it failed: 128 + signal
+  std::string output;    // the end of what it wrote, where it failed
+  std::string stuck_at;  // where it was when its time was up
+  double seconds = 0, timeout_s = 0;
+  std::vector<PlannedProcess> processes;     // that used CUDA; the first has the largest peak
+  std::string data_dependent;                // the policy of the run
+  std::optional<RunPeaks> with_zero;         // a second run in which conditions found nothing
+  std::optional<RunPeaks> with_late_events;  // a run in which events were ready only when somebody waited
+  std::optional<RunPeaks> with_bounds;       // a run in which workspaces that nobody measured are as large as can be
+  std::optional<bool> fits_when_tight;       // it wants more than there is: whether it runs through all the same
+  std::vector<HostRead> reads;
+  std::vector<WhatIf> what_ifs;
+  std::vector<VariedRun> varied;
+  std::vector<std::pair<std::string, int64_t>> largest;  // that fits
+  std::vector<std::pair<std::string, int64_t>>
+      largest_with_zero;  // the same where data find nothing; empty = not asked
+  bool searched = false;  // --vary was given
+
+  bool answered() const {
+    return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
+  }
+  // What libraries asked for, of the process with the largest peak.
+  const std::vector<WorkspaceUse>& workspaces() const { return processes.front().reported.workspaces; }
+  const RunPeaks& peaks() const { return processes.front().peaks; }
+  // By how much the processes' needs differ.
+  uint64_t skew() const;
+  uint64_t capacity() const { return device.memory_bytes(); }
+  bool fits() const {
+    return answered() && !IsCutShort(end) && (peaks().process <= capacity() || fits_when_tight.value_or(false));
+  }
+  // What was run fits, but not all was run.
+  bool is_open() const { return !answered() || (IsCutShort(end) && peaks().process <= capacity()); }
+  // Data decide whether it fits.
+  bool depends_on_data() const {
+    return !fits() && !is_open() && with_zero.has_value() && with_zero->process <= capacity();
+  }
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_FORECAST_FORECAST_H_

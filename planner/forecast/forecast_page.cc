@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/forecast/forecast_page.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMaxReads = 6;
+constexpr size_t kMaxOutputLines = 15;
+
+std::string DeviceText(const Forecast& forecast) {
+  return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
+                      " (", FormatBytes(forecast.capacity()), ", capability ",
+                      CapabilityText(forecast.device.capability), ")");
+}
+
+std::string Difference(uint64_t from, uint64_t to) {
+  return to <= from ? absl::StrCat("-", FormatBytes(from - to)) : absl::StrCat("+", FormatBytes(to - from));
+}
+
+void AddFits(const Forecast& forecast, Page* page) {
+  const uint64_t need = forecast.peaks().process, have = forecast.capacity();
+  if (forecast.is_open()) {
+    page->Line({{Tone::kWarning, "  not known"},
+                {Tone::kPlain,
+                 absl::StrCat(": up to where it ended it needed ", FormatBytes(need), " of ", FormatBytes(have))}});
+    return;
+  }
+  if (need <= have) {
+    page->Line({{Tone::kGood, "  fits"},
+                {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " of ", FormatBytes(have), ", ",
+                                            FormatBytes(have - need), " are left")}});
+    return;
+  }
+  if (forecast.fits_when_tight.value_or(false)) {
+    page->Line({{Tone::kWarning, "  fits, but tightly"},
+                {Tone::kPlain, absl::StrCat(": it would like ", FormatBytes(need), " of ", FormatBytes(have),
+                                            "; with that PyTorch gives cached memory back, which costs time")}});
+    return;
+  }
+  if (forecast.depends_on_data()) {
+    page->Line({{Tone::kWarning, "  may not fit"},
+                {Tone::kPlain, absl::StrCat(": between ", FormatBytes(forecast.with_zero->process), " and ",
+                                            FormatBytes(need), " of ", FormatBytes(have), ", as the data are")}});
+    return;
+  }
+  page->Line({{Tone::kAlarm, "  does not fit"},
+              {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " are wanted, ", FormatBytes(need - have),
+                                          " more than the ", FormatBytes(have), " of the device")}});
+}
+
+std::string ReadText(const HostRead& read) {
+  return absl::StrCat(read.site, read.operation.empty() ? "" : absl::StrCat("  ", read.operation), "  ",
+                      FormatCountOf(read.count, "time", "times"));
+}
+
+// A sentence, and the lines that it speaks of.
+void AddReads(const Forecast& forecast, HostReadKind kind, absl::string_view lead, absl::string_view sentence,
+              Page* page) {
+  std::vector<std::string> lines;
+  for (const HostRead& read : forecast.reads) {
+    if (read.kind == kind) lines.push_back(ReadText(read));
+  }
+  if (lines.empty()) return;
+  page->Paragraph(lead, sentence);
+  for (size_t i = 0; i < std::min(lines.size(), kMaxReads); ++i)
+    page->Line(absl::StrCat("              ", lines[i]), Tone::kAside);
+  if (lines.size() > kMaxReads)
+    page->Line(absl::StrCat("              and ", lines.size() - kMaxReads, " more: --json has all"), Tone::kAside);
+}
+
+// Operators whose size depends on values, and so is not simulated by counts: all others ask nonzero or unique.
+std::vector<std::string> NotCounted(const Forecast& forecast) {
+  std::vector<std::string> found;
+  for (const HostRead& read : forecast.reads) {
+    const std::string& name = read.operation;
+    const bool is_counted = absl::StrContains(name, "nonzero") ||
+                            (absl::StrContains(name, "unique") && !absl::StrContains(name, "unique_dim"));
+    if (read.kind == HostReadKind::kShape && !is_counted && !absl::c_linear_search(found, name)) found.push_back(name);
+  }
+  return found;
+}
+
+std::string PolicyText(const Forecast& forecast) {
+  const std::string& policy = forecast.data_dependent;
+  std::string text = absl::StrCat("sizes that depend on data values (nonzero, masks, unique): assumed to find ",
+                                  policy == "upper"  ? "everything, so the peak is an upper bound"
+                                  : policy == "zero" ? "nothing, so the peak is a lower bound"
+                                                     : absl::StrCat(policy, " of all elements"),
+                                  ".");
+  if (forecast.with_zero.has_value())
+    absl::StrAppend(&text, " Where they find nothing it is ", FormatBytes(forecast.with_zero->process), ".");
+  const std::vector<std::string> others = NotCounted(forecast);
+  if (!others.empty())
+    absl::StrAppend(&text, " Not so ", absl::StrJoin(others, ", "),
+                    ": what it finds is that of zeros, and may be more.");
+  return absl::StrCat(text, " --data-dependent expect=0.3 assumes a share.");
+}
+
+std::string LibrariesText(const Forecast& forecast) {
+  std::string text = "cuBLAS' workspaces are PyTorch's own, so they are in it.";
+  if (forecast.processes.empty()) return text;
+  absl::StrAppend(&text, WorkspacesText(forecast.workspaces()));
+  if (!forecast.with_bounds.has_value()) return text;
+  const RunPeaks &now = forecast.peaks(), &most = *forecast.with_bounds;
+  return absl::StrCat(text, " Were they as large as docs/workspaces.md bounds them, it would be at most ",
+                      FormatBytes(most.allocated), " allocated (", Difference(now.allocated, most.allocated), "), ",
+                      FormatBytes(most.process), " in nvidia-smi (", Difference(now.process, most.process),
+                      "): --workspaces bound.");
+}
+
+std::string ContextText(const Forecast& forecast) {
+  const KnownSize context = forecast.processes.empty() ? KnownSize() : forecast.processes.front().reported.context;
+  const absl::string_view known = context.known == "measured"  ? "as measured on this GPU"
+                                  : context.known == "similar" ? "as measured on a GPU of this capability"
+                                  : context.known == "set"     ? "as SIMCUDA_CTX_MB says"
+                                                               : "a guess";
+  return absl::StrCat(FormatBytes(context.bytes), " for CUDA's context, ", known,
+                      "; it is in nvidia-smi's number alone.");
+}
+
+void AddOutput(const Forecast& forecast, Page* page) {
+  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
+  if (lines.size() > kMaxOutputLines) lines.erase(lines.begin(), lines.end() - kMaxOutputLines);
+  if (!lines.empty()) page->Line("  The end of what it wrote:");
+  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
+}
+
+std::string StreamsText(const Forecast& forecast) {
+  if (forecast.processes.empty() || forecast.processes.front().reported.event_queries == 0)
+    return "the program never asked whether a kernel is done, so it does not matter how far they lag behind.";
+  if (!forecast.with_late_events.has_value())
+    return "kernels count as done at once: where tensors are used on several streams a GPU may keep blocks longer.";
+  return absl::StrCat("kernels count as done at once; where they lag behind until somebody waits, PyTorch reserves ",
+                      FormatBytes(forecast.with_late_events->reserved), " instead of ",
+                      FormatBytes(forecast.peaks().reserved), ", and ",
+                      FormatBytes(forecast.with_late_events->allocated), " are allocated.");
+}
+
+// "batch_size = 4, seq_len = 512".
+std::string ValuesText(const std::vector<std::pair<std::string, int64_t>>& values) {
+  return absl::StrJoin(values, ", ", [](std::string* out, const auto& value) {
+    absl::StrAppend(out, value.first, " = ", value.second);
+  });
+}
+
+// Of several processes: a row each, by rank.
+void AddProcesses(const Forecast& forecast, Page* page) {
+  if (forecast.processes.size() < 2) return;
+  std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi"}};
+  std::vector<PlannedProcess> processes = forecast.processes;
+  absl::c_stable_sort(
+      processes, [](const PlannedProcess& a, const PlannedProcess& b) { return a.reported.rank < b.reported.rank; });
+  for (const PlannedProcess& process : processes) {
+    rows.push_back({absl::StrCat(process.reported.pid), absl::StrCat(process.reported.rank),
+                    absl::StrCat(process.peaks.device), FormatBytes(process.peaks.allocated),
+                    FormatBytes(process.peaks.reserved), FormatBytes(process.peaks.process)});
+  }
+  page->Gap();
+  const uint64_t skew = forecast.skew();
+  const std::string compared =
+      skew == 0 ? "All need the same" : absl::StrCat("The others need up to ", FormatBytes(skew), " less");
+  page->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
+                                            forecast.processes.front().reported.rank, ", which needs most")},
+              {Tone::kPlain, absl::StrCat("  ", compared)}});
+  page->Table(std::vector<Align>(6, Align::kRight), rows);
+}
+
+}  // namespace
+
+std::string EndText(const Forecast& forecast) {
+  const ProcessResult& reported = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().reported;
+  const std::string steps = FormatCountOf(reported.steps, "step", "steps");
+  switch (forecast.end) {
+    case RunEnd::kStable:
+      return absl::StrCat("stopped after step ", reported.steps, ": the peak did not grow since step ",
+                          reported.last_growth);
+    case RunEnd::kSteps:
+      return absl::StrCat("stopped after step ", reported.steps, ", as asked for; the peak grew last in step ",
+                          reported.last_growth);
+    case RunEnd::kEnded:
+      return absl::StrCat("ran to its end",
+                          reported.steps == 0 ? ", without a step of an optimizer" : absl::StrCat(", ", steps));
+    case RunEnd::kTimedOut:
+      return absl::StrCat("was ended after ", absl::StrFormat("%.0f s", forecast.timeout_s), ", ", steps,
+                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at));
+    case RunEnd::kSpins:
+      return absl::StrCat("was ended: it waits for a value that no simulated kernel computes",
+                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at),
+                          ". --pin gives it one");
+    case RunEnd::kFailed:
+      return absl::StrCat("failed with exit code ", forecast.exit_code, " after ", steps);
+    case RunEnd::kCapability:
+      return "was not run";
+  }
+  return "";
+}
+
+void AddVerdict(const Forecast& forecast, Page* page) {
+  page->Line(absl::StrJoin(forecast.command, " "), Tone::kHeading);
+  page->Line({{Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast), ", ")},
+              {Tone::kHeading, "simulated"},
+              {Tone::kPlain, ": no GPU was used"}});
+  AddFits(forecast, page);
+  const RunPeaks& peaks = forecast.peaks();
+  page->Table({Align::kLeft, Align::kRight, Align::kLeft},
+              {{"allocated", FormatBytes(peaks.allocated), "peak of PyTorch's blocks"},
+               {"reserved", FormatBytes(peaks.reserved), "peak of PyTorch's segments"},
+               {"nvidia-smi", FormatBytes(peaks.process),
+                absl::StrCat("with ", FormatBytes(peaks.context), " of context and rounding",
+                             peaks.elsewhere == 0
+                                 ? ""
+                                 : absl::StrCat(" and ", FormatBytes(peaks.elsewhere), " past PyTorch's allocator"))}},
+              false);
+  const bool warn = IsCutShort(forecast.end);
+  page->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
+                  warn ? Tone::kWarning : Tone::kPlain);
+  if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
+  if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
+  if (forecast.world_size > 0) {
+    page->Paragraph("  ranks       ",
+                    absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
+                                 ": the others are not there, and count as holding the same data."));
+  }
+  AddProcesses(forecast, page);
+}
+
+void AddVaried(const Forecast& forecast, Page* page) {
+  if (!forecast.searched) return;
+  page->Gap();
+  const std::string largest = ValuesText(forecast.largest), with_zero = ValuesText(forecast.largest_with_zero);
+  page->Line({{Tone::kHeading,
+               largest.empty() ? "Nothing that was tried fits" : absl::StrCat("The largest that fits: ", largest)},
+              {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
+              {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
+  Page::Row heading;
+  std::vector<Align> columns;
+  if (!forecast.varied.empty()) {
+    for (const auto& [name, value] : forecast.varied.front().values) heading.push_back(name);
+  }
+  columns.assign(heading.size() + 3, Align::kRight);
+  columns.push_back(Align::kLeft);
+  for (const char* title : {"allocated", "reserved", "nvidia-smi", ""}) heading.push_back(title);
+  std::vector<Page::Row> rows{heading};
+  for (const VariedRun& run : forecast.varied) {
+    Page::Row row;
+    for (const auto& [name, value] : run.values) row.push_back(absl::StrCat(value));
+    for (const uint64_t RunPeaks::*member : {&RunPeaks::allocated, &RunPeaks::reserved, &RunPeaks::process})
+      row.push_back(run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-");
+    const char* policy = run.with_zero ? " where the data find nothing" : "";
+    row.push_back(absl::StrCat(!run.note.empty() ? run.note : run.fits ? "fits" : "does not fit", policy));
+    rows.push_back(row);
+  }
+  page->Table(columns, rows);
+}
+
+void AddWhatIfs(const Forecast& forecast, Page* page) {
+  if (forecast.what_ifs.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "What would change it"},
+              {Tone::kAside, "  nvidia-smi's number of another run, unless it says estimate"}});
+  std::vector<Page::Row> rows{{"needs", "change", "with", ""}};
+  const uint64_t now = forecast.peaks().process;
+  for (const WhatIf& each : forecast.what_ifs) {
+    const std::string need = each.peaks.has_value()   ? FormatBytes(each.peaks->process)
+                             : each.saves.has_value() ? FormatBytes(now - std::min(now, *each.saves))
+                                                      : "-";
+    const std::string change = each.peaks.has_value()   ? Difference(now, each.peaks->process)
+                               : each.saves.has_value() ? absl::StrCat("-", FormatBytes(*each.saves))
+                                                        : "";
+    rows.push_back({need, change, each.name, each.note});
+  }
+  page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+}
+
+void AddConfidence(const Forecast& forecast, Page* page) {
+  page->Gap();
+  page->Line("How sure this is", Tone::kHeading);
+  page->Paragraph("  exact       ",
+                  "PyTorch's allocator and the program's own calls ran for real: blocks and segments of what was run "
+                  "are those of a GPU.");
+  AddReads(forecast, HostReadKind::kShape, "  data        ", PolicyText(forecast), page);
+  AddReads(forecast, HostReadKind::kBranch, "  branches    ",
+           "the program asked for the truth of tensors whose values were not computed, and may go another way on a "
+           "GPU. --pin 'FILE.py:LINE=True' says what it is to find.",
+           page);
+  AddReads(forecast, HostReadKind::kValue, "  values      ",
+           "single numbers were read that are mostly 0 here: harmless for a loss that is printed, not for a size. "
+           "--pin 'FILE.py:LINE=NUMBER' gives one.",
+           page);
+  if (!forecast.processes.empty()) {
+    for (const auto& [text, count] : forecast.processes.front().reported.pinned)
+      page->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
+  }
+  page->Paragraph("  libraries   ", LibrariesText(forecast));
+  page->Paragraph("  context     ", ContextText(forecast));
+  page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
+  page->Paragraph("  streams     ", StreamsText(forecast));
+}
+
+void AddFailure(const Forecast& forecast, Page* page) {
+  page->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
+              {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
+  if (forecast.end == RunEnd::kCapability) {
+    const ProcessResult& reported = forecast.processes.front().reported;
+    page->Paragraph("  ",
+                    absl::StrCat("PyTorch ", reported.torch, " has no code for capability ",
+                                 CapabilityText(forecast.device.capability), " of ", forecast.device.name,
+                                 ": it was built for ", absl::StrJoin(reported.built_for, ", "),
+                                 ". Install a PyTorch that has, or plan for another device."),
+                    Tone::kAlarm);
+    return;
+  }
+  page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
+  AddOutput(forecast, page);
+}
+
+}  // namespace gpumem

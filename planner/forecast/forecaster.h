@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Makes a forecast: which runs it takes, and what each of them says. The program runs once with as much memory as it
+// likes; further runs are made only where an answer needs them: where the data decide, where it wants more than there
+// is, and for --vary.
+//
+//   Forecaster forecaster(request, axes, &planner);
+//   absl::StatusOr<PlannedRun> run = forecaster.Answer(is_policy_given);
+//   forecaster.forecast().fits()
+//
+// Failure: InvalidArgument where an axis has no place in the command line; else what Planner fails with.
+
+#ifndef GPUMEM_PLANNER_FORECAST_FORECASTER_H_
+#define GPUMEM_PLANNER_FORECAST_FORECASTER_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/forecast/forecast.h"
+#include "planner/forecast/planner.h"
+#include "planner/forecast/vary.h"
+
+namespace gpumem {
+
+class Forecaster {
+ public:
+  Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner);
+
+  // The run that is told of: the one asked for, or that of the largest values that fit. `policy_given`: what the data
+  // are was said, so there is no second run for the other end.
+  absl::StatusOr<PlannedRun> Answer(bool policy_given);
+
+  Forecast& forecast() { return forecast_; }
+  // What that run was.
+  const RunRequest& chosen() const { return chosen_; }
+
+ private:
+  using Place = std::vector<std::pair<std::string, int64_t>>;  // a value of each axis but the last
+
+  // Sets chosen_ and `largest`.
+  absl::Status Search(const RunRequest& request, Place* largest);
+  std::vector<Place> Places() const;
+  absl::Status SearchAt(const RunRequest& request, const Place& place, Place* largest);
+  // Where data decide: the largest values where they find nothing.
+  absl::Status SearchOtherEnd();
+  // One try of a search: what it needs. A program that fails needs more than there is.
+  absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place);
+  // Of another run; none where it did not get through.
+  absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
+  absl::Status LookAgain(const PlannedRun& run, bool policy_given);
+
+  const RunRequest request_;
+  const std::vector<Axis> axes_;
+  Planner* const planner_;
+  RunRequest chosen_;
+  Forecast forecast_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_FORECAST_FORECASTER_H_

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Planner: runs a program on simulated CUDA as often as a forecast needs it, and reads what each run's traces say. Its
+// folder of traces goes with it; KeepTraces saves those of one run.
+//
+//   Planner planner(tools, console);
+//   absl::StatusOr<PlannedRun> run = planner.Run(request, "as it is");
+//   run->processes.front().peaks.process
+//
+// Not thread-safe. Failure: an error where nothing could be started; a program that fails is an answer.
+
+#ifndef GPUMEM_PLANNER_FORECAST_PLANNER_H_
+#define GPUMEM_PLANNER_FORECAST_PLANNER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/console.h"
+#include "planner/forecast/planned_run.h"
+#include "planner/launch/simulated_run.h"
+
+namespace gpumem {
+
+class Planner {
+ public:
+  Planner(SimulationTools tools, Console* console) : tools_(std::move(tools)), console_(console) {}
+  ~Planner();
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  // `request.folder` is set here. `what` names the run in the line of progress.
+  absl::StatusOr<PlannedRun> Run(RunRequest request, const std::string& what);
+
+  // Moves the run's traces to `wanted`: a file for the first one (the others beside it), a folder, or "" for the
+  // working directory. Sets the processes' `trace`.
+  absl::Status KeepTraces(const std::string& wanted, PlannedRun* run);
+
+  int runs() const { return runs_; }
+
+ private:
+  absl::Status MakeFolder();
+
+  const SignalGuard guard_;  // else the folder would stay
+  const SimulationTools tools_;
+  Console* const console_;
+  std::string folder_;
+  int runs_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_FORECAST_PLANNER_H_

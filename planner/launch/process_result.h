@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What injected_script.py says of a process of a planned program: how many steps it made and why it ended.
+//
+//   std::vector<ProcessResult> processes = ReadProcessResults(folder);
+//
+// Failure: a file that cannot be read is left out; a process that died before it could say anything has none.
+
+#ifndef GPUMEM_PLANNER_LAUNCH_PROCESS_RESULT_H_
+#define GPUMEM_PLANNER_LAUNCH_PROCESS_RESULT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/launch/workspaces.h"
+
+namespace gpumem {
+
+struct ProcessResult {
+  enum class Reason : uint8_t {
+    kEnded,       // by itself
+    kSteps,       // after as many steps as were asked for
+    kStable,      // the peak did not grow any more
+    kCapability,  // the installed PyTorch has no code for the device
+  };
+  int pid = 0, rank = 0;
+  Reason reason = Reason::kEnded;
+  uint64_t steps = 0;                      // of the optimizer
+  uint64_t last_growth = 0;                // the step in which the peak grew last; 0 = none
+  std::string torch;                       // version
+  std::vector<std::string> built_for;      // where reason is kCapability: "sm_80", ...
+  std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
+  uint64_t event_queries = 0;              // whether an event is ready: with several streams
+  uint64_t checkpointed = 0;               // models that a what-if made recompute
+  std::vector<WorkspaceUse> workspaces;    // by library
+  KnownSize context;                       // of CUDA
+};
+
+// By rank, then process.
+std::vector<ProcessResult> ReadProcessResults(const std::string& folder);
+
+// The Python stacks of processes that ran into the deadline, as faulthandler wrote them; "" where there are none.
+std::string ReadStuckStacks(const std::string& folder);
+
+// The innermost line of the program's own in such stacks: "train.py:12 in main"; "" where nothing tells.
+std::string StuckAt(const std::string& stacks);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_LAUNCH_PROCESS_RESULT_H_

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/launch/program.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "planner/launch/ranks.h"
+
+namespace gpumem {
+namespace {
+
+void AddSimulation(const RunRequest& run, Variables* variables) {
+  const Variables simulated = {
+      {"SIMCUDA_DEVICES", absl::StrCat(run.device_count)},
+      {"SIMCUDA_NAME", run.device.full_name},
+      {"SIMCUDA_MEM_MB", absl::StrCat(run.device.memory_mib)},
+      {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
+      {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
+      {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
+      {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
+      {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
+      {"SIMCUDA_WORKSPACES", run.workspaces},
+      {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
+      {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
+  };
+  variables->insert(variables->end(), simulated.begin(), simulated.end());
+  // Threads of OpenMP that wait must not take the processor from runs beside this one.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) variables->emplace_back("OMP_WAIT_POLICY", "passive");
+}
+
+// Behind a fork: only what is needed, then the program.
+[[noreturn]] void Become(const std::vector<char*>& arguments, const ProgramStart& start, int output, int input) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // where we are killed there is nobody else to end it
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGQUIT}) std::signal(signal, SIG_DFL);
+  for (const auto& [name, value] : start.variables) {
+    if (value.empty()) {
+      unsetenv(name.c_str());
+    } else {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  if (start.inherited >= 0) fcntl(start.inherited, F_SETFD, 0);
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+}  // namespace
+
+double MonotonicSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+Variables RunVariables(const RunRequest& run, const std::string& injected_script) {
+  Variables variables = {
+      {"GPUMEMSHIM_OUTPUT", absl::StrCat(run.folder, "/%n.%p.gmtrace")},
+      {"GPUMEMSHIM_INJECTED_SCRIPT", injected_script},
+      {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
+      {"GPUMEM_PLAN_FOLDER", run.folder},
+      {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
+      {"SIMCUDA_NCCL_FOLDER", run.on_gpu ? "" : run.folder},
+  };
+  if (!run.on_gpu) variables.emplace_back("SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0");
+  variables.insert(variables.end(), run.environment.begin(), run.environment.end());
+  return variables;
+}
+
+Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run, const std::string& injected_script) {
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  const std::string preload =
+      preloaded == nullptr || *preloaded == '\0' ? tools.recorder : absl::StrCat(tools.recorder, ":", preloaded);
+  Variables variables = {
+      {"LD_PRELOAD", preload},          {"GPUMEMSHIM_QUIET", "1"},
+      {"GPUMEMSHIM_CONTROL", "0"},      {"GPUMEMSHIM_DISABLE", "0"},
+      {"GPUMEMSHIM_START", "on"},       {"GPUMEMSHIM_RING_SIZE", "64M"},
+      {"GPUMEM_PLAN_STEPS", run.steps}, {"GPUMEM_PLAN_WHAT_IF", run.what_if},
+      {"GPUMEM_PLAN_PINS", run.pins},   {"PYTHONFAULTHANDLER", ""},
+  };
+  if (!run.on_gpu) AddSimulation(run, &variables);
+  for (const Variables& more :
+       {FakeRanksEnvironment(run, FakeRanksFolder(injected_script)), RunVariables(run, injected_script)})
+    variables.insert(variables.end(), more.begin(), more.end());
+  return variables;
+}
+
+std::vector<std::string> ProgramWords(const SimulationTools& tools, bool on_gpu,
+                                      const std::vector<std::string>& command) {
+  if (on_gpu) return command;
+  std::vector<std::string> words = {"python3", tools.launcher, "--lib", tools.libraries, "--"};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+absl::StatusOr<pid_t> StartProgram(const ProgramStart& start) {
+  const int output = open(start.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (output < 0) return absl::UnavailableError(absl::StrCat("cannot write ", start.output, ": ", strerror(errno)));
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  std::vector<char*> arguments;
+  for (const std::string& word : start.words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t pid = fork();
+  const int error = errno;
+  if (pid == 0) Become(arguments, start, output, input);
+  close(output);
+  close(input);
+  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot start a process: ", strerror(error)));
+  setpgid(pid, pid);
+  return pid;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Starts a program of which a plan wants to know something: what it is given as environment, and a process group of its
+// own whose output goes to a file.
+//
+//   const Variables variables = ProgramEnvironment(tools, run, injected_script);
+//   absl::StatusOr<pid_t> pid = StartProgram({words, variables, run.folder + "/output"});
+//
+// Thread-safety: none. Failure: Unavailable where the system has no process or file.
+
+#ifndef GPUMEM_PLANNER_LAUNCH_PROGRAM_H_
+#define GPUMEM_PLANNER_LAUNCH_PROGRAM_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/launch/simulated_run.h"
+
+namespace gpumem {
+
+// An empty value: the variable is to be absent.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// What the recorder, the simulated CUDA and `injected_script` (a file) are to know of this run.
+Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run, const std::string& injected_script);
+
+// The same variables as far as they differ between two runs of one program: what a process that is there already, and
+// has not used CUDA yet, needs to become such a run.
+Variables RunVariables(const RunRequest& run, const std::string& injected_script);
+
+// In front of `command`: what starts it on simulated CUDA; nothing for a GPU.
+std::vector<std::string> ProgramWords(const SimulationTools& tools, bool on_gpu,
+                                      const std::vector<std::string>& command);
+
+struct ProgramStart {
+  std::vector<std::string> words;
+  Variables variables;
+  std::string output;  // path of the file that standard output and error go to
+  int inherited = -1;  // a descriptor that stays open in the program; -1 = none
+};
+
+// It dies with us. Its process group has its number.
+absl::StatusOr<pid_t> StartProgram(const ProgramStart& start);
+
+// CLOCK_MONOTONIC.
+double MonotonicSeconds();
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_LAUNCH_PROGRAM_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/sweep/sweep_json.h"
+
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "planner/sweep/digest.h"
+#include "planner/sweep/sweep_json_parts.h"
+#include "report/json_parts.h"
+
+namespace gpumem {
+namespace {
+
+void WriteFit(absl::string_view key, const ScalingFit& fit, JsonWriter* json) {
+  json->Key(key);
+  if (fit.model == ScalingModel::kNone) return json->Null();
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("model", ScalingModelName(fit.model));
+  json->Field("constant_bytes", fit.constant);
+  json->Field("linear_bytes", fit.linear);
+  json->Field("quadratic_bytes", fit.quadratic);
+  json->Field("r_squared", fit.r_squared);
+  json->Field("largest_relative_error", fit.largest_relative_error);
+  json->EndObject();
+}
+
+template <typename T>
+void WriteList(absl::string_view key, const std::vector<T>& values, JsonWriter* json) {
+  json->Key(key);
+  json->BeginArray(JsonLayout::kOneLine);
+  for (const T& value : values) json->Value(value);
+  json->EndArray();
+}
+
+void WriteScaling(const SweepAnswer& answer, JsonWriter* json) {
+  json->Key("scaling");
+  json->BeginArray();
+  for (const AxisScaling& scaling : answer.scaling) {
+    json->BeginObject();
+    json->Field("axis", scaling.axis);
+    json->Field("basis", ScalingBasisName(scaling.basis));
+    json->Field("sentence", ScalingSentence(scaling, answer.language));
+    WriteFit("peak_allocated", scaling.allocated, json);
+    WriteFit("peak_reserved", scaling.reserved, json);
+    json->Field("weakly_supported", scaling.weak);
+    json->Field("small_effect", scaling.small);
+    WriteList("at_values", scaling.values, json);
+    WriteList("allocated_bytes", scaling.allocated_bytes, json);
+    WriteList("reserved_bytes", scaling.reserved_bytes, json);
+    WriteValues("fixed", scaling.fixed, json);
+    json->Field("comparisons", scaling.groups);
+    json->Field("agreeing_comparisons", scaling.agreeing);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteConfiguration(const SweepRow& row, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("number", row.number);
+  WriteValues("values", row.values, json);
+  json->Field("state", RowStateName(row.state));
+  json->Field("fits", row.state == RowState::kFits);
+  json->Field("reason", row.reason);
+  json->Field("exit_code", row.exit_code);
+  WriteBytesOrNull("peak_allocated_bytes", row.peak_allocated, json);
+  WriteBytesOrNull("peak_reserved_bytes", row.peak_reserved, json);
+  WriteBytesOrNull("peak_process_bytes", row.peak_process, json);
+  WriteBytesOrNull("capacity_bytes", row.capacity, json);
+  json->Field("seconds", row.seconds);
+  json->Field("optimizer_steps", row.steps);
+  json->Field("lost_events", row.lost_events);
+  json->Key("trace");
+  row.trace.empty() ? json->Null() : json->Value(row.trace);
+  WriteStages(row, json);
+  json->EndObject();
+}
+
+void WriteNumberOrNull(absl::string_view key, const SweepRow* row, JsonWriter* json) {
+  json->Key(key);
+  row == nullptr ? json->Null() : json->Value(row->number);
+}
+
+void WriteAxes(const SweepAnswer& answer, JsonWriter* json) {
+  json->Key("axes");
+  json->BeginArray();
+  for (const std::string& axis : AxesOf(answer.rows)) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("name", axis);
+    WriteList("tried", ValuesOf(answer.rows, axis), json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+void WriteHead(const SweepAnswer& answer, JsonWriter* json) {
+  json->Field("schema_version", kJsonSchemaVersion);
+  json->Field("command", "sweep");
+  json->Field("gpumem_version", answer.version);
+  json->Field("simulated", answer.simulated);
+  json->Field("mode", answer.simulated ? "simulated" : "gpu");
+  WriteList("command_line", answer.command, json);
+  json->Field("device", answer.device);
+  WriteBytesOrNull("device_bytes", answer.capacity, json);
+  json->Field("steps", answer.steps);
+  json->Field("start_realtime_ns", answer.started_realtime_ns);
+  json->Field("duration_seconds", answer.seconds);
+}
+
+void WriteValues(absl::string_view key, const Configuration& values, JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject(JsonLayout::kOneLine);
+  std::set<std::string> written;
+  for (const auto& [axis, value] : values) {
+    if (!written.insert(axis).second) continue;  // twice the same key would be no good JSON
+    int64_t number = 0;
+    const bool is_number = absl::SimpleAtoi(value, &number) && absl::StrCat(number) == value;
+    json->Key(axis);
+    is_number ? json->Value(number) : json->Value(value);
+  }
+  json->EndObject();
+}
+
+void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json) {
+  json->Key(key);
+  bytes == 0 ? json->Null() : json->Value(bytes);
+}
+
+std::string SweepJson(const SweepAnswer& answer) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteHead(answer, &json);
+  json.Field("not_run", answer.left);
+  WriteAxes(answer, &json);
+  WriteNumberOrNull("largest_that_fits", LargestThatFits(answer.rows), &json);
+  WriteNumberOrNull("least_memory", LeastThatFits(answer.rows), &json);
+  WriteScaling(answer, &json);
+  json.Key("configurations");
+  json.BeginArray();
+  for (const SweepRow& row : answer.rows) WriteConfiguration(row, &json);
+  json.EndArray();
+  json.Field("directory", answer.directory);
+  WriteList("files", answer.files, &json);
+  WriteList("notes", answer.notes, &json);
+  json.EndObject();
+  return out + "\n";
+}
+
+}  // namespace gpumem

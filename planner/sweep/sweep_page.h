@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// A sweep as text for people, in English or Chinese. Pure function; adds nothing where there is nothing to say.
+//
+//   Page page(DetectStyle(STDOUT_FILENO));
+//   AddSweep(answer, &page);
+
+#ifndef GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_H_
+#define GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_H_
+
+#include "planner/sweep/answer.h"
+#include "report/page.h"
+
+namespace gpumem {
+
+// A line for each configuration, the largest that fits and the one with least memory, how memory grows along each axis,
+// what the largest is made of, what was lost, and the files.
+void AddSweep(const SweepAnswer& answer, Page* page);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/charts/text_measure.h"
+
+#include <gmock/gmock.h>
+
+namespace gpumem::plots {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(TextMeasureTest, WidthsAreThoseOfTheFont) {
+  EXPECT_NEAR(TextWidth("0", 1000), 636, 0.5);
+  EXPECT_NEAR(TextWidth("iW", 100), 27.8 + 98.9, 0.1);
+  EXPECT_GT(TextWidth("word", 20, /*bold=*/true), TextWidth("word", 20));
+  EXPECT_NEAR(TextWidth("显存", 20), 40, 0.1);
+  EXPECT_EQ(TextWidth("", 20), 0);
+  EXPECT_GT(TextWidth("\xff\xfe", 20), 0);
+}
+
+TEST(TextMeasureTest, FitsWithAnEllipsis) {
+  EXPECT_EQ(FitText("short", 16, 100), "short");
+  const std::string cut = FitText("a rather long label", 16, 80);
+  EXPECT_LE(TextWidth(cut, 16), 80);
+  EXPECT_EQ(cut, "a rathe…");
+  EXPECT_EQ(FitText("显存占用", 10, 30), "显存…");
+  EXPECT_EQ(FitText("word", 16, 2), "");
+  EXPECT_EQ(FitText("a b", 16, -5), "");
+}
+
+TEST(TextMeasureTest, WrapsAtBlanks) {
+  EXPECT_THAT(WrapText("one two three", 10, 45, 3), ElementsAre("one two", "three"));
+  const std::vector<std::string> cut = WrapText("one two three four five", 10, 45, 2);
+  ASSERT_EQ(cut.size(), 2u);
+  EXPECT_LE(TextWidth(cut[1], 10), 45);
+  EXPECT_THAT(WrapText("", 10, 45, 2), IsEmpty());
+  EXPECT_THAT(WrapText("word", 10, 45, 0), IsEmpty());
+}
+
+}  // namespace
+}  // namespace gpumem::plots

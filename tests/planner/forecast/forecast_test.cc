@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/forecast/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include "example_forecast.h"
+
+namespace gpumem {
+namespace {
+
+using testing::kGiB;
+using testing::kMiB;
+
+DeviceAnalysis DeviceWith(int number, uint64_t total) {
+  DeviceAnalysis device;
+  device.device = number;
+  device.peak_allocated.bytes = total / 2;
+  device.peak_reserved.bytes = total - kMiB;
+  device.peak_other.bytes = kMiB;
+  device.peak_total.bytes = total;
+  return device;
+}
+
+TEST(PeaksOfTest, NothingRecordedIsNoDevice) { EXPECT_EQ(PeaksOf({}).device, -1); }
+
+TEST(PeaksOfTest, WithoutABreakdownItIsWhatWasRecorded) {
+  Analysis analysis;
+  analysis.devices = {DeviceWith(0, kGiB)};
+  const RunPeaks peaks = PeaksOf(analysis);
+  EXPECT_EQ(peaks.device, 0);
+  EXPECT_EQ(peaks.allocated, kGiB / 2);
+  EXPECT_EQ(peaks.reserved, kGiB - kMiB);
+  EXPECT_EQ(peaks.process, kGiB);
+  EXPECT_EQ(peaks.context, 0u);
+  EXPECT_EQ(peaks.elsewhere, kMiB);
+}
+
+TEST(PeaksOfTest, AddsWhatTheDriverTakes) {
+  Analysis analysis;
+  analysis.devices = {DeviceWith(0, kGiB)};
+  MemoryBreakdown& breakdown = analysis.devices[0].breakdown_at_peak;
+  breakdown.any = true;
+  breakdown.values.total = kGiB;
+  breakdown.values.other = 3 * kMiB;
+  breakdown.driver.contexts = 512 * kMiB;
+  breakdown.driver.modules = 2 * kMiB;
+  RunPeaks peaks = PeaksOf(analysis);
+  EXPECT_EQ(peaks.process, kGiB + 514 * kMiB);
+  EXPECT_EQ(peaks.context, 514 * kMiB);
+  EXPECT_EQ(peaks.elsewhere, 3 * kMiB);
+  // The device shows more than all that is known.
+  breakdown.process = kGiB + 600 * kMiB;
+  peaks = PeaksOf(analysis);
+  EXPECT_EQ(peaks.process, kGiB + 600 * kMiB);
+  EXPECT_EQ(peaks.context, 600 * kMiB);
+  // Less: it was looked at at another time.
+  breakdown.process = kGiB / 2;
+  EXPECT_EQ(PeaksOf(analysis).process, kGiB + 514 * kMiB);
+}
+
+TEST(PeaksOfTest, IsOfTheDeviceThatNeedsMost) {
+  Analysis analysis;
+  analysis.devices = {DeviceWith(0, kGiB), DeviceWith(3, 3 * kGiB), DeviceWith(4, 2 * kGiB)};
+  EXPECT_EQ(PeaksOf(analysis).device, 3);
+  EXPECT_EQ(PeaksOf(analysis).process, 3 * kGiB);
+  analysis.devices = {DeviceWith(2, 0)};
+  EXPECT_EQ(PeaksOf(analysis).device, 2);
+}
+
+TEST(ForecastTest, FitsUpToTheLastByte) {
+  EXPECT_TRUE(testing::ExampleForecast(10 * kGiB).fits());
+  EXPECT_FALSE(testing::ExampleForecast(10 * kGiB + 1).fits());
+  EXPECT_TRUE(testing::TightForecast().fits());
+  EXPECT_FALSE(testing::TooLargeForecast().fits());
+}
+
+TEST(ForecastTest, DataDecideWhereNothingFoundWouldFit) {
+  EXPECT_TRUE(testing::DataForecast().depends_on_data());
+  EXPECT_FALSE(testing::DataForecast().fits());
+  EXPECT_FALSE(testing::TooLargeForecast().depends_on_data());
+  EXPECT_FALSE(testing::ExampleForecast().depends_on_data());
+  Forecast always = testing::DataForecast();
+  always.with_zero->process = 10 * kGiB + 1;
+  EXPECT_FALSE(always.depends_on_data());
+}
+
+TEST(ForecastTest, WhatWasCutShortIsOpenUnlessItIsTooLargeAlready) {
+  for (const RunEnd end : {RunEnd::kTimedOut, RunEnd::kSpins, RunEnd::kFailed}) {
+    EXPECT_TRUE(IsCutShort(end));
+    Forecast forecast = testing::OpenForecast(end);
+    EXPECT_TRUE(forecast.is_open());
+    EXPECT_FALSE(forecast.fits());
+    EXPECT_FALSE(forecast.depends_on_data());
+    forecast.processes[0].peaks.process = 11 * kGiB;
+    EXPECT_FALSE(forecast.is_open());
+    EXPECT_FALSE(forecast.fits());
+  }
+  for (const RunEnd end : {RunEnd::kStable, RunEnd::kSteps, RunEnd::kEnded}) {
+    EXPECT_FALSE(IsCutShort(end));
+    EXPECT_FALSE(testing::OpenForecast(end).is_open());
+  }
+}
+
+TEST(ForecastTest, WithoutADeviceThereIsNoAnswer) {
+  for (const Forecast& forecast : {Forecast{}, testing::CapabilityForecast()}) {
+    EXPECT_FALSE(forecast.answered());
+    EXPECT_FALSE(forecast.fits());
+    EXPECT_FALSE(forecast.depends_on_data());
+    EXPECT_TRUE(forecast.is_open());
+  }
+}
+
+}  // namespace
+}  // namespace gpumem
