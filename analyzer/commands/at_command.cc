@@ -20,17 +20,18 @@ class AtCommand final : public Command {
   absl::string_view summary() const override { return "everything alive at a moment: what for, by module, by stack"; }
   absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Says what the memory of a GPU was for at one moment: parameters, gradients, optimizer state, activations\n"
-           "and so on, each with how that is known; then which modules of the model and which lines of your code\n"
-           "hold it. The moment is the peak, a time from the first event on, the highest moment of a step, or the\n"
-           "first mark with this text (mark:TEXT where it looks like a time). Without --device it speaks of the GPU\n"
-           "with the largest peak.\n"
-           "\n"
-           "  gpumem at peak\n"
-           "  gpumem at 12.5s run.gmtrace\n"
-           "  gpumem at step 3 --top 20\n"
-           "  gpumem at 'epoch 2 done'\n"
-           "  gpumem at peak --json | jq .categories\n";
+    return R"(Says what the memory of a GPU was for at one moment: parameters, gradients, optimizer state, activations
+and so on, each with how that is known; then which modules of the model and which lines of your code
+hold it. The moment is the peak, a time from the first event on, the highest moment of a step, or the
+first mark with this text (mark:TEXT where it looks like a time). Without --device it speaks of the GPU
+with the largest peak.
+
+  gpumem at peak
+  gpumem at 12.5s run.gmtrace
+  gpumem at step 3 --top 20
+  gpumem at 'epoch 2 done'
+  gpumem at peak --json | jq .categories
+)";
   }
   size_t most_arguments() const override { return 3; }
 

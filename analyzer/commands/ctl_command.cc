@@ -96,25 +96,25 @@ class CtlCommand final : public Command {
     return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients]]";
   }
   absl::string_view help() const override {
-    return "Talks to programs that run with libgpumemshim.so and have used CUDA. Without PID: lists those of this "
-           "user.\n"
-           "\n"
-           "  status      what is recorded, into which file, what was lost (the default)\n"
-           "  start       begin to record, or go on; memory from before is not known\n"
-           "  stop        record nothing more until start: calls pass through\n"
-           "  flush       everything recorded so far is in the file when the command returns\n"
-           "  mark TEXT   a mark at this moment, which reports and timelines show\n"
-           "  dump        flush, and copy the trace up to now into a file of its own (-o)\n"
-           "  tensors     live tensors of the program's Python, and who holds them; it pauses for that\n"
-           "  gradients   NaN and Inf, norm, smallest and largest of each gradient; kernels run for that\n"
-           "\n"
-           "  gpumem ctl\n"
-           "  GPUMEMSHIM_START=off gpumem run -- python serve.py &      then, when it matters:\n"
-           "  gpumem ctl 4242 start\n"
-           "  gpumem ctl 4242 mark \"traffic doubled\"\n"
-           "  gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace\n"
-           "\n"
-           "Only the user whose program it is, and root, may do this.\n";
+    return R"(Talks to programs that run with libgpumemshim.so and have used CUDA. Without PID: lists those of this user.
+
+  status      what is recorded, into which file, what was lost (the default)
+  start       begin to record, or go on; memory from before is not known
+  stop        record nothing more until start: calls pass through
+  flush       everything recorded so far is in the file when the command returns
+  mark TEXT   a mark at this moment, which reports and timelines show
+  dump        flush, and copy the trace up to now into a file of its own (-o)
+  tensors     live tensors of the program's Python, and who holds them; it pauses for that
+  gradients   NaN and Inf, norm, smallest and largest of each gradient; kernels run for that
+
+  gpumem ctl
+  GPUMEMSHIM_START=off gpumem run -- python serve.py &      then, when it matters:
+  gpumem ctl 4242 start
+  gpumem ctl 4242 mark "traffic doubled"
+  gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace
+
+Only the user whose program it is, and root, may do this.
+)";
   }
   size_t most_arguments() const override { return std::numeric_limits<size_t>::max(); }
 

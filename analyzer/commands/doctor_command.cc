@@ -87,15 +87,15 @@ class DoctorCommand final : public Command {
   absl::string_view summary() const override { return "what can be hooked here, and why not"; }
   absl::string_view arguments() const override { return "[FLAGS] [PID | -- COMMAND [ARGUMENT...]]"; }
   absl::string_view help() const override {
-    return "Looks at the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell; "
-           "with\n"
-           "COMMAND at the program that is to be traced (it is not started; a Python interpreter is asked for its\n"
-           "version), with PID at a running one. Exit code 1 where something fails.\n"
-           "\n"
-           "  gpumem doctor\n"
-           "  gpumem doctor --clean\n"
-           "  gpumem doctor -- python train.py\n"
-           "  gpumem doctor 4242\n";
+    return R"(Looks at the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell; with
+COMMAND at the program that is to be traced (it is not started; a Python interpreter is asked for its
+version), with PID at a running one. Exit code 1 where something fails.
+
+  gpumem doctor
+  gpumem doctor --clean
+  gpumem doctor -- python train.py
+  gpumem doctor 4242
+)";
   }
   bool takes_command_line() const override { return true; }
 

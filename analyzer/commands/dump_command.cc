@@ -185,15 +185,15 @@ class DumpCommand final : public Command {
   absl::string_view summary() const override { return "every packet as text, or every event on a line"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Prints the file as it is, packet by packet, in protobuf's text form, compressed packets decompressed. "
-           "With\n"
-           "--events one line an event, times in seconds from the first event on. With --json one JSON object a line.\n"
-           "Nothing is held in memory, so any size goes.\n"
-           "\n"
-           "  gpumem dump run.gmtrace | less\n"
-           "  gpumem dump --events | grep alloc_failed\n"
-           "  gpumem dump --events --layer runtime --from 1.5s --to 2s\n"
-           "  gpumem dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'\n";
+    return R"(Prints the file as it is, packet by packet, in protobuf's text form, compressed packets decompressed. With
+--events one line an event, times in seconds from the first event on. With --json one JSON object a line.
+Nothing is held in memory, so any size goes.
+
+  gpumem dump run.gmtrace | less
+  gpumem dump --events | grep alloc_failed
+  gpumem dump --events --layer runtime --from 1.5s --to 2s
+  gpumem dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -35,19 +35,20 @@ class FlameCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.html]"; }
   absl::string_view help() const override {
-    return "Writes a page that shows every call stack as boxes as wide as their memory: at the peak, at the end, in\n"
-           "total, and temporary. The page is one file, needs no network and lets nothing out. In it: click to zoom,\n"
-           "search by regular expression, invert, hide native frames, split by thread or device, ? for all keys.\n"
-           "Without -o it lies beside the trace as NAME.flame.html; -o - writes it to standard output.\n"
-           "The flags that choose a view set what is shown first; the page has all four.\n"
-           "\n"
-           "  gpumem flame                               of the newest trace here\n"
-           "  gpumem flame run.gmtrace -o flame.html\n"
-           "  gpumem flame --leaks --from 60 --min-size 1M\n"
-           "  gpumem flame --invert --native full        from the allocating function outwards, every frame\n"
-           "  gpumem flame --by category                 what memory was for at the root; or --by module, stage\n"
-           "  gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page\n"
-           "  gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'\n";
+    return R"(Writes a page that shows every call stack as boxes as wide as their memory: at the peak, at the end, in
+total, and temporary. The page is one file, needs no network and lets nothing out. In it: click to zoom,
+search by regular expression, invert, hide native frames, split by thread or device, ? for all keys.
+Without -o it lies beside the trace as NAME.flame.html; -o - writes it to standard output.
+The flags that choose a view set what is shown first; the page has all four.
+
+  gpumem flame                               of the newest trace here
+  gpumem flame run.gmtrace -o flame.html
+  gpumem flame --leaks --from 60 --min-size 1M
+  gpumem flame --invert --native full        from the allocating function outwards, every frame
+  gpumem flame --by category                 what memory was for at the root; or --by module, stage
+  gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page
+  gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -20,14 +20,14 @@ class FragmentationCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Shows by exact replay how free space lies inside PyTorch's segments: how much, in how many ranges, and "
-           "the\n"
-           "largest one. external is 1 - largest / free: near 100 % means much free space and no room for a large\n"
-           "request. rounding is what blocks are larger than asked for. Then the blocks that keep mostly empty\n"
-           "segments from going back to CUDA: one marked \"alone\" would return its whole segment.\n"
-           "\n"
-           "  gpumem fragmentation --device 0\n"
-           "  gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'\n";
+    return R"(Shows by exact replay how free space lies inside PyTorch's segments: how much, in how many ranges, and the
+largest one. external is 1 - largest / free: near 100 % means much free space and no room for a large
+request. rounding is what blocks are larger than asked for. Then the blocks that keep mostly empty
+segments from going back to CUDA: one marked "alone" would return its whole segment.
+
+  gpumem fragmentation --device 0
+  gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

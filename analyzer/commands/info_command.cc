@@ -71,10 +71,11 @@ class InfoCommand final : public Command {
   absl::string_view summary() const override { return "what a trace file is: program, versions, counts, losses, size"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Prints what the trace says about itself and about the program it is of.\n"
-           "\n"
-           "  gpumem info run.gmtrace\n"
-           "  gpumem info --json | jq '.losses'\n";
+    return R"(Prints what the trace says about itself and about the program it is of.
+
+  gpumem info run.gmtrace
+  gpumem info --json | jq '.losses'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

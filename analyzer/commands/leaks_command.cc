@@ -20,14 +20,14 @@ class LeaksCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Lists what is alive at the end of the trace (or at --to), and which stacks have more alive at --to than "
-           "at\n"
-           "--from. A model and its optimizer state are alive at the end of any training and no leak; what grows from\n"
-           "step to step is. So choose both times at the same place of two steps.\n"
-           "\n"
-           "  gpumem leaks\n"
-           "  gpumem leaks --from 60 --to 600            growth between minute 1 and minute 10\n"
-           "  gpumem leaks --json | jq '.devices[0].leaks.growth[] | {bytes, site}'\n";
+    return R"(Lists what is alive at the end of the trace (or at --to), and which stacks have more alive at --to than at
+--from. A model and its optimizer state are alive at the end of any training and no leak; what grows from
+step to step is. So choose both times at the same place of two steps.
+
+  gpumem leaks
+  gpumem leaks --from 60 --to 600            growth between minute 1 and minute 10
+  gpumem leaks --json | jq '.devices[0].leaks.growth[] | {bytes, site}'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

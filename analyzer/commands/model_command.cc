@@ -16,15 +16,15 @@ class ModelCommand final : public AttributedList {
     return "the model's parameters with their gradients and optimizer state";
   }
   absl::string_view help() const override {
-    return "Lists the parameters of the program's models with shape, type, device, bytes, whether they are trained, "
-           "and the\n"
-           "bytes of their gradients and optimizer state; totals, also by component,\n"
-           "type, device and the optimizer's groups. The largest are listed; --top 0 has all.\n"
-           "\n"
-           "  gpumem model\n"
-           "  gpumem model --top 0\n"
-           "  gpumem model --json | jq .totals\n"
-           "  gpumem model --json | jq '.parameters[] | select(.trainable | not) | .name'\n";
+    return R"(Lists the parameters of the program's models with shape, type, device, bytes, whether they are trained, and the
+bytes of their gradients and optimizer state; totals, also by component,
+type, device and the optimizer's groups. The largest are listed; --top 0 has all.
+
+  gpumem model
+  gpumem model --top 0
+  gpumem model --json | jq .totals
+  gpumem model --json | jq '.parameters[] | select(.trainable | not) | .name'
+)";
   }
 
  private:

@@ -14,15 +14,14 @@ class ModulesCommand final : public AttributedList {
   absl::string_view name() const override { return "modules"; }
   absl::string_view summary() const override { return "what each module of the model allocated, by stage"; }
   absl::string_view help() const override {
-    return "Lists the modules of the model (torch.nn.Module) with what their calls allocated in each stage: all in "
-           "all,\n"
-           "most at once, what autograd kept of it for the backward pass, and temporaries. Memory of the backward "
-           "pass\n"
-           "counts for the module whose forward pass it belongs to.\n"
-           "\n"
-           "  gpumem modules\n"
-           "  gpumem modules --top 0 --rules my.rules\n"
-           "  gpumem modules --json | jq '.modules[] | select(.stage == \"forward\") | {fqn, saved_peak_bytes}'\n";
+    return R"(Lists the modules of the model (torch.nn.Module) with what their calls allocated in each stage: all in all,
+most at once, what autograd kept of it for the backward pass, and temporaries. Memory of the backward pass
+counts for the module whose forward pass it belongs to.
+
+  gpumem modules
+  gpumem modules --top 0 --rules my.rules
+  gpumem modules --json | jq '.modules[] | select(.stage == "forward") | {fqn, saved_peak_bytes}'
+)";
   }
 
  private:

@@ -21,17 +21,17 @@ class OomCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Explains the last request that failed for good: who asked, where the device's memory was at that moment,\n"
-           "what PyTorch tried before it gave up, what would have fit, who filled the device, which blocks keep "
-           "mostly\n"
-           "empty segments, and what to do, each with the numbers that speak for it. Other failures are grouped by\n"
-           "the line that asked; requests that were served only after memory was given back are counted.\n"
-           "\n"
-           "  gpumem oom                                 the newest trace here\n"
-           "  gpumem oom run.gmtrace --top 20 --full-stacks\n"
-           "  gpumem oom --to 90                         as of 90 s: an earlier failure\n"
-           "  gpumem oom --check && echo \"it all fit\"    exit code 1 where a request failed for good\n"
-           "  gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'\n";
+    return R"(Explains the last request that failed for good: who asked, where the device's memory was at that moment,
+what PyTorch tried before it gave up, what would have fit, who filled the device, which blocks keep mostly
+empty segments, and what to do, each with the numbers that speak for it. Other failures are grouped by
+the line that asked; requests that were served only after memory was given back are counted.
+
+  gpumem oom                                 the newest trace here
+  gpumem oom run.gmtrace --top 20 --full-stacks
+  gpumem oom --to 90                         as of 90 s: an earlier failure
+  gpumem oom --check && echo "it all fit"    exit code 1 where a request failed for good
+  gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -20,16 +20,17 @@ class PeakCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Lists the live memory at the moment of the peak, grouped by the line of your code (or --by stack), with\n"
-           "bytes and number of blocks. Without --device it speaks of the GPU with the largest peak; without\n"
-           "--measure of allocated memory, or of total where PyTorch did nothing. Near-peaks that are separate in\n"
-           "time follow.\n"
-           "\n"
-           "  gpumem peak --top 20\n"
-           "  gpumem peak --measure reserved             who made PyTorch's segments\n"
-           "  gpumem peak --measure total                with NCCL, cuBLAS and your own CUDA calls\n"
-           "  gpumem peak --full-stacks --top 3\n"
-           "  gpumem peak --json | jq '.stacks[0].frames[0]'\n";
+    return R"(Lists the live memory at the moment of the peak, grouped by the line of your code (or --by stack), with
+bytes and number of blocks. Without --device it speaks of the GPU with the largest peak; without
+--measure of allocated memory, or of total where PyTorch did nothing. Near-peaks that are separate in
+time follow.
+
+  gpumem peak --top 20
+  gpumem peak --measure reserved             who made PyTorch's segments
+  gpumem peak --measure total                with NCCL, cuBLAS and your own CUDA calls
+  gpumem peak --full-stacks --top 3
+  gpumem peak --json | jq '.stacks[0].frames[0]'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -105,16 +105,15 @@ class RecoverCommand final : public Command {
   absl::string_view summary() const override { return "a whole trace from what a killed program left behind"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|RING...]"; }
   absl::string_view help() const override {
-    return "Writes FILE.recovered.gmtrace: the trace, and behind it the last events, which a program that was killed "
-           "(or\n"
-           "ended by abort) left in its ring, in /dev/shm or beside the trace (FILE.ring). The other commands read "
-           "that\n"
-           "ring by themselves as long as it is there; the new file is whole by itself. A RING alone, where no trace\n"
-           "was begun, becomes a trace of its own. FILE is not changed, but with --in-place.\n"
-           "\n"
-           "  gpumem recover\n"
-           "  gpumem recover --in-place --delete traces/*.gmtrace\n"
-           "  gpumem recover gpumem.train.4242.gmtrace.1f3a.ring -o run.gmtrace\n";
+    return R"(Writes FILE.recovered.gmtrace: the trace, and behind it the last events, which a program that was killed (or
+ended by abort) left in its ring, in /dev/shm or beside the trace (FILE.ring). The other commands read that
+ring by themselves as long as it is there; the new file is whole by itself. A RING alone, where no trace
+was begun, becomes a trace of its own. FILE is not changed, but with --in-place.
+
+  gpumem recover
+  gpumem recover --in-place --delete traces/*.gmtrace
+  gpumem recover gpumem.train.4242.gmtrace.1f3a.ring -o run.gmtrace
+)";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
 

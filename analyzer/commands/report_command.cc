@@ -25,17 +25,18 @@ class ReportCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Says what the GPU memory of one program was used for. Without FILE it takes the newest *.gmtrace of\n"
-           "the working directory. A DIR that holds several gets a list of their processes: who started whom, which\n"
-           "had the most memory, how each ended. A request that failed comes first: who asked, who had filled the\n"
-           "GPU, what would have fit. Stacks are shown by the line of your code that allocated; what lies between\n"
-           "that line and CUDA, and who called it, stands below.\n"
-           "\n"
-           "  gpumem report                              the newest trace here\n"
-           "  gpumem report run.gmtrace --device 1       one GPU\n"
-           "  gpumem report runs/                        all processes of a job\n"
-           "  gpumem report --from 10 --to 12.5          what happened between these seconds\n"
-           "  gpumem report --json | jq '.devices[].peak'\n";
+    return R"(Says what the GPU memory of one program was used for. Without FILE it takes the newest *.gmtrace of
+the working directory. A DIR that holds several gets a list of their processes: who started whom, which
+had the most memory, how each ended. A request that failed comes first: who asked, who had filled the
+GPU, what would have fit. Stacks are shown by the line of your code that allocated; what lies between
+that line and CUDA, and who called it, stands below.
+
+  gpumem report                              the newest trace here
+  gpumem report run.gmtrace --device 1       one GPU
+  gpumem report runs/                        all processes of a job
+  gpumem report --from 10 --to 12.5          what happened between these seconds
+  gpumem report --json | jq '.devices[].peak'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -17,16 +17,16 @@ class SizesCommand final : public Command {
   absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Shows the sizes of all allocations by powers of two, the sizes with most bytes, and the lines that "
-           "allocate\n"
-           "most bytes and most often. Of everything that was allocated, freed or not; with --peak, --leaks and\n"
-           "--temporary of what was alive at the peak, not freed, or freed again at once.\n"
-           "\n"
-           "  gpumem sizes\n"
-           "  gpumem sizes --peak                        what the peak is made of\n"
-           "  gpumem sizes --measure reserved            the segments that PyTorch asked CUDA for\n"
-           "  gpumem sizes --temporary --top 10\n"
-           "  gpumem sizes --json | jq '.buckets[] | [.from_bytes, .count]'\n";
+    return R"(Shows the sizes of all allocations by powers of two, the sizes with most bytes, and the lines that allocate
+most bytes and most often. Of everything that was allocated, freed or not; with --peak, --leaks and
+--temporary of what was alive at the peak, not freed, or freed again at once.
+
+  gpumem sizes
+  gpumem sizes --peak                        what the peak is made of
+  gpumem sizes --measure reserved            the segments that PyTorch asked CUDA for
+  gpumem sizes --temporary --top 10
+  gpumem sizes --json | jq '.buckets[] | [.from_bytes, .count]'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -18,12 +18,13 @@ class StacksCommand final : public Command {
   absl::string_view summary() const override { return "who allocated, as collapsed stacks for other tools"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Prints one line a stack, outermost call first, with its bytes (or --count): the text that flamegraph.pl,\n"
-           "speedscope, inferno and others read. Which memory: as for gpumem tree.\n"
-           "\n"
-           "  gpumem stacks | flamegraph.pl --countname=bytes > peak.svg\n"
-           "  gpumem stacks --total --count > churn.txt  drop it into speedscope.app\n"
-           "  gpumem stacks --native full --leaks | grep optimizer\n";
+    return R"(Prints one line a stack, outermost call first, with its bytes (or --count): the text that flamegraph.pl,
+speedscope, inferno and others read. Which memory: as for gpumem tree.
+
+  gpumem stacks | flamegraph.pl --countname=bytes > peak.svg
+  gpumem stacks --total --count > churn.txt  drop it into speedscope.app
+  gpumem stacks --native full --leaks | grep optimizer
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -18,18 +18,15 @@ class StagesCommand final : public AttributedList {
     return "memory of each stage of the run: model load, set-up, training, evaluation, and those you named";
   }
   absl::string_view help() const override {
-    return "Lists the stages of the run with the memory at their start, peak and end, how much it grew in them, and "
-           "how "
-           "long\n"
-           "they took: model load, data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine "
-           "set-up,\n"
-           "training, evaluation, checkpoints. They are inferred from allocation stacks. Stages that the program "
-           "names\n"
-           "(docs/marks.md, docs/python.md) are listed too, with all that happens in them.\n"
-           "\n"
-           "  gpumem stages\n"
-           "  gpumem stages --top 0 run.gmtrace\n"
-           "  gpumem stages --json | jq '.stages[] | {stage, start_bytes, peak_bytes, end_bytes}'\n";
+    return R"(Lists the stages of the run with the memory at their start, peak and end, how much it grew in them, and how long
+they took: model load, data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine set-up,
+training, evaluation, checkpoints. They are inferred from allocation stacks. Stages that the program names
+(docs/marks.md, docs/python.md) are listed too, with all that happens in them.
+
+  gpumem stages
+  gpumem stages --top 0 run.gmtrace
+  gpumem stages --json | jq '.stages[] | {stage, start_bytes, peak_bytes, end_bytes}'
+)";
   }
 
  private:

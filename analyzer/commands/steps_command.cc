@@ -18,16 +18,14 @@ class StepsCommand final : public AttributedList {
     return "memory of each training step: start, peak, end, growth, and what the peak is made of";
   }
   absl::string_view help() const override {
-    return "Lists the steps of a training with PyTorch's allocated memory at their start, peak and end. A step ends "
-           "when\n"
-           "the optimizer's does (the first optimizer's, where there are several), however many backward passes it "
-           "had;\n"
-           "where the program marks its steps (docs/marks.md) these are shown. The last steps are listed; --top 0 has "
-           "all.\n"
-           "\n"
-           "  gpumem steps\n"
-           "  gpumem steps --top 0 run.gmtrace\n"
-           "  gpumem steps --json | jq '.steps[] | [.step, .peak_bytes, .growth_bytes]'\n";
+    return R"(Lists the steps of a training with PyTorch's allocated memory at their start, peak and end. A step ends when
+the optimizer's does (the first optimizer's, where there are several), however many backward passes it had;
+where the program marks its steps (docs/marks.md) these are shown. The last steps are listed; --top 0 has all.
+
+  gpumem steps
+  gpumem steps --top 0 run.gmtrace
+  gpumem steps --json | jq '.steps[] | [.step, .peak_bytes, .growth_bytes]'
+)";
   }
 
  private:

@@ -135,18 +135,16 @@ class SymbolizeCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE...]"; }
   absl::string_view help() const override {
-    return "Writes FILE.symbolized.gmtrace: the trace with functions, source lines and inlined functions of its "
-           "native\n"
-           "frames in it, so that every command answers the same on a machine without the binaries. Python frames "
-           "need\n"
-           "no such thing. What a killed process left in its ring comes along. FILE is not changed, but with "
-           "--in-place;\n"
-           "then too it is written anew and renamed, so that a failure leaves it as it was.\n"
-           "\n"
-           "  gpumem symbolize                           the newest trace here\n"
-           "  gpumem symbolize --in-place traces/*.gmtrace\n"
-           "  gpumem symbolize run.gmtrace -o shared.gmtrace\n"
-           "  gpumem symbolize --sysroot /mnt/node7 run.gmtrace\n";
+    return R"(Writes FILE.symbolized.gmtrace: the trace with functions, source lines and inlined functions of its native
+frames in it, so that every command answers the same on a machine without the binaries. Python frames need
+no such thing. What a killed process left in its ring comes along. FILE is not changed, but with --in-place;
+then too it is written anew and renamed, so that a failure leaves it as it was.
+
+  gpumem symbolize                           the newest trace here
+  gpumem symbolize --in-place traces/*.gmtrace
+  gpumem symbolize run.gmtrace -o shared.gmtrace
+  gpumem symbolize --sysroot /mnt/node7 run.gmtrace
+)";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
 

@@ -22,19 +22,19 @@ class TableCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Lists where memory was allocated: what was alive at the peak, or with --leaks, --total and --temporary "
-           "what\n"
-           "was not freed, all that was allocated, and what was freed again at once. `self` is what a place allocated\n"
-           "itself (it is the innermost frame that is shown), `total` what it and all that it called did.\n"
-           "\n"
-           "  gpumem table\n"
-           "  gpumem table --by function --sort total\n"
-           "  gpumem table --native none                 lines of Python only\n"
-           "  gpumem table --by stack --leaks --top 5\n"
-           "  gpumem table --by operator                 aten::mm and the like\n"
-           "  gpumem table --by module --sort total      each module incl. submodules\n"
-           "  gpumem table --by stage --total            of all that was allocated\n"
-           "  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'\n";
+    return R"(Lists where memory was allocated: what was alive at the peak, or with --leaks, --total and --temporary what
+was not freed, all that was allocated, and what was freed again at once. `self` is what a place allocated
+itself (it is the innermost frame that is shown), `total` what it and all that it called did.
+
+  gpumem table
+  gpumem table --by function --sort total
+  gpumem table --native none                 lines of Python only
+  gpumem table --by stack --leaks --top 5
+  gpumem table --by operator                 aten::mm and the like
+  gpumem table --by module --sort total      each module incl. submodules
+  gpumem table --by stage --total            of all that was allocated
+  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

@@ -17,19 +17,20 @@ class TreeCommand final : public Command {
   absl::string_view summary() const override { return "who allocated, as a call tree"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return "Shows the calls that led to memory as a tree, the largest branch first: what was alive at the peak of the\n"
-           "GPU with the largest one, or with --leaks, --total and --temporary what was not freed, all that was\n"
-           "allocated, and what was freed again at once. A chain of calls without branches is one line; branches\n"
-           "below --percent-limit are summed up. Native frames are trimmed to operators and nodes of the backward\n"
-           "pass; --native full shows all.\n"
-           "\n"
-           "  gpumem tree\n"
-           "  gpumem tree --by module                    under the modules of the model, or --by stage, category\n"
-           "  gpumem tree --invert --depth 3             what allocated, then its callers\n"
-           "  gpumem tree --leaks --from 60              what came after the first minute and stayed\n"
-           "  gpumem tree --temporary --sort count       buffers that could be reused\n"
-           "  gpumem tree --module '^torch\\.optim' --split thread\n"
-           "  gpumem tree --json | jq '.nodes[] | select(.self_bytes > 0) | {label, self_bytes}'\n";
+    return R"(Shows the calls that led to memory as a tree, the largest branch first: what was alive at the peak of the
+GPU with the largest one, or with --leaks, --total and --temporary what was not freed, all that was
+allocated, and what was freed again at once. A chain of calls without branches is one line; branches
+below --percent-limit are summed up. Native frames are trimmed to operators and nodes of the backward
+pass; --native full shows all.
+
+  gpumem tree
+  gpumem tree --by module                    under the modules of the model, or --by stage, category
+  gpumem tree --invert --depth 3             what allocated, then its callers
+  gpumem tree --leaks --from 60              what came after the first minute and stayed
+  gpumem tree --temporary --sort count       buffers that could be reused
+  gpumem tree --module '^torch\.optim' --split thread
+  gpumem tree --json | jq '.nodes[] | select(.self_bytes > 0) | {label, self_bytes}'
+)";
   }
 
   void AddFlags(CLI::App* app) override {

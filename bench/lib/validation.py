@@ -176,7 +176,7 @@ def fake_ranks(case, folder):
     """What makes one process rank 0 of several, as `gpumem plan --world-size` does."""
     if case.ranks == 1:
         return {}
-    shutil.copy(processes.ROOT / "analyzer" / "plan" / "fake_ranks.py", pathlib.Path(folder) / "sitecustomize.py")
+    shutil.copy(processes.ROOT / "planner" / "launch" / "fake_ranks.py", pathlib.Path(folder) / "sitecustomize.py")
     return {
         "PYTHONPATH": str(folder),
         "GPUMEM_PLAN_FAKE_RANKS": "1",

@@ -32,23 +32,22 @@ class PlanCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
-    return "Runs COMMAND with the installed PyTorch on a simulated GPU: its caching allocator and the program run for\n"
-           "real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is reported: "
-           "what\n"
-           "it is made of, which changes would save most, and how sure the number is. No GPU is needed or touched.\n"
-           "\n"
-           "  gpumem plan -- python train.py\n"
-           "  gpumem plan --device rtx4090 -- python train.py --batch-size 8\n"
-           "  gpumem plan --memory 40GiB --capability 8.0 -- python train.py\n"
-           "  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'\n"
-           "  gpumem plan --nproc-per-node 2 -- python train.py\n"
-           "  gpumem plan --rank 0 --world-size 64 -- python train.py\n"
-           "  gpumem plan --json -- python train.py | jq '.verdict, .peak'\n"
-           "  gpumem plan --list-devices\n"
-           "\n"
-           "Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, for the program failed "
-           "or did not\n"
-           "use CUDA. The trace that is left is one like any other: gpumem flame and all commands read it.\n";
+    return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: its caching allocator and the program run for
+real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is reported: what
+it is made of, which changes would save most, and how sure the number is. No GPU is needed or touched.
+
+  gpumem plan -- python train.py
+  gpumem plan --device rtx4090 -- python train.py --batch-size 8
+  gpumem plan --memory 40GiB --capability 8.0 -- python train.py
+  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
+  gpumem plan --nproc-per-node 2 -- python train.py
+  gpumem plan --rank 0 --world-size 64 -- python train.py
+  gpumem plan --json -- python train.py | jq '.verdict, .peak'
+  gpumem plan --list-devices
+
+Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, for the program failed or did not
+use CUDA. The trace that is left is one like any other: gpumem flame and all commands read it.
+)";
   }
   bool takes_command_line() const override { return true; }
 

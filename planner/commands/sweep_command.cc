@@ -59,25 +59,22 @@ class SweepCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] SPEC.yaml | --axis AXIS... -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
-    return "Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated\n"
-           "GPU (as gpumem plan does) or on the machine's own, and writes what each needs: a row a configuration with\n"
-           "its trace, JSON, CSV, pictures, and how memory grows along each axis. What does not fit, fails or hangs "
-           "is\n"
-           "a row too. A sweep that was ended goes on where it was.\n"
-           "\n"
-           "  gpumem sweep sweep.yaml\n"
-           "  gpumem sweep --axis batch_size=1,2,4,8 --axis seq_len=256..4096x2 -- \\\n"
-           "      python train.py --batch-size '{batch_size}' --seq-len '{seq_len}'\n"
-           "  gpumem sweep --axis batch-size=1..64x2 --where 'batch-size <= 16' --device a100 -- python train.py "
-           "--batch-size 1\n"
-           "  gpumem sweep --on gpu sweep.yaml\n"
-           "  gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 "
-           "--lora_ranks 8 16\n"
-           "  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'\n"
-           "\n"
-           "Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none "
-           "has\n"
-           "one.\n";
+    return R"(Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated
+GPU (as gpumem plan does) or on the machine's own, and writes what each needs: a row a configuration with
+its trace, JSON, CSV, pictures, and how memory grows along each axis. What does not fit, fails or hangs is
+a row too. A sweep that was ended goes on where it was.
+
+  gpumem sweep sweep.yaml
+  gpumem sweep --axis batch_size=1,2,4,8 --axis seq_len=256..4096x2 -- \
+      python train.py --batch-size '{batch_size}' --seq-len '{seq_len}'
+  gpumem sweep --axis batch-size=1..64x2 --where 'batch-size <= 16' --device a100 -- python train.py --batch-size 1
+  gpumem sweep --on gpu sweep.yaml
+  gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 16
+  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'
+
+Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none has
+one.
+)";
   }
   bool takes_marked_command_line() const override { return true; }
 

@@ -77,7 +77,9 @@ bool Series::Fits(uint64_t bytes) {
 
 bool Series::HasRoom(uint64_t bytes) { return limit_.on_full != OnFull::kRotate || Fits(bytes + PartBytes()); }
 
-bool Series::Spent(uint64_t bytes) { return limit_.on_full == OnFull::kRotate && !Fits(bytes + PartBytes() / 8); }
+// EventsPerPacket counts on four bytes an event and gives a packet a sixteenth of a part; events without any pattern
+// take up to sixteen bytes.
+bool Series::Spent(uint64_t bytes) { return limit_.on_full == OnFull::kRotate && !Fits(bytes + PartBytes() / 4); }
 
 bool Series::NextPath(char* out, size_t capacity) const {
   size_t stem = strlen(first_path_);

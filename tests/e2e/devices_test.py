@@ -17,7 +17,7 @@ import truth
 SETUP = None
 FULL = False
 PROGRAM = truth.PROGRAMS / "devices.py"
-DEVICES = json.loads((truth.ROOT / "analyzer" / "plan" / "devices.json").read_text(encoding="utf-8"))["devices"]
+DEVICES = json.loads((truth.ROOT / "planner" / "launch" / "devices.json").read_text(encoding="utf-8"))["devices"]
 # Capabilities that no device of the list has.
 NEWER = ("8.7", "10.3", "11.0", "12.1", "13.0")
 NO_CODE = "CUDA error: no kernel image is available for execution on the device"
