@@ -17,14 +17,14 @@ namespace {
 class AtCommand final : public Command {
  public:
   absl::string_view name() const override { return "at"; }
-  absl::string_view summary() const override { return "everything alive at a moment: what for, by module, by stack"; }
+  absl::string_view summary() const override { return "what was alive at one moment, by category, module and stack"; }
   absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Says what the memory of a GPU was for at one moment: parameters, gradients, optimizer state, activations
-and so on, each with how that is known; then which modules of the model and which lines of your code
-hold it. The moment is the peak, a time from the first event on, the highest moment of a step, or the
-first mark with this text (mark:TEXT where it looks like a time). Without --device it speaks of the GPU
-with the largest peak.
+    return R"(Shows what the memory of a GPU was used for at one moment: parameters, gradients, optimizer state,
+activations and so on, each with its evidence; then which modules of the model and which lines of your
+code hold it. The moment is the peak, a time since the first event, the highest moment of a step, or the
+first mark with this text (mark:TEXT if the text looks like a time). Without --device: the GPU with the
+largest peak.
 
   gpumem at peak
   gpumem at 12.5s run.gmtrace

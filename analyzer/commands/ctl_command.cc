@@ -91,29 +91,29 @@ std::string StatusText(const ControlAnswer& answer) {
 class CtlCommand final : public Command {
  public:
   absl::string_view name() const override { return "ctl"; }
-  absl::string_view summary() const override { return "look at and switch recordings of running programs"; }
+  absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
   absl::string_view arguments() const override {
     return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients]]";
   }
   absl::string_view help() const override {
-    return R"(Talks to programs that run with libgpumemshim.so and have used CUDA. Without PID: lists those of this user.
+    return R"(Controls programs that run with libgpumemshim.so and have used CUDA. Without PID: lists yours.
 
-  status      what is recorded, into which file, what was lost (the default)
-  start       begin to record, or go on; memory from before is not known
-  stop        record nothing more until start: calls pass through
-  flush       everything recorded so far is in the file when the command returns
-  mark TEXT   a mark at this moment, which reports and timelines show
-  dump        flush, and copy the trace up to now into a file of its own (-o)
-  tensors     live tensors of the program's Python, and who holds them; it pauses for that
-  gradients   NaN and Inf, norm, smallest and largest of each gradient; kernels run for that
+  status      what is recorded, into which file, how many events were dropped (the default)
+  start       start or resume recording; memory allocated before is unknown
+  stop        stop recording until the next start; calls pass through
+  flush       returns once everything recorded so far is in the file
+  mark TEXT   adds a mark, which reports and timelines show
+  dump        flush, then copy the trace so far into a file of its own (-o)
+  tensors     the live Python tensors and who refers to them; pauses the program
+  gradients   NaN and Inf, norm, smallest and largest of each gradient; launches kernels
 
   gpumem ctl
-  GPUMEMSHIM_START=off gpumem run -- python serve.py &      then, when it matters:
+  GPUMEMSHIM_START=off gpumem run -- python serve.py &      and later:
   gpumem ctl 4242 start
   gpumem ctl 4242 mark "traffic doubled"
   gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace
 
-Only the user whose program it is, and root, may do this.
+Only the user who owns the program, and root, may do this.
 )";
   }
   size_t most_arguments() const override { return std::numeric_limits<size_t>::max(); }

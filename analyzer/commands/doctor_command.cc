@@ -84,12 +84,14 @@ std::string Json(const std::vector<Finding>& findings, Health worst) {
 class DoctorCommand final : public Command {
  public:
   absl::string_view name() const override { return "doctor"; }
-  absl::string_view summary() const override { return "what can be hooked here, and why not"; }
+  absl::string_view summary() const override {
+    return "check whether this machine or program can be recorded, and why not";
+  }
   absl::string_view arguments() const override { return "[FLAGS] [PID | -- COMMAND [ARGUMENT...]]"; }
   absl::string_view help() const override {
-    return R"(Looks at the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell; with
-COMMAND at the program that is to be traced (it is not started; a Python interpreter is asked for its
-version), with PID at a running one. Exit code 1 where something fails.
+    return R"(Checks the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell.
+With COMMAND also the program to be traced; it is not started, but a Python interpreter is asked for its
+version. With PID also a running program. Exit code 1 if a check fails.
 
   gpumem doctor
   gpumem doctor --clean

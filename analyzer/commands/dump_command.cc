@@ -182,12 +182,12 @@ void AppendEventJson(const EventRow& e, uint64_t since, const StackTable& table,
 class DumpCommand final : public Command {
  public:
   absl::string_view name() const override { return "dump"; }
-  absl::string_view summary() const override { return "every packet as text, or every event on a line"; }
+  absl::string_view summary() const override { return "print every packet as text, or every event on a line"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Prints the file as it is, packet by packet, in protobuf's text form, compressed packets decompressed. With
---events one line an event, times in seconds from the first event on. With --json one JSON object a line.
-Nothing is held in memory, so any size goes.
+    return R"(Prints the file packet by packet in protobuf's text form, decompressed. With --events: one event per line,
+times in seconds since the first event. With --json: one JSON object per line. The file is streamed, so
+any size works.
 
   gpumem dump run.gmtrace | less
   gpumem dump --events | grep alloc_failed

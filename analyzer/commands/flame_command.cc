@@ -30,22 +30,20 @@ std::string DefaultOutput(const std::string& trace) {
 class FlameCommand final : public Command {
  public:
   absl::string_view name() const override { return "flame"; }
-  absl::string_view summary() const override {
-    return "one offline HTML page: who allocated, by call stack, to zoom and search";
-  }
+  absl::string_view summary() const override { return "who allocated, by call stack, as one offline HTML page"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.html]"; }
   absl::string_view help() const override {
-    return R"(Writes a page that shows every call stack as boxes as wide as their memory: at the peak, at the end, in
-total, and temporary. The page is one file, needs no network and lets nothing out. In it: click to zoom,
-search by regular expression, invert, hide native frames, split by thread or device, ? for all keys.
-Without -o it lies beside the trace as NAME.flame.html; -o - writes it to standard output.
-The flags that choose a view set what is shown first; the page has all four.
+    return R"(Writes one HTML page that shows every call stack as boxes as wide as their memory: at the peak, at the end,
+in total, and temporary. The page works offline and sends nothing. Click to zoom, search by regular
+expression, invert, hide native frames, split by thread or device; ? lists all keys. Without -o the page is
+NAME.flame.html beside the trace; -o - writes to standard output. Flags that choose a view set what is
+shown first; the page has all four.
 
   gpumem flame                               of the newest trace here
   gpumem flame run.gmtrace -o flame.html
   gpumem flame --leaks --from 60 --min-size 1M
   gpumem flame --invert --native full        from the allocating function outwards, every frame
-  gpumem flame --by category                 what memory was for at the root; or --by module, stage
+  gpumem flame --by category                 categories at the root; also --by module, stage
   gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page
   gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'
 )";

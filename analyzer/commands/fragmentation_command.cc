@@ -16,14 +16,15 @@ class FragmentationCommand final : public Command {
  public:
   absl::string_view name() const override { return "fragmentation"; }
   absl::string_view summary() const override {
-    return "free space inside PyTorch's segments, and the blocks that keep segments";
+    return "free space inside PyTorch's segments, and the blocks that pin them";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Shows by exact replay how free space lies inside PyTorch's segments: how much, in how many ranges, and the
-largest one. external is 1 - largest / free: near 100 % means much free space and no room for a large
-request. rounding is what blocks are larger than asked for. Then the blocks that keep mostly empty
-segments from going back to CUDA: one marked "alone" would return its whole segment.
+    return R"(Replays the trace to show how free space is spread inside PyTorch's segments: how much, in how many ranges,
+and the largest range. external = 1 - largest / free: near 100 % means much free space but no room for a
+large request. rounding is the difference between block sizes and requested sizes. The list below names the
+blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
+whole segment.
 
   gpumem fragmentation --device 0
   gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'

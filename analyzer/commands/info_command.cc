@@ -68,10 +68,12 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
 class InfoCommand final : public Command {
  public:
   absl::string_view name() const override { return "info"; }
-  absl::string_view summary() const override { return "what a trace file is: program, versions, counts, losses, size"; }
+  absl::string_view summary() const override {
+    return "a trace file's program, versions, counts, dropped events and size";
+  }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Prints what the trace says about itself and about the program it is of.
+    return R"(Prints the metadata of a trace: program, versions, settings, counts and dropped events.
 
   gpumem info run.gmtrace
   gpumem info --json | jq '.losses'

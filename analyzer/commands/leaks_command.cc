@@ -20,9 +20,9 @@ class LeaksCommand final : public Command {
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Lists what is alive at the end of the trace (or at --to), and which stacks have more alive at --to than at
---from. A model and its optimizer state are alive at the end of any training and no leak; what grows from
-step to step is. So choose both times at the same place of two steps.
+    return R"(Lists what is alive at the end of the trace (or at --to), and which stacks hold more at --to than at --from.
+A model and its optimizer state are alive at the end of every training: that is no leak. What grows from
+step to step is. So choose both times at the same point of two steps.
 
   gpumem leaks
   gpumem leaks --from 60 --to 600            growth between minute 1 and minute 10

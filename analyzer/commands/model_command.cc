@@ -16,9 +16,9 @@ class ModelCommand final : public AttributedList {
     return "the model's parameters with their gradients and optimizer state";
   }
   absl::string_view help() const override {
-    return R"(Lists the parameters of the program's models with shape, type, device, bytes, whether they are trained, and the
-bytes of their gradients and optimizer state; totals, also by component,
-type, device and the optimizer's groups. The largest are listed; --top 0 has all.
+    return R"(Lists the parameters of the program's models: shape, type, device, bytes, whether they are trained, and the
+bytes of their gradients and optimizer state. Totals are also given by component, type, device and
+optimizer group. The largest parameters are listed; --top 0 lists all.
 
   gpumem model
   gpumem model --top 0

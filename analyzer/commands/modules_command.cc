@@ -14,8 +14,8 @@ class ModulesCommand final : public AttributedList {
   absl::string_view name() const override { return "modules"; }
   absl::string_view summary() const override { return "what each module of the model allocated, by stage"; }
   absl::string_view help() const override {
-    return R"(Lists the modules of the model (torch.nn.Module) with what their calls allocated in each stage: all in all,
-most at once, what autograd kept of it for the backward pass, and temporaries. Memory of the backward pass
+    return R"(Lists the modules of the model (torch.nn.Module) with what their calls allocated in each stage: in total, at
+most at once, what autograd saved of it for the backward pass, and temporaries. Memory of the backward pass
 counts for the module whose forward pass it belongs to.
 
   gpumem modules

@@ -17,19 +17,19 @@ class OomCommand final : public Command {
  public:
   absl::string_view name() const override { return "oom"; }
   absl::string_view summary() const override {
-    return "why the program ran out of memory: who asked, who filled, what would have fit";
+    return "why it ran out of memory: who asked, who filled it, what would have fit";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Explains the last request that failed for good: who asked, where the device's memory was at that moment,
-what PyTorch tried before it gave up, what would have fit, who filled the device, which blocks keep mostly
-empty segments, and what to do, each with the numbers that speak for it. Other failures are grouped by
-the line that asked; requests that were served only after memory was given back are counted.
+    return R"(Explains the last request that failed for good: who asked, where the device's memory was, what PyTorch tried
+before it gave up, what would have fit, which stacks filled the device, which blocks pin mostly empty
+segments, and what to do, with the evidence for each. Other failures are grouped by the line that asked.
+Requests that succeeded after memory was released are counted.
 
   gpumem oom                                 the newest trace here
   gpumem oom run.gmtrace --top 20 --full-stacks
   gpumem oom --to 90                         as of 90 s: an earlier failure
-  gpumem oom --check && echo "it all fit"    exit code 1 where a request failed for good
+  gpumem oom --check && echo "it all fit"    exit code 1 if a request failed for good
   gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
 )";
   }

@@ -15,15 +15,12 @@ namespace {
 class PeakCommand final : public Command {
  public:
   absl::string_view name() const override { return "peak"; }
-  absl::string_view summary() const override {
-    return "when memory was highest, and exactly what was alive then, by stack";
-  }
+  absl::string_view summary() const override { return "when memory was highest, and what was alive then, by stack"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Lists the live memory at the moment of the peak, grouped by the line of your code (or --by stack), with
-bytes and number of blocks. Without --device it speaks of the GPU with the largest peak; without
---measure of allocated memory, or of total where PyTorch did nothing. Near-peaks that are separate in
-time follow.
+    return R"(Lists what was alive at the peak, grouped by line of your code (or --by stack), with bytes and number of
+blocks; then other peaks nearly as high. Without --device: the GPU with the largest peak. Without --measure:
+allocated memory, or total if PyTorch allocated nothing.
 
   gpumem peak --top 20
   gpumem peak --measure reserved             who made PyTorch's segments

@@ -102,13 +102,13 @@ std::string NoRing(const std::string& trace, const Recovery& recovery) {
 class RecoverCommand final : public Command {
  public:
   absl::string_view name() const override { return "recover"; }
-  absl::string_view summary() const override { return "a whole trace from what a killed program left behind"; }
+  absl::string_view summary() const override { return "a complete trace from what a killed program left behind"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|RING...]"; }
   absl::string_view help() const override {
-    return R"(Writes FILE.recovered.gmtrace: the trace, and behind it the last events, which a program that was killed (or
-ended by abort) left in its ring, in /dev/shm or beside the trace (FILE.ring). The other commands read that
-ring by themselves as long as it is there; the new file is whole by itself. A RING alone, where no trace
-was begun, becomes a trace of its own. FILE is not changed, but with --in-place.
+    return R"(Writes FILE.recovered.gmtrace: the trace, followed by the last events that a killed or aborted program left
+in its ring, in /dev/shm or beside the trace (FILE.ring). Other commands read that ring by themselves while
+it is there; the new file no longer needs it. A RING without a trace becomes a trace of its own. FILE is
+unchanged unless you give --in-place.
 
   gpumem recover
   gpumem recover --in-place --delete traces/*.gmtrace

@@ -21,18 +21,18 @@ class ReportCommand final : public Command {
  public:
   absl::string_view name() const override { return "report"; }
   absl::string_view summary() const override {
-    return "the answers on one screen: out of memory, what memory was for, timeline, peak, leaks, fragmentation";
+    return "one screen: verdict, peak by category and line, timeline, nvidia-smi";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Says what the GPU memory of one program was used for. Without FILE it takes the newest *.gmtrace of
-the working directory. A DIR that holds several gets a list of their processes: who started whom, which
-had the most memory, how each ended. A request that failed comes first: who asked, who had filled the
-GPU, what would have fit. Stacks are shown by the line of your code that allocated; what lies between
-that line and CUDA, and who called it, stands below.
+    return R"(Shows on one screen what a program used GPU memory for, and what to do: a verdict (out of memory, growing,
+full, fragmented), the peak by category and by line of code, the timeline, and the reconciliation with
+nvidia-smi. --full adds leaks, fragmentation, marks and notes. Without FILE: the newest *.gmtrace here. For
+a DIR with several traces: its processes, who started whom, which used most, how each ended.
 
   gpumem report                              the newest trace here
   gpumem report run.gmtrace --device 1       one GPU
+  gpumem report --full                       every section
   gpumem report runs/                        all processes of a job
   gpumem report --from 10 --to 12.5          what happened between these seconds
   gpumem report --json | jq '.devices[].peak'

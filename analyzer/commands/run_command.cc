@@ -82,21 +82,20 @@ std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
 class RunCommand final : public Command {
  public:
   absl::string_view name() const override { return "run"; }
-  absl::string_view summary() const override { return "trace an unmodified program"; }
+  absl::string_view summary() const override { return "record an unmodified program"; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
-    return R"(Starts COMMAND with libgpumemshim.so preloaded, in front of what LD_PRELOAD names already. Signals reach the
-program, and its exit code becomes gpumem's; a program that dies of a signal makes gpumem die of the same
-one (128 + signal in a shell). Only if the program cannot be started does gpumem end with a code of its
-own: 127 not found, 126 not executable, 2 and 3 as everywhere.
-The library is taken from ../lib beside gpumem, or from GPUMEMSHIM_LIBRARY.
+    return R"(Starts COMMAND with libgpumemshim.so first in LD_PRELOAD. Signals reach the program, and its exit code
+becomes gpumem's. If a signal kills the program, gpumem dies of the same one (128 + signal in a shell).
+gpumem has exit codes of its own only if the program cannot be started: 127 not found, 126 not executable,
+2 and 3 as for all commands. The library is taken from ../lib beside gpumem, or from GPUMEMSHIM_LIBRARY.
 
   gpumem run -- python train.py
   gpumem run -o run.gmtrace --force -- python train.py --epochs 3
   gpumem run --native full -- python train.py        C frames of interpreter and bindings too
   gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
 
-In -o %p is the process, %h the host, %r the rank, %n the program; a folder takes the default names.
+In -o, %p is the process, %h the host, %r the rank, %n the program; a folder gets the default names.
 )";
   }
   bool takes_command_line() const override { return true; }

@@ -17,9 +17,9 @@ class SizesCommand final : public Command {
   absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Shows the sizes of all allocations by powers of two, the sizes with most bytes, and the lines that allocate
-most bytes and most often. Of everything that was allocated, freed or not; with --peak, --leaks and
---temporary of what was alive at the peak, not freed, or freed again at once.
+    return R"(Shows the sizes of all allocations by powers of two, the sizes with the most bytes, and the lines that
+allocate the most bytes and most often. Counts everything that was allocated; --peak, --leaks and --temporary
+narrow it to what was alive at the peak, never freed, or freed at once.
 
   gpumem sizes
   gpumem sizes --peak                        what the peak is made of

@@ -18,8 +18,8 @@ class StacksCommand final : public Command {
   absl::string_view summary() const override { return "who allocated, as collapsed stacks for other tools"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Prints one line a stack, outermost call first, with its bytes (or --count): the text that flamegraph.pl,
-speedscope, inferno and others read. Which memory: as for gpumem tree.
+    return R"(Prints one line per stack, outermost call first, with its bytes (or --count): the collapsed format that
+flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumem tree does.
 
   gpumem stacks | flamegraph.pl --countname=bytes > peak.svg
   gpumem stacks --total --count > churn.txt  drop it into speedscope.app

@@ -15,13 +15,13 @@ class StagesCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "stages"; }
   absl::string_view summary() const override {
-    return "memory of each stage of the run: model load, set-up, training, evaluation, and those you named";
+    return "memory of model load, set-up, training, evaluation, and stages you named";
   }
   absl::string_view help() const override {
-    return R"(Lists the stages of the run with the memory at their start, peak and end, how much it grew in them, and how long
-they took: model load, data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine set-up,
-training, evaluation, checkpoints. They are inferred from allocation stacks. Stages that the program names
-(docs/marks.md, docs/python.md) are listed too, with all that happens in them.
+    return R"(Lists the stages of the run with their memory at start, peak and end, their growth and duration: model load,
+data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine set-up, training, evaluation,
+checkpoints. They are inferred from allocation stacks. Stages that the program names (docs/marks.md,
+docs/python.md) are listed too, including everything that happens in them.
 
   gpumem stages
   gpumem stages --top 0 run.gmtrace

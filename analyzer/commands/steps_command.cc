@@ -15,12 +15,12 @@ class StepsCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "steps"; }
   absl::string_view summary() const override {
-    return "memory of each training step: start, peak, end, growth, and what the peak is made of";
+    return "memory of each training step: start, peak, end, growth, categories";
   }
   absl::string_view help() const override {
-    return R"(Lists the steps of a training with PyTorch's allocated memory at their start, peak and end. A step ends when
-the optimizer's does (the first optimizer's, where there are several), however many backward passes it had;
-where the program marks its steps (docs/marks.md) these are shown. The last steps are listed; --top 0 has all.
+    return R"(Lists the training steps with PyTorch's allocated memory at start, peak and end. A step ends when the
+optimizer's step does (the first optimizer's if there are several), however many backward passes it had. If
+the program marks its steps (docs/marks.md), those are shown. The last steps are listed; --top 0 lists all.
 
   gpumem steps
   gpumem steps --top 0 run.gmtrace

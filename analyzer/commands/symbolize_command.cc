@@ -131,14 +131,14 @@ class SymbolizeCommand final : public Command {
  public:
   absl::string_view name() const override { return "symbolize"; }
   absl::string_view summary() const override {
-    return "puts the names of native frames into the trace, for other machines";
+    return "store the names of native frames in the trace, for other machines";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE...]"; }
   absl::string_view help() const override {
     return R"(Writes FILE.symbolized.gmtrace: the trace with functions, source lines and inlined functions of its native
-frames in it, so that every command answers the same on a machine without the binaries. Python frames need
-no such thing. What a killed process left in its ring comes along. FILE is not changed, but with --in-place;
-then too it is written anew and renamed, so that a failure leaves it as it was.
+frames, so that every command gives the same answers on a machine without the binaries. Python frames need
+no symbols. Events in the ring of a killed process are included. FILE is unchanged unless you give
+--in-place, which replaces it atomically.
 
   gpumem symbolize                           the newest trace here
   gpumem symbolize --in-place traces/*.gmtrace

@@ -18,13 +18,13 @@ class TableCommand final : public Command {
  public:
   absl::string_view name() const override { return "table"; }
   absl::string_view summary() const override {
-    return "who allocated, by line, function, file, operator, module, stage, category ...";
+    return "who allocated, by line, function, operator, module, stage, category ...";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Lists where memory was allocated: what was alive at the peak, or with --leaks, --total and --temporary what
-was not freed, all that was allocated, and what was freed again at once. `self` is what a place allocated
-itself (it is the innermost frame that is shown), `total` what it and all that it called did.
+    return R"(Lists where memory was allocated: what was alive at the peak, or with --leaks, --total or --temporary what
+was never freed, everything, or what was freed at once. self is what a place allocated as the innermost
+frame shown; total includes everything it called.
 
   gpumem table
   gpumem table --by function --sort total
@@ -32,7 +32,7 @@ itself (it is the innermost frame that is shown), `total` what it and all that i
   gpumem table --by stack --leaks --top 5
   gpumem table --by operator                 aten::mm and the like
   gpumem table --by module --sort total      each module incl. submodules
-  gpumem table --by stage --total            of all that was allocated
+  gpumem table --by stage --total            everything that was allocated
   gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'
 )";
   }

@@ -18,9 +18,9 @@ class TimelineCommand final : public Command {
   absl::string_view summary() const override { return "allocated, reserved, other and total memory over time"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Draws how memory went over time. allocated is PyTorch's blocks in use, reserved its segments, other the
-CUDA memory of this process that is not PyTorch's, total all of it. Each point is the largest value of
-its slice of time, so no spike is lost; --points makes the slices finer.
+    return R"(Draws memory over time. allocated: PyTorch's blocks in use. reserved: its segments. other: this process's
+CUDA memory outside PyTorch. total: all of it. Each point is the maximum of its time slice, so no spike is
+lost; --points makes the slices finer.
 
   gpumem timeline --from 3s --to 3.2s        zoom in
   gpumem timeline --json --points 2000 | jq '.devices[0].timeline'

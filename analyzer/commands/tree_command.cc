@@ -17,11 +17,10 @@ class TreeCommand final : public Command {
   absl::string_view summary() const override { return "who allocated, as a call tree"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Shows the calls that led to memory as a tree, the largest branch first: what was alive at the peak of the
-GPU with the largest one, or with --leaks, --total and --temporary what was not freed, all that was
-allocated, and what was freed again at once. A chain of calls without branches is one line; branches
-below --percent-limit are summed up. Native frames are trimmed to operators and nodes of the backward
-pass; --native full shows all.
+    return R"(Shows the calls that led to memory as a tree, the largest branch first: what was alive at the peak, or with
+--leaks, --total or --temporary what was never freed, everything, or what was freed at once. A chain of calls
+without branches is one line; branches below --percent-limit are summed up. Native frames are trimmed to
+operators and backward nodes; --native full shows all. Without --device: the GPU with the largest peak.
 
   gpumem tree
   gpumem tree --by module                    under the modules of the model, or --by stage, category

@@ -28,13 +28,13 @@ class PlanCommand final : public Command {
  public:
   absl::string_view name() const override { return "plan"; }
   absl::string_view summary() const override {
-    return "the peak of an unmodified program on a GPU that is not here, and the largest batch that fits";
+    return "predict the peak on a GPU that you do not have, and the largest batch";
   }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
-    return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: its caching allocator and the program run for
-real, kernels compute nothing. Once the peak is stable the program is ended, and its peak is reported: what
-it is made of, which changes would save most, and how sure the number is. No GPU is needed or touched.
+    return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: the program and the caching allocator run for
+real, kernels compute nothing. It ends the program once the peak is stable, then reports the peak, what it is
+made of, which changes would save most, and how certain the number is. No GPU is needed or touched.
 
   gpumem plan -- python train.py
   gpumem plan --device rtx4090 -- python train.py --batch-size 8
@@ -45,8 +45,8 @@ it is made of, which changes would save most, and how sure the number is. No GPU
   gpumem plan --json -- python train.py | jq '.verdict, .peak'
   gpumem plan --list-devices
 
-Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, for the program failed or did not
-use CUDA. The trace that is left is one like any other: gpumem flame and all commands read it.
+Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, because the program failed
+or did not use CUDA. All commands read the trace that it leaves.
 )";
   }
   bool takes_command_line() const override { return true; }

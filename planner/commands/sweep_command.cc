@@ -55,14 +55,14 @@ class SweepCommand final : public Command {
  public:
   absl::string_view name() const override { return "sweep"; }
   absl::string_view summary() const override {
-    return "the peaks of many configurations of a program, with tables, pictures and how they grow";
+    return "predict the peaks of many configurations, with tables and pictures";
   }
   absl::string_view arguments() const override { return "[FLAGS] SPEC.yaml | --axis AXIS... -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
-    return R"(Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated
-GPU (as gpumem plan does) or on the machine's own, and writes what each needs: a row a configuration with
-its trace, JSON, CSV, pictures, and how memory grows along each axis. What does not fit, fails or hangs is
-a row too. A sweep that was ended goes on where it was.
+    return R"(Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated GPU
+(as gpumem plan does) or on this machine's GPU. It writes what each combination needs: a row with its trace,
+JSON, CSV, pictures, and how memory grows along each axis. Combinations that do not fit, fail or hang are rows
+too. Run the same command again to resume an interrupted sweep.
 
   gpumem sweep sweep.yaml
   gpumem sweep --axis batch_size=1,2,4,8 --axis seq_len=256..4096x2 -- \
@@ -72,8 +72,8 @@ a row too. A sweep that was ended goes on where it was.
   gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 16
   gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'
 
-Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none has
-one.
+Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none has an
+answer.
 )";
   }
   bool takes_marked_command_line() const override { return true; }
