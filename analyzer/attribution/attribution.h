@@ -72,7 +72,7 @@ struct AttributedUse {
   uint64_t bytes = 0, tensor_bytes = 0, count = 0;
 };
 
-// What memory was for at an instant. The sum of the categories is what the process had: reserved, other and context.
+// Memory by category at an instant. The sum of the categories is what the process had: reserved, other and context.
 struct Moment {
   std::string asked;   // MomentQuery::text
   bool found = false;  // false: there is no such step or mark, or it is behind the end

@@ -6,7 +6,8 @@
 //   derived   which part of the run it is (model load, data preparation, wrapping, ..., training, evaluation), told by
 //             the stacks of the allocations: a part lasts from its first allocation to the first of another part, and
 //             what tells nothing belongs to the part that it happens in. Inside the stages that the program named.
-//   named     each stage that the program named (docs/marks.md), from where it begins to where it ends, with all inside
+//   named     each stage that the program named (docs/marks.md), from where it begins to where it ends, with everything
+//   in it
 //
 //      model load | optimizer set-up | training ............ | evaluation .. | training ........ |   derived
 //                                    [ epoch .............................. ][ epoch ........... ]   named

@@ -6,8 +6,8 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
+#include "json/attribution.h"
 #include "loading/attribute.h"
-#include "report/attribution_json.h"
 #include "report/attribution_sections.h"
 #include "report/sections.h"
 

@@ -13,7 +13,7 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/doctor_checks.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 #include "report/page.h"
 
 namespace gpumem {

@@ -6,7 +6,7 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
-#include "report/json_answers.h"
+#include "json/answers.h"
 #include "report/sections.h"
 
 namespace gpumem {

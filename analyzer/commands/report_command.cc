@@ -7,9 +7,9 @@
 #include "commands/commands.h"
 #include "commands/folder_report.h"
 #include "commands/trace_options.h"
+#include "json/answers.h"
 #include "loading/attribute.h"
 #include "loading/find_traces.h"
-#include "report/json_answers.h"
 #include "report/sections.h"
 
 namespace gpumem {

@@ -5,7 +5,7 @@
 
 #include "commands/attributed_list.h"
 #include "commands/commands.h"
-#include "report/attribution_json.h"
+#include "json/attribution.h"
 #include "report/attribution_sections.h"
 
 namespace gpumem {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What memory was for, of a trace that is loaded: attribution/ asked with the trace's names and the user's rules.
+// Memory by category, of a loaded trace: attribution/ asked with the trace's names and the user's rules.
 //
 //   AttributionRequest request;
 //   request.moments = {ParseMoment("peak", *loaded)};

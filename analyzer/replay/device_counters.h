@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the devices themselves say of their memory (trace.proto, Counters), and how a process's share of a device is
-// made up, as plain values. Sizes are bytes, times CLOCK_MONOTONIC. docs/where-the-rest-went.md is the explanation.
+// made up, as plain values. Sizes are bytes, times CLOCK_MONOTONIC. docs/reconciliation.md is the explanation.
 
 #ifndef GPUMEM_ANALYZER_REPLAY_DEVICE_COUNTERS_H_
 #define GPUMEM_ANALYZER_REPLAY_DEVICE_COUNTERS_H_

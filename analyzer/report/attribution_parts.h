@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What memory was for, summed up for text and JSON alike: by module, component and stage. Pure
+// Memory by category, summed up for text and JSON alike: by module, component and stage. Pure
 // functions.
 
 #ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_PARTS_H_

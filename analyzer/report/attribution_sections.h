@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What memory was for, as text. Each adds its lines to a Page. `input.attribution` is set.
+// Memory by category, as text. Each adds its lines to a Page. `input.attribution` is set.
 
 #ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_SECTIONS_H_
 #define GPUMEM_ANALYZER_REPORT_ATTRIBUTION_SECTIONS_H_

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The parts of a process's share of a device, named, each with what it rests on. Text and JSON print the same parts.
-// docs/where-the-rest-went.md explains them. Pure functions.
+// docs/reconciliation.md explains them. Pure functions.
 //
 //   for (const BreakdownPart& part : PartsOf(breakdown, input)) ...   // their bytes + unexplained = the share
 

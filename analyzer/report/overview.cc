@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The report's one screen: the verdict, what memory was for, which lines, the curve, and nvidia-smi's number. What is
+// The report's one screen: the verdict, the peak by category and by line, the curve, and nvidia-smi's number. What is
 // fine takes no room.
 
 #include <algorithm>

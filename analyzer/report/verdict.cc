@@ -57,7 +57,7 @@ bool StepsGrow(const ReportInput& input) {
   return first < between && between < LowestPeak(steps, kWarmUpSteps + 2 * third, steps.size());
 }
 
-// The moment of the peak, where what memory was for is known there.
+// The moment of the peak, where its categories are known.
 const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
   if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;
   return input.attribution->device == device.device ? &input.attribution->moments.front() : nullptr;

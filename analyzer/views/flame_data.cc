@@ -12,7 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 #include "report/names.h"
 #include "views/flame_about.h"
 

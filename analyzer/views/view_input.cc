@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 #include "report/names.h"
 #include "report/sections.h"
 
@@ -124,7 +124,7 @@ std::string ViewTitle(const ViewInput& input) {
                           ", ", Where(input), ": ", bytes);
     }
     case ViewMode::kTotal:
-      return absl::StrCat("Allocated in all", WindowText(input), " ", Where(input), ": ", bytes);
+      return absl::StrCat("Total allocated", WindowText(input), " ", Where(input), ": ", bytes);
     case ViewMode::kTemporary:
       return absl::StrCat("Freed after at most ",
                           FormatCountOf(input.selection->temporary_threshold, "other", "others"), WindowText(input),

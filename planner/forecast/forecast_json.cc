@@ -3,7 +3,7 @@
 
 #include "planner/forecast/forecast_json.h"
 
-#include "report/json_parts.h"
+#include "json/parts.h"
 
 namespace gpumem {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "json/parts.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/sweep_json_parts.h"
-#include "report/json_parts.h"
 
 namespace gpumem {
 namespace {

@@ -28,7 +28,7 @@ def mark(name, **fields):
 
 
 def snapshot(name):
-    """A moment whose memory is to be shown: `gpumem report` lists it with what memory was for, `gpumem at NAME` says all of it. Nothing is copied
+    """A moment whose memory is to be shown: `gpumem report` lists it with its categories, `gpumem at NAME` says all of it. Nothing is copied
     or walked when it is called.
 
         gpumemshim.snapshot("model on the GPU")

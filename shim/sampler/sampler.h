@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The sampling thread: asks NVML about once a second, and at the moments that matter, what the devices that this
-// process uses say of their memory: used in all, by this process, by which others (docs/where-the-rest-went.md).
+// process uses say of their memory: used in all, by this process, by which others (docs/reconciliation.md).
 //
 //   writer thread                     sampling thread "gpumem-sampler"
 //   AddDevice, SawEvent  --requests-->  asks, checks thresholds

@@ -14,7 +14,7 @@
 // node unless RememberUse says so; its place is that of the parameter's last use in a forward pass.
 //
 // Thread-safety: any thread; lock-free. A node that was overwritten in the table (another 131,072 were made since) is
-// one whose place is not known. Failure: the stack as without us.
+// one whose place is not known. Failure: the stack stays as it was.
 
 #ifndef GPUMEM_SHIM_STACK_AUTOGRAD_NODES_H_
 #define GPUMEM_SHIM_STACK_AUTOGRAD_NODES_H_

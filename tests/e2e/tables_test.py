@@ -250,7 +250,7 @@ class TablesTest(unittest.TestCase):
         self.assertEqual([step["growth_bytes"] for step in steps], [left, 0, 0])
         self.assertEqual([step["peak_bytes"] for step in steps[1:]], [self.peak_bytes()] * 2)
 
-    # What memory was for.
+    # By category.
 
     def test_categories_of_a_peak(self):
         categories = self.peak["categories"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Small victim programs with the recorder in front: every call that the simulated driver logged is in the trace, and however a program ends, it
-ends as without us.
+ends as if it were not recorded.
 
     python tests/hosts/hosts_test.py --build build/release --hosts build/release/tests/hosts
 """

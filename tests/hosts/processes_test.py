@@ -260,7 +260,7 @@ class Users(ProcessTest):
 
 class Endings(ProcessTest):
     def test_every_way_to_end(self):
-        """Nothing that was recorded is lost, and the end is as without us."""
+        """Nothing that was recorded is lost, and the end is as if it were not recorded."""
         endings = {
             "exit:3": 3, "_exit:4": 4, "quick_exit:5": 5, "abort": -signal.SIGABRT, "segv": -signal.SIGSEGV, "kill:15": -signal.SIGTERM,
             "kill:9": -signal.SIGKILL, "catch:15 kill:15": 115, "atexit-exit": 5, "atexit-cuda": 0, "thread ( exit:6 )": 6, "thread ( _exit:7 )": 7,

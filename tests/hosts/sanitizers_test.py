@@ -149,7 +149,7 @@ class Sanitizers(Victim):
         self.check_table(SANITIZERS, check)
 
     def test_what_they_find(self):
-        """A planted bug is reported as without us, behind recorded work too."""
+        """A planted bug is reported as if it were not recorded, behind recorded work too."""
 
         def check(program, entry):
             for bug in entry[1]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Where the rest went: the parts of a process's share of a device add up to what the simulated driver charges it with, by its own log.
+"""Reconciliation with nvidia-smi: the parts of a process's share of a device add up to what the simulated driver charges it with, by its own log.
 
     python tests/hosts/where_test.py --build build/release --hosts build/release/tests/hosts
 """

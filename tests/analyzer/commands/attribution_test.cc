@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The commands that say what memory was for, on a hand-made training.
+// The commands that show memory by category, on a hand-made training.
 
 #include "attribution/attribution.h"
 
@@ -107,7 +107,7 @@ TEST_F(AttributionCommandTest, StagesHaveStartPeakAndEnd) {
   EXPECT_EQ(Answer({"stages", "--top", "1", "--json"})["stages"].size(), 1u);
 }
 
-// Rows of a table with their own bytes, and with all inside.
+// Rows of a table with their own bytes, and with everything in them.
 TEST_F(AttributionCommandTest, TablesByWhatMemoryBelongsTo) {
   using Pairs = std::map<std::string, std::pair<uint64_t, uint64_t>>;
   const auto rows = [&](const std::string& by) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// The command line as users and scripts meet it: wrong use, exit codes, damaged files, run and doctor.
+// The command line as users and scripts meet it: usage errors, exit codes, damaged files, run and doctor.
 
 #include <gmock/gmock.h>
 #include <unistd.h>

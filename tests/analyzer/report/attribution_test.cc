@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Text and JSON about what memory was for.
+// Text and JSON of memory by category.
+
+#include "json/attribution.h"
 
 #include <gmock/gmock.h>
 
@@ -10,10 +12,9 @@
 #include <string>
 
 #include "fixture.h"
-#include "report/attribution_json.h"
+#include "json/answers.h"
 #include "report/attribution_parts.h"
 #include "report/attribution_sections.h"
-#include "report/json_answers.h"
 #include "report/model_parts.h"
 
 namespace gpumem {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fixture.h"
+#include "json/answers.h"
 #include "report/breakdown_parts.h"
-#include "report/json_answers.h"
 #include "report/sections.h"
 
 namespace gpumem {

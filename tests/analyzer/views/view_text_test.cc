@@ -202,7 +202,7 @@ TEST(ViewHead, NamesTheOtherViews) {
   example.aggregated.mode = ViewMode::kLeaks;
   EXPECT_EQ(ViewTitle(input), "Not freed at the end of what was allocated after 2.000 s, on GPU 0: 9.77 KiB");
   example.aggregated.mode = ViewMode::kTotal;
-  EXPECT_EQ(ViewTitle(input), "Allocated in all between 2.000 s and 8.000 s on GPU 0: 9.77 KiB");
+  EXPECT_EQ(ViewTitle(input), "Total allocated between 2.000 s and 8.000 s on GPU 0: 9.77 KiB");
   example.aggregated.mode = ViewMode::kTemporary;
   EXPECT_EQ(ViewTitle(input), "Freed after at most 1 other between 2.000 s and 8.000 s, on GPU 0: 9.77 KiB");
 }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include "absl/strings/ascii.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 
 namespace gpumem {
 namespace {

@@ -5,8 +5,8 @@
 // documents every key, and a test compares the two. Sizes are bytes, times nanoseconds from the first event on,
 // addresses hexadecimal strings.
 
-#ifndef GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_
-#define GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_
+#ifndef GPUMEM_ANALYZER_JSON_PARTS_H_
+#define GPUMEM_ANALYZER_JSON_PARTS_H_
 
 #include <cstdint>
 #include <map>
@@ -63,4 +63,4 @@ void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportIn
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPORT_JSON_PARTS_H_
+#endif  // GPUMEM_ANALYZER_JSON_PARTS_H_

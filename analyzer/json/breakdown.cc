@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "json/parts.h"
 #include "report/breakdown_parts.h"
-#include "report/json_parts.h"
 
 namespace gpumem {
 namespace {

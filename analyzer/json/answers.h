@@ -4,8 +4,8 @@
 // The JSON answer of each subcommand that reads a trace, as one object with a final newline. docs/json.md documents the
 // fields.
 
-#ifndef GPUMEM_ANALYZER_REPORT_JSON_ANSWERS_H_
-#define GPUMEM_ANALYZER_REPORT_JSON_ANSWERS_H_
+#ifndef GPUMEM_ANALYZER_JSON_ANSWERS_H_
+#define GPUMEM_ANALYZER_JSON_ANSWERS_H_
 
 #include <string>
 
@@ -32,4 +32,4 @@ std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPORT_JSON_ANSWERS_H_
+#endif  // GPUMEM_ANALYZER_JSON_ANSWERS_H_

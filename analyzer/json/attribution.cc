@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "report/attribution_json.h"
+#include "json/attribution.h"
 
 #include <algorithm>
 
 #include "base/shown.h"
+#include "json/parts.h"
 #include "report/attribution_parts.h"
-#include "report/json_parts.h"
 #include "report/names.h"
 
 namespace gpumem {

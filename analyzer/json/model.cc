@@ -4,8 +4,8 @@
 // The answer of `gpumem model` (docs/json.md).
 
 #include "base/shown.h"
-#include "report/attribution_json.h"
-#include "report/json_parts.h"
+#include "json/attribution.h"
+#include "json/parts.h"
 #include "report/model_parts.h"
 
 namespace gpumem {

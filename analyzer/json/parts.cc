@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "report/json_parts.h"
+#include "json/parts.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The JSON answers about what memory was for (docs/json.md). `input.attribution` is set. Pure functions.
+// The JSON answers by category, module, stage and step (docs/json.md). `input.attribution` is set. Pure functions.
 
-#ifndef GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_
-#define GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_
+#ifndef GPUMEM_ANALYZER_JSON_ATTRIBUTION_H_
+#define GPUMEM_ANALYZER_JSON_ATTRIBUTION_H_
 
 #include <functional>
 #include <string>
@@ -43,4 +43,4 @@ void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPORT_ATTRIBUTION_JSON_H_
+#endif  // GPUMEM_ANALYZER_JSON_ATTRIBUTION_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "report/json_answers.h"
+#include "json/answers.h"
 
 #include <functional>
 
 #include "attribution/attribution.h"
 #include "base/json_writer.h"
-#include "report/attribution_json.h"
-#include "report/json_parts.h"
+#include "json/attribution.h"
+#include "json/parts.h"
 #include "report/names.h"
 #include "report/verdict.h"
 

@@ -4,7 +4,7 @@
 // The JSON pieces of failed requests (json_parts.h).
 
 #include "absl/strings/str_format.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 #include "report/names.h"
 #include "report/oom_story.h"
 

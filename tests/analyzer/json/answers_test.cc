@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "report/json_answers.h"
+#include "json/answers.h"
 
 #include <gmock/gmock.h>
 
@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "fixture.h"
-#include "report/attribution_json.h"
+#include "../report/fixture.h"
+#include "json/attribution.h"
 #include "report/process_list.h"
 
 namespace gpumem {

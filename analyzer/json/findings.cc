@@ -4,7 +4,7 @@
 // The JSON pieces of fragmentation and leaks (json_parts.h).
 
 #include "absl/strings/str_format.h"
-#include "report/json_parts.h"
+#include "json/parts.h"
 
 namespace gpumem {
 namespace {
