@@ -24,13 +24,6 @@ void AddParsed(const std::string& bytes, Repeated* out) {
 
 }  // namespace
 
-bool RingKindIsFree(uint8_t kind) {
-  return kind == trace::FREE || kind == trace::ADDRESS_FREE || kind == trace::PHYSICAL_RELEASE ||
-         kind == trace::UNMAP || kind == trace::IMPORT_CLOSE || kind == trace::HOST_UNREGISTER ||
-         kind == trace::POOL_DESTROY || kind == trace::DEVICE_RESET || kind == trace::CONTEXT_DESTROY ||
-         kind == trace::MODULE_UNLOAD || kind == trace::GRAPH_MEMORY || kind == trace::MULTICAST_UNBIND;
-}
-
 void TraceIds::Add(const trace::Definitions& definitions) {
   for (const trace::InternedString& string : definitions.strings()) {
     strings_.try_emplace(string.value(), string.id());
@@ -71,8 +64,8 @@ uint32_t RingDefinitions::CodeId(uint64_t key) {
   return it->second;
 }
 
-uint32_t RingDefinitions::FrameId(const ring_layout::RawFrame& raw) {
-  const bool python = (raw.flags & ring_layout::kFramePython) != 0;
+uint32_t RingDefinitions::FrameId(const format::RawFrame& raw) {
+  const bool python = (raw.flags & format::kFramePython) != 0;
   const auto [it, is_new] = frames_.try_emplace({raw.pc, raw.instruction, raw.flags}, 0);
   if (!is_new) return it->second;
   if (ids_.last_frame_ >= kHighestId) return 0;
@@ -82,11 +75,11 @@ uint32_t RingDefinitions::FrameId(const ring_layout::RawFrame& raw) {
   if (python) {
     frame->set_python_code(CodeId(raw.pc));
     frame->set_instruction(raw.instruction);
-    frame->set_nn_module(raw.flags >> ring_layout::kFrameObjectShift);
-  } else if ((raw.flags & ring_layout::kFrameForward) != 0) {
+    frame->set_nn_module(raw.flags >> format::kFrameObjectShift);
+  } else if ((raw.flags & format::kFrameForward) != 0) {
     frame->set_forward(true);
-    frame->set_node(TextId(ring_layout::NodeTextKey(raw.instruction)));
-  } else if ((raw.flags & ring_layout::kFrameCut) != 0) {
+    frame->set_node(TextId(format::NodeTextKey(raw.instruction)));
+  } else if ((raw.flags & format::kFrameCut) != 0) {
     frame->set_cut(true);
   } else {
     frame->set_pc(raw.pc);
@@ -116,8 +109,8 @@ uint64_t RingDefinitions::StackId(uint64_t hash, int forward_passes) {
   if (found == contents_->stacks.end() || ids_.last_node_ >= kHighestNode) return 0;
   uint64_t node = 0;
   for (auto at = found->second.rbegin(); at != found->second.rend(); ++at) {
-    ring_layout::RawFrame raw = *at;
-    if ((raw.flags & ring_layout::kFrameForward) != 0) {
+    format::RawFrame raw = *at;
+    if ((raw.flags & format::kFrameForward) != 0) {
       node = StackId(raw.pc, forward_passes + 1);
       raw.pc = 0;
     }

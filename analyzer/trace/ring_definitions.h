@@ -39,9 +39,6 @@ class TraceIds {
   uint32_t last_frame_ = 0, last_code_ = 0, last_string_ = 0;
 };
 
-// Kinds that end something: at equal times they go first.
-bool RingKindIsFree(uint8_t kind);
-
 class RingDefinitions {
  public:
   // Neither is copied but for the ids.
@@ -62,7 +59,7 @@ class RingDefinitions {
  private:
   uint64_t StackId(uint64_t hash, int forward_passes);
   uint32_t StringId(const std::string& value);
-  uint32_t FrameId(const ring_layout::RawFrame& frame);
+  uint32_t FrameId(const format::RawFrame& frame);
   uint32_t CodeId(uint64_t key);
   uint64_t NodeId(uint64_t parent, uint32_t frame);
 

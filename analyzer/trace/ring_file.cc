@@ -19,13 +19,13 @@
 namespace gpumem {
 namespace {
 
-using ring_layout::ChunkDescriptor;
-using ring_layout::CodeBlob;
-using ring_layout::CodeRecord;
-using ring_layout::RawFrame;
-using ring_layout::RecordHeader;
-using ring_layout::RingHeader;
-using ring_layout::StackRecord;
+using format::ChunkDescriptor;
+using format::CodeBlob;
+using format::CodeRecord;
+using format::RawFrame;
+using format::RecordHeader;
+using format::RingHeader;
+using format::StackRecord;
 
 absl::Status OpenError(absl::string_view path, int error) {
   const std::string message = absl::StrCat("cannot open ", path, ": ", std::strerror(error));
@@ -55,14 +55,14 @@ T Load(absl::string_view bytes, size_t offset) {
   return value;
 }
 
-using ring_layout::kVersion2HeaderBytes;
+using format::kVersion2HeaderBytes;
 constexpr uint64_t kPageBytes = 4096;
 
 // How far a trace has a chunk whose last whole packet has this number.
 uint32_t PositionOf(const ChunkDescriptor& chunk, uint64_t last_sequence) {
   uint64_t best = 0;
   uint32_t position = 0;
-  for (const ring_layout::ReadSlot& slot : chunk.read) {
+  for (const format::ReadSlot& slot : chunk.read) {
     if (slot.packet_sequence <= best || slot.packet_sequence > last_sequence) continue;
     best = slot.packet_sequence;
     position = slot.position;
@@ -101,7 +101,7 @@ bool AddCodePart(absl::string_view record, RingThread::PartialCode* partial, Rin
   if (record.size() < sizeof(CodeRecord)) return false;
   const CodeRecord part = Load<CodeRecord>(record, 0);
   const absl::string_view bytes = record.substr(sizeof(CodeRecord));
-  if (part.part_bytes > bytes.size() || part.total_bytes > ring_layout::kMaxCodeBytes) return false;
+  if (part.part_bytes > bytes.size() || part.total_bytes > format::kMaxCodeBytes) return false;
   if (part.offset == 0) *partial = {part.key, ""};
   if (partial->key != part.key || partial->bytes.size() != part.offset) return true;  // its beginning is gone
   absl::StrAppend(&partial->bytes, bytes.substr(0, part.part_bytes));
@@ -117,7 +117,7 @@ bool AddStack(absl::string_view record, RingContents* contents) {
   if (record.size() < sizeof(StackRecord)) return false;
   const StackRecord stack = Load<StackRecord>(record, 0);
   const size_t bytes = record.size() - sizeof(StackRecord);
-  if (stack.count > ring_layout::kMaxFrames || stack.count * sizeof(RawFrame) > bytes) return false;
+  if (stack.count > format::kMaxFrames || stack.count * sizeof(RawFrame) > bytes) return false;
   std::vector<RawFrame> frames(stack.count);
   if (stack.count != 0) std::memcpy(frames.data(), record.data() + sizeof(StackRecord), stack.count * sizeof(RawFrame));
   contents->stacks.try_emplace(stack.hash, std::move(frames));
@@ -125,10 +125,10 @@ bool AddStack(absl::string_view record, RingContents* contents) {
 }
 
 bool AddText(absl::string_view record, RingContents* contents) {
-  if (record.size() < sizeof(ring_layout::TextRecord)) return false;
-  const auto text = Load<ring_layout::TextRecord>(record, 0);
-  if (text.bytes > record.size() - sizeof(ring_layout::TextRecord)) return false;
-  const absl::string_view bytes = record.substr(sizeof(ring_layout::TextRecord), text.bytes);
+  if (record.size() < sizeof(format::TextRecord)) return false;
+  const auto text = Load<format::TextRecord>(record, 0);
+  if (text.bytes > record.size() - sizeof(format::TextRecord)) return false;
+  const absl::string_view bytes = record.substr(sizeof(format::TextRecord), text.bytes);
   if (text.field != 0) {
     contents->ready.emplace_back(text.field, bytes);
     return true;
@@ -161,7 +161,7 @@ ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ti
   std::string bytes;
   if (!ReadUpTo(descriptor, kVersion2HeaderBytes, &bytes)) return ProcessState::kUnknown;
   const RingHeader header = LoadHeader(bytes);
-  if (header.magic != ring_layout::kMagic || header.locked == 0) return ProcessState::kUnknown;
+  if (header.magic != format::kMagic || header.locked == 0) return ProcessState::kUnknown;
   if (header.pid != pid || header.process_start_ticks != start_ticks) return ProcessState::kUnknown;
   if (flock(descriptor, LOCK_SH | LOCK_NB) == 0) return ProcessState::kEnded;
   return errno == EWOULDBLOCK ? ProcessState::kRunning : ProcessState::kUnknown;
@@ -180,7 +180,7 @@ absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
   if (!ReadUpTo(descriptor, kVersion2HeaderBytes, &ring.bytes_))
     return absl::InvalidArgumentError(absl::StrCat(path, " is too short for a ring of libgpumemshim.so"));
   ring.header_ = LoadHeader(ring.bytes_);
-  if (ring.header_.layout_version > ring_layout::kOldestLayoutVersion && file_bytes >= sizeof(RingHeader) &&
+  if (ring.header_.layout_version > format::kOldestLayoutVersion && file_bytes >= sizeof(RingHeader) &&
       ReadUpTo(descriptor, sizeof(RingHeader), &ring.bytes_)) {
     ring.header_ = Load<RingHeader>(ring.bytes_, 0);
   }
@@ -193,22 +193,22 @@ absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
 
 // What is wrong with the header, or "".
 std::string RingFile::Check(uint64_t file_bytes) const {
-  if (header_.magic != ring_layout::kMagic) return " is not a ring of libgpumemshim.so";
+  if (header_.magic != format::kMagic) return " is not a ring of libgpumemshim.so";
   const uint32_t version = header_.layout_version;
-  if (version < ring_layout::kOldestLayoutVersion || version > ring_layout::kLayoutVersion) {
+  if (version < format::kOldestLayoutVersion || version > format::kLayoutVersion) {
     return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumem reads layouts ",
-                        ring_layout::kOldestLayoutVersion, " to ", ring_layout::kLayoutVersion,
+                        format::kOldestLayoutVersion, " to ", format::kLayoutVersion,
                         ". Use the gpumem that came with that gpumemshim");
   }
   const uint64_t size = header_.size_bytes;
   const uint64_t chunks = header_.chunk_count;  // the products below cannot overflow: 32 bits times a small number
-  const uint64_t least = version == ring_layout::kOldestLayoutVersion ? kVersion2HeaderBytes : sizeof(RingHeader);
-  const bool sane = size <= file_bytes && size <= ring_layout::kMaxRingBytes && size >= least &&
-                    header_.chunk_bytes == ring_layout::kChunkBytes && header_.descriptors_offset <= size &&
+  const uint64_t least = version == format::kOldestLayoutVersion ? kVersion2HeaderBytes : sizeof(RingHeader);
+  const bool sane = size <= file_bytes && size <= format::kMaxRingBytes && size >= least &&
+                    header_.chunk_bytes == format::kChunkBytes && header_.descriptors_offset <= size &&
                     chunks * sizeof(ChunkDescriptor) <= size - header_.descriptors_offset &&
                     header_.chunks_offset <= size && chunks * header_.chunk_bytes <= size - header_.chunks_offset &&
                     header_.api_names_offset <= header_.chunks_offset &&
-                    header_.trace_path_bytes < ring_layout::kTracePathBytes;
+                    header_.trace_path_bytes < format::kTracePathBytes;
   return sane ? "" : " is cut short or damaged: its header does not fit its size";
 }
 
@@ -224,7 +224,7 @@ RingContents RingFile::Read(uint64_t last_sequence) const {
   std::vector<Chunk> chunks;
   for (uint32_t i = 0; i < header_.chunk_count; ++i) {
     const auto chunk = Load<ChunkDescriptor>(all, header_.descriptors_offset + i * sizeof(ChunkDescriptor));
-    if (chunk.state != ring_layout::kChunkFree) chunks.push_back({chunk, i});
+    if (chunk.state != format::kChunkFree) chunks.push_back({chunk, i});
   }
   std::stable_sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) {
     return a.descriptor.owner_serial != b.descriptor.owner_serial
@@ -241,7 +241,7 @@ std::vector<std::pair<uint32_t, ChunkDescriptor>> RingFile::UsedChunks() const {
   std::vector<std::pair<uint32_t, ChunkDescriptor>> chunks;
   for (uint32_t i = 0; i < header_.chunk_count; ++i) {
     const auto chunk = Load<ChunkDescriptor>(bytes_, header_.descriptors_offset + i * sizeof(ChunkDescriptor));
-    if (chunk.state != ring_layout::kChunkFree) chunks.emplace_back(i, chunk);
+    if (chunk.state != format::kChunkFree) chunks.emplace_back(i, chunk);
   }
   return chunks;
 }
@@ -291,7 +291,7 @@ std::string RingFile::CopyOfUsed() const {
 bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
                          RingContents* contents) const {
   const uint64_t position = PositionOf(chunk, last_sequence);
-  for (const ring_layout::ReadSlot& slot : chunk.read) contents->was_read |= slot.packet_sequence != 0;
+  for (const format::ReadSlot& slot : chunk.read) contents->was_read |= slot.packet_sequence != 0;
   if (chunk.committed > header_.chunk_bytes || position > chunk.committed || chunk.owner_serial == 0) return false;
   const absl::string_view bytes =
       absl::string_view(bytes_).substr(header_.chunks_offset + uint64_t{index} * header_.chunk_bytes, chunk.committed);
@@ -303,19 +303,19 @@ bool RingFile::ReadChunk(const ChunkDescriptor& chunk, uint32_t index, uint64_t 
     const auto header = Load<RecordHeader>(bytes, at);
     if (header.size < sizeof(RecordHeader) || header.size % 8 != 0 || header.size > bytes.size() - at) return false;
     const absl::string_view record = bytes.substr(at, header.size);
-    if (header.type == ring_layout::kRecordEvent) {
+    if (header.type == format::kRecordEvent) {
       const absl::string_view stored = record.substr(sizeof(RecordHeader));
-      if (stored.size() < ring_layout::kLeastEventBytes || stored.size() > sizeof(ring_layout::Event)) return false;
+      if (stored.size() < format::kLeastEventBytes || stored.size() > sizeof(format::Event)) return false;
       if (at >= position) {
-        ring_layout::Event event{};
+        format::Event event{};
         std::memcpy(&event, stored.data(), stored.size());
         thread.events.push_back(event);
       }
-    } else if (header.type == ring_layout::kRecordStack) {
+    } else if (header.type == format::kRecordStack) {
       if (!AddStack(record, contents)) return false;
-    } else if (header.type == ring_layout::kRecordCode) {
+    } else if (header.type == format::kRecordCode) {
       if (!AddCodePart(record, &thread.partial_code, contents)) return false;
-    } else if (header.type == ring_layout::kRecordText) {
+    } else if (header.type == format::kRecordText) {
       if (!AddText(record, contents)) return false;
     }
     at += header.size;

@@ -22,8 +22,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "format/ring_layout.h"
 #include "trace/process_state.h"
-#include "trace/ring_layout.h"
 
 namespace gpumem {
 
@@ -36,7 +36,7 @@ struct RingCode {
 struct RingThread {
   uint32_t tid = 0;
   std::string name;
-  std::vector<ring_layout::Event> events;  // that the trace lacks, in the thread's order
+  std::vector<format::Event> events;  // that the trace lacks, in the thread's order
   // Of a code object whose last parts were not read yet; they follow in the same thread's records.
   struct PartialCode {
     uint64_t key = 0;
@@ -47,7 +47,7 @@ struct RingThread {
 struct RingContents {
   std::map<uint32_t, RingThread> threads;  // by serial: trace.proto's Thread.id
   // Definitions by the numbers that records name them by; also of what the trace has already.
-  absl::flat_hash_map<uint64_t, std::vector<ring_layout::RawFrame>> stacks;  // innermost first
+  absl::flat_hash_map<uint64_t, std::vector<format::RawFrame>> stacks;  // innermost first
   absl::flat_hash_map<uint64_t, RingCode> codes;
   absl::flat_hash_map<uint64_t, std::string> texts;
   std::vector<std::pair<uint32_t, std::string>> ready;  // field of trace.proto's Definitions, and one element of it
@@ -61,14 +61,14 @@ struct RingContents {
 ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks);
 
 // The name, without a folder, that a ring has or had while its process ran; since version 3 of the layout.
-std::string NameOfRing(const ring_layout::RingHeader& header);
+std::string NameOfRing(const format::RingHeader& header);
 
 class RingFile {
  public:
   // NotFound, PermissionDenied, or InvalidArgument where it is no ring of a version known here.
   static absl::StatusOr<RingFile> Open(absl::string_view path);
 
-  const ring_layout::RingHeader& header() const { return header_; }
+  const format::RingHeader& header() const { return header_; }
   uint32_t owner_uid() const { return owner_uid_; }
 
   // What a trace lacks whose last whole packet has this number; 0 = there is no trace.
@@ -82,12 +82,12 @@ class RingFile {
  private:
   RingFile() = default;
   std::string Check(uint64_t file_bytes) const;
-  std::vector<std::pair<uint32_t, ring_layout::ChunkDescriptor>> UsedChunks() const;
+  std::vector<std::pair<uint32_t, format::ChunkDescriptor>> UsedChunks() const;
   bool HasLosses() const;
-  bool ReadChunk(const ring_layout::ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
+  bool ReadChunk(const format::ChunkDescriptor& chunk, uint32_t index, uint64_t last_sequence,
                  RingContents* contents) const;
 
-  ring_layout::RingHeader header_{};
+  format::RingHeader header_{};
   uint32_t owner_uid_ = 0;
   std::string bytes_;
 };

@@ -26,7 +26,7 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-using ring_layout::RingHeader;
+using format::RingHeader;
 
 RingOnDisk Describe(const std::string& path, const struct stat& file) {
   RingOnDisk found;
@@ -139,7 +139,7 @@ absl::StatusOr<std::string> ClearRing(const RingOnDisk& ring) {
   if (fstat(descriptor, &file) != 0 || !TakeOver(descriptor)) return Stays("another process is clearing it");
   if (!IsSameFile(ring.path, file)) return "";  // another process has done it
   GPUMEM_ASSIGN_OR_RETURN(const RingFile contents, RingFile::Open(ring.path));
-  if (contents.header().layout_version == ring_layout::kOldestLayoutVersion)
+  if (contents.header().layout_version == format::kOldestLayoutVersion)
     return Stays("an earlier version made it, which did not say where its trace is");
   if (contents.header().locked == 0) return Stays("it has no lock that would tell whether its process is gone");
   std::string kept;

@@ -85,7 +85,7 @@ TraceEnd ReadTrace(PacketReader* reader, uint64_t offset, TraceIds ids) {
 }
 
 struct OrderedEvent {
-  const ring_layout::Event* event;
+  const format::Event* event;
   uint32_t thread;
 };
 
@@ -101,15 +101,15 @@ std::vector<OrderedEvent> Merge(const RingContents& contents) {
     }
   };
   std::priority_queue<Head> heads;
-  const auto push = [&](uint32_t thread, const std::vector<ring_layout::Event>& events, size_t index) {
-    if (index < events.size()) heads.push({events[index].time_ns, !RingKindIsFree(events[index].kind), thread, index});
+  const auto push = [&](uint32_t thread, const std::vector<format::Event>& events, size_t index) {
+    if (index < events.size()) heads.push({events[index].time_ns, !format::IsFree(events[index].kind), thread, index});
   };
   for (const auto& [serial, thread] : contents.threads) push(serial, thread.events, 0);
   std::vector<OrderedEvent> merged;
   while (!heads.empty()) {
     const Head head = heads.top();
     heads.pop();
-    const std::vector<ring_layout::Event>& events = contents.threads.at(head.thread).events;
+    const std::vector<format::Event>& events = contents.threads.at(head.thread).events;
     merged.push_back({&events[head.index], head.thread});
     push(head.thread, events, head.index + 1);
   }
@@ -148,7 +148,7 @@ std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* 
   batch.set_first_time_ns(events[0].event->time_ns);
   uint64_t time_ns = events[0].event->time_ns, address = 0;
   for (int i = 0; i < count; ++i) {
-    const ring_layout::Event& e = *events[i].event;
+    const format::Event& e = *events[i].event;
     batch.add_time_delta_ns(static_cast<int64_t>(e.time_ns - time_ns));
     batch.add_address_delta(static_cast<int64_t>(e.address - address));
     time_ns = e.time_ns;
@@ -175,12 +175,12 @@ std::string EncodeBatch(const OrderedEvent* events, int count, RingDefinitions* 
 }
 
 // The ring's header counts what was dropped up to the last instant, the trace what it knew at its last packet.
-bool KnowsMoreLosses(const ring_layout::RingHeader& ring, const trace::Losses& losses) {
+bool KnowsMoreLosses(const format::RingHeader& ring, const trace::Losses& losses) {
   return ring.dropped_allocs > losses.dropped_allocs() || ring.dropped_frees > losses.dropped_frees() ||
          ring.dropped_definitions > losses.dropped_definitions() || ring.truncated_stacks > losses.truncated_stacks();
 }
 
-std::string EncodeLosses(trace::Losses losses, const ring_layout::RingHeader& ring, uint64_t events) {
+std::string EncodeLosses(trace::Losses losses, const format::RingHeader& ring, uint64_t events) {
   losses.set_dropped_allocs(std::max(losses.dropped_allocs(), ring.dropped_allocs));
   losses.set_dropped_frees(std::max(losses.dropped_frees(), ring.dropped_frees));
   losses.set_dropped_definitions(std::max(losses.dropped_definitions(), ring.dropped_definitions));
@@ -342,7 +342,7 @@ absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
   header.set_process_start_ticks(ring.header().process_start_ticks);
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) == 0) header.set_hostname(name);
-  const ring_layout::RingHeader& known = ring.header();
+  const format::RingHeader& known = ring.header();
   header.set_parent_pid(known.parent_pid);
   header.set_program(EscapeControls(absl::string_view(known.program, strnlen(known.program, sizeof(known.program)))));
   // A ring lies in memory as a rule, so where it does not say, the clock is still the one that its events were timed

@@ -27,16 +27,25 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "format/ring_layout.h"
 #include "shim/base/event.h"
 
 namespace gpumemshim::ring {
 
+using gpumem::format::kFrameCut;
+using gpumem::format::kFrameForward;
+using gpumem::format::kFrameObjectShift;
+using gpumem::format::kFramePython;
+using gpumem::format::kMaxCodeBytes;
+using gpumem::format::kMaxFrameObject;
+using gpumem::format::kMaxFrames;
+using gpumem::format::NodeTextKey;
+using gpumem::format::RawFrame;
+
 inline constexpr uint64_t kDefaultSizeBytes = uint64_t{8} << 20;
 inline constexpr uint64_t kMinSizeBytes = uint64_t{256} << 10;
-inline constexpr uint64_t kMaxSizeBytes = uint64_t{1} << 30;
-inline constexpr uint64_t kMaxWaitNs = 100'000;  // a full ring holds a caller up for no longer than this
-inline constexpr uint32_t kMaxFrames = 512;      // of one stack; outer frames beyond are cut and counted
-inline constexpr uint32_t kMaxCodeBytes = uint32_t{4} << 20;
+inline constexpr uint64_t kMaxSizeBytes = gpumem::format::kMaxRingBytes;
+inline constexpr uint64_t kMaxWaitNs = 100'000;   // a full ring holds a caller up for no longer than this
 inline constexpr uint32_t kMaxTextBytes = 1024;   // of a mark; what is longer is cut
 inline constexpr uint32_t kMaxReadyBytes = 8192;  // of a ready definition
 
@@ -55,24 +64,6 @@ struct Config {
   uint16_t api_count = 0;         // indices below this are asked for
   const char* program = nullptr;  // its name, for a trace that is made from the ring alone; copied
 };
-
-// One frame as captured. Frames of a stack stand innermost first.
-struct RawFrame {
-  uint64_t pc;           // native: return address; Python: the key that RecordCode was given
-  uint32_t instruction;  // Python: byte offset of the instruction in the bytecode; native: number of the module
-  uint32_t flags;        // kFramePython, kFrameCut or 0
-};
-static_assert(sizeof(RawFrame) == 16, "part of the mapping's layout");
-inline constexpr uint32_t kFramePython = 1;
-inline constexpr uint32_t kFrameCut = 2;  // no frame, the outermost end: there are callers that were not recorded
-// No frame, outermost: the frames inside are an autograd node's backward pass. pc: hash of the stack, known before,
-// with which the forward pass made the node, 0 = not known; instruction: number of the node's class, of which
-// NodeTextKey is the text.
-inline constexpr uint32_t kFrameForward = 4;
-constexpr uint64_t NodeTextKey(uint32_t number) { return uint64_t{0x4e6f6465} << 32 | number; }  // "Node"
-// Python frames: number of the nn.Module object whose call it is, in the bits above the flags.
-inline constexpr uint32_t kFrameObjectShift = 8;
-inline constexpr uint32_t kMaxFrameObject = (1u << 24) - 1;
 
 // A Python code object. Strings need no terminator. Equal keys mean equal content.
 struct RawCode {
@@ -161,15 +152,6 @@ void MarkWritten(uint64_t packet_sequence);
 
 // Path of the backing file, "" where it is anonymous memory. Valid until the next Start.
 const char* Path();
-
-// What counts as a free when room is short: kinds that end something, so that losing one would show memory that is not
-// there.
-constexpr bool IsFree(EventKind kind) {
-  return kind == EventKind::kFree || kind == EventKind::kAddressFree || kind == EventKind::kPhysicalRelease ||
-         kind == EventKind::kUnmap || kind == EventKind::kImportClose || kind == EventKind::kHostUnregister ||
-         kind == EventKind::kPoolDestroy || kind == EventKind::kDeviceReset || kind == EventKind::kContextDestroy ||
-         kind == EventKind::kModuleUnload || kind == EventKind::kGraphMemory || kind == EventKind::kMulticastUnbind;
-}
 
 }  // namespace gpumemshim::ring
 

@@ -42,7 +42,7 @@ void AddEveryKind(TraceBuilder* trace) {
 void WriteRings(const std::string& folder) {
   gpumem::testing::RingBuilder plain, marked;
   plain.Chunk(1, 1).Code(9, "m.py", "f").PythonStack(5, {9}).Stack(6, {16, 32}).Alloc(0x7f0000000000, 512, 5).Free(1);
-  marked.Chunk(2, 1, gpumem::ring_layout::kChunkClosed).Alloc(1, 1).Mark(3).Alloc(2, 1).Mark(4).Alloc(3, 1);
+  marked.Chunk(2, 1, gpumem::format::kChunkClosed).Alloc(1, 1).Mark(3).Alloc(2, 1).Mark(4).Alloc(3, 1);
   marked.Chunk(2, 2).Alloc(4, 1);
   int number = 0;
   for (gpumem::testing::RingBuilder* ring : {&plain, &marked}) {

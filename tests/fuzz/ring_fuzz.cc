@@ -15,23 +15,23 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "format/ring_layout.h"
 #include "trace/event_batch.h"
 #include "trace/ring_file.h"
-#include "trace/ring_layout.h"
 #include "trace/ring_recovery.h"
 #include "trace/stack_table.h"
 
 namespace {
 
-using gpumem::ring_layout::RingHeader;
+using gpumem::format::RingHeader;
 
 void Repair(std::string* bytes) {
   if (bytes->size() < sizeof(RingHeader)) bytes->resize(sizeof(RingHeader));
   RingHeader header;
   std::memcpy(&header, bytes->data(), sizeof(header));
-  header.magic = gpumem::ring_layout::kMagic;
-  header.layout_version = gpumem::ring_layout::kLayoutVersion;
-  header.chunk_bytes = gpumem::ring_layout::kChunkBytes;
+  header.magic = gpumem::format::kMagic;
+  header.layout_version = gpumem::format::kLayoutVersion;
+  header.chunk_bytes = gpumem::format::kChunkBytes;
   header.size_bytes = bytes->size();
   header.pid = 0;  // not known whether it runs
   std::memcpy(bytes->data(), &header, sizeof(header));

@@ -16,9 +16,9 @@
 namespace gpumem::testing {
 namespace {
 
-using ring_layout::ChunkDescriptor;
-using ring_layout::RecordHeader;
-using ring_layout::RingHeader;
+using format::ChunkDescriptor;
+using format::RecordHeader;
+using format::RingHeader;
 
 constexpr uint64_t kPage = 4096;
 constexpr char kApiNames[] = "\0cudaMalloc\0cudaFree";  // and a terminator
@@ -32,11 +32,11 @@ absl::string_view BytesOf(const T& value) {
 
 RingBuilder::RingBuilder(uint32_t pid, uint64_t start_ticks) {
   RingHeader made{};
-  made.magic = ring_layout::kMagic;
-  made.layout_version = ring_layout::kLayoutVersion;
+  made.magic = format::kMagic;
+  made.layout_version = format::kLayoutVersion;
   made.pid = pid;
   made.process_start_ticks = start_ticks;
-  made.chunk_bytes = ring_layout::kChunkBytes;
+  made.chunk_bytes = format::kChunkBytes;
   made.chunk_count = kChunks;
   made.api_count = 3;
   made.descriptors_offset = kPage;
@@ -52,7 +52,7 @@ ChunkDescriptor& RingBuilder::chunk(uint32_t index) {
   return *reinterpret_cast<ChunkDescriptor*>(bytes_.data() + kPage + index * sizeof(ChunkDescriptor));
 }
 
-RingBuilder& RingBuilder::Chunk(uint32_t owner_serial, uint32_t number, ring_layout::ChunkState state) {
+RingBuilder& RingBuilder::Chunk(uint32_t owner_serial, uint32_t number, format::ChunkState state) {
   ++used_;
   marks_ = 0;
   current().state = state;
@@ -64,7 +64,7 @@ RingBuilder& RingBuilder::Chunk(uint32_t owner_serial, uint32_t number, ring_lay
 }
 
 void RingBuilder::Append(absl::string_view record) {
-  const uint64_t at = 2 * kPage + uint64_t{used_ - 1} * ring_layout::kChunkBytes + current().committed;
+  const uint64_t at = 2 * kPage + uint64_t{used_ - 1} * format::kChunkBytes + current().committed;
   std::memcpy(bytes_.data() + at, record.data(), record.size());
   current().committed += static_cast<uint32_t>(record.size());
 }
@@ -76,15 +76,15 @@ RingBuilder& RingBuilder::Raw(uint16_t type, uint32_t claimed_size, absl::string
   return *this;
 }
 
-RingBuilder& RingBuilder::Event(ring_layout::Event event) {
+RingBuilder& RingBuilder::Event(format::Event event) {
   if (event.time_ns == 0) event.time_ns = time_ns_ += 1000;
-  return Raw(ring_layout::kRecordEvent, sizeof(ring_layout::EventRecord), BytesOf(event));
+  return Raw(format::kRecordEvent, sizeof(format::EventRecord), BytesOf(event));
 }
 
 RingBuilder& RingBuilder::Alloc(uint64_t address, uint64_t size, uint64_t stack) {
-  ring_layout::Event event{};
-  event.kind = trace::ALLOC;
-  event.layer = trace::RUNTIME;
+  format::Event event{};
+  event.kind = format::EventKind::kAlloc;
+  event.layer = format::Layer::kRuntime;
   event.address = address;
   event.size = size;
   event.stack = stack;
@@ -93,9 +93,9 @@ RingBuilder& RingBuilder::Alloc(uint64_t address, uint64_t size, uint64_t stack)
 }
 
 RingBuilder& RingBuilder::Free(uint64_t address) {
-  ring_layout::Event event{};
-  event.kind = trace::FREE;
-  event.layer = trace::RUNTIME;
+  format::Event event{};
+  event.kind = format::EventKind::kFree;
+  event.layer = format::Layer::kRuntime;
   event.address = address;
   event.api = 2;
   return Event(event);
@@ -103,39 +103,38 @@ RingBuilder& RingBuilder::Free(uint64_t address) {
 
 RingBuilder& RingBuilder::Stack(uint64_t hash, const std::vector<uint64_t>& innermost_first) {
   std::string body = absl::StrCat(BytesOf(hash), BytesOf(static_cast<uint64_t>(innermost_first.size())));
-  for (const uint64_t pc : innermost_first) absl::StrAppend(&body, BytesOf(ring_layout::RawFrame{pc, 0, 0}));
-  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+  for (const uint64_t pc : innermost_first) absl::StrAppend(&body, BytesOf(format::RawFrame{pc, 0, 0}));
+  return Raw(format::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
 }
 
 RingBuilder& RingBuilder::PythonStack(uint64_t hash, const std::vector<uint64_t>& code_keys) {
   std::string body = absl::StrCat(BytesOf(hash), BytesOf(static_cast<uint64_t>(code_keys.size())));
-  for (const uint64_t key : code_keys)
-    absl::StrAppend(&body, BytesOf(ring_layout::RawFrame{key, 2, ring_layout::kFramePython}));
-  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+  for (const uint64_t key : code_keys) absl::StrAppend(&body, BytesOf(format::RawFrame{key, 2, format::kFramePython}));
+  return Raw(format::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
 }
 
 RingBuilder& RingBuilder::BackwardStack(uint64_t hash, uint64_t pc, uint64_t forward_hash, uint32_t node) {
-  const std::string body = absl::StrCat(BytesOf(hash), BytesOf(uint64_t{2}), BytesOf(ring_layout::RawFrame{pc, 0, 0}),
-                                        BytesOf(ring_layout::RawFrame{forward_hash, node, ring_layout::kFrameForward}));
-  return Raw(ring_layout::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
+  const std::string body = absl::StrCat(BytesOf(hash), BytesOf(uint64_t{2}), BytesOf(format::RawFrame{pc, 0, 0}),
+                                        BytesOf(format::RawFrame{forward_hash, node, format::kFrameForward}));
+  return Raw(format::kRecordStack, static_cast<uint32_t>(sizeof(RecordHeader) + body.size()), body);
 }
 
 RingBuilder& RingBuilder::Text(uint64_t key, absl::string_view text, uint32_t field) {
-  const ring_layout::TextRecord record = {{}, key, static_cast<uint32_t>(text.size()), field};
+  const format::TextRecord record = {{}, key, static_cast<uint32_t>(text.size()), field};
   const std::string body = absl::StrCat(BytesOf(record).substr(sizeof(RecordHeader)), text);
   const uint32_t whole = static_cast<uint32_t>((sizeof(RecordHeader) + body.size() + 7) & ~size_t{7});
-  return Raw(ring_layout::kRecordText, whole, body);
+  return Raw(format::kRecordText, whole, body);
 }
 
 RingBuilder& RingBuilder::Code(uint64_t key, absl::string_view filename, absl::string_view name) {
-  const ring_layout::CodeBlob blob = {7, 11, static_cast<uint32_t>(filename.size()), static_cast<uint32_t>(name.size()),
-                                      0, 0};
+  const format::CodeBlob blob = {7, 11, static_cast<uint32_t>(filename.size()), static_cast<uint32_t>(name.size()),
+                                 0, 0};
   const std::string part = absl::StrCat(BytesOf(blob), filename, name);
   const auto size = static_cast<uint32_t>(part.size());
-  const ring_layout::CodeRecord record = {{}, key, size, 0, size, 0};
+  const format::CodeRecord record = {{}, key, size, 0, size, 0};
   const std::string body = absl::StrCat(BytesOf(record).substr(sizeof(RecordHeader)), part);
   const uint32_t whole = static_cast<uint32_t>((sizeof(RecordHeader) + body.size() + 7) & ~size_t{7});
-  return Raw(ring_layout::kRecordCode, whole, body);
+  return Raw(format::kRecordCode, whole, body);
 }
 
 RingBuilder& RingBuilder::Mark(uint64_t packet_sequence) {

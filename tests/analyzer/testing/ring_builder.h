@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "trace/ring_layout.h"
+#include "format/ring_layout.h"
 
 namespace gpumem::testing {
 
@@ -28,11 +28,11 @@ class RingBuilder {
   explicit RingBuilder(uint32_t pid = 0x7ffffff0, uint64_t start_ticks = 1234);
 
   // Opens the next chunk, the owner's `number`th; records go there from now on.
-  RingBuilder& Chunk(uint32_t owner_serial, uint32_t number, ring_layout::ChunkState state = ring_layout::kChunkOpen);
+  RingBuilder& Chunk(uint32_t owner_serial, uint32_t number, format::ChunkState state = format::kChunkOpen);
   // Times advance by 1 us an event.
   RingBuilder& Alloc(uint64_t address, uint64_t size, uint64_t stack = 0);
   RingBuilder& Free(uint64_t address);
-  RingBuilder& Event(ring_layout::Event event);
+  RingBuilder& Event(format::Event event);
   RingBuilder& Stack(uint64_t hash, const std::vector<uint64_t>& innermost_first);
   RingBuilder& PythonStack(uint64_t hash, const std::vector<uint64_t>& code_keys);
   RingBuilder& Code(uint64_t key, absl::string_view filename, absl::string_view name);
@@ -47,8 +47,8 @@ class RingBuilder {
   RingBuilder& Raw(uint16_t type, uint32_t claimed_size, absl::string_view body);
 
   // Into the bytes; valid until the builder goes.
-  ring_layout::RingHeader& header() { return *reinterpret_cast<ring_layout::RingHeader*>(bytes_.data()); }
-  ring_layout::ChunkDescriptor& chunk(uint32_t index);
+  format::RingHeader& header() { return *reinterpret_cast<format::RingHeader*>(bytes_.data()); }
+  format::ChunkDescriptor& chunk(uint32_t index);
   uint32_t chunk_count() const { return used_; }
   std::string& bytes() { return bytes_; }
 
@@ -56,7 +56,7 @@ class RingBuilder {
   std::string WriteTemporary() const;
 
  private:
-  ring_layout::ChunkDescriptor& current() { return chunk(used_ - 1); }
+  format::ChunkDescriptor& current() { return chunk(used_ - 1); }
   void Append(absl::string_view record);
 
   std::string bytes_;

@@ -13,7 +13,7 @@
 namespace gpumem {
 namespace {
 
-using ring_layout::RingHeader;
+using format::RingHeader;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -36,7 +36,7 @@ std::vector<uint64_t> Addresses(const RingContents& contents, uint32_t serial) {
   std::vector<uint64_t> addresses;
   const auto found = contents.threads.find(serial);
   if (found == contents.threads.end()) return addresses;
-  for (const ring_layout::Event& event : found->second.events) addresses.push_back(event.address);
+  for (const format::Event& event : found->second.events) addresses.push_back(event.address);
   return addresses;
 }
 
@@ -59,7 +59,7 @@ TEST(RingFile, ReadsWhatAThreadLeft) {
 TEST(RingFile, PutsAThreadsChunksInTheirOrder) {
   RingBuilder ring;
   ring.Chunk(1, 2).Alloc(3, 1);
-  ring.Chunk(1, 1, ring_layout::kChunkClosed).Alloc(1, 1).Alloc(2, 1);
+  ring.Chunk(1, 1, format::kChunkClosed).Alloc(1, 1).Alloc(2, 1);
   EXPECT_THAT(Addresses(Read(ring), 1), ElementsAre(1, 2, 3));
 }
 
@@ -78,37 +78,37 @@ TEST(RingFile, LeavesOutWhatTheTraceHas) {
 
 TEST(RingFile, AFreeChunkHoldsNothing) {
   RingBuilder ring;
-  ring.Chunk(1, 1, ring_layout::kChunkFree).Alloc(1, 1);
+  ring.Chunk(1, 1, format::kChunkFree).Alloc(1, 1);
   EXPECT_THAT(Read(ring).threads, IsEmpty());
 }
 
 TEST(RingFile, AHalfWrittenRecordDoesNotExist) {
   RingBuilder ring;
   ring.Chunk(1, 1).Alloc(1, 1).Alloc(2, 1);
-  ring.chunk(0).committed -= static_cast<uint32_t>(sizeof(ring_layout::EventRecord));
+  ring.chunk(0).committed -= static_cast<uint32_t>(sizeof(format::EventRecord));
   EXPECT_THAT(Addresses(Read(ring), 1), ElementsAre(1));
 }
 
 TEST(RingFile, AnEventMayEndBeforeItsLastFields) {
-  ring_layout::Event event{};
+  format::Event event{};
   event.time_ns = 5;
   event.address = 7;
-  event.kind = trace::SAVED;
+  event.kind = format::EventKind::kSaved;
   event.stack = 99;
   const std::string whole(reinterpret_cast<const char*>(&event), sizeof event);
   RingBuilder ring;
   ring.Chunk(1, 1);
-  for (const size_t bytes : {ring_layout::kLeastEventBytes, 56u, 96u})
-    ring.Raw(ring_layout::kRecordEvent, static_cast<uint32_t>(8 + bytes), whole.substr(0, bytes));
+  for (const size_t bytes : {format::kLeastEventBytes, 56u, 96u})
+    ring.Raw(format::kRecordEvent, static_cast<uint32_t>(8 + bytes), whole.substr(0, bytes));
   const RingContents contents = Read(ring);
   ASSERT_EQ(contents.threads.at(1).events.size(), 3u);
   EXPECT_EQ(contents.threads.at(1).events[0].address, 7u);
   EXPECT_EQ(contents.threads.at(1).events[0].stack, 0u);
   EXPECT_EQ(contents.threads.at(1).events[1].stack, 99u);
   EXPECT_EQ(contents.broken_chunks, 0u);
-  for (const size_t bytes : {ring_layout::kLeastEventBytes - 8, 104u}) {
+  for (const size_t bytes : {format::kLeastEventBytes - 8, 104u}) {
     RingBuilder broken;
-    broken.Chunk(1, 1).Raw(ring_layout::kRecordEvent, static_cast<uint32_t>(8 + bytes), std::string(bytes, '\1'));
+    broken.Chunk(1, 1).Raw(format::kRecordEvent, static_cast<uint32_t>(8 + bytes), std::string(bytes, '\1'));
     EXPECT_EQ(Read(broken).broken_chunks, 1u);
   }
 }
@@ -188,7 +188,7 @@ void ExpectBroken(const std::function<void(RingBuilder*)>& bend, const char* nam
 }
 
 TEST(RingFile, ABrokenChunkEndsWhereItBreaks) {
-  ExpectBroken([](RingBuilder* r) { r->chunk(0).committed = ring_layout::kChunkBytes + 8; }, "committed too far");
+  ExpectBroken([](RingBuilder* r) { r->chunk(0).committed = format::kChunkBytes + 8; }, "committed too far");
   ExpectBroken([](RingBuilder* r) { r->chunk(0).committed = UINT32_MAX; }, "committed without end");
   ExpectBroken([](RingBuilder* r) { r->chunk(0).committed += 4; }, "half a header");
   ExpectBroken([](RingBuilder* r) { r->chunk(0).read[0] = {3, UINT32_MAX, 0}; }, "read too far");
@@ -216,8 +216,8 @@ TEST(RingFile, CountsInsideRecordsAreHeldAgainstThem) {
 TEST(RingFile, ACodeObjectWhoseTextsAreLongerThanItIsLeftOut) {
   RingBuilder ring;
   ring.Chunk(1, 1).Code(9, "train.py", "step");
-  const size_t blob = 2 * 4096 + sizeof(ring_layout::CodeRecord);
-  ring.bytes()[blob + offsetof(ring_layout::CodeBlob, filename_bytes) + 3] = '\x7f';
+  const size_t blob = 2 * 4096 + sizeof(format::CodeRecord);
+  ring.bytes()[blob + offsetof(format::CodeBlob, filename_bytes) + 3] = '\x7f';
   const RingContents contents = Read(ring);
   EXPECT_THAT(contents.codes, IsEmpty());
   EXPECT_EQ(contents.broken_chunks, 0u);

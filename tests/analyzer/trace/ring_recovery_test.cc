@@ -93,7 +93,7 @@ TEST_F(RingRecovery, BackwardStacksAndReadyDefinitions) {
   RingBuilder ring;
   ring.Chunk(1, 1).Text(0, module.SerializeAsString(), trace::Definitions::kNnModulesFieldNumber);
   ring.Text(0, "\xff", trace::Definitions::kTensorsFieldNumber).Text(0, "\x08\x01", 4);  // broken; not one of these
-  ring.Text(ring_layout::NodeTextKey(9), "MmBackward0").Stack(5, {0x10, 0x20});
+  ring.Text(format::NodeTextKey(9), "MmBackward0").Stack(5, {0x10, 0x20});
   ring.BackwardStack(6, 0x30, 5, 9).BackwardStack(7, 0x40, 7, 9).Alloc(11, 1, 6).Alloc(12, 1, 7);
   TraceBuilder trace;
   BelongTo(Keep(ring.WriteTemporary()), &trace);
@@ -125,12 +125,12 @@ TEST_F(RingRecovery, BackwardStacksAndReadyDefinitions) {
 
 TEST_F(RingRecovery, AtEqualTimesFreesGoFirst) {
   RingBuilder ring;
-  ring_layout::Event event{};
+  format::Event event{};
   event.time_ns = 5'000;
-  event.kind = trace::ALLOC;
+  event.kind = format::EventKind::kAlloc;
   event.address = 1;
   ring.Chunk(1, 1).Event(event);
-  event.kind = trace::FREE;
+  event.kind = format::EventKind::kFree;
   event.address = 2;
   ring.Chunk(2, 1).Event(event);
   TraceBuilder trace;

@@ -90,8 +90,8 @@ class StressTest : public RingTest {
     EXPECT_EQ(allocs + stats.dropped_allocs, all.allocs);
     EXPECT_EQ(frees + stats.dropped_frees, all.frees);
     dropped_ = stats.dropped_allocs + stats.dropped_frees;
-    // Allocations go first: as many of both were sent.
-    EXPECT_GE(stats.dropped_allocs, stats.dropped_frees);
+    // Allocations go first: about as many of both were sent, so what chance makes of it is small.
+    EXPECT_GE(stats.dropped_allocs + stats.dropped_allocs / 100, stats.dropped_frees);
   }
 
   uint64_t dropped_ = 0;

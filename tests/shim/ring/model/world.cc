@@ -92,7 +92,7 @@ void World::RecordEvent(int writer, EventKind kind, uint64_t stack) {
   const bool taken = ring::Record(event);
   Explorer::Get().SetChanged();
   fates_[writer][number] = taken ? Fate::kRecorded : Fate::kRefused;
-  if (!taken) ++(ring::IsFree(kind) ? refused_frees_ : refused_allocs_);
+  if (!taken) ++(gpumemshim::IsFree(kind) ? refused_frees_ : refused_allocs_);
 }
 
 void World::Record(int writer, EventKind kind) { RecordEvent(writer, kind, 0); }
@@ -141,8 +141,8 @@ void World::TakePass() {
       Explorer::Get().Fail("an event that nobody recorded was handed out");
       return;
     }
-    pending_.push_back(
-        {static_cast<uint8_t>(e.address), static_cast<uint8_t>(e.size), ring::IsFree(e.kind), e.time_ns, e.stack});
+    pending_.push_back({static_cast<uint8_t>(e.address), static_cast<uint8_t>(e.size), gpumemshim::IsFree(e.kind),
+                        e.time_ns, e.stack});
   }
 }
 
