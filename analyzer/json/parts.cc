@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "report/frame_class.h"
+#include "report/live_moment.h"
 #include "report/names.h"
-#include "report/phase.h"
 #include "report/stack_view.h"
 
 namespace gpumem {
@@ -246,10 +246,9 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
   json->Field("time_ns", input.Since(live.time_ns));
   json->Field("bytes", live.bytes);
   json->Field("count", live.block_count);
-  const StackUse* const reached = ReachedBy(live);
-  const absl::string_view phase = reached == nullptr ? "" : PhaseOf(input.stacks->Frames(reached->stack_id));
+  const Stage stage = StageWhenReached(live, input);
   json->Key("phase");
-  phase.empty() ? json->Null() : json->Value(phase);
+  stage == Stage::kNone ? json->Null() : json->Value(StageTitle(stage));
   WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
   json->Key("values");
   json->BeginObject();

@@ -8,17 +8,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/live_moment.h"
 #include "report/oom_story.h"
-#include "report/phase.h"
 #include "report/stack_view.h"
 
 namespace gpumem {
 namespace {
 
 constexpr uint8_t kTorchLayer = 3;
-constexpr size_t kMaxStacksByPhase = 500;
-// From this share of the live memory on, a phase is worth a word.
-constexpr uint64_t kPercentOfPhase = 30;
+constexpr size_t kMaxStacksByStage = 500;
+// From this share of the live memory on, a stage is worth a word.
+constexpr uint64_t kPercentOfStage = 30;
 // From this share of PyTorch's segments on, idle memory is worth the first word.
 constexpr uint64_t kPercentIdle = 10;
 constexpr uint64_t kPercentGrown = 20;
@@ -66,7 +66,7 @@ class Adviser {
     Others();
     OtherCudaMemory();
     Growth();
-    Phases();
+    Stages();
     if (!much_is_idle) Fragmentation();
     Missing();
     Retries();
@@ -144,22 +144,18 @@ class Adviser {
     }
   }
 
-  void Phases() {
-    std::map<std::string, uint64_t> phases = LiveByPhase(oom_.live, input_);
-    phases["forward"] += phases["evaluation"];  // a forward pass too, and a smaller batch helps it as much
-    const auto reported = [&](const std::string& phase) {
-      return absl::StrCat(FormatBytes(phases[phase]), " (", Share(phases[phase], oom_.live.bytes),
-                          ") of the live memory was allocated in ", phase);
+  void Stages() {
+    std::map<Stage, uint64_t> stages = LiveByStage(oom_.live, input_);
+    stages[Stage::kForward] += stages[Stage::kEvaluation];  // a forward pass too: a smaller batch helps it as much
+    const auto advise = [&](Stage stage, absl::string_view advice) {
+      const uint64_t bytes = stages[stage];
+      if (!HasPercent(bytes, oom_.live.bytes, kPercentOfStage)) return;
+      Add(std::string(advice), absl::StrCat(FormatBytes(bytes), " (", Share(bytes, oom_.live.bytes),
+                                            ") of the live memory was allocated in ", StageTitle(stage)));
     };
-    if (HasPercent(phases["forward"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("a smaller batch, or activation checkpointing (torch.utils.checkpoint)", reported("forward"));
-    }
-    if (HasPercent(phases["optimizer step"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits", reported("optimizer step"));
-    }
-    if (HasPercent(phases["model construction"], oom_.live.bytes, kPercentOfPhase)) {
-      Add("a smaller data type for the weights, or shard them (FSDP)", reported("model construction"));
-    }
+    advise(Stage::kForward, "a smaller batch, or activation checkpointing (torch.utils.checkpoint)");
+    advise(Stage::kOptimizer, "shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits");
+    advise(Stage::kConstruction, "a smaller data type for the weights, or shard them (FSDP)");
   }
 
   void Missing() {
@@ -186,13 +182,13 @@ class Adviser {
 
 }  // namespace
 
-std::map<std::string, uint64_t> LiveByPhase(const LiveSet& live, const ReportInput& input) {
-  std::map<std::string, uint64_t> bytes;
-  const size_t count = std::min(live.stacks.size(), kMaxStacksByPhase);
+std::map<Stage, uint64_t> LiveByStage(const LiveSet& live, const ReportInput& input) {
+  std::map<Stage, uint64_t> bytes;
+  const size_t count = std::min(live.stacks.size(), kMaxStacksByStage);
   for (size_t i = 0; i < count; ++i) {
-    bytes[std::string(PhaseOf(input.stacks->Frames(live.stacks[i].stack_id)))] += live.stacks[i].bytes;
+    bytes[StageOf(input.stacks->Frames(live.stacks[i].stack_id))] += live.stacks[i].bytes;
   }
-  for (size_t i = count; i < live.stacks.size(); ++i) bytes[""] += live.stacks[i].bytes;
+  for (size_t i = count; i < live.stacks.size(); ++i) bytes[Stage::kNone] += live.stacks[i].bytes;
   return bytes;
 }
 

@@ -117,13 +117,13 @@ void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions
   page->Line({{Tone::kHeading, "Who filled it"},
               {Tone::kAside, absl::StrCat("  ", FormatBytes(oom.live.bytes), " ", MeasureName(oom.live.measure), " in ",
                                           FormatCountOf(oom.live.block_count, "block", "blocks"))}});
-  std::string phases;
-  for (const auto& [phase, bytes] : LiveByPhase(oom.live, input)) {
-    if (phase.empty()) continue;
-    absl::StrAppend(&phases, phases.empty() ? "" : ", ", phase, " ", FormatBytes(bytes), " (",
+  std::string stages;
+  for (const auto& [stage, bytes] : LiveByStage(oom.live, input)) {
+    if (stage == Stage::kNone) continue;
+    absl::StrAppend(&stages, stages.empty() ? "" : ", ", StageTitle(stage), " ", FormatBytes(bytes), " (",
                     ShareOf(bytes, oom.live.bytes), ")");
   }
-  if (!phases.empty()) page->Paragraph("  allocated in ", phases);
+  if (!stages.empty()) page->Paragraph("  allocated in ", stages);
   AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, page);
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "attribution/stage.h"
 #include "replay/analysis.h"
 #include "report/input.h"
 
@@ -53,8 +54,8 @@ struct OomAction {
 // Best first.
 std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input);
 
-// Bytes of the live set by the part of the training that allocated them ("forward", "optimizer", ...; "" = not told).
-std::map<std::string, uint64_t> LiveByPhase(const LiveSet& live, const ReportInput& input);
+// Bytes of the live set by the stage that allocated them; kNone: unknown.
+std::map<Stage, uint64_t> LiveByStage(const LiveSet& live, const ReportInput& input);
 
 // Failures for good of one line of code on one device: what a program that looks for the largest batch leaves behind.
 struct OomGroup {

@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/live_moment.h"
 #include "report/marks.h"
 #include "report/names.h"
-#include "report/phase.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
 

@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "report/cells.h"
+#include "report/live_moment.h"
 #include "report/names.h"
 #include "report/oom_story.h"
-#include "report/phase.h"
 #include "report/stack_rows.h"
 
 namespace gpumem {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "report/live_moment.h"
 #include "report/marks.h"
 #include "report/names.h"
-#include "report/phase.h"
 
 namespace gpumem {
 namespace {
