@@ -7,6 +7,8 @@
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "json/answers.h"
+#include "loading/leaks.h"
+#include "report/leak_words.h"
 #include "report/sections.h"
 
 namespace gpumem {
@@ -16,40 +18,58 @@ class LeaksCommand final : public Command {
  public:
   absl::string_view name() const override { return "leaks"; }
   absl::string_view summary() const override {
-    return "what was never freed, and what grew between two times, by stack";
+    return "which lines keep more memory from step to step, and what was never freed";
   }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Lists what is alive at the end of the trace (or at --to), and which stacks hold more at --to than at --from.
-A model and its optimizer state are alive at the end of every training: that is no leak. What grows from
-step to step is. So choose both times at the same point of two steps.
+    return R"(Shows which lines of code hold more memory after each training step (without steps: after each iteration of
+what repeats, such as a request or a batch). Each line is growing, stopped, or grew once; growth of parameters,
+optimizer state and workspaces is expected. Then lists what was never freed.
 
   gpumem leaks
-  gpumem leaks --from 60 --to 600            growth between minute 1 and minute 10
-  gpumem leaks --json | jq '.devices[0].leaks.growth[] | {bytes, site}'
+  gpumem leaks --check                       exit code 1 where something keeps growing, for CI
+  gpumem leaks --suppressions known.supp     hides growth that is meant to be (docs/leaks.md)
+  gpumem leaks --from 60 --to 600            also what is alive at minute 10 and was not at minute 1
+  gpumem leaks --json | jq '.devices[].leaks[] | {status, bytes_per_iteration, file, line}'
 )";
   }
 
   void AddFlags(CLI::App* app) override {
     trace_.AddFlags(app);
     list_.AddFlags(app, 10);
+    app->add_flag("--check", check_, "exit with 1 where something keeps growing, or growth cannot be judged");
+    app->add_option("--suppressions", suppressions_, "file of leak:PATTERN lines: growth that is meant to be")
+        ->type_name("FILE");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks(suppressions_, loaded.get()));
     if (trace_.json) {
       console->Print(LeaksJson(loaded->input, list_.ForJson()));
-      return ExitCodeOf(*loaded);
+      return ExitCode(*loaded, *leaks);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     for (const DeviceAnalysis& device : loaded->analysis.devices)
       AddLeaks(device, loaded->input, list_.ForText(Detail::kFull), &page);
     console->Print(page.text());
-    return ExitCodeOf(*loaded);
+    return ExitCode(*loaded, *leaks);
   }
 
  private:
+  // What cannot be judged fails a check, unless nothing is left that could have leaked.
+  int ExitCode(const LoadedTrace& loaded, const LeakFindings& leaks) const {
+    if (!check_) return ExitCodeOf(loaded);
+    uint64_t alive = 0;
+    for (const DeviceAnalysis& device : loaded.analysis.devices)
+      alive += device.leaks.at_end_torch.bytes + device.leaks.at_end_cuda.bytes;
+    const bool is_unknown = leaks.loops.empty() && alive > 0;
+    return leaks.AnyGrows() || is_unknown ? kExitCheckFailed : ExitCodeOf(loaded);
+  }
+
+  bool check_ = false;
+  std::string suppressions_;
   TraceOptions trace_;
   ListOptions list_;
 };

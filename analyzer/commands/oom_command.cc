@@ -7,6 +7,7 @@
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "json/answers.h"
+#include "loading/leaks.h"
 #include "report/oom_story.h"
 #include "report/sections.h"
 
@@ -42,6 +43,8 @@ Requests that succeeded after memory was released are counted.
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
+                            LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
     if (trace_.json) {
       console->Print(OomJson(loaded->input, list_.ForJson()));
     } else {

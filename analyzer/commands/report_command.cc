@@ -10,6 +10,7 @@
 #include "json/answers.h"
 #include "loading/attribute.h"
 #include "loading/find_traces.h"
+#include "loading/leaks.h"
 #include "report/sections.h"
 
 namespace gpumem {
@@ -61,6 +62,7 @@ a DIR with several traces: its processes, who started whom, which used most, how
       request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
       GPUMEM_ASSIGN_OR_RETURN(attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
     }
+    GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks("", loaded.get()));
     if (trace_.json) {
       console->Print(ReportJson(loaded->input, list_.top_given ? list_.top : kJsonTop));
       return ExitCodeOf(*loaded);

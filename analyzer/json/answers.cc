@@ -95,13 +95,15 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteJsonOoms(input.analysis->ooms, top, input, json);
     WriteAttribution(input, json);
     WriteJsonSnapshots(input, json);
+    WriteJsonLeakLoops(input, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
       WriteJsonBreakdown(device, input, json);
       WriteJsonTimeline(device, input, json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);
-      WriteJsonLeaks(device.leaks, top, input, json);
+      WriteJsonAlive(device.leaks, top, input, json);
+      WriteJsonLeaks(device.device, top, input, json);
     });
   });
 }
@@ -120,7 +122,11 @@ std::string TimelineJson(const ReportInput& input) {
 std::string LeaksJson(const ReportInput& input, size_t top) {
   return Answer("leaks", input, [&](JsonWriter* json) {
     WriteHostPinned(*input.analysis, json);
-    WriteDevices(input, json, [&](const DeviceAnalysis& device) { WriteJsonLeaks(device.leaks, top, input, json); });
+    WriteJsonLeakLoops(input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteJsonAlive(device.leaks, top, input, json);
+      WriteJsonLeaks(device.device, top, input, json);
+    });
   });
 }
 

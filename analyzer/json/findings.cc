@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "json/parts.h"
+#include "report/leak_words.h"
 
 namespace gpumem {
 namespace {
@@ -79,18 +80,70 @@ void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, cons
   json->EndObject();
 }
 
-void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json) {
-  json->Key("leaks");
+void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json) {
+  json->Key("alive");
   json->BeginObject();
-  json->Field("alive_bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
+  json->Field("bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
   WriteJsonLiveSet("torch", leaks.at_end_torch, top, input, json);
   WriteJsonLiveSet("cuda", leaks.at_end_cuda, top, input, json);
-  json->Field("growth_is_steady", leaks.is_growth_steady);
-  json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));
-  json->Field("growth_to_ns", input.Since(leaks.growth_to_ns));
-  WriteJsonStacks("growth", leaks.growth, top, input, json);
   json->Field("unknown_frees", leaks.unknown_frees);
+  if (leaks.growth_to_ns != 0) {
+    json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));
+    json->Field("growth_to_ns", input.Since(leaks.growth_to_ns));
+    WriteJsonStacks("growth", leaks.growth, top, input, json);
+  }
   json->EndObject();
+}
+
+void WriteJsonLeakLoops(const ReportInput& input, JsonWriter* json) {
+  if (input.leaks == nullptr) return;
+  json->Key("leak_loops");
+  json->BeginArray();
+  for (const LeakLoop& loop : input.leaks->loops) {
+    json->BeginObject();
+    json->Field("kind", loop.are_steps ? "steps" : "iterations");
+    WriteJsonTextOrNull("site", loop.place.site, !loop.are_steps, json);
+    json->Field("iterations", loop.iterations);
+    json->Field("from_ns", input.Since(loop.from_ns));
+    json->Field("to_ns", input.Since(loop.to_ns));
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json) {
+  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device);
+  if (found == nullptr) return;
+  json->Field("leaks_headline", LeakHeadline(*input.leaks, device));
+  json->Key("leaks");
+  json->BeginArray();
+  size_t written = 0;
+  for (const LeakRow& row : found->rows) {
+    if (top != 0 && written++ == top) break;
+    const bool has_holder = row.kind == LeakKind::kGraph && row.holder.line != 0;
+    const bool has_place = has_holder || !row.place.file.empty();
+    json->BeginObject();
+    json->Field("status", LeakStatusName(row.status));
+    json->Field("kind", LeakKindName(row.kind));
+    json->Field("bytes_per_iteration", row.bytes_per_iteration);
+    json->Field("grown_bytes", row.grown_bytes);
+    json->Field("grown_blocks", row.grown_blocks);
+    json->Field("loop", row.loop);
+    json->Field("since_iteration", row.since_iteration);
+    json->Field("since_ns", input.Since(row.since_ns));
+    json->Field("growths", row.growths);
+    json->Field("confidence", row.confidence);
+    WriteJsonTextOrNull("file", has_holder ? row.holder.file : row.place.file, has_place, json);
+    json->Key("line");
+    has_place ? json->Value(uint64_t{has_holder ? row.holder.line : row.place.line}) : json->Null();
+    WriteJsonTextOrNull("code", row.code, has_holder, json);
+    WriteJsonTextOrNull("remark", LeakRemark(row, *input.leaks), !LeakRemark(row, *input.leaks).empty(), json);
+    json->Field("stack_count", row.stacks.size());
+    WriteJsonStack(row.stack, "", input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Field("suppressed", found->suppressed);
 }
 
 }  // namespace gpumem

@@ -20,7 +20,7 @@
 
 namespace gpumem {
 
-inline constexpr int kJsonSchemaVersion = 2;
+inline constexpr int kJsonSchemaVersion = 3;
 
 // What every answer about a trace starts with.
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);
@@ -53,10 +53,12 @@ void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks"
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
-void WriteJsonLeaks(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
-// A member of the answer.
+// Members of the answer.
+void WriteJsonLeakLoops(const ReportInput& input, JsonWriter* json);
 void WriteJsonSampling(const SamplingInfo& sampling, const ReportInput& input, JsonWriter* json);
 // Not of a device: "ooms" and "served_retries".
 void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);

@@ -197,15 +197,14 @@ struct SeriesPeak {
   uint64_t event_index = 0;
 };
 
-// What was alive at the end (or at `to`), and what grew between two times.
+// What was alive at the end (or at `to`), and what grew between two times where they were asked for.
 struct LeakReport {
   LiveSet at_end_torch;  // blocks
   LiveSet at_end_cuda;   // driver and runtime allocations that hold no PyTorch block
   uint64_t growth_from_ns = 0;
   uint64_t growth_to_ns = 0;
-  bool is_growth_steady = false;  // what is held when least is held rose in both halves of that time
-  std::vector<StackUse> growth;   // bytes and count added between the two times, largest first; only stacks that grew
-  uint64_t unknown_frees = 0;     // frees of addresses that this trace never saw allocated
+  std::vector<StackUse> growth;  // bytes and count added between the two times, largest first; only stacks that grew
+  uint64_t unknown_frees = 0;    // frees of addresses that this trace never saw allocated
 };
 
 // Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.

@@ -15,7 +15,6 @@
 #include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
-#include "replay/growth_window.h"
 #include "replay/live_set.h"
 #include "replay/memory_breakdown.h"
 #include "replay/notes.h"
@@ -156,25 +155,17 @@ class DeviceAnalyst {
                       }});
   }
 
-  GrowthWindow ChooseGrowthWindow() const {
-    const GrowthWindow whole = {pass_->last_event_before_window(), pass_->window_start_ns(),
-                                pass_->last_event_in_window(), pass_->window_end_ns()};
-    const bool is_asked_for = options_.from_ns != 0 || options_.to_ns != UINT64_MAX;
-    return is_asked_for ? whole : NarrowGrowthWindow(series_->timeline(), whole);
-  }
-
   void AddGrowthLooks(std::vector<Look>* looks) {
-    const GrowthWindow window = ChooseGrowthWindow();
-    out_->leaks.growth_from_ns = window.from_ns;
-    out_->leaks.growth_to_ns = window.to_ns;
-    out_->leaks.is_growth_steady = window.is_steady;
-    if (window.from_event != FirstPass::kNoEvent) {
-      looks->push_back(
-          {window.from_event, [this](const LiveState& state) { before_ = CollectUse(state, slot_, *names_); }});
+    if (options_.from_ns == 0 && options_.to_ns == UINT64_MAX) return;
+    out_->leaks.growth_from_ns = pass_->window_start_ns();
+    out_->leaks.growth_to_ns = pass_->window_end_ns();
+    if (pass_->last_event_before_window() != FirstPass::kNoEvent) {
+      looks->push_back({pass_->last_event_before_window(),
+                        [this](const LiveState& state) { before_ = CollectUse(state, slot_, *names_); }});
     }
-    if (window.to_event != FirstPass::kNoEvent) {
-      looks->push_back(
-          {window.to_event, [this](const LiveState& state) { after_ = CollectUse(state, slot_, *names_); }});
+    if (pass_->last_event_in_window() != FirstPass::kNoEvent) {
+      looks->push_back({pass_->last_event_in_window(),
+                        [this](const LiveState& state) { after_ = CollectUse(state, slot_, *names_); }});
     }
   }
 

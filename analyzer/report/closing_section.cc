@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/attribution.h"
 #include "report/attribution_sections.h"
+#include "report/leak_words.h"
 #include "report/sections.h"
 #include "report/state.h"
 
@@ -61,10 +62,11 @@ void AddNextStep(const ReportInput& input, Page* page) {
     rows.push_back({Next("oom", input, device), "the failed request: what happened, what to do"});
   bool grew = false, scattered = false;
   for (const DeviceAnalysis& each : input.analysis->devices) {
-    grew |= !each.leaks.growth.empty();
+    const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, each.device);
+    grew |= found != nullptr && !found->rows.empty() && found->rows[0].status == LeakStatus::kGrowing;
     scattered |= each.fragmentation.at_peak.external_ratio >= 0.5;
   }
-  if (grew) rows.push_back({Next("leaks", input, device), "what grows, by stack"});
+  if (grew) rows.push_back({Next("leaks", input, device), "what grows, by line"});
   if (scattered) rows.push_back({Next("fragmentation", input, device), "which blocks keep segments"});
   page->Line({{Tone::kHeading, "Next"}});
   page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);

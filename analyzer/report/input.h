@@ -18,6 +18,7 @@
 namespace gpumem {
 
 struct Attribution;
+struct LeakFindings;
 
 struct ReportInput {
   const Analysis* analysis = nullptr;
@@ -25,6 +26,7 @@ struct ReportInput {
   AnalyzeOptions asked;
   std::string trace_argument;                // how the next command names the trace; "" = the default one
   const Attribution* attribution = nullptr;  // where it was asked for
+  const LeakFindings* leaks = nullptr;       // the same
 
   // Times as they are printed: from the first event on.
   uint64_t Since(uint64_t time_ns) const { return time_ns > analysis->origin_ns ? time_ns - analysis->origin_ns : 0; }

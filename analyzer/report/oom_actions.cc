@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/leak_words.h"
 #include "report/live_moment.h"
 #include "report/oom_story.h"
 #include "report/stack_view.h"
@@ -127,21 +128,14 @@ class Adviser {
                      ") are CUDA memory of this process that is not PyTorch's"));
   }
 
-  // A program that holds more at each low point than at the one before runs full whatever the batch.
+  // A program that holds more after each step runs full whatever the batch.
   void Growth() {
-    for (const DeviceAnalysis& device : input_.analysis->devices) {
-      if (device.device != oom_.device || device.leaks.growth.empty()) continue;
-      const StackUse& most = device.leaks.growth[0];
-      uint64_t grown = 0;
-      for (const StackUse& use : device.leaks.growth) grown += use.bytes;
-      if (!HasPercent(grown, oom_.values.total, kPercentGrown)) continue;
-      const std::string site =
-          ViewStack(input_.stacks->Frames(most.stack_id), most.api, input_.analysis->process.working_directory).site;
-      Add("gpumem leaks: see what grows from step to step",
-          absl::StrCat(FormatBytes(grown), " more was alive at ", FormatTime(input_.Since(device.leaks.growth_to_ns)),
-                       " than at ", FormatTime(input_.Since(device.leaks.growth_from_ns)), ", ",
-                       FormatBytes(most.bytes), " of it from ", site));
-    }
+    const LeakDevice* const found = input_.leaks == nullptr ? nullptr : LeaksOf(*input_.leaks, oom_.device);
+    if (found == nullptr) return;
+    uint64_t grown = 0;
+    for (const LeakRow& row : found->rows) grown += row.status == LeakStatus::kGrowing ? row.grown_bytes : 0;
+    if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
+    Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device));
   }
 
   void Stages() {

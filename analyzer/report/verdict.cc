@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "report/cells.h"
+#include "report/leak_words.h"
 #include "report/live_moment.h"
 #include "report/names.h"
 #include "report/oom_story.h"
@@ -26,35 +27,9 @@ constexpr uint64_t kNearlyFullPercent = 85;  // of the device
 constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
 constexpr uint64_t kRecursPercent = 98;      // of the peak
 constexpr size_t kMaxRanges = 3;
-constexpr size_t kWarmUpSteps = 2;
 
 bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
   return static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
-}
-
-uint64_t SumOf(const std::vector<StackUse>& stacks) {
-  uint64_t bytes = 0;
-  for (const StackUse& use : stacks) bytes += use.bytes;
-  return bytes;
-}
-
-// The lowest peak of the steps from `from` to below `to`.
-uint64_t LowestPeak(const std::vector<AttributedStep>& steps, size_t from, size_t to) {
-  uint64_t lowest = UINT64_MAX;
-  for (size_t i = from; i < to; ++i) lowest = std::min(lowest, steps[i].step.peak.values.allocated);
-  return lowest;
-}
-
-// Whether steps bear out that memory grows: their lowest peaks rise from third to third, behind the first steps, which
-// set up what stays. True where there are no steps to ask, false where they are too few to tell.
-bool StepsGrow(const ReportInput& input) {
-  if (input.attribution == nullptr || input.attribution->steps.empty()) return true;
-  const std::vector<AttributedStep>& steps = input.attribution->steps;
-  if (steps.size() < kWarmUpSteps + 3) return false;
-  const size_t third = (steps.size() - kWarmUpSteps) / 3;
-  const uint64_t first = LowestPeak(steps, kWarmUpSteps, kWarmUpSteps + third);
-  const uint64_t between = LowestPeak(steps, kWarmUpSteps + third, kWarmUpSteps + 2 * third);
-  return first < between && between < LowestPeak(steps, kWarmUpSteps + 2 * third, steps.size());
 }
 
 // The moment of the peak, where its categories are known.
@@ -160,13 +135,23 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                                     : absl::StrCat(actions.front().action, "; gpumem oom has the evidence");
 }
 
-void JudgeGrowth(const LeakReport& leaks, const ReportInput& input, Verdict* verdict) {
+// What grows on a device, all lines together, and keeps growing.
+uint64_t GrowingBytes(const DeviceAnalysis& device, const ReportInput& input) {
+  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device.device);
+  uint64_t bytes = 0;
+  if (found == nullptr) return 0;
+  for (const LeakRow& row : found->rows) {
+    if (row.status == LeakStatus::kGrowing) bytes += row.grown_bytes;
+  }
+  return bytes;
+}
+
+void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = VerdictKind::kGrowing;
-  const std::vector<StackGroup> lines = GroupStacks(leaks.growth, input, /*by_stack=*/false);
-  verdict->problem =
-      absl::StrCat(FormatBytes(SumOf(leaks.growth)), " more alive at ", FormatTime(input.Since(leaks.growth_to_ns)),
-                   " than at ", FormatTime(input.Since(leaks.growth_from_ns)), ", most from ", lines.front().view.site);
-  verdict->action = "gpumem leaks shows what grows, by line";
+  verdict->problem = LeakHeadline(*input.leaks, device.device);
+  const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
+  const std::string remark = LeakRemark(worst, *input.leaks);
+  verdict->action = remark.empty() ? "gpumem leaks shows what grows, by line" : remark;
 }
 
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
@@ -230,11 +215,9 @@ Verdict MakeVerdict(const ReportInput& input) {
     verdict.kind = VerdictKind::kFits;
     verdict.peak = PeakText(*device, input);
     verdict.mostly = MostlyText(*device, input);
-    const uint64_t growth = SumOf(device->leaks.growth);
-    const bool grows = growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent) &&
-                       device->leaks.is_growth_steady && StepsGrow(input);
-    if (grows) {
-      JudgeGrowth(device->leaks, input, &verdict);
+    const uint64_t growth = GrowingBytes(*device, input);
+    if (growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent)) {
+      JudgeGrowth(*device, input, &verdict);
     } else {
       JudgeRoom(*device, input, &verdict);
     }

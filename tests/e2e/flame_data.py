@@ -87,7 +87,7 @@ def make(nodes, seed=1, threads=3):
              "facts": [{"lead": "process", "text": "process 4242 on host: made-up data", "level": "note"},
                        {"lead": "GPU 0", "text": "Test GPU, 64 GiB", "level": "note"}],
              "warnings": [{"lead": "merged", "text": "The smallest stacks were merged: made up.", "level": "note"}]}
-    return {"schema_version": 2, "about": about, "start": {"mode": "peak", "invert": False, "flame": False, "split": "", "depth": 0, "device": 0},
+    return {"schema_version": 3, "about": about, "start": {"mode": "peak", "invert": False, "flame": False, "split": "", "depth": 0, "device": 0},
             "views": views, "nodes": make_nodes(rng, nodes, frames), "frames": frames, "strings": strings.list,
             "devices": ["GPU 0 Test GPU"], "threads": [f"thread {4242 + i} worker" for i in range(threads)]}
 

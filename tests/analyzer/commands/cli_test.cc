@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "commands/dispatch.h"
 #include "commands/trace_options.h"
+#include "json/parts.h"
 #include "program.h"
 #include "testing/trace_builder.h"
 
@@ -168,7 +169,7 @@ TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   Put("a.gmtrace", SmallTrace(true));
   for (const char* command : {"report", "timeline", "peak", "steps", "stages", "modules", "model", "leaks", "tree",
                               "table", "sizes", "stacks", "fragmentation", "info", "doctor"}) {
-    EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], 2) << command;
+    EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], kJsonSchemaVersion) << command;
   }
 }
 

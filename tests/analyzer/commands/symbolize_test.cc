@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "json/parts.h"
 #include "program.h"
 #include "symbols/elf_identity.h"
 #include "testing/ring_builder.h"
@@ -236,7 +237,7 @@ TEST_F(SymbolizeTest, TakesTheRingOfAKilledProcessAlong) {
 TEST_F(SymbolizeTest, SaysInJsonWhatItFound) {
   Put("run.gmtrace", Trace().End().Bytes());
   const auto answer = nlohmann::json::parse(Run({"symbolize", "--json", "run.gmtrace"}).out);
-  EXPECT_EQ(answer["schema_version"], 2);
+  EXPECT_EQ(answer["schema_version"], kJsonSchemaVersion);
   const auto& file = answer["files"][0];
   EXPECT_EQ(file["file"], "run.symbolized.gmtrace");
   EXPECT_EQ(file["modules"][0]["module"], "/nowhere/libgone.so");

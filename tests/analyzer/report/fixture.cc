@@ -305,4 +305,21 @@ Example OomExample() {
   return example;
 }
 
+void AddLeak(Example* example, uint64_t bytes) {
+  example->has_leaks = true;
+  LeakRow row;
+  row.status = LeakStatus::kGrowing;
+  row.place.site = "model.py:42 Block.forward";
+  row.stack = kForward;
+  row.stacks = {kForward};
+  row.grown_bytes = bytes;
+  row.bytes_per_iteration = static_cast<double>(bytes) / 40;
+  row.since_iteration = 1;
+  LeakLoop loop;
+  loop.are_steps = true;
+  loop.iterations = 40;
+  example->leaks.loops = {loop};
+  example->leaks.devices = {{example->analysis.devices[0].device, {row}, 0}};
+}
+
 }  // namespace gpumem::testing

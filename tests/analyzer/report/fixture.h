@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attribution/attribution.h"
+#include "leaks/leaks.h"
 #include "report/input.h"
 #include "report/stack_source.h"
 
@@ -38,8 +39,11 @@ struct Example {
   FakeStacks stacks;
   Attribution attribution;
   ObjectTable objects;
-  bool is_attributed = false;
-  ReportInput input() { return {&analysis, &stacks, {}, "", is_attributed ? &attribution : nullptr}; }
+  LeakFindings leaks;
+  bool is_attributed = false, has_leaks = false;
+  ReportInput input() {
+    return {&analysis, &stacks, {}, "", is_attributed ? &attribution : nullptr, has_leaks ? &leaks : nullptr};
+  }
 };
 
 // A training on one GPU that ended in order.
@@ -48,6 +52,9 @@ Example TrainingExample();
 Example SampledExample();
 // The same again, dead of an out-of-memory error.
 Example OomExample();
+
+// One line of it keeps growing, by so many bytes all in all.
+void AddLeak(Example* example, uint64_t bytes);
 
 // What its peak was for: two modules, one parameter, one step.
 void AddAttribution(Example* example);

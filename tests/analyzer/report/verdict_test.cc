@@ -61,18 +61,15 @@ TEST(Verdict, SaysWhatThePeakWasFor) {
 
 TEST(Verdict, ALittleGrowthIsNoLeak) {
   Example example = HealthyExample();
-  StackUse& growth = example.analysis.devices[0].leaks.growth.emplace_back();
-  growth.stack_id = testing::kForward;
-  growth.bytes = kGiB / 10;
+  testing::AddLeak(&example, kGiB / 10);
   EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
-  growth.bytes = 4 * kGiB;
-  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what is set up once is more, and no growth";
-  example.analysis.devices[0].leaks.is_growth_steady = true;
+  testing::AddLeak(&example, 4 * kGiB);
   const Verdict verdict = MakeVerdict(example.input());
   EXPECT_EQ(verdict.kind, VerdictKind::kGrowing);
-  EXPECT_THAT(verdict.problem, StartsWith("4 GiB more alive at "));
-  EXPECT_THAT(verdict.problem, HasSubstr("model.py:42 Block.forward"));
+  EXPECT_EQ(verdict.problem, "model.py:42 Block.forward keeps growing, 102.4 MiB per step since step 1");
   EXPECT_THAT(verdict.action, HasSubstr("gpumem leaks"));
+  example.leaks.devices[0].rows[0].status = LeakStatus::kStopped;
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is no leak";
 }
 
 TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {

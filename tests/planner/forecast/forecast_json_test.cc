@@ -45,7 +45,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
   forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
   forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
   EXPECT_EQ(Parsed(forecast), json::parse(R"json({
-    "schema_version": 2, "command": "plan", "simulated": true,
+    "schema_version": 3, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
     "device": {"name": "SIM10", "full_name": "A Simulated GPU of 10 GiB", "count": 1, "memory_bytes": 10737418240,
                "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "simulated_rank": null,

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "leaks/iteration_counter.h"
+
+#include <algorithm>
+#include <map>
+
+namespace gpumem {
+namespace {
+
+// A loop has stacks in this share of its stretches, or in as many as it has iterations.
+constexpr double kLeastSpread = 0.6;
+// Its first iteration is in the first part of what is looked at, its last one in the last part.
+constexpr double kLatestStart = 0.35, kEarliestEnd = 0.8;
+// A number of iterations is a loop's where at least this share of the stacks, as the commonest number has, has it.
+constexpr double kLeastStacks = 0.05;
+// What follows the last step is looked at for a loop of its own where it has at least this share of the trace.
+constexpr double kLeastTail = 0.03;
+
+}  // namespace
+
+void IterationCounter::Count(uint64_t stack) {
+  const uint64_t index = allocations_++;
+  while (index >= allocations_a_stretch_ * kStretches) {
+    for (auto& [key, counts] : counts_) {
+      for (size_t i = 0; i < kStretches; ++i) counts[i] = i < kStretches / 2 ? counts[2 * i] + counts[2 * i + 1] : 0;
+    }
+    allocations_a_stretch_ *= 2;
+  }
+  ++counts_[stack][index / allocations_a_stretch_];
+}
+
+void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i) {
+  static constexpr MeasureValues kNothing;
+  events_ = index;
+  if (batch == nullptr) return steps_.Finish(index, kNothing);
+  if (batch->time_ns(i) < from_ns_) {
+    from_event_ = index + 1;
+    allocations_before_from_ = allocations_;
+  }
+  const bool is_alloc = batch->kind(i) == trace::ALLOC;
+  bool forward = false;
+  if (is_alloc && steps_.waits() && batch->layer(i) == trace::TORCH) {
+    const StackClassification classification = classifier_->Of(batch->stack(i));
+    forward = classification.module != 0 && classification.stage == Stage::kForward;
+  }
+  steps_.Before(index, *batch, i, kNothing, forward);
+  if (steps_.steps().size() != steps_seen_) {
+    steps_seen_ = steps_.steps().size();
+    allocations_before_last_step_ = allocations_;
+  }
+  if (is_alloc && batch->stack(i) != 0) Count(batch->stack(i));
+}
+
+Loop IterationCounter::LoopOfSteps() const {
+  Loop loop;
+  loop.are_marked = steps_.source() == StepSource::kUser;
+  for (const Step& step : steps_.steps()) {
+    const uint64_t anchor = step.end.event_index + 1;
+    if (!step.complete || anchor <= from_event_) continue;
+    if (loop.anchors.empty()) loop.first_event = step.start.event_index;
+    loop.anchors.push_back(anchor);
+  }
+  loop.iterations = loop.anchors.size();
+  loop.last_event = loop.anchors.empty() ? 0 : loop.anchors.back();
+  return loop;
+}
+
+// Of the numbers of iterations that many stacks share the lowest: the outermost loop.
+bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const {
+  struct Stacks {
+    uint64_t count = 0, earliest = 0;
+  };
+  std::map<uint64_t, Stacks> by_iterations;
+  const size_t first = from_allocation / allocations_a_stretch_;
+  const size_t last = std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
+  const auto length = static_cast<double>(last - first + 1);
+  for (const auto& [stack, counts] : counts_) {
+    uint64_t iterations = 0, stretches = 0;
+    size_t begin = kStretches, end = 0;
+    for (size_t i = first; i <= last; ++i) {
+      if (counts[i] == 0) continue;
+      iterations += counts[i];
+      ++stretches;
+      begin = std::min(begin, i);
+      end = i + 1;
+    }
+    if (iterations < kLeastIterations || IsSetUp(classifier_->Of(stack).stage)) continue;
+    const double expected = std::min(static_cast<double>(iterations), length);
+    if (static_cast<double>(stretches) < kLeastSpread * expected) continue;
+    if (static_cast<double>(begin - first) > kLatestStart * length) continue;
+    if (static_cast<double>(end - first) < kEarliestEnd * length) continue;
+    Stacks& stacks = by_iterations[iterations];
+    if (stacks.count++ == 0 || stack < stacks.earliest) stacks.earliest = stack;
+  }
+  uint64_t most = 0;
+  for (const auto& [iterations, stacks] : by_iterations) most = std::max(most, stacks.count);
+  for (const auto& [iterations, stacks] : by_iterations) {
+    if (static_cast<double>(stacks.count) < kLeastStacks * static_cast<double>(most)) continue;
+    *loop = {Loop::Kind::kStack, stacks.earliest, 0, events_, iterations, {}, false};
+    return true;
+  }
+  return false;
+}
+
+std::vector<Loop> IterationCounter::Loops() const {
+  std::vector<Loop> loops;
+  Loop steps = LoopOfSteps();
+  uint64_t rest = from_event_, allocations_before_rest = allocations_before_from_;
+  if (steps.iterations >= kLeastIterations) {
+    rest = steps.last_event + 1;
+    allocations_before_rest = allocations_before_last_step_;
+    loops.push_back(std::move(steps));
+  }
+  Loop loop;
+  const auto whole = static_cast<double>(allocations_ - allocations_before_from_);
+  const auto part = static_cast<double>(allocations_ - allocations_before_rest);
+  if (part > 0 && part >= kLeastTail * whole && FindStackLoop(allocations_before_rest, &loop)) {
+    loop.first_event = rest;
+    loops.push_back(std::move(loop));
+  }
+  return loops;
+}
+
+}  // namespace gpumem

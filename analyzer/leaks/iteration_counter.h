@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// IterationCounter: what a program does again and again: its training steps, or, where it takes none, a stack that
+// allocates once in each iteration (a request of a server, a batch of an evaluation). Visits one replay, and then names
+// the loops, in the order in which they run:
+//
+//      load | step step step step ... step | test batch, test batch, ... | save
+//             loop 0: steps                  loop 1: a stack that allocates once a batch
+//
+// A stack's allocations are counted in equal stretches of all allocations, so that a loop is told from what happens
+// often, but only at one place. (Not of all events: a program that frees everything at its end has half of them there.)
+// Memory: 256 bytes a stack. Deterministic: no clock is read. Not thread-safe.
+//
+//   IterationCounter counter(0, &classifier);
+//   replay.Run(&counter);
+//   const std::vector<Loop> loops = counter.Loops();
+
+#ifndef GPUMEM_ANALYZER_LEAKS_ITERATION_COUNTER_H_
+#define GPUMEM_ANALYZER_LEAKS_ITERATION_COUNTER_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "attribution/label_replay.h"
+#include "attribution/stack_classification.h"
+#include "attribution/step_log.h"
+
+namespace gpumem {
+
+// Something that repeats. An anchor is the state before an event at which an iteration ends.
+struct Loop {
+  enum class Kind : uint8_t { kSteps, kStack };
+  Kind kind = Kind::kSteps;
+  uint64_t stack = 0;                        // kStack: that allocates once an iteration
+  uint64_t first_event = 0, last_event = 0;  // the stretch of the trace
+  uint64_t iterations = 0;                   // kStack: about; stretches are counted whole
+  std::vector<uint64_t> anchors;             // kSteps
+  bool are_marked = false;                   // kSteps: the program marks its steps
+};
+
+// Fewer say nothing about growth.
+inline constexpr uint64_t kLeastIterations = 8;
+
+class IterationCounter final : public LabelVisitor {
+ public:
+  // What was before `from_ns` is left out.
+  IterationCounter(uint64_t from_ns, StackClassifier* classifier)
+      : from_ns_(from_ns), classifier_(classifier), steps_(Measure::kAllocated) {}
+
+  void BlockEnded(const TorchBlock&, const BlockLabel&, uint64_t, bool) override {}
+  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+
+  // After the replay.
+  std::vector<Loop> Loops() const;
+
+ private:
+  static constexpr size_t kStretches = 64;
+  using Counts = std::array<uint32_t, kStretches>;
+
+  void Count(uint64_t stack);
+  Loop LoopOfSteps() const;
+  bool FindStackLoop(uint64_t from_allocation, Loop* loop) const;
+
+  uint64_t from_ns_;
+  StackClassifier* classifier_;
+  StepLog steps_;
+  absl::flat_hash_map<uint64_t, Counts> counts_;  // by stack
+  uint64_t allocations_a_stretch_ = 1;
+  uint64_t allocations_ = 0;  // so far; the next two: before that moment
+  uint64_t allocations_before_from_ = 0, allocations_before_last_step_ = 0;
+  size_t steps_seen_ = 0;
+  uint64_t events_ = 0;
+  uint64_t from_event_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LEAKS_ITERATION_COUNTER_H_

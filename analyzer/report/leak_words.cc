@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "report/leak_words.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+const LeakDevice* LeaksOf(const LeakFindings& findings, int device) {
+  for (const LeakDevice& each : findings.devices) {
+    if (each.device == device) return &each;
+  }
+  return nullptr;
+}
+
+std::string IterationWord(const LeakFindings& findings, const LeakRow& row) {
+  return findings.loops[row.loop].are_steps ? "step" : "iteration";
+}
+
+std::string RateText(double bytes_per_iteration) {
+  if (bytes_per_iteration < 1) return absl::StrFormat("%.2g B", bytes_per_iteration);
+  return FormatBytes(static_cast<uint64_t>(bytes_per_iteration + 0.5));
+}
+
+std::string LeakSite(const LeakRow& row) {
+  if (row.kind == LeakKind::kAllocator) return "(PyTorch's reserved memory)";
+  if (row.kind == LeakKind::kGraph && row.holder.line != 0)
+    return absl::StrCat(FileName(row.holder.file), ":", row.holder.line, " ", row.holder.function);
+  return row.place.site;
+}
+
+std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
+  const std::string iteration = IterationWord(findings, row);
+  switch (row.kind) {
+    case LeakKind::kGraph:
+      if (row.holder.line != 0) {
+        return absl::StrCat("autograd's graphs stay alive; probably kept by \"", row.code, "\" in ", LeakSite(row),
+                            ". Keep the number alone: .item() or .detach(). The memory itself is allocated in ",
+                            row.place.site, ".");
+      }
+      return absl::StrCat("autograd's graphs stay alive from ", iteration, " to ", iteration,
+                          ": something keeps a result of the forward pass in ", row.place.site,
+                          " without .item() or .detach().");
+    case LeakKind::kOutside:
+      return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
+    case LeakKind::kAllocator:
+      return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
+             "shows what is in the way; expandable_segments:True avoids it.";
+    case LeakKind::kMemory:
+      break;
+  }
+  return "";
+}
+
+std::string LeakHeadline(const LeakFindings& findings, int device) {
+  if (findings.loops.empty()) {
+    return "growth is not judged: nothing repeats often enough (8 steps or iterations)";
+  }
+  const LeakDevice* const found = LeaksOf(findings, device);
+  size_t growing = 0;
+  double rate = 0;
+  if (found != nullptr) {
+    for (const LeakRow& row : found->rows) {
+      if (row.status != LeakStatus::kGrowing) continue;
+      ++growing;
+      if (row.kind != LeakKind::kAllocator) rate += row.bytes_per_iteration;
+    }
+  }
+  if (growing == 0) return "nothing keeps growing";
+  const LeakRow& worst = found->rows[0];
+  if (growing == 1) {
+    return absl::StrCat(LeakSite(worst), " keeps growing, ", RateText(worst.bytes_per_iteration), " per ",
+                        IterationWord(findings, worst), " since ", IterationWord(findings, worst), " ",
+                        FormatCount(worst.since_iteration));
+  }
+  return absl::StrCat(growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
+                      " in all, most from ", LeakSite(worst));
+}
+
+std::string LoopText(const LeakLoop& loop, const ReportInput& input) {
+  const std::string what =
+      loop.are_steps ? FormatCountOf(loop.iterations, "training step", "training steps")
+                     : absl::StrCat(FormatCountOf(loop.iterations, "iteration", "iterations"), " of ", loop.place.site);
+  return absl::StrCat("judged over ", what, ", ", FormatTime(input.Since(loop.from_ns)), " to ",
+                      FormatTime(input.Since(loop.to_ns)));
+}
+
+}  // namespace gpumem

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "leaks/leaks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "replay/analyze.h"
+#include "symbols/symbolizer.h"
+#include "testing/training_trace.h"
+
+namespace gpumem {
+namespace {
+
+using testing::Call;
+using testing::Code;
+using testing::TrainingTrace;
+
+constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000, kKept = kSegment + 512 * kMiB;
+
+LeakFindings Find(TrainingTrace& trace, const Suppressions* suppressions = nullptr) {
+  const std::string path = trace.builder().WriteTemporary();
+  StackTable stacks;
+  absl::StatusOr<Analysis> analysis = Analyze(path, {}, &stacks);
+  EXPECT_TRUE(analysis.ok()) << analysis.status();
+  SymbolizerOptions options;
+  options.native = false;
+  Symbolizer symbolizer(&stacks, options);
+  const FrameResolver resolve = [&](uint32_t frame) -> const std::vector<ResolvedFrame>& {
+    return symbolizer.ResolveFrame(frame);
+  };
+  const PlaceOfStack place_of = [&](uint64_t stack) {
+    LeakPlace place;
+    for (const ResolvedFrame& frame : symbolizer.Resolve(stack)) {
+      if (place.site.empty()) place.site = absl::StrCat(frame.file, ":", frame.line);
+      place.frames.push_back({frame.file, frame.function, frame.line, frame.python});
+      place.names.push_back(frame.function);
+    }
+    return place;
+  };
+  LeakRequest request;
+  request.suppressions = suppressions;
+  request.source = [](const std::string&) { return std::vector<std::string>(); };
+  absl::StatusOr<LeakFindings> found = FindLeaks(*analysis, stacks, resolve, place_of, request);
+  std::remove(path.c_str());
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() ? *std::move(found) : LeakFindings{};
+}
+
+// A program that repeats something: each iteration takes a batch and gives it back.
+class Program {
+ public:
+  Program() {
+    batch_ = trace.Stack({Code("batch", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
+    kept_ = trace.Stack({Code("remember", "/job/serve.py", 9), Code("<module>", "/job/serve.py")});
+    optimizer_ = trace.Optimizer("SGD");
+    trace.builder().CudaAlloc(kSegment, 1024 * kMiB, batch_);
+  }
+  void Iteration(int number, bool leaks, bool steps) {
+    trace.builder().TorchAlloc(kSegment, kMiB * static_cast<uint64_t>(1 + number % 3), batch_);
+    if (leaks) trace.builder().TorchAlloc(kKept + kept_count_++ * kMiB, 4096, kept_);
+    if (leaks && saves) trace.Saved(kKept + (kept_count_ - 1) * kMiB);
+    if (steps) {
+      trace.StepBegins(optimizer_);
+      trace.StepEnds(optimizer_);
+    }
+    trace.builder().TorchFree(kSegment, kMiB * static_cast<uint64_t>(1 + number % 3));
+  }
+  TrainingTrace trace;
+  bool saves = false;
+
+ private:
+  uint64_t batch_, kept_;
+  uint32_t optimizer_;
+  uint64_t kept_count_ = 0;
+};
+
+TEST(FindLeaks, InStepsNamesTheLineAndItsRate) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_TRUE(found.loops[0].are_steps);
+  EXPECT_EQ(found.loops[0].iterations, 40u);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  const LeakRow& row = found.devices[0].rows[0];
+  EXPECT_EQ(row.status, LeakStatus::kGrowing);
+  EXPECT_EQ(row.kind, LeakKind::kMemory);
+  EXPECT_EQ(row.place.site, "/job/serve.py:9");
+  EXPECT_DOUBLE_EQ(row.bytes_per_iteration, 4096);
+  EXPECT_EQ(row.since_iteration, 1u);
+  EXPECT_TRUE(found.AnyGrows());
+}
+
+TEST(FindLeaks, WithoutStepsIterationsAreFound) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, i % 4 == 1, false);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_FALSE(found.loops[0].are_steps);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].status, LeakStatus::kGrowing);
+  EXPECT_EQ(found.devices[0].rows[0].place.site, "/job/serve.py:9");
+}
+
+TEST(FindLeaks, ASoundProgramHasNoRow) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, false, i < 20);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  EXPECT_EQ(found.loops.size(), 2u) << "steps, and what follows them";
+  EXPECT_TRUE(found.devices.at(0).rows.empty());
+  EXPECT_FALSE(found.AnyGrows());
+}
+
+TEST(FindLeaks, AfterTheLastStepIsLookedAtToo) {
+  Program program;
+  for (int i = 0; i < 20; ++i) program.Iteration(i, false, true);
+  for (int i = 0; i < 20; ++i) program.Iteration(i, true, false);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].status, LeakStatus::kGrowing);
+  EXPECT_EQ(found.devices[0].rows[0].loop, 1u);
+}
+
+TEST(FindLeaks, TooFewIterationsAreNotJudged) {
+  Program program;
+  for (int i = 0; i < 5; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  EXPECT_TRUE(Find(program.trace).loops.empty());
+}
+
+TEST(FindLeaks, SavedMemoryThatStaysIsAGraph) {
+  Program program;
+  program.saves = true;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kGraph);
+  EXPECT_EQ(found.devices[0].rows[0].holder.line, 0u) << "there is no source to look at";
+}
+
+TEST(FindLeaks, SuppressedRowsAreCounted) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const Suppressions suppressions = *Suppressions::Parse("leak:remember");
+  const LeakFindings found = Find(program.trace, &suppressions);
+  EXPECT_TRUE(found.devices.at(0).rows.empty());
+  EXPECT_EQ(found.devices[0].suppressed, 1u);
+  EXPECT_FALSE(found.AnyGrows());
+}
+
+}  // namespace
+}  // namespace gpumem
