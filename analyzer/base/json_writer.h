@@ -31,6 +31,9 @@ namespace gpumem {
 // Where the members of an object or array stand.
 enum class JsonLayout : uint8_t { kLines, kOneLine };
 
+// Of every answer of every command; docs/json.md says what changed with it.
+inline constexpr int kJsonSchemaVersion = 3;
+
 class JsonWriter {
  public:
   explicit JsonWriter(std::string* out) : out_(out) {}

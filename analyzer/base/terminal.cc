@@ -75,6 +75,7 @@ TextStyle DetectStyle(int fd) {
   style.color = style.terminal && Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
   style.utf8 = LocaleIsUtf8();
   style.width = Columns(fd, style.terminal);
+  style.is_cut = style.terminal || !Environment("COLUMNS").empty();
   return style;
 }
 

@@ -3,7 +3,7 @@
 //
 // What the reader's terminal can show, and text painted accordingly. Colour only on a terminal and never with NO_COLOR
 // or TERM=dumb; block characters only where the locale says UTF-8; the width from the terminal, else from COLUMNS, else
-// 100 columns.
+// 100 columns, and then lines are not cut: in a file or a pipe nothing is gained by it.
 //
 //   const TextStyle style = DetectStyle(STDOUT_FILENO);
 //   out += Paint(style, Tone::kAlarm, "OUT OF MEMORY");
@@ -23,7 +23,10 @@ struct TextStyle {
   bool color = false;
   bool utf8 = false;
   int width = 100;
+  bool is_cut = true;  // false: paragraphs are wrapped at `width`, but lines keep their ends (a pipe, a file)
 
+  // Columns after which a line is cut.
+  int room() const { return is_cut ? width : 1000; }
   absl::string_view ellipsis() const { return utf8 ? "\u2026" : "..."; }
   absl::string_view arrow() const { return utf8 ? "\u2190" : "<-"; }
 };

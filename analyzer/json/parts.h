@@ -20,8 +20,6 @@
 
 namespace gpumem {
 
-inline constexpr int kJsonSchemaVersion = 3;
-
 // What every answer about a trace starts with.
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);
 

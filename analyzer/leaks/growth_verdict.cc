@@ -75,23 +75,26 @@ GrowthVerdict JudgeGrowth(const std::vector<int64_t>& values) {
   const std::vector<int64_t> kept = KeptOf(values);
   verdict.grown = kept.back() - kept.front();
   if (verdict.grown <= 0 || ComesAndGoes(lows)) return verdict;
-  size_t last_rise = 0, longest_gap = 0;
+  size_t last_rise = 0;
   for (size_t i = 1; i < kept.size(); ++i) {
     if (kept[i] == kept[i - 1]) continue;
     if (verdict.rises++ == 0) verdict.first_rise = i;
-    if (verdict.rises > 1) longest_gap = std::max(longest_gap, i - last_rise);
+    if (verdict.rises > 1) verdict.longest_gap = std::max(verdict.longest_gap, i - last_rise);
     last_rise = i;
   }
   verdict.confidence = Confidence(lows);
-  verdict.bytes_per_iteration =
-      static_cast<double>(verdict.grown) / static_cast<double>(kept.size() - verdict.first_rise);
+  // As long as the rises go on, and as long again as from one to the next: the first one has taken that, too.
+  const auto between = static_cast<double>(last_rise - verdict.first_rise);
+  const double gap = verdict.rises > 1 ? between / static_cast<double>(verdict.rises - 1) : 1;
+  verdict.bytes_per_iteration = static_cast<double>(verdict.grown) / (between + gap);
   if (verdict.rises <= kMaxRisesOnce) {
     verdict.status = LeakStatus::kOnce;
     return verdict;
   }
   const size_t since_last = kept.size() - 1 - last_rise;
   const auto late = static_cast<double>(kept.back() - kept[kept.size() * 2 / 3]);
-  const bool goes_on = since_last <= 2 * longest_gap && late >= kLeastLateShare * static_cast<double>(verdict.grown);
+  const bool goes_on =
+      since_last <= 2 * verdict.longest_gap && late >= kLeastLateShare * static_cast<double>(verdict.grown);
   verdict.status = goes_on && verdict.confidence >= kLeastConfidence ? LeakStatus::kGrowing : LeakStatus::kStopped;
   return verdict;
 }

@@ -39,6 +39,7 @@ class RowMaker {
           .push_back(std::move(row));
     }
     MergeGraphs();
+    NameKeepers();
     for (size_t loop = 0; loop < sources_.loops; ++loop) JudgeAllocator(loop);
     return std::move(rows_);
   }
@@ -96,7 +97,9 @@ class RowMaker {
     row->confidence = verdict.confidence;
     row->bytes.assign(at(window.begin), at(window.end));
     const size_t delay = pass_.DelayOf(loop);
-    const size_t rise = FirstRise(values, window, window.begin + delay + 1, window.first + verdict.first_rise);
+    const size_t judged = window.first + verdict.first_rise;
+    const size_t gap = std::max(verdict.longest_gap, verdict.first_rise + 1);
+    const size_t rise = FirstRise(values, window.begin + delay + 1, judged, gap);
     // What is counted for the first time at an anchor was allocated `delay` iterations before it. Steps end at their
     // anchors, and what the first one keeps is in the baseline; other iterations begin there.
     size_t iteration = rise - window.begin - delay;
@@ -106,10 +109,9 @@ class RowMaker {
     return true;
   }
 
-  // Growth that goes on since before the judged stretch began there.
-  size_t FirstRise(const std::vector<int64_t>& values, const Window& window, size_t earliest, size_t judged) const {
+  // Growth that goes on since before the judged stretch began there. `gap`: as far apart as rises may be.
+  static size_t FirstRise(const std::vector<int64_t>& values, size_t earliest, size_t judged, size_t gap) {
     size_t rise = judged;
-    const size_t gap = judged - window.first + 1;  // as far apart as rises may be
     for (size_t i = judged; i-- > earliest && rise - i <= gap;) {
       if (values[i - 1] < values[i] && values[i] < values[rise]) rise = i;
     }
@@ -158,9 +160,15 @@ class RowMaker {
            classification.category == Category::kWorkspace;
   }
 
-  bool IsOfForwardPass(const LeakRow& row) const {
-    const StackClassification classification = sources_.classifier->Of(row.stack);
-    return classification.stage == Stage::kForward || classification.stage == Stage::kLoss;
+  // Made by a forward pass, or by the very lines that made a graph.
+  bool IsOfForwardPass(const LeakRow& row, const std::vector<std::vector<UserFrame>>& graphs) const {
+    const Stage stage = sources_.classifier->Of(row.stack).stage;
+    if (stage == Stage::kForward || stage == Stage::kLoss) return true;
+    if (row.place.frames.empty()) return false;
+    const UserFrame& line = row.place.frames.front();
+    const auto is_line = [&](const UserFrame& frame) { return frame.line == line.line && frame.file == line.file; };
+    return std::any_of(graphs.begin(), graphs.end(),
+                       [&](const auto& frames) { return std::any_of(frames.begin(), frames.end(), is_line); });
   }
 
   // Per loop: all that autograd keeps, and the little that the same forward passes made beside it. Tensors that
@@ -181,11 +189,11 @@ class RowMaker {
         Absorb(row, is_largest, &merged);
       }
       if (parts.empty()) continue;
-      const std::vector<size_t> beside = Beside(merged, loop);
+      const std::vector<size_t> beside = Beside(merged, frames);
       for (const size_t i : beside) frames.push_back(rows_[i].place.frames);
-      NameHolder(frames, &merged);
+      NameKeeper(Kept::kGraph, frames, &merged);
       const double saved = pass_.SavedPerIteration(loop, slot_);
-      if (merged.holder.line == 0 && merged.bytes_per_iteration < kLeastSavedShare * saved) {
+      if (merged.keeper.line == 0 && merged.bytes_per_iteration < kLeastSavedShare * saved) {
         for (LeakRow& part : parts) rows_.push_back(std::move(part));
         continue;
       }
@@ -198,13 +206,13 @@ class RowMaker {
     }
   }
 
-  std::vector<size_t> Beside(const LeakRow& graph, size_t loop) const {
+  std::vector<size_t> Beside(const LeakRow& graph, const std::vector<std::vector<UserFrame>>& frames) const {
     std::vector<size_t> beside;
     const double little = kBesideGraph * static_cast<double>(graph.grown_bytes);
     for (size_t i = 0; i < rows_.size(); ++i) {
       const LeakRow& row = rows_[i];
-      if (row.loop == loop && row.status == LeakStatus::kGrowing && row.kind == LeakKind::kMemory &&
-          static_cast<double>(row.grown_bytes) <= little && IsOfForwardPass(row))
+      if (row.loop == graph.loop && row.status == LeakStatus::kGrowing && row.kind == LeakKind::kMemory &&
+          static_cast<double>(row.grown_bytes) <= little && IsOfForwardPass(row, frames))
         beside.push_back(i);
     }
     return beside;
@@ -232,12 +240,22 @@ class RowMaker {
     for (size_t i = 0; i < into->bytes.size() && i < row.bytes.size(); ++i) into->bytes[i] += row.bytes[i];
   }
 
-  void NameHolder(const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
+  void NameKeeper(Kept kept, const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
     if (*sources_.source == nullptr) return;
-    const std::vector<GraphHolder> holders = FindGraphHolders(frames, *sources_.source);
-    if (holders.empty()) return;
-    row->code = holders.front().code;
-    row->holder = holders.front().frame;
+    const std::vector<Keeper> keepers = FindKeepers(kept, frames, *sources_.source);
+    if (keepers.empty()) return;
+    row->code = keepers.front().code;
+    row->keeper = keepers.front().frame;
+  }
+
+  // Of plain memory the keeper is told only where it is another line than the one that allocates.
+  void NameKeepers() {
+    for (LeakRow& row : rows_) {
+      if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory) continue;
+      NameKeeper(Kept::kTensor, {row.place.frames}, &row);
+      if (row.keeper.line == row.place.line && row.keeper.file == row.place.file) row.keeper = {};
+      if (row.keeper.line == 0) row.code.clear();
+    }
   }
 
   void JudgeAllocator(size_t loop) {

@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "attribution/stack_classification.h"
-#include "leaks/graph_holder.h"
 #include "leaks/growth_verdict.h"
+#include "leaks/keeper.h"
 #include "leaks/leak_place.h"
 #include "leaks/suppressions.h"
 #include "replay/analysis.h"
@@ -43,8 +43,8 @@ absl::string_view LeakKindName(LeakKind kind);
 struct LeakRow {
   LeakStatus status = LeakStatus::kFlat;
   LeakKind kind = LeakKind::kMemory;
-  LeakPlace place;     // kGraph: of the line that makes most of the graphs
-  UserFrame holder;    // kGraph: the line that probably keeps them; line 0 = unknown
+  LeakPlace place;     // where it is allocated; kGraph: where most of it is
+  UserFrame keeper;    // the line that probably keeps it, where that is another one; line 0 = unknown
   std::string code;    // of that line
   uint64_t stack = 0;  // the one with the most bytes
   std::vector<uint64_t> stacks;

@@ -32,8 +32,8 @@ std::string RateText(double bytes_per_iteration) {
 
 std::string LeakSite(const LeakRow& row) {
   if (row.kind == LeakKind::kAllocator) return "(PyTorch's reserved memory)";
-  if (row.kind == LeakKind::kGraph && row.holder.line != 0)
-    return absl::StrCat(FileName(row.holder.file), ":", row.holder.line, " ", row.holder.function);
+  if (row.kind == LeakKind::kGraph && row.keeper.line != 0)
+    return absl::StrCat(FileName(row.keeper.file), ":", row.keeper.line, " ", row.keeper.function);
   return row.place.site;
 }
 
@@ -41,7 +41,7 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
   const std::string iteration = IterationWord(findings, row);
   switch (row.kind) {
     case LeakKind::kGraph:
-      if (row.holder.line != 0) {
+      if (row.keeper.line != 0) {
         return absl::StrCat("autograd's graphs stay alive; probably kept by \"", row.code, "\" in ", LeakSite(row),
                             ". Keep the number alone: .item() or .detach(). The memory itself is allocated in ",
                             row.place.site, ".");
@@ -55,7 +55,9 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
       return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
              "shows what is in the way; expandable_segments:True avoids it.";
     case LeakKind::kMemory:
-      break;
+      if (row.keeper.line == 0) break;
+      return absl::StrCat(row.place.site, ": probably kept by \"", row.code, "\" in ", FileName(row.keeper.file), ":",
+                          row.keeper.line, ".");
   }
   return "";
 }

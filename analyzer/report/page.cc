@@ -20,7 +20,7 @@ void Page::Gap() {
 }
 
 void Page::Line(const std::vector<Span>& spans) {
-  int room = style_.width;
+  int room = style_.room();
   std::string line;
   for (const Span& span : spans) {
     const std::string whole = Safe(span.text);

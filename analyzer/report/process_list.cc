@@ -194,7 +194,7 @@ std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::s
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
-  json.Field("schema_version", 2);
+  json.Field("schema_version", kJsonSchemaVersion);
   json.Field("command", "report");
   json.Field("folder", folder);
   json.Key("processes");

@@ -145,7 +145,7 @@ TEST(FindLeaks, SavedMemoryThatStaysIsAGraph) {
   const LeakFindings found = Find(program.trace);
   ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
   EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kGraph);
-  EXPECT_EQ(found.devices[0].rows[0].holder.line, 0u) << "there is no source to look at";
+  EXPECT_EQ(found.devices[0].rows[0].keeper.line, 0u) << "there is no source to look at";
 }
 
 TEST(FindLeaks, SuppressedRowsAreCounted) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// FindGraphHolders: which lines of a Python program may keep autograd's graphs alive. What stays allocated was made by
-// forward passes; what keeps it is another line: `total += loss`, `outputs.append(out)`. No allocation shows that line,
-// so the source is read: from the functions on the stacks that made the graphs, what is assigned there is followed by
-// name to lines that add it to something and do not cut the graph (.item(), .detach(), float()).
+// FindKeepers: which lines of a Python program may keep memory alive. An allocation shows where memory was made; what
+// keeps it is often another line: `total += loss`, `outputs.append(out[:1])`. No allocation shows that one, so the
+// source is read: from the functions on the stacks that allocated, what is assigned there is followed by name to lines
+// that add it to something. A graph of autograd's is followed until something cuts it (.detach()), memory until a
+// number is taken from it (.item(), float()).
 //
 //   loss = criterion(model(x), y)     <- on the stacks: `loss` ends a graph
 //   history.append(loss.item())       <- cut
@@ -12,8 +13,8 @@
 //
 // A reading of text, not a proof: reports say "probably". Pure.
 
-#ifndef GPUMEM_ANALYZER_LEAKS_GRAPH_HOLDER_H_
-#define GPUMEM_ANALYZER_LEAKS_GRAPH_HOLDER_H_
+#ifndef GPUMEM_ANALYZER_LEAKS_KEEPER_H_
+#define GPUMEM_ANALYZER_LEAKS_KEEPER_H_
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,10 @@
 
 namespace gpumem {
 
-struct GraphHolder {
+// What is kept.
+enum class Kept : uint8_t { kGraph, kTensor };
+
+struct Keeper {
   UserFrame frame;   // its line is the statement's first
   std::string code;  // the statement's first line
 };
@@ -33,8 +37,9 @@ struct GraphHolder {
 using SourceLines = std::function<std::vector<std::string>(const std::string& file)>;
 
 // `stacks`: the user's frames of each stack, innermost first. Outermost function first, at most three.
-std::vector<GraphHolder> FindGraphHolders(const std::vector<std::vector<UserFrame>>& stacks, const SourceLines& source);
+std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFrame>>& stacks,
+                                const SourceLines& source);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_LEAKS_GRAPH_HOLDER_H_
+#endif  // GPUMEM_ANALYZER_LEAKS_KEEPER_H_

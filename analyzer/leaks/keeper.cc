@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "leaks/graph_holder.h"
+#include "leaks/keeper.h"
 
 #include <algorithm>
 #include <array>
@@ -18,19 +18,23 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMaxHolders = 3;
+constexpr size_t kMaxKeepers = 3;
 constexpr size_t kMaxStatement = 2000;  // longer ones are data
 constexpr size_t kMaxCode = 100;
 
-// What ends a graph, or takes no tensor from it.
-constexpr std::array<absl::string_view, 14> kCuts = {".item(",  ".detach(",   ".tolist(", ".numpy(", "float(",
-                                                     "int(",    ".shape",     ".size(",   "len(",    ".dtype",
-                                                     ".device", ".backward(", "str(",     "print("};
+// What takes no tensor along.
+constexpr std::array<absl::string_view, 12> kNumbers = {".item(", ".tolist(", ".numpy(",    "float(",
+                                                        "int(",   ".shape",   ".size(",     "len(",
+                                                        ".dtype", ".device",  ".backward(", "print("};
+// What ends a graph besides.
+constexpr std::array<absl::string_view, 2> kCuts = {".detach(", "str("};
 constexpr std::array<absl::string_view, 9> kKeepingCalls = {
     ".append(", ".extend(", ".add(", ".insert(", ".update(", ".setdefault(", ".put(", ".push(", ".appendleft("};
 
-bool IsCut(absl::string_view text) {
-  return std::any_of(kCuts.begin(), kCuts.end(), [&](absl::string_view cut) { return absl::StrContains(text, cut); });
+bool IsCut(absl::string_view text, Kept kept) {
+  const auto is_in = [&](absl::string_view word) { return absl::StrContains(text, word); };
+  return std::any_of(kNumbers.begin(), kNumbers.end(), is_in) ||
+         (kept == Kept::kGraph && std::any_of(kCuts.begin(), kCuts.end(), is_in));
 }
 
 bool Mentions(absl::string_view text, const std::set<std::string>& names) {
@@ -64,29 +68,30 @@ std::vector<Function> FunctionsOf(const std::vector<std::vector<UserFrame>>& sta
   return functions;
 }
 
-class HolderSearch {
+class KeeperSearch {
  public:
-  HolderSearch(const Function& function, const std::vector<PythonStatement>& body) : function_(function), body_(body) {
+  KeeperSearch(Kept kept, const Function& function, const std::vector<PythonStatement>& body)
+      : kept_(kept), function_(function), body_(body) {
     for (const PythonStatement& statement : body) {
       if (IsOnStack(statement)) AddTargets(statement);
     }
     // A name may be handed on a few times.
     for (int i = 0; i < 3; ++i) {
       for (const PythonStatement& statement : body) {
-        if (!statement.target.empty() && statement.op.empty() && !IsCut(statement.value) &&
+        if (!statement.target.empty() && statement.op.empty() && !IsCut(statement.value, kept_) &&
             Mentions(statement.value, names_))
           AddTargets(statement);
       }
     }
   }
 
-  std::vector<GraphHolder> Find() const {
-    std::vector<GraphHolder> found;
+  std::vector<Keeper> Find() const {
+    std::vector<Keeper> found;
     for (const PythonStatement& statement : body_) {
       if (statement.text.size() > kMaxStatement || !Keeps(statement)) continue;
-      GraphHolder holder{function_.frame, ""};
-      holder.frame.line = statement.first_line;
-      found.push_back(std::move(holder));
+      Keeper keeper{function_.frame, ""};
+      keeper.frame.line = statement.first_line;
+      found.push_back(std::move(keeper));
     }
     return found;
   }
@@ -105,7 +110,7 @@ class HolderSearch {
   }
 
   bool IsGraph(absl::string_view text, const PythonStatement& statement) const {
-    return !IsCut(text) && (Mentions(text, names_) || IsOnStack(statement));
+    return !IsCut(text, kept_) && (Mentions(text, names_) || IsOnStack(statement));
   }
 
   bool Keeps(const PythonStatement& statement) const {
@@ -126,6 +131,7 @@ class HolderSearch {
     return false;
   }
 
+  Kept kept_;
   const Function& function_;
   const std::vector<PythonStatement>& body_;
   std::set<std::string> names_;
@@ -133,20 +139,22 @@ class HolderSearch {
 
 }  // namespace
 
-std::vector<GraphHolder> FindGraphHolders(const std::vector<std::vector<UserFrame>>& stacks,
-                                          const SourceLines& source) {
-  std::vector<GraphHolder> holders;
+std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFrame>>& stacks,
+                                const SourceLines& source) {
+  std::vector<Keeper> keepers;
   for (const Function& function : FunctionsOf(stacks)) {
     const std::vector<std::string> lines = source(function.frame.file);
     const std::vector<PythonStatement> statements = PythonStatements(lines);
     const std::vector<PythonStatement> body = BodyAround(statements, *function.lines.begin());
-    for (GraphHolder& holder : HolderSearch(function, body).Find()) {
-      if (holders.size() == kMaxHolders) return holders;
-      holder.code = std::string(absl::StripAsciiWhitespace(lines[holder.frame.line - 1])).substr(0, kMaxCode);
-      holders.push_back(std::move(holder));
+    for (Keeper& keeper : KeeperSearch(kept, function, body).Find()) {
+      if (keepers.size() == kMaxKeepers) return keepers;
+      const absl::string_view line = lines[keeper.frame.line - 1];
+      const absl::string_view code = absl::StripAsciiWhitespace(line.substr(0, line.find("  #")));
+      keeper.code = std::string(code.substr(0, kMaxCode));
+      keepers.push_back(std::move(keeper));
     }
   }
-  return holders;
+  return keepers;
 }
 
 }  // namespace gpumem
