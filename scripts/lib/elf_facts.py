@@ -51,3 +51,8 @@ def static_tls_bytes(library):
     """Size of the thread-local block."""
     segment = re.search(r"^\s+TLS\s+(?:0x[0-9a-f]+\s+){4}0x([0-9a-f]+)", tool("readelf", "-lW", library), re.M)
     return int(segment.group(1), 16) if segment else 0
+
+
+def compilers(library):
+    """The compilers that had a part in it, as they name themselves."""
+    return re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", tool("readelf", "-p", ".comment", library), re.M)
