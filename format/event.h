@@ -72,6 +72,10 @@ enum class EventKind : uint8_t {
 // Whose call was recorded. See trace.proto, Layer.
 enum class Layer : uint8_t { kUnspecified = 0, kDriver = 1, kRuntime = 2, kTorch = 3 };
 
+// What a mark is, by its handle; 0 = an instant with a name.
+inline constexpr uint64_t kMarkSnapshot = 1;    // its memory is to be shown
+inline constexpr uint64_t kMarkProgramEnd = 2;  // the program's own code is over; teardown follows
+
 // True for the kinds that are no call: what the program says about itself.
 constexpr bool IsMark(EventKind kind) { return kind >= EventKind::kMark && kind <= EventKind::kRecordingStop; }
 

@@ -54,6 +54,14 @@ absl::StatusOr<TraceReader> OpenSection(const std::string& path) {
   return reader;
 }
 
+// Where the second replay ends: what is alive when the program's own code ends was kept to the end, whatever its
+// teardown frees; unless somebody asks for a moment of that teardown.
+uint64_t EndOf(const Analysis& analysis, const std::vector<Moment>& moments) {
+  const auto is_later = [&](const Moment& moment) { return moment.found && moment.time_ns > analysis.program_end_ns; };
+  if (analysis.program_end_ns == 0 || std::any_of(moments.begin(), moments.end(), is_later)) return analysis.end_ns;
+  return analysis.program_end_ns;
+}
+
 }  // namespace
 
 uint64_t Moment::Total() const { return std::accumulate(categories.begin(), categories.end(), uint64_t{0}); }
@@ -81,7 +89,7 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   result.unplaced = index_replay.unplaced();
 
   GPUMEM_ASSIGN_OR_RETURN(TraceReader second, OpenSection(analysis.path));
-  LabelReplay replay(&second, &stacks.objects(), analysis.end_ns);
+  LabelReplay replay(&second, &stacks.objects(), EndOf(analysis, result.moments));
   std::vector<uint64_t> details;
   for (const Moment& moment : result.moments) {
     if (moment.found) details.push_back(moment.event_index);

@@ -61,7 +61,12 @@ void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const LiveState& state = replay_->state();
   const MeasureValues& values = slot_ < state.slots() ? state.values(slot_) : kNothing;
   if (!request_.moments.empty()) FindMoments(index, batch, i);
-  if (batch == nullptr) {
+  if (has_ended_) {
+    if (batch != nullptr) last_ns_ = std::max(last_ns_, batch->time_ns(i));
+    return;
+  }
+  has_ended_ = batch == nullptr || (batch->kind(i) == trace::MARK && batch->handle(i) == kProgramEndMark);
+  if (has_ended_) {  // what follows is teardown
     steps_.Finish(index, values);
     if (request_.stages) stages_.Finish(index, values);
     return;

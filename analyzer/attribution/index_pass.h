@@ -78,7 +78,7 @@ class IndexPass final : public LabelVisitor {
   std::vector<uint8_t> has_whole_text_;                   // of each moment
   absl::flat_hash_map<uint32_t, uint64_t> tensor_bytes_;  // last known, by Tensor.id
   uint64_t last_ns_ = 0;
-  bool has_tensors_ = false, has_saved_ = false;
+  bool has_tensors_ = false, has_saved_ = false, has_ended_ = false;
 };
 
 }  // namespace gpumem

@@ -18,13 +18,13 @@ class AtCommand final : public Command {
  public:
   absl::string_view name() const override { return "at"; }
   absl::string_view summary() const override { return "what was alive at one moment, by category, module and stack"; }
-  absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak [FILE|DIR]"; }
+  absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak|end [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Shows what the memory of a GPU was used for at one moment: parameters, gradients, optimizer state,
 activations and so on, each with its evidence; then which modules of the model and which lines of your
-code hold it. The moment is the peak, a time since the first event, the highest moment of a step, or the
-first mark with this text (mark:TEXT if the text looks like a time). Without --device: the GPU with the
-largest peak.
+code hold it. The moment is the peak, the end of the program's own code, a time since the first event, the
+highest moment of a step, or the first mark with this text (mark:TEXT if the text looks like a time).
+Without --device: the GPU with the largest peak.
 
   gpumem at peak
   gpumem at 12.5s run.gmtrace
@@ -45,7 +45,7 @@ largest peak.
     std::vector<std::string> rest = arguments;
     if (rest.empty()) {
       return absl::InvalidArgumentError(
-          "which moment? Give peak, a time (1.5s), step N, or a mark's text: gpumem at peak");
+          "which moment? Give peak, end, a time (1.5s), step N, or a mark's text: gpumem at peak");
     }
     std::string asked = rest.front();
     rest.erase(rest.begin());

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
+#include "loading/window.h"
 #include "report/state.h"
 
 namespace gpumem {
@@ -23,12 +24,16 @@ LayerFilter ParseLayer(const std::string& name) {
   return name == "torch" ? LayerFilter::kTorch : LayerFilter::kAll;
 }
 
+// Names of moments are looked up in the trace before (WithTimes).
+bool IsName(const std::string& text) { return !text.empty() && !ParseTime(text); }
+
 absl::Status ParseBound(absl::string_view flag, const std::string& text, uint64_t* bound) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<uint64_t> time = ParseTime(text);
   if (!time) {
     return absl::InvalidArgumentError(absl::StrCat(
-        text, " is no time, in ", flag, ". Give seconds from the first event on, or 1.5s, 200ms, 1e9ns, 2min."));
+        text, " is no time, in ", flag, ". Give seconds from the first event on, 1.5s, 200ms or 2min, \"step 10\", ",
+        "a stage, a mark's text, or end."));
   }
   *bound = *time;
   return absl::OkStatus();
@@ -68,8 +73,9 @@ void TraceOptions::AddFilterFlags(CLI::App* app) {
   app->add_option("--layer", layer, "only events of driver, runtime or torch")
       ->type_name("LAYER")
       ->check(CLI::Validator(CLI::IsMember({"driver", "runtime", "torch", "all"})).description(""));
-  app->add_option("--from", from, "look at what comes after this time (1.5s, 200ms)")->type_name("TIME");
-  app->add_option("--to", to, "look at what comes before this time")->type_name("TIME");
+  app->add_option("--from", from, "look at what comes after this time (1.5s, step 10, a stage or mark)")
+      ->type_name("TIME");
+  app->add_option("--to", to, "look at what comes before this time (2min, step 20, end)")->type_name("TIME");
 }
 
 void TraceOptions::AddFlags(CLI::App* app) {
@@ -116,10 +122,35 @@ void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* co
   if (loaded->is_damaged()) console->Complain(DamageText(loaded->input));
 }
 
+absl::StatusOr<TraceOptions> WithTimes(const TraceOptions& options, const std::vector<std::string>& arguments,
+                                       Console* console) {
+  TraceOptions timed = options;
+  if (!IsName(options.from) && !IsName(options.to)) return timed;
+  TraceOptions whole = options;
+  whole.from.clear();
+  whole.to.clear();
+  GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, whole.Request(arguments, console));
+  request.resolves_stacks = false;
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTrace> loaded, LoadTrace(request));
+  const auto name = [&](absl::string_view flag, Edge edge, std::string* bound) -> absl::Status {
+    if (!IsName(*bound)) return absl::OkStatus();
+    const absl::StatusOr<uint64_t> time = NamedTime(*bound, edge, loaded.get());
+    uint64_t ignored = 0;
+    if (absl::IsNotFound(time.status())) return ParseBound(flag, *bound, &ignored);  // says what may be given
+    GPUMEM_RETURN_IF_ERROR(time.status());
+    *bound = absl::StrCat(*time, "ns");
+    return absl::OkStatus();
+  };
+  GPUMEM_RETURN_IF_ERROR(name("--from", Edge::kFrom, &timed.from));
+  GPUMEM_RETURN_IF_ERROR(name("--to", Edge::kTo, &timed.to));
+  return timed;
+}
+
 absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& options,
                                                        const std::vector<std::string>& arguments, Console* console,
                                                        FurtherLook look) {
-  GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, options.Request(arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(options, arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, timed.Request(arguments, console));
   request.look = std::move(look);
   absl::StatusOr<std::unique_ptr<LoadedTrace>> loaded = LoadTrace(request);
   console->ProgressDone();

@@ -69,6 +69,11 @@ struct ListOptions {
   CLI::Option* top_option_ = nullptr;
 };
 
+// With times in the place of names in --from and --to ("step 10", a stage, a mark, end): the trace is read once for
+// them. InvalidArgument where it has no such moment.
+absl::StatusOr<TraceOptions> WithTimes(const TraceOptions& options, const std::vector<std::string>& arguments,
+                                       Console* console);
+
 // What is printed beside the answer: symbols that could not be found, and damage. Ends the line of progress.
 void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* console);
 

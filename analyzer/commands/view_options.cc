@@ -168,7 +168,8 @@ absl::StatusOr<StackFilters> ViewOptions::Filters() const {
 absl::StatusOr<std::unique_ptr<LoadedView>> LoadView(const ViewOptions& options, const ViewNeeds& needs,
                                                      const std::vector<std::string>& arguments, Console* console) {
   ViewRequest request;
-  GPUMEM_ASSIGN_OR_RETURN(request.load, options.trace.Request(arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(options.trace, arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(request.load, timed.Request(arguments, console));
   GPUMEM_ASSIGN_OR_RETURN(request.selection, options.Selection());
   GPUMEM_ASSIGN_OR_RETURN(request.rules, options.Rules());
   GPUMEM_ASSIGN_OR_RETURN(request.filters, options.Filters());

@@ -86,6 +86,7 @@ void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& inpu
   json->Field("bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
   WriteJsonLiveSet("torch", leaks.at_end_torch, top, input, json);
   WriteJsonLiveSet("cuda", leaks.at_end_cuda, top, input, json);
+  json->Field("freed_by_teardown", leaks.freed_by_teardown);
   json->Field("unknown_frees", leaks.unknown_frees);
   if (leaks.growth_to_ns != 0) {
     json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));

@@ -119,6 +119,8 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   WriteGaps(input, json);
   json->Field("start_realtime_ns", input.StartRealtime());
   json->Field("duration_ns", input.Since(analysis.end_ns));
+  json->Key("program_end_ns");
+  analysis.program_end_ns == 0 ? json->Null() : json->Value(input.Since(analysis.program_end_ns));
   json->Field("from_ns", input.Since(input.window_start_ns()));
   json->Field("to_ns", input.Since(input.window_end_ns()));
   WriteProcess(analysis.process, json);

@@ -108,11 +108,11 @@ std::vector<Loop> IterationCounter::Loops() const {
   std::vector<Loop> loops;
   Loop steps = LoopOfSteps();
   uint64_t rest = from_event_, allocations_before_rest = allocations_before_from_;
-  if (steps.iterations >= kLeastIterations) {
+  if (steps.iterations > 0) {  // what repeats inside of a few steps is a part of them
     rest = steps.last_event + 1;
     allocations_before_rest = allocations_before_last_step_;
-    loops.push_back(std::move(steps));
   }
+  if (steps.iterations >= kLeastIterations) loops.push_back(std::move(steps));
   Loop loop;
   const auto whole = static_cast<double>(allocations_ - allocations_before_from_);
   const auto part = static_cast<double>(allocations_ - allocations_before_rest);

@@ -70,7 +70,10 @@ std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis) {
 MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded) {
   MomentQuery query;
   absl::string_view number = asked;
-  if (asked == "peak") {
+  if (asked == "end") {
+    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
+    query.number = device == nullptr ? UINT64_MAX - 1 : device->leaks.at_end_torch.event_index;
+  } else if (asked == "peak") {
     const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
     query.number = device == nullptr ? UINT64_MAX - 1 : PeakOf(*device, DefaultMeasure(*device)).event_index;
   } else if (absl::ConsumePrefix(&number, "step") &&

@@ -203,8 +203,9 @@ struct LeakReport {
   LiveSet at_end_cuda;   // driver and runtime allocations that hold no PyTorch block
   uint64_t growth_from_ns = 0;
   uint64_t growth_to_ns = 0;
-  std::vector<StackUse> growth;  // bytes and count added between the two times, largest first; only stacks that grew
-  uint64_t unknown_frees = 0;    // frees of addresses that this trace never saw allocated
+  std::vector<StackUse> growth;    // bytes and count added between the two times, largest first; only stacks that grew
+  uint64_t freed_by_teardown = 0;  // bytes of it that went after the program's own code had ended
+  uint64_t unknown_frees = 0;      // frees of addresses that this trace never saw allocated
 };
 
 // Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.
@@ -352,6 +353,7 @@ struct Analysis {
   bool complete = false;  // an End packet was read
   // Of a trace without End, where this machine can tell.
   enum class Process : uint8_t { kUnknown, kRunning, kEnded } state = Process::kUnknown;
+  uint64_t program_end_ns = 0;    // the end of the program's own code, before its teardown; 0 = not known
   uint64_t recovered_events = 0;  // of `events`: from the ring of the killed process, not from the writer
   bool end_unknown = false;       // events may be missing behind the last one, up to 100 ms of them: no ring to ask
   std::string damage;             // empty, or what is wrong with the file and where

@@ -69,7 +69,11 @@ class DeviceAnalyst {
       out_->name = it->second.name;
       out_->capacity = it->second.total_bytes;
     }
-    DescribeEnd();
+    if (pass_->program_end_event() == FirstPass::kNoEvent) {
+      const uint64_t last = pass_->last_event_in_window() == FirstPass::kNoEvent ? 0 : pass_->last_event_in_window();
+      DescribeEnd(pass_->state(), pass_->window_end_ns(), last);
+    }
+    out_->leaks.unknown_frees = pass_->state().accounts().devices[slot_].unknown_frees;
     out_->fragmentation.over_time = pass_->fragmentation().Points(slot_);
     if (series_ == nullptr) return;
     out_->peak_allocated = series_->peak_allocated();
@@ -80,6 +84,11 @@ class DeviceAnalyst {
   }
 
   void AddLooks(std::vector<Look>* looks) {
+    if (pass_->program_end_event() != FirstPass::kNoEvent) {
+      looks->push_back({pass_->program_end_event(), [this](const LiveState& state) {
+                          DescribeEnd(state, pass_->program_end_ns(), pass_->program_end_event());
+                        }});
+    }
     if (series_ == nullptr) return;
     LookAtPeak(out_->peak_allocated, Measure::kAllocated, &out_->at_peak_allocated, looks);
     LookAtPeak(out_->peak_reserved, Measure::kReserved, &out_->at_peak_reserved, looks);
@@ -104,6 +113,12 @@ class DeviceAnalyst {
 
   // After the looks.
   void Finish() {
+    const MeasureValues& last = pass_->state().values(slot_);
+    const auto freed = [](const LiveSet& at_end, uint64_t later) {
+      return at_end.bytes - std::min(at_end.bytes, later);
+    };
+    out_->leaks.freed_by_teardown =
+        freed(out_->leaks.at_end_torch, last.allocated) + freed(out_->leaks.at_end_cuda, last.other);
     out_->leaks.growth = Growth(before_, after_);
     const bool all_calls_seen = pass_->losses().unseen.empty();
     CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, &out_->breakdown_at_peak);
@@ -115,16 +130,12 @@ class DeviceAnalyst {
   }
 
  private:
-  void DescribeEnd() {
-    const LiveState& state = pass_->state();
-    const uint64_t end_ns = pass_->window_end_ns();
-    const uint64_t last = pass_->last_event_in_window() == FirstPass::kNoEvent ? 0 : pass_->last_event_in_window();
+  void DescribeEnd(const LiveState& state, uint64_t end_ns, uint64_t last) {
     out_->end = state.values(slot_);
     out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
     out_->breakdown_at_end = TakeBreakdown(state, slot_, end_ns, last, *names_);
-    out_->leaks.unknown_frees = state.accounts().devices[slot_].unknown_frees;
     FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
     out_->fragmentation.at_end = detail.all;
     out_->fragmentation.pins_at_end = std::move(detail.pins);
@@ -330,6 +341,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   TakeDamage(reader, pass, &analysis);
   analysis.origin_ns = pass.origin_ns();
   analysis.end_ns = pass.end_ns();
+  if (pass.program_end_event() != FirstPass::kNoEvent) analysis.program_end_ns = pass.program_end_ns();
   analysis.events = pass.CountEvents();
 
   AnalyzeDevices(options, &reader, &pass, names, &analysis);

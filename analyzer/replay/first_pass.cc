@@ -115,6 +115,11 @@ void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following
     if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
       SettleSamples(batch, i);
     clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+    if (kind == trace::MARK && batch.handle(i) == kProgramEndMark) [[unlikely]] {
+      program_end_event_ = index_ == 0 ? kNoEvent : index_ - 1;
+      program_end_ns_ = clock_ns_;
+      continue;
+    }
     if (IsMark(kind)) [[unlikely]] {
       marks_.Add(batch, i, reader_->stacks());
       continue;

@@ -61,6 +61,10 @@ class FirstPass {
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t end_ns() const { return end_ns_; }
+  // The last event of the program's own code, and when that ended: kNoEvent where nothing says so, and where a window
+  // ends before.
+  uint64_t program_end_event() const { return to_ns_ < end_ns_ ? kNoEvent : program_end_event_; }
+  uint64_t program_end_ns() const { return program_end_ns_; }
   // The window that options ask for, in absolute time, and its outermost events. kNoEvent: nothing lies before.
   uint64_t window_start_ns() const { return from_ns_; }
   uint64_t window_end_ns() const { return std::min(to_ns_, end_ns_); }
@@ -107,6 +111,7 @@ class FirstPass {
   uint64_t clock_ns_ = 0;  // latest time so far: events of two threads may be out of order by a little
   uint64_t index_ = 0;     // of the next event
   uint64_t last_before_window_ = kNoEvent, last_in_window_ = kNoEvent;
+  uint64_t program_end_event_ = kNoEvent, program_end_ns_ = 0;
 };
 
 }  // namespace gpumem

@@ -47,6 +47,9 @@ struct MarkEntry {
 // A mark whose memory the program wants to be shown.
 inline bool IsSnapshot(const MarkEntry& entry) { return entry.kind == trace::MARK && entry.number == 1; }
 
+// The end of the program's own code: exit handlers and the interpreter's end follow.
+inline constexpr uint64_t kProgramEndMark = 2;  // handle of a MARK
+
 // A stretch of time that was recorded.
 struct RecordedSpan {
   uint64_t from_ns = 0, to_ns = 0;

@@ -19,6 +19,7 @@ constexpr size_t kCurve = 16;  // characters
 // "at the end", "when the trace stops", "at 12.3 s": whichever the numbers stand for.
 std::string WhenText(const ReportInput& input) {
   if (input.asked.to_ns != UINT64_MAX) return absl::StrCat("at ", FormatTime(input.Since(input.window_end_ns())));
+  if (input.analysis->program_end_ns != 0) return "when the program's own code ended";
   return input.analysis->complete ? "at the end" : "where the trace stops";
 }
 
@@ -116,6 +117,8 @@ void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const Text
   }
   AddAlive(leaks.at_end_torch, "PyTorch blocks", input, list, page);
   AddAlive(leaks.at_end_cuda, "other CUDA memory", input, list, page);
+  if (leaks.freed_by_teardown > 0)
+    page->Line(absl::StrCat("  freed by the teardown that followed: ", FormatBytes(leaks.freed_by_teardown)));
   AddGrowth(leaks, input, list, page);
   if (leaks.unknown_frees > 0) {
     page->Line(absl::StrCat("  ", FormatCountOf(leaks.unknown_frees, "free", "frees"),

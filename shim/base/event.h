@@ -15,6 +15,7 @@ using gpumem::format::EventKind;
 using gpumem::format::HasText;
 using gpumem::format::IsFree;
 using gpumem::format::IsMark;
+using gpumem::format::kMarkProgramEnd;
 using gpumem::format::kNoDevice;
 using gpumem::format::Layer;
 using gpumem::format::Memory;

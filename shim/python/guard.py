@@ -84,13 +84,29 @@ def failure_text(error):
     return f"{text(class_name(type(error)))} in {where}: {''.join(reported) or '?'}".encode("utf-8", "replace")
 
 
+MARK, PROGRAM_END = 30, 2  # EventKind, and the handle of that mark
 failures = deep = 0
+waits_for_end = False
+
+
+def wait_for_end():
+    """For the end of the program's own code. Exit handlers run newest first: ours is among the last, after the program's."""
+    global waits_for_end
+    register = dict.get(module_fields("atexit"), "register")
+    if not waits_for_end and register is not None:
+        waits_for_end = True
+        register(program_ended)
+
+
+def program_ended():
+    record.quietly(record.event, (MARK, PROGRAM_END, 0, 0))
 
 
 def look():
     global helper
     if helper is None:
         helper = Helper()
+    guarded(wait_for_end)
     guarded(helper.look)
     return 1 if dict.__contains__(record.modules(), "torch.optim.optimizer") else None
 

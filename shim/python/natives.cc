@@ -70,7 +70,8 @@ Object* Happened(Object*, Object* arguments) {
   event.handle = handle;
   event.address = address;
   event.size = size;
-  if (event.kind == EventKind::kTensor || event.kind == EventKind::kOptimizerStep) ring::Record(event);
+  const bool is_end = event.kind == EventKind::kMark && handle == kMarkProgramEnd;
+  if (event.kind == EventKind::kTensor || event.kind == EventKind::kOptimizerStep || is_end) ring::Record(event);
   return None();
 }
 

@@ -78,7 +78,6 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"peak", "--measure", "everything"}, "--measure");
   expect({"peak", "a", "b"}, "unexpected argument b");
   expect({"report", "--device", "-3"}, "--device");
-  expect({"report", "--from", "soon"}, "soon is no time");
   expect({"report", "--from", "2", "--to", "1s"}, "--from is later than --to");
   expect({"tree", "--leaks", "--total"}, "--leaks");
   expect({"tree", "--temporary-threshold", "3", "--peak"}, "--peak");
@@ -163,6 +162,16 @@ TEST_F(CliTest, ADeviceThatIsNotThereIsWrongUse) {
   const Outcome outcome = Run({"report", "--device", "7"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("no memory of GPU 7"));
+}
+
+TEST_F(CliTest, ATimeMayHaveAName) {
+  Put("a.gmtrace", SmallTrace(true));
+  for (const char* command : {"report", "leaks", "tree"}) {
+    const Outcome outcome = Run({command, "--from", "soon", "a.gmtrace"});
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("soon is no time")) << command;
+    EXPECT_EQ(Run({command, "--to", "end", "a.gmtrace"}).exit_code, 0) << command;
+  }
 }
 
 TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {

@@ -146,6 +146,29 @@ TEST(AnalyzeTest, MeasuresRoundingWhereTheRequestIsKnown) {
   EXPECT_EQ(point.rounding, 324u);
 }
 
+TEST(AnalyzeTest, TheEndIsThatOfTheProgramsOwnCode) {
+  TraceBuilder trace;
+  trace.AtTime(1000).CudaAlloc(kBase, 10 * kMiB, 1);
+  trace.TorchAlloc(kBase, 4096, 7);
+  trace.TorchAlloc(kBase + 8192, 512, 8);
+  EventRow end = Row(trace::MARK, trace::DEVICE, 0, 0);
+  end.layer = trace::LAYER_UNSPECIFIED;
+  end.handle = kProgramEndMark;
+  trace.AtTime(50000).Event(end);
+  trace.AtTime(60000).TorchFree(kBase, 4096).CudaAlloc(kBase + 32 * kMiB, kMiB, 3).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  const DeviceAnalysis& device = analysis.devices.at(0);
+  EXPECT_EQ(analysis.program_end_ns, 50000u);
+  EXPECT_EQ(device.end.allocated, 4608u);
+  EXPECT_EQ(device.leaks.at_end_torch.bytes, 4608u);
+  EXPECT_EQ(device.leaks.freed_by_teardown, 4096u);
+  EXPECT_EQ(device.fragmentation.at_end.reserved, 10 * kMiB);
+  EXPECT_TRUE(analysis.marks.empty()) << "it is no mark of the program's";
+  AnalyzeOptions later;
+  later.to_ns = 100000;
+  EXPECT_EQ(AnalyzeTrace(trace, later).devices.at(0).leaks.at_end_torch.bytes, 4608u);
+}
+
 TEST(AnalyzeTest, LooksAtAWindow) {
   TraceBuilder trace;
   trace.AtTime(1000).CudaAlloc(kBase, 10 * kMiB, 1).AtTime(2000).CudaFree(kBase);

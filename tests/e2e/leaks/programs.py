@@ -16,6 +16,7 @@ from torch import nn
 
 from registry import main, program
 
+
 def batch(rows=32, width=128, classes=10):
     return torch.randn(rows, width, device="cuda"), torch.zeros(rows, dtype=torch.long, device="cuda")
 
@@ -204,15 +205,6 @@ def cycles_that_the_collector_finds():
             gc.collect()
 
     train_steps(perceptron(), 100, cycle)
-
-
-@program()
-def layers_built_one_by_one():
-    layers = [nn.Linear(64, 64).cuda() for _ in range(60)]
-    model = nn.Sequential(*layers)
-    with torch.no_grad():
-        for _ in range(30):
-            model(torch.randn(4, 64, device="cuda"))
 
 
 # Leaks.
