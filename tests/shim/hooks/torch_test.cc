@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+// The hooks of c10's two reports, in both manglings (shim/hooks/torch.cc).
+
+#include "tests/shim/hooks/hook_fixture.h"
+
+namespace gpumemshim::hooks {
+namespace {
+
+// c10::Device as it is passed.
+struct Device {
+  int8_t type;
+  int8_t index;
+};
+constexpr int8_t kCpu = 0;
+constexpr int8_t kCuda = 1;
+
+extern "C" {
+void ReportMemory(void*, int64_t, uint64_t, uint64_t,
+                  Device) asm("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+void ReportMemorySigned(void*, int64_t, uint64_t, uint64_t,
+                        Device) asm("_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
+void ReportOom(int64_t, uint64_t, uint64_t, Device) asm("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+void ReportOomSigned(int64_t, uint64_t, uint64_t, Device) asm("_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
+}
+
+// PyTorch's own functions behind ours: what they were given.
+std::vector<std::string> g_passed_on;
+int g_depth_inside = -1;
+
+void PassedOn(void* address, int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
+  g_passed_on.push_back(std::to_string(reinterpret_cast<uint64_t>(address)) + " " + std::to_string(size) + " " +
+                        std::to_string(allocated) + " " + std::to_string(reserved) + " " + std::to_string(device.type) +
+                        ":" + std::to_string(device.index));
+  g_depth_inside = t_depth;
+  errno = kErrnoOfCall;
+}
+void OomPassedOn(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
+  PassedOn(nullptr, size, allocated, reserved, device);
+}
+
+class TorchTest : public HookTest {
+ protected:
+  TorchTest() {
+    g_passed_on.clear();
+    for (const char* name : {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+                             "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE"}) {
+      g_around.next_in_scope[name] = reinterpret_cast<void*>(&PassedOn);
+    }
+    // The signed one is nowhere, as in a newer PyTorch.
+    g_around.next_in_scope["_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"] =
+        reinterpret_cast<void*>(&OomPassedOn);
+  }
+
+  static void* Block() { return reinterpret_cast<void*>(0x7000); }
+};
+
+TEST_F(TorchTest, ABlockIsRecordedAndPassedOn) {
+  for (const auto report : {&ReportMemory, &ReportMemorySigned}) {
+    errno = 0;
+    report(Block(), 512, 1024, 4096, {kCuda, 2});
+    EXPECT_EQ(errno, kErrnoOfCall);
+    EXPECT_EQ(Recorded(),
+              Lines{"Alloc Device CUDACachingAllocator::malloc device=2 address=0x7000 size=512 allocated=1024 "
+                    "reserved=4096"});
+    EXPECT_EQ(g_passed_on, Lines{"28672 512 1024 4096 1:2"});
+    g_passed_on.clear();
+  }
+  EXPECT_EQ(g_depth_inside, 0);
+  EXPECT_EQ(t_depth, 0);
+}
+
+TEST_F(TorchTest, AFreeHasASizeBelowZero) {
+  ReportMemory(Block(), -512, 1024, 4096, {kCuda, 2});
+  EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=2 address=0x7000 size=512 allocated=1024 "
+                              "reserved=4096"});
+  EXPECT_EQ(g_passed_on, Lines{"28672 -512 1024 4096 1:2"});
+}
+
+TEST_F(TorchTest, FreesHaveStacksWhereTheyAreWanted) {
+  RecordFreeStacks(false);
+  ReportMemory(Block(), -512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=0 address=0x7000 size=512 no stack"});
+  EXPECT_EQ(g_around.captures, 0);
+  RecordFreeStacks(true);
+  ReportMemory(Block(), -512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=0 address=0x7000 size=512"});
+}
+
+TEST_F(TorchTest, ABlockInsideOfAHookIsALayerOfItsOwn) {
+  t_depth = 1;
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(t_depth, 1);
+  EXPECT_EQ(Recorded(), Lines{"Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512"});
+  t_depth = 0;
+}
+
+TEST_F(TorchTest, OtherDevicesAndNothingArePassedOnAlone) {
+  ReportMemory(Block(), 512, 0, 0, {kCpu, 0});
+  ReportMemory(Block(), 0, 0, 0, {kCuda, 0});
+  ReportOom(512, 0, 0, {kCpu, 0});
+  EXPECT_EQ(Recorded(), Lines{});
+  EXPECT_EQ(g_passed_on.size(), 3u);
+}
+
+TEST_F(TorchTest, NothingWhileOff) {
+  session::g_off.store(true);
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});
+  ReportOom(512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(Recorded(), Lines{});
+  EXPECT_EQ(g_passed_on.size(), 2u);
+}
+
+TEST_F(TorchTest, OutOfMemoryHasTheAllocatorsTotalsAndTheDevices) {
+  errno = 0;
+  ReportOom(512, 1024, 4096, {kCuda, 3});
+  EXPECT_EQ(errno, kErrnoOfCall);
+  EXPECT_EQ(Recorded(), (Lines{"AllocFailed Device CUDACachingAllocator::malloc device=3 size=512 allocated=1024 "
+                               "reserved=4096 result=2",
+                               "OomAllocator Device device=3 size=1024 requested=4096 no stack",
+                               "OomDevice Device device=3 size=1000 requested=4000 no stack"}));
+  EXPECT_EQ(g_passed_on, Lines{"0 512 1024 4096 1:3"});
+  EXPECT_EQ(g_around.flushes, 1);
+}
+
+TEST_F(TorchTest, AReportThatPyTorchDoesNotHaveEndsHere) {
+  errno = kErrnoOfCall;
+  ReportOomSigned(512, 0, 0, {kCuda, 0});
+  ReportOomSigned(512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(errno, kErrnoOfCall);
+  EXPECT_EQ(g_passed_on, Lines{});
+  EXPECT_FALSE(Recorded().empty());
+}
+
+TEST_F(TorchTest, AFullRingLosesBlocksAndNothingElse) {
+  constexpr int kReports = 9000;
+  for (int i = 0; i < kReports; ++i) ReportMemory(Block(), i % 2 == 0 ? 512 : -512, 1, 1, {kCuda, 0});
+  EXPECT_EQ(g_passed_on.size(), size_t{kReports});
+  const ring::Stats stats = ring::GetStats();
+  EXPECT_GT(stats.dropped_allocs, 0u);
+  EXPECT_EQ(TakeEvents().size() + stats.dropped_allocs + stats.dropped_frees, size_t{kReports});
+}
+
+}  // namespace
+}  // namespace gpumemshim::hooks
