@@ -50,6 +50,8 @@ void Session::TakeDefinitions(bool everything) {
   definitions_.AddWaiting(everything);
 }
 
+bool IsProgramEnd(const Event& event) { return event.kind == EventKind::kMark && event.handle == kMarkProgramEnd; }
+
 // False: that was all.
 bool Session::FillBatch() {
   batch_.Clear();
@@ -58,6 +60,7 @@ bool Session::FillBatch() {
   const uint32_t most = series_.EventsPerPacket(EventBatch::kMaxEvents);
   while (batch_.count() < most && reader_.NextEvent(&view)) {
     const Event& event = *view.event;
+    if (!wanted_ && batch_.count() == 0 && IsProgramEnd(event)) continue;  // alone it is worth no file
     const EventIds ids = {definitions_.ThreadId(view), definitions_.StackId(event.stack),
                           definitions_.ApiId(event.api)};
     batch_.Add(event, ids.thread, ids.stack, ids.api, HasText(event.kind) ? definitions_.TextId(event.text) : 0);

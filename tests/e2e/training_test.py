@@ -98,6 +98,15 @@ class TrainingTest(unittest.TestCase):
         self.assertTrue(any("(" in source[frame["line"] - 1] for frame in lines))
         self.assertEqual(sum(stack["bytes"] for stack in peak["stacks"]), self.report(trace)["devices"][0]["peak"]["allocated_bytes"])
 
+    def test_a_program_without_cuda_leaves_no_trace(self):
+        script = self.folder / "host_only.py"
+        script.write_text("import torch\ntorch.cuda.is_available()\nlayer = torch.nn.Linear(4, 4)\nlayer(torch.ones(2, 4)).sum().backward()\n")
+        done = subprocess.run(
+            [SETUP.gpumem, "run", "--", *SETUP.command(script)], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(self.folder.glob("*.gmtrace")), [], done.stderr)
+
     def test_workers_leave_no_traces(self):
         script = self.folder / "workers.py"
         script.write_text(WORKERS)

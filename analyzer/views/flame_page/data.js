@@ -146,7 +146,7 @@ class Frames {
 
 function readData(text) {
   const raw = JSON.parse(text);
-  if (raw.schema_version !== 2) throw new Error(`data of version ${raw.schema_version}, this page reads version 2`);
+  if (raw.schema_version !== 3) throw new Error(`data of version ${raw.schema_version}, this page reads version 3`);
   return {
     about: raw.about,
     start: raw.start,

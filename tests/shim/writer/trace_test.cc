@@ -291,6 +291,16 @@ TEST_F(WriterTest, NothingRecordedLeavesNoFile) {
   EXPECT_FALSE(ring::Active());
 }
 
+TEST_F(WriterTest, TheEndOfTheProgramAloneLeavesNoFile) {
+  StartBoth();
+  Event end{};
+  end.kind = EventKind::kMark;
+  end.handle = kMarkProgramEnd;
+  ASSERT_TRUE(ring::Record(end));
+  EXPECT_FALSE(Stop(5000).opened);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
 TEST_F(WriterTest, FilesAreNeverOverwrittenNorFollowed) {
   std::ofstream(path()) << "mine";
   std::filesystem::create_symlink("/etc/passwd", directory_ + "/run.1.gmtrace");
