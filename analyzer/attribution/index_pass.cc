@@ -20,6 +20,12 @@ uint64_t BytesOfType(absl::string_view dtype) {
   return absl::StrContains(dtype, "32") ? 4 : 0;
 }
 
+StepPass PassOf(const StackClassification& classification) {
+  if (classification.evaluates || classification.stage == Stage::kEvaluation) return StepPass::kEvaluation;
+  if (classification.stage == Stage::kBackward) return StepPass::kBackward;
+  return classification.stage == Stage::kForward && classification.module != 0 ? StepPass::kForward : StepPass::kNone;
+}
+
 }  // namespace
 
 void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
@@ -79,8 +85,7 @@ void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const bool is_classified = (steps_.waits() || request_.steps || request_.stages) && kind == trace::ALLOC;
   if (is_classified) classification = classifier_->Of(batch->stack(i));
   const bool is_torch = batch->layer(i) == trace::TORCH;
-  const bool forward = is_torch && classification.module != 0 && classification.stage == Stage::kForward;
-  steps_.Before(index, *batch, i, values, forward, is_torch && classification.stage == Stage::kBackward);
+  steps_.Before(index, *batch, i, values, is_torch ? PassOf(classification) : StepPass::kNone);
   if (!request_.stages) return;
   const uint32_t user = is_classified ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
   stages_.Before(index, *batch, i, values, is_classified && batch->stack(i) != 0 ? &classification : nullptr,

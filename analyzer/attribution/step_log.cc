@@ -17,7 +17,7 @@ void StepLog::Begin(uint64_t number, const StepPoint& at) {
   open_.number = number;
   open_.start = open_.peak = at;
   is_open_ = true;
-  trains_ = is_backward_ = false;
+  trains_ = is_backward_ = has_begun_ = evaluates_ = false;
 }
 
 void StepLog::Close(const StepPoint& at, bool complete) {
@@ -41,8 +41,19 @@ void StepLog::ForgetDerived() {
   is_open_ = false;
 }
 
-void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward,
-                     bool backward) {
+// Leaves an evaluation out that ran before the open step's first pass.
+void StepLog::Train(uint32_t kind, StepPass pass, const StepPoint& before) {
+  if (pass == StepPass::kEvaluation) {
+    evaluates_ |= source_ == StepSource::kOptimizer && !has_begun_;
+    return;
+  }
+  const bool is_pass = pass != StepPass::kNone || kind == trace::OPTIMIZER_STEP;
+  if (!is_pass) return;
+  if (std::exchange(evaluates_, false)) open_.start = open_.peak = before;
+  has_begun_ = true;
+}
+
+void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, StepPass pass) {
   const StepPoint before{index == 0 ? 0 : index - 1, last_ns_ == 0 ? batch.time_ns(i) : last_ns_, values};
   last_ns_ = std::max(last_ns_, batch.time_ns(i));
   if (is_open_ && Of(values) > Of(open_.peak.values)) open_.peak = before;
@@ -53,8 +64,10 @@ void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const Me
     if (batch.handle(i) != 0) Begin(batch.handle(i), before);
     return;
   }
+  const bool forward = pass == StepPass::kForward;
+  Train(kind, pass, before);
   if (forward) is_backward_ = false;
-  if (backward && !std::exchange(is_backward_, true)) ++open_.backward_passes;
+  if (pass == StepPass::kBackward && !std::exchange(is_backward_, true)) ++open_.backward_passes;
   trains_ |= kind == trace::SAVED || kind == trace::ALLOC_FAILED;
   const bool is_users = source_ == StepSource::kUser;
   if (!is_users && !is_open_ && (forward || kind == trace::OPTIMIZER_STEP)) Begin(steps_.size() + 1, before);

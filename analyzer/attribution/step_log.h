@@ -9,9 +9,12 @@
 //      setup | forward backward optimizer | forward backward optimizer | forward ...
 //            ^ 1                          ^ 2                          ^ 3, not complete
 //
+// An evaluation that runs between two such steps belongs to neither: the later one begins with the first training
+// allocation after it. Its stacks say so (stage.h).
+//
 // Not thread-safe.
 //
-//   log.Before(index, batch, i, values, begins);  // every event, with the totals before it; once more at the end
+//   log.Before(index, batch, i, values, pass);  // every event, with the totals before it; once more at the end
 //   for (const Step& step : log.steps()) ...
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_STEP_LOG_H_
@@ -41,17 +44,19 @@ struct Step {
 
 enum class StepSource : uint8_t { kNone, kOptimizer, kUser };
 
+// What an allocation is part of, as its stack says.
+enum class StepPass : uint8_t { kNone, kForward, kBackward, kEvaluation };
+
 class StepLog {
  public:
   // `measure`: what the peak of a step is the peak of.
   explicit StepLog(Measure measure) : measure_(measure) {}
 
-  // `values` are those before the event takes effect. `forward`, `backward`: it allocates in such a pass.
-  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, bool forward,
-              bool backward = false);
+  // `values` are those before the event takes effect. `pass`: what it allocates in.
+  void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, StepPass pass);
   void Finish(uint64_t index, const MeasureValues& values);
 
-  // Whether `forward` matters for the next event.
+  // Whether `pass` matters for the next event.
   bool waits() const { return !is_open_ && source_ == StepSource::kNone; }
 
   const std::vector<Step>& steps() const { return steps_; }
@@ -68,6 +73,7 @@ class StepLog {
   void Begin(uint64_t number, const StepPoint& at);
   void Close(const StepPoint& at, bool complete);
   void ForgetDerived();
+  void Train(uint32_t kind, StepPass pass, const StepPoint& before);
 
   Measure measure_;
   std::vector<Step> steps_;
@@ -76,6 +82,8 @@ class StepLog {
   bool is_open_ = false;
   bool trains_ = false;       // in the open step
   bool is_backward_ = false;  // the last pass in it
+  bool has_begun_ = false;    // a forward or backward pass ran in it
+  bool evaluates_ = false;    // an evaluation ran in it, and no such pass since
   uint64_t optimizer_ = 0;    // that counts the steps
   uint64_t last_ns_ = 0;
   uint64_t dropped_ = 0;

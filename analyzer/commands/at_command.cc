@@ -8,6 +8,7 @@
 #include "commands/trace_options.h"
 #include "json/attribution.h"
 #include "loading/attribute.h"
+#include "loading/moment.h"
 #include "report/attribution_sections.h"
 #include "report/sections.h"
 
@@ -23,13 +24,15 @@ class AtCommand final : public Command {
     return R"(Shows what the memory of a GPU was used for at one moment: parameters, gradients, optimizer state,
 activations and so on, each with its evidence; then which modules of the model and which lines of your
 code hold it. The moment is the peak, the end of the program's own code, a time since the first event, the
-highest moment of a step, or the first mark with this text (mark:TEXT if the text looks like a time).
+highest moment of a step, or a mark with this text (mark:TEXT if the text looks like a time). Of several
+marks with one text it is the first; TEXT#3 is the third.
 Without --device: the GPU with the largest peak.
 
   gpumem at peak
   gpumem at 12.5s run.gmtrace
   gpumem at step 3 --top 20
   gpumem at 'epoch 2 done'
+  gpumem at 'validation#3'
   gpumem at peak --json | jq .categories
 )";
   }
@@ -61,8 +64,7 @@ Without --device: the GPU with the largest peak.
     request.moments = {ParseMoment(asked, *loaded)};
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
     if (!attribution->moments.front().found && asked != "peak") {
-      return absl::InvalidArgumentError("no " + asked +
-                                        " in this trace. gpumem steps and gpumem timeline list steps and marks.");
+      return NoSuchMoment(asked, *loaded);
     }
     if (trace_.json) {
       console->Print(AtJson(loaded->input, asked, list_.ForJson()));
@@ -71,6 +73,8 @@ Without --device: the GPU with the largest peak.
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &page);
+    if (const std::string others = OtherMarks(asked, *loaded); !others.empty())
+      page.Paragraph("  ", others, Tone::kAside);
     console->Print(page.text());
     return ExitCodeOf(*loaded);
   }

@@ -11,6 +11,7 @@
 #include "loading/attribute.h"
 #include "loading/find_traces.h"
 #include "loading/leaks.h"
+#include "loading/moment.h"
 #include "report/sections.h"
 
 namespace gpumem {

@@ -135,8 +135,10 @@ absl::StatusOr<TraceOptions> WithTimes(const TraceOptions& options, const std::v
   const auto name = [&](absl::string_view flag, Edge edge, std::string* bound) -> absl::Status {
     if (!IsName(*bound)) return absl::OkStatus();
     const absl::StatusOr<uint64_t> time = NamedTime(*bound, edge, loaded.get());
-    uint64_t ignored = 0;
-    if (absl::IsNotFound(time.status())) return ParseBound(flag, *bound, &ignored);  // says what may be given
+    if (absl::IsNotFound(time.status())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, ": ", time.status().message(), " Times look like 1.5s, 200ms, 2min, step 10 or end."));
+    }
     GPUMEM_RETURN_IF_ERROR(time.status());
     *bound = absl::StrCat(*time, "ns");
     return absl::OkStatus();

@@ -45,7 +45,7 @@ void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i)
     const StackClassification classification = classifier_->Of(batch->stack(i));
     forward = classification.module != 0 && classification.stage == Stage::kForward;
   }
-  steps_.Before(index, *batch, i, kNothing, forward);
+  steps_.Before(index, *batch, i, kNothing, forward ? StepPass::kForward : StepPass::kNone);
   if (steps_.steps().size() != steps_seen_) {
     steps_seen_ = steps_.steps().size();
     allocations_before_last_step_ = allocations_;

@@ -6,15 +6,11 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "base/format.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -65,28 +61,6 @@ std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis) {
   }
   if (queries.size() > kMax) queries.erase(queries.begin(), queries.end() - kMax);
   return queries;
-}
-
-MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded) {
-  MomentQuery query;
-  absl::string_view number = asked;
-  if (asked == "end") {
-    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
-    query.number = device == nullptr ? UINT64_MAX - 1 : device->leaks.at_end_torch.event_index;
-  } else if (asked == "peak") {
-    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
-    query.number = device == nullptr ? UINT64_MAX - 1 : PeakOf(*device, DefaultMeasure(*device)).event_index;
-  } else if (absl::ConsumePrefix(&number, "step") &&
-             absl::SimpleAtoi(absl::StripPrefix(absl::StripPrefix(number, ":"), " "), &query.number)) {
-    query.kind = MomentQuery::Kind::kStep;
-  } else if (const std::optional<uint64_t> time = ParseTime(asked)) {
-    query.kind = MomentQuery::Kind::kTime;
-    query.number = loaded.analysis.origin_ns + *time;
-  } else {
-    query.kind = MomentQuery::Kind::kMark;
-    query.text = std::string(absl::StripPrefix(asked, "mark:"));
-  }
-  return query;
 }
 
 }  // namespace gpumem

@@ -35,10 +35,6 @@ bool SaysWhatFor(const Analysis& analysis);
 // The moments that the program asked for (gpumemshim_snapshot), the last ones where there are very many.
 std::vector<MomentQuery> SnapshotQueries(const Analysis& analysis);
 
-// "peak", "end" (of the program's own code, where that is known), a time, "step 12" or "step:12", else a mark's text
-// ("mark:TEXT" where that looks like something else).
-MomentQuery ParseMoment(const std::string& asked, const LoadedTrace& loaded);
-
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_LOADING_ATTRIBUTE_H_

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "loading/attribute.h"
+#include "loading/moment.h"
 
 namespace gpumem {
 namespace {
@@ -42,7 +42,7 @@ absl::StatusOr<uint64_t> NamedTime(const std::string& asked, Edge edge, LoadedTr
   }
   const Moment& moment = attribution->moments[0];
   if (moment.found && !is_step) return input.Since(moment.time_ns);
-  return absl::NotFoundError(absl::StrCat("this trace has no ", asked));
+  return absl::NotFoundError(NoSuchMoment(asked, *loaded).message());
 }
 
 }  // namespace gpumem

@@ -209,6 +209,21 @@ std::vector<StepColumn> ColumnsOf(const std::vector<AttributedStep>& steps) {
   return columns;
 }
 
+// Set-up, an evaluation between steps, a checkpoint: what lies in no step may be higher than all of them.
+void AddPeakOutsideSteps(const ReportInput& input, Page* page) {
+  const DeviceAnalysis* const device = LargestDevice(*input.analysis);
+  if (device == nullptr || device->device != input.attribution->device || !UsesTorch(*device)) return;
+  const SeriesPeak& peak = PeakOf(*device, Measure::kAllocated);
+  const std::vector<AttributedStep>& steps = input.attribution->steps;
+  const bool is_inside = std::any_of(steps.begin(), steps.end(), [&](const AttributedStep& each) {
+    return each.step.peak.values.allocated >= peak.bytes;
+  });
+  if (is_inside) return;
+  page->Paragraph("  ", absl::StrCat("The run's peak is in no step: ", FormatBytes(peak.bytes), " at ",
+                                     FormatTime(input.Since(peak.time_ns)),
+                                     " (set-up, evaluation or a checkpoint). gpumem stages shows which."));
+}
+
 }  // namespace
 
 void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
@@ -279,8 +294,8 @@ void AddSteps(const ReportInput& input, size_t top, Page* page) {
   std::vector<Align> alignments{Align::kRight};
   Page::Row heading{"step"};
   for (const StepColumn& column : columns) heading.emplace_back(column.heading);
-  heading.insert(heading.end(), {"start", "peak", "end", "growth", "at", "peak made of"});
-  alignments.insert(alignments.end(), columns.size() + 5, Align::kRight);
+  heading.insert(heading.end(), {"begins", "start", "peak", "peak at", "end", "growth", "peak made of"});
+  alignments.insert(alignments.end(), columns.size() + 6, Align::kRight);
   alignments.push_back(Align::kLeft);
   std::vector<Page::Row> rows{heading};
   const size_t shown = Shown(steps.size(), top);
@@ -288,14 +303,15 @@ void AddSteps(const ReportInput& input, size_t top, Page* page) {
     const Step& step = steps[i].step;
     Page::Row row{absl::StrCat(step.number, step.complete ? "" : "*")};
     for (const StepColumn& column : columns) row.push_back(absl::StrCat(step.*column.number));
-    row.insert(row.end(), {FormatBytes(step.start.values.allocated), FormatBytes(step.peak.values.allocated),
-                           FormatBytes(step.end.values.allocated), Growth(step),
-                           FormatTime(input.Since(step.start.time_ns)), LargestOfBlocks(steps[i].at_peak)});
+    row.insert(row.end(), {FormatTime(input.Since(step.start.time_ns)), FormatBytes(step.start.values.allocated),
+                           FormatBytes(step.peak.values.allocated), FormatTime(input.Since(step.peak.time_ns)),
+                           FormatBytes(step.end.values.allocated), Growth(step), LargestOfBlocks(steps[i].at_peak)});
     rows.push_back(std::move(row));
   }
   page->Table(alignments, rows);
   if (shown < steps.size()) page->Line(absl::StrCat("  ", steps.size() - shown, " steps before these"), Tone::kAside);
   if (!steps.back().step.complete) page->Line("  * the trace ends in it", Tone::kAside);
+  AddPeakOutsideSteps(input, page);
 }
 
 void AddStages(const ReportInput& input, size_t top, Page* page) {

@@ -9,6 +9,7 @@
 #include "commands/command.h"
 #include "json/attribution.h"
 #include "loading/attribute.h"
+#include "loading/moment.h"
 #include "planner/commands/commands.h"
 #include "planner/commands/plan_flags.h"
 #include "planner/forecast/forecast_json.h"

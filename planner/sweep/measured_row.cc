@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/format.h"
 #include "loading/attribute.h"
+#include "loading/moment.h"
 #include "report/attribution_parts.h"
 
 namespace gpumem {

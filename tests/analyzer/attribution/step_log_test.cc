@@ -15,8 +15,8 @@ namespace {
 // Events of one thread, each a batch of its own.
 class StepLogTest : public ::testing::Test {
  protected:
-  void Event(trace::EventKind kind, uint64_t handle, uint64_t size, uint64_t allocated, bool forward = false,
-             bool backward = false) {
+  void Event(trace::EventKind kind, uint64_t handle, uint64_t size, uint64_t allocated,
+             StepPass pass = StepPass::kNone) {
     trace::EventBatch message;
     message.set_count(1);
     message.set_first_time_ns(1000 + index_);
@@ -27,7 +27,7 @@ class StepLogTest : public ::testing::Test {
     ASSERT_TRUE(batch.Decode(message.SerializeAsString()).ok());
     MeasureValues values;
     values.allocated = allocated;
-    log_.Before(index_++, batch, 0, values, forward, backward);
+    log_.Before(index_++, batch, 0, values, pass);
   }
   void Finish(uint64_t allocated) {
     MeasureValues values;
@@ -44,7 +44,7 @@ class StepLogTest : public ::testing::Test {
 };
 
 TEST_F(StepLogTest, TheFirstOptimizerCounts) {
-  Event(trace::ALLOC, 0, 1, 0, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
   for (int i = 0; i < 3; ++i) {
     Steps(7);
     Steps(8);
@@ -67,11 +67,11 @@ TEST_F(StepLogTest, ATrainersCountsAreTheSteps) {
 
 TEST_F(StepLogTest, BackwardPassesAreCounted) {
   for (int part = 0; part < 3; ++part) {
-    Event(trace::ALLOC, 0, 1, 0, true);
-    for (int i = 0; i < 2; ++i) Event(trace::ALLOC, 0, 1, 0, false, true);
+    Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
+    for (int i = 0; i < 2; ++i) Event(trace::ALLOC, 0, 1, 0, StepPass::kBackward);
   }
   Steps(7);
-  Event(trace::ALLOC, 0, 1, 0, false, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kBackward);
   Steps(7);
   ASSERT_EQ(log_.steps().size(), 2u);
   EXPECT_EQ(log_.steps()[0].backward_passes, 3u);
@@ -80,7 +80,7 @@ TEST_F(StepLogTest, BackwardPassesAreCounted) {
 
 TEST_F(StepLogTest, GradientsMayAccumulateOverManyBackwardPasses) {
   for (int step = 0; step < 2; ++step) {
-    for (int part = 0; part < 4; ++part) Event(trace::ALLOC, 0, 1, 10, true);
+    for (int part = 0; part < 4; ++part) Event(trace::ALLOC, 0, 1, 10, StepPass::kForward);
     Steps(7);
   }
   Finish(0);
@@ -89,7 +89,7 @@ TEST_F(StepLogTest, GradientsMayAccumulateOverManyBackwardPasses) {
 }
 
 TEST_F(StepLogTest, TheProgramsOwnStepsWin) {
-  Event(trace::ALLOC, 0, 1, 0, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
   Steps(7);
   Event(trace::STEP, 5, 0, 3);
   Event(trace::ALLOC, 0, 1, 4);
@@ -107,15 +107,43 @@ TEST_F(StepLogTest, TheProgramsOwnStepsWin) {
 }
 
 TEST_F(StepLogTest, WhatFollowsTheLastStepIsOneWhereItTrains) {
-  Event(trace::ALLOC, 0, 1, 0, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
   Steps(7);
   Event(trace::ALLOC, 0, 1, 0);
   Finish(0);
   EXPECT_EQ(log_.steps().size(), 1u) << "an evaluation";
 }
 
+TEST_F(StepLogTest, AnEvaluationBetweenStepsBelongsToNone) {
+  Event(trace::ALLOC, 0, 1, 100, StepPass::kForward);
+  Steps(7);
+  Event(trace::ALLOC, 0, 1, 900, StepPass::kEvaluation);
+  Event(trace::FREE, 0, 1, 1000);
+  Event(trace::ALLOC, 0, 1, 100, StepPass::kForward);
+  const uint64_t second = index_ - 2;
+  Event(trace::ALLOC, 0, 1, 300, StepPass::kBackward);
+  Steps(7);
+  Event(trace::ALLOC, 0, 1, 900, StepPass::kEvaluation);
+  Finish(900);
+  ASSERT_EQ(log_.steps().size(), 2u);
+  EXPECT_EQ(log_.steps()[1].start.event_index, second);
+  EXPECT_EQ(log_.steps()[1].start.values.allocated, 100u);
+  EXPECT_EQ(log_.steps()[1].peak.values.allocated, 300u);
+}
+
+TEST_F(StepLogTest, AnEvaluationInsideAStepIsPartOfIt) {
+  Event(trace::ALLOC, 0, 1, 100, StepPass::kForward);
+  Steps(7);
+  Event(trace::ALLOC, 0, 1, 100, StepPass::kForward);
+  Event(trace::ALLOC, 0, 1, 900, StepPass::kEvaluation);
+  Event(trace::ALLOC, 0, 1, 300, StepPass::kBackward);
+  Steps(7);
+  ASSERT_EQ(log_.steps().size(), 2u);
+  EXPECT_EQ(log_.steps()[1].peak.values.allocated, 900u);
+}
+
 TEST_F(StepLogTest, WithoutAnOptimizerThereAreNone) {
-  Event(trace::ALLOC, 0, 1, 0, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
   Event(trace::SAVED, 0, 0, 0);
   Finish(0);
   EXPECT_TRUE(log_.steps().empty());
@@ -124,7 +152,7 @@ TEST_F(StepLogTest, WithoutAnOptimizerThereAreNone) {
 
 TEST_F(StepLogTest, AnEventLiesInItsStep) {
   Event(trace::ALLOC, 0, 1, 0);
-  Event(trace::ALLOC, 0, 1, 0, true);
+  Event(trace::ALLOC, 0, 1, 0, StepPass::kForward);
   Steps(7);
   Steps(7);
   Finish(0);

@@ -213,6 +213,32 @@ TEST_F(AttributionCommandTest, SnapshotsAreListedWithWhatMemoryWasFor) {
   EXPECT_EQ(Answer({"at", "last", "snapshots.gmtrace", "--json"})["names"][0]["bytes"], 4 * kMiB);
 }
 
+TEST_F(AttributionCommandTest, OfMarksWithOneTextEachCanBeAskedFor) {
+  testing::TrainingTrace trace;
+  EventRow mark;
+  mark.kind = trace::MARK;
+  trace.builder().CudaAlloc(kSegment, 20 * kMiB);
+  for (int i = 0; i < 3; ++i) {
+    trace.builder().TorchAlloc(kSegment + i * 4 * kMiB, 4 * kMiB);
+    mark.text = trace.builder().String("Epoch \u5f00\u59cb");
+    trace.builder().Event(mark);
+  }
+  mark.text = trace.builder().String("saved #7");
+  trace.builder().Event(mark);
+  testing::WriteFile(folder_ + "/epochs.gmtrace", trace.builder().End().Bytes());
+  const auto allocated = [this](const std::string& moment) {
+    return Answer({"at", moment, "epochs.gmtrace", "--json"})["values"]["allocated_bytes"].get<uint64_t>();
+  };
+  EXPECT_EQ(allocated("Epoch \u5f00\u59cb"), 4 * kMiB);
+  EXPECT_EQ(allocated("Epoch \u5f00\u59cb#2"), 8 * kMiB);
+  EXPECT_EQ(allocated("mark:Epoch \u5f00\u59cb#3"), 12 * kMiB);
+  EXPECT_EQ(allocated("saved #7"), 12 * kMiB);
+  EXPECT_THAT(Run({"at", "Epoch \u5f00\u59cb", "epochs.gmtrace"}).out, HasSubstr("mark 1 of 3 with this name"));
+  EXPECT_THAT(Run({"at", "Epoch \u5f00\u59cb#4", "epochs.gmtrace"}).err, HasSubstr("There are 3 marks"));
+  EXPECT_THAT(Run({"at", "epoch", "epochs.gmtrace"}).err, HasSubstr("Did you mean 'Epoch \u5f00\u59cb'?"));
+  EXPECT_THAT(Run({"peak", "--to", "Epoch 2", "epochs.gmtrace"}).err, HasSubstr("Did you mean 'Epoch \u5f00\u59cb'?"));
+}
+
 TEST_F(AttributionCommandTest, RulesOfOnesOwn) {
   testing::WriteFile(folder_ + "/my.rules", "component brain class MLP\n");
   EXPECT_EQ(Answer({"at", "peak", "--rules", "my.rules", "--json"})["modules"][0]["component"], "brain");
