@@ -4,6 +4,7 @@
 #include "attribution/stage_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trace/mark_thread.h"
@@ -115,11 +116,30 @@ void StageLog::Close(const Open& open, const StepPoint& at, bool complete) {
 
 void StageLog::Enter(RunPart part, const std::string& user, const StepPoint& at) {
   if (part == part_ && user == user_ && is_entered_) return;
-  Close(derived_, at, true);
+  CloseDerived(at, true);
+  if (part == RunPart::kEvaluation && part_ != part) before_evaluation_ = part_;
   is_entered_ = true;
   part_ = part;
   user_ = user;
   derived_ = Begin(false, part, user, at);
+}
+
+// An evaluation is over with the last of its memory events: what follows (a checkpoint's copies to the host, teardown)
+// shows only in time.
+void StageLog::CloseDerived(const StepPoint& at, bool complete) {
+  const bool ends_early = part_ == RunPart::kEvaluation && evaluation_end_.time_ns >= derived_.start.time_ns;
+  Close(derived_, ends_early ? evaluation_end_ : at, complete);
+}
+
+// The part under way for this allocation: on the thread that evaluates, an allocation outside of the function that does
+// comes after it.
+RunPart StageLog::PartBefore(const EventBatch& batch, size_t i, const StackClassification& classification) {
+  if (classification.evaluates || classification.stage == Stage::kEvaluation) {
+    evaluation_thread_ = batch.thread(i);
+    return part_;
+  }
+  if (part_ != RunPart::kEvaluation || batch.thread(i) != evaluation_thread_) return part_;
+  return before_evaluation_ == RunPart::kTraining ? RunPart::kTraining : RunPart::kOther;
 }
 
 void StageLog::Push(uint32_t tid, const std::string& text, const StepPoint& at) {
@@ -140,6 +160,7 @@ void StageLog::Push(uint32_t tid, const std::string& text, const StepPoint& at) 
 // What the program named begins or ends.
 void StageLog::Mark(const EventBatch& batch, size_t i, const StepPoint& at) {
   const uint32_t tid = ThreadOfMark(batch, i, *stacks_);
+  if (library_ranges_.Take(batch, i, tid, *stacks_)) return;
   const std::string& text = stacks_->string(batch.text(i));
   switch (batch.kind(i)) {
     case trace::RANGE_PUSH:
@@ -174,6 +195,7 @@ void StageLog::Before(uint64_t index, const EventBatch& batch, size_t i, const M
                       const StackClassification* classification, const std::string& user) {
   const uint64_t now_ns = std::max(last_ns_, batch.time_ns(i));
   StepPoint before{index == 0 ? 0 : index - 1, last_ns_ == 0 ? now_ns : last_ns_, values};
+  if (std::exchange(moves_evaluation_, false)) evaluation_end_ = before;
   Raise(before, &derived_);
   for (auto& [tid, opens] : pushed_) {
     for (size_t k = 0; k < std::min(opens.size(), kDeepest); ++k) Raise(before, &opens[k]);
@@ -187,13 +209,15 @@ void StageLog::Before(uint64_t index, const EventBatch& batch, size_t i, const M
   if (batch.kind(i) == trace::OPTIMIZER_STEP) {
     Enter(RunPart::kTraining, user_, before);
   } else if (classification != nullptr) {
-    Enter(PartOf(*classification, part_), user, before);
+    Enter(PartOf(*classification, PartBefore(batch, i, *classification)), user, before);
   }
+  moves_evaluation_ = part_ == RunPart::kEvaluation && !IsMark(batch.kind(i)) && !IsLabel(batch.kind(i));
 }
 
 void StageLog::Finish(uint64_t index, const MeasureValues& values) {
   const StepPoint at{index == 0 ? 0 : index - 1, last_ns_, values};
-  Close(derived_, at, false);
+  if (moves_evaluation_) evaluation_end_ = at;
+  CloseDerived(at, false);
   for (const auto& [tid, opens] : pushed_) {
     for (const Open& open : opens) Close(open, at, false);
   }

@@ -3,9 +3,10 @@
 //
 // StageLog: the run as a sequence of stages, with what memory did in each. Two sorts of rows:
 //
-//   derived   which part of the run it is (model load, data preparation, wrapping, ..., training, evaluation), told by
-//             the stacks of the allocations: a part lasts from its first allocation to the first of another part, and
-//             what tells nothing belongs to the part that it happens in. Inside the stages that the program named.
+//   derived   which part of the run it is (model load, data preparation, wrapping, ..., training, evaluation), by the
+//             stacks of the allocations: a part lasts from its first allocation to the first of another part, and an
+//             allocation whose stack does not say belongs to the part under way. An evaluation ends with the last
+//             memory event before an allocation outside of it. Inside the stages that the program named.
 //   named     each stage that the program named (docs/marks.md), from where it begins to where it ends, with everything
 //   in it
 //
@@ -33,6 +34,7 @@
 #include "attribution/step_log.h"
 #include "replay/analysis.h"
 #include "trace/event_batch.h"
+#include "trace/library_ranges.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
@@ -100,6 +102,8 @@ class StageLog {
   Open Begin(bool is_named, RunPart part, const std::string& user, const StepPoint& at);
   void Close(const Open& open, const StepPoint& at, bool complete);
   void Raise(const StepPoint& at, Open* open) const;
+  void CloseDerived(const StepPoint& at, bool complete);
+  RunPart PartBefore(const EventBatch& batch, size_t i, const StackClassification& classification);
   void Enter(RunPart part, const std::string& user, const StepPoint& at);
   void Push(uint32_t tid, const std::string& text, const StepPoint& at);
   void Mark(const EventBatch& batch, size_t i, const StepPoint& at);
@@ -111,7 +115,12 @@ class StageLog {
   RunPart part_ = RunPart::kOther;
   std::string user_;  // around it
   Open derived_;
-  bool is_entered_ = false;                       // it counts
+  bool is_entered_ = false;                      // it counts
+  RunPart before_evaluation_ = RunPart::kOther;  // the part that the last evaluation came after
+  uint32_t evaluation_thread_ = 0;
+  StepPoint evaluation_end_;       // the state after its last memory event
+  bool moves_evaluation_ = false;  // the event before was one
+  LibraryRanges library_ranges_;
   std::map<uint32_t, std::vector<Open>> pushed_;  // by the kernel's id of the thread, outermost first
   std::map<uint64_t, Open> ranges_;               // of the process, by number
   bool trains_ = false;

@@ -87,6 +87,7 @@ void MarkLog::Add(const EventBatch& batch, size_t i, const StackTable& names) {
   const uint32_t kind = batch.kind(i);
   const uint32_t tid = ThreadOfMark(batch, i, names);
   const std::string& text = names.string(batch.text(i));
+  if (library_ranges_.Take(batch, i, tid, names)) return;
   switch (kind) {
     case trace::MARK:
       if (marks_.size() < kMaxChanges) marks_.push_back({time_ns, TextId(text)});

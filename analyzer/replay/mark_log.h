@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "trace/event_batch.h"
+#include "trace/library_ranges.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
@@ -108,6 +109,7 @@ class MarkLog {
   void AddSpan(uint64_t time_ns, uint32_t kind);
   std::string PathText(uint32_t path) const;
 
+  LibraryRanges library_ranges_;  // in no list: they are no stages of the program
   std::vector<std::string> texts_{""};
   std::map<std::string, uint32_t, std::less<>> text_ids_;
   std::vector<Path> paths_{Path{}};

@@ -19,7 +19,7 @@ class StageLogTest : public ::testing::Test {
  protected:
   StageLogTest() {
     trace::Definitions definitions;
-    for (const char* name : {"train", "epoch", "whole"}) {
+    for (const char* name : {"train", "epoch", "whole", "CCCL:cub::DeviceRadixSort"}) {
       trace::InternedString* const string = definitions.add_strings();
       string->set_id(static_cast<uint32_t>(definitions.strings_size()));
       string->set_value(name);
@@ -117,6 +117,45 @@ TEST_F(StageLogTest, WhatALoopDoesOnTheWayIsTheLoops) {
   EXPECT_EQ(log_.rows().size(), 2u);
   EXPECT_EQ(Row(RunPart::kData).count, 1u);
   EXPECT_EQ(Row(RunPart::kTraining).count, 1u);
+}
+
+TEST_F(StageLogTest, AnEvaluationEndsWithItsLastMemoryEvent) {
+  Alloc(Stage::kForward, 0);                    // at 1 s
+  Alloc(Stage::kEvaluation, 1);                 // at 2 s
+  Event(trace::FREE, 30);                       // at 3 s: the last one
+  Event(trace::MARK, 5, nullptr, "", 1);        // "saving"
+  Event(trace::RANGE_PUSH, 5, nullptr, "", 2);  // the next epoch
+  Alloc(Stage::kData, 5, "epoch");              // at 6 s: batches of training again
+  Finish(9);
+  const StageRow& evaluation = Row(RunPart::kEvaluation);
+  EXPECT_EQ(evaluation.time_ns, 1 * kSecond);
+  EXPECT_EQ(evaluation.end.values.allocated, 5u);
+  EXPECT_EQ(evaluation.peak.values.allocated, 30u);
+  EXPECT_EQ(Row(RunPart::kInference, "epoch").growth_bytes, 4);
+  EXPECT_EQ(log_.rows().size(), 4u) << "with the named epoch";
+}
+
+TEST_F(StageLogTest, RangesOfLibrariesAreNoStages) {
+  Event(trace::RANGE_PUSH, 1, nullptr, "", 1);
+  Event(trace::RANGE_PUSH, 1, nullptr, "", 4);
+  Event(trace::RANGE_PUSH, 1, nullptr, "", 2);
+  Event(trace::RANGE_POP, 1);
+  Event(trace::RANGE_POP, 2);
+  Event(trace::RANGE_START, 2, nullptr, "", 4, 1, 5);
+  Event(trace::RANGE_END, 2, nullptr, "", 0, 1, 5);
+  Event(trace::RANGE_POP, 3);
+  Finish(3);
+  EXPECT_EQ(log_.rows().size(), 2u);
+  EXPECT_EQ(Named("train > epoch").count, 1u);
+  EXPECT_EQ(Named("train").end.values.allocated, 3u);
+}
+
+TEST_F(StageLogTest, AStageThatAllocatesNothingHasARow) {
+  Event(trace::RANGE_PUSH, 7, nullptr, "", 1);
+  Event(trace::RANGE_POP, 7);
+  Finish(7);
+  EXPECT_EQ(Named("train").peak.values.allocated, 7u);
+  EXPECT_EQ(Named("train").growth_bytes, 0);
 }
 
 TEST_F(StageLogTest, ARunWithoutBackwardOrStepsInfers) {

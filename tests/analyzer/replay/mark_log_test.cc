@@ -50,6 +50,23 @@ TEST_F(MarkLogTest, SaysNothingWhereNothingWasSaid) {
   EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
 }
 
+TEST_F(MarkLogTest, RangesOfLibrariesAreNoStages) {
+  trace_.Thread(100, "a");
+  At(1, trace::RANGE_PUSH, "train");
+  At(2, trace::RANGE_PUSH, "CCCL:cub::DeviceRadixSort");
+  Alloc(3);
+  At(4, trace::RANGE_POP);
+  At(5, trace::RANGE_START, "NCCL:AllReduce", 7);
+  At(6, trace::RANGE_END, nullptr, 7);
+  Alloc(7, 1);
+  At(8, trace::RANGE_POP);
+  Alloc(9, 2);
+  const Analysis analysis = Result();
+  for (const uint64_t time : {3, 5, 7}) EXPECT_EQ(analysis.marks.At(time * kSecond).stage, "train") << time;
+  EXPECT_EQ(analysis.marks.At(9 * kSecond).stage, "");
+  EXPECT_EQ(analysis.marks.entries().size(), 2u);
+}
+
 TEST_F(MarkLogTest, AThreadsOwnStageComesBeforeTheProcesss) {
   trace_.Thread(100, "a");
   trace_.Thread(200, "b");
