@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Canvas: a picture as a list of marks (paths, circles, text), which svg.h and png.h write. Lengths are in points of
-// the picture, y grows downwards. Marks with a coordinate that is not finite are left out, so that what is written
+// Canvas: a picture as a list of marks (paths, circles, text), which png.h writes. Lengths are in points of the
+// picture, y grows downwards. Marks with a coordinate that is not finite are left out, so that what is written
 // never holds a NaN; text is made safe when it is written. Not thread-safe.
 //
 //   Canvas canvas(1200, 600);

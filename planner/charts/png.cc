@@ -3,14 +3,16 @@
 
 #include "planner/charts/png.h"
 
+#include <cairo.h>
+
+#include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "base/utf8.h"
-#include "planner/charts/cairo_library.h"
+#include "planner/charts/font.h"
+#include "planner/charts/text_measure.h"
 
 namespace gpumem::plots {
 namespace {
@@ -20,91 +22,86 @@ constexpr double kMaxPixels = 32767;  // a side, of cairo's images
 // Draws marks into one context of cairo's. Errors stay in the context, so only its status is asked, at the end.
 class Painter {
  public:
-  Painter(const CairoLibrary& cairo, CairoContext* context) : cairo_(cairo), context_(context) {}
+  explicit Painter(cairo_t* context) : context_(context) {}
 
   void operator()(const PathMark& mark) const {
-    cairo_.new_path(context_);
-    for (size_t i = 0; i < mark.points.size(); ++i)
-      (i == 0 ? cairo_.move_to : cairo_.line_to)(context_, mark.points[i].x, mark.points[i].y);
-    if (mark.closed) cairo_.close_path(context_);
+    for (const Point& point : mark.points) cairo_line_to(context_, point.x, point.y);  // the first one moves there
+    if (mark.closed) cairo_close_path(context_);
     FillAndStroke(mark.fill, mark.stroke);
   }
 
   void operator()(const CircleMark& mark) const {
-    cairo_.new_path(context_);
-    cairo_.arc(context_, mark.center.x, mark.center.y, mark.radius, 0, 2 * std::numbers::pi);
-    cairo_.close_path(context_);
+    cairo_arc(context_, mark.center.x, mark.center.y, mark.radius, 0, 2 * std::numbers::pi);
+    cairo_close_path(context_);
     FillAndStroke(mark.fill, mark.stroke);
   }
 
   void operator()(const TextMark& mark) const {
     const std::string text = EscapeControls(mark.text);  // valid UTF-8 without NUL: others are an error to cairo
-    cairo_.save(context_);
-    cairo_.select_font_face(context_, "DejaVu Sans", kCairoSlantNormal,
-                            mark.look.bold ? kCairoWeightBold : kCairoWeightNormal);
-    cairo_.set_font_size(context_, mark.look.size);
-    CairoTextExtents extents{};
-    cairo_.text_extents(context_, text.c_str(), &extents);
-    cairo_.translate(context_, mark.at.x, mark.at.y);
-    cairo_.rotate(context_, mark.look.degrees * std::numbers::pi / 180);
+    cairo_save(context_);
+    UseFont(mark.look.size, mark.look.bold, context_);
+    cairo_translate(context_, mark.at.x, mark.at.y);
+    cairo_rotate(context_, mark.look.degrees * std::numbers::pi / 180);
     Use(mark.look.color);
-    cairo_.move_to(context_, -extents.x_advance * 0.5 * static_cast<double>(mark.look.anchor), 0);
-    cairo_.show_text(context_, text.c_str());
-    cairo_.restore(context_);
+    const double width = TextWidth(mark.text, mark.look.size, mark.look.bold);
+    cairo_move_to(context_, -width * 0.5 * static_cast<double>(mark.look.anchor), 0);
+    cairo_show_text(context_, text.c_str());
+    cairo_restore(context_);
+    cairo_new_path(context_);
   }
 
  private:
   void Use(Color color) const {
-    cairo_.set_source_rgba(context_, color.red / 255.0, color.green / 255.0, color.blue / 255.0, color.alpha);
+    cairo_set_source_rgba(context_, color.red / 255.0, color.green / 255.0, color.blue / 255.0, color.alpha);
   }
 
   void FillAndStroke(const std::optional<Color>& fill, const std::optional<Stroke>& stroke) const {
     if (fill.has_value()) {
       Use(*fill);
-      cairo_.fill_preserve(context_);
+      cairo_fill_preserve(context_);
     }
     if (stroke.has_value()) {
       Use(stroke->color);
-      cairo_.set_line_width(context_, stroke->width);
+      cairo_set_line_width(context_, stroke->width);
       const double dashes[] = {4 * stroke->width, 3 * stroke->width};
-      cairo_.set_dash(context_, dashes, stroke->dashed ? 2 : 0, 0);
-      cairo_.stroke(context_);
+      cairo_set_dash(context_, dashes, stroke->dashed ? 2 : 0, 0);
+      cairo_stroke(context_);
     }
-    cairo_.new_path(context_);
+    cairo_new_path(context_);
   }
 
-  const CairoLibrary& cairo_;
-  CairoContext* context_;
+  cairo_t* context_;
 };
 
-int AppendBytes(void* closure, const unsigned char* bytes, unsigned int count) {
+cairo_status_t AppendBytes(void* closure, const unsigned char* bytes, unsigned int count) {
   static_cast<std::string*>(closure)->append(reinterpret_cast<const char*>(bytes), count);
-  return kCairoSuccess;
+  return CAIRO_STATUS_SUCCESS;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale, const char* library) {
-  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<CairoLibrary> cairo, OpenCairo(library));
-  const double width = std::ceil(canvas.width() * scale), height = std::ceil(canvas.height() * scale);
-  if (!(width >= 1 && height >= 1 && width <= kMaxPixels && height <= kMaxPixels))
+absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale) {
+  scale = std::min(scale, kMaxPixels / std::max(canvas.width(), canvas.height()));
+  const double width = std::min(std::ceil(canvas.width() * scale), kMaxPixels);
+  const double height = std::min(std::ceil(canvas.height() * scale), kMaxPixels);
+  if (!(width >= 1 && height >= 1))
     return absl::InternalError(absl::StrCat("cairo draws no picture of ", width, " x ", height, " pixels"));
-  CairoSurface* const surface =
-      cairo->image_surface_create(kCairoRgb24, static_cast<int>(width), static_cast<int>(height));
-  CairoContext* const context = cairo->create(surface);
-  cairo->scale(context, scale, scale);
-  cairo->set_line_join(context, kCairoJoinRound);
-  cairo->set_source_rgba(context, 1, 1, 1, 1);
-  cairo->paint(context);
-  const Painter painter(*cairo, context);
+  cairo_surface_t* const surface =
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height));
+  cairo_t* const context = cairo_create(surface);
+  cairo_scale(context, scale, scale);
+  cairo_set_line_join(context, CAIRO_LINE_JOIN_ROUND);
+  cairo_set_source_rgb(context, 1, 1, 1);
+  cairo_paint(context);
+  const Painter painter(context);
   for (const Mark& mark : canvas.marks()) std::visit(painter, mark);
   std::string bytes;
-  int status = cairo->status(context);
-  if (status == kCairoSuccess) status = cairo->surface_write_to_png_stream(surface, AppendBytes, &bytes);
-  cairo->destroy(context);
-  cairo->surface_destroy(surface);
-  if (status != kCairoSuccess)
-    return absl::InternalError(absl::StrCat("cairo failed: ", cairo->status_to_string(status)));
+  cairo_status_t status = cairo_status(context);
+  if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png_stream(surface, AppendBytes, &bytes);
+  cairo_destroy(context);
+  cairo_surface_destroy(surface);
+  if (status != CAIRO_STATUS_SUCCESS)
+    return absl::InternalError(absl::StrCat("cairo failed: ", cairo_status_to_string(status)));
   return bytes;
 }
 

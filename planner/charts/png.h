@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A picture as a PNG file, drawn by cairo. libcairo.so.2 is opened when the first picture is drawn, so gpumem does not
-// need it to start; where it is absent an error names the package.
+// A picture as a PNG file, drawn by cairo. The same picture gives the same bytes. Not thread-safe.
 //
-//   absl::StatusOr<std::string> bytes = PngBytes(canvas);
-//   if (absl::IsUnavailable(bytes.status())) ...   // no cairo here: SvgText draws the same
+//   GPUMEM_ASSIGN_OR_RETURN(const std::string bytes, PngBytes(canvas));
 
 #ifndef GPUMEM_PLANNER_CHARTS_PNG_H_
 #define GPUMEM_PLANNER_CHARTS_PNG_H_
@@ -17,9 +15,9 @@
 
 namespace gpumem::plots {
 
-// `scale` pixels a point. Fails with Unavailable where `library` cannot be opened or lacks a function, and with
-// Internal where cairo fails (out of memory, a picture of more than 32767 pixels a side).
-absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale = 1.5, const char* library = "libcairo.so.2");
+// `scale` pixels a point, fewer where a side would have more than cairo's 32767. Fails with Internal where the picture
+// has no size, and where memory is out.
+absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale = 1.5);
 
 }  // namespace gpumem::plots
 

@@ -3,40 +3,36 @@
 
 #include "planner/charts/text_measure.h"
 
-#include <cstdint>
+#include <cairo.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
+#include "planner/charts/font.h"
 
 namespace gpumem::plots {
 namespace {
 
-// Advance widths of DejaVu Sans from ' ' to '~', in thousandths of the font's size.
-constexpr uint16_t kWidths[] = {318,  401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
-                                636,  636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
-                                1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
-                                603,  787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500,
-                                500,  613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,
-                                635,  635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838};
-constexpr double kBoldFactor = 1.13;  // the mean over words; single letters differ
+constexpr double kRulerSize = 1000;  // widths are even with the size, so one size measures for all
 constexpr absl::string_view kEllipsis = "…";
 
-double CharacterWidth(char32_t c) {
-  if (c >= U' ' && c <= U'~') return kWidths[c - U' '] / 1000.0;
-  return CharWidth(c) == 0 ? 0 : 1;  // an ellipsis, a dash, a Chinese character
+// What cairo measures text with: a picture without pixels. Kept for the program's life.
+cairo_t* NewRuler(bool bold) {
+  cairo_surface_t* const surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 0, 0);
+  cairo_t* const ruler = cairo_create(surface);
+  cairo_surface_destroy(surface);  // the ruler keeps it
+  UseFont(kRulerSize, bold, ruler);
+  return ruler;
 }
 
 }  // namespace
 
 double TextWidth(absl::string_view text, double size, bool bold) {
-  double width = 0;
-  while (!text.empty()) {
-    const DecodedChar next = DecodeUtf8(text);
-    width += CharacterWidth(next.value);
-    text.remove_prefix(next.length);
-  }
-  return width * size * (bold ? kBoldFactor : 1);
+  static cairo_t* const regular_ruler = NewRuler(/*bold=*/false);
+  static cairo_t* const bold_ruler = NewRuler(/*bold=*/true);
+  cairo_text_extents_t extents{};
+  cairo_text_extents(bold ? bold_ruler : regular_ruler, EscapeControls(text).c_str(), &extents);
+  return extents.x_advance * size / kRulerSize;
 }
 
 std::string FitText(absl::string_view text, double size, double room, bool bold) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How wide text will be, for layout: a table of DejaVu Sans' widths, since neither a font nor cairo may be there when a
-// picture is laid out. Good to a few percent. Pure functions; any bytes are fine.
+// How wide text will be, for layout: as cairo will draw it, which shows control characters and bytes that are no UTF-8
+// escaped. Any bytes are fine. Not thread-safe.
 //
 //   FitText("activations", 16, 60)     // "activ…"
 //   WrapText("peak by sequence length", 16, 120, 2)

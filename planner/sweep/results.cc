@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "base/file_output.h"
 #include "base/status_macros.h"
-#include "planner/charts/picture_file.h"
+#include "planner/charts/png.h"
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/sweep_json.h"
 
@@ -26,24 +26,17 @@ constexpr absl::string_view kTimelineStem = "memory_timeline_config_";
 // Writes into one directory and remembers what.
 class Writer {
  public:
-  Writer(std::string directory, const char* library) : directory_(std::move(directory)), library_(library) {}
+  explicit Writer(std::string directory) : directory_(std::move(directory)) {}
 
-  absl::Status Text(const std::string& name, const std::string& text) {
-    GPUMEM_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(directory_, "/", name), text));
+  absl::Status File(const std::string& name, const std::string& bytes) {
+    GPUMEM_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(directory_, "/", name), bytes));
     written_.files.push_back(name);
     return absl::OkStatus();
   }
 
   absl::Status Picture(const std::string& stem, const plots::Figure& figure) {
-    GPUMEM_ASSIGN_OR_RETURN(
-        const plots::WrittenPicture picture,
-        plots::WritePicture(plots::DrawFigure(figure), absl::StrCat(directory_, "/", stem), library_));
-    written_.files.push_back(fs::path(picture.path).filename().string());
-    if (!picture.problem.empty() && !absl::c_linear_search(problems_, picture.problem)) {
-      problems_.push_back(picture.problem);
-      written_.notes.push_back(absl::StrCat("Pictures are SVG instead of PNG: ", picture.problem, "."));
-    }
-    return absl::OkStatus();
+    GPUMEM_ASSIGN_OR_RETURN(const std::string png, plots::PngBytes(plots::DrawFigure(figure)));
+    return File(absl::StrCat(stem, ".png"), png);
   }
 
   void Note(std::string note) { written_.notes.push_back(std::move(note)); }
@@ -56,8 +49,7 @@ class Writer {
       const std::string name = entry->path().filename().string();
       absl::string_view number = name;
       int ignored = 0;
-      if (absl::ConsumePrefix(&number, kTimelineStem) &&
-          (absl::ConsumeSuffix(&number, ".png") || absl::ConsumeSuffix(&number, ".svg")) &&
+      if (absl::ConsumePrefix(&number, kTimelineStem) && absl::ConsumeSuffix(&number, ".png") &&
           absl::SimpleAtoi(number, &ignored) && !absl::c_linear_search(written_.files, name))
         stale.push_back(entry->path());
     }
@@ -68,8 +60,6 @@ class Writer {
 
  private:
   std::string directory_;
-  const char* library_;
-  std::vector<std::string> problems_;
   WrittenResults written_;
 };
 
@@ -93,14 +83,13 @@ absl::Status WritePictures(const SweepAnswer& answer, Writer* writer) {
 
 }  // namespace
 
-absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std::string& directory,
-                                            const char* cairo_library) {
+absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return absl::InternalError(absl::StrCat("cannot make ", directory, ": ", error.message()));
-  Writer writer(directory, cairo_library);
-  GPUMEM_RETURN_IF_ERROR(writer.Text("memory_profile_summary.csv", SummaryCsv(answer)));
-  GPUMEM_RETURN_IF_ERROR(writer.Text("detailed_memory_results.json", DetailedJson(answer)));
+  Writer writer(directory);
+  GPUMEM_RETURN_IF_ERROR(writer.File("memory_profile_summary.csv", SummaryCsv(answer)));
+  GPUMEM_RETURN_IF_ERROR(writer.File("detailed_memory_results.json", DetailedJson(answer)));
   GPUMEM_RETURN_IF_ERROR(WritePictures(answer, &writer));
   writer.RemoveOtherTimelines();
   // Last, since it names the others: where it is, all are.
@@ -111,7 +100,7 @@ absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std
   whole.files.insert(whole.files.begin(), name);
   whole.notes.insert(whole.notes.end(), writer.written().notes.begin(), writer.written().notes.end());
   WrittenResults written{whole.files, writer.written().notes};
-  GPUMEM_RETURN_IF_ERROR(writer.Text(name, SweepJson(whole)));
+  GPUMEM_RETURN_IF_ERROR(writer.File(name, SweepJson(whole)));
   return written;
 }
 

@@ -22,14 +22,13 @@ namespace gpumem {
 
 struct WrittenResults {
   std::vector<std::string> files;  // names within the directory
-  std::vector<std::string> notes;  // what is other than expected: pictures that are SVG, and what to install for PNG
+  std::vector<std::string> notes;  // what is other than expected
 };
 
 // Makes the directory where it is missing. `directory`, `files` and `notes` of the answer need not be set: those in the
 // JSON file are these and what is found here. Pictures of configurations that this sweep has not are removed. Fails
 // where a file cannot be written.
-absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std::string& directory,
-                                            const char* cairo_library = "libcairo.so.2");
+absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std::string& directory);
 
 // memory_profile_summary.csv: RFC 4180, a heading and one record a configuration.
 std::string SummaryCsv(const SweepAnswer& answer);

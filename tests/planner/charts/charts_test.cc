@@ -10,16 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "marks.h"
 #include "planner/charts/figure.h"
-#include "planner/charts/svg.h"
 
 namespace gpumem::plots {
 namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing::OddNumbers;
 using testing::OverlappingTexts;
 using testing::TextsBeyondTheEdge;
 using testing::Words;
@@ -95,9 +94,7 @@ TEST(LineChartTest, OddValuesAreLeftOut) {
   chart.series[0].points.push_back({7, 5});
   EXPECT_THAT(Words(Drawn(chart)), Not(Contains("no data")));
   chart.series[0].points = {{7, 0}, {7, 1.8e19}};
-  const std::string svg = SvgText(Drawn(chart));
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  EXPECT_THAT(OddNumbers(Drawn(chart)), IsEmpty());
 }
 
 BarChart Bars(size_t count, bool stacked) {

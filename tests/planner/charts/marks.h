@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "planner/charts/canvas.h"
 #include "planner/charts/text_measure.h"
 
@@ -67,6 +69,32 @@ inline std::vector<std::string> TextsBeyondTheEdge(const Canvas& canvas) {
     }
   }
   return beyond;
+}
+
+// Marks with a number that is none: in a text, in a size or in a width.
+inline std::vector<std::string> OddNumbers(const Canvas& canvas) {
+  std::vector<std::string> odd;
+  const auto expect_finite = [&odd](const char* what, double value) {
+    if (!std::isfinite(value)) odd.push_back(what);
+  };
+  const auto expect_stroke = [&](const std::optional<Stroke>& stroke) {
+    if (stroke.has_value()) expect_finite("a stroke's width", stroke->width);
+  };
+  expect_finite("the picture's width", canvas.width());
+  expect_finite("the picture's height", canvas.height());
+  for (const Mark& mark : canvas.marks()) {
+    if (const auto* path = std::get_if<PathMark>(&mark)) {
+      for (const Point& point : path->points) expect_finite("a point of a path", point.x + point.y);
+      expect_stroke(path->stroke);
+    } else if (const auto* circle = std::get_if<CircleMark>(&mark)) {
+      expect_finite("a circle", circle->center.x + circle->center.y + circle->radius);
+      expect_stroke(circle->stroke);
+    } else if (const auto* text = std::get_if<TextMark>(&mark)) {
+      expect_finite("a text's place or size", text->at.x + text->at.y + text->look.size);
+      if (absl::StrContains(text->text, "nan") || absl::StartsWith(text->text, "inf")) odd.push_back(text->text);
+    }
+  }
+  return odd;
 }
 
 }  // namespace gpumem::plots::testing

@@ -14,10 +14,15 @@ using ::testing::IsEmpty;
 TEST(TextMeasureTest, WidthsAreThoseOfTheFont) {
   EXPECT_NEAR(TextWidth("0", 1000), 636, 0.5);
   EXPECT_NEAR(TextWidth("iW", 100), 27.8 + 98.9, 0.1);
-  EXPECT_GT(TextWidth("word", 20, /*bold=*/true), TextWidth("word", 20));
-  EXPECT_NEAR(TextWidth("显存", 20), 40, 0.1);
+  EXPECT_NEAR(TextWidth("0", 1000, /*bold=*/true), 696, 0.5);
+  EXPECT_NEAR(TextWidth("é…", 1000), 615 + 1000, 0.5);
   EXPECT_EQ(TextWidth("", 20), 0);
-  EXPECT_GT(TextWidth("\xff\xfe", 20), 0);
+}
+
+TEST(TextMeasureTest, WidthsAreOfWhatIsDrawn) {
+  EXPECT_EQ(TextWidth("\xff\n", 20), TextWidth("\\xff\\n", 20));
+  EXPECT_GT(TextWidth(absl::string_view("\0", 1), 20), 0);
+  EXPECT_NEAR(TextWidth("memory", 11) / 11, TextWidth("memory", 34) / 34, 1e-9);
 }
 
 TEST(TextMeasureTest, FitsWithAnEllipsis) {
@@ -25,7 +30,7 @@ TEST(TextMeasureTest, FitsWithAnEllipsis) {
   const std::string cut = FitText("a rather long label", 16, 80);
   EXPECT_LE(TextWidth(cut, 16), 80);
   EXPECT_EQ(cut, "a rathe…");
-  EXPECT_EQ(FitText("显存占用", 10, 30), "显存…");
+  EXPECT_EQ(FitText("显存占用", 10, 22.5), "显存…");
   EXPECT_EQ(FitText("word", 16, 2), "");
   EXPECT_EQ(FitText("a b", 16, -5), "");
 }
