@@ -69,6 +69,7 @@ struct AttributedUse {
   Stage stage = Stage::kNone;
   uint32_t user_stage = 0;  // Attribution::user_stages: what the program named, open when it was allocated
   bool recomputed = false;
+  bool is_loss = false;  // ComponentOf
   uint64_t bytes = 0, tensor_bytes = 0, count = 0;
 };
 
@@ -106,6 +107,7 @@ struct ModuleUse {
   uint32_t user_stage = 0;
   uint64_t allocated_bytes = 0, count = 0;    // all of them, freed or not
   uint64_t recomputed_bytes = 0;              // of these: by a forward pass that ran again
+  uint64_t loss_bytes = 0;                    // of these: by functions that compute a loss (ComponentOf)
   uint64_t peak_bytes = 0;                    // most at once
   uint64_t saved_bytes = 0, saved_count = 0;  // of these: kept by autograd
   uint64_t saved_peak_bytes = 0;

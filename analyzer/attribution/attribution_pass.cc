@@ -68,7 +68,9 @@ void AttributionPass::BlockAllocated(const TorchBlock& block) {
   Running& running = RunningOf(block, &row);
   running.use.allocated_bytes += block.size;
   ++running.use.count;
-  if (needs_.classifier->Of(block.stack).recomputed) running.use.recomputed_bytes += block.size;
+  const StackClassification classification = needs_.classifier->Of(block.stack);
+  if (classification.recomputed) running.use.recomputed_bytes += block.size;
+  if (classification.is_loss) running.use.loss_bytes += block.size;
   running.live += block.size;
   running.use.peak_bytes = std::max(running.use.peak_bytes, running.live);
   peaks_[row].live += block.size;
@@ -234,6 +236,7 @@ void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
       const StackClassification classification = needs_.classifier->Of(use.stack_id);
       shown.stage = classification.stage;
       shown.recomputed = classification.recomputed;
+      shown.is_loss = classification.is_loss;
     }
   }
   for (size_t category = 0; category < kCategories; ++category) {

@@ -3,9 +3,25 @@
 
 #include "attribution/module_table.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "attribution/component.h"
+
 namespace gpumem {
+namespace {
+
+constexpr absl::string_view kWeight = ".weight";
+
+// Parts of something larger: what they are in says more, where that has a name.
+bool IsGeneric(absl::string_view component) {
+  constexpr absl::string_view kGeneric[] = {"linear", "dropout", "nonlinearity", kOtherComponent};
+  return std::find(std::begin(kGeneric), std::end(kGeneric), component) != std::end(kGeneric);
+}
+
+}  // namespace
 
 ModuleTable::ModuleTable(const ObjectTable* objects, const Rules* rules) : objects_(objects), rules_(rules) {
   rows_[0].component = "other";
@@ -26,8 +42,43 @@ uint32_t ModuleTable::RowAt(uint32_t root, const std::string& name, absl::string
     row.fqn = name;
     if (const NnModuleInfo* const top = objects_->module(root)) row.root_class = top->class_name;
   }
-  row.component = rules_->ComponentOf(row.class_name, row.fqn);
+  row.component = ComponentOfRow(row);
   return it->second;
+}
+
+// By its own class and name; of a part, by the nearest module around it that has a component of its own.
+std::string ModuleTable::ComponentOfRow(const ModuleRow& row) {
+  const std::string& own = rules_->ComponentOf(row.class_name, row.fqn);
+  if (row.root == 0 || !IsGeneric(own)) return own;
+  std::string name = row.fqn;
+  while (!name.empty()) {
+    const size_t dot = name.rfind('.');
+    name.resize(dot == std::string::npos ? 0 : dot);
+    const auto around = modules_.find({row.root, name});
+    if (around == modules_.end()) continue;
+    const std::string& component = rules_->ComponentOf(objects_->module(around->second)->class_name, name);
+    if (component == kBlockComponent) return own == kOtherComponent ? component : own;
+    if (!IsGeneric(component)) return component;
+  }
+  if (own == "linear" && HasShapeOfEmbedding(row)) return "head";
+  return own == kOtherComponent ? std::string(kRootComponent) : own;
+}
+
+// A linear layer with a weight like an embedding's maps back to the vocabulary.
+bool ModuleTable::HasShapeOfEmbedding(const ModuleRow& row) {
+  if (!knows_shapes_) {
+    knows_shapes_ = true;
+    for (const auto& [id, tensor] : objects_->tensors()) {
+      if (tensor.role != TensorRole::kParameter || !absl::EndsWith(tensor.name, kWeight)) continue;
+      const auto holder = modules_.find({tensor.root, tensor.name.substr(0, tensor.name.size() - kWeight.size())});
+      if (holder == modules_.end()) continue;
+      const std::string& class_name = objects_->module(holder->second)->class_name;
+      if (rules_->ComponentOf(class_name, "") == "embedding") embeddings_.insert({tensor.root, tensor.shape});
+      weights_[{tensor.root, holder->first.second}] = tensor.shape;
+    }
+  }
+  const auto weight = weights_.find({row.root, row.fqn});
+  return weight != weights_.end() && embeddings_.count({row.root, weight->second}) != 0;
 }
 
 uint32_t ModuleTable::RowOf(uint32_t nn_module) {

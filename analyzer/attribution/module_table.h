@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,8 @@ class ModuleTable {
   using Place = std::pair<uint32_t, std::string>;  // root, name; root 0: the class
 
   uint32_t RowAt(uint32_t root, const std::string& name, absl::string_view class_name);
+  std::string ComponentOfRow(const ModuleRow& row);
+  bool HasShapeOfEmbedding(const ModuleRow& row);
   uint32_t RowOfPart(uint32_t holder, const TensorInfo& parameter);
 
   const ObjectTable* objects_;
@@ -60,7 +63,10 @@ class ModuleTable {
   std::map<Place, uint32_t> places_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> parts_;  // by row of the module and component
   std::map<uint32_t, uint32_t> of_module_, of_tensor_;
-  std::map<Place, uint32_t> modules_;  // by every name: NnModule id
+  std::map<Place, uint32_t> modules_;                                // by every name: NnModule id
+  std::map<Place, std::vector<uint64_t>> weights_;                   // by module
+  std::set<std::pair<uint32_t, std::vector<uint64_t>>> embeddings_;  // shapes, by root
+  bool knows_shapes_ = false;
 };
 
 }  // namespace gpumem

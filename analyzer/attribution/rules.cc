@@ -27,11 +27,18 @@ component embedding  name  (^|\.)(wte|wpe|embed_tokens|embeddings?)(\.|$)
 component attention  class Attention|Attn
 component attention  name  (^|\.)(self_attn|cross_attn|attn|attention)(\.|$)
 component mlp        class MLP|Mlp|FeedForward|FFN|MoE|Expert
+component mlp        class Intermediate$|[a-z]Output$
 component mlp        name  (^|\.)(mlp|ffn|ff|feed_forward|experts?)(\.|$)
 component conv       class ^(Lazy)?Conv(Transpose)?[0-9]d$|^CausalConv
-component head       name  (^|\.)(lm_head|head|output|score|classifier|embed_out)(\.|$)
+component head       name  ^([a-z_]+\.)?([a-z_]+\.)?(lm_head|head|output|score|classifier|embed_out)(\.|$)
 component dropout    class Dropout
 component linear     class ^(Lazy)?(Bi)?[Ll]inear
+component loss       class Loss$
+component rotary     class Rotary|RoPE|Rope
+component pooling    class Pool
+component nonlinearity class ^(ELU|GELU|GLU|Hard.*|LeakyReLU|LogSoftmax|Mish|P?ReLU6?|SELU|SiLU|Sigmoid|Softmax|Softplus|Swish|Tanh)$
+component nonlinearity class Activation$|GELU|SiLU
+component block      class (Layer|Block|Bottleneck|Stage)$
 
 # What memory is for, by the functions and files in its stack.
 category workspace      function CUDABlas(Lt)?Workspace|setWorkspaceForHandle|chooseAlgorithm|CublasWorkspace

@@ -57,6 +57,7 @@ StackClassification StackClassifier::Make(uint64_t stack_id) {
     if (!is_python && frame.origin) classification.origin = *frame.origin;
     const FrameInfo* const info = stacks_->frame(id);
     if (info == nullptr) continue;
+    classification.is_loss |= classification.module == 0 && frame.classification.stage == Stage::kLoss;
     if (classification.module == 0) classification.module = info->nn_module;
     if (!info->forward || std::exchange(is_marked, true)) continue;
     classification.node = info->node;

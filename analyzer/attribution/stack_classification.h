@@ -35,9 +35,10 @@ enum class Origin : uint8_t {
 struct StackClassification {
   Stage stage = Stage::kNone;
   Origin origin = Origin::kComputed;
-  bool is_weak = false;      // a constructor alone tells the stage
-  bool evaluates = false;    // it stands in a function that evaluates
-  bool recomputed = false;   // a forward pass that runs again for the backward pass
+  bool is_weak = false;     // a constructor alone tells the stage
+  bool evaluates = false;   // it stands in a function that evaluates
+  bool is_loss = false;     // of a function that computes a loss, or of its backward pass, inside no module of the loss
+  bool recomputed = false;  // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
   std::optional<Category> category;
   uint32_t module = 0;  // StackTable::objects; 0 = none

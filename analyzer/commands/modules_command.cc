@@ -20,8 +20,20 @@ counts for the module whose forward pass it belongs to.
 
   gpumem modules
   gpumem modules --top 0 --rules my.rules
+  gpumem modules --print-rules > my.rules
   gpumem modules --json | jq '.modules[] | select(.stage == "forward") | {fqn, saved_peak_bytes}'
 )";
+  }
+
+  void AddFlags(CLI::App* app) override {
+    AttributedList::AddFlags(app);
+    app->add_flag("--print-rules", prints_rules_, "print the built-in rules of --rules and end");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (!prints_rules_) return AttributedList::Run(arguments, console);
+    console->Print(Rules::BuiltIn());
+    return kExitFine;
   }
 
  private:
@@ -34,6 +46,8 @@ counts for the module whose forward pass it belongs to.
   void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override {
     AddModules(loaded.input, top, page);
   }
+
+  bool prints_rules_ = false;
 };
 
 }  // namespace

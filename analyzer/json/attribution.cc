@@ -322,6 +322,7 @@ std::string ModulesJson(const ReportInput& input, size_t top) {
       json->Field("allocated_bytes", use.allocated_bytes);
       json->Field("count", use.count);
       json->Field("recomputed_bytes", use.recomputed_bytes);
+      json->Field("loss_bytes", use.loss_bytes);
       json->Field("peak_bytes", use.peak_bytes);
       json->Field("saved_bytes", use.saved_bytes);
       json->Field("saved_count", use.saved_count);

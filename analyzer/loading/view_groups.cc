@@ -4,7 +4,7 @@
 #include "loading/view_groups.h"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "attribution/attribution.h"
+#include "attribution/component.h"
 #include "base/status_macros.h"
 #include "loading/attribute.h"
 #include "report/attribution_parts.h"
@@ -21,15 +22,14 @@ namespace gpumem {
 namespace {
 
 // Groups beside the categories themselves, which are their number + 1.
-constexpr uint32_t kNotClassified = 0, kSeveral = kCategories + 1;
+constexpr uint32_t kNotClassified = 0, kSeveral = UINT32_MAX;
 
-uint32_t GroupOf(size_t category) { return static_cast<uint32_t>(category) + 1; }
+using GroupOf = std::function<uint32_t(const AttributedUse&)>;  // from 1
+using Parts = std::map<uint32_t, Weight>;                       // by group
 
-using Parts = std::array<Weight, kCategories>;
-
-std::map<uint64_t, Parts> PartsByStack(const Moment& moment) {
+std::map<uint64_t, Parts> PartsByStack(const Moment& moment, const GroupOf& group_of) {
   std::map<uint64_t, Parts> parts;
-  for (const AttributedUse& use : moment.uses) parts[use.stack_id][Index(use.category)].Add({use.bytes, use.count});
+  for (const AttributedUse& use : moment.uses) parts[use.stack_id][group_of(use)].Add({use.bytes, use.count});
   return parts;
 }
 
@@ -39,37 +39,21 @@ bool OnlyAllocates(absl::string_view name) {
 
 void DivideEntry(const AggregatedStack& stack, const Parts& parts, std::vector<AggregatedStack>* divided) {
   Weight all;
-  size_t sorts = 0;
-  uint32_t last = kNotClassified;
-  for (size_t category = 0; category < kCategories; ++category) {
-    if (parts[category].count == 0) continue;
-    all.Add(parts[category]);
-    ++sorts;
-    last = GroupOf(category);
-  }
-  if (sorts < 2 || !(all == stack.weight)) {
+  for (const auto& [group, weight] : parts) all.Add(weight);
+  if (parts.size() < 2 || !(all == stack.weight)) {
     divided->push_back(stack);
-    divided->back().group = sorts < 2 ? last : kSeveral;
+    divided->back().group = parts.size() == 1 ? parts.begin()->first : parts.empty() ? kNotClassified : kSeveral;
     return;
   }
-  for (size_t category = 0; category < kCategories; ++category) {
-    if (parts[category].count == 0) continue;
+  for (const auto& [group, weight] : parts) {
     divided->push_back(stack);
-    divided->back().weight = parts[category];
-    divided->back().group = GroupOf(category);
+    divided->back().weight = weight;
+    divided->back().group = group;
   }
 }
 
-}  // namespace
-
-ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
-    : by_(std::move(by)),
-      loaded_(loaded),
-      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
-      modules_(&loaded->stacks.objects(), &rules_) {}
-
-void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggregated) {
-  const std::map<uint64_t, Parts> parts = PartsByStack(moment);
+void Divide(const Moment& moment, int device, const GroupOf& group_of, AggregatedStacks* aggregated) {
+  const std::map<uint64_t, Parts> parts = PartsByStack(moment, group_of);
   std::vector<AggregatedStack> divided;
   for (const AggregatedStack& stack : aggregated->stacks) {
     const auto found = stack.device == device ? parts.find(stack.stack_id) : parts.end();
@@ -84,10 +68,33 @@ void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggreg
   aggregated->stacks = std::move(divided);
 }
 
+}  // namespace
+
+ViewGroups::ViewGroups(std::string by, LoadedTrace* loaded)
+    : by_(std::move(by)),
+      loaded_(loaded),
+      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
+      modules_(&loaded->stacks.objects(), &rules_) {}
+
+void DivideByCategory(const Moment& moment, int device, AggregatedStacks* aggregated) {
+  gpumem::Divide(
+      moment, device, [](const AttributedUse& use) { return static_cast<uint32_t>(use.category) + 1; }, aggregated);
+}
+
 std::string CategoryGroupLabel(uint32_t group) {
   if (group == kNotClassified) return "category unknown";
   if (group == kSeveral) return "several categories";
   return std::string(CategoryTitle(static_cast<Category>(group - 1)));
+}
+
+void ViewGroups::DivideByComponent(const Attribution& attribution, AggregatedStacks* aggregated) {
+  const auto group_of = [&](const AttributedUse& use) {
+    const std::string name = ComponentName(use, attribution);
+    const auto known = std::find(components_.begin(), components_.end(), name);
+    if (known == components_.end()) components_.push_back(name);
+    return static_cast<uint32_t>(std::find(components_.begin(), components_.end(), name) - components_.begin()) + 1;
+  };
+  gpumem::Divide(attribution.moments.front(), attribution.device, group_of, aggregated);
 }
 
 // Each view numbers them for itself.
@@ -105,15 +112,20 @@ absl::Status ViewGroups::Divide(AggregatedStacks* aggregated) {
   if (by_ == "stage") NumberStages(aggregated);
   const DeviceAnalysis* const device = LargestDevice(loaded_->analysis);
   const bool is_instant = aggregated->mode == ViewMode::kPeak || aggregated->mode == ViewMode::kLeaks;
-  if (by_ != "category" || !is_instant || device == nullptr) return absl::OkStatus();
+  const bool is_of_blocks = by_ == "category" || by_ == "component";
+  if (!is_of_blocks || !is_instant || device == nullptr) return absl::OkStatus();
   AttributionRequest request;
   MomentQuery& query = request.moments.emplace_back();
   query.number = aggregated->mode == ViewMode::kPeak ? PeakOf(*device, DefaultMeasure(*device)).event_index
                                                      : device->leaks.at_end_torch.event_index;
   GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<Attribution> attribution, AttributeLoaded(request, "", loaded_));
   loaded_->input.attribution = nullptr;  // it ends here
-  if (attribution->moments.front().found)
+  if (!attribution->moments.front().found) return absl::OkStatus();
+  if (by_ == "category") {
     DivideByCategory(attribution->moments.front(), attribution->device, aggregated);
+  } else {
+    DivideByComponent(*attribution, aggregated);
+  }
   return absl::OkStatus();
 }
 
@@ -126,9 +138,14 @@ std::vector<std::string> ViewGroups::ModuleLabels(uint64_t stack_id) {
   return labels;
 }
 
-std::string ViewGroups::ComponentLabel(uint64_t stack_id) {
-  const uint32_t module = classifier_.Of(stack_id).module;
-  return module == 0 ? "(no module)" : modules_.row(modules_.RowOf(module)).component;
+// Of an instant that of the blocks, which know the module that holds a parameter; else what the stack says.
+std::string ViewGroups::ComponentLabel(const AggregatedStack& stack) {
+  if (stack.group == kSeveral) return "several components";
+  if (stack.group != kNotClassified) return components_[stack.group - 1];
+  const StackClassification classification = classifier_.Of(stack.stack_id);
+  const std::string& component = modules_.row(modules_.RowOf(classification.module)).component;
+  const Category category = classification.category.value_or(Category::kUnknown);
+  return std::string(ComponentOf(component, classification.is_loss, category, classification.stage));
 }
 
 // Most operators make their result by another one that only allocates: it is told where there is no other.
@@ -155,7 +172,7 @@ std::vector<std::string> ViewGroups::OperatorLabels(uint64_t stack_id) {
 
 std::vector<std::string> ViewGroups::Labels(const AggregatedStack& stack) {
   if (by_ == "module") return ModuleLabels(stack.stack_id);
-  if (by_ == "component") return {ComponentLabel(stack.stack_id)};
+  if (by_ == "component") return {ComponentLabel(stack)};
   if (by_ == "operator") return OperatorLabels(stack.stack_id);
   if (by_ == "category") return {CategoryGroupLabel(stack.group)};
   return absl::StrSplit(StagePathTitle(user_stages_[stack.group], classifier_.Of(stack.stack_id).stage), " > ");

@@ -27,6 +27,7 @@
 
 namespace gpumem {
 
+struct Attribution;
 struct Moment;
 
 class ViewGroups {
@@ -43,12 +44,14 @@ class ViewGroups {
 
  private:
   std::vector<std::string> ModuleLabels(uint64_t stack_id);
-  std::string ComponentLabel(uint64_t stack_id);
+  std::string ComponentLabel(const AggregatedStack& stack);
   std::vector<std::string> OperatorLabels(uint64_t stack_id);
   void NumberStages(AggregatedStacks* aggregated);
+  void DivideByComponent(const Attribution& attribution, AggregatedStacks* aggregated);
 
   std::string by_;
   std::vector<std::string> user_stages_{""};  // of all views
+  std::vector<std::string> components_;       // of group 1, 2, ...
   LoadedTrace* loaded_;
   Rules rules_;
   StackClassifier classifier_;

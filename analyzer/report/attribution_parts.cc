@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "attribution/component.h"
 
 namespace gpumem {
 
@@ -63,10 +64,14 @@ std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& att
   return sorted;
 }
 
+std::string ComponentName(const AttributedUse& use, const Attribution& attribution) {
+  return std::string(ComponentOf(attribution.modules[use.module].component, use.is_loss, use.category, use.stage));
+}
+
 std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution) {
   std::map<std::string, uint64_t> bytes;
   for (const AttributedUse& use : moment.uses) {
-    if (use.module != 0) bytes[attribution.modules[use.module].component] += use.bytes;
+    bytes[ComponentName(use, attribution)] += use.bytes;
   }
   return bytes;
 }
@@ -74,9 +79,9 @@ std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Att
 std::vector<ComponentBytes> DetailsByComponent(const Moment& moment, const Attribution& attribution) {
   std::map<std::string, ComponentBytes> rows;
   for (const AttributedUse& use : moment.uses) {
-    if (use.module == 0) continue;
-    ComponentBytes& row = rows[attribution.modules[use.module].component];
-    row.component = attribution.modules[use.module].component;
+    const std::string component = ComponentName(use, attribution);
+    ComponentBytes& row = rows[component];
+    row.component = component;
     row.bytes += use.bytes;
     row.by_category[Index(use.category)] += use.bytes;
     row.by_stage[static_cast<size_t>(use.stage)] += use.bytes;

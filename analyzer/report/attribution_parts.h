@@ -41,6 +41,9 @@ struct NamedBytes {
 std::vector<NamedBytes> BytesByName(const Moment& moment, const Attribution& attribution);
 
 std::vector<ModuleBytes> BytesByModule(const Moment& moment);
+// "attention"; docs/attribution.md lists them.
+std::string ComponentName(const AttributedUse& use, const Attribution& attribution);
+
 std::map<std::string, uint64_t> BytesByComponent(const Moment& moment, const Attribution& attribution);
 // The same with what it is, and the stages in which it was allocated; largest first.
 struct ComponentBytes {

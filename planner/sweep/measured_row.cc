@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "attribution/component.h"
 #include "base/format.h"
 #include "loading/attribute.h"
 #include "loading/moment.h"
@@ -22,7 +23,6 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kLongestReason = 300;
-constexpr char kNoModule[] = "other";
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -111,21 +111,25 @@ void SetStages(const Attribution& attribution, SweepRow* row) {
   }
 }
 
-std::string ComponentName(const Attribution& attribution, uint32_t module) {
-  const std::string& name = attribution.modules[module].component;
-  return module == 0 || name.empty() ? kNoModule : name;
+// Of what a module's calls allocated, the loss's apart.
+void AddAllocated(const ModuleUse& use, const Attribution& attribution,
+                  std::map<std::string, RowComponent>* components) {
+  for (const bool is_loss : {false, true}) {
+    const uint64_t bytes = is_loss ? use.loss_bytes : use.allocated_bytes - use.loss_bytes;
+    if (bytes == 0) continue;
+    const std::string& module = attribution.modules[use.module].component;
+    const std::string name(ComponentOf(module, is_loss, Category::kUnknown, use.stage));
+    (*components)[name].allocated[std::string(StageName(use.stage))] += bytes;
+  }
 }
 
 void SetComponents(const Moment& moment, const Attribution& attribution, SweepRow* row) {
   std::map<std::string, RowComponent> components;
   for (const AttributedUse& use : moment.uses) {
-    RowComponent& one = components[ComponentName(attribution, use.module)];
+    RowComponent& one = components[ComponentName(use, attribution)];
     one.at_peak[std::string(CategoryName(use.category))] += use.bytes;
   }
-  for (const ModuleUse& use : attribution.module_uses) {
-    RowComponent& one = components[ComponentName(attribution, use.module)];
-    one.allocated[std::string(StageName(use.stage))] += use.allocated_bytes;
-  }
+  for (const ModuleUse& use : attribution.module_uses) AddAllocated(use, attribution, &components);
   std::vector<std::pair<uint64_t, std::string>> order;
   for (auto& [name, one] : components) {
     one.name = name;

@@ -66,6 +66,13 @@ class AttributionTest(unittest.TestCase):
         cls.reported = json.loads(output.splitlines()[-1])
         cls.recorded = Recorded(cls.trace)
 
+    def test_every_byte_has_a_component_and_views_agree(self):
+        at = json.loads(truth.run([SETUP.gpumem, "at", "peak", "--json", str(self.trace)], SETUP))
+        components = at["components"]
+        table = json.loads(truth.run([SETUP.gpumem, "table", "--by", "component", "--json", str(self.trace)], SETUP))
+        self.assertEqual({row["name"]: row["self_bytes"] for row in table["rows"]}, {name: size for name, size in components.items() if name != "library"})
+        self.assertLess(components.get("other", 0), 0.02 * sum(components.values()), components)
+
     def root_of(self, model):
         """The number of a model's outermost module: the one whose parameters lie where the model's do."""
         tensors = self.recorded.tables["tensors"]

@@ -83,7 +83,7 @@ ACTIVATION = {
     "lora": ADAPTERS * (FULL + LOW + HALF),  # the inputs of both products; queries and values, which attention's products keep
     "attention": LAYERS * (HALF + SCORES),  # keys; softmax's output
     "mlp": LAYERS * WIDE,  # GELU's input
-    "other": 2 * LAYERS * HALF,  # the sums beside attention and MLP: each is the input of the next norm
+    "block": 2 * LAYERS * HALF,  # the sums beside attention and MLP: each is the input of the next norm
 }
 LOSS_ACTIVATION = LOGITS_FULL  # the logarithms of the probabilities
 
@@ -95,7 +95,7 @@ FORWARD = {
     "attention": LAYERS * (5 * HALF + 3 * SCORES),  # both bases, keys, weighted values, out; products, scaled, softmax
     "mlp": LAYERS * (2 * WIDE + HALF),
     "head": LOGITS_HALF,
-    "other": 2 * LAYERS * HALF,
+    "block": 2 * LAYERS * HALF,
 }
 BACKWARD = {
     "norm": (NORMS - 1) * HALF + NORMS * 2 * block(WIDTH, "bfloat16"),  # of the first one's input nobody asks
@@ -275,10 +275,11 @@ class TablesTest(unittest.TestCase):
     def test_components(self):
         """Parameters, gradients, optimizer state and what autograd keeps, of each component: the base model's, the adapters'."""
         self.assertEqual(self.components(self.peak, "parameter"), PARAMETER)
-        self.assertEqual(self.components(self.peak, "optimizer_state"), STATE)
-        self.assertEqual(self.components(self.peak, "activation"), ACTIVATION)
+        self.assertEqual(self.components(self.peak, "optimizer_state"), {**STATE, "optimizer": RATES})
+        self.assertEqual(self.components(self.peak, "activation"), {**ACTIVATION, "loss": LOSS_ACTIVATION})
         self.assertEqual(self.components(self.end, "gradient"), GRADIENT)
-        self.assertEqual(self.components(self.peak, "workspace"), {})  # which is no component's
+        self.assertEqual(self.components(self.peak, "workspace"), {"workspace": 2 * WORKSPACE})  # no module's
+        self.assertEqual(self.peak["components"]["other"], ONE)  # the gradient of the loss, which backward() makes
         mlp = PARAMETER["mlp"] + ACTIVATION["mlp"]
         share, forward = percent(mlp, self.peak["bytes"]), ACTIVATION["mlp"] // 1024
         self.assertRegex(self.text("at", f"step {STEPS}"), rf"\n +{mlp / MIB:.2f} MiB +{share} +{forward} KiB +- +- +mlp ")
@@ -311,7 +312,9 @@ class TablesTest(unittest.TestCase):
 
     def test_operations(self):
         allocated = collections.Counter()
+        of_loss = 0
         for row in self.ask("modules")["modules"]:
+            of_loss += row["loss_bytes"]
             allocated[row["component"] if row["class"] else None, row["stage"]] += row["allocated_bytes"]
         for stage, table, loss, of_workspace in (("forward", FORWARD, 0, "lora"), ("backward", BACKWARD, LOSS_BACKWARD, "head")):
             expected = {component: STEPS * size for component, size in table.items()}
@@ -321,6 +324,7 @@ class TablesTest(unittest.TestCase):
             self.assertEqual({component: size for (component, of), size in allocated.items() if of == stage}, expected, stage)
         self.assertEqual(allocated[None, "loss"], STEPS * (LOGITS_FULL + 2 * ONE))  # and the loss, and the weight that it was divided by
         self.assertEqual(allocated[None, "optimizer_step"], total(STATE))
+        self.assertEqual(of_loss, STEPS * (3 * LOGITS_FULL + 2 * ONE))  # and of its backward pass: the program casts the logits, and calls backward()
 
     def test_operations_of_what_is_alive(self):
         """The same of the peak: activations are the forward pass', states the optimizer's; of the end: gradients are the backward pass'."""

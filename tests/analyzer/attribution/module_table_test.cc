@@ -21,7 +21,8 @@ class ModuleTableTest : public ::testing::Test {
     module->set_class_name(class_name);
     ASSERT_TRUE(objects_.Add(definitions).ok());
   }
-  void Tensor(uint32_t id, trace::TensorRole role, const std::string& name, uint32_t root, uint32_t of = 0) {
+  void Tensor(uint32_t id, trace::TensorRole role, const std::string& name, uint32_t root, uint32_t of = 0,
+              const std::vector<uint64_t>& shape = {}) {
     trace::Definitions definitions;
     trace::Tensor* const tensor = definitions.add_tensors();
     tensor->set_id(id);
@@ -29,6 +30,7 @@ class ModuleTableTest : public ::testing::Test {
     tensor->set_name(name);
     tensor->set_root(root);
     tensor->set_of(of);
+    for (const uint64_t size : shape) tensor->add_shape(size);
     ASSERT_TRUE(objects_.Add(definitions).ok());
   }
 
@@ -48,6 +50,45 @@ TEST_F(ModuleTableTest, OneRowForAPlaceInAModel) {
   EXPECT_EQ(table.row(table.RowOf(1)).fqn, "");
   EXPECT_EQ(table.RowOf(0), 0u);
   EXPECT_EQ(table.RowOf(77), 0u) << "never defined";
+}
+
+TEST_F(ModuleTableTest, APartHasTheComponentOfWhatItIsIn) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "blocks.0", "Block");
+  Module(3, 1, "blocks.0.at", "CausalSelfAttention");
+  Module(4, 1, "blocks.0.at.qkv", "Linear");
+  Module(5, 1, "blocks.0.up", "Linear");
+  Module(6, 1, "blocks.0.act", "GELU");
+  Module(7, 1, "blocks.0.seq", "Sequential");
+  Module(8, 1, "blocks", "ModuleList");
+  Module(9, 1, "encoder.layer.0.output.dense", "Linear");
+  Module(10, 1, "model.lm_head", "Linear");
+  Module(11, 1, "criterion", "CrossEntropyLoss");
+  ModuleTable table(&objects_, &rules_);
+  const auto component = [&](uint32_t module) { return table.row(table.RowOf(module)).component; };
+  EXPECT_EQ(component(1), "root");
+  EXPECT_EQ(component(2), "block");
+  EXPECT_EQ(component(4), "attention");
+  EXPECT_EQ(component(5), "linear");
+  EXPECT_EQ(component(6), "nonlinearity");
+  EXPECT_EQ(component(7), "block");
+  EXPECT_EQ(component(8), "root");
+  EXPECT_EQ(component(9), "linear") << "an output inside a layer is no head";
+  EXPECT_EQ(component(10), "head");
+  EXPECT_EQ(component(11), "loss");
+}
+
+TEST_F(ModuleTableTest, ALinearLayerBackToTheVocabularyIsTheHead) {
+  Module(1, 1, "", "GPT");
+  Module(2, 1, "tokens", "Embedding");
+  Module(3, 1, "unembed", "Linear");
+  Module(4, 1, "project", "Linear");
+  Tensor(10, trace::PARAMETER, "tokens.weight", 1, 0, {8192, 256});
+  Tensor(11, trace::PARAMETER, "unembed.weight", 1, 0, {8192, 256});
+  Tensor(12, trace::PARAMETER, "project.weight", 1, 0, {256, 256});
+  ModuleTable table(&objects_, &rules_);
+  EXPECT_EQ(table.row(table.RowOf(3)).component, "head");
+  EXPECT_EQ(table.row(table.RowOf(4)).component, "linear");
 }
 
 TEST_F(ModuleTableTest, ObjectsWithoutAModelAreOneRowAClass) {

@@ -119,7 +119,7 @@ TEST_F(AttributionCommandTest, TablesByWhatMemoryBelongsTo) {
   };
   const std::pair<uint64_t, uint64_t> none{4 * kMiB, 4 * kMiB}, all{10 * kMiB, 10 * kMiB};
   EXPECT_EQ(rows("module"), (Pairs{{"Net", {0, 10 * kMiB}}, {"mlp (MLP)", all}, {"(no module)", none}}));
-  EXPECT_EQ(rows("component"), (Pairs{{"mlp", all}, {"(no module)", none}}));
+  EXPECT_EQ(rows("component"), (Pairs{{"mlp", {14 * kMiB, 14 * kMiB}}})) << "with its parameters, as `at` has it";
   EXPECT_EQ(
       rows("stage"),
       (Pairs{{"forward", {8 * kMiB, 8 * kMiB}}, {"backward", {2 * kMiB, 2 * kMiB}}, {"model construction", none}}));
@@ -179,7 +179,7 @@ TEST_F(AttributionCommandTest, AWorkspaceBelongsToItsModuleUnlessItStays) {
     const json at = Answer({"at", "peak", "workspace.gmtrace", "--json"});
     EXPECT_EQ(at["categories"]["workspace"], kMiB);
     EXPECT_EQ(at["modules"].size(), stays ? 0u : 1u);
-    EXPECT_EQ(at["components"].size(), stays ? 0u : 1u);
+    EXPECT_EQ(at["components"], (json{{stays ? "workspace" : "root", kMiB}}));
   }
 }
 
@@ -237,6 +237,14 @@ TEST_F(AttributionCommandTest, OfMarksWithOneTextEachCanBeAskedFor) {
   EXPECT_THAT(Run({"at", "Epoch \u5f00\u59cb#4", "epochs.gmtrace"}).err, HasSubstr("There are 3 marks"));
   EXPECT_THAT(Run({"at", "epoch", "epochs.gmtrace"}).err, HasSubstr("Did you mean 'Epoch \u5f00\u59cb'?"));
   EXPECT_THAT(Run({"peak", "--to", "Epoch 2", "epochs.gmtrace"}).err, HasSubstr("Did you mean 'Epoch \u5f00\u59cb'?"));
+}
+
+TEST_F(AttributionCommandTest, TheBuiltInRulesAreRulesToBeginWith) {
+  const testing::Outcome printed = Run({"modules", "--print-rules"});
+  EXPECT_EQ(printed.exit_code, 0);
+  EXPECT_THAT(printed.out, HasSubstr("component attention"));
+  testing::WriteFile(folder_ + "/printed.rules", printed.out);
+  EXPECT_EQ(Run({"modules", "--rules", "printed.rules", "run.gmtrace"}).out, Run({"modules", "run.gmtrace"}).out);
 }
 
 TEST_F(AttributionCommandTest, RulesOfOnesOwn) {
