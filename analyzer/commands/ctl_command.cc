@@ -20,7 +20,6 @@
 namespace gpumem {
 namespace {
 
-constexpr int kJsonSchemaVersion = 2;
 constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump", "tensors", "gradients"};
 
 uint64_t LostEvents(const ControlAnswer& answer) {
@@ -113,6 +112,7 @@ class CtlCommand final : public Command {
   gpumem ctl 4242 mark "traffic doubled"
   gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace
 
+PID may be that of the gpumem run, shell or launcher that started the one recorded program.
 Only the user who owns the program, and root, may do this.
 )";
   }
@@ -141,6 +141,19 @@ Only the user who owns the program, and root, may do this.
       return absl::InvalidArgumentError("a mark is one line of at most 1,024 bytes.");
     }
     absl::StatusOr<ControlAnswer> answer = AskProcess(pid, request);
+    if (absl::IsNotFound(answer.status())) {
+      const std::vector<int> below = ListenersBelow(pid);
+      if (below.size() > 1) {
+        return absl::InvalidArgumentError(absl::StrCat("process ", pid, " is not recorded, but ", below.size(),
+                                                       " that it started are: ", absl::StrJoin(below, ", "),
+                                                       ". Give one of them: gpumem ctl ", below[0], " ", request));
+      }
+      if (below.size() == 1) {
+        console->Complain(absl::StrCat("process ", pid, " is not recorded; asking ", below[0], ", which it started."));
+        pid = below[0];
+        answer = AskProcess(pid, request);
+      }
+    }
     absl::Status status = answer.status();
     Snapshot snapshot;
     if (status.ok() && asked == "dump") {

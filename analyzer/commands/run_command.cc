@@ -95,7 +95,8 @@ gpumem has exit codes of its own only if the program cannot be started: 127 not 
   gpumem run --native full -- python train.py        C frames of interpreter and bindings too
   gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
 
-In -o, %p is the process, %h the host, %r the rank, %n the program; a folder gets the default names.
+In -o, %p is the process, %h the host, %r the rank, %n the program; a folder gets the default names. Missing
+folders are made.
 )";
   }
   bool takes_command_line() const override { return true; }
@@ -154,6 +155,8 @@ In -o, %p is the process, %h the host, %r the rank, %n the program; a folder get
 
   static absl::Status CheckFolder(const std::string& path) {
     const std::string folder = fs::path(path).parent_path().string();
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
     if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write into ", folder, ": ", strerror(errno), ". Give another place with -o."));

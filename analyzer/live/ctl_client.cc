@@ -275,4 +275,20 @@ std::vector<ControlAnswer> AskAll() {
   return answers;
 }
 
+std::vector<int> ListenersBelow(int pid) {
+  constexpr int kDeepest = 64;
+  std::vector<int> below;
+  for (const ControlAnswer& answer : AskAll()) {
+    const int listener = static_cast<int>(answer.Number("pid"));
+    int process = listener;
+    for (int depth = 0; process > 1 && process != pid && depth < kDeepest; ++depth) {
+      const std::vector<int> parents = StatusNumbers(process, "PPid:");
+      process = parents.empty() ? 0 : parents[0];
+    }
+    if (process == pid && listener != pid) below.push_back(listener);
+  }
+  std::sort(below.begin(), below.end());
+  return below;
+}
+
 }  // namespace gpumem

@@ -42,6 +42,10 @@ class ControlAnswer {
 // it does not answer in time.
 absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request);
 
+// The processes of this user that listen and that `pid` started, itself or through others: a `gpumem run` in the
+// background has the program below it. Ascending.
+std::vector<int> ListenersBelow(int pid);
+
 // The answers to "status" of every process of this user that listens. Sockets that nobody listens on any more are
 // removed.
 std::vector<ControlAnswer> AskAll();

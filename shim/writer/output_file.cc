@@ -99,6 +99,23 @@ int OpenByName(int nameless, const char* path) {
 
 }  // namespace
 
+void MakeFoldersOf(const char* path) {
+  char folder[4096];
+  const size_t length = strlen(path);
+  const char* const last = strrchr(path, '/');
+  if (length >= sizeof(folder) || last == nullptr) return;
+  memcpy(folder, path, length + 1);
+  folder[last - path] = '\0';
+  struct stat status;
+  if (stat(folder, &status) == 0 || errno != ENOENT) return;
+  for (char* slash = strchr(folder + 1, '/'); slash != nullptr; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(folder, 0777);  // one that is there already is fine
+    *slash = '/';
+  }
+  mkdir(folder, 0777);
+}
+
 // A file without a name, which gets one when `data` is in it. False: not here, so it is to be created by name; errno 0
 // where that may work.
 bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t size) {

@@ -27,6 +27,10 @@
 
 namespace gpumemshim::writer {
 
+// Makes the folders above `path` that are missing, as mkdir -p does. What cannot be made shows when the file is
+// created.
+void MakeFoldersOf(const char* path);
+
 class OutputFile {
  public:
   static constexpr uint64_t kKeptBack = 4096;

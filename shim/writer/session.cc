@@ -97,6 +97,7 @@ bool Session::OpenFirst() {
   if (!MakeHeader(1)) return false;
   if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path)))
     return file_.Fail("no path for a trace");
+  MakeFoldersOf(path);
   bool opened = file_.Open(path, header_);
   for (uint32_t i = 0; !opened && hooks_.fallback_path != nullptr && hooks_.fallback_path(i, path, sizeof(path)); i++) {
     opened = file_.Open(path, header_);

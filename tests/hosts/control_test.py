@@ -32,9 +32,9 @@ class ControlTest(hosts_test.HostTest):
     def environment(self, preload=True, **more):
         return super().environment(preload, **{"XDG_RUNTIME_DIR": str(self.runtime), "SIMCUDA_LOG": str(self.folder / "log.tsv"), **more})
 
-    def start(self, *lines, preload=True, host="host_control", **more):
+    def start(self, *lines, preload=True, host="host_control", prefix=(), **more):
         self.process = subprocess.Popen(
-            [str(hosts_test.HOSTS / host)],
+            [*prefix, str(hosts_test.HOSTS / host)],
             cwd=self.folder,
             env=self.environment(preload, **more),
             stdin=subprocess.PIPE,
@@ -69,6 +69,10 @@ class ControlTest(hosts_test.HostTest):
         )
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout if code == 0 else done.stderr
+
+    def ctl_errors(self, *arguments):
+        command = [self.setup.gpumem, "ctl", *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=60).stderr
 
     def ask(self, *arguments):
         return json.loads(self.ctl(self.process.pid, *arguments, "--json"))
@@ -107,6 +111,24 @@ class Commands(ControlTest):
         # The folder in /tmp is looked at too, where another program of this user may listen.
         self.assertIn(self.process.pid, [one["pid"] for one in json.loads(self.ctl("--json"))["processes"]])
         self.assertIn(f"process {self.process.pid}, recording", self.ctl())
+
+    def test_the_process_that_started_it_will_do(self):
+        launcher = [sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"]
+        self.start("init", f"alloc {MIB}", prefix=launcher)
+        status = self.ask()
+        self.assertEqual((status["program"], status["state"]), ("host_control", "recording"))
+        self.assertNotEqual(status["pid"], self.process.pid)
+        self.assertIn(f"asking {status['pid']}, which it started", self.ctl_errors(self.process.pid))
+        self.end()
+
+    def test_of_several_that_it_started_one_is_to_be_named(self):
+        two = "import subprocess, sys; p = [subprocess.Popen(sys.argv[1:], stdin=s) for s in (None, subprocess.PIPE)]; p[1].stdin.write(b'init\\n'); p[1].stdin.flush(); p[0].wait(); p[1].communicate(b'quit\\n')"
+        self.start("init", prefix=[sys.executable, "-c", two])
+        deadline = time.monotonic() + 60
+        while len(json.loads(self.ctl("--json"))["processes"]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertIn("but 2 that it started are: ", self.ctl(self.process.pid, code=2))
+        self.process.communicate("quit\n", timeout=60)
 
     def test_dormant_to_the_end(self):
         self.start("init", f"alloc {MIB}", GPUMEMSHIM_START="off")

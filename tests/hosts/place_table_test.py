@@ -142,7 +142,8 @@ DIRECTORIES = {
     "a working directory that is deleted": dict(prefix=script("mkdir -p gone && cd gone && rmdir ../gone"), trace=REPORTED),
     "a deep working directory": dict(prefix=script('for i in $(seq 18); do d=$(printf "%0220d" $i); mkdir -p $d && cd $d; done'), trace=REPORTED),
     "no ring directory": dict(more={"GPUMEMSHIM_RING_DIRECTORY": "/no/such/directory"}),
-    "a home that is none": dict(more={"GPUMEMSHIM_OUTPUT": "missing/x.gmtrace", "HOME": "/no/such/directory"}),
+    "a directory that cannot be made": dict(more={"GPUMEMSHIM_OUTPUT": "/proc/missing/x.gmtrace"}, trace=REPORTED),
+    "a home that is none": dict(more={"GPUMEMSHIM_OUTPUT": "/proc/missing/x.gmtrace", "HOME": "/no/such/directory"}),
 }
 
 SURROUNDINGS = {

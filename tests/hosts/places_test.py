@@ -81,7 +81,13 @@ def truth_gpumem():
 
 class Directories(Place):
     def test_a_directory_that_is_not_there(self):
-        line = self.compare("work", GPUMEMSHIM_OUTPUT="missing/x.gmtrace")
+        line = self.compare("work", GPUMEMSHIM_OUTPUT="missing/%n/x.gmtrace")
+        (trace,) = self.folder.glob("missing/*/x.gmtrace")
+        self.assertIn("x.gmtrace", line)
+        self.assert_whole(trace)
+
+    def test_a_directory_that_cannot_be_made(self):
+        line = self.compare("work", GPUMEMSHIM_OUTPUT="/proc/missing/x.gmtrace")
         self.assertIn("missing/x.gmtrace: No such file or directory", line)
         (trace,) = self.temporary.glob("*.gmtrace")
         self.assertIn(trace.name, line)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
 
 #include "writer_fixture.h"
@@ -62,15 +63,26 @@ TEST_F(WriterTest, FullDiskIsCountedAndTheFileStaysWhole) {
   EXPECT_NE(d.losses.write_error().find("File too large"), std::string::npos) << d.losses.write_error();
 }
 
-TEST_F(WriterTest, DirectoryThatIsNotThere) {
-  path() = directory_ + "/missing/run.gmtrace";
+TEST_F(WriterTest, MissingFoldersAreMade) {
+  path() = directory_ + "/missing/and/more/run.gmtrace";
+  StartBoth();
+  RecordSome(100, 1);
+  const Summary summary = Stop(5000);
+  EXPECT_TRUE(summary.complete);
+  EXPECT_EQ(summary.path, path());
+  EXPECT_STREQ(summary.error, "");
+}
+
+TEST_F(WriterTest, DirectoryThatCannotBeMade) {
+  std::ofstream(directory_ + "/file") << "no folder";
+  path() = directory_ + "/file/run.gmtrace";
   StartBoth();
   RecordSome(100, 1);
   Summary summary = Stop(5000);
   EXPECT_FALSE(summary.opened);
   EXPECT_EQ(summary.unwritten_events, 100u);
   EXPECT_EQ(summary.events, 0u);
-  EXPECT_NE(std::string(summary.error).find("No such file"), std::string::npos) << summary.error;
+  EXPECT_NE(std::string(summary.error).find("Not a directory"), std::string::npos) << summary.error;
 }
 
 bool FallbackOfTest(uint32_t attempt, char* out, size_t capacity) {
@@ -78,7 +90,7 @@ bool FallbackOfTest(uint32_t attempt, char* out, size_t capacity) {
 }
 
 TEST_F(WriterTest, AnotherPlaceIsBetterThanNone) {
-  path() = directory_ + "/missing/run.gmtrace";
+  path() = "/proc/missing/run.gmtrace";
   Config config = MakeConfig();
   config.hooks.fallback_path = &FallbackOfTest;
   StartBoth(config);
