@@ -204,10 +204,10 @@ int UnknownCommand(const std::string& word, const CommandList& commands, Console
 
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates) {
   std::string nearest;
-  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  size_t least = (word.size() <= 4 ? 1 : std::max<size_t>(2, word.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {
     const bool begins = word.size() >= 3 && absl::StartsWith(candidate, word);
-    const size_t distance = begins ? 1 : EditDistance(word, candidate);
+    const size_t distance = begins ? 0 : EditDistance(word, candidate);
     if (distance < least && distance < candidate.size()) {
       least = distance;
       nearest = candidate;

@@ -116,7 +116,6 @@ std::vector<std::string> FlameCommand::Filters() const {
   add("--file", view_.file);
   add("--module", view_.module);
   add("--thread", view_.thread);
-  add("--by", view_.by);
   for (const std::string& ignored : view_.ignore) add("--ignore", ignored);
   return filters;
 }

@@ -28,7 +28,7 @@ frame shown; total includes everything it called.
 
   gpumem table
   gpumem table --by function --sort total
-  gpumem table --native none                 lines of Python only
+  gpumem table --native trimmed              operators of PyTorch among the lines
   gpumem table --by stack --leaks --top 5
   gpumem table --by operator                 aten::mm and the like
   gpumem table --by module --sort total      each module incl. submodules
@@ -57,8 +57,9 @@ frame shown; total includes everything it called.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    // An operator is in no file.
-    if (view_.native.empty() && (by_ == "file" || by_ == "library")) view_.native = "none";
+    // Lines of the program first: operators have a table of their own, and none is in a file.
+    const bool is_of_places = by_ == "line" || by_ == "function" || by_ == "file" || by_ == "library";
+    if (view_.native.empty() && is_of_places) view_.native = "none";
     const std::optional<LocationKind> kind = ParseLocationKind(by_);
     ViewNeeds needs;
     if (kind && IsByLabels(*kind)) needs.by_labels = by_;

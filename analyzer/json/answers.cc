@@ -160,7 +160,10 @@ std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Mea
     WriteJsonValues(live.values, json);
     json->EndObject();
     json->Field("stack_count", live.stacks.size());
+    std::set<uint64_t> written;
     WriteJsonStacks("stacks", live.stacks, top, input, json);
+    for (size_t i = 0; i < live.stacks.size() && (top == 0 || i < top); ++i)
+      written.insert(input.stacks->Hash(live.stacks[i].stack_id));
     WriteDevices(input, json, [&](const DeviceAnalysis& each) {
       json->Key("plateaus");
       json->BeginArray();
@@ -171,7 +174,7 @@ std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Mea
         json->Field("bytes", plateau.bytes);
         json->Field("count", plateau.block_count);
         json->Field("stack_count", plateau.stacks.size());
-        WriteJsonStacks("stacks", plateau.stacks, top, input, json);
+        WriteJsonStacks("stacks", plateau.stacks, top, input, json, &written);
         json->EndObject();
       }
       json->EndArray();

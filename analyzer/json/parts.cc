@@ -206,12 +206,14 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json) {
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
+                    bool with_frames) {
   const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
   json->Field("site", ViewStack(frames, api, input.analysis->process.working_directory).site);
   json->Key("hash");
   const uint64_t hash = input.stacks->Hash(stack_id);
   hash == 0 ? json->Null() : json->Value(absl::StrCat(absl::Hex(hash, absl::kZeroPad16)));
+  if (!with_frames) return;
   json->Key("frames");
   json->BeginArray();
   for (const ResolvedFrame& frame : frames) WriteFrame(frame, json);
@@ -219,7 +221,7 @@ void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput&
 }
 
 void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-                     JsonWriter* json) {
+                     JsonWriter* json, std::set<uint64_t>* written) {
   json->Key(key);
   json->BeginArray();
   const size_t count = top == 0 ? stacks.size() : std::min(top, stacks.size());
@@ -234,7 +236,9 @@ void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks,
     json->Field("oldest_ns", input.Since(use.oldest_ns));
     json->Field("newest_ns", input.Since(use.newest_ns));
     if (!input.analysis->marks.empty()) WriteJsonPlace(input.analysis->marks.At(use.newest_ns), json);
-    WriteJsonStack(use.stack_id, use.api, input, json);
+    const uint64_t hash = input.stacks->Hash(use.stack_id);
+    const bool is_new = written == nullptr || hash == 0 || written->insert(hash).second;
+    WriteJsonStack(use.stack_id, use.api, input, json, is_new);
     json->EndObject();
   }
   json->EndArray();

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,11 +31,14 @@ void WriteJsonEvents(const EventCounts& events, JsonWriter* json);    // "events
 void WriteJsonLosses(const LossCounts& losses, JsonWriter* json);     // "losses": {...}
 
 // "frames": [...], innermost first, and "site": the line that stands for the stack in text reports.
-void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json);
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
+                    bool with_frames = true);
 
 // "stacks": [...], the largest `top` (0 = all).
+// `written`: frames of the stacks in it are not written again (by `hash` they are found), and those of new ones put
+// there; nullptr: all are written.
 void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-                     JsonWriter* json);
+                     JsonWriter* json, std::set<uint64_t>* written = nullptr);
 
 void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
                       JsonWriter* json);

@@ -3,9 +3,13 @@
 
 #include "live/ctl_live.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
@@ -52,11 +56,45 @@ void WriteGradient(const ControlAnswer& answer, size_t row, JsonWriter* json) {
   for (const absl::string_view key : {"norm", "min", "max", "mean"}) WriteNumber(key, Of(answer, row, key), json);
 }
 
-std::string TensorLine(const ControlAnswer& answer, size_t row) {
+// Tensors in one container, or under one name in many objects: "the global train.cache[310]" is train.cache's.
+struct TensorGroup {
+  std::string holder;
+  std::vector<size_t> rows;  // largest first
+  uint64_t bytes = 0;
+};
+
+std::string ContainerOf(absl::string_view holders) {
+  const absl::string_view first = holders.substr(0, holders.find("; "));
+  const size_t bracket = absl::EndsWith(first, "]") ? first.rfind('[') : absl::string_view::npos;
+  return absl::StrCat(first.substr(0, bracket), bracket == absl::string_view::npos ? "" : "[...]");
+}
+
+std::vector<TensorGroup> GroupTensors(const ControlAnswer& answer, size_t rows) {
+  std::vector<TensorGroup> groups;
+  std::map<std::string, size_t> places;
+  for (size_t row = 0; row < rows; ++row) {
+    const std::string holder = ContainerOf(Of(answer, row, "holders"));
+    const auto [place, is_new] = places.try_emplace(holder, groups.size());
+    if (is_new || holder.empty()) place->second = groups.size();
+    if (place->second == groups.size()) groups.push_back({holder, {}, 0});
+    groups[place->second].rows.push_back(row);
+    groups[place->second].bytes += answer.Number(absl::StrCat(row, ".bytes"));
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const TensorGroup& a, const TensorGroup& b) { return a.bytes > b.bytes; });
+  return groups;
+}
+
+std::string TensorLine(const ControlAnswer& answer, const TensorGroup& group) {
+  const size_t row = group.rows[0];
+  const std::string shape = absl::StrCat(Of(answer, row, "dtype"), " ", Of(answer, row, "shape"));
+  const std::string bytes = absl::StrCat(PadLeft(FormatBytes(group.bytes), 10), "  ");
+  if (group.rows.size() > 1) {
+    return absl::StrCat(bytes, FormatCount(group.rows.size()), " tensors, held by ", EscapeControls(group.holder),
+                        "; largest ", EscapeControls(shape), "\n");
+  }
   const std::string holders = Of(answer, row, "holders");
-  return absl::StrCat(PadLeft(FormatBytes(answer.Number(absl::StrCat(row, ".bytes"))), 10), "  ",
-                      EscapeControls(Of(answer, row, "dtype")), " ", EscapeControls(Of(answer, row, "shape")), " on ",
-                      EscapeControls(Of(answer, row, "device")), ", held by ",
+  return absl::StrCat(bytes, EscapeControls(shape), " on ", EscapeControls(Of(answer, row, "device")), ", held by ",
                       holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders), "\n");
 }
 
@@ -87,7 +125,11 @@ std::string LiveText(absl::string_view asked, const ControlAnswer& answer) {
                                 FormatBytes(answer.Number("device_bytes")), "\n")
                  : absl::StrCat(FormatCountOf(all, "gradient", "gradients"), ": ", FormatCount(answer.Number("nan")),
                                 " NaN, ", FormatCount(answer.Number("inf")), " Inf\n");
-  for (size_t row = 0; row < rows; ++row) text += of_tensors ? TensorLine(answer, row) : GradientLine(answer, row);
+  if (of_tensors) {
+    for (const TensorGroup& group : GroupTensors(answer, rows)) text += TensorLine(answer, group);
+  } else {
+    for (size_t row = 0; row < rows; ++row) text += GradientLine(answer, row);
+  }
   if (rows < all) absl::StrAppend(&text, "  and ", FormatCount(all - rows), " smaller ones\n");
   return text;
 }

@@ -163,66 +163,73 @@ def holders_of(found, objects):
     wanted, own = {id(each) for each in found}, {id(found), id(objects)}
     held, owners = {}, {}
     holders = referrers(wanted, objects, own)
-    dicts = {id(each) for each, _ in holders if is_subclass(type(each), dict)}
+    containers = {id(each) for each, _ in holders if is_container(type(each))}
     own.add(id(holders))
     for _ in range(MOST_DICTS):  # a state in a dict in a dict in the dict of an optimizer's attributes
-        if not dicts:
+        if not containers:
             break
-        parents = referrers(dicts, objects, own)
+        parents = referrers(containers, objects, own)
         own.add(id(parents))
-        dicts = set()
+        containers = set()
         for parent, referred in parents:
             for each in referred:
                 # The globals of a module are its functions', too.
                 if type(parent) is types.ModuleType or type(parent) is not types.FunctionType and id(each) not in owners:
                     owners[id(each)] = parent
-            if is_subclass(type(parent), dict) and id(parent) not in owners:
-                dicts.add(id(parent))
+            if is_container(type(parent)) and id(parent) not in owners:
+                containers.add(id(parent))
     for each, referred in holders:
         for tensor in referred:
             held.setdefault(id(tensor), []).append(text_of(each, tensor, owners))
     for texts in held.values():
-        texts.sort(key=lambda text: text.startswith("a"))  # "a list of 4"
+        texts.sort(key=lambda text: (text.startswith("a "), text.endswith("]") and not text.endswith("']")))  # "a list of 4"; an element of a list
     return held
 
 
 def text_of(holder, tensor, owners):
     kind = type(holder)
     if is_subclass(kind, dict):
-        name = next((name_of_key(key) for key, value in list(dict.items(holder)) if value is tensor), None)
-        return f"a key of a {name_of(kind)}" if name is None else text_of_dict(holder, name, owners)
+        key = next(((key,) for key, value in list(dict.items(holder)) if value is tensor), None)
+        return f"a key of a {name_of(kind)}" if key is None else text_of_element(holder, key[0], owners)
     if kind is list or kind is tuple:
-        return f"a {kind.__name__} of {len(holder)}"
+        return text_of_element(holder, next((i for i, value in enumerate(holder) if value is tensor), 0), owners)
     if kind is types.CellType:
         return "a closure"
     name = next((text(name) for name, value in list(attributes_of(holder).items()) if value is tensor), "")
     return f"{name_of(kind)}.{name}" if name else f"an object of {text(fields_of_class(kind).get('__module__'))}.{name_of(kind)}"
 
 
-def name_of_key(key):
+def is_container(kind):
+    return kind is list or kind is tuple or is_subclass(kind, dict)
+
+
+def text_of_key(key):
     """Of a sort whose text is Python's own."""
-    return str(key)[:80] if type(key) is str or type(key) is int else f"a key of {name_of(type(key))}"
+    return repr(key)[:80] if type(key) is str or type(key) is int else f"a key of {name_of(type(key))}"
 
 
-def text_of_dict(holder, name, owners):
-    path, owner = {id(holder)}, owners.get(id(holder))
-    for _ in range(MOST_DICTS):
-        if owner is None or not is_subclass(type(owner), dict):
-            break
-        path.add(id(owner))
+def text_of_element(holder, key, owners):
+    """Where the element of a container lies, from the module or the object that has the container."""
+    path, owner = [holder], owners.get(id(holder))
+    while owner is not None and is_container(type(owner)) and len(path) <= MOST_DICTS:
+        path.append(owner)
         owner = owners.get(id(owner))
     kind = type(owner)
-    if kind is types.ModuleType:
-        return f"the global {text(owner.__dict__.get('__name__'))}.{name}"
-    if owner is None or kind is list or kind is tuple or is_subclass(kind, dict):
-        return f"a dict, at {name!r}"
-    attributes = attributes_of(owner)
-    if id(attributes) == id(holder):
-        return f"{name_of(kind)}.{name}"
-    attribute = next((text(key) for key, value in list(attributes.items()) if id(value) in path), None)
-    if attribute in ("_parameters", "_buffers"):  # of an nn.Module
-        return f"{name_of(kind)}.{name}"
-    return f"a dict of {name_of(kind)}, at {name!r}" if attribute is None else f"{name_of(kind)}.{attribute}[...][{name!r}]"
+    if owner is None or is_container(kind):
+        return f"a dict, at {text_of_key(key)}" if is_subclass(type(holder), dict) else f"a {type(holder).__name__} of {len(holder)}"
+    is_module = kind is types.ModuleType
+    attributes = owner.__dict__ if is_module else attributes_of(owner)
+    whole = f"the global {text(attributes.get('__name__'))}" if is_module else name_of(kind)
+    if attributes is holder:
+        return f"{whole}.{key if type(key) is str else text_of_key(key)}"
+    inside = {id(each): number for number, each in enumerate(path)}
+    attribute, depth = next(((text(name), inside[id(value)]) for name, value in list(attributes.items()) if id(value) in inside), (None, 0))
+    if attribute in ("_parameters", "_buffers") and not is_module:  # of an nn.Module
+        return f"{whole}.{key}"
+    element = f"{'[...]' if depth else ''}[{text_of_key(key)}]"
+    if attribute is not None:
+        return f"{whole}.{attribute}{element}"
+    return f"a dict of {whole}, at {text_of_key(key)}" if is_subclass(type(holder), dict) else f"a {type(holder).__name__} of {len(holder)}"
 
 
 def attributes_of(holder):

@@ -30,6 +30,7 @@ constexpr uint64_t kMillisecondNs = 1'000'000;
 constexpr uint64_t kLeastRestNs = 100 * kMillisecondNs;  // between samples that events ask for
 constexpr uint64_t kRestPerCost = 200;
 constexpr uint32_t kForkWaitMs = 500;
+constexpr uint32_t kFailureWaitMs = 20;
 constexpr uint32_t kQueueSize = 4;
 
 constexpr uint32_t Bit(Cause cause) { return 1u << static_cast<uint32_t>(cause); }
@@ -54,6 +55,8 @@ struct State {
   std::atomic<uint32_t> head{0}, tail{0};
   Sample samples[kQueueSize];
   Sample spare;  // for a sample that finds the queue full: its thresholds are to be checked all the same
+  Crossing crossings[kMaxThresholds];  // of the last sample
+  uint32_t crossing_count = 0;
 };
 
 Config g_config = {0, "", nullptr, nullptr};
@@ -99,10 +102,19 @@ void Take(State* state, uint32_t bits) {
   sample->cause = LargestCause(bits);
   state->device_sampler.Take(state->config.read_pool, sample);
   state->thresholds.Check(sample);
-  for (uint32_t i = 0; i < sample->crossing_count && state->config.warn != nullptr; i++) {
-    state->config.warn(sample->crossings[i]);
-  }
+  state->crossing_count = sample->crossing_count;
+  memcpy(state->crossings, sample->crossings, sizeof(state->crossings));
   if (room) state->head.store(head + 1, std::memory_order_release);
+}
+
+// Of the last sample; outside of the gate, since it may wait. After a request has failed for want of memory the program
+// has said more than a limit would; the trace has it all the same.
+void Warn(State* state, uint32_t bits) {
+  if (state->crossing_count == 0 || state->config.warn == nullptr) return;
+  if ((bits & Bit(Cause::kEnd)) == 0) SleepMs(kFailureWaitMs);  // the failure may be a moment behind what led to it
+  bits |= state->requests.load(std::memory_order_acquire);
+  if ((bits & Bit(Cause::kOutOfMemory)) != 0) return;
+  for (uint32_t i = 0; i < state->crossing_count; i++) state->config.warn(state->crossings[i]);
 }
 
 // When the sample that `bits` ask for is due.
@@ -127,6 +139,7 @@ void Sampling(State* state) {
     EnterGate(state);
     Take(state, bits);
     LeaveGate(state);
+    Warn(state, bits);
     const uint64_t end_ns = MonotonicNs(), rest_ns = kRestPerCost * (end_ns - now_ns);
     periodic_ns = std::max(now_ns + interval_ns, end_ns + rest_ns);
     extra_ns = end_ns + std::max(kLeastRestNs, rest_ns);

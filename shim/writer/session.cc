@@ -295,7 +295,7 @@ void Session::WriteEnd() {
 
 void Session::Report(Progress* progress) const {
   progress->file_bytes = file_.bytes();
-  progress->events = events_;
+  progress->events = events_ - layer_events_[0];  // calls of the program, as in the last line
   progress->unwritten_events = unwritten_;
   memcpy(progress->path, file_.path(), strlen(file_.path()) + 1);
   memcpy(progress->error, file_.error(), sizeof(progress->error));

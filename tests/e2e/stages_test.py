@@ -61,9 +61,10 @@ class StagesTest(unittest.TestCase):
 
     def test_tables_have_all_bytes_of_the_peak(self):
         peak = next(iter(self.ask("peak")["devices"]))["peak"]["allocated_bytes"]
-        for by in ("operator", "module", "component", "stage", "category", "file"):
+        for by in ("line", "function", "operator", "module", "component", "stage", "category", "file"):
             rows = self.ask("table", "--by", by)["rows"]
             self.assertEqual(sum(row["self_bytes"] for row in rows), peak, by)
+            self.assertEqual(any(row["name"].startswith("aten::") for row in rows), by == "operator", by)
         operators = {row["name"] for row in self.ask("table", "--by", "operator", "--total")["rows"]}
         self.assertLessEqual({"aten::linear", "aten::mm"}, {name.split("(")[0] for name in operators}, operators)
 

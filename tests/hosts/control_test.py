@@ -107,6 +107,8 @@ class Commands(ControlTest):
             (status["state"], status["pid"], status["program"], status["lost_events"]), ("recording", self.process.pid, "host_control", 0)
         )
         self.assertEqual(status["events"], flushed["events"])
+        report = json.loads(subprocess.run([self.setup.gpumem, "report", "--json", status["file"]], capture_output=True, text=True, check=True).stdout)
+        self.assertEqual(status["events"], sum(report["events"][layer] for layer in ("torch", "runtime", "driver")), "reports count the same")
         self.assertGreaterEqual(status["ring_bytes"], status["ring_used_bytes"])
         # The folder in /tmp is looked at too, where another program of this user may listen.
         self.assertIn(self.process.pid, [one["pid"] for one in json.loads(self.ctl("--json"))["processes"]])

@@ -301,6 +301,8 @@ TEST_F(CliTest, DoctorFailsWithoutTheLibraryAndLooksAtTheCommand) {
 TEST(Nearest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(Nearest("reprot", {"run", "report", "peak"}), "report");
   EXPECT_EQ(Nearest("leak", {"leaks", "peak"}), "leaks");
+  EXPECT_EQ(Nearest("leak", {"peak", "leaks"}), "leaks") << "the beginning of a word";
+  EXPECT_EQ(Nearest("sql", {"ctl", "at"}), "") << "two letters of three are another word";
   EXPECT_EQ(Nearest("x", {"run", "report"}), "");
   EXPECT_EQ(Nearest("completely", {"run", "report"}), "");
 }

@@ -202,6 +202,18 @@ TEST(PeakJson, ListsWholeStacksInnermostFirst) {
       2u);
 }
 
+TEST(PeakJson, WritesTheFramesOfAStackOnce) {
+  Example example = testing::TrainingExample();
+  example.stacks.has_hashes = true;
+  const json answer = json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 0));
+  const json& plateaus = answer["devices"][0]["plateaus"];
+  ASSERT_FALSE(plateaus.empty());
+  const json& repeated = plateaus[0]["stacks"][0];
+  EXPECT_FALSE(repeated.contains("frames"));
+  EXPECT_EQ(repeated["hash"], answer["stacks"][0]["hash"]);
+  EXPECT_TRUE(answer["stacks"][0].contains("frames"));
+}
+
 TEST(PeakJson, KeepsItsShapeWithoutADevice) {
   Example example = testing::TrainingExample();
   example.analysis.devices.clear();

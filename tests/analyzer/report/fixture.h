@@ -29,7 +29,9 @@ class FakeStacks final : public StackSource {
     const auto found = stacks.find(stack_id);
     return found == stacks.end() ? std::vector<ResolvedFrame>() : found->second;
   }
+  uint64_t Hash(uint64_t stack_id) override { return has_hashes ? stack_id : 0; }
   std::map<uint64_t, std::vector<ResolvedFrame>> stacks;
+  bool has_hashes = false;
 };
 
 inline constexpr uint64_t kForward = 1, kOptimizer = 2, kBackward = 3, kNccl = 4, kForwardOfEval = 5;

@@ -159,6 +159,20 @@ TEST_F(SamplerTest, WarnsOnce) {
   Finish(20'000);
 }
 
+TEST_F(SamplerTest, AfterAFailedRequestALimitIsInTheTraceAlone) {
+  Start(10'000, "90%");
+  pb::Counters counters;
+  ASSERT_TRUE(Eventually([&] { return TakeSample(&counters); }));
+  g_fake_nvml.used = 950;
+  Event event{};
+  event.kind = EventKind::kAllocFailed;
+  SawEvent(event);
+  ASSERT_TRUE(Eventually([&] { return TakeSample(&counters); }));
+  EXPECT_EQ(counters.crossings_size(), 1);
+  Finish(20'000);
+  EXPECT_EQ(g_warnings, 0);
+}
+
 TEST_F(SamplerTest, WithoutNvmlOneSampleSaysWhy) {
   g_fake_nvml.init_result = 9;
   Start(10);
