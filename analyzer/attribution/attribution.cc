@@ -79,6 +79,8 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   LabelReplay index_replay(&first, &stacks.objects(), analysis.end_ns);
   UserStages user_stages(&analysis.marks, &stacks);
   IndexPass index_pass(request, slot, &index_replay, &stacks, &classifier, &user_stages);
+  const bool trains = analysis.events.by_kind.count("OPTIMIZER_STEP") != 0;
+  if (!trains) index_pass.CountIterations();
   index_replay.Run(&index_pass);
   FindMoments(index_pass, request, &result.moments);
   const std::vector<Step> steps = request.steps ? index_pass.steps().steps() : std::vector<Step>();
@@ -94,9 +96,9 @@ absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable
   for (const Moment& moment : result.moments) {
     if (moment.found) details.push_back(moment.event_index);
   }
-  AttributionPass attribution_pass(
-      {&request, slot, &replay, &index_pass.places(), result.has_tensors, &classifier, &modules, &user_stages},
-      EventsOf(result.moments, steps, index_pass.stages().rows()), details);
+  AttributionPass attribution_pass({&request, slot, &replay, &index_pass.places(), result.has_tensors, &classifier,
+                                    &modules, &user_stages, index_pass.LastLoop(), index_pass.FirstStackOfCalls()},
+                                   EventsOf(result.moments, steps, index_pass.stages().rows()), details);
   replay.Run(&attribution_pass);
   attribution_pass.Sum();
   for (Moment& moment : result.moments) {

@@ -11,11 +11,17 @@ namespace {
 
 uint64_t Missing(uint64_t all, uint64_t some) { return all > some ? all - some : 0; }
 
+// How many of the events, which ascend, lie inside of a life.
+uint32_t CountIn(const std::vector<uint64_t>& events, uint64_t alloc_event, uint64_t end) {
+  const auto first = std::upper_bound(events.begin(), events.end(), alloc_event);
+  return static_cast<uint32_t>(std::lower_bound(first, events.end(), end) - first);
+}
+
 }  // namespace
 
 AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> moments,
                                  const std::vector<uint64_t>& details)
-    : needs_(needs), moments_(std::move(moments)), sums_(moments_.size() + 1) {
+    : needs_(needs), anchors_(needs.loop.anchors), moments_(std::move(moments)), sums_(moments_.size() + 1) {
   for (const uint64_t event : details) details_[event];
 }
 
@@ -34,7 +40,13 @@ AttributionPass::Totals AttributionPass::TakeTotals() const {
   return totals;
 }
 
-void AttributionPass::Before(uint64_t index, const EventBatch*, size_t) {
+void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
+  const bool is_call = batch != nullptr && batch->kind(i) == trace::ALLOC && batch->stack(i) != 0 &&
+                       batch->stack(i) == needs_.first_stack_of_calls;
+  if (is_call) calls_.push_back(index);
+  const bool is_in_loop =
+      batch != nullptr && needs_.loop.stack != 0 && index >= needs_.loop.first_event && index <= needs_.loop.last_event;
+  if (is_in_loop && batch->kind(i) == trace::ALLOC && batch->stack(i) == needs_.loop.stack) anchors_.push_back(index);
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
 }
 
@@ -50,6 +62,12 @@ AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, ui
   return running;
 }
 
+// A cache that each call of the model replaces by a longer one.
+bool AttributionPass::GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const {
+  const auto sizes = sizes_.find(block.stack);
+  return sizes != sizes_.end() && sizes->second.growths > 0 && CountIn(calls_, alloc_event, end) > 0;
+}
+
 // The rows of the modules whose calls a stack stands in, each once.
 const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
   const auto [it, is_new] = rows_on_.try_emplace(stack);
@@ -63,6 +81,11 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
 }
 
 void AttributionPass::BlockAllocated(const TorchBlock& block) {
+  if (needs_.first_stack_of_calls != 0 && block.stack != 0) {
+    Sizes& sizes = sizes_[block.stack];
+    if (sizes.last != 0 && block.size > sizes.last) ++sizes.growths;
+    sizes.last = block.size;
+  }
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -100,6 +123,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
   life.alive = alive;
   life.optimizer_steps = needs_.replay->optimizer_steps() - label.optimizer_steps;
   life.optimizer_ends = needs_.replay->optimizer_ends() - label.optimizer_ends;
+  life.iterations = CountIn(anchors_, label.alloc_event, end);
   life.has_tensors = needs_.has_tensors;
   AttributedUse use;
   use.tensor_bytes = label.tensor_bytes;
@@ -129,6 +153,10 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
   // What a library keeps serves all modules, not the one whose call was the first to need it.
   const bool is_shared = verdict.category == Category::kWorkspace && (alive || life.optimizer_steps > 1);
   use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(classification.module);
+  // What attention keeps from call to call, in a program that does not train, are keys and values.
+  const bool is_kept = use.category == Category::kKept ||
+                       (use.category == Category::kTemporary && GrowsFromCallToCall(block, label.alloc_event, end));
+  if (is_kept && needs_.modules->row(use.module).component == "attention") use.category = Category::kKvCache;
   use.bytes = block.size;
   use.count = 1;
   Add(label.alloc_event, end, use);

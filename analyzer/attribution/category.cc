@@ -23,6 +23,7 @@ constexpr Words kWords[] = {
     {"workspace", "workspaces"},
     {"communication", "communication"},
     {"kv_cache", "KV cache"},
+    {"kept", "kept tensors"},
     {"graph_pool", "CUDA graph pool"},
     {"allocator_overhead", "allocator overhead"},
     {"context", "CUDA context"},

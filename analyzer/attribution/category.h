@@ -28,6 +28,7 @@ enum class Category : uint8_t {
   kWorkspace,      // of cuBLAS, cuDNN
   kCommunication,  // NCCL, buckets of gradients
   kKvCache,
+  kKept,  // of a program that does not train: held for longer than an iteration
   kGraphPool,
   kAllocatorOverhead,  // PyTorch's segments beyond the blocks in use
   kContext,

@@ -45,6 +45,7 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
   const bool is_state = life.has_tensors ? life.optimizer_steps > 1 : lasted || life.alive;
   if (is_optimizers && is_state) return Category::kOptimizerState;
   if (!life.has_tensors && life.alive && IsSetUp(stage)) return Category::kParameter;
+  if (life.iterations >= 2) return Category::kKept;
   // Gone before a second step began, or made in the last one.
   const bool is_short = life.optimizer_steps < 2 && (!life.alive || stage != Stage::kNone);
   return is_short && !(IsSetUp(stage) && (lasted || life.alive)) ? Category::kTemporary : Category::kUnknown;

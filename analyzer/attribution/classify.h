@@ -24,6 +24,7 @@ struct BlockLife {
   bool alive = false;            // at the trace's end
   uint32_t optimizer_steps = 0;  // that began during its life
   uint32_t optimizer_ends = 0;   // that ended during it: a closure makes gradients in the middle of a step
+  uint32_t iterations = 0;       // that ended during it, of a program without an optimizer
   bool has_tensors = false;      // of the trace: the program's tensors were looked at
 };
 

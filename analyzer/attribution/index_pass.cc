@@ -72,6 +72,7 @@ void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
     return;
   }
   has_ended_ = batch == nullptr || (batch->kind(i) == trace::MARK && batch->handle(i) == kProgramEndMark);
+  if (iterations_) iterations_->Before(index, has_ended_ ? nullptr : batch, i);
   if (has_ended_) {  // what follows is teardown
     steps_.Finish(index, values);
     if (request_.stages) stages_.Finish(index, values);
@@ -90,6 +91,12 @@ void IndexPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const uint32_t user = is_classified ? user_stages_->Of(batch->time_ns(i), batch->thread(i)) : 0;
   stages_.Before(index, *batch, i, values, is_classified && batch->stack(i) != 0 ? &classification : nullptr,
                  user_stages_->names()[user]);
+}
+
+Loop IndexPass::LastLoop() const {
+  if (!iterations_) return {};
+  std::vector<Loop> loops = iterations_->Loops();
+  return loops.empty() ? Loop() : std::move(loops.back());
 }
 
 void IndexPass::TensorPlaced(uint32_t tensor, uint64_t bytes) {

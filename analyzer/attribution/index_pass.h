@@ -10,12 +10,14 @@
 #define GPUMEM_ANALYZER_ATTRIBUTION_INDEX_PASS_H_
 
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "attribution/attribution.h"
+#include "attribution/iteration_counter.h"
 #include "attribution/label_replay.h"
 #include "attribution/user_stages.h"
 
@@ -46,11 +48,17 @@ class IndexPass final : public LabelVisitor {
         found_(request.moments.size(), kNone),
         has_whole_text_(request.moments.size()) {}
 
+  // Looks for what repeats (iteration_counter.h), too: where no optimizer tells. Before the replay.
+  void CountIterations() { iterations_.emplace(0, classifier_); }
+
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
   void TensorPlaced(uint32_t tensor, uint64_t bytes) override;
 
   const StepLog& steps() const { return steps_; }
+  // The last loop of the program, Loop() where there is none.
+  Loop LastLoop() const;
+  uint64_t FirstStackOfCalls() const { return iterations_ ? iterations_->FirstStackOfCalls() : 0; }
   const StageLog& stages() const { return stages_; }  // empty where not asked for
   const PlaceRoles& places() const { return places_; }
   // The event behind which moment `i` lies, and its time; false where there is none.
@@ -71,6 +79,7 @@ class IndexPass final : public LabelVisitor {
   StackClassifier* classifier_;
   UserStages* user_stages_;
   StepLog steps_;
+  std::optional<IterationCounter> iterations_;
   StageLog stages_;
   PlaceRoles places_;
   std::vector<uint64_t> found_;  // event of each moment

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "attribution/iteration_counter.h"
 #include "attribution/label_replay.h"
 #include "base/status_macros.h"
-#include "leaks/iteration_counter.h"
 #include "leaks/leak_rows.h"
 #include "leaks/survival_pass.h"
 

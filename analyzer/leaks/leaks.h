@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // FindLeaks: which lines of a program keep more memory from iteration to iteration. Two replays of the trace: the first
-// finds what repeats (iteration_counter.h), the second takes what each stack keeps alive at the end of each iteration
-// (survival_pass.h). Stacks of one line of the user's code are one row, whose series is judged (growth_verdict.h).
-// docs/leaks.md.
+// finds what repeats (attribution/iteration_counter.h), the second takes what each stack keeps alive at the end of each
+// iteration (survival_pass.h). Stacks of one line of the user's code are one row, whose series is judged
+// (growth_verdict.h). docs/leaks.md.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const LeakFindings found, FindLeaks(analysis, stacks, resolve, place_of, {}));
 //   for (const LeakRow& row : found.devices[0].rows) row.status, row.place.site, row.bytes_per_iteration

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "attribution/iteration_counter.h"
 #include "attribution/label_replay.h"
-#include "leaks/iteration_counter.h"
 
 namespace gpumem {
 

@@ -52,6 +52,7 @@ Color MemoryTypeColor(const std::string& name) {
                                  {"workspace", PaletteColor(6)},
                                  {"buffer", PaletteColor(8)},
                                  {"kv_cache", PaletteColor(10)},
+                                 {"kept", PaletteColor(9)},
                                  {"communication", PaletteColor(14)},
                                  {"allocator_overhead", kPaleGrey},
                                  {"context", kDarkGrey},

@@ -34,6 +34,16 @@ TEST(ClassifyTest, TheAddressWinsOverAutogradAndNames) {
   EXPECT_EQ(Classify(life, named).evidence, Evidence::kAddress);
 }
 
+TEST(ClassifyTest, WithoutAnOptimizerALifeOverIterationsIsKept) {
+  BlockLife life = Life(0);
+  life.iterations = 1;
+  EXPECT_EQ(Classify(life, At(Stage::kForward)).category, Category::kTemporary) << "a result until the next one";
+  life.iterations = 2;
+  EXPECT_EQ(Classify(life, At(Stage::kForward)).category, Category::kKept);
+  life.role = TensorRole::kParameter;
+  EXPECT_EQ(Classify(life, At(Stage::kForward)).category, Category::kParameter);
+}
+
 TEST(ClassifyTest, GatheredParametersStayCommunication) {
   BlockLife life = Life(0);
   life.saved = true;

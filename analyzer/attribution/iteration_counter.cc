@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "leaks/iteration_counter.h"
+#include "attribution/iteration_counter.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace gpumem {
 namespace {
@@ -23,12 +24,15 @@ constexpr double kLeastTail = 0.03;
 void IterationCounter::Count(uint64_t stack) {
   const uint64_t index = allocations_++;
   while (index >= allocations_a_stretch_ * kStretches) {
-    for (auto& [key, counts] : counts_) {
+    for (auto& [key, counted] : counts_) {
+      Counts& counts = counted.counts;
       for (size_t i = 0; i < kStretches; ++i) counts[i] = i < kStretches / 2 ? counts[2 * i] + counts[2 * i + 1] : 0;
     }
     allocations_a_stretch_ *= 2;
   }
-  ++counts_[stack][index / allocations_a_stretch_];
+  const auto [counted, is_new] = counts_.try_emplace(stack);
+  if (is_new) counted->second.first = index;
+  ++counted->second.counts[index / allocations_a_stretch_];
 }
 
 void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i) {
@@ -76,7 +80,8 @@ bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const
   const size_t first = from_allocation / allocations_a_stretch_;
   const size_t last = std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
   const auto length = static_cast<double>(last - first + 1);
-  for (const auto& [stack, counts] : counts_) {
+  for (const auto& [stack, counted] : counts_) {
+    const Counts& counts = counted.counts;
     uint64_t iterations = 0, stretches = 0;
     size_t begin = kStretches, end = 0;
     for (size_t i = first; i <= last; ++i) {
@@ -102,6 +107,26 @@ bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const
     return true;
   }
   return false;
+}
+
+uint64_t IterationCounter::FirstStackOfCalls() const {
+  struct Calls {
+    uint64_t stacks = 0, first = UINT64_MAX, first_stack = 0;
+  };
+  std::map<uint64_t, Calls> by_count;
+  for (const auto& [stack, counted] : counts_) {
+    const StackClassification classification = classifier_->Of(stack);
+    const auto count = std::accumulate(counted.counts.begin(), counted.counts.end(), uint64_t{0});
+    if (classification.module == 0 || count < kLeastIterations || IsSetUp(classification.stage)) continue;
+    Calls& calls = by_count[count];
+    ++calls.stacks;
+    if (counted.first >= calls.first) continue;
+    calls.first = counted.first;
+    calls.first_stack = stack;
+  }
+  const auto most = std::max_element(by_count.begin(), by_count.end(),
+                                     [](const auto& a, const auto& b) { return a.second.stacks < b.second.stacks; });
+  return most == by_count.end() ? 0 : most->second.first_stack;
 }
 
 std::vector<Loop> IterationCounter::Loops() const {
