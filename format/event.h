@@ -67,6 +67,7 @@ enum class EventKind : uint8_t {
   kSaved = 45,
   kOptimizerStep = 46,
   kHostRead = 47,
+  kTorchLimit = 48,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "json/parts.h"
 #include "report/leak_words.h"
+#include "report/pin_lines.h"
 
 namespace gpumem {
 namespace {
@@ -18,6 +19,29 @@ void WritePoint(absl::string_view key, const FragmentationPoint& point, const Re
 }
 
 }  // namespace
+
+void WriteJsonPinLines(absl::string_view key, const std::vector<PinGroup>& groups, size_t top, const ReportInput& input,
+                       JsonWriter* json) {
+  const std::vector<PinLine> lines = PinLines(groups, input);
+  json->Key(key);
+  json->BeginArray();
+  for (size_t i = 0; i < (top == 0 ? lines.size() : std::min(top, lines.size())); ++i) {
+    const PinGroup& group = lines[i].group;
+    json->BeginObject();
+    json->Field("blocks", group.blocks);
+    json->Field("block_bytes", group.block_bytes);
+    json->Field("segments", group.segments);
+    json->Field("returnable_bytes", group.returnable);
+    json->Field("oldest_ns", input.Since(group.oldest_ns));
+    json->Key("other_lines");
+    json->BeginArray();
+    for (const std::string& site : lines[i].others) json->Value(site);
+    json->EndArray();
+    WriteJsonStack(lines[i].stack_id, "", input, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
 
 void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
                    JsonWriter* json) {
@@ -52,6 +76,7 @@ void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportIn
   json->Field("external_ratio", point.external_ratio);
   json->Key("rounding_bytes");
   point.requested_known ? json->Value(point.rounding) : json->Null();
+  json->Field("empty_cache_bytes", point.empty_cache);
   json->EndObject();
 }
 
@@ -75,6 +100,8 @@ void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, cons
   json->BeginArray();
   for (const FragmentationPoint& point : fragmentation.over_time) WriteJsonFragmentationPoint(point, input, json);
   json->EndArray();
+  WriteJsonPinLines("pin_lines_at_peak", fragmentation.groups_at_peak, top, input, json);
+  WriteJsonPinLines("pin_lines_at_end", fragmentation.groups_at_end, top, input, json);
   WriteJsonPins("pins_at_peak", fragmentation.pins_at_peak, top, input, json);
   WriteJsonPins("pins_at_end", fragmentation.pins_at_end, top, input, json);
   json->EndObject();

@@ -50,6 +50,7 @@ void WriteChain(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
   json->Field("cuda_requested_bytes", oom.cuda_requested);
   json->Field("released_bytes", oom.released);
   json->Field("limited", oom.limited);
+  FieldOrNull("limit_bytes", oom.limit != 0, oom.limit, json);
   WriteSteps(oom, input, json);
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
   FieldOrNull("device_free_bytes", oom.device_stated, oom.device_free, json);
@@ -63,7 +64,7 @@ void WriteChain(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
 void WriteFits(const OomEvent& oom, JsonWriter* json) {
   FieldOrNull("would_have_fit_bytes", oom.described, oom.would_have_fit, json);
   FieldOrNull("fit_in_one_piece_bytes", oom.described, oom.fit_in_one_piece, json);
-  FieldOrNull("fit_expandable_bytes", oom.described, oom.fit_expandable, json);
+  FieldOrNull("fit_expandable_bytes", oom.fit_expandable.has_value(), oom.fit_expandable.value_or(0), json);
   json->Field("whole_segments", oom.whole_segments);
   json->Field("whole_segment_bytes", oom.whole_segment_bytes);
 }
@@ -77,6 +78,7 @@ void WriteActions(const OomEvent& oom, const ReportInput& input, JsonWriter* jso
       json->BeginObject();
       json->Field("action", action.action);
       json->Field("evidence", action.evidence);
+      FieldOrNull("bytes", action.bytes != 0, action.bytes, json);
       json->EndObject();
     }
   }
@@ -105,6 +107,7 @@ void WriteOom(const OomEvent& oom, size_t top, const ReportInput& input, JsonWri
   WriteJsonFragmentationPoint(oom.fragmentation, input, json);
   WriteActions(oom, input, json);
   WriteJsonStack(oom.stack_id, oom.api, input, json);
+  WriteJsonPinLines("pin_lines", oom.pin_groups, top, input, json);
   WriteJsonPins("pins", oom.pins, top, input, json);
   WriteJsonLiveSet("live", oom.live, top, input, json);
   json->EndObject();

@@ -44,6 +44,8 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
                       JsonWriter* json);
 void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input,
                                  JsonWriter* json);  // a value
+void WriteJsonPinLines(absl::string_view key, const std::vector<PinGroup>& groups, size_t top, const ReportInput& input,
+                       JsonWriter* json);
 void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
                    JsonWriter* json);
 

@@ -17,10 +17,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "replay/device_counters.h"
+#include "replay/free_space.h"
 #include "replay/mark_log.h"
 #include "trace/trace_gap.h"
 
@@ -78,47 +80,6 @@ struct TimelinePoint {
   MeasureValues max;     // each series' own maximum inside the bucket
 };
 
-// How free space lies inside a device's PyTorch segments, or of the part of them in one pool.
-struct FragmentationPoint {
-  uint64_t time_ns = 0;
-  uint64_t reserved = 0;
-  uint64_t allocated = 0;
-  uint64_t free = 0;                // reserved - allocated
-  uint64_t largest_free_range = 0;  // inside one segment
-  uint64_t free_ranges = 0;
-  uint64_t rounding = 0;  // allocated - requested, over the blocks whose request is known
-  bool requested_known = false;
-  double external_ratio = 0;  // 1 - largest_free_range / free; 0 where nothing is free
-};
-
-// A live block that keeps a segment from going back to CUDA.
-struct PinningBlock {
-  uint64_t segment_address = 0;
-  uint64_t segment_bytes = 0;
-  uint64_t segment_free = 0;  // bytes of it that no block uses
-  uint64_t block_address = 0;
-  uint64_t block_bytes = 0;
-  uint64_t blocks_in_segment = 0;  // 1: freeing this block alone would return the whole segment
-  uint64_t returnable = 0;         // bytes that CUDA would get back if this block (the segment's only one) went
-  uint64_t stack_id = 0;
-  uint64_t allocated_ns = 0;
-};
-
-struct PoolFragmentation {
-  std::string pool;            // "small" or "large": inferred from the segment's size; "expandable"
-  FragmentationPoint at_peak;  // at the peak of reserved
-  FragmentationPoint at_end;
-};
-
-struct Fragmentation {
-  FragmentationPoint at_peak;  // at the peak of reserved
-  FragmentationPoint at_end;
-  std::vector<FragmentationPoint> over_time;
-  std::vector<PoolFragmentation> pools;
-  std::vector<PinningBlock> pins_at_peak;  // largest returnable first
-  std::vector<PinningBlock> pins_at_end;
-};
-
 // One step on the way from a request's first failed CUDA call to its end.
 struct OomStep {
   enum class Kind : uint8_t {
@@ -166,18 +127,21 @@ struct OomEvent {
   uint64_t pool_used = 0, pool_reserved = 0;
   // PyTorch gave up without a failed CUDA call although the device had room: a limit of the program's own.
   bool limited = false;
+  uint64_t limit = 0;  // bytes that PyTorch may reserve then (set_per_process_memory_fraction); 0: not known, or none
 
   // The moment in detail, where `described`: the last few requests that failed for good have it, and some others.
   bool described = false;
   FragmentationPoint fragmentation;
   uint64_t whole_segments = 0, whole_segment_bytes = 0;  // that hold no block at all and were kept nevertheless
-  std::vector<PinningBlock> pins;                        // largest returnable first
+  std::vector<PinningBlock> pins;                        // largest returnable first, at most 10
+  std::vector<PinGroup> pin_groups;                      // all of them, largest returnable first
   // At most so much could have been served: the largest free range, or what the device had free (where it did not say:
   // what is not ours on it), but less than the request that was refused.
   uint64_t would_have_fit = 0;
   uint64_t fit_in_one_piece = 0;  // the same if all free space inside segments were in one piece with the device's
-  uint64_t fit_expandable = 0;    // estimate: if free whole 2 MiB pages inside segments were the device's again
-  LiveSet live;                   // who filled the device
+  // Estimate: had the program used expandable segments from its start; none where it did, or where that is not known.
+  std::optional<uint64_t> fit_expandable;
+  LiveSet live;  // who filled the device
 };
 
 // Requests of a device that failed at first and were served after memory was given back.

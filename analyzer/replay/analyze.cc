@@ -139,6 +139,7 @@ class DeviceAnalyst {
     FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
     out_->fragmentation.at_end = detail.all;
     out_->fragmentation.pins_at_end = std::move(detail.pins);
+    out_->fragmentation.groups_at_end = std::move(detail.groups);
     for (const auto& [name, point] : detail.pools) PoolNamed(name).at_end = point;
   }
 
@@ -146,6 +147,7 @@ class DeviceAnalyst {
     FragmentationDetail detail = DetailFragmentation(state, slot_, out_->peak_reserved.time_ns);
     out_->fragmentation.at_peak = detail.all;
     out_->fragmentation.pins_at_peak = std::move(detail.pins);
+    out_->fragmentation.groups_at_peak = std::move(detail.groups);
     for (const auto& [name, point] : detail.pools) PoolNamed(name).at_peak = point;
   }
 
@@ -208,10 +210,11 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (size_t i = 0; i < slots.size(); ++i)
     analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
   std::vector<Look> looks;
-  looks = LooksAtOoms(names, &analysis->ooms);
+  looks = LooksAtOoms(names, pass->torch_limits(), &analysis->ooms);
   for (DeviceAnalyst& analyst : analysts) analyst.Describe();
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
+  EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);
   for (DeviceAnalyst& analyst : analysts) analyst.Finish();
 }
 

@@ -120,6 +120,10 @@ void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following
       program_end_ns_ = clock_ns_;
       continue;
     }
+    if (kind == trace::TORCH_LIMIT) [[unlikely]] {
+      torch_limits_[batch.device(i)] = batch.size(i);
+      continue;
+    }
     if (IsMark(kind)) [[unlikely]] {
       marks_.Add(batch, i, reader_->stacks());
       continue;

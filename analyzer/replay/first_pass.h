@@ -65,6 +65,8 @@ class FirstPass {
   // ends before.
   uint64_t program_end_event() const { return to_ns_ < end_ns_ ? kNoEvent : program_end_event_; }
   uint64_t program_end_ns() const { return program_end_ns_; }
+  // Bytes that PyTorch may reserve on a device, where the program limits it.
+  const std::map<int, uint64_t>& torch_limits() const { return torch_limits_; }
   // The window that options ask for, in absolute time, and its outermost events. kNoEvent: nothing lies before.
   uint64_t window_start_ns() const { return from_ns_; }
   uint64_t window_end_ns() const { return std::min(to_ns_, end_ns_); }
@@ -111,6 +113,7 @@ class FirstPass {
   uint64_t clock_ns_ = 0;  // latest time so far: events of two threads may be out of order by a little
   uint64_t index_ = 0;     // of the next event
   uint64_t last_before_window_ = kNoEvent, last_in_window_ = kNoEvent;
+  std::map<int, uint64_t> torch_limits_;
   uint64_t program_end_event_ = kNoEvent, program_end_ns_ = 0;
 };
 

@@ -4,12 +4,14 @@
 #include "replay/fragmentation.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
+
+#include "replay/fits.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kSmallSegment = 2u << 20;
-constexpr uint64_t kLargestSmallBlock = 1u << 20;
 constexpr size_t kMaxPins = 20;
 
 // What goes back to CUDA in one piece: an allocation, or one mapping.
@@ -45,6 +47,8 @@ class Layout {
   void ForEachGap(const Segment& segment, Visit visit) const;
   std::string PoolOf(const Segment& segment) const;
   std::vector<PinningBlock> Pins() const;
+  std::vector<PinGroup> Groups() const;
+  uint64_t LargestInHoles(const LiveState& state, uint64_t pages) const;
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Range>& blocks() const { return blocks_; }
 
@@ -53,6 +57,8 @@ class Layout {
   void CollectBlocks(const LiveState& state, uint32_t slot);
   void JoinSegments();
   void AddPins(const Segment& segment, std::vector<PinningBlock>* pins) const;
+  template <typename Visit>
+  void ForEachUnit(const Segment& segment, Visit visit) const;
 
   std::vector<Unit> units_;
   std::vector<Range> blocks_;
@@ -117,17 +123,32 @@ void Layout::ForEachGap(const Segment& segment, Visit visit) const {
   if (segment.end > at) visit(at, segment.end);
 }
 
+// visit(unit, first block in it, one after the last): a block may reach into several units.
+template <typename Visit>
+void Layout::ForEachUnit(const Segment& segment, Visit visit) const {
+  size_t first = segment.first_block;
+  for (size_t i = segment.first_unit; i < segment.last_unit; ++i) {
+    while (first < segment.last_block && blocks_[first].end <= units_[i].start) ++first;
+    size_t last = first;
+    while (last < segment.last_block && blocks_[last].start < units_[i].end) ++last;
+    visit(units_[i], first, last);
+  }
+}
+
 void Layout::AddGaps(const Segment& segment, FragmentationPoint* point) const {
   ForEachGap(segment, [&](uint64_t from, uint64_t until) {
     point->free += until - from;
     point->largest_free_range = std::max(point->largest_free_range, until - from);
     ++point->free_ranges;
   });
+  ForEachUnit(segment, [&](const Unit& unit, size_t first, size_t last) {
+    if (first == last) point->empty_cache += unit.end - unit.start;
+  });
 }
 
 std::string Layout::PoolOf(const Segment& segment) const {
   if (segment.expandable) return "expandable";
-  if (segment.end - segment.start != kSmallSegment) return "large";
+  if (segment.end - segment.start != kSmallPage) return "large";
   for (size_t i = segment.first_block; i < segment.last_block; ++i) {
     if (blocks_[i].block->size > kLargestSmallBlock) return "large";
   }
@@ -171,6 +192,96 @@ std::vector<PinningBlock> Layout::Pins() const {
   return pins;
 }
 
+// Adds up, by the stacks of their blocks, the units that their blocks fill to half at most.
+class PinGrouper {
+ public:
+  explicit PinGrouper(const std::vector<Range>& blocks) : blocks_(blocks) {}
+
+  // Blocks [first, last) lie in the unit, or reach into it.
+  void Add(const Unit& unit, size_t first, size_t last) {
+    uint64_t used = 0;
+    std::vector<uint64_t> stacks;
+    for (size_t i = first; i < last; ++i) {
+      used += std::min(blocks_[i].end, unit.end) - std::max(blocks_[i].start, unit.start);
+      const uint64_t stack = blocks_[i].block->stack;
+      if (std::find(stacks.begin(), stacks.end(), stack) == stacks.end()) stacks.push_back(stack);
+      if (stacks.size() > kMaxStacks) return;
+    }
+    const uint64_t size = unit.end - unit.start;
+    if (used > size / 2) return;
+    std::sort(stacks.begin(), stacks.end());
+    PinGroup& group = groups_[stacks];
+    ++group.segments;
+    group.returnable += size;
+    group.pages |= unit.reservation != UINT32_MAX;
+    for (size_t i = first; i < last; ++i) {
+      const TorchBlock& block = *blocks_[i].block;
+      if (!counted_.emplace(&group, block.address).second) continue;
+      ++group.blocks;
+      group.block_bytes += block.size;
+      group.oldest_ns = group.blocks == 1 ? block.time_ns : std::min(group.oldest_ns, block.time_ns);
+    }
+  }
+
+  std::vector<PinGroup> Take() {
+    std::vector<PinGroup> groups;
+    for (auto& [stacks, group] : groups_) {
+      groups.push_back(group);
+      groups.back().stack_ids = stacks;
+    }
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const PinGroup& a, const PinGroup& b) { return a.returnable > b.returnable; });
+    return groups;
+  }
+
+ private:
+  // A segment that is kept from so many places has no line to be mended.
+  static constexpr size_t kMaxStacks = 8;
+
+  const std::vector<Range>& blocks_;
+  std::map<std::vector<uint64_t>, PinGroup> groups_;
+  std::set<std::pair<const PinGroup*, uint64_t>> counted_;  // a block may keep several units
+};
+
+std::vector<PinGroup> Layout::Groups() const {
+  PinGrouper grouper(blocks_);
+  for (const Segment& segment : segments_) {
+    ForEachUnit(segment, [&](const Unit& unit, size_t first, size_t last) {
+      if (first < last) grouper.Add(unit, first, last);
+    });
+  }
+  return grouper.Take();
+}
+
+uint64_t Layout::LargestInHoles(const LiveState& state, uint64_t pages) const {
+  const auto is_large = [&](const Segment& segment) {
+    const Unit& unit = units_[segment.first_unit];
+    return segment.expandable && unit.end - unit.start > kSmallPage;
+  };
+  const auto is_same = [&](const Segment& a, const Segment& b) {
+    return units_[a.first_unit].reservation == units_[b.first_unit].reservation;
+  };
+  const auto reservation_end = [&](const Segment& segment) {
+    const Reservation& reservation = state.cuda().reservations()[units_[segment.first_unit].reservation];
+    return reservation.address + std::min(reservation.size, UINT64_MAX - reservation.address);
+  };
+  uint64_t best = pages;  // in a new reservation
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    if (!is_large(segment)) continue;
+    const bool is_empty = segment.first_block == segment.last_block;
+    const uint64_t last_used = is_empty ? segment.start : blocks_[segment.last_block - 1].end;
+    uint64_t hole = reservation_end(segment) - std::min(reservation_end(segment), segment.end), after = 0;
+    if (i + 1 < segments_.size() && is_large(segments_[i + 1]) && is_same(segment, segments_[i + 1])) {
+      const Segment& next = segments_[i + 1];
+      hole = next.start - segment.end;
+      after = (next.first_block == next.last_block ? next.end : blocks_[next.first_block].start) - next.start;
+    }
+    best = std::max(best, LargestInHole(segment.end - std::min(segment.end, last_used), hole, after, pages));
+  }
+  return best;
+}
+
 void AddRounding(const TorchBlock& block, FragmentationPoint* point) {
   if (block.requested == 0) return;
   point->requested_known = true;
@@ -195,6 +306,12 @@ FragmentationPoint Whole(const Layout& layout, const LiveState& state, uint32_t 
 
 }  // namespace
 
+FreeSpace FreeSpaceOf(const FragmentationPoint& point) {
+  constexpr uint64_t kPercentLittle = 5;
+  if (point.free * 100 < point.reserved * kPercentLittle) return FreeSpace::kLittle;
+  return point.external_ratio >= 0.5 ? FreeSpace::kScattered : FreeSpace::kCached;
+}
+
 IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot) {
   const Layout layout(state, slot);
   IdleSpace idle;
@@ -203,13 +320,12 @@ IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot) {
       ++idle.whole_segments;
       idle.whole_segment_bytes += segment.end - segment.start;
     }
-    layout.ForEachGap(segment, [&](uint64_t from, uint64_t until) {
-      const uint64_t first_page = from / kSmallSegment + (from % kSmallSegment != 0 ? 1 : 0);
-      const uint64_t end_page = until / kSmallSegment;
-      if (end_page > first_page) idle.page_bytes += (end_page - first_page) * kSmallSegment;
-    });
   }
   return idle;
+}
+
+uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device) {
+  return Layout(state, slot).LargestInHoles(state, RoundDown(free_on_device, kLargePage));
 }
 
 FragmentationPoint MeasureFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns) {
@@ -221,6 +337,7 @@ FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, u
   FragmentationDetail detail;
   detail.all = Whole(layout, state, slot, time_ns);
   detail.pins = layout.Pins();
+  detail.groups = layout.Groups();
   for (const Segment& segment : layout.segments()) {
     FragmentationPoint& pool = detail.pools[layout.PoolOf(segment)];
     pool.time_ns = time_ns;

@@ -27,14 +27,18 @@ struct FragmentationDetail {
   FragmentationPoint all;
   std::map<std::string, FragmentationPoint> pools;
   std::vector<PinningBlock> pins;  // largest returnable first, at most 20
+  std::vector<PinGroup> groups;    // all, largest returnable first
 };
 
-// Free space inside segments that CUDA could have, if it came in pieces of this kind.
+// Segments that hold no block.
 struct IdleSpace {
   uint64_t whole_segments = 0, whole_segment_bytes = 0;  // without any block
-  uint64_t page_bytes = 0;                               // in whole aligned pages of 2 MiB
 };
 IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot);
+
+// The largest request that an expandable segment of the large pool serves by being mapped further, where CUDA has
+// `free_on_device` bytes.
+uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device);
 
 FragmentationPoint MeasureFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns);
 FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, uint64_t time_ns);

@@ -6,13 +6,15 @@
 #include <algorithm>
 
 #include "replay/accounts.h"
+#include "replay/expandable_model.h"
+#include "replay/fits.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kSegmentStep = 2u << 20;  // CUDA hands out device memory, and PyTorch asks for it, in such steps
+constexpr uint8_t kTorchLayer = 3;
 constexpr size_t kMaxPins = 10;
 
 // What CUDA could have given: as the device and the pool that was asked said, else what is not ours on it.
@@ -22,17 +24,42 @@ uint64_t FreeOnDevice(const OomEvent& oom) {
   return oom.device_total > oom.values.total ? oom.device_total - oom.values.total : 0;
 }
 
-void AddFits(const IdleSpace& idle, OomEvent* oom) {
-  const uint64_t device_free = FreeOnDevice(*oom);
-  const uint64_t in_steps = device_free / kSegmentStep * kSegmentStep;
-  oom->would_have_fit = std::max(in_steps, oom->fragmentation.largest_free_range);
-  // This very request did not fit, whatever the free bytes say: they may be scattered, or forbidden.
-  if (oom->requested > 0) oom->would_have_fit = std::min(oom->would_have_fit, oom->requested - 1);
-  oom->fit_in_one_piece = device_free + oom->fragmentation.free;
-  oom->fit_expandable = in_steps + idle.page_bytes;
+bool UsesExpandableSegments(const LiveState& state) {
+  bool found = false;
+  state.cuda().reservations().ForEach([&](const Reservation& reservation) { found |= reservation.torch; });
+  return found;
 }
 
-void Describe(const LiveState& state, const StackTable& names, OomEvent* oom) {
+// A limit that would have let the request through was set later.
+void TakeLimit(const std::map<int, uint64_t>& limits, OomEvent* oom) {
+  const auto found = limits.find(oom->device);
+  if (found == limits.end() || oom->layer != kTorchLayer || oom->cuda_requested != 0) return;
+  const uint64_t limit = found->second;
+  if (limit < oom->values.reserved || LargestInNewSegment(limit - oom->values.reserved) >= oom->requested) return;
+  oom->limited = true;
+  oom->limit = limit;
+}
+
+// What PyTorch may still reserve.
+uint64_t LeftByLimit(const OomEvent& oom) { return oom.limit == 0 ? UINT64_MAX : oom.limit - oom.values.reserved; }
+
+// The largest request that new memory of CUDA's could have served.
+uint64_t LargestInNewMemory(const LiveState& state, uint32_t slot, const OomEvent& oom) {
+  const uint64_t free = FreeOnDevice(oom);
+  if (oom.layer != kTorchLayer) return RoundDown(free, kSegmentStep);
+  const uint64_t by_limit = LargestInNewSegment(LeftByLimit(oom));
+  if (UsesExpandableSegments(state)) return std::min(by_limit, LargestInExpandableSegments(state, slot, free));
+  return std::min(by_limit, LargestInNewSegment(free));
+}
+
+void AddFits(const LiveState& state, uint32_t slot, OomEvent* oom) {
+  oom->would_have_fit = std::max(LargestInNewMemory(state, slot, *oom), oom->fragmentation.largest_free_range);
+  // This very request did not fit, whatever the free bytes say: they may be scattered, or forbidden.
+  if (oom->requested > 0) oom->would_have_fit = std::min(oom->would_have_fit, oom->requested - 1);
+  oom->fit_in_one_piece = std::min(FreeOnDevice(*oom), LeftByLimit(*oom)) + oom->fragmentation.free;
+}
+
+void Describe(const LiveState& state, const StackTable& names, const std::map<int, uint64_t>& limits, OomEvent* oom) {
   const uint32_t slot = SlotOfDevice(oom->device);
   if (const auto it = names.devices().find(oom->device); oom->device_total == 0 && it != names.devices().end())
     oom->device_total = it->second.total_bytes;
@@ -42,26 +69,51 @@ void Describe(const LiveState& state, const StackTable& names, OomEvent* oom) {
   oom->fragmentation = detail.all;
   oom->pins = std::move(detail.pins);
   if (oom->pins.size() > kMaxPins) oom->pins.resize(kMaxPins);
+  oom->pin_groups = std::move(detail.groups);
   const IdleSpace idle = MeasureIdleSpace(state, slot);
   oom->whole_segments = idle.whole_segments;
   oom->whole_segment_bytes = idle.whole_segment_bytes;
-  AddFits(idle, oom);
+  TakeLimit(limits, oom);
+  AddFits(state, slot, oom);
   const Measure measure = oom->values.allocated > 0 ? Measure::kAllocated : Measure::kTotal;
   oom->live = CollectLiveSet(state, slot, measure, oom->time_ns, oom->event_index, names);
 }
 
+void Estimate(const LiveState& state, OomEvent* oom, ExpandableModel* model) {
+  if (UsesExpandableSegments(state)) return;
+  const uint64_t of_device = FreeOnDevice(*oom) + oom->values.reserved;
+  oom->fit_expandable =
+      model->LargestFit(SlotOfDevice(oom->device), of_device, oom->limit == 0 ? UINT64_MAX : oom->limit);
+}
+
 }  // namespace
 
-std::vector<Look> LooksAtOoms(const StackTable& names, std::vector<OomEvent>* ooms) {
+std::vector<Look> LooksAtOoms(const StackTable& names, const std::map<int, uint64_t>& limits,
+                              std::vector<OomEvent>* ooms) {
   std::vector<Look> looks;
   for (const bool final : {true, false}) {
     for (size_t i = ooms->size(); i-- > 0 && looks.size() < kMaxOomMoments;) {
       OomEvent* const oom = &(*ooms)[i];
       if (oom->final != final) continue;
-      looks.push_back({oom->event_index, [oom, &names](const LiveState& state) { Describe(state, names, oom); }});
+      looks.push_back(
+          {oom->event_index, [oom, &names, &limits](const LiveState& state) { Describe(state, names, limits, oom); }});
     }
   }
   return looks;
+}
+
+void EstimateExpandableFits(TraceReader* reader, const Checkpoints& checkpoints, std::vector<OomEvent>* ooms) {
+  std::map<uint32_t, uint64_t> totals;
+  for (const OomEvent& oom : *ooms)
+    if (oom.device >= 0) totals[SlotOfDevice(oom.device)] = oom.device_total;
+  ExpandableModel model(std::move(totals));
+  std::vector<Look> looks;
+  for (OomEvent& oom : *ooms) {
+    if (!oom.described || !oom.final || oom.layer != kTorchLayer) continue;
+    looks.push_back({oom.event_index, [&model, &oom](const LiveState& state) { Estimate(state, &oom, &model); }});
+  }
+  if (looks.empty()) return;
+  Revisit(reader, checkpoints, std::move(looks), [&model](LiveState* state) { model.Begin(state); });
 }
 
 }  // namespace gpumem

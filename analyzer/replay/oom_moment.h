@@ -5,16 +5,20 @@
 // have fit. Looked at after the first pass has found the requests, so that a program which fails a thousand times does
 // not cost a thousand live sets.
 //
-//   std::vector<Look> looks = LooksAtOoms(names, &analysis.ooms);   // the vector must not move until the looks are
-//   done Revisit(&reader, checkpoints, std::move(looks));
+//   std::vector<Look> looks = LooksAtOoms(names, limits, &analysis.ooms);   // the vector must not move meanwhile
+//   Revisit(&reader, checkpoints, std::move(looks));
+//   EstimateExpandableFits(&reader, checkpoints, &analysis.ooms);
 
 #ifndef GPUMEM_ANALYZER_REPLAY_OOM_MOMENT_H_
 #define GPUMEM_ANALYZER_REPLAY_OOM_MOMENT_H_
 
+#include <map>
 #include <vector>
 
 #include "replay/analysis.h"
+#include "replay/checkpoints.h"
 #include "replay/revisit.h"
+#include "trace/reader.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
@@ -22,7 +26,13 @@ namespace gpumem {
 // At most so many requests are looked at: the last ones that failed for good, then the last of the others.
 inline constexpr size_t kMaxOomMoments = 64;
 
-std::vector<Look> LooksAtOoms(const StackTable& names, std::vector<OomEvent>* ooms);
+// `limits`: device -> bytes that PyTorch may reserve on it (FirstPass::torch_limits).
+std::vector<Look> LooksAtOoms(const StackTable& names, const std::map<int, uint64_t>& limits,
+                              std::vector<OomEvent>* ooms);
+
+// fit_expandable of those of PyTorch's requests that the looks described. One more pass over the trace up to the last
+// of them; none where there is no such request.
+void EstimateExpandableFits(TraceReader* reader, const Checkpoints& checkpoints, std::vector<OomEvent>* ooms);
 
 }  // namespace gpumem
 

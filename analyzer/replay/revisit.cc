@@ -10,7 +10,7 @@
 
 namespace gpumem {
 
-void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Look> looks) {
+void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Look> looks, const Follow& follow) {
   std::stable_sort(looks.begin(), looks.end(),
                    [](const Look& a, const Look& b) { return a.event_index < b.event_index; });
   std::optional<BatchStream> stream;
@@ -18,7 +18,7 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
   uint64_t next_event = 0;
   size_t next_in_batch = 0;
   for (const Look& look : looks) {
-    const Checkpoint* const from = checkpoints.Before(look.event_index);
+    const Checkpoint* const from = checkpoints.Before(follow ? 0 : look.event_index);
     if (from == nullptr) return;  // there is no event at all
     if (!stream || from->next_event_index > next_event) {
       reader->Seek(from->place);
@@ -26,13 +26,16 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
       state = from->state;
       next_event = from->next_event_index;
       next_in_batch = 0;
+      if (follow) follow(&*state);
       if (!stream->Advance()) return;
     }
     while (next_event <= look.event_index) {
       if (next_in_batch == stream->current().count()) {
         if (!stream->Advance()) return;
         next_in_batch = 0;
-        next_event += state->Resume(stream->entry().live_snapshot);
+        const uint64_t resumed = state->Resume(stream->entry().live_snapshot);
+        next_event += resumed;
+        if (follow && resumed > 0) follow(&*state);
         state->Bridge(stream->entry());
         continue;
       }

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Revisit: looks at the exact live state after chosen events, once the first pass has found out which. Goes from
-// checkpoint to checkpoint, so the cost depends on the number of looks, not on the length of the file.
+// checkpoint to checkpoint, so the cost depends on the number of looks, not on the length of the file; where a `follow`
+// is given, through all events up to the last look.
 //
 //   Revisit(&reader, checkpoints, {{peak.event_index, [&](const LiveState& state) { ... }}});
 
@@ -24,8 +25,12 @@ struct Look {
   std::function<void(const LiveState&)> see;
 };
 
+// Is called with the state before the first event, and whenever the state was taken anew: to observe it.
+using Follow = std::function<void(LiveState*)>;
+
 // In the order of events. Looks beyond what can be read are left out. The reader stands anywhere afterwards.
-void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Look> looks);
+void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Look> looks,
+             const Follow& follow = nullptr);
 
 }  // namespace gpumem
 

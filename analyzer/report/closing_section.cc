@@ -64,7 +64,7 @@ void AddNextStep(const ReportInput& input, Page* page) {
   for (const DeviceAnalysis& each : input.analysis->devices) {
     const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, each.device);
     grew |= found != nullptr && !found->rows.empty() && found->rows[0].status == LeakStatus::kGrowing;
-    scattered |= each.fragmentation.at_peak.external_ratio >= 0.5;
+    scattered |= FreeSpaceOf(each.fragmentation.at_peak) == FreeSpace::kScattered;
   }
   if (grew) rows.push_back({Next("leaks", input, device), "what grows, by line"});
   if (scattered) rows.push_back({Next("fragmentation", input, device), "which blocks keep segments"});

@@ -8,14 +8,13 @@
 #include "base/format.h"
 #include "base/utf8.h"
 #include "report/names.h"
+#include "report/pin_lines.h"
 #include "report/sections.h"
 #include "report/sparkline.h"
 #include "report/stack_rows.h"
 
 namespace gpumem {
 namespace {
-
-constexpr uint64_t kPercentLittle = 5;  // less of reserved than this being free is not worth anybody's time
 
 // One row of the table of moments and pools.
 Page::Row PointRow(absl::string_view what, const FragmentationPoint& point) {
@@ -25,11 +24,13 @@ Page::Row PointRow(absl::string_view what, const FragmentationPoint& point) {
           FormatBytes(point.largest_free_range),
           FormatCount(point.free_ranges),
           FormatPercent(point.external_ratio),
-          point.requested_known ? FormatBytes(point.rounding) : "not known"};
+          point.requested_known ? FormatBytes(point.rounding) : "not known",
+          FormatBytes(point.empty_cache)};
 }
 
 void AddTable(const Fragmentation& fragmentation, Detail detail, Page* page) {
-  std::vector<Page::Row> rows = {{"", "reserved", "free", "largest", "ranges", "external", "rounding"}};
+  std::vector<Page::Row> rows = {
+      {"", "reserved", "free", "largest", "ranges", "external", "rounding", "empty_cache()"}};
   rows.push_back(PointRow("at the peak", fragmentation.at_peak));
   rows.push_back(PointRow("at the end", fragmentation.at_end));
   if (detail == Detail::kFull) {
@@ -38,7 +39,8 @@ void AddTable(const Fragmentation& fragmentation, Detail detail, Page* page) {
       rows.push_back(PointRow(absl::StrCat(pool.pool, " pool, end"), pool.at_end));
     }
   }
-  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
+  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
+               Align::kRight},
               rows);
 }
 
@@ -58,28 +60,24 @@ void AddCurve(const Fragmentation& fragmentation, const ReportInput& input, Page
               {Tone::kAside, "  0 to 100 %"}});
 }
 
-void AddPins(absl::string_view when, const std::vector<PinningBlock>& pins, const ReportInput& input,
+// By line of code, with true totals. In a brief report the first line alone.
+void AddPins(absl::string_view when, const std::vector<PinGroup>& groups, const ReportInput& input,
              const TextOptions& options, Page* page) {
-  if (pins.empty()) return;
-  page->Line(absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":"));
-  const size_t shown = options.top == 0 ? pins.size() : std::min(options.top, pins.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const PinningBlock& pin = pins[i];
-    const std::string lead = absl::StrCat(
-        "  ", PadLeft(FormatBytes(pin.block_bytes), 10), " keeps ", PadLeft(FormatBytes(pin.segment_bytes), 10),
-        pin.returnable > 0 ? ", alone  " : absl::StrFormat(", 1 of %d  ", pin.blocks_in_segment));
-    AddOneStack(lead, pin.stack_id, "", input, options, page);
-  }
-  if (shown < pins.size())
-    page->Line({{Tone::kAside, absl::StrCat("  and ", FormatCount(pins.size() - shown), " more")}});
+  if (groups.empty()) return;
+  page->Line({{Tone::kPlain, absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":")},
+              {Tone::kAside, absl::StrCat("  ", FormatBytes(ReturnableBytes(groups)), " in all")}});
+  AddPinLines(PinLines(groups, input), input, options, page);
 }
 
 std::string Judgement(const FragmentationPoint& peak) {
-  if (peak.free * 100 < peak.reserved * kPercentLittle)
-    return "little is free inside PyTorch's segments; there is nothing to gain here";
-  if (peak.external_ratio >= 0.5) {
-    return absl::StrCat(FormatBytes(peak.free), " is free inside PyTorch's segments but scattered: a request over ",
-                        FormatBytes(peak.largest_free_range), " needs new memory from CUDA");
+  switch (FreeSpaceOf(peak)) {
+    case FreeSpace::kLittle:
+      return "little is free inside PyTorch's segments; there is nothing to gain here";
+    case FreeSpace::kScattered:
+      return absl::StrCat(FormatBytes(peak.free), " is free inside PyTorch's segments but scattered: a request over ",
+                          FormatBytes(peak.largest_free_range), " needs new memory from CUDA");
+    case FreeSpace::kCached:
+      break;
   }
   return absl::StrCat(FormatBytes(peak.free),
                       " is free inside PyTorch's segments, mostly in one piece: cached, not scattered");
@@ -101,12 +99,12 @@ void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, co
   if (options.detail == Detail::kBrief) {
     TextOptions one = options;
     one.top = 1;
-    AddPins("at the end", fragmentation.pins_at_end, input, one, page);
+    AddPins("at the end", fragmentation.groups_at_end, input, one, page);
     return;
   }
   AddCurve(fragmentation, input, page);
-  AddPins("at the peak of reserved", fragmentation.pins_at_peak, input, options, page);
-  AddPins("at the end", fragmentation.pins_at_end, input, options, page);
+  AddPins("at the peak of reserved", fragmentation.groups_at_peak, input, options, page);
+  AddPins("at the end", fragmentation.groups_at_end, input, options, page);
 }
 
 }  // namespace gpumem

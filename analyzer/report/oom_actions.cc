@@ -4,6 +4,7 @@
 // What to do about a failed request (oom_story.h): rules over its numbers, each with the evidence that made it speak.
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "report/leak_words.h"
 #include "report/live_moment.h"
 #include "report/oom_story.h"
+#include "report/pin_lines.h"
 #include "report/stack_view.h"
 
 namespace gpumem {
@@ -55,6 +57,7 @@ class Adviser {
       return std::move(actions_);
     }
     Limit();
+    const size_t certain = actions_.size();
     if (oom_.device_total != 0 && oom_.requested > oom_.device_total) {
       Add("make the request smaller, or split it",
           absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
@@ -69,38 +72,69 @@ class Adviser {
     Growth();
     Stages();
     if (!much_is_idle) Fragmentation();
+    if (oom_.described) SortFrom(certain);
     Missing();
     Retries();
     return std::move(actions_);
   }
 
  private:
-  void Add(std::string action, std::string evidence) { actions_.push_back({std::move(action), std::move(evidence)}); }
+  void Add(std::string action, std::string evidence, uint64_t bytes = 0) {
+    actions_.push_back({std::move(action), std::move(evidence), bytes});
+  }
+
+  uint64_t MissingBytes() const {
+    return oom_.requested > oom_.would_have_fit ? oom_.requested - oom_.would_have_fit : 0;
+  }
+
+  // What is enough alone comes before what is not.
+  void SortFrom(size_t first) {
+    const uint64_t missing = MissingBytes();
+    std::stable_partition(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
+                          [&](const OomAction& action) { return action.bytes >= missing; });
+  }
 
   void Limit() {
     if (!oom_.limited) return;
+    const std::string of_limit = oom_.limit == 0 ? "" : absl::StrCat(" of ", FormatBytes(oom_.limit), " allowed");
     Add("raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction)",
-        absl::StrCat("PyTorch gave up at ", FormatBytes(oom_.values.reserved), " reserved without asking CUDA, while ",
-                     FormatBytes(oom_.device_free), " were free on the device"));
+        absl::StrCat("PyTorch gave up at ", FormatBytes(oom_.values.reserved), " reserved", of_limit,
+                     " without asking CUDA, while ", FormatBytes(oom_.device_free), " were free on the device"),
+        oom_.device_free);
   }
 
   void Fragmentation() {
     const FragmentationPoint& pieces = oom_.fragmentation;
-    if (oom_.layer != kTorchLayer || oom_.limited || pieces.free_ranges == 0) return;
+    if (oom_.layer != kTorchLayer || pieces.free_ranges == 0) return;
     const bool would_help =
         oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, kPercentIdle);
     if (!would_help || pieces.largest_free_range >= oom_.requested) return;
     std::string evidence = absl::StrCat(FormatBytes(pieces.free), " idle in PyTorch's segments, in ",
                                         FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
                                         FormatBytes(pieces.largest_free_range));
+    ReleasePins();
     if (UsesExpandableSegments(input_)) {
       Add("allocate blocks of fewer different sizes (expandable segments are on already)", std::move(evidence));
       return;
     }
-    const bool enough = oom_.fit_expandable >= oom_.requested;
-    absl::StrAppend(&evidence, "; as whole pages up to ", FormatBytes(oom_.fit_expandable),
-                    " would have been there for one request (estimate), ", enough ? "enough" : "not enough alone");
-    Add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", std::move(evidence));
+    const uint64_t fit = oom_.fit_expandable.value_or(0);
+    if (fit <= oom_.would_have_fit) return;
+    absl::StrAppend(&evidence, "; with expandable segments up to ", FormatBytes(fit),
+                    " would have been there for one request (estimate), ",
+                    fit >= oom_.requested ? "enough" : "not enough alone");
+    Add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", std::move(evidence), fit - oom_.would_have_fit);
+  }
+
+  // The line that keeps most segments.
+  void ReleasePins() {
+    const std::vector<PinLine> lines = PinLines(oom_.pin_groups, input_);
+    if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentIdle)) return;
+    Add(absl::StrCat("free what ", SiteOf(lines[0].stack_id), " keeps, or allocate it before the rest"),
+        PinText(lines[0].group), lines[0].group.returnable);
+  }
+
+  std::string SiteOf(uint64_t stack_id) const {
+    return ViewStack(input_.stacks->Frames(stack_id), "", input_.analysis->process.working_directory).site;
   }
 
   void KeptSegments() {
@@ -109,7 +143,8 @@ class Adviser {
     Add("look at pools that PyTorch may not empty: CUDA graphs, torch.cuda.MemPool, a capture under way",
         absl::StrCat(FormatBytes(oom_.whole_segment_bytes), " lay in ",
                      FormatCountOf(oom_.whole_segments, "segment", "segments"),
-                     " without any block and were not given back"));
+                     " without any block and were not given back"),
+        oom_.whole_segment_bytes);
   }
 
   void Others() {
@@ -118,14 +153,16 @@ class Adviser {
     Add("see who else uses this GPU (nvidia-smi), and end it or choose another GPU",
         absl::StrCat(FormatBytes(*unseen),
                      " of the device is not CUDA memory of this process; its CUDA context takes a ",
-                     "few hundred MiB of that"));
+                     "few hundred MiB of that"),
+        *unseen - kContextAtMost);
   }
 
   void OtherCudaMemory() {
     if (oom_.layer != kTorchLayer || !HasPercent(oom_.values.other, oom_.values.total, 20)) return;
     Add("gpumem peak --measure total: who holds CUDA memory outside PyTorch",
         absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
-                     ") are CUDA memory of this process that is not PyTorch's"));
+                     ") are CUDA memory of this process that is not PyTorch's"),
+        oom_.values.other);
   }
 
   // A program that holds more after each step runs full whatever the batch.
@@ -135,7 +172,7 @@ class Adviser {
     uint64_t grown = 0;
     for (const LeakRow& row : found->rows) grown += row.status == LeakStatus::kGrowing ? row.grown_bytes : 0;
     if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
-    Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device));
+    Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
   }
 
   void Stages() {
@@ -144,8 +181,10 @@ class Adviser {
     const auto advise = [&](Stage stage, absl::string_view advice) {
       const uint64_t bytes = stages[stage];
       if (!HasPercent(bytes, oom_.live.bytes, kPercentOfStage)) return;
-      Add(std::string(advice), absl::StrCat(FormatBytes(bytes), " (", Share(bytes, oom_.live.bytes),
-                                            ") of the live memory was allocated in ", StageTitle(stage)));
+      Add(std::string(advice),
+          absl::StrCat(FormatBytes(bytes), " (", Share(bytes, oom_.live.bytes),
+                       ") of the live memory was allocated in ", StageTitle(stage)),
+          bytes);
     };
     advise(Stage::kForward, "a smaller batch, or activation checkpointing (torch.utils.checkpoint)");
     advise(Stage::kOptimizer, "shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits");
@@ -153,10 +192,12 @@ class Adviser {
   }
 
   void Missing() {
-    if (!oom_.described || oom_.limited || oom_.would_have_fit >= oom_.requested) return;
-    const uint64_t missing = oom_.requested - oom_.would_have_fit;
+    const bool is_bounded = !oom_.limited || oom_.limit != 0;
+    const uint64_t missing = MissingBytes();
+    if (!oom_.described || !is_bounded || missing == 0) return;
     Add(absl::StrCat("free ", FormatBytes(missing), " before this request, or ask for as much less"),
-        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)));
+        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)),
+        missing);
   }
 
   void Retries() {

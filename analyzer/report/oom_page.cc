@@ -10,6 +10,7 @@
 #include "report/names.h"
 #include "report/oom_lines.h"
 #include "report/oom_story.h"
+#include "report/pin_lines.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
 
@@ -94,13 +95,15 @@ void AddFits(const OomEvent& oom, Page* page) {
   page->Gap();
   page->Line({{Tone::kHeading, "Would have fit"},
               {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});
-  const bool refused = oom.would_have_fit + 1 == oom.requested;
+  const bool is_bounded_by_refusal = oom.would_have_fit + 1 == oom.requested;
   std::vector<Page::Row> rows;
-  rows.push_back({refused ? absl::StrCat("less than ", FormatBytes(oom.requested)) : FormatBytes(oom.would_have_fit),
-                  "at most, as it was"});
+  rows.push_back(
+      {is_bounded_by_refusal ? absl::StrCat("less than ", FormatBytes(oom.requested)) : FormatBytes(oom.would_have_fit),
+       "at most, as it was"});
   if (oom.fragmentation.free > 0) {
     rows.push_back({FormatBytes(oom.fit_in_one_piece), "if all free space were one piece"});
-    rows.push_back({FormatBytes(oom.fit_expandable), "estimate: if whole free pages went back (expandable segments)"});
+    if (oom.fit_expandable)
+      rows.push_back({FormatBytes(*oom.fit_expandable), "estimate: with expandable segments from the start"});
   }
   page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
   const FragmentationPoint& pieces = oom.fragmentation;
@@ -128,21 +131,15 @@ void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions
 }
 
 void AddPins(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
-  if (oom.pins.empty()) return;
-  uint64_t returnable = 0;
-  for (const PinningBlock& pin : oom.pins) returnable += pin.returnable;
+  if (oom.pin_groups.empty()) return;
   page->Gap();
   page->Line({{Tone::kHeading, "Blocks that keep mostly empty segments"},
-              {Tone::kAside, absl::StrCat("  ", FormatBytes(returnable), " would go back without them")}});
+              {Tone::kAside,
+               absl::StrCat("  ", FormatBytes(ReturnableBytes(oom.pin_groups)), " would go back without them")}});
   TextOptions brief = options;
   brief.detail = Detail::kBrief;
-  const size_t shown = std::min<size_t>(oom.pins.size(), 3);
-  for (size_t i = 0; i < shown; ++i) {
-    const PinningBlock& pin = oom.pins[i];
-    AddOneStack(absl::StrCat("  ", FormatBytes(pin.block_bytes), " keeps ", FormatBytes(pin.segment_bytes), "  "),
-                pin.stack_id, "", input, brief, page);
-  }
-  if (shown < oom.pins.size()) page->Line(absl::StrCat("  and ", FormatCount(oom.pins.size() - shown), " more"));
+  brief.top = 3;
+  AddPinLines(PinLines(oom.pin_groups, input), input, brief, page);
 }
 
 void AddActions(const OomEvent& oom, const ReportInput& input, Page* page) {

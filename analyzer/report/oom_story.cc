@@ -73,12 +73,15 @@ std::string CauseOfOom(const OomEvent& oom) {
   if (oom.device < 0) return CauseOnHost(oom);
   if (oom.device_total != 0 && oom.requested > oom.device_total) return "The request alone is larger than the device.";
   if (oom.limited) {
-    return absl::StrCat("A limit of the program's own: the device had ", FormatBytes(oom.device_free),
-                        " free, and PyTorch did not ask for it (torch.cuda.set_per_process_memory_fraction).");
+    return absl::StrCat("The program limits what PyTorch may reserve",
+                        oom.limit == 0 ? "" : absl::StrCat(" to ", FormatBytes(oom.limit)),
+                        " (torch.cuda.set_per_process_memory_fraction): the device had ", FormatBytes(oom.device_free),
+                        " free, and PyTorch did not ask for it.");
   }
   if (IsFragmented(oom)) {
-    return "Fragmentation: enough was free inside PyTorch's segments, but not in one piece. Try "
-           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
+    const std::string cause = "Fragmentation: enough was free inside PyTorch's segments, but not in one piece.";
+    if (oom.fit_expandable.value_or(0) < oom.requested) return cause;
+    return absl::StrCat(cause, " Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.");
   }
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
   if (unseen && *unseen > kContextAtMost && *unseen + oom.device_free >= oom.requested) {

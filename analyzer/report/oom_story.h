@@ -50,8 +50,9 @@ std::string CauseOfOom(const OomEvent& oom);
 struct OomAction {
   std::string action;
   std::string evidence;
+  uint64_t bytes = 0;  // that it can make available at most; 0: nothing is gained by it, or it is not known
 };
-// Best first.
+// What is certain first, then what is enough alone, then the rest.
 std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input);
 
 // Bytes of the live set by the stage that allocated them; kNone: unknown.

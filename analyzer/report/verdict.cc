@@ -25,7 +25,8 @@ constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kNearlyFullPercent = 85;  // of the device
 constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
-constexpr uint64_t kRecursPercent = 98;      // of the peak
+constexpr uint64_t kFragmentedPercentOfDevice = 2;
+constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
 bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
@@ -157,7 +158,10 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   const uint64_t peak = device.peak_total.bytes;
   const FragmentationPoint& pieces = device.fragmentation.at_peak;
-  if (pieces.external_ratio >= 0.5 && HasPercent(pieces.free, pieces.reserved, kFragmentedPercent)) {
+  const bool is_worth_a_word =
+      HasPercent(pieces.free, pieces.reserved, kFragmentedPercent) &&
+      (device.capacity == 0 || HasPercent(pieces.free, device.capacity, kFragmentedPercentOfDevice));
+  if (FreeSpaceOf(pieces) == FreeSpace::kScattered && is_worth_a_word) {
     verdict->kind = VerdictKind::kFragmented;
     verdict->problem =
         absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),

@@ -85,6 +85,8 @@ def failure_text(error):
 
 
 MARK, PROGRAM_END = 30, 2  # EventKind, and the handle of that mark
+TORCH_LIMIT = 48
+MOST_DEVICES = 64
 failures = deep = 0
 waits_for_end = False
 
@@ -98,7 +100,23 @@ def wait_for_end():
         register(program_ended)
 
 
+def record_limits():
+    """What set_per_process_memory_fraction leaves to PyTorch's allocator. Asked of PyTorch alone, and only where it is set: no call of CUDA."""
+    cuda, native = module_fields("torch.cuda"), module_fields("torch._C")
+    fraction_of, is_ready = dict.get(native, "_cuda_getMemoryFraction"), dict.get(cuda, "is_initialized")
+    properties_of = dict.get(cuda, "_get_device_properties")
+    if fraction_of is None or is_ready is None or properties_of is None or not is_ready():
+        return
+    device, count = 0, native["_cuda_getDeviceCount"]()
+    while device < count and device < MOST_DEVICES:
+        fraction = fraction_of(device)
+        if 0 < fraction < 1:
+            record.event(TORCH_LIMIT, device, 0, int(fraction * properties_of(device).total_memory + 0.5))
+        device += 1
+
+
 def program_ended():
+    record.quietly(guarded, (record_limits,))
     record.quietly(record.event, (MARK, PROGRAM_END, 0, 0))
 
 

@@ -70,8 +70,11 @@ Object* Happened(Object*, Object* arguments) {
   event.handle = handle;
   event.address = address;
   event.size = size;
+  if (event.kind == EventKind::kTorchLimit) event.device = static_cast<int16_t>(handle);
   const bool is_end = event.kind == EventKind::kMark && handle == kMarkProgramEnd;
-  if (event.kind == EventKind::kTensor || event.kind == EventKind::kOptimizerStep || is_end) ring::Record(event);
+  const bool is_known = event.kind == EventKind::kTensor || event.kind == EventKind::kOptimizerStep ||
+                        event.kind == EventKind::kTorchLimit || is_end;
+  if (is_known) ring::Record(event);
   return None();
 }
 

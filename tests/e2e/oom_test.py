@@ -147,6 +147,43 @@ class Native(OomTest):
         self.assertEqual(oom["cuda_requested_bytes"], 0)
         self.assertIn("set_per_process_memory_fraction", oom["cause"])
 
+    def fits(self, *cases, **settings):
+        """Case -> the failure as gpumem oom has it, and the largest request that PyTorch served in that state."""
+        command = SETUP.recording(self.trace, *SETUP.command(PROGRAM.with_name("oom_fits.py")), *cases)
+        served = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
+        answer = json.loads(self.oom("--json"))
+        found = {}
+        for name, (requested, largest) in served.items():
+            # Of its size there is one: what is tried later is smaller, and the sizes of the cases differ.
+            (oom,) = [oom for oom in answer["ooms"] if oom["requested_bytes"] == requested]
+            found[name] = oom, largest
+        return found
+
+    def test_what_would_have_fit_is_what_pytorch_serves(self):
+        """Without and with expandable segments, at a full device, a fragmented one, and at a limit; the estimate for the other way, too."""
+        # A limit holds for the last of a run.
+        runs = ("whole_blocks", "every_other", "pinned_segments", "fraction"), ("two_thirds", "odd_sizes", "nearly_nothing", "fraction_in_pieces")
+        segments, expandable = ({}, {})
+        for cases in runs:
+            segments |= self.fits(*cases, PYTORCH_CUDA_ALLOC_CONF="")
+            expandable |= self.fits(*cases, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+        self.assertEqual(len(segments), 8)
+        for name in segments:
+            with self.subTest(name=name):
+                (oom, served), (oom_expandable, served_expandable) = segments[name], expandable[name]
+                self.assertEqual(oom["would_have_fit_bytes"], served)
+                self.assertEqual(oom_expandable["would_have_fit_bytes"], served_expandable)
+                self.assertIsNone(oom_expandable["fit_expandable_bytes"])
+                # A block may be up to 1 MiB larger than its request, which PyTorch does not report.
+                slack = 50 * MIB if name == "odd_sizes" else 0
+                self.assertLessEqual(abs(oom["fit_expandable_bytes"] - served_expandable), slack)
+                advised = any("expandable_segments" in action["action"] for action in oom["actions"])
+                self.assertEqual(advised, served_expandable > served)
+        (pins,) = segments["pinned_segments"][0]["pin_lines"]
+        self.assertEqual((pins["blocks"], pins["segments"], pins["returnable_bytes"]), (40, 40, 1200 * MIB))
+        self.assertIn("oom_fits.py", pins["site"])
+        self.assertEqual(segments["fraction"][0]["limit_bytes"], 1024 * MIB)
+
     def test_the_report_comes_behind_the_traceback(self):
         script = self.trace.parent / "train.py"
         script.write_text("import torch\nkept = torch.empty(400 << 20, dtype=torch.uint8, device='cuda')\ntorch.empty(4000 << 20, dtype=torch.uint8, device='cuda')\n")

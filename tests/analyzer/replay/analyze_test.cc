@@ -133,6 +133,29 @@ TEST(AnalyzeTest, FindsTheBlockThatPinsASegment) {
   EXPECT_EQ(fragmentation.pools[1].at_end.reserved, 2 * kMiB);
 }
 
+TEST(AnalyzeTest, GroupsPinsByTheirStacks) {
+  TraceBuilder trace;
+  const auto segment = [](uint64_t i) { return kBase + i * 64 * kMiB; };
+  for (uint64_t i = 0; i < 40; ++i) trace.CudaAlloc(segment(i), 30 * kMiB).TorchAlloc(segment(i), 2 * kMiB, 7);
+  trace.CudaAlloc(segment(40), 30 * kMiB).TorchAlloc(segment(40), kMiB, 7).TorchAlloc(segment(40) + kMiB, kMiB, 8);
+  trace.CudaAlloc(segment(41), 30 * kMiB).TorchAlloc(segment(41), 20 * kMiB, 7);  // is used
+  trace.CudaAlloc(segment(42), 30 * kMiB);                                        // holds nothing
+  trace.TorchAlloc(segment(42), kMiB, 1).TorchFree(segment(42), kMiB).End();
+  const Fragmentation fragmentation = AnalyzeTrace(trace).devices.at(0).fragmentation;
+  ASSERT_EQ(fragmentation.groups_at_end.size(), 2u);
+  const PinGroup& alone = fragmentation.groups_at_end[0];
+  EXPECT_EQ(alone.stack_ids, std::vector<uint64_t>{7});
+  EXPECT_EQ(alone.blocks, 40u);
+  EXPECT_EQ(alone.block_bytes, 80 * kMiB);
+  EXPECT_EQ(alone.segments, 40u);
+  EXPECT_EQ(alone.returnable, 1200 * kMiB);
+  const PinGroup& together = fragmentation.groups_at_end[1];
+  EXPECT_EQ(together.stack_ids, (std::vector<uint64_t>{7, 8}));
+  EXPECT_EQ(together.blocks, 2u);
+  EXPECT_EQ(together.returnable, 30 * kMiB);
+  EXPECT_EQ(fragmentation.at_end.empty_cache, 30 * kMiB);
+}
+
 TEST(AnalyzeTest, MeasuresRoundingWhereTheRequestIsKnown) {
   TraceBuilder trace;
   trace.CudaAlloc(kBase, 2 * kMiB);

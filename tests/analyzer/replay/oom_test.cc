@@ -124,7 +124,7 @@ TEST(OomTest, TellsTheChainStepByStep) {
   EXPECT_EQ(oom.device_free, 50 * kMiB);
   EXPECT_EQ(oom.would_have_fit, 50 * kMiB);
   EXPECT_EQ(oom.fit_in_one_piece, 60 * kMiB);
-  EXPECT_EQ(oom.fit_expandable, 60 * kMiB);
+  EXPECT_EQ(oom.fit_expandable, 50 * kMiB);  // 30 MiB in two pages, the rest of them, and two more
   EXPECT_FALSE(oom.limited);
   EXPECT_EQ(oom.live.bytes, 30 * kMiB);
 }
@@ -156,6 +156,32 @@ TEST(OomTest, ALimitOfTheProgramsOwn) {
   ASSERT_EQ(analysis.ooms.size(), 1u);
   EXPECT_TRUE(analysis.ooms[0].limited);
   EXPECT_EQ(analysis.ooms[0].cuda_requested, 0u);
+  EXPECT_EQ(analysis.ooms[0].limit, 0u);
+  EXPECT_EQ(analysis.ooms[0].would_have_fit, 20 * kMiB - 1);
+}
+
+TEST(OomTest, ALimitThatTheProgramNamesAsItEnds) {
+  TraceBuilder trace = Filled();
+  EventRow limit;
+  limit.kind = trace::TORCH_LIMIT;
+  limit.device = 0;
+  limit.size = 55 * kMiB;
+  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB));
+  trace.Event(limit).End();
+  const Analysis analysis = AnalyzeTrace(trace);
+  EXPECT_EQ(analysis.ooms.at(0).limit, 55 * kMiB);
+  EXPECT_EQ(analysis.ooms[0].would_have_fit, 14 * kMiB);  // 15 MiB are left, of which a segment takes whole steps
+}
+
+TEST(OomTest, ALimitThatWasRaisedSinceExplainsNothing) {
+  TraceBuilder trace = Filled();
+  EventRow limit;
+  limit.kind = trace::TORCH_LIMIT;
+  limit.device = 0;
+  limit.size = 90 * kMiB;
+  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB));
+  trace.Event(limit).End();
+  EXPECT_EQ(AnalyzeTrace(trace).ooms.at(0).limit, 0u);
 }
 
 TEST(OomTest, TheLastFailuresAreDescribed) {

@@ -155,6 +155,8 @@ DeviceAnalysis Device() {
   device.fragmentation.pools = {{"large", device.fragmentation.at_peak, device.fragmentation.at_end}};
   device.fragmentation.pins_at_peak = {Pin(1100 * kMiB), Pin(0)};
   device.fragmentation.pins_at_end = {Pin(1100 * kMiB)};
+  device.fragmentation.groups_at_peak = {{{kOptimizer}, 41, 82 * kMiB, 40, 44000 * kMiB, kOrigin}};
+  device.fragmentation.groups_at_end = {{{kOptimizer}, 1, 2 * kMiB, 1, 1100 * kMiB, kOrigin}};
   device.leaks.at_end_torch = Set(Measure::kAllocated, 12, {Use(kOptimizer, 3, 3 * kGiB, 296, 2, 2)}, device.end);
   device.leaks.at_end_cuda = Set(Measure::kOther, 12, {Use(kNccl, 1, 2 * kGiB, 8, 0, 0, "cuMemCreate")}, device.end);
   device.leaks.growth_from_ns = kOrigin + 3 * kSecond;
@@ -290,6 +292,7 @@ Example OomExample() {
   oom.fit_in_one_piece = 4 * kGiB;
   oom.fit_expandable = 3 * kGiB;
   oom.pins = device.fragmentation.pins_at_peak;
+  oom.pin_groups = device.fragmentation.groups_at_end;
   oom.live = device.at_peak_allocated;
   example.analysis.ooms = {oom};
   ServedRetries retries;

@@ -122,7 +122,7 @@ TEST(CauseOfOom, NamesALimit) {
   Example example = testing::OomExample();
   OomEvent* const oom = Stated(&example, 10 * kGiB);
   oom->limited = true;
-  EXPECT_THAT(CauseOfOom(*oom), HasSubstr("A limit of the program's own: the device had 10 GiB free"));
+  EXPECT_THAT(CauseOfOom(*oom), HasSubstr("The program limits what PyTorch may reserve ("));
   const auto actions = ActionsOnOom(*oom, example.input());
   ASSERT_FALSE(actions.empty());
   EXPECT_THAT(actions[0], Action("set_per_process_memory_fraction", "77 GiB reserved"));

@@ -56,7 +56,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kSaved), pb::SAVED);
   EXPECT_EQ(Number(EventKind::kOptimizerStep), pb::OPTIMIZER_STEP);
   EXPECT_EQ(Number(EventKind::kHostRead), pb::HOST_READ);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kHostRead));
+  EXPECT_EQ(Number(EventKind::kTorchLimit), pb::TORCH_LIMIT);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kTorchLimit));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

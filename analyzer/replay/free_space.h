@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What is said of free space inside PyTorch's segments, and of the blocks between it: plain data (fragmentation.h makes
+// it from a LiveState).
+
+#ifndef GPUMEM_ANALYZER_REPLAY_FREE_SPACE_H_
+#define GPUMEM_ANALYZER_REPLAY_FREE_SPACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gpumem {
+
+// How free space lies inside a device's PyTorch segments, or of the part of them in one pool.
+struct FragmentationPoint {
+  uint64_t time_ns = 0;
+  uint64_t reserved = 0;
+  uint64_t allocated = 0;
+  uint64_t free = 0;                // reserved - allocated
+  uint64_t largest_free_range = 0;  // inside one segment
+  uint64_t free_ranges = 0;
+  uint64_t rounding = 0;  // allocated - requested, over the blocks whose request is known
+  bool requested_known = false;
+  double external_ratio = 0;  // 1 - largest_free_range / free; 0 where nothing is free
+  uint64_t empty_cache = 0;   // what torch.cuda.empty_cache() would return: segments, or mapped pages, without a block
+};
+
+// What the free space inside PyTorch's segments is.
+enum class FreeSpace : uint8_t {
+  kLittle,     // less than a twentieth of what is reserved
+  kCached,     // most of it lies in one piece, for the next request
+  kScattered,  // in pieces, none of which has half of it
+};
+FreeSpace FreeSpaceOf(const FragmentationPoint& point);
+
+// A live block that keeps a segment from going back to CUDA.
+struct PinningBlock {
+  uint64_t segment_address = 0;
+  uint64_t segment_bytes = 0;
+  uint64_t segment_free = 0;  // bytes of it that no block uses
+  uint64_t block_address = 0;
+  uint64_t block_bytes = 0;
+  uint64_t blocks_in_segment = 0;  // 1: freeing this block alone would return the whole segment
+  uint64_t returnable = 0;         // bytes that CUDA would get back if this block (the segment's only one) went
+  uint64_t stack_id = 0;
+  uint64_t allocated_ns = 0;
+};
+
+// Live blocks of one stack, or of a few together, that keep segments (of an expandable segment: mapped pages) from
+// going back to CUDA. No two groups of one list have the same stacks.
+struct PinGroup {
+  std::vector<uint64_t> stack_ids;  // in rising order; at least one
+  uint64_t blocks = 0, block_bytes = 0;
+  uint64_t segments = 0, returnable = 0;  // how many they keep, and with how many bytes in all
+  uint64_t oldest_ns = 0;                 // when the first of the blocks was allocated
+  bool pages = false;                     // of expandable segments, not whole segments
+};
+
+struct PoolFragmentation {
+  std::string pool;            // "small" or "large": inferred from the segment's size; "expandable"
+  FragmentationPoint at_peak;  // at the peak of reserved
+  FragmentationPoint at_end;
+};
+
+struct Fragmentation {
+  FragmentationPoint at_peak;  // at the peak of reserved
+  FragmentationPoint at_end;
+  std::vector<FragmentationPoint> over_time;
+  std::vector<PoolFragmentation> pools;
+  std::vector<PinningBlock> pins_at_peak;  // largest returnable first
+  std::vector<PinningBlock> pins_at_end;
+  std::vector<PinGroup> groups_at_peak;  // all of them, largest returnable first
+  std::vector<PinGroup> groups_at_end;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_FREE_SPACE_H_

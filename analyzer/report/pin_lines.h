@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What keeps segments from going back to CUDA, by line of code. Pure functions of the input.
+//
+//   for (const PinLine& line : PinLines(device.fragmentation.groups_at_end, input)) page->Line(PinText(line.group));
+
+#ifndef GPUMEM_ANALYZER_REPORT_PIN_LINES_H_
+#define GPUMEM_ANALYZER_REPORT_PIN_LINES_H_
+
+#include <string>
+#include <vector>
+
+#include "report/input.h"
+#include "report/page.h"
+
+namespace gpumem {
+
+struct PinLine {
+  uint64_t stack_id = 0;            // one of the line's stacks
+  std::vector<std::string> others;  // sites of the lines that keep the same segments together with this one
+  PinGroup group;                   // all stacks of the line, or lines, together; `stack_ids` is empty
+};
+
+// Largest returnable first; every group is in one of them.
+std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportInput& input);
+
+// Adds `options.top` of them (0 = all), and a line for the rest.
+void AddPinLines(const std::vector<PinLine>& lines, const ReportInput& input, const TextOptions& options, Page* page);
+
+// "2.00 MiB in 40 blocks keep 800.00 MiB in 40 segments"
+std::string PinText(const PinGroup& group);
+
+// Sum over all groups, bytes.
+uint64_t ReturnableBytes(const std::vector<PinGroup>& groups);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPORT_PIN_LINES_H_
