@@ -15,6 +15,7 @@
 #include "base/shown.h"
 #include "report/attribution_parts.h"
 #include "report/cells.h"
+#include "report/instants.h"
 #include "report/marks.h"
 #include "report/names.h"
 #include "report/stack_rows.h"
@@ -220,7 +221,7 @@ void AddPeakOutsideSteps(const ReportInput& input, Page* page) {
   });
   if (is_inside) return;
   page->Paragraph("  ", absl::StrCat("The run's peak is in no step: ", FormatBytes(peak.bytes), " at ",
-                                     FormatTime(input.Since(peak.time_ns)),
+                                     PeakInstant(peak.time_ns, input),
                                      " (set-up, evaluation or a checkpoint). gpumem stages shows which."));
 }
 
@@ -229,7 +230,7 @@ void AddPeakOutsideSteps(const ReportInput& input, Page* page) {
 void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
   page->Line({{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ",
                                             DeviceLabel(input.attribution->device), ": ", FormatBytes(moment.Total()))},
-              {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(moment.time_ns)),
+              {Tone::kPlain, absl::StrCat(" at ", PeakInstant(moment.time_ns, input),
                                           moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
   for (const size_t i : Order(moment.categories)) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "report/breakdown_parts.h"
+#include "report/instants.h"
 #include "report/names.h"
 #include "report/sections.h"
 
@@ -156,7 +157,7 @@ void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* 
   if (!end.any || (analysis.sampling.samples == 0 && end.driver.context_count == 0)) return;
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},
-              {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", FormatTime(input.Since(peak.time_ns)),
+              {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", PeakInstant(peak.time_ns, input),
                                           ", and at the end")}});
   std::vector<Row> rows = ShareRows(peak, end, input);
   if (peak.has_reading || end.has_reading) {

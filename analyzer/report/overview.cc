@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "report/breakdown_parts.h"
 #include "report/cells.h"
+#include "report/instants.h"
 #include "report/names.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
@@ -154,7 +155,7 @@ void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Page
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
     page->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", FormatBytes(peak.bytes), " at ",
-                            FormatTime(input.Since(peak.time_ns)), "; gpumem report --device ", device.device));
+                            PeakInstant(peak.time_ns, input), "; gpumem report --device ", device.device));
   }
 }
 

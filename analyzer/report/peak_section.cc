@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/instants.h"
 #include "report/live_moment.h"
 #include "report/marks.h"
 #include "report/names.h"
@@ -51,7 +52,7 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
                                             FormatBytes(peak.bytes))},
-              {Tone::kPlain, absl::StrCat(" at ", FormatTime(input.Since(peak.time_ns)), WhenText(live, input), ", ",
+              {Tone::kPlain, absl::StrCat(" at ", PeakInstant(peak.time_ns, input), WhenText(live, input), ", ",
                                           FormatCountOf(live.block_count, "live block", "live blocks"))}});
   if (const std::string place = PlaceText(input.analysis->marks.At(peak.time_ns)); !place.empty())
     page->Paragraph("  at      ", place);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "report/instants.h"
 #include "report/names.h"
 #include "report/sections.h"
 #include "report/sparkline.h"
@@ -35,7 +36,7 @@ std::vector<Measure> Shown(const DeviceAnalysis& device) {
 
 std::string CurveWords(const DeviceAnalysis& device, Measure measure, const ReportInput& input) {
   const SeriesPeak& peak = PeakOf(device, measure);
-  return absl::StrCat(PadLeft(FormatBytes(peak.bytes), 10), " at ", PadRight(FormatTime(input.Since(peak.time_ns)), 9),
+  return absl::StrCat(PadLeft(FormatBytes(peak.bytes), 10), " at ", PadRight(PeakInstant(peak.time_ns, input), 9),
                       " end ", FormatBytes(ValueOf(device.end, measure)));
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "report/cells.h"
+#include "report/instants.h"
 #include "report/leak_words.h"
 #include "report/live_moment.h"
 #include "report/names.h"
@@ -72,7 +73,7 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
                                                                    FormatBytes(live.values.reserved), " reserved")
                                                     : absl::StrCat(FormatBytes(peak.bytes), " of CUDA memory");
   if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
-  absl::StrAppend(&text, " at ", FormatTime(input.Since(peak.time_ns)), WhenText(live, input));
+  absl::StrAppend(&text, " at ", PeakInstant(peak.time_ns, input), WhenText(live, input));
   if (moment == nullptr || moment->step == 0) return text;
   return absl::StrCat(text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
 }
