@@ -146,7 +146,15 @@ static_assert(kLeastEventBytes == 24 && kMiddleEventBytes == 56);
 
 inline Event EventOf(const EventRecord& record) {
   Event event{};
-  __builtin_memcpy(&event, &record.event, record.header.size - sizeof(RecordHeader));
+  const uint32_t stored = record.header.size - static_cast<uint32_t>(sizeof(RecordHeader));
+  // Of sizes that are known here: a few moves each.
+  if (stored == kMiddleEventBytes) {
+    __builtin_memcpy(&event, &record.event, kMiddleEventBytes);
+  } else if (stored == sizeof(Event)) {
+    __builtin_memcpy(&event, &record.event, sizeof(Event));
+  } else {
+    __builtin_memcpy(&event, &record.event, stored);
+  }
   return event;
 }
 

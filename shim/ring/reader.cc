@@ -268,63 +268,6 @@ bool Reader::TakeCode(uint32_t serial, const CodeRecord* record, RawCode* code) 
   return true;
 }
 
-namespace {
-// std heaps keep the largest on top; the one to hand out is the smallest.
-struct Later {
-  template <typename Head>
-  bool operator()(const Head& a, const Head& b) const {
-    return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.rank > b.rank;
-  }
-};
-}  // namespace
-
-void Reader::BuildHeap() {
-  heap_.Clear();
-  for (uint32_t i = 0; i < order_.size();) {
-    uint32_t end = i + 1;
-    while (end < order_.size() && tracks_[order_[end]].serial == tracks_[order_[i]].serial) end++;
-    PushHead(i, end);
-    i = end;
-  }
-}
-
-// Finds the thread's next event from order_[order] on and puts it into the heap.
-bool Reader::PushHead(uint32_t order, uint32_t order_end) {
-  for (; order < order_end; order++) {
-    uint32_t index = order_[order];
-    Track& track = tracks_[index];
-    while (track.event_position < track.event_limit) {
-      const RecordHeader* record = RecordAt(index, track.event_position);
-      if (record->type == kRecordEvent) {
-        const Event& event = reinterpret_cast<const EventRecord*>(record)->event;
-        heap_[heap_.size()] = {event.time_ns, (IsFree(event.kind) ? 0 : 0x80000000u) | (track.serial & 0x7fffffff),
-                               order, order_end};
-        heap_.Resize(heap_.size() + 1);
-        std::push_heap(heap_.data(), heap_.data() + heap_.size(), Later());
-        return true;
-      }
-      track.event_position += record->size;
-    }
-  }
-  return false;
-}
-
-bool Reader::NextEvent(EventView* view) {
-  if (heap_.size() == 0 || heap_[0].time_ns >= watermark_ns_) return false;
-  Head head = heap_[0];
-  std::pop_heap(heap_.data(), heap_.data() + heap_.size(), Later());
-  heap_.Resize(heap_.size() - 1);
-  uint32_t index = order_[head.order];
-  Track& track = tracks_[index];
-  const ChunkDescriptor& chunk = g_state.chunks[index];
-  const RecordHeader* record = RecordAt(index, track.event_position);
-  event_ = EventOf(*reinterpret_cast<const EventRecord*>(record));
-  *view = {&event_, track.serial, chunk.owner_tid, chunk.thread_name};
-  track.event_position += record->size;
-  PushHead(head.order, head.order_end);
-  return true;
-}
-
 void Reader::MarkPending(uint64_t packet_sequence) {
   for (size_t i = 0; i < order_.size(); i++) {
     Track& track = tracks_[order_[i]];

@@ -112,7 +112,8 @@ class Reader {
   void Sort();
   void ExtendClosed();
   void BuildHeap();
-  bool PushHead(uint32_t order, uint32_t order_end);
+  bool FindHead(uint32_t order, uint32_t order_end, Head* head);
+  void ReplaceTop(const Head& head);
   void Revoke();
   void Release(uint32_t index);
   const RecordHeader* NextDefinition(uint16_t type, uint32_t* position, uint32_t limit, uint32_t* walked,

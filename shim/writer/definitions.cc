@@ -119,22 +119,24 @@ void Definitions::AddStackNow(const ring::StackView& stack) {
   }
   if (!key_leaves_.Push(node)) keys_.Resize(keys_.size() - 1);
   *leaf = node;
-  cached_hash_ = 0;
+  cached_hash_ = cached_stack_ = 0;
 }
 
-uint32_t Definitions::StackId(uint64_t hash) {
+uint32_t Definitions::FindStack(uint64_t hash) {
   if (hash == 0) return 0;
-  if (hash != cached_hash_) {
-    cached_stack_ = stacks_.Find(hash);
-    cached_hash_ = hash;
-  }
+  cached_stack_ = stacks_.Find(hash);
+  cached_hash_ = hash;
   return cached_stack_;
 }
 
-uint32_t Definitions::ApiId(uint16_t api) {
+uint32_t Definitions::FindApi(uint16_t api) {
   if (api == 0 || hooks_.api_name == nullptr) return 0;
   uint32_t id = apis_.Find(api);
-  if (id != 0) return id;
+  if (id != 0) {
+    cached_api_ = api;
+    cached_api_id_ = id;
+    return id;
+  }
   const char* name = hooks_.api_name(api);
   uint32_t* place = name == nullptr || name[0] == '\0' ? nullptr : apis_.Insert(api);
   if (place == nullptr) return 0;
@@ -163,8 +165,7 @@ void Definitions::PutString(uint32_t id, const char* text, size_t size, uint64_t
   out_.Close(mark);
 }
 
-uint32_t Definitions::ThreadId(const ring::EventView& view) {
-  if (view.serial == cached_thread_) return view.serial;
+uint32_t Definitions::AddThread(const ring::EventView& view) {
   cached_thread_ = view.serial;
   uint32_t* known = threads_.Insert(view.serial);
   if (known == nullptr || *known != 0) return view.serial;
@@ -177,11 +178,8 @@ uint32_t Definitions::ThreadId(const ring::EventView& view) {
   return view.serial;
 }
 
-void Definitions::AddDevice(int16_t device, uint64_t now_ns) {
-  if (device < 0 || device >= static_cast<int16_t>(kMaxDevices) || device_known_[device] ||
-      hooks_.fill_device == nullptr) {
-    return;
-  }
+void Definitions::AskForDevice(int16_t device, uint64_t now_ns) {
+  if (hooks_.fill_device == nullptr) return;
   if (device_asked_ns_[device] != 0 && now_ns - device_asked_ns_[device] < 1'000'000'000) return;
   device_asked_ns_[device] = now_ns;
   DeviceInfo info;

@@ -58,13 +58,18 @@ class Definitions {
   void AddText(const ring::TextView& text);  // or a ready definition
 
   // Ids for an event's columns. 0 = none, or never defined.
-  uint32_t StackId(uint64_t hash);
-  uint32_t ApiId(uint16_t api);
+  uint32_t StackId(uint64_t hash) { return hash == cached_hash_ ? cached_stack_ : FindStack(hash); }
+  uint32_t ApiId(uint16_t api) { return api == cached_api_ ? cached_api_id_ : FindApi(api); }
   uint32_t TextId(uint64_t key) const { return key == 0 ? 0 : texts_.Find(key); }
-  uint32_t ThreadId(const ring::EventView& view);
+  uint32_t ThreadId(const ring::EventView& view) {
+    return view.serial == cached_thread_ ? view.serial : AddThread(view);
+  }
 
   // Asks the hooks for a device that an event names and that was not defined yet.
-  void AddDevice(int16_t device, uint64_t now_ns);
+  void AddDevice(int16_t device, uint64_t now_ns) {
+    if (device >= 0 && device < static_cast<int16_t>(kMaxDevices) && !device_known_[device])
+      AskForDevice(device, now_ns);
+  }
   void AddVersions();
 
   bool empty() const { return pending_.size() == 0 && parents_.size() == 0; }
@@ -78,6 +83,10 @@ class Definitions {
  private:
   static constexpr size_t kMaxDevices = 128;
 
+  uint32_t FindStack(uint64_t hash);
+  uint32_t FindApi(uint16_t api);
+  uint32_t AddThread(const ring::EventView& view);
+  void AskForDevice(int16_t device, uint64_t now_ns);
   bool WaitsForForward(const ring::StackView& stack) const;
   void AddStackNow(const ring::StackView& stack);
   uint32_t FrameId(const ring::RawFrame& frame);
@@ -103,8 +112,10 @@ class Definitions {
   uint32_t first_new_node_ = 1;
   uint32_t last_frame_ = 0, last_node_ = 0, last_code_ = 0, last_string_ = 0;
   uint32_t cached_thread_ = 0;
-  uint64_t cached_hash_ = 0;
+  uint64_t cached_hash_ = 0;  // of no stack, which has the id 0
   uint32_t cached_stack_ = 0;
+  uint16_t cached_api_ = 0;  // the same
+  uint32_t cached_api_id_ = 0;
   uint64_t lost_ = 0;
   bool device_known_[kMaxDevices] = {};
   uint64_t device_asked_ns_[kMaxDevices] = {};

@@ -3,6 +3,8 @@
 
 #include "shim/writer/event_batch.h"
 
+#include <cstring>
+
 #include "shim/writer/fields.h"
 
 namespace gpumemshim::writer {
@@ -12,10 +14,7 @@ using Field = fields::EventBatch;
 
 template <typename T>
 bool AllEqual(const T* values, uint32_t count) {
-  for (uint32_t i = 1; i < count; i++) {
-    if (values[i] != values[0]) return false;
-  }
-  return true;
+  return memcmp(values, values + 1, (count - 1) * sizeof(T)) == 0;
 }
 
 // How far all values can be shifted right without loss.
@@ -79,26 +78,46 @@ bool EventBatch::Init() {
   return true;
 }
 
-void EventBatch::Add(const Event& e, uint32_t thread, uint64_t stack, uint32_t api, uint32_t text) {
+// Of the events so far.
+void EventBatch::ClearRare() {
   Columns& c = *columns_;
+  const size_t words = count_ * sizeof(uint64_t), halves = count_ * sizeof(uint32_t);
+  memset(c.requested_size, 0, words);
+  memset(c.stream, 0, words);
+  memset(c.handle, 0, words);
+  memset(c.tag, 0, halves);
+  memset(c.duration_ns, 0, halves);
+  memset(c.text, 0, halves);
+  memset(c.result, 0, halves);
+}
+
+void EventBatch::Add(const Event& e, uint32_t thread, uint32_t stack, uint32_t api, uint32_t text) {
+  Columns& c = *columns_;
+  const bool is_rare =
+      (e.requested_size | e.stream | e.handle | e.tag | e.duration_ns | text | static_cast<uint32_t>(e.result)) != 0;
+  if (is_rare && !has_rare_) {
+    ClearRare();
+    has_rare_ = true;
+  }
   uint32_t i = count_++;
   c.time_ns[i] = e.time_ns;
   c.address[i] = e.address;
   c.size[i] = e.size;
-  c.requested_size[i] = e.requested_size;
-  c.stream[i] = e.stream;
-  c.handle[i] = e.handle;
   c.stack[i] = stack;
   c.thread[i] = thread;
-  c.tag[i] = e.tag;
-  c.duration_ns[i] = e.duration_ns;
   c.api[i] = api;
-  c.text[i] = text;
-  c.result[i] = e.result;
   c.device[i] = e.device;
   c.kind[i] = static_cast<uint8_t>(e.kind);
   c.layer[i] = static_cast<uint8_t>(e.layer);
   c.memory[i] = static_cast<uint8_t>(e.memory);
+  if (!has_rare_) return;
+  c.requested_size[i] = e.requested_size;
+  c.stream[i] = e.stream;
+  c.handle[i] = e.handle;
+  c.tag[i] = e.tag;
+  c.duration_ns[i] = e.duration_ns;
+  c.text[i] = text;
+  c.result[i] = e.result;
 }
 
 void EventBatch::Encode(ProtoWriter* w) const {
@@ -121,15 +140,16 @@ void EventBatch::Encode(ProtoWriter* w) const {
   PutDeltas(w, Field::kAddressDelta, c.address, n, 0, address_shift);
   w->VarintIf(Field::kSizeShift, size_shift);
   PutColumn(w, Field::kSize, c.size, n, shifted);
+  PutColumn(w, Field::kThread, c.thread, n, Same());
+  PutColumn(w, Field::kStack, c.stack, n, Same());
+  PutColumn(w, Field::kApi, c.api, n, Same());
+  if (!has_rare_) return;
   PutColumn(w, Field::kRequestedSize, c.requested_size, n, Same());
   PutColumn(w, Field::kStream, c.stream, n, Same());
   PutColumn(w, Field::kHandle, c.handle, n, Same());
-  PutColumn(w, Field::kThread, c.thread, n, Same());
-  PutColumn(w, Field::kStack, c.stack, n, Same());
   PutColumn(w, Field::kTag, c.tag, n, Same());
   PutColumn(w, Field::kResult, c.result, n, zigzag);
   PutColumn(w, Field::kDurationNs, c.duration_ns, n, Same());
-  PutColumn(w, Field::kApi, c.api, n, Same());
   PutColumn(w, Field::kText, c.text, n, Same());
 }
 

@@ -29,26 +29,35 @@ class EventBatch {
   bool Init();
   bool full() const { return count_ == kMaxEvents; }
   uint32_t count() const { return count_; }
-  void Clear() { count_ = 0; }
+  void Clear() {
+    count_ = 0;
+    has_rare_ = false;
+  }
 
   // Not when full().
-  void Add(const Event& event, uint32_t thread, uint64_t stack, uint32_t api, uint32_t text = 0);
+  void Add(const Event& event, uint32_t thread, uint32_t stack, uint32_t api, uint32_t text = 0);
 
   void Encode(ProtoWriter* w) const;
 
  private:
   struct Columns {
-    uint64_t time_ns[kMaxEvents], address[kMaxEvents], size[kMaxEvents], requested_size[kMaxEvents];
-    uint64_t stream[kMaxEvents], handle[kMaxEvents], stack[kMaxEvents];
-    uint32_t thread[kMaxEvents], tag[kMaxEvents], duration_ns[kMaxEvents], api[kMaxEvents], text[kMaxEvents];
-    int32_t result[kMaxEvents];
+    uint64_t time_ns[kMaxEvents], address[kMaxEvents], size[kMaxEvents];
+    uint32_t stack[kMaxEvents], thread[kMaxEvents], api[kMaxEvents];
     int16_t device[kMaxEvents];
     uint8_t kind[kMaxEvents], layer[kMaxEvents], memory[kMaxEvents];
+    // PyTorch's reports have none of these. Written only from the first event on that has one of them; without such an
+    // event they are all 0.
+    uint64_t requested_size[kMaxEvents], stream[kMaxEvents], handle[kMaxEvents];
+    uint32_t tag[kMaxEvents], duration_ns[kMaxEvents], text[kMaxEvents];
+    int32_t result[kMaxEvents];
   };
+
+  void ClearRare();
 
   Buffer memory_;
   Columns* columns_ = nullptr;
   uint32_t count_ = 0;
+  bool has_rare_ = false;
 };
 
 }  // namespace gpumemshim::writer

@@ -60,7 +60,7 @@ TEST_F(EventBatchTest, ExtremesSurvive) {
     e.address = e.size = e.requested_size = e.stream = e.handle = v;
     e.result = static_cast<int32_t>(v);
     e.device = v == 1 ? kNoDevice : int16_t{0};
-    batch_.Add(e, 1, v, static_cast<uint32_t>(v));
+    batch_.Add(e, 1, static_cast<uint32_t>(v), static_cast<uint32_t>(v));
   }
   std::vector<Row> rows;
   ASSERT_TRUE(Rows(Encode(), &rows));
@@ -69,9 +69,35 @@ TEST_F(EventBatchTest, ExtremesSurvive) {
     EXPECT_EQ(rows[i].address, values[i]);
     EXPECT_EQ(rows[i].size, values[i]);
     EXPECT_EQ(rows[i].handle, values[i]);
-    EXPECT_EQ(rows[i].stack, values[i]);
+    EXPECT_EQ(rows[i].stack, static_cast<uint32_t>(values[i]));
     EXPECT_EQ(rows[i].result, static_cast<int32_t>(values[i]));
     EXPECT_EQ(rows[i].device, values[i] == 1 ? -1 : 0);
+  }
+}
+
+TEST_F(EventBatchTest, WhatIsRareIsTrueOfTheEventsBeforeAndAfterIt) {
+  for (int round = 0; round < 2; round++) {  // the second in memory that the first has used
+    Event plain{};
+    plain.time_ns = 5;
+    for (int i = 0; i < 3; i++) batch_.Add(plain, 1, 2, 3);
+    Event rare = plain;
+    rare.handle = 7;
+    rare.duration_ns = 9;
+    batch_.Add(rare, 1, 2, 3);
+    batch_.Add(plain, 1, 2, 3);
+    std::vector<Row> rows;
+    ASSERT_TRUE(Rows(Encode(), &rows));
+    ASSERT_EQ(rows.size(), 5u);
+    for (size_t i = 0; i < 5; i++) {
+      EXPECT_EQ(rows[i].handle, i == 3 ? 7u : 0u);
+      EXPECT_EQ(rows[i].duration_ns, i == 3 ? 9u : 0u);
+    }
+    batch_.Clear();
+    for (int i = 0; i < 5; i++) batch_.Add(rare, 1, 2, 3);  // leaves the columns full
+    batch_.Clear();
+    batch_.Add(plain, 1, 2, 3);
+    EXPECT_EQ(Encode().handle_size(), 0);
+    batch_.Clear();
   }
 }
 

@@ -33,8 +33,9 @@ struct Acknowledged {
   std::atomic<bool> ready;
 };
 
-[[noreturn]] void Victim(Acknowledged* shared, const Config& config) {
+[[noreturn]] void Victim(Acknowledged* shared, const std::string& directory, const Config& config) {
   ring::Config ring_config;
+  ring_config.directory = directory.c_str();  // elsewhere another test's writer would clear the dead ring away
   ring_config.size_bytes = 1 << 20;
   if (!ring::Start(ring_config) || !Start(config)) _exit(1);
   snprintf(shared->ring_path, sizeof(shared->ring_path), "%s", ring::Path());
@@ -104,7 +105,7 @@ TEST_F(WriterTest, NothingIsLostToAKill) {
     config.interval_ms = 1;
     pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) Victim(shared, config);
+    if (child == 0) Victim(shared, directory_, config);
     while (!shared->ready) usleep(100);
     usleep(static_cast<useconds_t>(random() % 30'000));
     kill(child, SIGKILL);
