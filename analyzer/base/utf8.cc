@@ -114,7 +114,8 @@ void AppendUtf8(char32_t c, std::string* out) {
 
 bool IsMisleading(char32_t c) {
   return IsControl(c) || c == 0x061C || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2060 && c <= 0x2069) || c == 0xFEFF || (c >= 0xE0000 && c <= 0xE007F);
+         (c >= 0x2060 && c <= 0x2069) || c == 0xFEFF || (c >= 0xE0000 && c <= 0xE007F) ||
+         (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;  // noncharacters, which cairo refuses
 }
 
 std::string EscapeControls(absl::string_view text, bool ascii_only) {

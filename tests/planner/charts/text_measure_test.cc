@@ -22,6 +22,10 @@ TEST(TextMeasureTest, WidthsAreThoseOfTheFont) {
 TEST(TextMeasureTest, WidthsAreOfWhatIsDrawn) {
   EXPECT_EQ(TextWidth("\xff\n", 20), TextWidth("\\xff\\n", 20));
   EXPECT_GT(TextWidth(absl::string_view("\0", 1), 20), 0);
+  for (const char* const noncharacter : {"\xef\xbf\xbe", "\xef\xb7\x90", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_GT(TextWidth(noncharacter, 20), 0);  // cairo refuses it, and whatever is measured after it
+    EXPECT_GT(TextWidth("a", 20), 0);
+  }
   EXPECT_NEAR(TextWidth("memory", 11) / 11, TextWidth("memory", 34) / 34, 1e-9);
 }
 
