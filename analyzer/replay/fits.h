@@ -31,6 +31,12 @@ constexpr uint64_t LargestInNewSegment(uint64_t may_ask) {
   return segment >= kSmallPage ? kLargestSmallBlock : 0;
 }
 
+// What is asked of CUDA for a request that no free block serves.
+constexpr uint64_t SegmentFor(uint64_t requested) {
+  if (requested <= kLargestSmallBlock) return kSmallPage;
+  return requested < kLeastExact ? kLargePage : RoundUp(requested, kSegmentStep);
+}
+
 // The largest request that an expandable segment serves at a place where `hole` bytes without memory lie between
 // `before` and `after` free bytes with memory, when `pages` bytes of whole pages may be asked of CUDA.
 constexpr uint64_t LargestInHole(uint64_t before, uint64_t hole, uint64_t after, uint64_t pages) {

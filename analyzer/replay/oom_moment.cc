@@ -40,8 +40,11 @@ void TakeLimit(const std::map<int, uint64_t>& limits, OomEvent* oom) {
   oom->limit = limit;
 }
 
-// What PyTorch may still reserve.
-uint64_t LeftByLimit(const OomEvent& oom) { return oom.limit == 0 ? UINT64_MAX : oom.limit - oom.values.reserved; }
+// What PyTorch may still reserve. Of a limit that is not known: at most, since it refused this request.
+uint64_t LeftByLimit(const OomEvent& oom) {
+  if (oom.limit != 0) return oom.limit - oom.values.reserved;
+  return oom.limited ? SegmentFor(oom.requested) - 1 : UINT64_MAX;
+}
 
 // The largest request that new memory of CUDA's could have served.
 uint64_t LargestInNewMemory(const LiveState& state, uint32_t slot, const OomEvent& oom) {
@@ -82,8 +85,8 @@ void Describe(const LiveState& state, const StackTable& names, const std::map<in
 void Estimate(const LiveState& state, OomEvent* oom, ExpandableModel* model) {
   if (UsesExpandableSegments(state)) return;
   const uint64_t of_device = FreeOnDevice(*oom) + oom->values.reserved;
-  oom->fit_expandable =
-      model->LargestFit(SlotOfDevice(oom->device), of_device, oom->limit == 0 ? UINT64_MAX : oom->limit);
+  oom->fit_expandable = model->LargestFit(SlotOfDevice(oom->device), of_device,
+                                          oom->limited ? oom->values.reserved + LeftByLimit(*oom) : UINT64_MAX);
 }
 
 }  // namespace

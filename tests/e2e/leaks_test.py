@@ -81,15 +81,16 @@ class LeaksTest(unittest.TestCase):
 
 
 def table():
-    """Rows of docs/leaks.md."""
-    print("| program | leaks | found | false alarms | first sentence |\n|---|---:|---:|---:|---|")
+    """Rows of docs/leaks.md, a table a file of programs."""
     for path in FILES:
+        print(f"\n{path.name}\n\n| program | leaks | found | false alarms | first sentence |\n|---|---:|---:|---:|---|")
         known = load(path)
         found = outcomes(path, known)
         for name, (expected, also) in known.items():
             outcome = found[name, 0]
-            print(f"| `{name}` | {len(expected)} | {len(expected) - len(outcome.missed(expected))} | "
-                  f"{len(outcome.false_alarms(expected, also))} | {outcome.headlines[0] if outcome.headlines else ''} |")
+            sentence = outcome.headlines[0] if outcome.headlines else ""
+            print(f"| `{name}` | {len(expected)} | {len(expected) - len(outcome.missed(expected))} | {len(outcome.false_alarms(expected, also))} | "
+                  f"{sentence.replace('tests/e2e/leaks/', '').replace('<locals>.', '')} |")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ TEST(FitsTest, ARequestMayNeedALargerSegmentThanItself) {
   EXPECT_EQ(LargestInNewSegment(10 * kMiB), 10 * kMiB);
   EXPECT_EQ(LargestInNewSegment(9 * kMiB), kLargestSmallBlock);  // below 10 MiB a segment has 20 MiB
   EXPECT_EQ(LargestInNewSegment(2 * kMiB - 1), 0u);
+  EXPECT_EQ(SegmentFor(512), 2 * kMiB);
+  EXPECT_EQ(SegmentFor(kMiB + 512), 20 * kMiB);
+  EXPECT_EQ(SegmentFor(11 * kMiB), 12 * kMiB);
 }
 
 TEST(FitsTest, AHoleIsBounded) {
