@@ -17,12 +17,12 @@ namespace {
 constexpr uint8_t kTorchLayer = 3;
 constexpr size_t kMaxSitesLookedUp = 500;
 
-// Whether free space inside segments would have held the request, had it been in one piece. Less than a tenth of what
-// is reserved is not what a program runs out of memory by: it would have been gone with the next request.
+// Whether free space inside segments would have held the request, had it been in one piece. Less than a fiftieth of
+// what is reserved is not why a program runs out of memory: it would have been gone with the next request.
 bool IsFragmented(const OomEvent& oom) {
   const FragmentationPoint& pieces = oom.fragmentation;
   return pieces.free >= oom.requested && pieces.largest_free_range < oom.requested &&
-         pieces.free >= pieces.reserved / 10;
+         pieces.free >= pieces.reserved / 50;
 }
 
 std::string CauseOnHost(const OomEvent& oom) {

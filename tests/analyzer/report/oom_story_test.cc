@@ -109,6 +109,17 @@ TEST(OomExplanation, OfHostMemoryHasNoDevice) {
   EXPECT_THAT(text, HasSubstr("ulimit -l"));
 }
 
+TEST(CauseOfOom, LittleIdleMemoryIsNoFragmentation) {
+  Example example = testing::OomExample();
+  OomEvent& oom = example.analysis.ooms[0];
+  oom.requested = 16 * kMiB;
+  oom.would_have_fit = 12 * kMiB;
+  oom.fragmentation = {.reserved = 77 * kGiB, .free = 25 * kMiB, .largest_free_range = 12 * kMiB, .free_ranges = 4};
+  EXPECT_THAT(CauseOfOom(oom), Not(HasSubstr("Fragmentation")));
+  oom.fragmentation.free = 2 * kGiB;
+  EXPECT_THAT(CauseOfOom(oom), HasSubstr("Fragmentation: enough was free"));
+}
+
 TEST(CauseOfOom, NamesOthersOnTheDevice) {
   Example example = testing::OomExample();
   OomEvent* const oom = Stated(&example, kGiB);
