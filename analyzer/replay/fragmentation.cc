@@ -312,18 +312,6 @@ FreeSpace FreeSpaceOf(const FragmentationPoint& point) {
   return point.external_ratio >= 0.5 ? FreeSpace::kScattered : FreeSpace::kCached;
 }
 
-IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot) {
-  const Layout layout(state, slot);
-  IdleSpace idle;
-  for (const Segment& segment : layout.segments()) {
-    if (segment.first_block == segment.last_block) {
-      ++idle.whole_segments;
-      idle.whole_segment_bytes += segment.end - segment.start;
-    }
-  }
-  return idle;
-}
-
 uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device) {
   return Layout(state, slot).LargestInHoles(state, RoundDown(free_on_device, kLargePage));
 }
@@ -339,6 +327,10 @@ FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, u
   detail.pins = layout.Pins();
   detail.groups = layout.Groups();
   for (const Segment& segment : layout.segments()) {
+    if (segment.first_block == segment.last_block) {
+      ++detail.whole_segments;
+      detail.whole_segment_bytes += segment.end - segment.start;
+    }
     FragmentationPoint& pool = detail.pools[layout.PoolOf(segment)];
     pool.time_ns = time_ns;
     pool.reserved += segment.end - segment.start;

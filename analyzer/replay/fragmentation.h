@@ -26,15 +26,10 @@ namespace gpumem {
 struct FragmentationDetail {
   FragmentationPoint all;
   std::map<std::string, FragmentationPoint> pools;
-  std::vector<PinningBlock> pins;  // largest returnable first, at most 20
-  std::vector<PinGroup> groups;    // all, largest returnable first
+  std::vector<PinningBlock> pins;                        // largest returnable first, at most 20
+  std::vector<PinGroup> groups;                          // all, largest returnable first
+  uint64_t whole_segments = 0, whole_segment_bytes = 0;  // that hold no block
 };
-
-// Segments that hold no block.
-struct IdleSpace {
-  uint64_t whole_segments = 0, whole_segment_bytes = 0;  // without any block
-};
-IdleSpace MeasureIdleSpace(const LiveState& state, uint32_t slot);
 
 // The largest request that an expandable segment of the large pool serves by being mapped further, where CUDA has
 // `free_on_device` bytes.

@@ -73,9 +73,8 @@ void Describe(const LiveState& state, const StackTable& names, const std::map<in
   oom->pins = std::move(detail.pins);
   if (oom->pins.size() > kMaxPins) oom->pins.resize(kMaxPins);
   oom->pin_groups = std::move(detail.groups);
-  const IdleSpace idle = MeasureIdleSpace(state, slot);
-  oom->whole_segments = idle.whole_segments;
-  oom->whole_segment_bytes = idle.whole_segment_bytes;
+  oom->whole_segments = detail.whole_segments;
+  oom->whole_segment_bytes = detail.whole_segment_bytes;
   TakeLimit(limits, oom);
   AddFits(state, slot, oom);
   const Measure measure = oom->values.allocated > 0 ? Measure::kAllocated : Measure::kTotal;

@@ -13,7 +13,6 @@
 #include "report/live_moment.h"
 #include "report/oom_story.h"
 #include "report/pin_lines.h"
-#include "report/stack_view.h"
 
 namespace gpumem {
 namespace {
@@ -129,12 +128,8 @@ class Adviser {
   void ReleasePins() {
     const std::vector<PinLine> lines = PinLines(oom_.pin_groups, input_);
     if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentIdle)) return;
-    Add(absl::StrCat("free what ", SiteOf(lines[0].stack_id), " keeps, or allocate it before the rest"),
-        PinText(lines[0].group), lines[0].group.returnable);
-  }
-
-  std::string SiteOf(uint64_t stack_id) const {
-    return ViewStack(input_.stacks->Frames(stack_id), "", input_.analysis->process.working_directory).site;
+    Add(absl::StrCat("free what ", lines[0].site, " keeps, or allocate it before the rest"), PinText(lines[0].group),
+        lines[0].group.returnable);
   }
 
   void KeptSegments() {

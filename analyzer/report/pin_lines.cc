@@ -22,14 +22,16 @@ std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportI
   };
   std::map<std::set<std::string>, PinLine> by_sites;
   for (const PinGroup& group : groups) {
-    std::set<std::string> sites;
-    for (const uint64_t stack : group.stack_ids) sites.insert(site_of(stack));
+    const std::string first = site_of(group.stack_ids.front());
+    std::set<std::string> sites{first};
+    for (size_t i = 1; i < group.stack_ids.size(); ++i) sites.insert(site_of(group.stack_ids[i]));
     const auto [place, is_new] = by_sites.try_emplace(sites);
     PinLine& line = place->second;
     if (is_new) {
       line.stack_id = group.stack_ids.front();
       line.group.oldest_ns = group.oldest_ns;
-      sites.erase(site_of(line.stack_id));
+      line.site = first;
+      sites.erase(first);
       line.others.assign(sites.begin(), sites.end());
     }
     line.group.blocks += group.blocks;

@@ -18,6 +18,7 @@ namespace gpumem {
 
 struct PinLine {
   uint64_t stack_id = 0;            // one of the line's stacks
+  std::string site;                 // the line, as ViewStack names it
   std::vector<std::string> others;  // sites of the lines that keep the same segments together with this one
   PinGroup group;                   // all stacks of the line, or lines, together; `stack_ids` is empty
 };

@@ -149,9 +149,24 @@ TEST(OomTest, CountsWhatWasServedAfterARelease) {
   for (const OomEvent& oom : analysis.ooms) EXPECT_FALSE(oom.final);
 }
 
-TEST(OomTest, ALimitOfTheProgramsOwn) {
+// A request of 20 MiB that PyTorch refused by itself, while the device had 60.
+TraceBuilder FailedAtALimit() {
   TraceBuilder trace = Filled();
-  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB)).End();
+  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB));
+  return trace;
+}
+
+EventRow Limit(uint64_t size) {
+  EventRow row;
+  row.kind = trace::TORCH_LIMIT;
+  row.device = 0;
+  row.size = size;
+  return row;
+}
+
+TEST(OomTest, ALimitOfTheProgramsOwn) {
+  TraceBuilder trace = FailedAtALimit();
+  trace.End();
   const Analysis analysis = AnalyzeTrace(trace);
   ASSERT_EQ(analysis.ooms.size(), 1u);
   EXPECT_TRUE(analysis.ooms[0].limited);
@@ -162,26 +177,16 @@ TEST(OomTest, ALimitOfTheProgramsOwn) {
 }
 
 TEST(OomTest, ALimitThatTheProgramNamesAsItEnds) {
-  TraceBuilder trace = Filled();
-  EventRow limit;
-  limit.kind = trace::TORCH_LIMIT;
-  limit.device = 0;
-  limit.size = 55 * kMiB;
-  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB));
-  trace.Event(limit).End();
+  TraceBuilder trace = FailedAtALimit();
+  trace.Event(Limit(55 * kMiB)).End();
   const Analysis analysis = AnalyzeTrace(trace);
   EXPECT_EQ(analysis.ooms.at(0).limit, 55 * kMiB);
   EXPECT_EQ(analysis.ooms[0].would_have_fit, 14 * kMiB);  // 15 MiB are left, of which a segment takes whole steps
 }
 
 TEST(OomTest, ALimitThatWasRaisedSinceExplainsNothing) {
-  TraceBuilder trace = Filled();
-  EventRow limit;
-  limit.kind = trace::TORCH_LIMIT;
-  limit.device = 0;
-  limit.size = 90 * kMiB;
-  trace.Event(Failed(trace::TORCH, 20 * kMiB)).Event(Statement(trace::OOM_DEVICE, 60 * kMiB, 100 * kMiB));
-  trace.Event(limit).End();
+  TraceBuilder trace = FailedAtALimit();
+  trace.Event(Limit(90 * kMiB)).End();
   EXPECT_EQ(AnalyzeTrace(trace).ooms.at(0).limit, 0u);
 }
 
