@@ -53,6 +53,10 @@ struct ForwardSlot {
     stack.store(of, std::memory_order_relaxed);
     check.store(of ^ key, std::memory_order_relaxed);
   }
+  void Copy(const ForwardSlot& other) {
+    stack.store(other.stack.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    check.store(other.check.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   // False where it is another key's, or empty. Of key 0: whether it is empty.
   bool Get(uint64_t key, uint64_t* of) const {
     *of = stack.load(std::memory_order_relaxed);
@@ -71,7 +75,10 @@ ForwardSlot& SlotOf(uint64_t thread, uint64_t number) {
   return g_forward[(number + Mix(kHashSeed, thread)) % kForwardSlots];
 }
 
-uint64_t UseKey(const void* accumulator) { return Mix(kNoNumber, reinterpret_cast<uintptr_t>(accumulator)) | 1; }
+// Spread once more: addresses of one heap are evenly apart, which after Mix alone fills some sets well beyond the rest.
+uint64_t UseKey(const void* accumulator) {
+  return Finish(Mix(kNoNumber, reinterpret_cast<uintptr_t>(accumulator))) | 1;
+}
 ForwardSlot* WaysOf(uint64_t key) { return g_uses[(key >> 1) % kUseSets]; }
 
 uint32_t TypeOf(const void* vtable) {
@@ -117,18 +124,17 @@ uint64_t ForwardOfNode(const void* node) {
   return 0;
 }
 
-// Nodes are freed and their addresses used again, so a set fills with those of long ago: any of them makes room.
+// Nodes are freed and their addresses used again, so a set fills with those of long ago: the one that came first makes
+// room. Two threads that do so at once may lose one.
 void RememberUse(const void* accumulator, uint64_t stack) {
   const uint64_t key = UseKey(accumulator);
   ForwardSlot* const ways = WaysOf(key);
-  ForwardSlot* slot = &ways[(key >> 32) % kUseWays];
   for (uint32_t way = 0; way < kUseWays; ++way) {
     uint64_t before = 0;
-    if (!ways[way].Get(key, &before) && !ways[way].Get(0, &before)) continue;
-    slot = &ways[way];
-    break;
+    if (ways[way].Get(key, &before)) return ways[way].Set(key, stack);
   }
-  slot->Set(key, stack);
+  for (uint32_t way = kUseWays - 1; way > 0; --way) ways[way].Copy(ways[way - 1]);
+  ways[0].Set(key, stack);
 }
 
 uint64_t UseOf(const void* accumulator) {
