@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -38,10 +36,10 @@ Without --device: the GPU with the largest peak.
   }
   size_t most_arguments() const override { return 3; }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, 10);
-    flags_.AddFlags(app);
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
+    flags_.AddFlags(flags);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -6,7 +6,6 @@
 #ifndef GPUMEM_ANALYZER_COMMANDS_ATTRIBUTED_LIST_H_
 #define GPUMEM_ANALYZER_COMMANDS_ATTRIBUTED_LIST_H_
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,10 +21,10 @@ class AttributedList : public Command {
  public:
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    flags_.AddFlags(app);
-    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    flags_.AddFlags(flags);
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (20)").Value("K");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -33,7 +32,7 @@ class AttributedList : public Command {
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(Request(), flags_.rules, loaded.get()));
     Narrow(loaded->input, attribution.get());
     if (trace_.json) {
-      console->Print(Json(*loaded, top_option_->count() > 0 ? top_ : 0));
+      console->Print(Json(*loaded, top_option_.given() ? top_ : 0));
       return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
@@ -56,7 +55,7 @@ class AttributedList : public Command {
   TraceOptions trace_;
   AttributionFlags flags_;
   size_t top_ = 20;
-  CLI::Option* top_option_ = nullptr;
+  Flag top_option_;
 };
 
 }  // namespace gpumem

@@ -11,7 +11,6 @@
 #ifndef GPUMEM_ANALYZER_COMMANDS_COMMAND_H_
 #define GPUMEM_ANALYZER_COMMANDS_COMMAND_H_
 
-#include <CLI/App.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "base/console.h"
 #include "base/status_macros.h"
+#include "commands/flags.h"
 
 namespace gpumem {
 
@@ -48,7 +48,7 @@ class Command {
   // Most arguments that are not flags, where takes_command_line() is false.
   virtual size_t most_arguments() const { return 1; }
 
-  virtual void AddFlags(CLI::App* app) = 0;
+  virtual void AddFlags(Flags* flags) = 0;
 
   // `arguments`: what is left after the flags. Returns the exit code. An error is printed by the dispatcher, and
   // becomes kExitUsage (InvalidArgument) or kExitCannotRead (all others); Cancelled is not printed.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
 #include <limits>
 
 #include "absl/strings/numbers.h"
@@ -118,10 +117,10 @@ Only the user who owns the program, and root, may do this.
   }
   size_t most_arguments() const override { return std::numeric_limits<size_t>::max(); }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_option("-o,--output", output_, "dump: where to (gpumem.PROGRAM.PID.snapshot.gmtrace)")->type_name("FILE");
-    app->add_flag("--force", force_, "dump: replace FILE if it exists");
-    app->add_flag("--json", json_, "print JSON");
+  void AddFlags(Flags* flags) override {
+    flags->Add("-o,--output", &output_, "dump: where to (gpumem.PROGRAM.PID.snapshot.gmtrace)").Value("FILE");
+    flags->Add("--force", &force_, "dump: replace FILE if it exists");
+    flags->Add("--json", &json_, "print JSON");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

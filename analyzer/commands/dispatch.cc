@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 #include "commands/command.h"
+#include "commands/flags.h"
 
 namespace gpumem {
 namespace {
@@ -135,7 +136,8 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   CLI::App app;
   app.set_help_flag("");
   bool help = false;
-  command->AddFlags(&app);
+  Flags flags(&app);
+  command->AddFlags(&flags);
   app.add_flag("-h,--help", help, "this text");
   Split split{arguments, {}, false};
   if (command->takes_command_line()) {

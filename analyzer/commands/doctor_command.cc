@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdlib>
 
@@ -101,9 +100,9 @@ version. With PID also a running program. Exit code 1 if a check fails.
   }
   bool takes_command_line() const override { return true; }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_flag("--clean", clean_, "put the rings of dead processes beside their traces");
-    app->add_flag("--json", json_, "for machines (docs/json.md)");
+  void AddFlags(Flags* flags) override {
+    flags->Add("--clean", &clean_, "put the rings of dead processes beside their traces");
+    flags->Add("--json", &json_, "for machines (docs/json.md)");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -4,7 +4,6 @@
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <CLI/App.hpp>
 #include <optional>
 
 #include "absl/strings/ascii.h"
@@ -196,10 +195,10 @@ any size works.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_flag("--events", events_, "one line an event");
-    trace_.AddFilterFlags(app);
-    app->add_option("--limit", limit_, "stop after so many packets or events; 0 = all")->type_name("N");
+  void AddFlags(Flags* flags) override {
+    flags->Add("--events", &events_, "one line an event");
+    trace_.AddFilterFlags(flags);
+    flags->Add("--limit", &limit_, "stop after so many packets or events; 0 = all").Value("N");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -49,14 +48,14 @@ shown first; the page has all four.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    view_.AddFlags(app);
-    view_.AddGroupFlag(app);
-    app->add_option("-o,--output", output_, "where the page goes; - = standard output")->type_name("FILE");
-    app->add_flag("--flame", flame_, "root at the bottom at first, instead of at the top");
-    app->add_option("--max-nodes", max_nodes_, "most boxes in the page; the smallest stacks beyond are merged (100000)")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::Range(size_t{1}, size_t{10'000'000})).description(""));
+  void AddFlags(Flags* flags) override {
+    view_.AddFlags(flags);
+    view_.AddGroupFlag(flags);
+    flags->Add("-o,--output", &output_, "where the page goes; - = standard output").Value("FILE");
+    flags->Add("--flame", &flame_, "root at the bottom at first, instead of at the top");
+    flags->Add("--max-nodes", &max_nodes_, "most boxes in the page; the smallest stacks beyond are merged (100000)")
+        .Value("N")
+        .Between(1, 10'000'000);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -31,9 +29,9 @@ whole segment.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, 10);
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

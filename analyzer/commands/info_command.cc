@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -80,8 +78,8 @@ class InfoCommand final : public Command {
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
     trace_.shows_stacks = false;
   }
 

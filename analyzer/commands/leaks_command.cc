@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -34,12 +32,12 @@ optimizer state and workspaces is expected. Then lists what was never freed.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, 10);
-    app->add_flag("--check", check_, "exit with 1 where something keeps growing, or growth cannot be judged");
-    app->add_option("--suppressions", suppressions_, "file of leak:PATTERN lines: growth that is meant to be")
-        ->type_name("FILE");
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
+    flags->Add("--check", &check_, "exit with 1 where something keeps growing, or growth cannot be judged");
+    flags->Add("--suppressions", &suppressions_, "file of leak:PATTERN lines: growth that is meant to be")
+        .Value("FILE");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

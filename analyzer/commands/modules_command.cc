@@ -25,9 +25,9 @@ counts for the module whose forward pass it belongs to.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    AttributedList::AddFlags(app);
-    app->add_flag("--print-rules", prints_rules_, "print the built-in rules of --rules and end");
+  void AddFlags(Flags* flags) override {
+    AttributedList::AddFlags(flags);
+    flags->Add("--print-rules", &prints_rules_, "print the built-in rules of --rules and end");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -35,10 +33,10 @@ Requests that succeeded after memory was released are counted.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, 10);
-    app->add_flag("--check", check_, "exit code 1 where a request failed for good");
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
+    flags->Add("--check", &check_, "exit code 1 where a request failed for good");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

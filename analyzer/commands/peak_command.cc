@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -30,15 +28,13 @@ allocated memory, or total if PyTorch allocated nothing.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, 10);
-    app->add_option("--measure", measure_, "allocated, reserved or total")
-        ->type_name("WHAT")
-        ->check(CLI::Validator(CLI::IsMember({"allocated", "reserved", "total"})).description(""));
-    app->add_option("--plateaus", trace_.plateaus, "most near-peaks, the peak included (5)")
-        ->type_name("K")
-        ->check(CLI::Validator(CLI::Range(1u, 100u)).description(""));
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
+    flags->Add("--measure", &measure_, "allocated, reserved or total")
+        .Value("WHAT")
+        .OneOf({"allocated", "reserved", "total"});
+    flags->Add("--plateaus", &trace_.plateaus, "most near-peaks, the peak included (5)").Value("K").Between(1, 100);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -117,10 +116,10 @@ unchanged unless you give --in-place.
   }
   size_t most_arguments() const override { return SIZE_MAX; }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_option("-o,--output", output_, "the file to write")->type_name("FILE");
-    app->add_flag("--in-place", in_place_, "append to FILE itself");
-    app->add_flag("--delete", delete_, "remove the ring when its events are written");
+  void AddFlags(Flags* flags) override {
+    flags->Add("-o,--output", &output_, "the file to write").Value("FILE");
+    flags->Add("--in-place", &in_place_, "append to FILE itself");
+    flags->Add("--delete", &delete_, "remove the ring when its events are written");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/folder_report.h"
@@ -41,11 +39,11 @@ a DIR with several traces: its processes, who started whom, which used most, how
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
-    list_.AddFlags(app, kTop);
-    flags_.AddFlags(app);
-    app->add_flag("--full", full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, kTop);
+    flags_.AddFlags(flags);
+    flags->Add("--full", &full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -65,7 +63,7 @@ a DIR with several traces: its processes, who started whom, which used most, how
     }
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks("", loaded.get()));
     if (trace_.json) {
-      console->Print(ReportJson(loaded->input, list_.top_given ? list_.top : kJsonTop));
+      console->Print(ReportJson(loaded->input, list_.ForJson(kJsonTop)));
       return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());

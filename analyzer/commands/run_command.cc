@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -101,15 +100,14 @@ folders are made.
   }
   bool takes_command_line() const override { return true; }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_option("-o,--output", output_, "where to write the trace (a file, a pattern or a folder)")
-        ->type_name("FILE");
-    app->add_flag("--force", force_, "replace FILE if it exists");
-    app->add_option("--native", native_, "native frames of threads that run Python: cut, full or none")
-        ->type_name("WHICH")
-        ->check(CLI::Validator(CLI::IsMember({"cut", "full", "none"})).description(""));
-    app->add_flag("--no-native", no_native_, "the same as --native none")->excludes("--native");
-    app->add_flag("-q,--quiet", quiet_, "no line at the end");
+  void AddFlags(Flags* flags) override {
+    flags->Add("-o,--output", &output_, "where to write the trace (a file, a pattern or a folder)").Value("FILE");
+    flags->Add("--force", &force_, "replace FILE if it exists");
+    const Flag native = flags->Add("--native", &native_, "native frames of threads that run Python: cut, full or none")
+                            .Value("WHICH")
+                            .OneOf({"cut", "full", "none"});
+    flags->Add("--no-native", &no_native_, "the same as --native none").Excludes(native);
+    flags->Add("-q,--quiet", &quiet_, "no line at the end");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/view_options.h"
@@ -29,11 +27,11 @@ narrow it to what was alive at the peak, never freed, or freed at once.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    view_.AddSelectionFlags(app);
-    view_.AddFrameFlags(app);
+  void AddFlags(Flags* flags) override {
+    view_.AddSelectionFlags(flags);
+    view_.AddFrameFlags(flags);
     view_.usual_mode = ViewMode::kTotal;
-    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (5)")->type_name("K");
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (5)").Value("K");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -48,7 +46,7 @@ narrow it to what was alive at the peak, never freed, or freed at once.
     SortLocations(LocationOrder::kCount, &answer.by_count);
     const ViewInput input = view->input();
     if (view_.trace.json) {
-      WriteSizesJson(answer, top_option_->count() > 0 ? top_ : 0, input, SinkOf(console));
+      WriteSizesJson(answer, top_option_.given() ? top_ : 0, input, SinkOf(console));
       return ExitCodeOf(*view->trace);
     }
     Page page(console->out_style());
@@ -61,7 +59,7 @@ narrow it to what was alive at the peak, never freed, or freed at once.
  private:
   ViewOptions view_;
   size_t top_ = 5;
-  CLI::Option* top_option_ = nullptr;
+  Flag top_option_;
 };
 
 }  // namespace

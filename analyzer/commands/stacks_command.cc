@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/view_options.h"
@@ -27,9 +25,9 @@ flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumem 
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    view_.AddFlags(app);
-    app->add_flag("--count", count_, "number of allocations instead of bytes");
+  void AddFlags(Flags* flags) override {
+    view_.AddFlags(flags);
+    flags->Add("--count", &count_, "number of allocations instead of bytes");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

@@ -3,7 +3,6 @@
 
 #include "commands/symbol_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <system_error>
 
@@ -18,18 +17,14 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-void SymbolFlags::AddPlaces(CLI::App* app) {
-  app->add_option("--symbols", symbols, "a module's file, or a folder of such; may be repeated")
-      ->type_name("PATH")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  app->add_option("--sysroot", sysroot, "root folder of the machine that was traced")->type_name("DIR");
+void SymbolFlags::AddPlaces(Flags* flags) {
+  flags->Add("--symbols", &symbols, "a module's file, or a folder of such; may be repeated").Value("PATH").Repeats();
+  flags->Add("--sysroot", &sysroot, "root folder of the machine that was traced").Value("DIR");
 }
 
-void SymbolFlags::AddFlags(CLI::App* app) {
-  app->add_flag("--no-native-symbols", no_native_symbols, "leave native frames as module and offset");
-  AddPlaces(app);
+void SymbolFlags::AddFlags(Flags* flags) {
+  flags->Add("--no-native-symbols", &no_native_symbols, "leave native frames as module and offset");
+  AddPlaces(flags);
 }
 
 absl::StatusOr<SymbolizerOptions> SymbolFlags::Options() const {

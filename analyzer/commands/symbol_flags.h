@@ -5,17 +5,17 @@
 // --sysroot. The same for all of them.
 //
 //   SymbolFlags flags;
-//   flags.AddFlags(&app);
+//   flags.AddFlags(flags);
 //   GPUMEM_ASSIGN_OR_RETURN(SymbolizerOptions options, flags.Options());
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_SYMBOL_FLAGS_H_
 #define GPUMEM_ANALYZER_COMMANDS_SYMBOL_FLAGS_H_
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "commands/flags.h"
 #include "symbols/symbolizer.h"
 
 namespace gpumem {
@@ -25,9 +25,9 @@ struct SymbolFlags {
   std::vector<std::string> symbols;
   std::string sysroot;
 
-  void AddFlags(CLI::App* app);
+  void AddFlags(Flags* flags);
   // --symbols and --sysroot alone.
-  void AddPlaces(CLI::App* app);
+  void AddPlaces(Flags* flags);
 
   // InvalidArgument where a place does not exist.
   absl::StatusOr<SymbolizerOptions> Options() const;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -148,11 +147,11 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
   }
   size_t most_arguments() const override { return SIZE_MAX; }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_option("-o,--output", output_, "the file to write")->type_name("FILE");
-    app->add_flag("--in-place", in_place_, "replace FILE itself");
-    app->add_flag("--json", json_, "what was found, for machines (docs/json.md)");
-    symbols_.AddPlaces(app);
+  void AddFlags(Flags* flags) override {
+    flags->Add("-o,--output", &output_, "the file to write").Value("FILE");
+    flags->Add("--in-place", &in_place_, "replace FILE itself");
+    flags->Add("--json", &json_, "what was found, for machines (docs/json.md)");
+    symbols_.AddPlaces(flags);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

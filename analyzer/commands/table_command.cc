@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "commands/command.h"
@@ -37,23 +36,18 @@ frame shown; total includes everything it called.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    view_.AddSelectionFlags(app);
-    view_.AddFrameFlags(app);
-    const auto one_of = [](const std::vector<std::string>& names) {
-      return CLI::Validator(CLI::IsMember(names)).description("");
-    };
-    app->add_option(
-           "--by", by_,
-           "line, function, file, library, thread, stack; operator, module or component (of the model), stage, "
-           "category")
-        ->type_name("WHAT")
-        ->check(one_of({"line", "function", "file", "library", "thread", "stack", "operator", "module", "component",
-                        "stage", "category"}));
-    app->add_option("--sort", sort_, "by self, total or count")
-        ->type_name("WHAT")
-        ->check(one_of({"self", "total", "count"}));
-    top_option_ = app->add_option("--top,--limit", top_, "longest list; 0 = all (20)")->type_name("K");
+  void AddFlags(Flags* flags) override {
+    view_.AddSelectionFlags(flags);
+    view_.AddFrameFlags(flags);
+    flags
+        ->Add("--by", &by_,
+              "line, function, file, library, thread, stack; operator, module or component (of the model), stage, "
+              "category")
+        .Value("WHAT")
+        .OneOf({"line", "function", "file", "library", "thread", "stack", "operator", "module", "component", "stage",
+                "category"});
+    flags->Add("--sort", &sort_, "by self, total or count").Value("WHAT").OneOf({"self", "total", "count"});
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (20)").Value("K");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -64,7 +58,7 @@ frame shown; total includes everything it called.
     ViewNeeds needs;
     if (kind && IsByLabels(*kind)) needs.by_labels = by_;
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
-    const size_t json_top = top_option_->count() > 0 ? top_ : 0;
+    const size_t json_top = top_option_.given() ? top_ : 0;
     const ViewInput input = view->input();
     Page page(console->out_style());
     if (!view_.trace.json) AddViewHead(input, &page);
@@ -103,7 +97,7 @@ frame shown; total includes everything it called.
   ViewOptions view_;
   std::string by_ = "line", sort_ = "self";
   size_t top_ = 20;
-  CLI::Option* top_option_ = nullptr;
+  Flag top_option_;
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -27,12 +25,12 @@ lost; --points makes the slices finer.
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    trace_.AddFlags(app);
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
     trace_.shows_stacks = false;
-    app->add_option("--points,--limit", trace_.timeline_buckets, "most points a device (240)")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::Range(1u, kMaxPoints)).description(""));
+    flags->Add("--points,--limit", &trace_.timeline_buckets, "most points a device (240)")
+        .Value("N")
+        .Between(1, kMaxPoints);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

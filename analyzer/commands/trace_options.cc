@@ -3,7 +3,6 @@
 
 #include "commands/trace_options.h"
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <utility>
 
@@ -65,40 +64,33 @@ absl::StatusOr<LoadRequest> TraceOptions::Request(const std::vector<std::string>
   return request;
 }
 
-void TraceOptions::AddFilterFlags(CLI::App* app) {
-  app->add_flag("--json", json, "exact numbers for machines (docs/json.md)");
-  app->add_option("--device", device, "only this GPU")
-      ->type_name("N")
-      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
-  app->add_option("--layer", layer, "only events of driver, runtime or torch")
-      ->type_name("LAYER")
-      ->check(CLI::Validator(CLI::IsMember({"driver", "runtime", "torch", "all"})).description(""));
-  app->add_option("--from", from, "look at what comes after this time (1.5s, step 10, a stage or mark)")
-      ->type_name("TIME");
-  app->add_option("--to", to, "look at what comes before this time (2min, step 20, end)")->type_name("TIME");
+void TraceOptions::AddFilterFlags(Flags* flags) {
+  flags->Add("--json", &json, "exact numbers for machines (docs/json.md)");
+  flags->Add("--device", &device, "only this GPU").Value("N").AtLeastZero();
+  flags->Add("--layer", &layer, "only events of driver, runtime or torch")
+      .Value("LAYER")
+      .OneOf({"driver", "runtime", "torch", "all"});
+  flags->Add("--from", &from, "look at what comes after this time (1.5s, step 10, a stage or mark)").Value("TIME");
+  flags->Add("--to", &to, "look at what comes before this time (2min, step 20, end)").Value("TIME");
 }
 
-void TraceOptions::AddFlags(CLI::App* app) {
-  AddFilterFlags(app);
-  symbols.AddFlags(app);
+void TraceOptions::AddFlags(Flags* flags) {
+  AddFilterFlags(flags);
+  symbols.AddFlags(flags);
 }
 
-void AttributionFlags::AddFlags(CLI::App* app) {
-  app->add_option("--rules", rules, "a file of rules for components and categories (docs/attribution.md)")
-      ->type_name("FILE");
+void AttributionFlags::AddFlags(Flags* flags) {
+  flags->Add("--rules", &rules, "a file of rules for components and categories (docs/attribution.md)").Value("FILE");
 }
 
-void ListOptions::AddFlags(CLI::App* app, size_t default_top) {
+void ListOptions::AddFlags(Flags* flags, size_t default_top) {
   top = default_top;
-  top_option_ = app->add_option("--top,--limit", top, "longest list of stacks; 0 = all")->type_name("K");
-  app->add_flag("--full-stacks", full_stacks, "the frames of every stack shown");
-  app->add_option("--native", native, "with --full-stacks: native frames that tell something, all (full), or none")
-      ->type_name("WHICH")
-      ->check(CLI::Validator(CLI::IsMember({"telling", "full", "none"})).description(""));
-  app->add_option("--by", by, "group by line of your code, or by stack")
-      ->type_name("WHAT")
-      ->check(CLI::Validator(CLI::IsMember({"line", "stack"})).description(""));
-  app->parse_complete_callback([this] { top_given = top_option_->count() > 0; });
+  top_option_ = flags->Add("--top,--limit", &top, "longest list of stacks; 0 = all").Value("K");
+  flags->Add("--full-stacks", &full_stacks, "the frames of every stack shown");
+  flags->Add("--native", &native, "with --full-stacks: native frames that tell something, all (full), or none")
+      .Value("WHICH")
+      .OneOf({"telling", "full", "none"});
+  flags->Add("--by", &by, "group by line of your code, or by stack").Value("WHAT").OneOf({"line", "stack"});
 }
 
 TextOptions ListOptions::ForText(Detail detail) const {

@@ -5,7 +5,7 @@
 // that follows from it.
 //
 //   TraceOptions options;
-//   options.AddFlags(&app);
+//   options.AddFlags(flags);
 //   ...
 //   GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(options, arguments, console));
 //   ...
@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/console.h"
+#include "commands/flags.h"
 #include "commands/symbol_flags.h"
 #include "loading/load_trace.h"
 #include "report/input.h"
@@ -37,9 +38,9 @@ struct TraceOptions {
   bool shows_stacks = true;  // false: LoadTrace looks nothing up
 
   // --json, --device, --layer, --from, --to, and SymbolFlags.
-  void AddFlags(CLI::App* app);
+  void AddFlags(Flags* flags);
   // The same without the last, for commands that resolve no frames.
-  void AddFilterFlags(CLI::App* app);
+  void AddFilterFlags(Flags* flags);
   // InvalidArgument where the flags make no sense.
   absl::StatusOr<AnalyzeOptions> ForAnalyze() const;
   // The first of `arguments` is the place. Progress goes to `console`, which must outlive what is loaded.
@@ -49,24 +50,23 @@ struct TraceOptions {
 
 struct AttributionFlags {
   std::string rules;  // a file
-  void AddFlags(CLI::App* app);
+  void AddFlags(Flags* flags);
 };
 
 // How lists are printed: --top/--limit, --full-stacks, --native, --by.
 struct ListOptions {
   size_t top = 10;
-  bool top_given = false;
   bool full_stacks = false;
   std::string native = "telling";
   std::string by = "line";
 
-  void AddFlags(CLI::App* app, size_t default_top);
+  void AddFlags(Flags* flags, size_t default_top);
   TextOptions ForText(Detail detail) const;
   // Machine answers are whole unless a limit was asked for.
-  size_t ForJson() const { return top_given ? top : 0; }
+  size_t ForJson(size_t otherwise = 0) const { return top_option_.given() ? top : otherwise; }
 
  private:
-  CLI::Option* top_option_ = nullptr;
+  Flag top_option_;
 };
 
 // With times in the place of names in --from and --to ("step 10", a stage, a mark, end): the trace is read once for

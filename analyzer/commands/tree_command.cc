@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/view_options.h"
@@ -32,16 +30,14 @@ operators and backward nodes; --native full shows all. Without --device: the GPU
 )";
   }
 
-  void AddFlags(CLI::App* app) override {
-    view_.AddFlags(app);
-    view_.AddGroupFlag(app);
-    limit_option_ = app->add_option("--percent-limit", text_.percent_limit, "smallest share that has a line (1)")
-                        ->type_name("PERCENT")
-                        ->check(CLI::Validator(CLI::Range(0.0, 100.0)).description(""));
-    app->add_flag("--no-collapse", no_collapse_, "a line for each call, also in a chain");
-    app->add_option("--sort", sort_, "by bytes or by count")
-        ->type_name("WHAT")
-        ->check(CLI::Validator(CLI::IsMember({"bytes", "count"})).description(""));
+  void AddFlags(Flags* flags) override {
+    view_.AddFlags(flags);
+    view_.AddGroupFlag(flags);
+    limit_option_ = flags->Add("--percent-limit", &text_.percent_limit, "smallest share that has a line (1)")
+                        .Value("PERCENT")
+                        .Percentage();
+    flags->Add("--no-collapse", &no_collapse_, "a line for each call, also in a chain");
+    flags->Add("--sort", &sort_, "by bytes or by count").Value("WHAT").OneOf({"bytes", "count"});
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -49,7 +45,7 @@ operators and backward nodes; --native full shows all. Without --device: the GPU
     const StackTree tree(view->aggregated, view->frames.get());
     const ViewInput input = view->input();
     if (view_.trace.json) {
-      WriteTreeJson(tree, input, limit_option_->count() > 0 ? text_.percent_limit : 0, SinkOf(console));
+      WriteTreeJson(tree, input, limit_option_.given() ? text_.percent_limit : 0, SinkOf(console));
       return ExitCodeOf(*view->trace);
     }
     text_.collapse = !no_collapse_;
@@ -64,7 +60,7 @@ operators and backward nodes; --native full shows all. Without --device: the GPU
  private:
   ViewOptions view_;
   TreeOptions text_;
-  CLI::Option* limit_option_ = nullptr;
+  Flag limit_option_;
   bool no_collapse_ = false;
   std::string sort_ = "bytes";
 };

@@ -3,7 +3,6 @@
 
 #include "commands/view_options.h"
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <utility>
 
@@ -52,71 +51,66 @@ ViewMeasure ParseMeasure(const std::string& name) {
   return ViewMeasure::kDefault;
 }
 
-CLI::Validator OneOf(const std::vector<std::string>& names) {
-  return CLI::Validator(CLI::IsMember(names)).description("");
-}
-
 }  // namespace
 
-void ViewOptions::AddSelectionFlags(CLI::App* app) {
-  trace.AddFlags(app);
-  CLI::Option* const modes[] = {
-      app->add_flag("--peak", peak, "what was alive when memory was highest"),
-      app->add_flag("--leaks", leaks, "what is not freed at the end"),
-      app->add_flag("--total", total, "everything that was allocated, freed or not"),
-      app->add_flag("--temporary,--temporary-allocations", temporary, "what was freed after at most N others"),
+void ViewOptions::AddSelectionFlags(Flags* flags) {
+  trace.AddFlags(flags);
+  const Flag modes[] = {
+      flags->Add("--peak", &peak, "what was alive when memory was highest"),
+      flags->Add("--leaks", &leaks, "what is not freed at the end"),
+      flags->Add("--total", &total, "everything that was allocated, freed or not"),
+      flags->Add("--temporary,--temporary-allocations", &temporary, "what was freed after at most N others"),
   };
   for (size_t i = 0; i < std::size(modes); ++i) {
-    for (size_t k = 0; k < i; ++k) modes[i]->excludes(modes[k]);
+    for (size_t k = 0; k < i; ++k) modes[i].Excludes(modes[k]);
   }
-  threshold_option_ = app->add_option("--temporary-threshold,--temporary-allocation-threshold", temporary_threshold,
-                                      "that N, 1 unless given; means --temporary")
-                          ->type_name("N");
-  for (size_t i = 0; i < 3; ++i) threshold_option_->excludes(modes[i]);
-  app->add_option("--measure", measure, "allocated, reserved, total or held; or pinned, managed, imported")
-      ->type_name("WHAT")
-      ->check(OneOf({"allocated", "reserved", "total", "held", "pinned", "managed", "imported"}));
-  app->add_option("--min-size", min_size, "only allocations of at least so many bytes (64K, 1.5M)")->type_name("SIZE");
-  app->add_option("--max-size", max_size, "only allocations of at most so many bytes")->type_name("SIZE");
-  app->add_option("--min-age", min_age, "only what was held at least so long (200ms)")->type_name("TIME");
-  app->add_option("--max-age", max_age, "only what was held at most so long")->type_name("TIME");
-  app->add_option("--function", function, "only stacks with such a function")->type_name("REGEX");
-  app->add_option("--file", file, "only stacks through such a source file")->type_name("REGEX");
-  app->add_option("--module", module, "only stacks through such a Python module or library")->type_name("REGEX");
-  app->add_option("--thread", thread, "only threads with such a name or number")->type_name("REGEX");
+  threshold_option_ = flags
+                          ->Add("--temporary-threshold,--temporary-allocation-threshold", &temporary_threshold,
+                                "that N, 1 unless given; means --temporary")
+                          .Value("N");
+  for (size_t i = 0; i < 3; ++i) threshold_option_.Excludes(modes[i]);
+  flags->Add("--measure", &measure, "allocated, reserved, total or held; or pinned, managed, imported")
+      .Value("WHAT")
+      .OneOf({"allocated", "reserved", "total", "held", "pinned", "managed", "imported"});
+  flags->Add("--min-size", &min_size, "only allocations of at least so many bytes (64K, 1.5M)").Value("SIZE");
+  flags->Add("--max-size", &max_size, "only allocations of at most so many bytes").Value("SIZE");
+  flags->Add("--min-age", &min_age, "only what was held at least so long (200ms)").Value("TIME");
+  flags->Add("--max-age", &max_age, "only what was held at most so long").Value("TIME");
+  flags->Add("--function", &function, "only stacks with such a function").Value("REGEX");
+  flags->Add("--file", &file, "only stacks through such a source file").Value("REGEX");
+  flags->Add("--module", &module, "only stacks through such a Python module or library").Value("REGEX");
+  flags->Add("--thread", &thread, "only threads with such a name or number").Value("REGEX");
 }
 
-void ViewOptions::AddFrameFlags(CLI::App* app) {
-  app->add_option("--native", native, "native frames: none, trimmed or full")
-      ->type_name("WHICH")
-      ->check(OneOf({"none", "trimmed", "full"}));
-  app->add_flag("--no-imports", no_imports, "leave out the frames of Python's import machinery");
-  app->add_option("--ignore", ignore, "leave out such frames (more than once)")
-      ->type_name("REGEX")
-      ->allow_extra_args(false);
+void ViewOptions::AddFrameFlags(Flags* flags) {
+  flags->Add("--native", &native, "native frames: none, trimmed or full")
+      .Value("WHICH")
+      .OneOf({"none", "trimmed", "full"});
+  flags->Add("--no-imports", &no_imports, "leave out the frames of Python's import machinery");
+  flags->Add("--ignore", &ignore, "leave out such frames (more than once)").Value("REGEX").Repeats();
 }
 
-void ViewOptions::AddOrderFlags(CLI::App* app) {
-  app->add_option("--depth", depth, "at most so many frames from the root on; 0 = all")->type_name("N");
-  app->add_flag("--invert", invert, "from the allocating frame outwards");
-  app->add_option("--split", split, "apart by thread or device")->type_name("WHAT")->check(OneOf({"thread", "device"}));
+void ViewOptions::AddOrderFlags(Flags* flags) {
+  flags->Add("--depth", &depth, "at most so many frames from the root on; 0 = all").Value("N");
+  flags->Add("--invert", &invert, "from the allocating frame outwards");
+  flags->Add("--split", &split, "apart by thread or device").Value("WHAT").OneOf({"thread", "device"});
 }
 
-void ViewOptions::AddGroupFlag(CLI::App* app) {
-  app->add_option("--by", by, "under frames of what it belongs to: module (of the model), stage or category")
-      ->type_name("WHAT")
-      ->check(OneOf({"module", "stage", "category"}));
+void ViewOptions::AddGroupFlag(Flags* flags) {
+  flags->Add("--by", &by, "under frames of what it belongs to: module (of the model), stage or category")
+      .Value("WHAT")
+      .OneOf({"module", "stage", "category"});
 }
 
-void ViewOptions::AddFlags(CLI::App* app) {
-  AddSelectionFlags(app);
-  AddFrameFlags(app);
-  AddOrderFlags(app);
+void ViewOptions::AddFlags(Flags* flags) {
+  AddSelectionFlags(flags);
+  AddFrameFlags(flags);
+  AddOrderFlags(flags);
 }
 
 absl::StatusOr<StackSelection> ViewOptions::Selection() const {
   StackSelection selection;
-  const bool has_threshold = threshold_option_ != nullptr && threshold_option_->count() > 0;
+  const bool has_threshold = threshold_option_.given();
   selection.mode = usual_mode;
   if (peak) selection.mode = ViewMode::kPeak;
   if (leaks) selection.mode = ViewMode::kLeaks;

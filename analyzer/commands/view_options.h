@@ -5,7 +5,7 @@
 // trace to aggregated stacks with their frames.
 //
 //   ViewOptions options;
-//   options.AddFlags(&app);
+//   options.AddFlags(flags);
 //   ...
 //   GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(options, {}, arguments, console));
 //   const StackTree tree(view->aggregated, view->frames.get());
@@ -13,7 +13,6 @@
 #ifndef GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
 #define GPUMEM_ANALYZER_COMMANDS_VIEW_OPTIONS_H_
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,12 +44,12 @@ struct ViewOptions {
   size_t depth = 0;
 
   // All of them; TraceOptions' too.
-  void AddFlags(CLI::App* app);
+  void AddFlags(Flags* flags);
   // Those that choose what is aggregated; which frames there are; and, for views that show calls in order, how.
-  void AddSelectionFlags(CLI::App* app);
-  void AddFrameFlags(CLI::App* app);
-  void AddOrderFlags(CLI::App* app);
-  void AddGroupFlag(CLI::App* app);
+  void AddSelectionFlags(Flags* flags);
+  void AddFrameFlags(Flags* flags);
+  void AddOrderFlags(Flags* flags);
+  void AddGroupFlag(Flags* flags);
 
   // The flags as views/ wants them. InvalidArgument where they make no sense.
   absl::StatusOr<StackSelection> Selection() const;
@@ -58,7 +57,7 @@ struct ViewOptions {
   absl::StatusOr<StackFilters> Filters() const;
 
  private:
-  CLI::Option* threshold_option_ = nullptr;
+  Flag threshold_option_;
 };
 
 // How a view departs from the usual.

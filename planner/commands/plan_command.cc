@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
@@ -52,14 +50,14 @@ or did not use CUDA. All commands read the trace that it leaves.
   }
   bool takes_command_line() const override { return true; }
 
-  void AddFlags(CLI::App* app) override {
-    flags_.AddFlags(app);
-    app->add_option("--vary", vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
-        ->type_name("AXIS");
-    app->add_flag("--no-what-if", no_what_if_, "no further runs that find out what changes would save");
-    app->add_flag("--list-devices", list_, "the GPUs that are known, and where their numbers are from");
-    app->add_option("-o,--output", output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)")->type_name("FILE");
-    app->add_flag("--json", json_, "exact numbers for machines (docs/json.md)");
+  void AddFlags(Flags* flags) override {
+    flags_.AddFlags(flags);
+    flags->Add("--vary", &vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
+        .Value("AXIS");
+    flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
+    flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
+    flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");
+    flags->Add("--json", &json_, "exact numbers for machines (docs/json.md)");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {

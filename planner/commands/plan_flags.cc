@@ -3,7 +3,6 @@
 
 #include "planner/commands/plan_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,27 +71,26 @@ absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
 
 }  // namespace
 
-void PlanFlags::AddFlags(CLI::App* app) {
-  app->add_option("--device", device, "which GPU (H100); gpumem plan --list-devices names all")->type_name("NAME");
-  app->add_option("--memory", memory, "its memory, as a program sees it (40GiB)")->type_name("SIZE");
-  app->add_option("--capability", capability, "its compute capability (8.6)")->type_name("X.Y");
-  app->add_option("--device-count", ranks.devices, "how many of them (1, or as many as there are ranks)")
-      ->type_name("N");
-  app->add_option("--nproc-per-node", ranks.per_node, "start so many ranks, by torchrun")->type_name("N");
-  app->add_option("--rank", ranks.rank, "one process simulates this rank of --world-size (0)")->type_name("R");
-  app->add_option("--world-size", ranks.world_size, "of how many ranks it is one")->type_name("N");
-  app->add_option("--steps", steps,
-                  "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
-      ->type_name("N");
-  app->add_option("--timeout", timeout, "seconds after which a run is ended (300)")->type_name("S");
-  app->add_option("--data-dependent", policy,
-                  "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
-      ->type_name("WHAT");
-  app->add_option("--workspaces", workspaces,
-                  "of cuDNN and the like: measured (else 0), bound (else the most that they can be), none (0)")
-      ->type_name("WHICH");
-  app->add_option("--pin", pins, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE")
-      ->type_name("PIN");
+void PlanFlags::AddFlags(Flags* flags) {
+  flags->Add("--device", &device, "which GPU (H100); gpumem plan --list-devices names all").Value("NAME");
+  flags->Add("--memory", &memory, "its memory, as a program sees it (40GiB)").Value("SIZE");
+  flags->Add("--capability", &capability, "its compute capability (8.6)").Value("X.Y");
+  flags->Add("--device-count", &ranks.devices, "how many of them (1, or as many as there are ranks)").Value("N");
+  flags->Add("--nproc-per-node", &ranks.per_node, "start so many ranks, by torchrun").Value("N");
+  flags->Add("--rank", &ranks.rank, "one process simulates this rank of --world-size (0)").Value("R");
+  flags->Add("--world-size", &ranks.world_size, "of how many ranks it is one").Value("N");
+  flags->Add("--steps", &steps, "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
+      .Value("N");
+  flags->Add("--timeout", &timeout, "seconds after which a run is ended (300)").Value("S");
+  flags
+      ->Add("--data-dependent", &policy,
+            "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
+      .Value("WHAT");
+  flags
+      ->Add("--workspaces", &workspaces,
+            "of cuDNN and the like: measured (else 0), bound (else the most that they can be), none (0)")
+      .Value("WHICH");
+  flags->Add("--pin", &pins, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE").Value("PIN");
 }
 
 absl::Status PlanFlags::Fill(RunRequest* request) const {

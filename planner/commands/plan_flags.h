@@ -4,7 +4,7 @@
 // The flags of the commands that run programs on a GPU that is not here: which GPU, how far, what data are.
 //
 //   PlanFlags flags;
-//   flags.AddFlags(app);
+//   flags.AddFlags(flags);
 //   GPUMEM_RETURN_IF_ERROR(flags.Fill(&request));
 //
 // Not thread-safe. Failure: InvalidArgument with what a flag should look like.
@@ -12,12 +12,12 @@
 #ifndef GPUMEM_PLANNER_COMMANDS_PLAN_FLAGS_H_
 #define GPUMEM_PLANNER_COMMANDS_PLAN_FLAGS_H_
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "commands/flags.h"
 #include "planner/launch/ranks.h"
 #include "planner/launch/simulated_run.h"
 
@@ -32,7 +32,7 @@ struct PlanFlags {
   std::vector<std::string> pins;
   std::string workspaces = "measured";
 
-  void AddFlags(CLI::App* app);
+  void AddFlags(Flags* flags);
 
   // Sets all of `request` that these say; its command is there already, and may be wrapped in torchrun.
   absl::Status Fill(RunRequest* request) const;

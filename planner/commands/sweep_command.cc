@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -78,31 +77,29 @@ answer.
   }
   bool takes_marked_command_line() const override { return true; }
 
-  void AddFlags(CLI::App* app) override {
-    app->add_option("--axis", axes_,
-                    "values to go through: NAME=1,2,4, NAME=1..64x2, env:NAME=a,b; several: all combinations")
-        ->type_name("AXIS")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app->add_option("--where", constraints_, "leave out configurations for which this does not hold: 'a <= b'")
-        ->type_name("CONDITION")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app->add_option("--on", on_, "simulated (the default) or gpu: the machine's own")->type_name("WHERE");
-    plan_.AddFlags(app);
-    app->add_option("--results-dir,--results_dir", results_dir_, "where rows, traces and pictures go (sweep_results)")
-        ->type_name("DIR");
-    app->add_option("-j,--workers", workers_,
-                    "runs at once (as many as there are processors and memory for; on a GPU 1)")
-        ->type_name("N");
-    app->add_flag("--fresh", fresh_, "run again what an earlier sweep has in the results directory");
-    app->add_flag("--retry", retry_, "of what is there, run again what failed or hung");
-    app->add_flag("--no-fork", no_fork_, "start every run in a fresh process");
-    app->add_flag("--no-files", no_files_, "write no JSON, CSV and pictures; rows and traces stay");
-    app->add_flag("--list", list_, "only say which configurations there are");
-    app->add_option("--lang", language_, "of the text: en or zh")->type_name("LANGUAGE");
-    app->add_flag("--json", json_, "exact numbers for machines (docs/commands/sweep.md)");
-    AddOpacusScanFlags(app);
+  void AddFlags(Flags* flags) override {
+    flags
+        ->Add("--axis", &axes_,
+              "values to go through: NAME=1,2,4, NAME=1..64x2, env:NAME=a,b; several: all combinations")
+        .Value("AXIS")
+        .Repeats();
+    flags->Add("--where", &constraints_, "leave out configurations for which this does not hold: 'a <= b'")
+        .Value("CONDITION")
+        .Repeats();
+    flags->Add("--on", &on_, "simulated (the default) or gpu: the machine's own").Value("WHERE");
+    plan_.AddFlags(flags);
+    flags->Add("--results-dir,--results_dir", &results_dir_, "where rows, traces and pictures go (sweep_results)")
+        .Value("DIR");
+    flags->Add("-j,--workers", &workers_, "runs at once (as many as there are processors and memory for; on a GPU 1)")
+        .Value("N");
+    flags->Add("--fresh", &fresh_, "run again what an earlier sweep has in the results directory");
+    flags->Add("--retry", &retry_, "of what is there, run again what failed or hung");
+    flags->Add("--no-fork", &no_fork_, "start every run in a fresh process");
+    flags->Add("--no-files", &no_files_, "write no JSON, CSV and pictures; rows and traces stay");
+    flags->Add("--list", &list_, "only say which configurations there are");
+    flags->Add("--lang", &language_, "of the text: en or zh").Value("LANGUAGE");
+    flags->Add("--json", &json_, "exact numbers for machines (docs/commands/sweep.md)");
+    AddOpacusScanFlags(flags);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -122,29 +119,18 @@ answer.
   }
 
  private:
-  void AddOpacusScanFlags(CLI::App* app) {
-    constexpr char kGroup[] = "As gpu_memory_profiler.py and detailed_memory_profiler.py";
-    app->add_flag("--opacus-scan,--s3", opacus_scan_,
-                  "take the options below; without a command: DP-SGD with LoRA, random weights")
-        ->group(kGroup);
-    app->add_option("--seq_lengths", opacus_scan_options_.seq_lengths, "{seq_length}")
-        ->group(kGroup)
-        ->type_name("N...");
-    app->add_option("--batch_sizes", opacus_scan_options_.batch_sizes, "{batch_size}")
-        ->group(kGroup)
-        ->type_name("N...");
-    app->add_option("--max_physical_batch_sizes", opacus_scan_options_.max_physical_batch_sizes,
-                    "{max_physical_batch_size}")
-        ->group(kGroup)
-        ->type_name("N...");
-    app->add_option("--lora_ranks", opacus_scan_options_.lora_ranks, "{lora_rank}")->group(kGroup)->type_name("N...");
-    app->add_option("--num_steps", opacus_scan_options_.num_steps, "steps of a configuration (5)")
-        ->group(kGroup)
-        ->type_name("N");
-    app->add_option("--model_name", opacus_scan_options_.model_name, "whose shape is taken")
-        ->group(kGroup)
-        ->type_name("NAME");
-    app->add_option("--token", opacus_token_, "not needed: nothing is downloaded")->group(kGroup)->type_name("TOKEN");
+  void AddOpacusScanFlags(Flags* flags) {
+    flags->Add("--opacus-scan,--s3", &opacus_scan_,
+               "take the options below; without a command: DP-SGD with LoRA, random weights");
+    flags->Add("--seq_lengths", &opacus_scan_options_.seq_lengths, "{seq_length}").Value("N...");
+    flags->Add("--batch_sizes", &opacus_scan_options_.batch_sizes, "{batch_size}").Value("N...");
+    flags
+        ->Add("--max_physical_batch_sizes", &opacus_scan_options_.max_physical_batch_sizes, "{max_physical_batch_size}")
+        .Value("N...");
+    flags->Add("--lora_ranks", &opacus_scan_options_.lora_ranks, "{lora_rank}").Value("N...");
+    flags->Add("--num_steps", &opacus_scan_options_.num_steps, "steps of a configuration (5)").Value("N");
+    flags->Add("--model_name", &opacus_scan_options_.model_name, "whose shape is taken").Value("NAME");
+    flags->Add("--token", &opacus_token_, "not needed: nothing is downloaded").Value("TOKEN");
   }
 
   absl::Status ReadSpec(const std::vector<std::string>& files, const std::vector<std::string>& command) {

@@ -27,9 +27,9 @@ ROOTS = (
 # Called where something happens for the first time, or seldom: name as printed -> when.
 SLOW = {
     "hooks::TorchFunction::Search": "the first call of a function of PyTorch",
-    "hooks::ResolveForCaller": "the first call from a call site",
-    "hooks::ResolveRealFunction": "the first call of a function",
-    "hooks::DriverFunction": "the first question to the driver",
+    "calls::ResolveForCaller": "the first call from a call site",
+    "calls::ResolveRealFunction": "the first call of a function",
+    "calls::DriverFunction": "the first question to the driver",
     "hooks::FindOwnContext": "programs that make contexts of their own",
     "hooks::DeviceOfAddress": "allocations on a stream other than the default one",
     "hooks::capture::AskDriver": "while a stream is captured",

@@ -7,11 +7,14 @@
 #include <cstring>
 
 #include "include/gpumemshim.h"
+#include "shim/base/make_event.h"
 #include "shim/base/memory_checkers.h"
+#include "shim/calls/scope.h"
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"
-#include "shim/hooks/record.h"
+#include "shim/control/session.h"
 #include "shim/ring/ring.h"
+#include "shim/stack/capture.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -44,21 +47,22 @@ void SetTag(const char* name) { RecordMark({.kind = EventKind::kTag, .text = nam
 
 void ReadOnHost(const void* address, size_t bytes) {
   if (session::IsOff() || !ring::Active()) return;  // a read begins no recording
-  const hooks::ErrnoSaver saver;
-  Event event = hooks::MakeEvent(ApiId::kNone, EventKind::kHostRead, Memory::kDevice);
+  const calls::ErrnoSaver saver;
+  Event event = MakeEvent(ApiId::kNone, EventKind::kHostRead, Memory::kDevice);
   event.layer = Layer::kUnspecified;
   event.address = reinterpret_cast<uint64_t>(address);
   event.size = bytes;
-  hooks::Emit(event);
+  event.stack = stack::Capture();
+  ring::Record(event);
 }
 
 void Pause() {
-  const hooks::ErrnoSaver saver;
+  const calls::ErrnoSaver saver;
   StopRecording();
 }
 
 void Resume() {
-  const hooks::ErrnoSaver saver;
+  const calls::ErrnoSaver saver;
   StartRecording();
 }
 

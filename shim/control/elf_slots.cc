@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "shim/hooks/own_symbols.h"
+#include "shim/calls/own_symbols.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -105,7 +105,7 @@ bool FindImports(const dl_phdr_info& object, Imports* imports) {
   for (uint32_t i = 1; i < end && imports->count < Imports::kMax; ++i) {
     if (tables.symbols[i].st_shndx != SHN_UNDEF) continue;
     const char* name = tables.strings + tables.symbols[i].st_name;
-    const ApiId id = hooks::FindOwnSymbol(name);
+    const ApiId id = calls::FindOwnSymbol(name);
     if (id != ApiId::kNone || IsLookup(name)) imports->imports[imports->count++] = {i, id};
   }
   return imports->count != 0;

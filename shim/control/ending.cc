@@ -15,6 +15,7 @@
 #include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
+#include "shim/calls/scope.h"
 #include "shim/control/sampling.h"
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
@@ -22,7 +23,6 @@
 #include "shim/control/stderr_line.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/unseen_calls.h"
-#include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
 #include "shim/ring/dead_rings.h"
 #include "shim/sampler/sampler.h"
@@ -166,7 +166,7 @@ void EndSession() {
     return ClearRingsOfChildren();
   }
   if (pid != getpid()) return;  // a child that no fork handler saw
-  const hooks::Scope scope;
+  const calls::Scope scope;
   const NoCancellation no_cancellation;
   server::Stop(kServerStopTimeoutMs);
   if (!EnterEnd()) {
@@ -186,7 +186,7 @@ void EndSessionNow() {
   const State state = g_state.load(std::memory_order_acquire);
   if (state == State::kIdle || state == State::kForked || state == State::kFailed) return;
   if (g_pid.load(std::memory_order_relaxed) != getpid()) return;  // a child, perhaps in its parent's memory
-  const hooks::Scope scope;
+  const calls::Scope scope;
   const NoCancellation no_cancellation;
   if (state == State::kStarting) AwaitSetUp();
   const bool ours = EnterEnd();

@@ -14,9 +14,9 @@
 
 #include "shim/base/api.h"
 #include "shim/base/memory_checkers.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
 #include "shim/control/slot_scan.h"
-#include "shim/hooks/real.h"
-#include "shim/hooks/record.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -26,7 +26,7 @@ std::atomic<bool> g_injected;
 // A preload's cuInit has found the driver's before it called that, and with it us.
 bool IsPreloaded() {
   const auto id = static_cast<uint16_t>(ApiId::kcuInit);
-  return hooks::g_real_functions[id].load(std::memory_order_acquire) != nullptr;
+  return calls::g_real_functions[id].load(std::memory_order_acquire) != nullptr;
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection();
 int InitializeInjection() {
   using namespace gpumemshim;  // NOLINT: the definition of a C function
   if (control::IsPreloaded() || control::g_injected.exchange(true, std::memory_order_relaxed)) return 1;
-  const hooks::ErrnoSaver saver;
-  const hooks::Scope scope;
+  const calls::ErrnoSaver saver;
+  const calls::Scope scope;
   BypassMemoryCheckers();
   control::PatchSlots();
   return 1;

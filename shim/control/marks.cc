@@ -9,8 +9,9 @@
 #include <atomic>
 #include <cstring>
 
+#include "shim/base/make_event.h"
+#include "shim/calls/scope.h"
 #include "shim/control/open_ranges.h"
-#include "shim/hooks/record.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
 #include "shim/stack/hash.h"
@@ -48,7 +49,7 @@ uint64_t SendText(const char* text, size_t size) {
 }
 
 bool Send(const Mark& mark) {
-  Event event = hooks::MakeEvent(mark.api, mark.kind, Memory::kDevice);
+  Event event = MakeEvent(mark.api, mark.kind, Memory::kDevice);
   event.layer = Layer::kUnspecified;
   event.handle = mark.number;
   event.stream = mark.tid;
@@ -61,8 +62,8 @@ bool Send(const Mark& mark) {
 }  // namespace
 
 bool RecordMark(const Mark& mark) {
-  const hooks::ErrnoSaver saver;
-  const hooks::Scope scope;
+  const calls::ErrnoSaver saver;
+  const calls::Scope scope;
   if (ring::Active()) {
     if (Send(mark)) return true;
     if (ring::Active()) return false;  // full, and counted there
@@ -73,10 +74,10 @@ bool RecordMark(const Mark& mark) {
 }
 
 void RecordName(uint64_t address, uint64_t bytes, const char* text, size_t size) {
-  const hooks::ErrnoSaver saver;
-  const hooks::Scope scope;
+  const calls::ErrnoSaver saver;
+  const calls::Scope scope;
   if (!ring::Active() || address == 0) return;
-  Event event = hooks::MakeEvent(ApiId::kNone, EventKind::kTensor, Memory::kDevice);
+  Event event = MakeEvent(ApiId::kNone, EventKind::kTensor, Memory::kDevice);
   event.layer = Layer::kUnspecified;
   event.address = address;
   event.size = bytes;

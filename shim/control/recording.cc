@@ -5,11 +5,11 @@
 
 #include <unistd.h>
 
+#include "shim/calls/scope.h"
 #include "shim/control/marks.h"
 #include "shim/control/server.h"
+#include "shim/control/session.h"
 #include "shim/control/session_state.h"
-#include "shim/hooks/record.h"
-#include "shim/hooks/session.h"
 #include "shim/ring/ring.h"
 
 namespace gpumemshim::control {
@@ -81,7 +81,7 @@ RecordingStatus GetRecordingStatus() {
 }
 
 bool StartRecording() {
-  const hooks::Scope scope;
+  const calls::Scope scope;
   const State state = OwnState();
   if (state == State::kActive) return true;
   if (state == State::kIdle || state == State::kForked) {

@@ -7,11 +7,11 @@
 
 #include <cstdlib>
 
+#include "shim/calls/cuda_headers.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
 #include "shim/control/versions.h"
 #include "shim/control/warning_line.h"
-#include "shim/hooks/cuda_api.h"
-#include "shim/hooks/real.h"
-#include "shim/hooks/record.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -24,12 +24,12 @@ pid_t g_sampled;      // the process that is sampled
 // The default pool lives as long as the device, and neither question needs a context. A program's own pools may be
 // destroyed at any time, so they are not asked.
 bool ReadDefaultPool(int16_t ordinal, uint64_t* reserved, uint64_t* used) {
-  const hooks::Scope scope;
-  const auto get = reinterpret_cast<decltype(&::cuDeviceGet)>(hooks::DriverFunction("cuDeviceGet"));
+  const calls::Scope scope;
+  const auto get = reinterpret_cast<decltype(&::cuDeviceGet)>(calls::DriverFunction("cuDeviceGet"));
   const auto get_pool =
-      reinterpret_cast<decltype(&::cuDeviceGetDefaultMemPool)>(hooks::DriverFunction("cuDeviceGetDefaultMemPool"));
+      reinterpret_cast<decltype(&::cuDeviceGetDefaultMemPool)>(calls::DriverFunction("cuDeviceGetDefaultMemPool"));
   const auto get_attribute =
-      reinterpret_cast<decltype(&::cuMemPoolGetAttribute)>(hooks::DriverFunction("cuMemPoolGetAttribute"));
+      reinterpret_cast<decltype(&::cuMemPoolGetAttribute)>(calls::DriverFunction("cuMemPoolGetAttribute"));
   CUdevice device = 0;
   CUmemoryPool pool = nullptr;
   if (get == nullptr || get_pool == nullptr || get_attribute == nullptr) return false;

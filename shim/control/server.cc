@@ -20,11 +20,11 @@
 #include "shim/base/clock.h"
 #include "shim/base/kernel.h"
 #include "shim/base/thread.h"
+#include "shim/calls/scope.h"
 #include "shim/control/callers.h"
 #include "shim/control/control_socket.h"
 #include "shim/control/recording.h"
 #include "shim/control/requests.h"
-#include "shim/hooks/record.h"
 
 namespace gpumemshim::control::server {
 namespace {
@@ -135,7 +135,7 @@ void AnswerCallers() {
 
 void* Main(void*) {
   prctl(PR_SET_NAME, "gpumem-control", 0, 0, 0);
-  const hooks::Scope scope;  // what we call is not the program's
+  const calls::Scope scope;  // what we call is not the program's
   if (g_socket.fd >= 0) RemoveStaleSockets(g_socket);
   while (!IsStopping()) {
     const int reader = g_wake_reader.load(std::memory_order_relaxed);

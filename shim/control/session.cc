@@ -14,7 +14,7 @@
 // Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. One at a time switches.
 // Nothing starts inside dlsym, a constructor, or before CUDA is used.
 
-#include "shim/hooks/session.h"
+#include "shim/control/session.h"
 
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,6 +28,7 @@
 #include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
+#include "shim/calls/scope.h"
 #include "shim/control/address_space.h"
 #include "shim/control/ending.h"
 #include "shim/control/injection.h"
@@ -44,7 +45,6 @@
 #include "shim/control/unknown_settings.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
-#include "shim/hooks/record.h"
 #include "shim/oom/reporter.h"
 #include "shim/python/inject.h"
 #include "shim/python/injected_script.h"
@@ -223,8 +223,8 @@ bool BeginRecording() {
     options.unwinder = stack::Unwinder::kLibgcc;
   options.native = g_settings.native;
   options.autograd = g_settings.autograd;
+  options.free_stacks = g_settings.free_stacks;
   stack::Enable(options);
-  hooks::RecordFreeStacks(g_settings.free_stacks);
   ConfigureSampling(g_settings);
   const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
   if (!StartRing()) return false;
@@ -299,7 +299,7 @@ bool StartFrom(State from) {
     return from == State::kStarting ? WaitForStarter() : from == State::kActive;
   }
   g_starter.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
-  const hooks::Scope scope;
+  const calls::Scope scope;
   const State state = SetUp();
   g_state.store(state, std::memory_order_release);
   return state == State::kActive;

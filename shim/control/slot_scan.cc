@@ -17,8 +17,8 @@
 #include "shim/base/api.h"
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/own_symbols.h"
-#include "shim/hooks/real.h"
+#include "shim/calls/own_symbols.h"
+#include "shim/calls/real.h"
 
 // PyTorch's reports under both manglings, as hooks/torch.cc defines them.
 #define GPUMEM_TORCH_REPORTS(X)                                                  \
@@ -77,8 +77,8 @@ void AddWanted(Scan* scan) {
   scan->lowest = UINTPTR_MAX;
   for (uint16_t i = 1; i < kApiCount; ++i) {
     const auto id = static_cast<ApiId>(i);
-    const auto wrapper = reinterpret_cast<uintptr_t>(hooks::OwnAddress(id));
-    if (wrapper != 0) Add(reinterpret_cast<uintptr_t>(hooks::RealFunction(id)), wrapper, ApiLayer(id), scan);
+    const auto wrapper = reinterpret_cast<uintptr_t>(calls::OwnAddress(id));
+    if (wrapper != 0) Add(reinterpret_cast<uintptr_t>(calls::RealFunction(id)), wrapper, ApiLayer(id), scan);
   }
   for (const Report& report : kReports) {
     Add(reinterpret_cast<uintptr_t>(FindInLoaded("libc10.so", report.name)),
@@ -187,10 +187,10 @@ void* WrapperOfName(const Object& object, const char* name, Layer* layer) {
     *layer = Layer::kTorch;
     if (std::strcmp(name, report.name) == 0) return reinterpret_cast<void*>(report.wrapper);
   }
-  const ApiId id = hooks::FindOwnSymbol(name);
+  const ApiId id = calls::FindOwnSymbol(name);
   *layer = ApiLayer(id);
-  return id == ApiId::kNone || object.is_runtime || hooks::RealFunction(id) == nullptr ? nullptr
-                                                                                       : hooks::OwnAddress(id);
+  return id == ApiId::kNone || object.is_runtime || calls::RealFunction(id) == nullptr ? nullptr
+                                                                                       : calls::OwnAddress(id);
 }
 
 // Calls that the loader has not bound yet, and dlsym however it is bound.

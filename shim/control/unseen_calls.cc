@@ -14,9 +14,9 @@
 #include "shim/base/flat_table.h"
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
+#include "shim/calls/real.h"
 #include "shim/control/elf_slots.h"
 #include "shim/control/text.h"
-#include "shim/hooks/real.h"
 #include "shim/writer/fields.h"
 
 namespace gpumemshim::control {
@@ -236,7 +236,7 @@ uint32_t FindUnseen(bool last) {
   const uint64_t now_ns = MonotonicNs();
   Look look;
   look.again = last || (g_due_ns != 0 && now_ns >= g_due_ns);
-  const void* init = hooks::g_real_functions[static_cast<uint16_t>(ApiId::kcuInit)].load(std::memory_order_acquire);
+  const void* init = calls::g_real_functions[static_cast<uint16_t>(ApiId::kcuInit)].load(std::memory_order_acquire);
   if (LiesIn(init, "libcuda.so")) look.driver = reinterpret_cast<uintptr_t>(init);  // no other interposer's
   if (loader::Iterate(&VisitDrivers, &look) != 0) return g_known;
   if (look.driver_end == 0) {  // no driver, no calls

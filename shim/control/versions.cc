@@ -9,10 +9,11 @@
 #include <cstring>
 
 #include "shim/base/symbol_lookup.h"
+#include "shim/calls/cuda_headers.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
 #include "shim/control/text.h"
 #include "shim/control/version_text.h"
-#include "shim/hooks/cuda_api.h"
-#include "shim/hooks/record.h"
 #include "shim/python/failures.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/python_interpreter.h"
@@ -24,7 +25,7 @@ constexpr size_t kMaxVersion = 256;
 
 // Each asks for one version; false: not known now.
 bool DriverVersion(char* out) {
-  const auto get = reinterpret_cast<decltype(&::cuDriverGetVersion)>(hooks::DriverFunction("cuDriverGetVersion"));
+  const auto get = reinterpret_cast<decltype(&::cuDriverGetVersion)>(calls::DriverFunction("cuDriverGetVersion"));
   int version = 0;
   if (get == nullptr || get(&version) != CUDA_SUCCESS) return false;
   FormatCudaVersion(version, out, kMaxVersion);
@@ -33,7 +34,7 @@ bool DriverVersion(char* out) {
 
 // The simulated driver has functions of its own beside CUDA's.
 bool SimulatedBy(char* out) {
-  if (hooks::DriverFunction("simcuda_used_bytes") == nullptr) return false;
+  if (calls::DriverFunction("simcuda_used_bytes") == nullptr) return false;
   Text(out, kMaxVersion).Add("simcuda");
   return true;
 }
@@ -107,7 +108,7 @@ char g_texts[kSourceCount][kMaxVersion];
 
 template <typename Function>
 Function Driver(const char* name) {
-  return reinterpret_cast<Function>(hooks::DriverFunction(name));
+  return reinterpret_cast<Function>(calls::DriverFunction(name));
 }
 
 int DeviceAttribute(CUdevice_attribute attribute, CUdevice device) {
@@ -128,7 +129,7 @@ void DescribeUuid(CUdevice device, writer::DeviceInfo* info) {
 }  // namespace
 
 uint32_t NewVersions(writer::KeyValue* out, uint32_t capacity) {
-  const hooks::Scope scope;
+  const calls::Scope scope;
   uint32_t count = 0;
   for (uint32_t i = 0; i < kSourceCount && count < capacity; ++i) {
     if (g_handed_over[i] || !kSources[i].read(g_texts[i])) continue;
@@ -146,7 +147,7 @@ void ForgetVersions() {
 bool DescribeDevice(int16_t ordinal, writer::DeviceInfo* info) {
   static char name[256];
   static char pci_bus_id[32];
-  const hooks::Scope scope;
+  const calls::Scope scope;
   const auto get = Driver<decltype(&::cuDeviceGet)>("cuDeviceGet");
   CUdevice device = 0;
   if (get == nullptr || ordinal < 0 || get(&device, ordinal) != CUDA_SUCCESS) return false;

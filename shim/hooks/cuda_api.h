@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// NVIDIA's public headers with every variant of a function declared under its exported name (legacy, _v2, _ptsz), so
-// that the compiler compares our definitions with NVIDIA's declarations: a wrapper with a wrong signature does not
-// build. Everything that they declare has default visibility; the version script decides what is exported.
+// What wrappers of CUDA's functions share.
 //
 // GPUMEM_REAL(name), used in the wrapper of that name alone, is the function behind it for this caller, or nullptr.
 
 #ifndef GPUMEM_SHIM_HOOKS_CUDA_API_H_
 #define GPUMEM_SHIM_HOOKS_CUDA_API_H_
 
-#define __CUDA_API_VERSION_INTERNAL
-#pragma GCC visibility push(default)
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#pragma GCC visibility pop
-
-#include "shim/hooks/caller_runtime.h"
-#include "shim/hooks/real.h"
+#include "shim/calls/caller_runtime.h"
+#include "shim/calls/cuda_headers.h"
+#include "shim/calls/real.h"
 
 #define GPUMEM_REAL(name)              \
   reinterpret_cast<decltype(&::name)>( \
-      ::gpumemshim::hooks::RealFunctionFor(::gpumemshim::ApiId::k##name, __builtin_return_address(0)))
+      ::gpumemshim::calls::RealFunctionFor(::gpumemshim::ApiId::k##name, __builtin_return_address(0)))
 
 namespace gpumemshim::hooks {
 
@@ -35,7 +28,7 @@ template <typename Function>
 Function CachedDriverFunction(std::atomic<void*>& slot, const char* name) {
   void* known = slot.load(std::memory_order_acquire);
   if (known == nullptr) {
-    known = DriverFunction(name);
+    known = calls::DriverFunction(name);
     slot.store(known, std::memory_order_release);
   }
   return reinterpret_cast<Function>(known);

@@ -13,8 +13,8 @@
 
 #include "shim/base/plain_text.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/own_symbols.h"
-#include "shim/hooks/real.h"
+#include "shim/calls/own_symbols.h"
+#include "shim/calls/real.h"
 
 // Ours, of dlsym_<arch>.S.
 extern "C" void* dlsym(void* handle, const char* name) noexcept;
@@ -27,11 +27,11 @@ void* FailLookup(void*, const char*) { return nullptr; }
 void* FailVersionedLookup(void*, const char*, const char*) { return nullptr; }
 
 void* Lookup(void* handle, const char* name) {
-  return AnswerLookup(FindOwnSymbol(name), handle, RealDlsym()(handle, name));
+  return calls::AnswerLookup(calls::FindOwnSymbol(name), handle, calls::RealDlsym()(handle, name));
 }
 
 void* LookupVersioned(void* handle, const char* name, const char* version) {
-  return AnswerLookup(FindOwnSymbol(name), handle, RealDlvsym()(handle, name, version));
+  return calls::AnswerLookup(calls::FindOwnSymbol(name), handle, calls::RealDlvsym()(handle, name, version));
 }
 
 bool IsOwnLookup(const char* name) { return plain::Equal(name, "dlsym") || plain::Equal(name, "dlvsym"); }
@@ -42,33 +42,33 @@ void* NextLookup(void*, const char* name, const char*) {
   return name[2] == 's' ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym);
 }
 
-void* FindVersionedBehindUs(void* handle, const char* name, const char*) { return FindBehindUs(handle, name); }
+void* FindVersionedBehindUs(void* handle, const char* name, const char*) { return calls::FindBehindUs(handle, name); }
 
 enum class Way { kPass, kAnswer, kBehindUs };
 
 // RTLD_NEXT means "behind the caller": if that is us the loader says so itself, and if the caller stands behind us it
 // must not be led back.
 Way WayOf(void* handle, const char* name, const void* caller) {
-  const ApiId id = FindOwnSymbol(name);
+  const ApiId id = calls::FindOwnSymbol(name);
   if (id == ApiId::kNone) return Way::kPass;
   if (handle != RTLD_NEXT) return Way::kAnswer;
-  return NextIsOnlyOurs(id, caller) ? Way::kBehindUs : Way::kPass;
+  return calls::NextIsOnlyOurs(id, caller) ? Way::kBehindUs : Way::kPass;
 }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void* GpumemDlsymFilter(void* handle, const char* name, const char*,
                                                                          const void* caller) {
-  const DlsymFunction real = RealDlsym();
+  const calls::DlsymFunction real = calls::RealDlsym();
   if (real == nullptr) return reinterpret_cast<void*>(&FailLookup);
   const Way way = WayOf(handle, name, caller);
-  if (way == Way::kBehindUs) return reinterpret_cast<void*>(&FindBehindUs);
+  if (way == Way::kBehindUs) return reinterpret_cast<void*>(&calls::FindBehindUs);
   return way == Way::kPass ? reinterpret_cast<void*>(real) : reinterpret_cast<void*>(&Lookup);
 }
 
 extern "C" __attribute__((visibility("hidden"))) void* GpumemDlvsymFilter(void* handle, const char* name, const char*,
                                                                           const void* caller) {
-  const DlvsymFunction real = RealDlvsym();
+  const calls::DlvsymFunction real = calls::RealDlvsym();
   if (real == nullptr) return reinterpret_cast<void*>(&FailVersionedLookup);
   if (handle == RTLD_NEXT && IsOwnLookup(name) && IsLoadedBeforeUs(caller)) return reinterpret_cast<void*>(&NextLookup);
   const Way way = WayOf(handle, name, caller);

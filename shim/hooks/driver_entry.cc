@@ -5,11 +5,11 @@
 // with a static runtime (NCCL, cuBLAS, cuDNN) fetch the rest. The real resolver answers; what it found is exchanged
 // for our wrapper where it is a function that we wrap. So versions and stream flags stay the driver's business.
 
+#include "shim/calls/own_symbols.h"
+#include "shim/control/session.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
-#include "shim/hooks/own_symbols.h"
 #include "shim/hooks/record.h"
-#include "shim/hooks/session.h"
 
 namespace gpumemshim::hooks {
 namespace {
@@ -20,14 +20,14 @@ void LookUpDriverOnce() {
   if (done.load(std::memory_order_acquire)) return;
   for (uint16_t i = 1; i < kApiCount; ++i) {
     const auto id = static_cast<ApiId>(i);
-    if (ApiLayer(id) == Layer::kDriver) RealFunction(id);
+    if (ApiLayer(id) == Layer::kDriver) calls::RealFunction(id);
   }
   done.store(true, std::memory_order_release);
 }
 
 // What the driver itself has for a name; nullptr where it cannot be asked.
 void* AskDriver(const char* symbol, int version, cuuint64_t flags) {
-  const auto resolve = reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(DriverFunction("cuGetProcAddress_v2"));
+  const auto resolve = reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(calls::DriverFunction("cuGetProcAddress_v2"));
   void* found = nullptr;
   if (resolve == nullptr || resolve(symbol, &found, version, flags, nullptr) != CUDA_SUCCESS) return nullptr;
   return found;
@@ -37,10 +37,10 @@ void ExchangeForWrapper(const char* symbol, void** function, int version, cuuint
   if (function == nullptr || *function == nullptr) return;
   const ErrnoSaver saver;
   LookUpDriverOnce();
-  void* wrapper = WrapperOfDriverFunction(*function);
-  if (wrapper == nullptr && FindOwnSymbol(symbol) != ApiId::kNone) {
+  void* wrapper = calls::WrapperOfDriverFunction(*function);
+  if (wrapper == nullptr && calls::FindOwnSymbol(symbol) != ApiId::kNone) {
     // Another interposer may have answered.
-    wrapper = WrapperOfSubstitute(*function, AskDriver(symbol, version, flags));
+    wrapper = calls::WrapperOfSubstitute(*function, AskDriver(symbol, version, flags));
   }
   if (wrapper != nullptr) *function = wrapper;
 }

@@ -3,17 +3,13 @@
 
 #include "shim/hooks/record.h"
 
-#include <atomic>
-
+#include "shim/control/session.h"
 #include "shim/hooks/oom_state.h"
-#include "shim/hooks/session.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::hooks {
-
-constinit thread_local unsigned char t_depth = 0;
 
 namespace {
 
@@ -30,14 +26,10 @@ namespace {
   writer::Flush();
 }
 
-std::atomic<bool> g_free_stacks{false};
-
 }  // namespace
 
-void RecordFreeStacks(bool record) { g_free_stacks.store(record, std::memory_order_relaxed); }
-
 void EmitFree(Event& event) {
-  if (!ring::Active() || g_free_stacks.load(std::memory_order_relaxed)) return Emit(event);
+  if (!ring::Active() || stack::FreesHaveStacks()) return Emit(event);
   ring::Record(event);
 }
 

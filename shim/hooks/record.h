@@ -4,7 +4,7 @@
 // What all wrappers share: the outermost hooked call of a thread records, calls inside it pass through; an allocation
 // is recorded after it succeeded, a free before it happens, a failed free is taken back.
 //
-// Thread-safety: any thread; the guard is one byte of initial-exec TLS. Failure: an event that cannot be recorded is
+// Thread-safety: any thread. Failure: an event that cannot be recorded is
 // counted by the ring; the program's call happens in any case. errno is as the real call left it.
 //
 //   return RecordAfter(ApiId::kcuMemAlloc_v2, EventKind::kAlloc, Memory::kDevice,
@@ -14,62 +14,25 @@
 #ifndef GPUMEM_SHIM_HOOKS_RECORD_H_
 #define GPUMEM_SHIM_HOOKS_RECORD_H_
 
-#include <cerrno>
-
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
 #include "shim/base/event.h"
-#include "shim/hooks/real.h"
-#include "shim/hooks/session.h"
+#include "shim/base/make_event.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
+#include "shim/control/session.h"
 
 namespace gpumemshim::hooks {
 
-// How many hooked calls this thread is in. Also raised by our own threads and while we set up.
-extern constinit thread_local unsigned char t_depth __attribute__((tls_model("initial-exec")));
-
-class Scope {
- public:
-  Scope() : outermost_(t_depth++ == 0) {}
-  ~Scope() { --t_depth; }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-  bool outermost() const { return outermost_; }
-
- private:
-  const bool outermost_;
-};
-
-class ErrnoSaver {
- public:
-  ErrnoSaver() : saved_(errno) {}
-  ~ErrnoSaver() { errno = saved_; }
-  ErrnoSaver(const ErrnoSaver&) = delete;
-  ErrnoSaver& operator=(const ErrnoSaver&) = delete;
-
- private:
-  const int saved_;
-};
-
-inline Event MakeEvent(ApiId api, EventKind kind, Memory memory) {
-  Event event;
-  // Not `event{}`, for which gcc takes a string instruction of twenty cycles.
-  auto* words = reinterpret_cast<unsigned char*>(&event);
-  for (unsigned i = 0; i < sizeof event; i += 16) __builtin_memset(words + i, 0, 16);
-  event.kind = kind;
-  event.layer = ApiLayer(api);
-  event.memory = memory;
-  event.device = kNoDevice;
-  event.api = static_cast<uint16_t>(api);
-  return event;
-}
+using calls::ErrnoSaver;
+using calls::Scope;
 
 // Adds the stack and leaves the event in the ring. Keeps errno.
 void Emit(Event& event, uint64_t started_ns = 0);
 
-// The same for a free of PyTorch's allocator, which is one of two events: with its stack where RecordFreeStacks said
-// so. Answers ask where memory was allocated, and a stack is two thirds of what an event costs.
+// The same for a free of PyTorch's allocator, which is one of two events: with its stack where the settings want it
+// (stack::Options). Answers ask where memory was allocated, and a stack is two thirds of what an event costs.
 void EmitFree(Event& event);
-void RecordFreeStacks(bool record);
 
 // True where a failure of this kind is a request for memory that was turned down.
 constexpr bool IsRequest(EventKind kind) {
@@ -77,7 +40,7 @@ constexpr bool IsRequest(EventKind kind) {
 }
 
 inline bool IsForeign(ApiId api) {
-  return g_foreign_runtime[static_cast<uint16_t>(api)].load(std::memory_order_relaxed);
+  return calls::g_foreign_runtime[static_cast<uint16_t>(api)].load(std::memory_order_relaxed);
 }
 
 // `fill(event, succeeded)` adds what the call tells. It may dereference out parameters only where it succeeded, and

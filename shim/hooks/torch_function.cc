@@ -5,16 +5,16 @@
 
 #include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/real.h"
-#include "shim/hooks/record.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
 
 namespace gpumemshim::hooks {
 
 void* TorchFunction::Search(const void* known) {
   if (known == Nowhere()) return nullptr;
-  const ErrnoSaver saver;
+  const calls::ErrnoSaver saver;
   BypassMemoryCheckers();
-  void* found = NextInScope(name_);
+  void* found = calls::NextInScope(name_);
   if (found == nullptr) found = FindInLoaded(library_, name_);
   found_.store(found != nullptr ? found : Nowhere(), std::memory_order_release);
   return found;

@@ -10,8 +10,8 @@
 #include <atomic>
 
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/real.h"
-#include "shim/hooks/record.h"
+#include "shim/calls/real.h"
+#include "shim/calls/scope.h"
 #include "shim/nvtx/ranges.h"
 
 namespace gpumemshim::nvtx {
@@ -23,8 +23,8 @@ constexpr const char* kLibrary = "libnvToolsExt";
 void* Real(std::atomic<void*>& slot, const char* name) {
   void* known = slot.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  const hooks::ErrnoSaver saver;
-  known = hooks::NextInScope(name);
+  const calls::ErrnoSaver saver;
+  known = calls::NextInScope(name);
   if (known == nullptr) known = FindInLoaded(kLibrary, name);
   slot.store(known, std::memory_order_release);
   return known;

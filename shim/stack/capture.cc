@@ -25,6 +25,8 @@ extern const char GpumemNodeReturn __attribute__((visibility("hidden"), weak));
 }
 
 namespace gpumemshim::stack {
+
+std::atomic<bool> g_free_stacks;
 namespace {
 
 std::atomic<bool> g_python{false};
@@ -346,6 +348,7 @@ void Enable(const Options& options) {
   AdoptProcess();
   g_python.store(options.python, std::memory_order_relaxed);
   g_native.store(options.native, std::memory_order_relaxed);
+  g_free_stacks.store(options.free_stacks, std::memory_order_relaxed);
   EnableNodes(options.autograd);
   LoadUnwinder(options.unwinder);
   modules::Prepare();

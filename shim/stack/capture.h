@@ -23,6 +23,7 @@
 #ifndef GPUMEM_SHIM_STACK_CAPTURE_H_
 #define GPUMEM_SHIM_STACK_CAPTURE_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "shim/stack/native_unwind.h"
@@ -35,13 +36,17 @@ struct Options {
   bool python = true;
   Unwinder unwinder = Unwinder::kLibunwind;
   NativeDepth native = NativeDepth::kCut;
-  bool autograd = true;  // nodes of the backward pass (autograd_nodes.h)
+  bool autograd = true;      // nodes of the backward pass (autograd_nodes.h)
+  bool free_stacks = false;  // frees of PyTorch's allocator too
 };
 
 // At set-up, outside of any allocator's lock: loads the unwinder and looks for the interpreter.
 void Enable(const Options& options);
 
 uint64_t Capture();
+
+extern std::atomic<bool> g_free_stacks;
+inline bool FreesHaveStacks() { return g_free_stacks.load(std::memory_order_relaxed); }
 
 // The Python frames alone: where the forward pass makes an autograd node.
 uint64_t CapturePython();

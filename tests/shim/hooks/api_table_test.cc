@@ -10,8 +10,8 @@
 #include <string>
 
 #include "shim/base/api.h"
+#include "shim/calls/own_symbols.h"
 #include "shim/hooks/cuda_api.h"
-#include "shim/hooks/own_symbols.h"
 
 namespace gpumemshim::hooks {
 namespace {
@@ -32,7 +32,7 @@ TEST(ApiTable, NamesAreUniqueAndLayered) {
     const Layer layer = ApiLayer(static_cast<ApiId>(id));
     if (layer == Layer::kTorch) continue;
     EXPECT_EQ(layer == Layer::kRuntime, name.compare(0, 4, "cuda") == 0) << name;
-    EXPECT_TRUE(LooksLikeCuda(name.c_str())) << name;
+    EXPECT_TRUE(calls::LooksLikeCuda(name.c_str())) << name;
   }
   EXPECT_STREQ(ApiName(0), "");
   EXPECT_STREQ(ApiName(kApiCount), "");
@@ -42,7 +42,7 @@ TEST(ApiTable, NamesAreUniqueAndLayered) {
 TEST(ApiTable, ForeignNamesAreToldByTheirThirdLetter) {
   for (const char* name :
        {"cublasCreate_v2", "cudnnCreate", "curl_easy_init", "cusparseCreate", "cudart", "malloc", "c", ""}) {
-    EXPECT_FALSE(LooksLikeCuda(name)) << name;
+    EXPECT_FALSE(calls::LooksLikeCuda(name)) << name;
   }
 }
 

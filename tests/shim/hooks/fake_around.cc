@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the hooks call in the rest of the recorder, in the place of the real thing: look-ups (hooks/real.h), the
+// What the hooks call in the rest of the recorder, in the place of the real thing: look-ups (calls/real.h), the
 // session, the stack's capture, the writer. And the driver that they ask.
 
 #include <atomic>
 
-#include "shim/hooks/own_symbols.h"
-#include "shim/hooks/session.h"
+#include "shim/calls/own_symbols.h"
+#include "shim/control/session.h"
 #include "shim/writer/writer.h"
 #include "tests/shim/hooks/fake_stack.h"
 #include "tests/shim/hooks/hook_fixture.h"
@@ -87,6 +87,12 @@ std::pair<const std::string, void*> Named(const char* name, Function function) {
 
 }  // namespace
 
+}  // namespace hooks
+
+namespace calls {
+
+using namespace hooks;  // NOLINT: what is answered instead
+
 std::atomic<void*> g_real_functions[kApiCount];
 std::atomic<bool> g_foreign_runtime[kApiCount];
 
@@ -127,7 +133,7 @@ void* DriverFunction(const char* name) {
   return found;
 }
 
-}  // namespace hooks
+}  // namespace calls
 
 namespace session {
 
@@ -162,6 +168,8 @@ namespace stack {
 
 FakeStack g_fake;
 constinit thread_local uint32_t t_nodes = 0;
+
+std::atomic<bool> g_free_stacks;
 
 uint64_t Capture() {
   ++hooks::g_around.captures;

@@ -99,7 +99,7 @@ HookTest::HookTest() {
   }
   session::g_off.store(false);
   capture::g_active.store(0);
-  RecordFreeStacks(true);
+  stack::g_free_stacks.store(true);
   t_depth = 0;
   ring::Config config;
   config.size_bytes = ring::kMinSizeBytes;

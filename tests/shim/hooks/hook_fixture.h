@@ -28,8 +28,11 @@
 #include "shim/hooks/record.h"
 #include "shim/ring/reader.h"
 #include "shim/ring/ring.h"
+#include "shim/stack/capture.h"
 
 namespace gpumemshim::hooks {
+
+using namespace calls;  // NOLINT: the tests are of both
 
 using Lines = std::vector<std::string>;
 

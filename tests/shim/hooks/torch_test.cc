@@ -79,11 +79,11 @@ TEST_F(TorchTest, AFreeHasASizeBelowZero) {
 }
 
 TEST_F(TorchTest, FreesHaveStacksWhereTheyAreWanted) {
-  RecordFreeStacks(false);
+  stack::g_free_stacks.store(false);
   ReportMemory(Block(), -512, 0, 0, {kCuda, 0});
   EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=0 address=0x7000 size=512 no stack"});
   EXPECT_EQ(g_around.captures, 0);
-  RecordFreeStacks(true);
+  stack::g_free_stacks.store(true);
   ReportMemory(Block(), -512, 0, 0, {kCuda, 0});
   EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=0 address=0x7000 size=512"});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/hooks/caller_runtime.h"
+#include "shim/calls/caller_runtime.h"
 
 #include <dlfcn.h>
 

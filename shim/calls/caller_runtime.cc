@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/hooks/caller_runtime.h"
+#include "shim/calls/caller_runtime.h"
 
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/record.h"
+#include "shim/calls/scope.h"
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 
 CallSite g_sites[kCallSites];
 
@@ -41,4 +41,4 @@ void* ResolveForCaller(ApiId id, const void* caller) {
   return function;
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls

@@ -3,7 +3,7 @@
 //
 // Compiled without sibling-call optimisation: dlsym(RTLD_NEXT) looks at its return address, which must lie here.
 
-#include "shim/hooks/real.h"
+#include "shim/calls/real.h"
 
 #include <dlfcn.h>
 
@@ -11,9 +11,9 @@
 #include "shim/base/loader.h"
 #include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/hooks/own_symbols.h"
+#include "shim/calls/own_symbols.h"
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 
 std::atomic<void*> g_real_functions[kApiCount];
 
@@ -176,4 +176,4 @@ void* DriverFunction(const char* name) {
   return NextInScope(name);
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls

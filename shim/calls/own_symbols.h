@@ -9,12 +9,12 @@
 //   ApiId id = FindOwnSymbol("cuMemAlloc_v2");   // "cublasCreate_v2", "curl_easy_init" -> kNone at the third letter
 //   void* wrapper = OwnAddress(id);
 
-#ifndef GPUMEM_SHIM_HOOKS_OWN_SYMBOLS_H_
-#define GPUMEM_SHIM_HOOKS_OWN_SYMBOLS_H_
+#ifndef GPUMEM_SHIM_CALLS_OWN_SYMBOLS_H_
+#define GPUMEM_SHIM_CALLS_OWN_SYMBOLS_H_
 
 #include "shim/base/api.h"
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 
 ApiId FindOwnSymbol(const char* name);
 
@@ -29,6 +29,6 @@ constexpr bool LooksLikeCuda(const char* name) {
   return rest[0] >= 'A' && rest[0] <= 'Z';
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls
 
-#endif  // GPUMEM_SHIM_HOOKS_OWN_SYMBOLS_H_
+#endif  // GPUMEM_SHIM_CALLS_OWN_SYMBOLS_H_

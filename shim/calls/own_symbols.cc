@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/hooks/own_symbols.h"
+#include "shim/calls/own_symbols.h"
 
 #include "shim/base/plain_text.h"
 
@@ -16,7 +16,7 @@ extern "C" {
 #undef GPUMEM_DRIVER_SYMBOL
 }
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 namespace {
 
 constexpr uint32_t kSlots = 512;  // power of two, several times kApiCount
@@ -72,4 +72,4 @@ void* OwnAddress(ApiId id) {
   }
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls

@@ -13,14 +13,14 @@
 // Several libcudart in one process: see caller_runtime.h. What dlsym finds in one that we do not forward to is answered
 // with the library's own function, whose driver calls are recorded instead.
 
-#ifndef GPUMEM_SHIM_HOOKS_REAL_H_
-#define GPUMEM_SHIM_HOOKS_REAL_H_
+#ifndef GPUMEM_SHIM_CALLS_REAL_H_
+#define GPUMEM_SHIM_CALLS_REAL_H_
 
 #include <atomic>
 
 #include "shim/base/api.h"
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 
 using DlsymFunction = void* (*)(void* handle, const char* name);
 using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
@@ -69,6 +69,6 @@ void* WrapperOfSubstitute(void* function, const void* driver_function);
 // A driver function that we call but do not wrap; looked up anew at each call, so keep the result.
 void* DriverFunction(const char* name);
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls
 
-#endif  // GPUMEM_SHIM_HOOKS_REAL_H_
+#endif  // GPUMEM_SHIM_CALLS_REAL_H_

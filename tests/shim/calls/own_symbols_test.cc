@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/hooks/own_symbols.h"
+#include "shim/calls/own_symbols.h"
 
 #include "tests/shim/hooks/hook_fixture.h"
 

@@ -12,16 +12,16 @@
 //
 //   void* real = RealFunctionFor(ApiId::kcudaMalloc, __builtin_return_address(0));
 
-#ifndef GPUMEM_SHIM_HOOKS_CALLER_RUNTIME_H_
-#define GPUMEM_SHIM_HOOKS_CALLER_RUNTIME_H_
+#ifndef GPUMEM_SHIM_CALLS_CALLER_RUNTIME_H_
+#define GPUMEM_SHIM_CALLS_CALLER_RUNTIME_H_
 
 #include <atomic>
 #include <cstdint>
 
 #include "shim/base/api.h"
-#include "shim/hooks/real.h"
+#include "shim/calls/real.h"
 
-namespace gpumemshim::hooks {
+namespace gpumemshim::calls {
 
 struct CallSite {
   std::atomic<uint64_t> key;  // 0 = free
@@ -59,6 +59,6 @@ inline void* RealFunctionFor(ApiId id, const void* caller) {
   return ResolveForCaller(id, caller);
 }
 
-}  // namespace gpumemshim::hooks
+}  // namespace gpumemshim::calls
 
-#endif  // GPUMEM_SHIM_HOOKS_CALLER_RUNTIME_H_
+#endif  // GPUMEM_SHIM_CALLS_CALLER_RUNTIME_H_

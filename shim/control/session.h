@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the hooks need from control/, which stands behind them in the order of dependence and defines these.
+// What hooks ask of the recording's life: whether they are to look at a call at all, and that it begin.
 //
 // Thread-safety: any thread, also inside each other. Failure: false, and the call goes unrecorded.
 
-#ifndef GPUMEM_SHIM_HOOKS_SESSION_H_
-#define GPUMEM_SHIM_HOOKS_SESSION_H_
+#ifndef GPUMEM_SHIM_CONTROL_SESSION_H_
+#define GPUMEM_SHIM_CONTROL_SESSION_H_
 
 #include <atomic>
 
@@ -29,4 +29,4 @@ bool IsFirstEvent();
 
 }  // namespace gpumemshim::session
 
-#endif  // GPUMEM_SHIM_HOOKS_SESSION_H_
+#endif  // GPUMEM_SHIM_CONTROL_SESSION_H_
