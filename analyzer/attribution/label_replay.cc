@@ -33,11 +33,11 @@ int Strength(TensorRole role) {
 void LabelReplay::OnAlloc(Held kind, uint32_t place) {
   if (kind == Held::kBlock) {
     if (place >= labels_.size()) labels_.resize(std::max<size_t>(place + 1, labels_.size() * 2));
-    const TorchBlock& block = state_.blocks()[place];
+    const TorchBlock& block = state().blocks()[place];
     Turns& turns = turns_[{block.stack, block.size}];
     if (turns.optimizer_steps != optimizer_steps_) turns = {optimizer_steps_, 0};
     BlockLabel& label = labels_[place] = {};
-    label.alloc_event = index_;
+    label.alloc_event = replay_.index();
     label.optimizer_steps = optimizer_steps_;
     label.optimizer_ends = optimizer_ends_;
     label.turn = turns.count++;
@@ -47,20 +47,20 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
   }
   std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   if (place >= labels.size()) labels.resize(std::max<size_t>(place + 1, labels.size() * 2));
-  labels[place] = {index_, 0};
-  if (kind == Held::kAllocation) allocation_at_[state_.cuda().allocations()[place].address] = place;
+  labels[place] = {replay_.index(), 0};
+  if (kind == Held::kAllocation) allocation_at_[state().cuda().allocations()[place].address] = place;
 }
 
 void LabelReplay::OnFree(Held kind, uint32_t place) { End(kind, place, false); }
 
 void LabelReplay::End(Held kind, uint32_t place, bool alive) {
   if (kind == Held::kBlock) {
-    const TorchBlock& block = state_.blocks()[place];
-    visitor_->BlockEnded(block, labels_[place], index_, alive);
+    const TorchBlock& block = state().blocks()[place];
+    visitor_->BlockEnded(block, labels_[place], replay_.index(), alive);
     block_at_.erase(block.address);
     return;
   }
-  const CudaMemory& cuda = state_.cuda();
+  const CudaMemory& cuda = state().cuda();
   const std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   const CudaLabel label = place < labels.size() ? labels[place] : CudaLabel{};
   CudaLife life;
@@ -75,7 +75,7 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     life.slot = thing.slot;
     life.layer = thing.layer;
     life.memory = thing.memory;
-    visitor_->CudaEnded(life, index_);
+    visitor_->CudaEnded(life, replay_.index());
   };
   if (kind == Held::kPhysical) return show(cuda.physicals()[place]);
   show(cuda.allocations()[place]);
@@ -84,39 +84,26 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
 }
 
 void LabelReplay::BeginAll() {
-  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { OnAlloc(Held::kBlock, place); });
-  state_.cuda().allocations().ForEachPlace(
-      [&](uint32_t place, const CudaAllocation&) { OnAlloc(Held::kAllocation, place); });
-  state_.cuda().physicals().ForEachPlace(
-      [&](uint32_t place, const PhysicalHandle&) { OnAlloc(Held::kPhysical, place); });
+  state().ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
 }
 
 void LabelReplay::EndAll() {
-  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { End(Held::kBlock, place, true); });
-  state_.cuda().allocations().ForEachPlace(
-      [&](uint32_t place, const CudaAllocation&) { End(Held::kAllocation, place, true); });
-  state_.cuda().physicals().ForEachPlace(
-      [&](uint32_t place, const PhysicalHandle&) { End(Held::kPhysical, place, true); });
+  state().ForEachPlace([&](Held kind, uint32_t place) { End(kind, place, true); });
 }
 
 // A file of the series is missing: what is alive behind the gap is told anew.
-void LabelReplay::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
-  if (live_snapshot.empty()) return;
+void LabelReplay::BeforeSnapshot() {
   EndAll();
   block_at_.clear();
   allocation_at_.clear();
   tensor_alloc_.clear();
-  state_.Observe(nullptr);
-  index_ += state_.Resume(live_snapshot);
-  state_.Observe(this);
-  BeginAll();
 }
 
 uint32_t LabelReplay::BlockAt(uint64_t address) const {
   auto after = block_at_.upper_bound(address);
   if (after == block_at_.begin()) return kNowhere;
   --after;
-  const TorchBlock& block = state_.blocks()[after->second];
+  const TorchBlock& block = state().blocks()[after->second];
   return address - block.address < block.size ? after->second : kNowhere;
 }
 
@@ -132,7 +119,7 @@ void LabelReplay::Name(uint64_t address, uint32_t name) {
     return;
   }
   --after;
-  const bool is_inside = address - after->first < state_.cuda().allocations()[after->second].size;
+  const bool is_inside = address - after->first < state().cuda().allocations()[after->second].size;
   if (is_inside) {
     cuda_labels_[0][after->second].name = name;
   } else {
@@ -176,7 +163,7 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
       if (const uint32_t place = BlockAt(batch.address(i)); place == kNowhere) {
         ++unplaced_;
       } else if (!std::exchange(labels_[place].saved, true)) {
-        visitor_->BlockSaved(state_.blocks()[place]);
+        visitor_->BlockSaved(state().blocks()[place]);
       }
       break;
     default:
@@ -185,30 +172,23 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
   }
 }
 
-// False where the replay ends.
-bool LabelReplay::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
-  for (size_t i = 0; i < batch.count(); ++i, ++index_) {
-    if (batch.time_ns(i) > end_ns_) return false;
-    visitor_->Before(index_, &batch, i);
-    if (IsLabel(batch.kind(i))) {
-      ApplyLabel(batch, i);
-    } else {
-      state_.Apply(batch, i, following);
-    }
+bool LabelReplay::Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+  if (batch.time_ns(i) > end_ns_) return false;
+  visitor_->Before(replay_.index(), &batch, i);
+  if (IsLabel(batch.kind(i))) {
+    ApplyLabel(batch, i);
+  } else {
+    replay_.state().Apply(batch, i, following);
   }
   return true;
 }
 
 void LabelReplay::Run(LabelVisitor* visitor) {
   visitor_ = visitor;
-  state_.Observe(this);
-  BatchStream stream(reader_);
-  while (stream.Advance()) {
-    Resume(stream.entry().live_snapshot);
-    state_.Bridge(stream.entry());
-    if (!ApplyBatch(stream.current(), stream.following())) break;
-  }
-  visitor_->Before(index_, nullptr, 0);
+  replay_.Observe(this);
+  replay_.Run(this);
+  replay_.Close();
+  visitor_->Before(replay_.index(), nullptr, 0);
   EndAll();
 }
 

@@ -21,9 +21,9 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
-#include "replay/batch_stream.h"
-#include "replay/lifetime_observer.h"
-#include "replay/live_state.h"
+#include "state/lifetime_observer.h"
+#include "state/live_state.h"
+#include "state/replay.h"
 #include "trace/object_table.h"
 #include "trace/reader.h"
 
@@ -66,16 +66,16 @@ class LabelVisitor {
   virtual void TensorPlaced(uint32_t /*tensor*/, uint64_t /*bytes*/) {}
 };
 
-class LabelReplay final : private LifetimeObserver {
+class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
  public:
   // The reader stands behind the section's header. Events later than `end_ns` are left out. `objects` has what the
   // whole trace says of them.
   LabelReplay(TraceReader* reader, const ObjectTable* objects, uint64_t end_ns)
-      : reader_(reader), objects_(objects), end_ns_(end_ns), state_(LayerFilter::kAll) {}
+      : objects_(objects), end_ns_(end_ns), replay_(reader, LayerFilter::kAll) {}
 
   void Run(LabelVisitor* visitor);
 
-  const LiveState& state() const { return state_; }
+  const LiveState& state() const { return replay_.state(); }
   uint32_t optimizer_steps() const { return optimizer_steps_; }  // that began so far
   uint32_t optimizer_ends() const { return optimizer_ends_; }
   uint64_t unplaced() const { return unplaced_; }  // what was said of memory that is no block
@@ -86,19 +86,20 @@ class LabelReplay final : private LifetimeObserver {
   void OnAlloc(Held kind, uint32_t place) override;
   void OnFree(Held kind, uint32_t place) override;
   void End(Held kind, uint32_t place, bool alive);
-  bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
+  friend class Replay;  // of which this is a visitor
+  bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
+  void BeforeSnapshot();
+  void AfterSnapshot(const std::vector<LiveSnapshotBatch>&) { BeginAll(); }
   void ApplyLabel(const EventBatch& batch, size_t i);
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
   uint32_t BlockAt(uint64_t address) const;  // place, or kNowhere
-  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
   void BeginAll();
   void EndAll();
 
-  TraceReader* reader_;
   const ObjectTable* objects_;
   uint64_t end_ns_;
-  LiveState state_;
+  Replay replay_;
   LabelVisitor* visitor_ = nullptr;
   std::vector<BlockLabel> labels_;  // by place
   struct CudaLabel {
@@ -110,7 +111,6 @@ class LabelReplay final : private LifetimeObserver {
   absl::btree_map<uint64_t, uint32_t> block_at_;       // by address: a tensor may begin inside a block
   absl::flat_hash_map<uint32_t, uint64_t>
       tensor_alloc_;  // Tensor.id: `alloc_event` of the block that it was last counted in
-  uint64_t index_ = 0;
   uint32_t optimizer_steps_ = 0, optimizer_ends_ = 0;
   struct Turns {
     uint32_t optimizer_steps = 0, count = 0;

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "replay/device_counters.h"
+#include "state/device_counters.h"
 
 namespace gpumem {
 namespace {

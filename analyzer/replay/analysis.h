@@ -21,18 +21,14 @@
 #include <string>
 #include <vector>
 
-#include "replay/device_counters.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
+#include "state/device_counters.h"
+#include "state/measures.h"
+#include "state/residual_memory.h"
 #include "trace/trace_gap.h"
 
 namespace gpumem {
-
-// Numbers of trace.proto's Layer.
-enum class LayerFilter : uint8_t { kAll = 0, kDriver = 1, kRuntime = 2, kTorch = 3 };
-
-// A series of a device over time.
-enum class Measure : uint8_t { kAllocated = 0, kReserved = 1, kOther = 2, kTotal = 3 };
 
 struct AnalyzeOptions {
   int device = -1;  // -1 = all
@@ -42,13 +38,6 @@ struct AnalyzeOptions {
   uint64_t to_ns = UINT64_MAX;
   uint32_t timeline_buckets = 240;  // most points a device; a bucket keeps its maximum
   uint32_t plateaus = 5;            // most separate near-peaks a device
-};
-
-struct MeasureValues {
-  uint64_t allocated = 0;
-  uint64_t reserved = 0;
-  uint64_t other = 0;
-  uint64_t total = 0;
 };
 
 // Live memory of one stack at an instant.
@@ -170,12 +159,6 @@ struct LeakReport {
   std::vector<StackUse> growth;    // bytes and count added between the two times, largest first; only stacks that grew
   uint64_t freed_by_teardown = 0;  // bytes of it that went after the program's own code had ended
   uint64_t unknown_frees = 0;      // frees of addresses that this trace never saw allocated
-};
-
-// Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.
-struct ResidualUse {
-  uint64_t contexts = 0, context_bytes = 0, peak_context_bytes = 0;
-  uint64_t modules = 0, module_bytes = 0, peak_module_bytes = 0;
 };
 
 // What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.

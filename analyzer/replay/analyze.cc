@@ -19,7 +19,7 @@
 #include "replay/memory_breakdown.h"
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
-#include "replay/revisit.h"
+#include "state/revisit.h"
 #include "trace/reader.h"
 
 namespace gpumem {

@@ -20,15 +20,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "replay/analysis.h"
+#include "state/replay.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
-
-class Checkpoints;
-class TraceReader;
-
-// Called now and then from the analyzing thread: bytes of the file done, of all.
-using ProgressCallback = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
 
 // What a further look at the events of the analyzed section needs, while the file is open. Seek the reader to a
 // checkpoint's place first; it may stand anywhere afterwards.

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "gpumem/trace.pb.h"
-#include "replay/accounts.h"
-#include "replay/device_counters.h"
+#include "state/accounts.h"
+#include "state/device_counters.h"
 
 namespace gpumem {
 

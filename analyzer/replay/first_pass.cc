@@ -12,7 +12,6 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxDisagreements = 3;
-constexpr uint64_t kEventsPerProgress = 1u << 18;
 
 std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
   constexpr size_t kMaxUnseen = 64, kMaxFunctions = 64;
@@ -36,7 +35,7 @@ uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX :
 }  // namespace
 
 FirstPass::FirstPass(const AnalyzeOptions& options, TraceReader* reader)
-    : options_(options), reader_(reader), state_(options.layer), ooms_(&state_, &reader->stacks()) {}
+    : options_(options), reader_(reader), replay_(reader, options.layer), ooms_(&replay_.state(), &reader->stacks()) {}
 
 void FirstPass::SetOrigin(const EventBatch& batch) {
   if (batch.count() == 0 || std::exchange(has_origin_, true)) return;
@@ -46,40 +45,32 @@ void FirstPass::SetOrigin(const EventBatch& batch) {
 }
 
 void FirstPass::Run(const ProgressCallback& progress) {
-  BatchStream stream(reader_);
-  TakeItems(stream.items());
-  uint64_t next_progress = kEventsPerProgress;
-  while (stream.Advance()) {
-    SetOrigin(stream.current());
-    Resume(stream.entry().live_snapshot);
-    state_.Bridge(stream.entry());
-    checkpoints_.Offer(stream.place(), index_, state_);
-    ReplayBatch(stream.current(), stream.following());
-    TakeItems(stream.items());
-    if (progress && index_ >= next_progress) {
-      next_progress = index_ + kEventsPerProgress;
-      progress(reader_->position(), reader_->file_bytes());
-    }
-  }
-  state_.Bridge(stream.entry_of_end());
-  found_next_section_ = stream.found_next_section();
+  replay_.Run(this, progress);
+  replay_.Close();
+  found_next_section_ = replay_.stream().found_next_section();
   end_ns_ = clock_ns_;
-  counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state_.accounts());
+  counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state().accounts());
   counters_.Finish();
   marks_.Finish(origin_ns_, end_ns_);
   if (!is_open_ && has_origin_) OpenWindow();
   for (std::optional<DeviceSeries>& series : series_) {
-    if (series) series->Finish(window_end_ns(), index_);
+    if (series) series->Finish(window_end_ns(), replay_.index());
   }
 }
 
+void FirstPass::BeginBatch() {
+  SetOrigin(replay_.stream().current());
+  checkpoints_.Offer(replay_.stream().place(), replay_.index(), state());
+}
+
 // What was alive counts as events before those that follow.
-void FirstPass::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
-  if (live_snapshot.empty()) return;
-  resumed_at_start_ |= index_ == 0;
-  resumed_later_ += index_ != 0 ? 1 : 0;
+void FirstPass::BeforeSnapshot() {
+  resumed_at_start_ |= replay_.index() == 0;
+  resumed_later_ += replay_.index() != 0 ? 1 : 0;
+}
+
+void FirstPass::AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot) {
   live_snapshot_lost_ = live_snapshot.back().lost;
-  index_ += state_.Resume(live_snapshot);
 }
 
 DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {
@@ -91,11 +82,11 @@ DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {
 // What holds when the window opens counts inside it.
 void FirstPass::OpenWindow() {
   is_open_ = true;
-  if (index_ == 0) return;
-  last_before_window_ = index_ - 1;
-  for (uint32_t slot = 0; slot < state_.slots(); ++slot) {
-    if (state_.accounts().devices[slot].seen)
-      SeriesOf(slot).Observe(from_ns_, last_before_window_, state_.values(slot));
+  if (replay_.index() == 0) return;
+  last_before_window_ = replay_.index() - 1;
+  for (uint32_t slot = 0; slot < state().slots(); ++slot) {
+    if (state().accounts().devices[slot].seen)
+      SeriesOf(slot).Observe(from_ns_, last_before_window_, state().values(slot));
   }
 }
 
@@ -105,44 +96,50 @@ void FirstPass::SettleSamples(const EventBatch& batch, size_t i) {
   if (batch.layer(i) != trace::TORCH) {
     instant.next_change_ns = batch.time_ns(i) - std::min<uint64_t>(batch.time_ns(i), batch.duration_ns(i));
   }
-  counters_.Settle(instant, state_.accounts());
+  counters_.Settle(instant, state().accounts());
 }
 
-void FirstPass::ReplayBatch(const EventBatch& batch, const EventBatch* following) {
-  for (size_t i = 0; i < batch.count(); ++i, ++index_) {
-    const uint32_t kind = batch.kind(i);
-    ++counts_[std::min(batch.layer(i), 3u)][std::min(kind, 63u)];
-    if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
-      SettleSamples(batch, i);
-    clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
-    if (kind == trace::MARK && batch.handle(i) == kProgramEndMark) [[unlikely]] {
-      program_end_event_ = index_ == 0 ? kNoEvent : index_ - 1;
-      program_end_ns_ = clock_ns_;
-      continue;
-    }
-    if (kind == trace::TORCH_LIMIT) [[unlikely]] {
-      torch_limits_[batch.device(i)] = batch.size(i);
-      continue;
-    }
-    if (IsMark(kind)) [[unlikely]] {
-      marks_.Add(batch, i, reader_->stacks());
-      continue;
-    }
-    if (clock_ns_ > to_ns_ || IsLabel(kind)) continue;
-    if (batch.layer(i) != trace::TORCH) last_change_ns_ = clock_ns_;
-    if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
-    last_in_window_ = index_;
-    const uint32_t slot = state_.Apply(batch, i, following);
-    if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
-      ooms_.Observe(batch.Row(i), index_);
-    if (!is_open_ || IsUnsure(slot)) continue;
-    if (slot < series_.size() && series_[slot]) [[likely]] {
-      series_[slot]->Observe(clock_ns_, index_, state_.values(slot));
-    } else if (slot < state_.slots()) {
-      SeriesOf(slot).Observe(clock_ns_, index_, state_.values(slot));
-    }
-    if (index_ >= fragmentation_.next_event_index()) fragmentation_.Sample(state_, clock_ns_, index_);
+bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+  const uint64_t index = replay_.index();
+  const uint32_t kind = batch.kind(i);
+  ++counts_[std::min(batch.layer(i), 3u)][std::min(kind, 63u)];
+  if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
+    SettleSamples(batch, i);
+  clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+  if (kind == trace::MARK && batch.handle(i) == kProgramEndMark) [[unlikely]] {
+    program_end_event_ = index == 0 ? kNoEvent : index - 1;
+    program_end_ns_ = clock_ns_;
+    return true;
   }
+  if (kind == trace::TORCH_LIMIT) [[unlikely]] {
+    torch_limits_[batch.device(i)] = batch.size(i);
+    return true;
+  }
+  if (IsMark(kind)) [[unlikely]] {
+    marks_.Add(batch, i, reader_->stacks());
+    return true;
+  }
+  if (clock_ns_ > to_ns_ || IsLabel(kind)) return true;
+  if (batch.layer(i) != trace::TORCH) last_change_ns_ = clock_ns_;
+  if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
+  last_in_window_ = index;
+  const uint32_t slot = replay_.state().Apply(batch, i, following);
+  if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
+    ooms_.Observe(batch.Row(i), index);
+  Measure(slot);
+  return true;
+}
+
+// What the device holds behind event replay_.index().
+void FirstPass::Measure(uint32_t slot) {
+  if (!is_open_ || IsUnsure(slot)) return;
+  const uint64_t index = replay_.index();
+  if (slot < series_.size() && series_[slot]) [[likely]] {
+    series_[slot]->Observe(clock_ns_, index, state().values(slot));
+  } else if (slot < state().slots()) {
+    SeriesOf(slot).Observe(clock_ns_, index, state().values(slot));
+  }
+  if (index >= fragmentation_.next_event_index()) fragmentation_.Sample(state(), clock_ns_, index);
 }
 
 void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
@@ -170,20 +167,20 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
 
 // The replay against PyTorch's own totals, as of the last report of the device.
 void FirstPass::Compare(const trace::Counters& counters) {
-  if (options_.layer != LayerFilter::kAll || state_.has_gap()) return;
+  if (options_.layer != LayerFilter::kAll || state().has_gap()) return;
   for (const trace::DeviceCounters& device : counters.devices()) {
     const uint32_t slot = SlotOfDevice(device.device());
-    if (slot >= state_.slots() || state_.accounts().devices[slot].torch_events == 0) continue;
-    const MeasureValues& ours = state_.accounts().devices[slot].AtLastReport();
+    if (slot >= state().slots() || state().accounts().devices[slot].torch_events == 0) continue;
+    const MeasureValues& ours = state().accounts().devices[slot].AtLastReport();
     const bool allocated_differs =
         device.has_torch_allocated_bytes() && device.torch_allocated_bytes() != ours.allocated;
     const bool reserved_differs = device.has_torch_reserved_bytes() && device.torch_reserved_bytes() != ours.reserved;
     ++compared_;
     if ((!allocated_differs && !reserved_differs) || disagreements_.size() >= kMaxDisagreements) continue;
     disagreements_.push_back(
-        absl::StrCat("device ", device.device(), ": the replay disagrees with PyTorch's own totals at event ", index_,
-                     ": allocated ", ours.allocated, " here, ", device.torch_allocated_bytes(), " there; reserved ",
-                     ours.reserved, " here, ", device.torch_reserved_bytes(), " there"));
+        absl::StrCat("device ", device.device(), ": the replay disagrees with PyTorch's own totals at event ",
+                     replay_.index(), ": allocated ", ours.allocated, " here, ", device.torch_allocated_bytes(),
+                     " there; reserved ", ours.reserved, " here, ", device.torch_reserved_bytes(), " there"));
   }
 }
 

@@ -19,19 +19,20 @@
 
 #include "replay/analysis.h"
 #include "replay/analyze.h"
-#include "replay/batch_stream.h"
-#include "replay/checkpoints.h"
 #include "replay/counters.h"
 #include "replay/fragmentation_history.h"
-#include "replay/live_state.h"
 #include "replay/mark_log.h"
 #include "replay/oom.h"
 #include "replay/series.h"
+#include "state/batch_stream.h"
+#include "state/checkpoints.h"
+#include "state/live_state.h"
+#include "state/replay.h"
 #include "trace/reader.h"
 
 namespace gpumem {
 
-class FirstPass {
+class FirstPass : private ReplayVisitor {
  public:
   static constexpr uint64_t kNoEvent = UINT64_MAX;
 
@@ -40,7 +41,7 @@ class FirstPass {
 
   void Run(const ProgressCallback& progress);
 
-  const LiveState& state() const { return state_; }  // at the end, or at `to`
+  const LiveState& state() const { return replay_.state(); }  // at the end, or at `to`
   const Checkpoints& checkpoints() const { return checkpoints_; }
   const FragmentationHistory& fragmentation() const { return fragmentation_; }
   DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
@@ -74,22 +75,26 @@ class FirstPass {
   uint64_t last_event_in_window() const { return last_in_window_; }
 
  private:
-  void ReplayBatch(const EventBatch& batch, const EventBatch* following);
+  friend class Replay;  // of which this is a visitor
+  bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
+  void BeforeSnapshot();
+  void AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot);
+  void BeginBatch();
+  void TakeItems(const std::vector<BatchStream::Item>& items);
   void OpenWindow();
+  void Measure(uint32_t slot);
   // What the device holds cannot be said: behind a gap, until PyTorch says its totals again.
   bool IsUnsure(uint32_t slot) const {
-    return state_.has_gap() && slot < state_.slots() && state_.accounts().devices[slot].unsure;
+    return state().has_gap() && slot < state().slots() && state().accounts().devices[slot].unsure;
   }
   void SettleSamples(const EventBatch& batch, size_t i);
-  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
   DeviceSeries& SeriesOf(uint32_t slot);
-  void TakeItems(const std::vector<BatchStream::Item>& items);
   void Compare(const trace::Counters& counters);
   void SetOrigin(const EventBatch& batch);
 
   AnalyzeOptions options_;
   TraceReader* reader_;
-  LiveState state_;
+  Replay replay_;
   Checkpoints checkpoints_;
   FragmentationHistory fragmentation_;
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
@@ -111,7 +116,6 @@ class FirstPass {
   bool is_open_ = false;
   uint64_t origin_ns_ = 0, end_ns_ = 0, from_ns_ = 0, to_ns_ = 0;
   uint64_t clock_ns_ = 0;  // latest time so far: events of two threads may be out of order by a little
-  uint64_t index_ = 0;     // of the next event
   uint64_t last_before_window_ = kNoEvent, last_in_window_ = kNoEvent;
   std::map<int, uint64_t> torch_limits_;
   uint64_t program_end_event_ = kNoEvent, program_end_ns_ = 0;

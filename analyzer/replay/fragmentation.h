@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "replay/live_state.h"
+#include "state/live_state.h"
 
 namespace gpumem {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "replay/live_state.h"
+#include "state/live_state.h"
 
 namespace gpumem {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/accounts.h"
 #include "replay/analysis.h"
+#include "state/accounts.h"
 
 namespace gpumem {
 

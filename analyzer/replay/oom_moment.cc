@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "replay/accounts.h"
 #include "replay/expandable_model.h"
 #include "replay/fits.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
+#include "state/accounts.h"
 
 namespace gpumem {
 namespace {

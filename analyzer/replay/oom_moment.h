@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "replay/checkpoints.h"
-#include "replay/revisit.h"
+#include "state/checkpoints.h"
+#include "state/revisit.h"
 #include "trace/reader.h"
 #include "trace/stack_table.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attribution/user_stages.h"
-#include "replay/revisit.h"
+#include "state/revisit.h"
 #include "views/lifetime_pass.h"
 #include "views/process_moments.h"
 #include "views/weight_map.h"
@@ -138,8 +138,8 @@ AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& a
     AggregateProcess(trace, from_ns, to_ns, &result, &aggregator);
   } else if (of_instant) {
     AggregateLive(trace, &result, &aggregator);
-  } else {
-    LifetimePass pass(trace, asked.layer, to_ns, selection.mode == ViewMode::kTemporary);
+  } else if (const Checkpoint* const start = trace.checkpoints->Before(0)) {
+    LifetimePass pass(trace, *start, to_ns, selection.mode == ViewMode::kTemporary);
     pass.Run(
         result.devices, [&](const Life& life) { aggregator.Take(life); }, progress);
   }

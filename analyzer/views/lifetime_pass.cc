@@ -6,13 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "replay/batch_stream.h"
-#include "replay/checkpoints.h"
-
 namespace gpumem {
 namespace {
-
-constexpr uint64_t kEventsPerProgress = 1u << 18;
 
 bool CountsBlocks(ViewMeasure measure) { return measure == ViewMeasure::kAllocated || measure == ViewMeasure::kHeld; }
 bool CountsSegments(ViewMeasure measure) { return measure == ViewMeasure::kReserved || measure == ViewMeasure::kTotal; }
@@ -98,9 +93,9 @@ std::optional<Life> LifetimePass::Read(Held kind, uint32_t place) const {
     if (of_process_) return of_process_;
     return slot < measure_.size() ? measure_[slot] : std::nullopt;
   };
-  const CudaMemory& cuda = state_.cuda();
+  const CudaMemory& cuda = state().cuda();
   if (kind == Held::kBlock) {
-    const TorchBlock& block = state_.blocks()[place];
+    const TorchBlock& block = state().blocks()[place];
     const std::optional<ViewMeasure> measure = asked(block.slot);
     if (measure && CountsBlocks(*measure)) return ToLife(kind, block, *measure);
   } else if (kind == Held::kAllocation) {
@@ -113,14 +108,6 @@ std::optional<Life> LifetimePass::Read(Held kind, uint32_t place) const {
     if (measure && Counts(*measure, cuda, physical)) return ToLife(kind, physical, *measure);
   }
   return std::nullopt;
-}
-
-template <typename Visit>
-void LifetimePass::ForEachPlace(Visit visit) const {
-  state_.blocks().ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
-  state_.cuda().allocations().ForEachPlace(
-      [&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
-  state_.cuda().physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
 }
 
 uint64_t& LifetimePass::Counter(const Life& life) {
@@ -142,12 +129,12 @@ uint64_t LifetimePass::NumberAt(Held kind, uint32_t place) const {
 std::optional<Life> LifetimePass::ReadNumbered(Held kind, uint32_t place) const {
   constexpr ViewMeasure kAny = ViewMeasure::kDefault;
   if (of_process_) return Read(kind, place);
-  if (kind == Held::kBlock) return ToLife(kind, state_.blocks()[place], kAny);
+  if (kind == Held::kBlock) return ToLife(kind, state().blocks()[place], kAny);
   if (kind == Held::kAllocation) {
-    const CudaAllocation& allocation = state_.cuda().allocations()[place];
+    const CudaAllocation& allocation = state().cuda().allocations()[place];
     return allocation.on_device ? std::optional<Life>(ToLife(kind, allocation, kAny)) : std::nullopt;
   }
-  const PhysicalHandle& physical = state_.cuda().physicals()[place];
+  const PhysicalHandle& physical = state().cuda().physicals()[place];
   return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical, kAny));
 }
 
@@ -187,22 +174,25 @@ void LifetimePass::Show(Life life, uint64_t number, bool freed) {
 }
 
 void LifetimePass::ShowAllAlive() {
-  ForEachPlace([&](Held kind, uint32_t place) {
+  state().ForEachPlace([&](Held kind, uint32_t place) {
     if (const std::optional<Life> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
   });
   for (const auto& [thread, ended] : undone_) Show(ended.life, ended.number, false);
   undone_.clear();
 }
 
-void LifetimePass::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
-  if (live_snapshot.empty()) return;
+void LifetimePass::BeginAll() {
+  state().ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
+}
+
+void LifetimePass::BeforeSnapshot() {
   gap_ns_ = clock_ns_;
   ShowAllAlive();
   for (std::vector<uint64_t>& numbers : numbers_) numbers.clear();
-  state_.Observe(nullptr);
-  state_.Resume(live_snapshot);
-  state_.Observe(this);
-  ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
+}
+
+void LifetimePass::AfterSnapshot(const std::vector<LiveSnapshotBatch>&) {
+  BeginAll();
   gap_ns_ = 0;
 }
 
@@ -212,7 +202,7 @@ void LifetimePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch
   if (EndsAllocation(kind) && IsTakenBack(batch, i, following, &work_)) awaits_correction_ = &ended;
   const auto undone = kind == trace::FREE_FAILED ? undone_.find(batch.thread(i)) : undone_.end();
   if (undone != undone_.end()) restored_number_ = undone->second.number;
-  state_.Apply(batch, i, following);
+  replay_.state().Apply(batch, i, following);
   awaits_correction_ = nullptr;
   if (ended) undone_[batch.thread(i)] = *ended;
   if (undone == undone_.end()) return;
@@ -223,28 +213,24 @@ void LifetimePass::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch
 }
 
 // False where the view ends.
-bool LifetimePass::ApplyBatch(const EventBatch& batch, const EventBatch* following) {
-  for (size_t i = 0; i < batch.count(); ++i) {
-    clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
-    if (IsMark(batch.kind(i))) [[unlikely]]
-      continue;
-    if (clock_ns_ > to_ns_) {
-      clock_ns_ = to_ns_;
-      return false;
-    }
-    if (batch.layer(i) == trace::TORCH) [[likely]] {
-      state_.Apply(batch, i, following);
-    } else {
-      ApplyCuda(batch, i, following);
-    }
+bool LifetimePass::Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+  clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+  if (IsMark(batch.kind(i))) [[unlikely]]
+    return true;
+  if (clock_ns_ > to_ns_) {
+    clock_ns_ = to_ns_;
+    return false;
+  }
+  if (batch.layer(i) == trace::TORCH) [[likely]] {
+    replay_.state().Apply(batch, i, following);
+  } else {
+    ApplyCuda(batch, i, following);
   }
   return true;
 }
 
 void LifetimePass::Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit,
                        const ProgressCallback& progress) {
-  const Checkpoint* const start = trace_.checkpoints->Before(0);
-  if (start == nullptr) return;
   for (const AggregatedDevice& device : devices) {
     if (IsOfProcess(device.measure)) of_process_ = device.measure;
     const uint32_t slot = SlotOfDevice(device.device);
@@ -252,22 +238,9 @@ void LifetimePass::Run(const std::vector<AggregatedDevice>& devices, const LifeV
     measure_[slot] = device.measure;
   }
   visit_ = &visit;
-  trace_.reader->Seek(start->place);
-  BatchStream stream(trace_.reader);
-  state_ = start->state;
-  state_.Observe(this);
-  ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
-  uint64_t events = 0, next_progress = kEventsPerProgress;
-  bool is_first = true;
-  while (stream.Advance()) {
-    if (!std::exchange(is_first, false)) Resume(stream.entry().live_snapshot);
-    if (!ApplyBatch(stream.current(), stream.following())) break;
-    events += stream.current().count();
-    if (progress && events >= next_progress) {
-      next_progress = events + kEventsPerProgress;
-      progress(trace_.reader->position(), trace_.reader->file_bytes());
-    }
-  }
+  replay_.Observe(this);
+  BeginAll();
+  replay_.Run(this, progress);
   ShowAllAlive();
 }
 

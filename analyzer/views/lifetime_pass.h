@@ -18,8 +18,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/analyze.h"
-#include "replay/lifetime_observer.h"
-#include "replay/live_state.h"
+#include "state/lifetime_observer.h"
+#include "state/live_state.h"
+#include "state/replay.h"
 #include "trace/reader.h"
 #include "views/aggregated_stacks.h"
 
@@ -43,11 +44,12 @@ using LifeVisitor = std::function<void(const Life&)>;
 void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit);
 
 // Used once. Not thread-safe.
-class LifetimePass final : private LifetimeObserver {
+class LifetimePass final : private LifetimeObserver, private ReplayVisitor {
  public:
-  // `to_ns`: absolute; events behind it do not happen. `counts_others`: Life::others is wanted.
-  LifetimePass(const OpenTrace& trace, LayerFilter layer, uint64_t to_ns, bool counts_others)
-      : trace_(trace), state_(layer), to_ns_(to_ns), counts_others_(counts_others) {}
+  // `start`: before the first event, of a replay of the wanted layers. `to_ns`: absolute; events behind it do not
+  // happen. `counts_others`: Life::others is wanted.
+  LifetimePass(const OpenTrace& trace, const Checkpoint& start, uint64_t to_ns, bool counts_others)
+      : replay_(trace.reader, start), to_ns_(to_ns), counts_others_(counts_others) {}
 
   void Run(const std::vector<AggregatedDevice>& devices, const LifeVisitor& visit, const ProgressCallback& progress);
 
@@ -62,11 +64,12 @@ class LifetimePass final : private LifetimeObserver {
 
   void OnAlloc(Held kind, uint32_t place) override;
   void OnFree(Held kind, uint32_t place) override;
-  bool ApplyBatch(const EventBatch& batch, const EventBatch* following);
+  friend class Replay;  // of which this is a visitor
+  bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
+  void BeforeSnapshot();
+  void AfterSnapshot(const std::vector<LiveSnapshotBatch>&);
   void ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
-  void Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
-  template <typename Visit>
-  void ForEachPlace(Visit visit) const;
+  void BeginAll();
   std::optional<Life> Read(Held kind, uint32_t place) const;
   std::optional<Life> ReadNumbered(Held kind, uint32_t place) const;
   void Show(Life life, uint64_t number, bool freed);
@@ -74,8 +77,9 @@ class LifetimePass final : private LifetimeObserver {
   uint64_t& Counter(const Life& life);
   uint64_t NumberAt(Held kind, uint32_t place) const;
 
-  OpenTrace trace_;
-  LiveState state_;
+  const LiveState& state() const { return replay_.state(); }
+
+  Replay replay_;
   ReplayWork work_;  // of looking for corrections
   uint64_t to_ns_;
   bool counts_others_;

@@ -4,11 +4,10 @@
 #include "views/process_moments.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "replay/batch_stream.h"
-#include "replay/checkpoints.h"
-#include "replay/live_state.h"
+#include "state/checkpoints.h"
+#include "state/live_state.h"
+#include "state/replay.h"
 
 namespace gpumem {
 namespace {
@@ -18,50 +17,41 @@ uint64_t BytesOf(const Accounts& accounts, ViewMeasure measure) {
   return measure == ViewMeasure::kManaged ? accounts.managed : accounts.imported;
 }
 
-class Search {
+class Search : public ReplayVisitor {
  public:
-  Search(const Checkpoint& start, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns)
-      : state_(start.state), index_(start.next_event_index), measure_(measure), from_ns_(from_ns), to_ns_(to_ns) {}
+  Search(Replay* replay, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns)
+      : replay_(replay), measure_(measure), from_ns_(from_ns), to_ns_(to_ns) {}
 
-  void Enter(const BatchEntry& entry) {
-    index_ += state_.Resume(entry.live_snapshot);
-    state_.Bridge(entry);
-  }
-
-  // False where the window ends.
-  bool Replay(const EventBatch& batch, const EventBatch* following) {
-    for (size_t i = 0; i < batch.count(); ++i, ++index_) {
-      clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
-      if (IsMark(batch.kind(i))) continue;
-      if (clock_ns_ > to_ns_) return false;
-      if (!is_open_ && clock_ns_ >= from_ns_) Open();
-      state_.Apply(batch, i, following);
-      found_.last_event_index = index_;
-      if (is_open_) Offer(clock_ns_, index_);
-    }
+  bool Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+    clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
+    if (IsMark(batch.kind(i))) return true;
+    if (clock_ns_ > to_ns_) return false;
+    if (!is_open_ && clock_ns_ >= from_ns_) Open();
+    replay_->state().Apply(batch, i, following);
+    found_.last_event_index = replay_->index();
+    if (is_open_) Offer(clock_ns_, replay_->index());
     return true;
   }
 
-  ProcessMoments Take() {
+  ProcessMoments Found() {
     // A window without an event has what was there when it opened.
     if (!is_open_) Open();
-    found_.end_bytes = BytesOf(state_.accounts(), measure_);
+    found_.end_bytes = BytesOf(replay_->state().accounts(), measure_);
     return found_;
   }
 
  private:
   void Open() {
     is_open_ = true;
-    if (index_ > 0) Offer(from_ns_, index_ - 1);
+    if (replay_->index() > 0) Offer(from_ns_, replay_->index() - 1);
   }
 
   void Offer(uint64_t time_ns, uint64_t event_index) {
-    const uint64_t bytes = BytesOf(state_.accounts(), measure_);
+    const uint64_t bytes = BytesOf(replay_->state().accounts(), measure_);
     if (bytes > found_.peak.bytes) found_.peak = {bytes, time_ns, event_index};
   }
 
-  LiveState state_;
-  uint64_t index_;  // of the next event
+  Replay* replay_;
   ViewMeasure measure_;
   uint64_t from_ns_, to_ns_;
   uint64_t clock_ns_ = 0;
@@ -74,15 +64,10 @@ class Search {
 ProcessMoments FindProcessMoments(const OpenTrace& trace, ViewMeasure measure, uint64_t from_ns, uint64_t to_ns) {
   const Checkpoint* const start = trace.checkpoints->Before(0);
   if (start == nullptr) return {};
-  Search search(*start, measure, from_ns, to_ns);
-  trace.reader->Seek(start->place);
-  BatchStream stream(trace.reader);
-  bool is_first = true;
-  while (stream.Advance()) {
-    if (!std::exchange(is_first, false)) search.Enter(stream.entry());
-    if (!search.Replay(stream.current(), stream.following())) break;
-  }
-  return search.Take();
+  Replay replay(trace.reader, *start);
+  Search search(&replay, measure, from_ns, to_ns);
+  replay.Run(&search);
+  return search.Found();
 }
 
 }  // namespace gpumem

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "replay/accounts.h"
+#include "state/accounts.h"
 
 namespace gpumem {
 namespace {

@@ -108,7 +108,7 @@ void MeasureCost() {
   ring::Config ring_config;
   ring_config.size_bytes = uint64_t{64} << 20;
   writer::Config config;
-  config.hooks.output_path = &OutputPath;
+  config.callbacks.paths.wanted = &OutputPath;
   if (!ring::Start(ring_config) || !writer::Start(config)) exit(1);
   double clock_ns = CostOfClock();
   printf("clock_gettime                %6.1f ns\n", clock_ns);
@@ -129,8 +129,8 @@ void MeasureCost() {
 void MeasureBytes(bool keep) {
   ring::Config ring_config;
   writer::Config config;
-  config.hooks.output_path = &OutputPath;
-  config.hooks.api_name = &ApiName;
+  config.callbacks.paths.wanted = &OutputPath;
+  config.callbacks.facts.api_name = &ApiName;
   if (!ring::Start(ring_config) || !writer::Start(config)) exit(1);
   std::vector<Step> steps = TrainingStep();
   for (uint64_t hash = 1; hash <= 900; hash++) {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "replay/batch_stream.h"
-#include "replay/checkpoints.h"
 #include "report/stack_view.h"
+#include "state/batch_stream.h"
+#include "state/checkpoints.h"
 #include "trace/reader.h"
 
 namespace gpumem {

@@ -164,21 +164,21 @@ uint32_t LookAround(bool last) {
 
 bool StartWriter() {
   writer::Config config;
-  config.hooks.output_path = &WantedPath;
-  config.hooks.fallback_path = &OtherPath;
-  config.hooks.fill_header = &FillHeader;
-  config.hooks.fill_device = &DescribeAndSampleDevice;
-  config.hooks.new_versions = &NewVersions;
-  config.hooks.stack_losses = &CountStackLosses;
-  config.hooks.api_name = &ApiName;
+  config.callbacks.paths.wanted = &WantedPath;
+  config.callbacks.paths.fallback = &OtherPath;
+  config.callbacks.facts.fill_header = &FillHeader;
+  config.callbacks.facts.fill_device = &DescribeAndSampleDevice;
+  config.callbacks.facts.new_versions = &NewVersions;
+  config.callbacks.losses.of_stacks = &CountStackLosses;
+  config.callbacks.facts.api_name = &ApiName;
   if (g_settings.oom_report) {
     oom::Configure();
-    config.hooks.passed = &oom::Passed;
+    config.callbacks.watcher.passed = &oom::Passed;
   }
-  config.hooks.saw_event = &SawEvent;
-  config.hooks.find_unseen = &LookAround;
-  config.hooks.put_unseen = &PutUnseen;
-  config.hooks.put_sample = &sampler::PutSample;
+  config.callbacks.watcher.saw_event = &SawEvent;
+  config.callbacks.losses.find_unseen = &LookAround;
+  config.callbacks.losses.put_unseen = &PutUnseen;
+  config.callbacks.samples.put = &sampler::PutSample;
   config.limit = g_settings.size_limit;
   return writer::Start(config);
 }

@@ -13,8 +13,8 @@
 // Failure: one line on standard error says why there is no report.
 //
 //   oom::Configure(library_directory);
-//   config.hooks.saw_event = &oom::Saw;
-//   config.hooks.passed = &oom::Passed;
+//   config.callbacks.watcher.saw_event = &oom::Saw;
+//   config.callbacks.watcher.passed = &oom::Passed;
 
 #ifndef GPUMEM_SHIM_OOM_REPORTER_H_
 #define GPUMEM_SHIM_OOM_REPORTER_H_

@@ -130,14 +130,14 @@ uint32_t Definitions::FindStack(uint64_t hash) {
 }
 
 uint32_t Definitions::FindApi(uint16_t api) {
-  if (api == 0 || hooks_.api_name == nullptr) return 0;
+  if (api == 0 || callbacks_.facts.api_name == nullptr) return 0;
   uint32_t id = apis_.Find(api);
   if (id != 0) {
     cached_api_ = api;
     cached_api_id_ = id;
     return id;
   }
-  const char* name = hooks_.api_name(api);
+  const char* name = callbacks_.facts.api_name(api);
   uint32_t* place = name == nullptr || name[0] == '\0' ? nullptr : apis_.Insert(api);
   if (place == nullptr) return 0;
   *place = ++last_string_;
@@ -179,11 +179,11 @@ uint32_t Definitions::AddThread(const ring::EventView& view) {
 }
 
 void Definitions::AskForDevice(int16_t device, uint64_t now_ns) {
-  if (hooks_.fill_device == nullptr) return;
+  if (callbacks_.facts.fill_device == nullptr) return;
   if (device_asked_ns_[device] != 0 && now_ns - device_asked_ns_[device] < 1'000'000'000) return;
   device_asked_ns_[device] = now_ns;
   DeviceInfo info;
-  if (!hooks_.fill_device(device, &info)) return;
+  if (!callbacks_.facts.fill_device(device, &info)) return;
   device_known_[device] = true;
   size_t mark = out_.Open(fields::Definitions::kDevices);
   out_.SInt(fields::Device::kIndex, device);
@@ -197,9 +197,9 @@ void Definitions::AskForDevice(int16_t device, uint64_t now_ns) {
 }
 
 void Definitions::AddVersions() {
-  if (hooks_.new_versions == nullptr) return;
+  if (callbacks_.facts.new_versions == nullptr) return;
   KeyValue versions[16] = {};
-  uint32_t count = hooks_.new_versions(versions, 16);
+  uint32_t count = callbacks_.facts.new_versions(versions, 16);
   for (uint32_t i = 0; i < count && i < 16; i++) {
     size_t mark = out_.Open(fields::Definitions::kVersions);
     out_.StringIf(MapEntry::kKey, versions[i].key);

@@ -47,7 +47,7 @@ class Definitions {
   static constexpr size_t kMaxStacks = size_t{1} << 20;
   static constexpr size_t kMaxNodes = size_t{1} << 24;
 
-  explicit Definitions(const Hooks& hooks) : hooks_(hooks) {}
+  explicit Definitions(const Callbacks& callbacks) : callbacks_(callbacks) {}
 
   void AddCode(const ring::RawCode& code);
   void AddStack(const ring::StackView& stack);
@@ -65,7 +65,7 @@ class Definitions {
     return view.serial == cached_thread_ ? view.serial : AddThread(view);
   }
 
-  // Asks the hooks for a device that an event names and that was not defined yet.
+  // Asks for a device that an event names and that was not defined yet.
   void AddDevice(int16_t device, uint64_t now_ns) {
     if (device >= 0 && device < static_cast<int16_t>(kMaxDevices) && !device_known_[device])
       AskForDevice(device, now_ns);
@@ -94,7 +94,7 @@ class Definitions {
   void PutString(uint32_t id, const char* text, size_t size, uint64_t key);
   uint32_t NodeId(uint32_t parent, uint32_t frame);
 
-  const Hooks hooks_;
+  const Callbacks callbacks_;
   Buffer pending_{size_t{48} << 20};
   ProtoWriter out_{&pending_};
   Modules modules_;

@@ -28,7 +28,8 @@ void Session::Pass(bool everything) {
   }
   written_until_ns_ = reader_.watermark_ns();
   const bool takes_more = started_ && retry_ns_ == 0 && !stopped_ && !file_.gone();
-  if (hooks_.passed != nullptr && !everything) hooks_.passed(takes_more ? file_.path() : "", false);
+  if (callbacks_.watcher.passed != nullptr && !everything)
+    callbacks_.watcher.passed(takes_more ? file_.path() : "", false);
 }
 
 void Session::TakeDefinitions(bool everything) {
@@ -68,7 +69,7 @@ bool Session::FillBatch() {
     batch_layers_[static_cast<uint8_t>(event.layer) & 3]++;
     definitions_.AddDevice(event.device, pass_ns_);
     AddTotals(event);
-    if (hooks_.saw_event != nullptr) hooks_.saw_event(event, view.tid);
+    if (callbacks_.watcher.saw_event != nullptr) callbacks_.watcher.saw_event(event, view.tid);
   }
   return batch_.count() == most;
 }
@@ -81,7 +82,7 @@ void Session::AddTotals(const Event& event) {
 // For part `number` of a series.
 bool Session::MakeHeader(uint32_t number) {
   HeaderInfo info;
-  if (hooks_.fill_header != nullptr) hooks_.fill_header(&info);
+  if (callbacks_.facts.fill_header != nullptr) callbacks_.facts.fill_header(&info);
   PartInfo part;
   if (series_.enabled()) part = {series_.id(), number, events_, contiguous_};
   header_.Clear();
@@ -95,11 +96,12 @@ bool Session::OpenFirst() {
   char path[4096];
   series_.Identify(MonotonicNs());
   if (!MakeHeader(1)) return false;
-  if (hooks_.output_path == nullptr || !hooks_.output_path(path, sizeof(path)))
+  if (callbacks_.paths.wanted == nullptr || !callbacks_.paths.wanted(path, sizeof(path)))
     return file_.Fail("no path for a trace");
   MakeFoldersOf(path);
   bool opened = file_.Open(path, header_);
-  for (uint32_t i = 0; !opened && hooks_.fallback_path != nullptr && hooks_.fallback_path(i, path, sizeof(path)); i++) {
+  for (uint32_t i = 0;
+       !opened && callbacks_.paths.fallback != nullptr && callbacks_.paths.fallback(i, path, sizeof(path)); i++) {
     opened = file_.Open(path, header_);
   }
   if (!opened) return false;
@@ -194,9 +196,9 @@ void Session::TakeNewDefinitions(bool last) {
 }
 
 void Session::FindUnseen(bool last) {
-  if (hooks_.find_unseen == nullptr || (!last && pass_ns_ - unseen_ns_ < kCountersIntervalNs)) return;
+  if (callbacks_.losses.find_unseen == nullptr || (!last && pass_ns_ - unseen_ns_ < kCountersIntervalNs)) return;
   unseen_ns_ = pass_ns_;
-  unseen_ = hooks_.find_unseen(last);
+  unseen_ = callbacks_.losses.find_unseen(last);
 }
 
 bool Session::Encode(bool last, const LossCounts& losses) {
@@ -268,9 +270,9 @@ void Session::CountWritten() {
 
 // Once a pass and before its events, so that the events before a sample in the file are not later than it.
 void Session::PutSamples(ProtoWriter* w) {
-  if (!samples_due_ || hooks_.put_sample == nullptr) return;
+  if (!samples_due_ || callbacks_.samples.put == nullptr) return;
   samples_due_ = false;
-  while (hooks_.put_sample(w)) {
+  while (callbacks_.samples.put(w)) {
   }
 }
 
@@ -328,7 +330,7 @@ void Session::Finish(Summary* summary) {
 }
 
 void Session::ReportEnd() {
-  if (hooks_.passed != nullptr) hooks_.passed(ended_ ? file_.path() : "", true);
+  if (callbacks_.watcher.passed != nullptr) callbacks_.watcher.passed(ended_ ? file_.path() : "", true);
 }
 
 }  // namespace gpumemshim::writer

@@ -34,7 +34,8 @@ namespace gpumemshim::writer {
 
 class Session {
  public:
-  explicit Session(const Config& config) : hooks_(config.hooks), series_(config.limit), definitions_(config.hooks) {}
+  explicit Session(const Config& config)
+      : callbacks_(config.callbacks), series_(config.limit), definitions_(config.callbacks) {}
 
   bool Init() { return batch_.Init() && reader_.Attach(); }
 
@@ -96,7 +97,7 @@ class Session {
   void CountWritten();
   void WriteEnd();
 
-  const Hooks hooks_;
+  const Callbacks callbacks_;
   Series series_;
   ring::Reader reader_;
   Definitions definitions_;

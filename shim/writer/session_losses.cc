@@ -59,7 +59,7 @@ void Session::PutCounters(ProtoWriter* w) {
 Session::LossCounts Session::CountLosses() const {
   ring::Stats ring = ring::GetStats();
   StackLosses stacks;
-  if (hooks_.stack_losses != nullptr) hooks_.stack_losses(&stacks);
+  if (callbacks_.losses.of_stacks != nullptr) callbacks_.losses.of_stacks(&stacks);
   return {ring.dropped_allocs,
           ring.dropped_frees,
           ring.dropped_definitions + definitions_.lost() + history_.lost() + reader_.broken_codes(),
@@ -86,7 +86,7 @@ void Session::PutLossFields(ProtoWriter* w, const LossCounts& losses) {
   w->VarintIf(Field::kTruncatedStacks, losses.truncated);
   w->VarintIf(Field::kUnreadPythonFrames, losses.unread);
   w->StringIf(Field::kWriteError, file_.error());
-  if (losses.unseen != 0 && hooks_.put_unseen != nullptr) hooks_.put_unseen(w);
+  if (losses.unseen != 0 && callbacks_.losses.put_unseen != nullptr) callbacks_.losses.put_unseen(w);
 }
 
 // When the file takes no more: in the room that is kept for it, so that nobody takes what there is for all.

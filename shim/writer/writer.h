@@ -6,14 +6,14 @@
 // nothing leaves nothing.
 //
 // Thread-safety: Flush and GetProgress from any thread at any time (they wake, and copy). Start, Stop and
-// ForgetInChild: one at a time, by control. Ownership: Config is copied; its hooks are called on the writer thread
+// ForgetInChild: one at a time, by control. Ownership: Config is copied; its callbacks are called on the writer thread
 // only, with all signals blocked and no lock held. What a hook points to must stay valid until the same hook is called
 // again or Stop has returned. Failure: an error of the file ends the writing, not the program: events are counted as
 // unwritten, the first error is kept for the summary.
 //
 //   writer::Config config;
-//   config.hooks.output_path = &OutputPath;
-//   config.hooks.fill_header = &FillHeader;
+//   config.callbacks.paths.wanted = &OutputPath;
+//   config.callbacks.facts.fill_header = &FillHeader;
 //   if (ring::Start(ring_config) && writer::Start(config)) ...
 //   writer::Summary summary = writer::Stop(2000);
 
@@ -80,12 +80,18 @@ struct StackLosses {
   uint64_t unread_python_frames = 0;
 };
 
-// Each may be nullptr (output_path excepted).
-struct Hooks {
+// What the writer asks of the rest of the recorder, by who answers it. Plain functions, called in the writer's thread;
+// each may be nullptr but paths.wanted.
+
+struct PathCallbacks {
   // Writes the wanted path, terminated, into out. Called when the file is about to be opened. False: write no file.
-  bool (*output_path)(char* out, size_t capacity) = nullptr;
+  bool (*wanted)(char* out, size_t capacity) = nullptr;
   // The same for the places to try where the wanted one cannot be written, attempt 0 first. False: no more of them.
-  bool (*fallback_path)(uint32_t attempt, char* out, size_t capacity) = nullptr;
+  bool (*fallback)(uint32_t attempt, char* out, size_t capacity) = nullptr;
+};
+
+// Of the process, its devices and libraries.
+struct FactCallbacks {
   // Called when a file is about to be opened.
   void (*fill_header)(HeaderInfo* info) = nullptr;
   // Called when the first event of a device is about to be written. False: not known now; asked again about once a
@@ -94,19 +100,37 @@ struct Hooks {
   // Versions ("driver", "torch", ...) that were not handed over before; returns how many. Called at the first packet
   // and about once a second.
   uint32_t (*new_versions)(KeyValue* out, uint32_t capacity) = nullptr;
-  void (*stack_losses)(StackLosses* losses) = nullptr;
   // Name of Event.api: ApiName of base/api.h. nullptr or "" = no name.
   const char* (*api_name)(uint16_t api) = nullptr;
-  // Each event on its way into the file, in the order of the file.
-  void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
-  // What was seen is in the file at `path` ("" = there is none, or it takes no more). `last`: the file is closed.
-  void (*passed)(const char* path, bool last) = nullptr;
+};
+
+// What is lost before it reaches the ring.
+struct LossCallbacks {
+  void (*of_stacks)(StackLosses* losses) = nullptr;
   // Looks for calls of CUDA that go past us, about once a second and at the end (`last`); returns how many things are
   // known of it so far. Then, where that changed, appends them as fields of Losses.
   uint32_t (*find_unseen)(bool last) = nullptr;
   void (*put_unseen)(ProtoWriter* w) = nullptr;
+};
+
+struct WatcherCallbacks {
+  // Each event on its way into the file, in the order of the file.
+  void (*saw_event)(const Event& event, uint32_t tid) = nullptr;
+  // What was seen is in the file at `path` ("" = there is none, or it takes no more). `last`: the file is closed.
+  void (*passed)(const char* path, bool last) = nullptr;
+};
+
+struct SampleCallbacks {
   // Appends one packet of counters that waits to be written; false: none. Called at the start of a pass, till false.
-  bool (*put_sample)(ProtoWriter* w) = nullptr;
+  bool (*put)(ProtoWriter* w) = nullptr;
+};
+
+struct Callbacks {
+  PathCallbacks paths;
+  FactCallbacks facts;
+  LossCallbacks losses;
+  WatcherCallbacks watcher;
+  SampleCallbacks samples;
 };
 
 enum class OnFull : uint8_t {
@@ -121,7 +145,7 @@ struct SizeLimit {
 };
 
 struct Config {
-  Hooks hooks;
+  Callbacks callbacks;
   SizeLimit limit;
   uint32_t interval_ms = 90;  // between appends when nobody asks for more; <= 100 by contract
 };
@@ -162,7 +186,7 @@ bool Start(const Config& config);
 
 // Takes what is left, writes counters, losses and End, joins the thread, stops the ring and removes its file. Waits at
 // most about timeout_ms; past it the thread is left to itself and complete is false. Then report_timeout_ms more for
-// hooks.passed, which is told last. Without Start: an empty summary.
+// callbacks.watcher.passed, which is told last. Without Start: an empty summary.
 Summary Stop(uint32_t timeout_ms, uint32_t report_timeout_ms = 0);
 
 // The same where the process ends at once: by any thread, also by several, beside Stop, and in a signal handler in the

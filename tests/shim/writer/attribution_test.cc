@@ -73,7 +73,7 @@ ring::StackView ViewOf(uint64_t hash, const std::vector<ring::RawFrame>& frames)
 TEST(WaitingForForward, OnePassAndTheNext) {
   const std::vector<ring::RawFrame> forward{{0x10, 0, 0}};
   const std::vector<ring::RawFrame> backward{{0x30, 0, 0}, {100, kNode, ring::kFrameForward}};
-  Definitions definitions{Hooks{}};
+  Definitions definitions{Callbacks{}};
   definitions.AddStack(ViewOf(200, backward));
   definitions.AddWaiting(false);
   EXPECT_TRUE(definitions.waits());
@@ -86,7 +86,7 @@ TEST(WaitingForForward, OnePassAndTheNext) {
 
 TEST(WaitingForForward, NoLongerThanThat) {
   const std::vector<ring::RawFrame> backward{{0x30, 0, 0}, {100, kNode, ring::kFrameForward}};
-  Definitions definitions{Hooks{}};
+  Definitions definitions{Callbacks{}};
   definitions.AddStack(ViewOf(200, backward));
   definitions.AddWaiting(false);
   definitions.AddStack(ViewOf(201, backward));

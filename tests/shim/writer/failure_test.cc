@@ -92,7 +92,7 @@ bool FallbackOfTest(uint32_t attempt, char* out, size_t capacity) {
 TEST_F(WriterTest, AnotherPlaceIsBetterThanNone) {
   path() = "/proc/missing/run.gmtrace";
   Config config = MakeConfig();
-  config.hooks.fallback_path = &FallbackOfTest;
+  config.callbacks.paths.fallback = &FallbackOfTest;
   StartBoth(config);
   RecordSome(100, 1);
   Summary summary = Stop(5000);

@@ -250,10 +250,10 @@ void ExpectTestDevices(const Decoded& d) {
 
 TEST_F(WriterTest, HeaderDevicesVersionsAndTotals) {
   Config config = MakeConfig();
-  config.hooks.fill_header = &FillTestHeader;
-  config.hooks.fill_device = &FillTestDevice;
-  config.hooks.new_versions = &NewTestVersions;
-  config.hooks.stack_losses = [](StackLosses* losses) { *losses = {5, 6}; };
+  config.callbacks.facts.fill_header = &FillTestHeader;
+  config.callbacks.facts.fill_device = &FillTestDevice;
+  config.callbacks.facts.new_versions = &NewTestVersions;
+  config.callbacks.losses.of_stacks = [](StackLosses* losses) { *losses = {5, 6}; };
   uint64_t before_ns = ClockNs(CLOCK_REALTIME);
   StartBoth(config);
   for (uint64_t i = 1; i <= 10; i++) {

@@ -33,7 +33,7 @@ class WriterTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  // Hooks carry no context: there is one writer in a process.
+  // Callbacks carry no context: there is one writer in a process.
   static std::string& path() {
     static std::string path;
     return path;
@@ -45,8 +45,8 @@ class WriterTest : public testing::Test {
 
   static Config MakeConfig() {
     Config config;
-    config.hooks.output_path = &OutputPath;
-    config.hooks.api_name = &ApiName;
+    config.callbacks.paths.wanted = &OutputPath;
+    config.callbacks.facts.api_name = &ApiName;
     config.interval_ms = 5;
     return config;
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/batch_stream.h"
+#include "state/batch_stream.h"
 
 #include <utility>
 
-#include "replay/accounts.h"
+#include "state/accounts.h"
 
 namespace gpumem {
 

@@ -6,8 +6,8 @@
 //   Slab<Block> blocks;
 //   uint32_t place = blocks.Add(block);  blocks[place].size;  blocks.Remove(place);
 
-#ifndef GPUMEM_ANALYZER_REPLAY_SLAB_H_
-#define GPUMEM_ANALYZER_REPLAY_SLAB_H_
+#ifndef GPUMEM_ANALYZER_STATE_SLAB_H_
+#define GPUMEM_ANALYZER_STATE_SLAB_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -64,4 +64,4 @@ class Slab {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_SLAB_H_
+#endif  // GPUMEM_ANALYZER_STATE_SLAB_H_

@@ -21,8 +21,8 @@
 // Copyable value, so that a replay can go on from a copy. Not thread-safe. Nothing in it fails: impossible events are
 // counted in Accounts.
 
-#ifndef GPUMEM_ANALYZER_REPLAY_CUDA_MEMORY_H_
-#define GPUMEM_ANALYZER_REPLAY_CUDA_MEMORY_H_
+#ifndef GPUMEM_ANALYZER_STATE_CUDA_MEMORY_H_
+#define GPUMEM_ANALYZER_STATE_CUDA_MEMORY_H_
 
 #include <array>
 #include <cstdint>
@@ -32,11 +32,11 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "replay/accounts.h"
-#include "replay/address_index.h"
-#include "replay/lifetime_observer.h"
-#include "replay/lookahead.h"
-#include "replay/slab.h"
+#include "state/accounts.h"
+#include "state/address_index.h"
+#include "state/lifetime_observer.h"
+#include "state/lookahead.h"
+#include "state/slab.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
@@ -255,4 +255,4 @@ class CudaMemory {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_CUDA_MEMORY_H_
+#endif  // GPUMEM_ANALYZER_STATE_CUDA_MEMORY_H_

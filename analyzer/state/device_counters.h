@@ -4,8 +4,8 @@
 // What the devices themselves say of their memory (trace.proto, Counters), and how a process's share of a device is
 // made up, as plain values. Sizes are bytes, times CLOCK_MONOTONIC. docs/reconciliation.md is the explanation.
 
-#ifndef GPUMEM_ANALYZER_REPLAY_DEVICE_COUNTERS_H_
-#define GPUMEM_ANALYZER_REPLAY_DEVICE_COUNTERS_H_
+#ifndef GPUMEM_ANALYZER_STATE_DEVICE_COUNTERS_H_
+#define GPUMEM_ANALYZER_STATE_DEVICE_COUNTERS_H_
 
 #include <cstdint>
 #include <string>
@@ -82,4 +82,4 @@ struct CrossedLimit {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_DEVICE_COUNTERS_H_
+#endif  // GPUMEM_ANALYZER_STATE_DEVICE_COUNTERS_H_

@@ -4,16 +4,16 @@
 // Accounts: the running totals of a replay, per device and for what belongs to none. Devices have slots: slot 0 is "no
 // or unknown device". Copyable value; not thread-safe.
 
-#ifndef GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
-#define GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
+#ifndef GPUMEM_ANALYZER_STATE_ACCOUNTS_H_
+#define GPUMEM_ANALYZER_STATE_ACCOUNTS_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "replay/analysis.h"
-#include "replay/device_counters.h"
-#include "replay/work.h"
+#include "state/device_counters.h"
+#include "state/measures.h"
+#include "state/work.h"
 
 namespace gpumem {
 
@@ -107,4 +107,4 @@ struct Accounts {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_ACCOUNTS_H_
+#endif  // GPUMEM_ANALYZER_STATE_ACCOUNTS_H_

@@ -3,7 +3,7 @@
 //
 // Which allocation or reservation lies around an address, and what the thread's next events make of it.
 
-#include "replay/cuda_memory.h"
+#include "state/cuda_memory.h"
 
 namespace gpumem {
 

@@ -8,14 +8,14 @@
 //   BatchStream stream(&reader);
 //   while (stream.Advance()) Replay(stream.current(), stream.following(), stream.items());
 
-#ifndef GPUMEM_ANALYZER_REPLAY_BATCH_STREAM_H_
-#define GPUMEM_ANALYZER_REPLAY_BATCH_STREAM_H_
+#ifndef GPUMEM_ANALYZER_STATE_BATCH_STREAM_H_
+#define GPUMEM_ANALYZER_STATE_BATCH_STREAM_H_
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
-#include "replay/analysis.h"
+#include "state/measures.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -54,6 +54,13 @@ class BatchStream {
   // What stands between the current batch and the one after it; before the first call of Advance, what stands before
   // the first batch.
   const std::vector<Item>& items() const { return items_; }
+  // Gives everything back: batches and items may be large.
+  void Close() {
+    current_ = following_ = {};
+    entry_ = following_entry_ = {};
+    items_ = std::vector<Item>();
+    has_following_ = false;
+  }
   // The section ended because another one began: the reader's header() is that one's.
   bool found_next_section() const { return found_next_section_; }
 
@@ -73,4 +80,4 @@ class BatchStream {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_BATCH_STREAM_H_
+#endif  // GPUMEM_ANALYZER_STATE_BATCH_STREAM_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/address_index.h"
+#include "state/address_index.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "replay/cuda_memory.h"
+#include "state/cuda_memory.h"
 
 namespace gpumem {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyze_trace.h"
+#include "tests/analyzer/replay/analyze_trace.h"
 
 namespace gpumem {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/residual_memory.h"
+#include "state/residual_memory.h"
 
 #include <algorithm>
 
-#include "replay/accounts.h"
+#include "state/accounts.h"
 
 namespace gpumem {
 

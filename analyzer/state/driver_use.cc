@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/driver_use.h"
+#include "state/driver_use.h"
 
 namespace gpumem {
 namespace {

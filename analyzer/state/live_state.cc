@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "replay/live_state.h"
+#include "state/live_state.h"
 
 #include <algorithm>
 #include <utility>

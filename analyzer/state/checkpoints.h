@@ -8,13 +8,13 @@
 //   checkpoints.Offer(place, next_event_index, state);         // before each batch
 //   const Checkpoint* from = checkpoints.Before(event_index);
 
-#ifndef GPUMEM_ANALYZER_REPLAY_CHECKPOINTS_H_
-#define GPUMEM_ANALYZER_REPLAY_CHECKPOINTS_H_
+#ifndef GPUMEM_ANALYZER_STATE_CHECKPOINTS_H_
+#define GPUMEM_ANALYZER_STATE_CHECKPOINTS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "replay/live_state.h"
+#include "state/live_state.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -67,4 +67,4 @@ class Checkpoints {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_CHECKPOINTS_H_
+#endif  // GPUMEM_ANALYZER_STATE_CHECKPOINTS_H_

@@ -9,8 +9,8 @@
 //   state.Observe(&observer);
 //   state.Apply(batch, i, following);   // -> observer.OnAlloc(Held::kBlock, 17): state.blocks()[17]
 
-#ifndef GPUMEM_ANALYZER_REPLAY_LIFETIME_OBSERVER_H_
-#define GPUMEM_ANALYZER_REPLAY_LIFETIME_OBSERVER_H_
+#ifndef GPUMEM_ANALYZER_STATE_LIFETIME_OBSERVER_H_
+#define GPUMEM_ANALYZER_STATE_LIFETIME_OBSERVER_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ class LifetimeObserver {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_LIFETIME_OBSERVER_H_
+#endif  // GPUMEM_ANALYZER_STATE_LIFETIME_OBSERVER_H_

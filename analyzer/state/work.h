@@ -9,8 +9,8 @@
 //   if (!work.CountEvent()) return;   // given up
 //   work.Spend(blocks.size());
 
-#ifndef GPUMEM_ANALYZER_REPLAY_WORK_H_
-#define GPUMEM_ANALYZER_REPLAY_WORK_H_
+#ifndef GPUMEM_ANALYZER_STATE_WORK_H_
+#define GPUMEM_ANALYZER_STATE_WORK_H_
 
 #include <cstdint>
 
@@ -39,4 +39,4 @@ class ReplayWork {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_WORK_H_
+#endif  // GPUMEM_ANALYZER_STATE_WORK_H_

@@ -9,8 +9,8 @@
 //   index.Insert(address, 7);
 //   uint32_t place = index.Remove(address);   // 7; kNone where there was none
 
-#ifndef GPUMEM_ANALYZER_REPLAY_ADDRESS_INDEX_H_
-#define GPUMEM_ANALYZER_REPLAY_ADDRESS_INDEX_H_
+#ifndef GPUMEM_ANALYZER_STATE_ADDRESS_INDEX_H_
+#define GPUMEM_ANALYZER_STATE_ADDRESS_INDEX_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -82,4 +82,4 @@ class AddressIndex {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_ADDRESS_INDEX_H_
+#endif  // GPUMEM_ANALYZER_STATE_ADDRESS_INDEX_H_

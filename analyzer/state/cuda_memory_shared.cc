@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "replay/cuda_memory.h"
+#include "state/cuda_memory.h"
 
 namespace gpumem {
 

@@ -4,7 +4,7 @@
 // Allocations, pinned host memory and imports. cuda_memory_vmm.cc has virtual memory management, cuda_memory_ranges.cc
 // the search.
 
-#include "replay/cuda_memory.h"
+#include "state/cuda_memory.h"
 
 #include <algorithm>
 

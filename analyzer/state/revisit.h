@@ -7,15 +7,15 @@
 //
 //   Revisit(&reader, checkpoints, {{peak.event_index, [&](const LiveState& state) { ... }}});
 
-#ifndef GPUMEM_ANALYZER_REPLAY_REVISIT_H_
-#define GPUMEM_ANALYZER_REPLAY_REVISIT_H_
+#ifndef GPUMEM_ANALYZER_STATE_REVISIT_H_
+#define GPUMEM_ANALYZER_STATE_REVISIT_H_
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "replay/checkpoints.h"
-#include "replay/live_state.h"
+#include "state/checkpoints.h"
+#include "state/live_state.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -34,4 +34,4 @@ void Revisit(TraceReader* reader, const Checkpoints& checkpoints, std::vector<Lo
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_REVISIT_H_
+#endif  // GPUMEM_ANALYZER_STATE_REVISIT_H_

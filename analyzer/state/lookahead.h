@@ -9,13 +9,13 @@
 //   ahead.ForThread(thread, [&](const EventBatch& batch, size_t i) { return batch.layer(i) != trace::TORCH; });  //
 //   false stops
 
-#ifndef GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_
-#define GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_
+#ifndef GPUMEM_ANALYZER_STATE_LOOKAHEAD_H_
+#define GPUMEM_ANALYZER_STATE_LOOKAHEAD_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "replay/work.h"
+#include "state/work.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
@@ -61,4 +61,4 @@ class Lookahead {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_LOOKAHEAD_H_
+#endif  // GPUMEM_ANALYZER_STATE_LOOKAHEAD_H_

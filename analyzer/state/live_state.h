@@ -10,21 +10,21 @@
 //   uint32_t slot = state.Apply(batch, i, following);
 //   state.values(slot).allocated;
 
-#ifndef GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_
-#define GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_
+#ifndef GPUMEM_ANALYZER_STATE_LIVE_STATE_H_
+#define GPUMEM_ANALYZER_STATE_LIVE_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "replay/accounts.h"
-#include "replay/address_index.h"
-#include "replay/batch_stream.h"
-#include "replay/cuda_memory.h"
-#include "replay/driver_use.h"
-#include "replay/lifetime_observer.h"
-#include "replay/residual_memory.h"
-#include "replay/slab.h"
+#include "state/accounts.h"
+#include "state/address_index.h"
+#include "state/batch_stream.h"
+#include "state/cuda_memory.h"
+#include "state/driver_use.h"
+#include "state/lifetime_observer.h"
+#include "state/residual_memory.h"
+#include "state/slab.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -77,6 +77,13 @@ class LiveState {
   const CudaMemory& cuda() const { return cuda_; }
   const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
+  // Each thing that lives, as visit(Held, place).
+  template <typename Visit>
+  void ForEachPlace(Visit visit) const {
+    blocks_.ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
+    cuda_.allocations().ForEachPlace([&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
+    cuda_.physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
+  }
   // What a copy costs: things that live, and places of those that lived.
   size_t places() const { return blocks_.places() + cuda_.places(); }
   // More work was asked for than a trace of so few events can need: what follows is not replayed (work.h).
@@ -109,4 +116,4 @@ class LiveState {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_LIVE_STATE_H_
+#endif  // GPUMEM_ANALYZER_STATE_LIVE_STATE_H_

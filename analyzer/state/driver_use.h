@@ -6,14 +6,14 @@
 //
 //   if (DriverUseTable::Concerns(row.kind)) table.Apply(row, &accounts);
 
-#ifndef GPUMEM_ANALYZER_REPLAY_DRIVER_USE_H_
-#define GPUMEM_ANALYZER_REPLAY_DRIVER_USE_H_
+#ifndef GPUMEM_ANALYZER_STATE_DRIVER_USE_H_
+#define GPUMEM_ANALYZER_STATE_DRIVER_USE_H_
 
 #include <cstdint>
 #include <map>
 #include <tuple>
 
-#include "replay/accounts.h"
+#include "state/accounts.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
@@ -37,4 +37,4 @@ class DriverUseTable {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_DRIVER_USE_H_
+#endif  // GPUMEM_ANALYZER_STATE_DRIVER_USE_H_

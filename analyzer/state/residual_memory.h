@@ -10,18 +10,23 @@
 //   residual.Apply(row);
 //   residual.device(slot).context_bytes;
 
-#ifndef GPUMEM_ANALYZER_REPLAY_RESIDUAL_MEMORY_H_
-#define GPUMEM_ANALYZER_REPLAY_RESIDUAL_MEMORY_H_
+#ifndef GPUMEM_ANALYZER_STATE_RESIDUAL_MEMORY_H_
+#define GPUMEM_ANALYZER_STATE_RESIDUAL_MEMORY_H_
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "replay/analysis.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
+
+// Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.
+struct ResidualUse {
+  uint64_t contexts = 0, context_bytes = 0, peak_context_bytes = 0;
+  uint64_t modules = 0, module_bytes = 0, peak_module_bytes = 0;
+};
 
 class ResidualMemory {
  public:
@@ -58,4 +63,4 @@ class ResidualMemory {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_REPLAY_RESIDUAL_MEMORY_H_
+#endif  // GPUMEM_ANALYZER_STATE_RESIDUAL_MEMORY_H_
