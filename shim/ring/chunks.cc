@@ -10,9 +10,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shim/base/clock.h"
+#include "shim/ring/ring.h"
 #include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
@@ -33,6 +35,17 @@ void Wake() {
   syscall(SYS_futex, &g_wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   errno = saved;
 }
+
+void SleepUntilWoken(uint64_t timeout_ns) {
+  if (g_wake.load(std::memory_order_acquire) == 0) {
+    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                           static_cast<long>(timeout_ns % 1'000'000'000)};
+    syscall(SYS_futex, &g_wake, FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
+  }
+  g_wake.store(0, std::memory_order_release);
+}
+
+const char* Directory() { return g_state.directory; }
 
 bool HeavyBarrier() { return g_state.barrier && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "shim/base/clock.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {
@@ -36,6 +37,7 @@ bool Reader::Attach() {
       !heap_.Reserve(g_state.chunk_count) || !lanes_.Reserve(kMaxLanes)) {
     return false;
   }
+  data_ = g_state.data;
   tracks_.Resize(g_state.chunk_count);
   lanes_.Resize(kMaxLanes);
   memset(static_cast<void*>(tracks_.data()), 0, g_state.chunk_count * sizeof(Track));

@@ -24,7 +24,6 @@
 
 #include "shim/base/buffer.h"
 #include "shim/ring/layout.h"
-#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 
@@ -120,9 +119,10 @@ class Reader {
                                      uint32_t index);
   bool TakeCode(uint32_t serial, const CodeRecord* record, RawCode* code);
   const RecordHeader* RecordAt(uint32_t index, uint32_t position) const {
-    return reinterpret_cast<const RecordHeader*>(g_state.data + size_t{index} * kChunkBytes + position);
+    return reinterpret_cast<const RecordHeader*>(data_ + size_t{index} * kChunkBytes + position);
   }
 
+  const uint8_t* data_ = nullptr;  // of the chunks
   Array<Track> tracks_;
   Array<LaneTrack> lanes_;
   Array<uint32_t> order_;  // chunks in use, by thread and age

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "shim/ring/reader.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {

@@ -141,6 +141,13 @@ bool Resume();
 
 Stats GetStats();
 
+// Has the writer thread begin a pass now. Cheap where it was asked already.
+void Wake();
+// The writer thread's, between passes: until somebody wakes it, or for so long. May return sooner.
+void SleepUntilWoken(uint64_t timeout_ns);
+// Where rings lie as a rule; "" where this one was not to have a file.
+const char* Directory();
+
 // The writer thread's, before each pass: grows a ring that is less than half free, and gives back what was not used for
 // a while.
 void Maintain(uint64_t now_ns);

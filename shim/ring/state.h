@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the ring keeps in ordinary memory: the word that says whether it is active, a lane for each thread, the free
-// chunks. Shared by ring.cc (writing threads), chunks.cc (taking chunks) and reader.cc (the writer thread); nobody else
-// includes it.
+// chunks. Shared by the ring's own files; nobody else includes it.
 //
 // Thread-safety: each field says who writes it. Lifetime: once made, Hot and Pool are never unmapped, because a thread
 // may have read their address long ago; a forked child makes itself a new Pool. docs/ring.md gives the pairs of the
@@ -94,7 +93,6 @@ Hot* InactiveHot();              // what it is before the first Start
 
 // A reader asleep is woken by a change of this word (a futex).
 extern std::atomic<uint32_t> g_wake;
-void Wake();
 
 template <typename T>
 inline std::atomic_ref<T> Atomic(T& word) {

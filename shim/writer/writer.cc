@@ -19,7 +19,6 @@
 #include "shim/base/thread.h"
 #include "shim/ring/dead_rings.h"
 #include "shim/ring/ring.h"
-#include "shim/ring/state.h"
 #include "shim/writer/session.h"
 
 namespace gpumemshim::writer {
@@ -90,7 +89,7 @@ void AskToStop(Run* run, uint32_t timeout_ms) {
 
 // What others left that died: at the start, now and then, and at the end.
 void ClearDeadRings() {
-  if (ring::g_state.directory[0] != '\0') ring::ClearDeadRings(ring::g_state.directory);
+  if (ring::Directory()[0] != '\0') ring::ClearDeadRings(ring::Directory());
 }
 
 void* Main(void* argument) {
@@ -99,10 +98,7 @@ void* Main(void* argument) {
   run->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   uint64_t cleared_ns = 0;
   while (run->stop.load(std::memory_order_acquire) == 0) {
-    if (ring::g_wake.load(std::memory_order_acquire) == 0) {
-      FutexWait(&ring::g_wake, 0, uint64_t{run->interval_ms} * 1'000'000);
-    }
-    ring::g_wake.store(0, std::memory_order_release);
+    ring::SleepUntilWoken(uint64_t{run->interval_ms} * 1'000'000);
     if (run->stop.load(std::memory_order_acquire) != 0) break;
     const uint64_t now_ns = MonotonicNs();
     ring::Maintain(now_ns);

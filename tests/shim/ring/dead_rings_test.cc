@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ring_fixture.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {

@@ -21,6 +21,7 @@
 #include "ring_fixture.h"
 #include "shim/base/clock.h"
 #include "shim/ring/mapping.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {

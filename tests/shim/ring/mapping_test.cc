@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ring_fixture.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {

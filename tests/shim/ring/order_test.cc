@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "ring_fixture.h"
+#include "shim/ring/state.h"
 
 namespace gpumemshim::ring {
 namespace {
