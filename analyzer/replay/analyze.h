@@ -19,11 +19,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/progress.h"
 #include "replay/analysis.h"
-#include "state/replay.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
+
+class Checkpoints;
+class TraceReader;
 
 // What a further look at the events of the analyzed section needs, while the file is open. Seek the reader to a
 // checkpoint's place first; it may stand anywhere afterwards.

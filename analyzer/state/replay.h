@@ -19,10 +19,10 @@
 #define GPUMEM_ANALYZER_STATE_REPLAY_H_
 
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
 
+#include "base/progress.h"
 #include "state/batch_stream.h"
 #include "state/checkpoints.h"
 #include "state/lifetime_observer.h"
@@ -31,9 +31,6 @@
 #include "trace/reader.h"
 
 namespace gpumem {
-
-// Called now and then from the replaying thread: bytes of the file done, of all.
-using ProgressCallback = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
 
 // A visitor has these and `bool Take(const EventBatch& batch, size_t i, const EventBatch* following)`: the state is the
 // one before that event; false ends the run in front of it. Found by name, not virtual: Take is called for each event.

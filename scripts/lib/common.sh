@@ -11,6 +11,8 @@ cd "$ROOT"
 
 # Another clone of the same sources finds what this one compiled: paths below the repository count as relative, and the folder does not count.
 export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+# And what was compiled with a precompiled header, which ccache leaves alone without this.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # One line about what goes on.
 say() { printf '%s\n' "$*"; }
