@@ -38,6 +38,11 @@ std::string FormatTime(uint64_t ns);
 // "54 %", "0.4 %", "<0.1 %".
 std::string FormatPercent(double ratio);
 
+// Whether `part` is at least so many hundredths of `whole`; false of nothing.
+inline bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
+  return whole > 0 && static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
+}
+
 // A wall-clock instant in UTC: "2026-03-14 15:09:26 UTC".
 std::string FormatUtc(uint64_t realtime_ns);
 

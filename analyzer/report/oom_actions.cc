@@ -26,10 +26,6 @@ constexpr uint64_t kPercentIdle = 10;
 constexpr uint64_t kPercentGrown = 20;
 constexpr uint64_t kManyRetries = 10;
 
-bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
-  return whole > 0 && part / percent >= whole / 100 && part * 100 >= whole * percent;
-}
-
 std::string Share(uint64_t part, uint64_t whole) {
   return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
 }

@@ -30,10 +30,6 @@ constexpr uint64_t kFragmentedPercentOfDevice = 2;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
-bool HasPercent(uint64_t part, uint64_t whole, uint64_t percent) {
-  return static_cast<double>(part) * 100 >= static_cast<double>(whole) * static_cast<double>(percent);
-}
-
 // The moment of the peak, where its categories are known.
 const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
   if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;

@@ -46,6 +46,14 @@ TEST(FormatTime, KeepsThreeDigitsOrMore) {
   EXPECT_EQ(FormatTime(3600ull * 1'000'000'000 * 27 + 60'000'000'000), "27 h 01 min");
 }
 
+TEST(HasPercent, IsExactForBytesOfAllSizes) {
+  EXPECT_TRUE(HasPercent(3, 150, 2));
+  EXPECT_FALSE(HasPercent(2, 150, 2));
+  EXPECT_TRUE(HasPercent(UINT64_MAX / 2, UINT64_MAX / 2, 100)) << "no product overflows";
+  EXPECT_FALSE(HasPercent(uint64_t{1} << 62, uint64_t{1} << 63, 51));
+  EXPECT_FALSE(HasPercent(0, 0, 0)) << "of nothing";
+}
+
 TEST(FormatPercent, ShowsThatSomethingSmallIsNotNothing) {
   EXPECT_EQ(FormatPercent(0), "0 %");
   EXPECT_EQ(FormatPercent(0.0004), "<0.1 %");
