@@ -40,6 +40,11 @@ struct Step {
   uint64_t backward_passes = 0;  // runs of backward allocations between forward ones; where the caller tells them
   uint64_t trainer_step = 0, epoch = 0;  // as a trainer counts them, from 1; 0 = none does
   StepPoint start, peak, end;
+
+  // Allocated at its end beyond what was at its start; below zero where it shrank.
+  int64_t GrowthBytes() const {
+    return static_cast<int64_t>(end.values.allocated) - static_cast<int64_t>(start.values.allocated);
+  }
 };
 
 enum class StepSource : uint8_t { kNone, kOptimizer, kUser };

@@ -175,8 +175,7 @@ void WriteStep(const AttributedStep& each, const ReportInput& input, JsonWriter*
   json->Field("backward_passes", step.backward_passes);
   NullIfZero("trainer_step", step.trainer_step, json);
   NullIfZero("epoch", step.epoch, json);
-  json->Field("growth_bytes",
-              static_cast<int64_t>(AllocatedOf(step.end)) - static_cast<int64_t>(AllocatedOf(step.start)));
+  json->Field("growth_bytes", step.GrowthBytes());
   json->Field("reserved_bytes", step.peak.values.reserved);
   WriteJsonCategories("categories", each.at_peak, json);
   WriteJsonCategories("categories_at_end", each.at_end, json);

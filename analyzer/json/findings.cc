@@ -149,8 +149,7 @@ void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter
   for (const LeakRow& row : found->rows) {
     if (top != 0 && written++ == top) break;
     const bool has_keeper = row.keeper.line != 0;
-    const bool is_keepers = has_keeper && row.kind == LeakKind::kGraph;
-    const bool has_place = is_keepers || !row.place.file.empty();
+    const bool has_place = row.IsKeepers() || !row.place.file.empty();
     json->BeginObject();
     json->Field("status", LeakStatusName(row.status));
     json->Field("kind", LeakKindName(row.kind));
@@ -162,9 +161,9 @@ void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter
     json->Field("since_ns", input.Since(row.since_ns));
     json->Field("growths", row.growths);
     json->Field("confidence", row.confidence);
-    WriteJsonTextOrNull("file", is_keepers ? row.keeper.file : row.place.file, has_place, json);
+    WriteJsonTextOrNull("file", row.IsKeepers() ? row.keeper.file : row.place.file, has_place, json);
     json->Key("line");
-    has_place ? json->Value(uint64_t{is_keepers ? row.keeper.line : row.place.line}) : json->Null();
+    has_place ? json->Value(uint64_t{row.IsKeepers() ? row.keeper.line : row.place.line}) : json->Null();
     WriteJsonTextOrNull("keeper_file", row.keeper.file, has_keeper, json);
     json->Key("keeper_line");
     has_keeper ? json->Value(uint64_t{row.keeper.line}) : json->Null();

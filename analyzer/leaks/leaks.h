@@ -56,6 +56,9 @@ struct LeakRow {
   uint64_t growths = 0;        // iterations in which it grew (of very many, groups of them)
   double confidence = 0;       // growth_verdict.h
   std::vector<int64_t> bytes;  // at the end of each iteration, or of each group of them
+
+  // Whether the line to change is the keeper's: a graph's memory is allocated all over the forward pass.
+  bool IsKeepers() const { return kind == LeakKind::kGraph && keeper.line != 0; }
 };
 
 // What was looked at.

@@ -154,10 +154,6 @@ std::string Signed(int64_t bytes) {
   return absl::StrCat(bytes > 0 ? "+" : "-", FormatBytes(size));
 }
 
-std::string Growth(const Step& step) {
-  return Signed(static_cast<int64_t>(step.end.values.allocated) - static_cast<int64_t>(step.start.values.allocated));
-}
-
 // What lies outside of PyTorch's blocks is left out.
 std::string LargestOfBlocks(CategoryBytes bytes) {
   for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
@@ -304,9 +300,10 @@ void AddSteps(const ReportInput& input, size_t top, Page* page) {
     const Step& step = steps[i].step;
     Page::Row row{absl::StrCat(step.number, step.complete ? "" : "*")};
     for (const StepColumn& column : columns) row.push_back(absl::StrCat(step.*column.number));
-    row.insert(row.end(), {FormatTime(input.Since(step.start.time_ns)), FormatBytes(step.start.values.allocated),
-                           FormatBytes(step.peak.values.allocated), FormatTime(input.Since(step.peak.time_ns)),
-                           FormatBytes(step.end.values.allocated), Growth(step), LargestOfBlocks(steps[i].at_peak)});
+    row.insert(row.end(),
+               {FormatTime(input.Since(step.start.time_ns)), FormatBytes(step.start.values.allocated),
+                FormatBytes(step.peak.values.allocated), FormatTime(input.Since(step.peak.time_ns)),
+                FormatBytes(step.end.values.allocated), Signed(step.GrowthBytes()), LargestOfBlocks(steps[i].at_peak)});
     rows.push_back(std::move(row));
   }
   page->Table(alignments, rows);

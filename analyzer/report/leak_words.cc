@@ -32,8 +32,7 @@ std::string RateText(double bytes_per_iteration) {
 
 std::string LeakSite(const LeakRow& row) {
   if (row.kind == LeakKind::kAllocator) return "(PyTorch's reserved memory)";
-  if (row.kind == LeakKind::kGraph && row.keeper.line != 0)
-    return absl::StrCat(FileName(row.keeper.file), ":", row.keeper.line, " ", row.keeper.function);
+  if (row.IsKeepers()) return absl::StrCat(FileName(row.keeper.file), ":", row.keeper.line, " ", row.keeper.function);
   return row.place.site;
 }
 

@@ -8,14 +8,14 @@ MISS = 0.01
 
 HEAD = """# Predicted against published GPU memory
 
-Memory that others measured on real GPUs and published, beside what the simulated GPU ([simcuda](../simcuda/README.md)) says of the same configuration:
-the unmodified PyTorch wheel and its own caching allocator run, kernels compute nothing. **Nothing here was measured on a GPU by us.** Weights are
-random, data are random numbers of the right shape. A prediction is of the installed libraries ({versions}) and not of
-those that a source had, but for litgpt and liger-kernel, which are installed in the versions of their time. A case does what the source's script does;
-nothing in it is fitted to a number, and one that misses stays in the table. *Published* has the digits of the source. No row is of a convolutional or
-recurrent net, and none has shapes that depend on data: what libraries take for those is not modelled.
+Peaks that others measured on real GPUs and published, next to what the simulated GPU ([simcuda](../simcuda/README.md)) predicts for the same
+configuration. The unmodified PyTorch wheel and its own caching allocator run; kernels compute nothing. **We measured nothing here on a GPU.** Weights and
+data are random, with the right shapes. A prediction holds for the installed libraries ({versions}), not for those that
+a source used, except for litgpt and liger-kernel, which are installed in the versions of their time. Each case does what the source's script does. Nothing
+in it is fitted to a number, and a miss stays in the table. *Published* has the digits of the source. There are no convolutional or recurrent nets and no
+shapes that depend on data: what libraries allocate for those is not modelled.
 
-`bench/plan_validation` repeats it in about {minutes} minutes on two cores; written by it on {date}. The cases are
+`bench/plan_validation` repeats it in about {minutes} minutes on two cores. It wrote this page on {date}. The cases are
 in [bench/plan_validation_cases](../bench/plan_validation_cases).
 
 **Median of the absolute errors: {median}** over {count} measurements from {sources} sources; {within} of them within 1 %, {half} within 0.5 %.

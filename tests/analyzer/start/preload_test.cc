@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <random>
 #include <string>
 
 #include "start/elf_file.h"
@@ -85,6 +87,26 @@ TEST(ReadElfFile, SurvivesAnyBytes) {
   for (const size_t length : {0, 3, 20, 63, 64, 100})
     EXPECT_TRUE(ReadElfFile(Executable(bytes.substr(0, length))).ok());
   EXPECT_FALSE(ReadElfFile("/no/such/file").ok());
+}
+
+TEST(ReadElfFile, SurvivesDamageAnywhere) {
+  std::ifstream library("/lib64/ld-linux-x86-64.so.2", std::ios::binary);
+  if (!library) library.open("/lib/ld-linux-aarch64.so.1", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(library)), std::istreambuf_iterator<char>());
+  ASSERT_GT(bytes.size(), 10000u);
+  const std::string path = Executable(bytes);
+  ASSERT_FALSE(ReadElfFile(path)->exported.empty());
+  std::mt19937 random(20);
+  for (int round = 0; round < 300; ++round) {
+    std::string damaged = bytes.substr(0, round % 3 == 0 ? random() % bytes.size() : bytes.size());
+    // Headers of the file, of its segments and of its sections: what says where something is.
+    for (int i = 0; i < 8 && damaged.size() > 1024; ++i) {
+      const size_t at = random() % 1024;
+      damaged[i % 2 == 0 ? at : damaged.size() - 1 - at] = static_cast<char>(random());
+    }
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_TRUE(ReadElfFile(path).ok());
+  }
 }
 
 }  // namespace
