@@ -65,6 +65,8 @@ void WriteFits(const OomEvent& oom, JsonWriter* json) {
   FieldOrNull("would_have_fit_bytes", oom.described, oom.would_have_fit, json);
   FieldOrNull("fit_in_one_piece_bytes", oom.described, oom.fit_in_one_piece, json);
   FieldOrNull("fit_expandable_bytes", oom.fit_expandable.has_value(), oom.fit_expandable.value_or(0), json);
+  json->Key("expandable_segments");
+  oom.described ? json->Value(oom.expandable_segments) : json->Null();
   json->Field("whole_segments", oom.whole_segments);
   json->Field("whole_segment_bytes", oom.whole_segment_bytes);
 }

@@ -130,6 +130,8 @@ struct OomEvent {
   uint64_t fit_in_one_piece = 0;  // the same if all free space inside segments were in one piece with the device's
   // Estimate: had the program used expandable segments from its start; none where it did, or where that is not known.
   std::optional<uint64_t> fit_expandable;
+  // In use; where PyTorch has no segment yet: asked for (PYTORCH_CUDA_ALLOC_CONF).
+  bool expandable_segments = false;
   LiveSet live;  // who filled the device
 };
 

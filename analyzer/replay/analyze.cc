@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
@@ -54,6 +55,13 @@ ProcessInfo ToInfo(const trace::Header& header) {
   info.anchor_monotonic_ns = header.anchor_monotonic_ns();
   info.anchor_realtime_ns = header.anchor_realtime_ns();
   return info;
+}
+
+bool AsksForExpandableSegments(const ProcessInfo& process) {
+  return std::any_of(process.environment.begin(), process.environment.end(), [](const auto& variable) {
+    return absl::StrContains(variable.first, "ALLOC_CONF") &&
+           absl::StrContains(variable.second, "expandable_segments:True");
+  });
 }
 
 // A device's answers, put together from the first pass and from looks at single events.
@@ -209,8 +217,8 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   std::vector<DeviceAnalyst> analysts;
   for (size_t i = 0; i < slots.size(); ++i)
     analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
-  std::vector<Look> looks;
-  looks = LooksAtOoms(names, pass->torch_limits(), &analysis->ooms);
+  const AllocatorSettings settings{pass->torch_limits(), AsksForExpandableSegments(analysis->process)};
+  std::vector<Look> looks = LooksAtOoms(names, settings, &analysis->ooms);
   for (DeviceAnalyst& analyst : analysts) analyst.Describe();
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));

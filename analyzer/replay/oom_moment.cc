@@ -24,7 +24,7 @@ uint64_t FreeOnDevice(const OomEvent& oom) {
   return oom.device_total > oom.values.total ? oom.device_total - oom.values.total : 0;
 }
 
-bool UsesExpandableSegments(const LiveState& state) {
+bool HasExpandableSegments(const LiveState& state) {
   bool found = false;
   state.cuda().reservations().ForEach([&](const Reservation& reservation) { found |= reservation.torch; });
   return found;
@@ -51,7 +51,7 @@ uint64_t LargestInNewMemory(const LiveState& state, uint32_t slot, const OomEven
   const uint64_t free = FreeOnDevice(oom);
   if (oom.layer != kTorchLayer) return RoundDown(free, kSegmentStep);
   const uint64_t by_limit = LargestInNewSegment(LeftByLimit(oom));
-  if (UsesExpandableSegments(state)) return std::min(by_limit, LargestInExpandableSegments(state, slot, free));
+  if (oom.expandable_segments) return std::min(by_limit, LargestInExpandableSegments(state, slot, free));
   return std::min(by_limit, LargestInNewSegment(free));
 }
 
@@ -62,7 +62,7 @@ void AddFits(const LiveState& state, uint32_t slot, OomEvent* oom) {
   oom->fit_in_one_piece = std::min(FreeOnDevice(*oom), LeftByLimit(*oom)) + oom->fragmentation.free;
 }
 
-void Describe(const LiveState& state, const StackTable& names, const std::map<int, uint64_t>& limits, OomEvent* oom) {
+void Describe(const LiveState& state, const StackTable& names, const AllocatorSettings& settings, OomEvent* oom) {
   const uint32_t slot = SlotOfDevice(oom->device);
   if (const auto it = names.devices().find(oom->device); oom->device_total == 0 && it != names.devices().end())
     oom->device_total = it->second.total_bytes;
@@ -75,14 +75,16 @@ void Describe(const LiveState& state, const StackTable& names, const std::map<in
   oom->pin_groups = std::move(detail.groups);
   oom->whole_segments = detail.whole_segments;
   oom->whole_segment_bytes = detail.whole_segment_bytes;
-  TakeLimit(limits, oom);
+  TakeLimit(settings.limits, oom);
+  oom->expandable_segments =
+      HasExpandableSegments(state) || (settings.expandable_segments && oom->values.reserved == 0);
   AddFits(state, slot, oom);
   const Measure measure = oom->values.allocated > 0 ? Measure::kAllocated : Measure::kTotal;
   oom->live = CollectLiveSet(state, slot, measure, oom->time_ns, oom->event_index, names);
 }
 
-void Estimate(const LiveState& state, OomEvent* oom, ExpandableModel* model) {
-  if (UsesExpandableSegments(state)) return;
+void Estimate(OomEvent* oom, ExpandableModel* model) {
+  if (oom->expandable_segments) return;
   const uint64_t of_device = FreeOnDevice(*oom) + oom->values.reserved;
   oom->fit_expandable = model->LargestFit(SlotOfDevice(oom->device), of_device,
                                           oom->limited ? oom->values.reserved + LeftByLimit(*oom) : UINT64_MAX);
@@ -90,15 +92,14 @@ void Estimate(const LiveState& state, OomEvent* oom, ExpandableModel* model) {
 
 }  // namespace
 
-std::vector<Look> LooksAtOoms(const StackTable& names, const std::map<int, uint64_t>& limits,
-                              std::vector<OomEvent>* ooms) {
+std::vector<Look> LooksAtOoms(const StackTable& names, const AllocatorSettings& settings, std::vector<OomEvent>* ooms) {
   std::vector<Look> looks;
   for (const bool final : {true, false}) {
     for (size_t i = ooms->size(); i-- > 0 && looks.size() < kMaxOomMoments;) {
       OomEvent* const oom = &(*ooms)[i];
       if (oom->final != final) continue;
-      looks.push_back(
-          {oom->event_index, [oom, &names, &limits](const LiveState& state) { Describe(state, names, limits, oom); }});
+      looks.push_back({oom->event_index,
+                       [oom, &names, &settings](const LiveState& state) { Describe(state, names, settings, oom); }});
     }
   }
   return looks;
@@ -112,7 +113,7 @@ void EstimateExpandableFits(TraceReader* reader, const Checkpoints& checkpoints,
   std::vector<Look> looks;
   for (OomEvent& oom : *ooms) {
     if (!oom.described || !oom.final || oom.layer != kTorchLayer) continue;
-    looks.push_back({oom.event_index, [&model, &oom](const LiveState& state) { Estimate(state, &oom, &model); }});
+    looks.push_back({oom.event_index, [&model, &oom](const LiveState&) { Estimate(&oom, &model); }});
   }
   if (looks.empty()) return;
   Revisit(reader, checkpoints, std::move(looks), [&model](LiveState* state) { model.Begin(state); });

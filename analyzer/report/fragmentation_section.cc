@@ -61,12 +61,12 @@ void AddCurve(const Fragmentation& fragmentation, const ReportInput& input, Page
 }
 
 // By line of code, with true totals. In a brief report the first line alone.
-void AddPins(absl::string_view when, const std::vector<PinGroup>& groups, const ReportInput& input,
+void AddPins(absl::string_view when, uint64_t time_ns, const std::vector<PinGroup>& groups, const ReportInput& input,
              const TextOptions& options, Page* page) {
   if (groups.empty()) return;
   page->Line({{Tone::kPlain, absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":")},
               {Tone::kAside, absl::StrCat("  ", FormatBytes(ReturnableBytes(groups)), " in all")}});
-  AddPinLines(PinLines(groups, input), input, options, page);
+  AddPinLines(PinLines(groups, input), time_ns, input, options, page);
 }
 
 std::string Judgement(const FragmentationPoint& peak) {
@@ -99,12 +99,12 @@ void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, co
   if (options.detail == Detail::kBrief) {
     TextOptions one = options;
     one.top = 1;
-    AddPins("at the end", fragmentation.groups_at_end, input, one, page);
+    AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, one, page);
     return;
   }
   AddCurve(fragmentation, input, page);
-  AddPins("at the peak of reserved", fragmentation.groups_at_peak, input, options, page);
-  AddPins("at the end", fragmentation.groups_at_end, input, options, page);
+  AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options, page);
+  AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, page);
 }
 
 }  // namespace gpumem

@@ -52,7 +52,7 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kAllocator:
       return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
-             "shows what is in the way; expandable_segments:True avoids it.";
+             "shows what is in the way; expandable_segments:True avoids it, if it is not on already.";
     case LeakKind::kMemory:
       if (row.keeper.line == 0) break;
       return absl::StrCat(row.place.site, ": probably kept by \"", row.code, "\" in ", FileName(row.keeper.file), ":",

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "report/leak_words.h"
@@ -28,13 +27,6 @@ constexpr uint64_t kManyRetries = 10;
 
 std::string Share(uint64_t part, uint64_t whole) {
   return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
-}
-
-bool UsesExpandableSegments(const ReportInput& input) {
-  for (const auto& [name, value] : input.analysis->process.environment) {
-    if (absl::StrContains(name, "ALLOC_CONF") && absl::StrContains(value, "expandable_segments:True")) return true;
-  }
-  return false;
 }
 
 class Adviser {
@@ -108,7 +100,7 @@ class Adviser {
                                         FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
                                         FormatBytes(pieces.largest_free_range));
     ReleasePins();
-    if (UsesExpandableSegments(input_)) {
+    if (oom_.expandable_segments) {
       Add("allocate blocks of fewer different sizes (expandable segments are on already)", std::move(evidence));
       return;
     }
@@ -124,8 +116,8 @@ class Adviser {
   void ReleasePins() {
     const std::vector<PinLine> lines = PinLines(oom_.pin_groups, input_);
     if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentIdle)) return;
-    Add(absl::StrCat("free what ", lines[0].site, " keeps, or allocate it before the rest"), PinText(lines[0].group),
-        lines[0].group.returnable);
+    Add(absl::StrCat("free what ", lines[0].site, " keeps, or allocate it before the rest"),
+        PinText(lines[0].group, oom_.time_ns), lines[0].group.returnable);
   }
 
   void KeptSegments() {

@@ -139,7 +139,7 @@ void AddPins(const OomEvent& oom, const ReportInput& input, const TextOptions& o
   TextOptions brief = options;
   brief.detail = Detail::kBrief;
   brief.top = 3;
-  AddPinLines(PinLines(oom.pin_groups, input), input, brief, page);
+  AddPinLines(PinLines(oom.pin_groups, input), oom.time_ns, input, brief, page);
 }
 
 void AddActions(const OomEvent& oom, const ReportInput& input, Page* page) {

@@ -48,10 +48,12 @@ std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportI
   return lines;
 }
 
-void AddPinLines(const std::vector<PinLine>& lines, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const ReportInput& input,
+                 const TextOptions& options, Page* page) {
   const size_t shown = options.top == 0 ? lines.size() : std::min(options.top, lines.size());
   for (size_t i = 0; i < shown; ++i) {
-    AddOneStack(absl::StrCat("  ", PinText(lines[i].group), "  "), lines[i].stack_id, "", input, options, page);
+    AddOneStack(absl::StrCat("  ", PinText(lines[i].group, time_ns), "  "), lines[i].stack_id, "", input, options,
+                page);
     if (!lines[i].others.empty())
       page->Line({{Tone::kAside, absl::StrCat("    together with ", absl::StrJoin(lines[i].others, ", "))}});
   }
@@ -59,11 +61,13 @@ void AddPinLines(const std::vector<PinLine>& lines, const ReportInput& input, co
   page->Line({{Tone::kAside, absl::StrCat("  and ", FormatCountOf(lines.size() - shown, "more line", "more lines"))}});
 }
 
-std::string PinText(const PinGroup& group) {
+std::string PinText(const PinGroup& group, uint64_t time_ns) {
   return absl::StrCat(FormatBytes(group.block_bytes), " in ", FormatCountOf(group.blocks, "block", "blocks"),
                       group.blocks == 1 ? " keeps " : " keep ", FormatBytes(group.returnable), " in ",
                       group.pages ? FormatCountOf(group.segments, "page", "pages")
-                                  : FormatCountOf(group.segments, "segment", "segments"));
+                                  : FormatCountOf(group.segments, "segment", "segments"),
+                      group.blocks == 1 ? " (" : " (up to ", FormatTime(time_ns - std::min(time_ns, group.oldest_ns)),
+                      " old)");
 }
 
 uint64_t ReturnableBytes(const std::vector<PinGroup>& groups) {

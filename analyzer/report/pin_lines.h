@@ -3,7 +3,8 @@
 //
 // What keeps segments from going back to CUDA, by line of code. Pure functions of the input.
 //
-//   for (const PinLine& line : PinLines(device.fragmentation.groups_at_end, input)) page->Line(PinText(line.group));
+//   for (const PinLine& line : PinLines(device.fragmentation.groups_at_end, input)) page->Line(PinText(line.group,
+//   end_ns));
 
 #ifndef GPUMEM_ANALYZER_REPORT_PIN_LINES_H_
 #define GPUMEM_ANALYZER_REPORT_PIN_LINES_H_
@@ -26,11 +27,13 @@ struct PinLine {
 // Largest returnable first; every group is in one of them.
 std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportInput& input);
 
-// Adds `options.top` of them (0 = all), and a line for the rest.
-void AddPinLines(const std::vector<PinLine>& lines, const ReportInput& input, const TextOptions& options, Page* page);
+// Adds `options.top` of them (0 = all) as they are at `time_ns`, and a line for the rest.
+void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const ReportInput& input,
+                 const TextOptions& options, Page* page);
 
-// "2.00 MiB in 40 blocks keep 800.00 MiB in 40 segments"
-std::string PinText(const PinGroup& group);
+// "2 MiB in 40 blocks keep 800 MiB in 40 segments (up to 1.5 s old)": how long the oldest block has been there shows
+// whether the blocks are of this moment alone.
+std::string PinText(const PinGroup& group, uint64_t time_ns);
 
 // Sum over all groups, bytes.
 uint64_t ReturnableBytes(const std::vector<PinGroup>& groups);

@@ -30,6 +30,11 @@ constexpr uint64_t kFragmentedPercentOfDevice = 2;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
+bool UsesExpandableSegments(const Fragmentation& fragmentation) {
+  return std::any_of(fragmentation.pools.begin(), fragmentation.pools.end(),
+                     [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
+}
+
 // The moment of the peak, where its categories are known.
 const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
   if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;
@@ -163,7 +168,9 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
     verdict->problem =
         absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),
                      " reserved is free but scattered; the largest piece has ", FormatBytes(pieces.largest_free_range));
-    verdict->action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; gpumem fragmentation shows what is in the way";
+    verdict->action = absl::StrCat(
+        UsesExpandableSegments(device.fragmentation) ? "" : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; ",
+        "gpumem fragmentation shows what is in the way");
   }
   if (device.capacity == 0) {
     if (verdict->action.empty()) verdict->action = "gpumem peak shows the stacks behind it";

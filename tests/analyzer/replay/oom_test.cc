@@ -129,6 +129,29 @@ TEST(OomTest, TellsTheChainStepByStep) {
   EXPECT_EQ(oom.live.bytes, 30 * kMiB);
 }
 
+// A program's very first request: there is no segment yet that would show which kind PyTorch uses.
+TEST(OomTest, ExpandableSegmentsAreKnownFromTheSettingsBeforeThereAreAny) {
+  for (const bool asks : {false, true}) {
+    TraceBuilder trace;
+    (*trace.header().mutable_environment())["PYTORCH_CUDA_ALLOC_CONF"] = asks ? "expandable_segments:True" : "";
+    trace.Device(0, "GPU", 100 * kMiB);
+    trace.Event(Failed(trace::RUNTIME, 200 * kMiB)).Event(Statement(trace::OOM_DEVICE, 100 * kMiB, 100 * kMiB));
+    trace.Event(Failed(trace::TORCH, 200 * kMiB)).End();
+    const Analysis analysis = AnalyzeTrace(trace);
+    ASSERT_EQ(analysis.ooms.size(), 1u);
+    EXPECT_TRUE(analysis.ooms[0].described);
+    EXPECT_EQ(analysis.ooms[0].expandable_segments, asks);
+    EXPECT_EQ(analysis.ooms[0].fit_expandable.has_value(), !asks);
+  }
+}
+
+TEST(OomTest, SettingsThatHadNoEffectAreNotBelieved) {
+  TraceBuilder trace;
+  (*trace.header().mutable_environment())["PYTORCH_ALLOC_CONF"] = "expandable_segments:True";
+  trace.CudaAlloc(kBase, 40 * kMiB).TorchAlloc(kBase, 40 * kMiB).Event(Failed(trace::TORCH, 80 * kMiB)).End();
+  EXPECT_FALSE(AnalyzeTrace(trace).ooms.at(0).expandable_segments);
+}
+
 TEST(OomTest, CountsWhatWasServedAfterARelease) {
   TraceBuilder trace = Filled();
   for (uint64_t i = 1; i <= 3; ++i) {

@@ -141,9 +141,9 @@ TEST(CauseOfOom, NamesALimit) {
 
 TEST(ActionsOnOom, RecommendExpandableSegmentsWhereTheyWouldHelp) {
   Example example = testing::OomExample();
-  const OomEvent& oom = example.analysis.ooms[0];
+  OomEvent& oom = example.analysis.ooms[0];
   EXPECT_THAT(ActionsOnOom(oom, example.input()), Contains(Action("expandable_segments:True", "3 GiB")));
-  example.analysis.process.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  oom.expandable_segments = true;
   EXPECT_THAT(ActionsOnOom(oom, example.input()), Not(Contains(Action("PYTORCH_CUDA_ALLOC_CONF"))));
 }
 

@@ -83,6 +83,8 @@ TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {
   const Verdict verdict = MakeVerdict(example.input());
   EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
   EXPECT_THAT(verdict.action, HasSubstr("expandable_segments:True"));
+  example.analysis.devices[0].fragmentation.pools.push_back({"expandable", point, point});
+  EXPECT_EQ(MakeVerdict(example.input()).action, "gpumem fragmentation shows what is in the way") << "it is on";
 }
 
 TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
