@@ -41,12 +41,10 @@ AttributionPass::Totals AttributionPass::TakeTotals() const {
 }
 
 void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  const bool is_call = batch != nullptr && batch->kind(i) == trace::ALLOC && batch->stack(i) != 0 &&
-                       batch->stack(i) == needs_.first_stack_of_calls;
+  const bool is_call = batch != nullptr && batch->kind(i) == trace::ALLOC && batch->layer(i) == trace::TORCH &&
+                       batch->stack(i) != 0 && batch->stack(i) == needs_.first_stack_of_calls;
   if (is_call) calls_.push_back(index);
-  const bool is_in_loop =
-      batch != nullptr && needs_.loop.stack != 0 && index >= needs_.loop.first_event && index <= needs_.loop.last_event;
-  if (is_in_loop && batch->kind(i) == trace::ALLOC && batch->stack(i) == needs_.loop.stack) anchors_.push_back(index);
+  if (batch != nullptr && needs_.loop.stack != 0 && needs_.loop.Ticks(index, *batch, i)) anchors_.push_back(index);
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 namespace gpumem {
 namespace {
@@ -21,7 +22,12 @@ constexpr double kLeastTail = 0.03;
 
 }  // namespace
 
-void IterationCounter::Count(uint64_t stack) {
+bool Loop::Ticks(uint64_t index, const EventBatch& batch, size_t i) const {
+  return index >= first_event && index <= last_event && batch.kind(i) == trace::ALLOC && batch.stack(i) == stack &&
+         (batch.layer(i) == trace::TORCH) == is_torch;
+}
+
+void IterationCounter::Count(Source source) {
   const uint64_t index = allocations_++;
   while (index >= allocations_a_stretch_ * kStretches) {
     for (auto& [key, counted] : counts_) {
@@ -30,7 +36,7 @@ void IterationCounter::Count(uint64_t stack) {
     }
     allocations_a_stretch_ *= 2;
   }
-  const auto [counted, is_new] = counts_.try_emplace(stack);
+  const auto [counted, is_new] = counts_.try_emplace(source);
   if (is_new) counted->second.first = index;
   ++counted->second.counts[index / allocations_a_stretch_];
 }
@@ -54,7 +60,7 @@ void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i)
     steps_seen_ = steps_.steps().size();
     allocations_before_last_step_ = allocations_;
   }
-  if (is_alloc && batch->stack(i) != 0) Count(batch->stack(i));
+  if (is_alloc && batch->stack(i) != 0) Count({batch->stack(i), batch->layer(i) == trace::TORCH});
 }
 
 Loop IterationCounter::LoopOfSteps() const {
@@ -74,13 +80,16 @@ Loop IterationCounter::LoopOfSteps() const {
 // Of the numbers of iterations that many stacks share the lowest: the outermost loop.
 bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const {
   struct Stacks {
-    uint64_t count = 0, earliest = 0;
+    uint64_t count = 0;
+    Source earliest;
   };
   std::map<uint64_t, Stacks> by_iterations;
   const size_t first = from_allocation / allocations_a_stretch_;
   const size_t last = std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
   const auto length = static_cast<double>(last - first + 1);
-  for (const auto& [stack, counted] : counts_) {
+  for (const auto& [source, counted] : counts_) {
+    const auto [stack, is_torch] = source;
+    if (!is_torch && !outside_.contains(stack)) continue;
     const Counts& counts = counted.counts;
     uint64_t iterations = 0, stretches = 0;
     size_t begin = kStretches, end = 0;
@@ -97,13 +106,16 @@ bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const
     if (static_cast<double>(begin - first) > kLatestStart * length) continue;
     if (static_cast<double>(end - first) < kEarliestEnd * length) continue;
     Stacks& stacks = by_iterations[iterations];
-    if (stacks.count++ == 0 || stack < stacks.earliest) stacks.earliest = stack;
+    if (stacks.count++ == 0 || source < stacks.earliest) stacks.earliest = source;
   }
   uint64_t most = 0;
   for (const auto& [iterations, stacks] : by_iterations) most = std::max(most, stacks.count);
   for (const auto& [iterations, stacks] : by_iterations) {
     if (static_cast<double>(stacks.count) < kLeastStacks * static_cast<double>(most)) continue;
-    *loop = {Loop::Kind::kStack, stacks.earliest, 0, events_, iterations, {}, false};
+    loop->kind = Loop::Kind::kStack;
+    std::tie(loop->stack, loop->is_torch) = stacks.earliest;
+    loop->last_event = events_;
+    loop->iterations = iterations;
     return true;
   }
   return false;
@@ -114,10 +126,11 @@ uint64_t IterationCounter::FirstStackOfCalls() const {
     uint64_t stacks = 0, first = UINT64_MAX, first_stack = 0;
   };
   std::map<uint64_t, Calls> by_count;
-  for (const auto& [stack, counted] : counts_) {
+  for (const auto& [source, counted] : counts_) {
+    const auto [stack, is_torch] = source;
     const StackClassification classification = classifier_->Of(stack);
     const auto count = std::accumulate(counted.counts.begin(), counted.counts.end(), uint64_t{0});
-    if (classification.module == 0 || count < kLeastIterations || IsSetUp(classification.stage)) continue;
+    if (!is_torch || classification.module == 0 || count < kLeastIterations || IsSetUp(classification.stage)) continue;
     Calls& calls = by_count[count];
     ++calls.stacks;
     if (counted.first >= calls.first) continue;

@@ -10,6 +10,7 @@
 //
 // A stack's allocations are counted in equal stretches of all allocations, so that a loop is told from what happens
 // often, but only at one place. (Not of all events: a program that frees everything at its end has half of them there.)
+// Segments that PyTorch's allocator takes from CUDA are no sign of an iteration: it takes them when its cache is short.
 // Memory: 264 bytes a stack. Deterministic: no clock is read. Not thread-safe.
 //
 //   IterationCounter counter(0, &classifier);
@@ -21,9 +22,11 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "attribution/label_replay.h"
 #include "attribution/stack_classification.h"
 #include "attribution/step_log.h"
@@ -35,10 +38,14 @@ struct Loop {
   enum class Kind : uint8_t { kSteps, kStack };
   Kind kind = Kind::kSteps;
   uint64_t stack = 0;                        // kStack: that allocates once an iteration
+  bool is_torch = false;                     // kStack: blocks of PyTorch's, else CUDA memory
   uint64_t first_event = 0, last_event = 0;  // the stretch of the trace
   uint64_t iterations = 0;                   // kStack: about; stretches are counted whole
   std::vector<uint64_t> anchors;             // kSteps
   bool are_marked = false;                   // kSteps: the program marks its steps
+
+  // kStack: whether the event is the one of `stack` that an iteration has.
+  bool Ticks(uint64_t index, const EventBatch& batch, size_t i) const;
 };
 
 // Fewer say nothing about growth.
@@ -51,6 +58,7 @@ class IterationCounter final : public LabelVisitor {
       : from_ns_(from_ns), classifier_(classifier), steps_(Measure::kAllocated) {}
 
   void BlockEnded(const TorchBlock&, const BlockLabel&, uint64_t, bool) override {}
+  void CudaEnded(const CudaLife& life, uint64_t) override { outside_.insert(life.stack); }
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
   // After the replay.
@@ -67,14 +75,17 @@ class IterationCounter final : public LabelVisitor {
     uint64_t first = 0;  // allocation
   };
 
-  void Count(uint64_t stack);
+  using Source = std::pair<uint64_t, bool>;  // stack, and whether it allocates PyTorch's blocks
+
+  void Count(Source source);
   Loop LoopOfSteps() const;
   bool FindStackLoop(uint64_t from_allocation, Loop* loop) const;
 
   uint64_t from_ns_;
   StackClassifier* classifier_;
   StepLog steps_;
-  absl::flat_hash_map<uint64_t, Counted> counts_;  // by stack
+  absl::flat_hash_map<Source, Counted> counts_;
+  absl::flat_hash_set<uint64_t> outside_;  // stacks of CUDA memory that is not PyTorch's segments
   uint64_t allocations_a_stretch_ = 1;
   uint64_t allocations_ = 0;  // so far; the next two: before that moment
   uint64_t allocations_before_from_ = 0, allocations_before_last_step_ = 0;

@@ -161,6 +161,7 @@ void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter
     json->Field("since_ns", input.Since(row.since_ns));
     json->Field("growths", row.growths);
     json->Field("confidence", row.confidence);
+    json->Field("replaced", row.is_replaced);
     WriteJsonTextOrNull("file", row.IsKeepers() ? row.keeper.file : row.place.file, has_place, json);
     json->Key("line");
     has_place ? json->Value(uint64_t{row.IsKeepers() ? row.keeper.line : row.place.line}) : json->Null();

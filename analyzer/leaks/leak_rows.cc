@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "leaks/replacement.h"
 #include "state/device_counters.h"
 
 namespace gpumem {
@@ -19,6 +21,12 @@ constexpr double kBesideGraph = 0.05;
 constexpr double kOwnGrowth = 0.5;
 // Of what autograd saves, graphs that are kept keep at least this share.
 constexpr double kLeastSavedShare = 0.5;
+
+// Joins tensors: what it makes may have what it made before in it.
+bool IsConcatenation(const LeakPlace& place) {
+  return std::any_of(place.names.begin(), place.names.end(),
+                     [](const std::string& name) { return absl::StrContains(name, "_ops::cat::"); });
+}
 
 // Memory of one line, by what is known of it.
 struct Group {
@@ -32,13 +40,14 @@ class RowMaker {
   RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {}
 
   std::vector<LeakRow> Make() {
-    for (const Group& group : Groups()) {
+    for (const Group& group : Groups(pass_.curves())) {
       LeakRow row;
       if (!JudgeGroup(group, &row)) continue;
       (group.kind == SurvivorKind::kSaved && row.status == LeakStatus::kGrowing ? graphs_ : rows_)
           .push_back(std::move(row));
     }
     MergeGraphs();
+    FindReplaced();
     NameKeepers();
     for (size_t loop = 0; loop < sources_.loops; ++loop) JudgeAllocator(loop);
     return std::move(rows_);
@@ -49,16 +58,17 @@ class RowMaker {
   struct Window {
     size_t begin = 0, first = 0, end = 0;  // anchors: of the loop, and the first one that is judged
   };
-  Window WindowOf(size_t loop) const {
+  Window WindowOf(size_t loop) const { return WindowOf(loop, pass_.DelayOf(loop)); }
+  Window WindowOf(size_t loop, size_t delay) const {
     const auto [begin, end] = pass_.AnchorsOf(loop);
     const size_t warm_up = std::clamp<size_t>((end - begin) / 10, 1, 20);
-    return {begin, std::min(begin + pass_.DelayOf(loop) + warm_up, end), end};
+    return {begin, std::min(begin + delay + warm_up, end), end};
   }
 
-  std::vector<Group> Groups() const {
+  std::vector<Group> Groups(const SurvivalPass::Curves& curves) const {
     std::map<std::pair<std::string, SurvivorKind>, Group> by_site;
     std::vector<SurvivorKey> keys;
-    for (const auto& [key, curve] : pass_.curves()) {
+    for (const auto& [key, curve] : curves) {
       if (key.slot == slot_) keys.push_back(key);
     }
     std::sort(keys.begin(), keys.end());
@@ -69,7 +79,7 @@ class RowMaker {
         group.place = std::move(place);
         group.kind = key.kind;
       }
-      group.stacks.emplace_back(key.stack, &pass_.curves().at(key));
+      group.stacks.emplace_back(key.stack, &curves.at(key));
     }
     std::vector<Group> groups;
     for (auto& [site, group] : by_site) groups.push_back(std::move(group));
@@ -85,7 +95,10 @@ class RowMaker {
 
   // Fills what a series in a loop says. False where it is flat.
   bool Judge(const std::vector<int64_t>& values, size_t loop, LeakRow* row) const {
-    const Window window = WindowOf(loop);
+    return Judge(values, loop, pass_.DelayOf(loop), row);
+  }
+  bool Judge(const std::vector<int64_t>& values, size_t loop, size_t delay, LeakRow* row) const {
+    const Window window = WindowOf(loop, delay);
     const auto at = [&](size_t anchor) { return values.begin() + static_cast<std::ptrdiff_t>(anchor); };
     const GrowthVerdict verdict = JudgeGrowth({at(window.first), at(window.end)});
     if (verdict.status == LeakStatus::kFlat) return false;
@@ -96,7 +109,6 @@ class RowMaker {
     row->growths = verdict.rises;
     row->confidence = verdict.confidence;
     row->bytes.assign(at(window.begin), at(window.end));
-    const size_t delay = pass_.DelayOf(loop);
     const size_t judged = window.first + verdict.first_rise;
     const size_t gap = std::max(verdict.longest_gap, verdict.first_rise + 1);
     const size_t rise = FirstRise(values, window.begin + delay + 1, judged, gap);
@@ -136,6 +148,35 @@ class RowMaker {
     row->stack = LargestOf(group, window.end - 1);
     if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
     return true;
+  }
+
+  // What grows although none of its blocks stays. Of concatenations only: elsewhere it may be batches that get larger.
+  // In training steps only: elsewhere it may be the answer that is being generated, whose keys grow by each token.
+  void FindReplaced() {
+    for (const Group& group : Groups(pass_.short_curves())) {
+      const auto is_known = [&](const LeakRow& row) {
+        return row.status == LeakStatus::kGrowing && row.place.site == group.place.site;
+      };
+      if (group.kind != SurvivorKind::kPlain || !IsConcatenation(group.place)) continue;
+      if (std::any_of(rows_.begin(), rows_.end(), is_known)) continue;
+      const SurvivalCurve::Values values = ValuesOf(group);
+      for (size_t loop = 0; loop < sources_.loops; ++loop) {
+        if (!sources_.are_steps[loop]) continue;
+        const Window window = WindowOf(loop, 0);
+        const auto part = [&](const std::vector<int64_t>& all) {
+          return std::vector<int64_t>(all.begin() + static_cast<std::ptrdiff_t>(window.first),
+                                      all.begin() + static_cast<std::ptrdiff_t>(window.end));
+        };
+        LeakRow row;
+        if (!GrowsByReplacement(part(values.bytes), part(values.blocks)) || !Judge(values.bytes, loop, 0, &row))
+          continue;
+        row.is_replaced = true;
+        row.place = group.place;
+        for (const auto& [stack, curve] : group.stacks) row.stacks.push_back(stack);
+        row.stack = LargestOf(group, window.end - 1);
+        if (row.status == LeakStatus::kGrowing && !IsMeantToGrow(group, row.stack)) rows_.push_back(std::move(row));
+      }
+    }
   }
 
   uint64_t LargestOf(const Group& group, size_t anchor) const {
@@ -251,7 +292,7 @@ class RowMaker {
   // Of plain memory the keeper is told only where it is another line than the one that allocates.
   void NameKeepers() {
     for (LeakRow& row : rows_) {
-      if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory) continue;
+      if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory || row.is_replaced) continue;
       NameKeeper(Kept::kTensor, {row.place.frames}, &row);
       if (row.keeper.line == row.place.line && row.keeper.file == row.place.file) row.keeper = {};
       if (row.keeper.line == 0) row.code.clear();

@@ -55,6 +55,7 @@ struct LeakRow {
   uint64_t since_ns = 0;
   uint64_t growths = 0;        // iterations in which it grew (of very many, groups of them)
   double confidence = 0;       // growth_verdict.h
+  bool is_replaced = false;    // made anew in each iteration, larger each time; it has no blocks that stay
   std::vector<int64_t> bytes;  // at the end of each iteration, or of each group of them
 
   // Whether the line to change is the keeper's: a graph's memory is allocated all over the forward pass.

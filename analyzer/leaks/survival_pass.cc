@@ -88,10 +88,7 @@ const MeasureValues& SurvivalPass::TotalsAt(size_t anchor, uint32_t slot) const 
 }
 
 bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i) {
-  if (loop.kind == Loop::Kind::kStack) {
-    return batch != nullptr && index >= loop.first_event && index <= loop.last_event &&
-           batch->kind(i) == trace::ALLOC && batch->stack(i) == loop.stack;
-  }
+  if (loop.kind == Loop::Kind::kStack) return batch != nullptr && loop.Ticks(index, *batch, i);
   if (next_step_ >= loop.anchors.size() || loop.anchors[next_step_] > index) return false;
   ++next_step_;
   return true;
@@ -115,11 +112,11 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
 
 void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes) {
   auto first = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), alloc_event) - anchors_.begin());
-  if (first == anchors_.size()) return;
-  first += delays_[first];
   const auto last = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), end) - anchors_.begin());
   if (first >= last) return;
-  curves_[key].Add(static_cast<uint32_t>(first), static_cast<uint32_t>(last), bytes);
+  const bool is_short = first + delays_[first] >= last;
+  if (!is_short) first += delays_[first];
+  (is_short ? short_curves_ : curves_)[key].Add(static_cast<uint32_t>(first), static_cast<uint32_t>(last), bytes);
 }
 
 void SurvivalPass::BlockSaved(const TorchBlock& block) {

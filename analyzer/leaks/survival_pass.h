@@ -95,7 +95,10 @@ class SurvivalPass final : public LabelVisitor {
   // Bytes that autograd saved in an average iteration of loop `i` on a device.
   double SavedPerIteration(size_t loop, uint32_t slot) const;
   const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
-  const absl::flat_hash_map<SurvivorKey, SurvivalCurve>& curves() const { return curves_; }
+  using Curves = absl::flat_hash_map<SurvivorKey, SurvivalCurve>;
+  const Curves& curves() const { return curves_; }
+  // Of memory that lives at anchors, but never for the delay: what is made anew in each iteration.
+  const Curves& short_curves() const { return short_curves_; }
 
  private:
   static constexpr uint64_t kMaxAnchors = 2048;  // of a loop
@@ -116,7 +119,7 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<uint64_t> anchors_, times_;           // events, and when
   std::vector<uint32_t> delays_;                    // by anchor
   std::vector<std::vector<MeasureValues>> totals_;  // by anchor, by slot
-  absl::flat_hash_map<SurvivorKey, SurvivalCurve> curves_;
+  Curves curves_, short_curves_;
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;
 };

@@ -54,6 +54,10 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
       return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
              "shows what is in the way; expandable_segments:True avoids it, if it is not on already.";
     case LeakKind::kMemory:
+      if (row.is_replaced) {
+        return absl::StrCat(row.place.site, ": made anew in each ", iteration,
+                            ", larger each time: it seems to be joined to what it was before (torch.cat).");
+      }
       if (row.keeper.line == 0) break;
       return absl::StrCat(row.place.site, ": probably kept by \"", row.code, "\" in ", FileName(row.keeper.file), ":",
                           row.keeper.line, ".");

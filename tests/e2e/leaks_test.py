@@ -28,7 +28,7 @@ REPEATS = 10
 
 
 def load(path):
-    """The registry of a file of programs: name -> (expected lines, lines that may grow besides)."""
+    """The registry of a file of programs: name -> (expected lines, lines that may grow besides, iterations or None)."""
     return truth.last_json_line(truth.run(SETUP.command(path), SETUP, truth.environment_of(truth.Case("none"), SETUP)))
 
 
@@ -64,10 +64,12 @@ class LeaksTest(unittest.TestCase):
             known = load(path)
             names = [name for name in known if FULL or name in QUICK]
             for (name, _), outcome in outcomes(path, names).items():
-                expected, also = known[name]
+                expected, also, iterations = known[name]
                 with self.subTest(file=path.name, program=name, said=outcome.headlines):
                     self.assertEqual(outcome.missed(expected), [], outcome.growing)
                     self.assertEqual(outcome.false_alarms(expected, also), [])
+                    if iterations is not None:
+                        self.assertEqual(outcome.answer["leak_loops"][-1]["iterations"], iterations)
 
     def test_the_same_program_gets_the_same_answer(self):
         for path in FILES:
@@ -86,7 +88,7 @@ def table():
         print(f"\n{path.name}\n\n| program | leaks | found | false alarms | first sentence |\n|---|---:|---:|---:|---|")
         known = load(path)
         found = outcomes(path, known)
-        for name, (expected, also) in known.items():
+        for name, (expected, also, _) in known.items():
             outcome = found[name, 0]
             sentence = outcome.headlines[0] if outcome.headlines else ""
             print(f"| `{name}` | {len(expected)} | {len(expected) - len(outcome.missed(expected))} | {len(outcome.false_alarms(expected, also))} | "

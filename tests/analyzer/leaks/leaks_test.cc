@@ -57,26 +57,42 @@ class Program {
   Program() {
     batch_ = trace.Stack({Code("batch", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
     kept_ = trace.Stack({Code("remember", "/job/serve.py", 9), Code("<module>", "/job/serve.py")});
+    segment_ = trace.Stack({Code("malloc", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
     optimizer_ = trace.Optimizer("SGD");
     trace.builder().CudaAlloc(kSegment, 1024 * kMiB, batch_);
   }
   void Iteration(int number, bool leaks, bool steps) {
-    trace.builder().TorchAlloc(kSegment, kMiB * static_cast<uint64_t>(1 + number % 3), batch_);
+    trace.builder().TorchAlloc(batches_at_, kMiB * static_cast<uint64_t>(1 + number % 3), batch_);
     if (leaks) trace.builder().TorchAlloc(kKept + kept_count_++ * kMiB, 4096, kept_);
     if (leaks && saves) trace.Saved(kKept + (kept_count_ - 1) * kMiB);
+    if (replaced_ != 0) {
+      const uint64_t old_size = 1024 * static_cast<uint64_t>(number), size = old_size + 1024;
+      const uint64_t place = kKept + static_cast<uint64_t>(number % 2) * kMiB;
+      trace.builder().TorchAlloc(place, size, replaced_);
+      if (number > 0) trace.builder().TorchFree(kKept + static_cast<uint64_t>((number + 1) % 2) * kMiB, old_size);
+    }
     if (steps) {
       trace.StepBegins(optimizer_);
       trace.StepEnds(optimizer_);
     }
-    trace.builder().TorchFree(kSegment, kMiB * static_cast<uint64_t>(1 + number % 3));
+    trace.builder().TorchFree(batches_at_, kMiB * static_cast<uint64_t>(1 + number % 3));
+  }
+  // From now on each iteration makes something anew, a KiB larger each time, by this operator.
+  void Replaces(const std::string& by) {
+    replaced_ = trace.Stack({Code(by, "/job/metric.py", 7), Code("<module>", "/job/serve.py")});
+  }
+  // The allocator takes memory from CUDA for the batches that follow.
+  void Segment(bool same_stack) {
+    batches_at_ = kSegment + (uint64_t{4} << 30) + segments_++ * 32 * kMiB;
+    trace.builder().CudaAlloc(batches_at_, 20 * kMiB, same_stack ? batch_ : segment_);
   }
   TrainingTrace trace;
   bool saves = false;
 
  private:
-  uint64_t batch_, kept_;
+  uint64_t batch_, kept_, segment_, replaced_ = 0, batches_at_ = kSegment;
   uint32_t optimizer_;
-  uint64_t kept_count_ = 0;
+  uint64_t kept_count_ = 0, segments_ = 0;
 };
 
 TEST(FindLeaks, InStepsNamesTheLineAndItsRate) {
@@ -107,6 +123,44 @@ TEST(FindLeaks, WithoutStepsIterationsAreFound) {
   ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
   EXPECT_EQ(found.devices[0].rows[0].status, LeakStatus::kGrowing);
   EXPECT_EQ(found.devices[0].rows[0].place.site, "/job/serve.py:9");
+}
+
+// As from a stack that has no native frames, segments come from where the blocks come from.
+TEST(FindLeaks, SegmentsAreNoIterations) {
+  for (const bool same_stack : {false, true}) {
+    Program program;
+    for (int i = 0; i < 400; ++i) {
+      if (i % 16 == 8) program.Segment(same_stack);
+      program.Iteration(i, true, false);
+    }
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    ASSERT_EQ(found.loops.size(), 1u);
+    EXPECT_EQ(found.loops[0].iterations, 400u);
+    const std::vector<LeakRow>& rows = found.devices.at(0).rows;
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0].kind, LeakKind::kAllocator) << "the segments are never given back";
+    EXPECT_EQ(rows[1].kind, LeakKind::kMemory);
+    EXPECT_NEAR(rows[1].bytes_per_iteration, 4096, 1);
+  }
+}
+
+// seen = torch.cat([seen, new]): each step makes it anew and frees the old one.
+TEST(FindLeaks, WhatIsJoinedToItselfGrowsThoughNoBlockStays) {
+  for (const bool concatenates : {true, false}) {
+    Program program;
+    program.Replaces(concatenates ? "at::_ops::cat::call" : "at::_ops::zeros::call");
+    for (int i = 0; i < 60; ++i) program.Iteration(i, false, true);
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    ASSERT_EQ(found.devices.at(0).rows.size(), concatenates ? 1u : 0u) << "batches may get larger, too";
+    if (!concatenates) continue;
+    const LeakRow& row = found.devices[0].rows[0];
+    EXPECT_EQ(row.status, LeakStatus::kGrowing);
+    EXPECT_TRUE(row.is_replaced);
+    EXPECT_DOUBLE_EQ(row.bytes_per_iteration, 1024);
+    EXPECT_EQ(row.grown_blocks, 0u);
+  }
 }
 
 TEST(FindLeaks, ASoundProgramHasNoRow) {

@@ -18,12 +18,13 @@ import sys
 PROGRAMS = {}
 
 
-def program(*expect, also=()):
-    """Registers a program. `expect`: rows that must be growing. `also`: lines that may be called growing besides, since the guilty one keeps what they make."""
+def program(*expect, also=(), iterations=None):
+    """Registers a program. `expect`: rows that must be growing. `also`: lines that may be called growing besides, since the guilty one keeps what they make.
+    `iterations`: how many there are of its last loop, where that is to be known exactly."""
 
     def register(function):
         PROGRAMS[function.__name__] = function
-        function.expectation = (expect, tuple(also))
+        function.expectation = (expect, tuple(also), iterations)
         return function
 
     return register
