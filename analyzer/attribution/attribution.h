@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Attribute: what the memory of one device was for. The one entry point of attribution/ for report/ and commands/.
+// Attribution: what the memory of one device was for. Made by an Attributor (attributor.h).
 //
 // Two replays of the trace: the index pass finds the steps, the events that were asked for, and from which places
 // blocks come whose role was said; the attribution pass then gives every block its category when it ends, and adds it
@@ -10,8 +10,9 @@
 //
 //   AttributionRequest request;
 //   request.moments.push_back(MomentQuery::AtEvent(peak.event_index));
-//   GPUMEM_ASSIGN_OR_RETURN(Attribution attribution, Attribute(analysis, stacks, resolve, rules, request));
-//   attribution.moments[0].categories[Index(Category::kActivation)]
+//   Attributor attributor(&analysis, &stacks, resolve, &rules, request);
+//   GPUMEM_RETURN_IF_ERROR(RunTwoPasses(analysis.path, stacks.objects(), {&attributor}));
+//   attributor.Take().moments[0].categories[Index(Category::kActivation)]
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_ATTRIBUTION_H_
 #define GPUMEM_ANALYZER_ATTRIBUTION_ATTRIBUTION_H_
@@ -19,10 +20,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "attribution/category.h"
 #include "attribution/module_table.h"
 #include "attribution/rules.h"
@@ -87,7 +88,7 @@ struct Moment {
   std::array<uint64_t, kParts> parts{};                                     // bytes
   std::vector<AttributedUse> uses;  // largest first; PyTorch's blocks and the memory of others
 
-  uint64_t Total() const;
+  uint64_t Total() const { return std::accumulate(categories.begin(), categories.end(), uint64_t{0}); }
 };
 
 struct AttributedStep {
@@ -141,9 +142,6 @@ struct Attribution {
   bool has_saved = false;
   uint64_t unplaced = 0;  // tensors said to lie where no block of PyTorch's was
 };
-
-absl::StatusOr<Attribution> Attribute(const Analysis& analysis, const StackTable& stacks, const FrameResolver& resolve,
-                                      const Rules& rules, const AttributionRequest& request);
 
 }  // namespace gpumem
 

@@ -52,16 +52,21 @@ a DIR with several traces: its processes, who started whom, which used most, how
       if (traces.size() > 1) return ReportFolder(arguments.front(), traces, trace_, console);
     }
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
-    std::unique_ptr<Attribution> attribution;
+    std::unique_ptr<LoadedAttributor> attributor;
+    GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded.get()));
+    std::vector<TwoPassAnalysis*> analyses{finder->analysis()};
     const std::vector<MomentQuery> snapshots = SnapshotQueries(loaded->analysis);
     if (SaysWhatFor(loaded->analysis) || !snapshots.empty()) {
       AttributionRequest request;
       request.moments = {ParseMoment("peak", *loaded)};
       request.steps = true;  // in which of them the peak recurs
       request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
-      GPUMEM_ASSIGN_OR_RETURN(attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
+      GPUMEM_ASSIGN_OR_RETURN(attributor, LoadedAttributor::Make(std::move(request), flags_.rules, loaded.get()));
+      analyses.push_back(attributor->analysis());
     }
-    GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks("", loaded.get()));
+    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, analyses));
+    const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
+    const std::unique_ptr<Attribution> attribution = attributor ? attributor->Take(loaded.get()) : nullptr;
     if (trace_.json) {
       console->Print(ReportJson(loaded->input, list_.ForJson(kJsonTop)));
       return ExitCodeOf(*loaded);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// FindLeaks: which lines of a program keep more memory from iteration to iteration. Two replays of the trace: the first
+// LeakFindings: which lines of a program keep more memory from iteration to iteration. Two replays of the trace: the first
 // finds what repeats (attribution/iteration_counter.h), the second takes what each stack keeps alive at the end of each
 // iteration (survival_pass.h). Stacks of one line of the user's code are one row, whose series is judged
 // (growth_verdict.h). docs/leaks.md.
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const LeakFindings found, FindLeaks(analysis, stacks, resolve, place_of, {}));
-//   for (const LeakRow& row : found.devices[0].rows) row.status, row.place.site, row.bytes_per_iteration
+//   LeakFinder finder(&analysis, &stacks, resolve, place_of, {});
+//   GPUMEM_RETURN_IF_ERROR(RunTwoPasses(analysis.path, stacks.objects(), {&finder}));
+//   for (const LeakRow& row : finder.Take().devices[0].rows) row.status, row.place.site, row.bytes_per_iteration
 //
 // The same trace, and runs of the same program, give the same rows: no clock decides anything. Not thread-safe.
 
@@ -19,7 +20,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "attribution/stack_classification.h"
 #include "leaks/growth_verdict.h"
 #include "leaks/keeper.h"
@@ -88,9 +88,6 @@ struct LeakRequest {
   const Suppressions* suppressions = nullptr;
   SourceLines source;  // absent: the line that keeps graphs is not looked for
 };
-
-absl::StatusOr<LeakFindings> FindLeaks(const Analysis& analysis, const StackTable& stacks, const FrameResolver& resolve,
-                                       const PlaceOfStack& place_of, const LeakRequest& request);
 
 }  // namespace gpumem
 

@@ -32,20 +32,30 @@ absl::Status ReadRules(const std::string& path, Rules* rules) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,
-                                                             LoadedTrace* loaded) {
-  Rules rules;
-  GPUMEM_RETURN_IF_ERROR(ReadRules(rules_file, &rules));
+absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::Make(AttributionRequest request,
+                                                                         const std::string& rules_file,
+                                                                         LoadedTrace* loaded) {
+  auto made = std::make_unique<LoadedAttributor>();
+  GPUMEM_RETURN_IF_ERROR(ReadRules(rules_file, &made->rules_));
   if (const DeviceAnalysis* const device = LargestDevice(loaded->analysis)) {
     request.device = device->device;
     request.measure = DefaultMeasure(*device);
   }
-  absl::StatusOr<Attribution> attribution =
-      Attribute(loaded->analysis, loaded->stacks, ResolverOf(loaded), rules, request);
-  if (!attribution.ok()) return AsReadError(attribution.status());
-  auto kept = std::make_unique<Attribution>(*std::move(attribution));
+  made->attributor_.emplace(&loaded->analysis, &loaded->stacks, ResolverOf(loaded), &made->rules_, std::move(request));
+  return made;
+}
+
+std::unique_ptr<Attribution> LoadedAttributor::Take(LoadedTrace* loaded) {
+  auto kept = std::make_unique<Attribution>(attributor_->Take());
   loaded->input.attribution = kept.get();
   return kept;
+}
+
+absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,
+                                                             LoadedTrace* loaded) {
+  GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(std::move(request), rules_file, loaded));
+  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis()}));
+  return attributor->Take(loaded);
 }
 
 bool SaysWhatFor(const Analysis& analysis) {

@@ -13,18 +13,33 @@
 #define GPUMEM_ANALYZER_LOADING_ATTRIBUTE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "attribution/attribution.h"
+#include "attribution/attributor.h"
 #include "loading/load_trace.h"
 
 namespace gpumem {
 
-// Sets loaded->input.attribution to the result, which must stay where it is. `request.device` is set here: to the one
-// with the largest peak. `rules_file`: rules that go before the built-in ones (docs/attribution.md), "" = none.
-// InvalidArgument where the rules make no sense or cannot be read, any other code where the trace cannot be read again.
+// An Attributor of a loaded trace, for RunAnalyses. `request.device` is set here: to the one with the largest peak.
+class LoadedAttributor {
+ public:
+  // `rules_file`: rules that go before the built-in ones (docs/attribution.md), "" = none. InvalidArgument where the
+  // rules make no sense or cannot be read.
+  static absl::StatusOr<std::unique_ptr<LoadedAttributor>> Make(AttributionRequest request,
+                                                                const std::string& rules_file, LoadedTrace* loaded);
+  TwoPassAnalysis* analysis() { return &*attributor_; }
+  // After the replays. Sets loaded->input.attribution to the result, which must stay where it is.
+  std::unique_ptr<Attribution> Take(LoadedTrace* loaded);
+
+ private:
+  Rules rules_;
+  std::optional<Attributor> attributor_;
+};
+
+// All of this in one call; any other code than InvalidArgument where the trace cannot be read again.
 absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,
                                                              LoadedTrace* loaded);
 

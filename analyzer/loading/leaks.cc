@@ -95,27 +95,39 @@ class Sources {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LeakFindings>> LoadLeaks(const std::string& suppressions_file, LoadedTrace* loaded) {
-  GPUMEM_ASSIGN_OR_RETURN(const Suppressions suppressions, ReadSuppressions(suppressions_file));
+absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::Make(const std::string& suppressions_file,
+                                                                         LoadedTrace* loaded) {
+  auto made = std::make_unique<LoadedLeakFinder>();
+  GPUMEM_ASSIGN_OR_RETURN(made->suppressions_, ReadSuppressions(suppressions_file));
   const std::string& working_directory = loaded->analysis.process.working_directory;
-  std::map<uint64_t, LeakPlace> places;
-  const PlaceOfStack place_of = [&](uint64_t stack) {
-    const auto [it, is_new] = places.try_emplace(stack);
-    if (is_new) it->second = PlaceOf(loaded->source->Frames(stack), working_directory);
+  const auto places = std::make_shared<std::map<uint64_t, LeakPlace>>();
+  StackSource* const stacks = loaded->source.get();
+  const PlaceOfStack place_of = [places, stacks, working_directory](uint64_t stack) {
+    const auto [it, is_new] = places->try_emplace(stack);
+    if (is_new) it->second = PlaceOf(stacks->Frames(stack), working_directory);
     return it->second;
   };
-  Sources sources(working_directory, loaded->input.StartRealtime());
+  const auto sources = std::make_shared<Sources>(working_directory, loaded->input.StartRealtime());
+  const auto& asked = loaded->input.asked;
   LeakRequest request;
-  request.from_ns = loaded->input.asked.from_ns == 0 ? 0 : loaded->input.window_start_ns();
-  request.to_ns = loaded->input.asked.to_ns == UINT64_MAX ? UINT64_MAX : loaded->input.window_end_ns();
-  request.suppressions = &suppressions;
-  request.source = [&](const std::string& file) { return sources.Lines(file); };
-  absl::StatusOr<LeakFindings> findings =
-      FindLeaks(loaded->analysis, loaded->stacks, ResolverOf(loaded), place_of, request);
-  if (!findings.ok()) return AsReadError(findings.status());
-  auto kept = std::make_unique<LeakFindings>(*std::move(findings));
+  request.from_ns = asked.from_ns == 0 ? 0 : loaded->input.window_start_ns();
+  request.to_ns = asked.to_ns == UINT64_MAX ? UINT64_MAX : loaded->input.window_end_ns();
+  request.suppressions = &made->suppressions_;
+  request.source = [sources](const std::string& file) { return sources->Lines(file); };
+  made->finder_.emplace(&loaded->analysis, &loaded->stacks, ResolverOf(loaded), place_of, std::move(request));
+  return made;
+}
+
+std::unique_ptr<LeakFindings> LoadedLeakFinder::Take(LoadedTrace* loaded) {
+  auto kept = std::make_unique<LeakFindings>(finder_->Take());
   loaded->input.leaks = kept.get();
   return kept;
+}
+
+absl::StatusOr<std::unique_ptr<LeakFindings>> LoadLeaks(const std::string& suppressions_file, LoadedTrace* loaded) {
+  GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make(suppressions_file, loaded));
+  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {finder->analysis()}));
+  return finder->Take(loaded);
 }
 
 }  // namespace gpumem

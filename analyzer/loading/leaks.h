@@ -12,16 +12,32 @@
 #define GPUMEM_ANALYZER_LOADING_LEAKS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "leaks/leaks.h"
+#include "leaks/leak_finder.h"
+#include "leaks/suppressions.h"
 #include "loading/load_trace.h"
 
 namespace gpumem {
 
-// Sets loaded->input.leaks to the result, which must stay where it is. `suppressions_file`: "" = none. InvalidArgument
-// where that file cannot be read or understood, any other code where the trace cannot be read again.
+// A LeakFinder of a loaded trace, for RunAnalyses.
+class LoadedLeakFinder {
+ public:
+  // `suppressions_file`: "" = none. InvalidArgument where it cannot be read or understood.
+  static absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> Make(const std::string& suppressions_file,
+                                                                LoadedTrace* loaded);
+  TwoPassAnalysis* analysis() { return &*finder_; }
+  // After the replays. Sets loaded->input.leaks to the result, which must stay where it is.
+  std::unique_ptr<LeakFindings> Take(LoadedTrace* loaded);
+
+ private:
+  Suppressions suppressions_;
+  std::optional<LeakFinder> finder_;
+};
+
+// All of this in one call; any other code than InvalidArgument where the trace cannot be read again.
 absl::StatusOr<std::unique_ptr<LeakFindings>> LoadLeaks(const std::string& suppressions_file, LoadedTrace* loaded);
 
 }  // namespace gpumem

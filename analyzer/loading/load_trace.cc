@@ -57,6 +57,10 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   return loaded;
 }
 
+absl::Status RunAnalyses(const LoadedTrace& loaded, const std::vector<TwoPassAnalysis*>& analyses) {
+  return AsReadError(RunTwoPasses(loaded.analysis.path, loaded.stacks.objects(), analyses));
+}
+
 FrameResolver ResolverOf(LoadedTrace* loaded) {
   Symbolizer* const symbolizer = loaded->symbolizer.get();
   return [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& { return symbolizer->ResolveFrame(frame); };

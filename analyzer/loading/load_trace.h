@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "attribution/stack_classification.h"
+#include "attribution/two_passes.h"
 #include "replay/analysis.h"
 #include "replay/analyze.h"
 #include "report/input.h"
@@ -62,6 +63,9 @@ absl::Status AsReadError(const absl::Status& status);
 
 // Never null.
 absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& request);
+
+// Replays the trace for analyses, which share their replays where they can; errors as AsReadError has them.
+absl::Status RunAnalyses(const LoadedTrace& loaded, const std::vector<TwoPassAnalysis*>& analyses);
 
 // Names of the trace's frames; valid while `loaded` is.
 FrameResolver ResolverOf(LoadedTrace* loaded);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "attribution/attribution.h"
+#include "attribution/attributor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,10 +39,12 @@ Attribution AttributeTrace(TrainingTrace& trace, AttributionRequest request) {
   const FrameResolver resolve = [&](uint32_t frame) -> const std::vector<ResolvedFrame>& {
     return symbolizer.ResolveFrame(frame);
   };
-  absl::StatusOr<Attribution> attribution = Attribute(*analysis, stacks, resolve, Rules(), request);
+  const Rules rules;
+  Attributor attributor(&*analysis, &stacks, resolve, &rules, std::move(request));
+  const absl::Status status = RunTwoPasses(path, stacks.objects(), {&attributor});
   std::remove(path.c_str());
-  EXPECT_TRUE(attribution.ok()) << attribution.status();
-  return attribution.ok() ? *std::move(attribution) : Attribution{};
+  EXPECT_TRUE(status.ok()) << status;
+  return attributor.Take();
 }
 
 MomentQuery Peak() { return {MomentQuery::Kind::kEvent, 0, "peak"}; }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "leaks/leaks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "leaks/leak_finder.h"
 #include "replay/analyze.h"
 #include "symbols/symbolizer.h"
 #include "testing/training_trace.h"
@@ -45,10 +44,11 @@ LeakFindings Find(TrainingTrace& trace, const Suppressions* suppressions = nullp
   LeakRequest request;
   request.suppressions = suppressions;
   request.source = [](const std::string&) { return std::vector<std::string>(); };
-  absl::StatusOr<LeakFindings> found = FindLeaks(*analysis, stacks, resolve, place_of, request);
+  LeakFinder finder(&*analysis, &stacks, resolve, place_of, request);
+  const absl::Status status = RunTwoPasses(path, stacks.objects(), {&finder});
   std::remove(path.c_str());
-  EXPECT_TRUE(found.ok()) << found.status();
-  return found.ok() ? *std::move(found) : LeakFindings{};
+  EXPECT_TRUE(status.ok()) << status;
+  return finder.Take();
 }
 
 // A program that repeats something: each iteration takes a batch and gives it back.
