@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Attributor: what memory was for (attribution.h), found in two replays, which it may share with other analyses
+// Attributor: memory by category (attribution.h), found in two replays, which it may share with other analyses
 // (two_passes.h has the example). The one entry point of attribution/ for loading/. Not thread-safe; what it is given
 // must outlive it.
 

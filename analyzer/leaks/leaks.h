@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LeakFindings: which lines of a program keep more memory from iteration to iteration. Two replays of the trace: the first
-// finds what repeats (attribution/iteration_counter.h), the second takes what each stack keeps alive at the end of each
-// iteration (survival_pass.h). Stacks of one line of the user's code are one row, whose series is judged
+// LeakFindings: which lines of a program keep more memory from iteration to iteration. Two replays of the trace: the
+// first finds what repeats (attribution/iteration_counter.h), the second takes what each stack keeps alive at the end
+// of each iteration (survival_pass.h). Stacks of one line of the user's code are one row, whose series is judged
 // (growth_verdict.h). docs/leaks.md.
 //
 //   LeakFinder finder(&analysis, &stacks, resolve, place_of, {});

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "attribution/attributor.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "attribution/attributor.h"
 #include "replay/analyze.h"
 #include "symbols/symbolizer.h"
 #include "testing/training_trace.h"
