@@ -136,7 +136,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
       use.tensor_bytes = place->second.tensor_bytes;
     }
   }
-  const Verdict verdict = Classify(life, classification);
+  const CategoryVerdict verdict = Classify(life, classification);
   const bool by_tensor = verdict.evidence == Evidence::kAddress || verdict.evidence == Evidence::kStack;
   if (!by_tensor) use.tensor_bytes = block.requested;
   use.stack_id = block.stack;

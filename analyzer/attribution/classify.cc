@@ -53,7 +53,7 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
 
 }  // namespace
 
-Verdict Classify(const BlockLife& life, const StackClassification& classification) {
+CategoryVerdict Classify(const BlockLife& life, const StackClassification& classification) {
   // What a module made is no batch, though the next one was given it.
   const bool is_batch = life.role == TensorRole::kInput && classification.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))

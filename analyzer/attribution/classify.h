@@ -3,7 +3,7 @@
 //
 // What a block was for, once its life is known. Pure; docs/attribution.md has the order of the evidence in words.
 //
-//   const Verdict verdict = Classify(life, classification, place);   // {Category::kGradient, Evidence::kStack}
+//   const CategoryVerdict verdict = Classify(life, classification, place);   // {Category::kGradient, Evidence::kStack}
 
 #ifndef GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
 #define GPUMEM_ANALYZER_ATTRIBUTION_CLASSIFY_H_
@@ -28,12 +28,12 @@ struct BlockLife {
   bool has_tensors = false;      // of the trace: the program's tensors were looked at
 };
 
-struct Verdict {
+struct CategoryVerdict {
   Category category = Category::kUnknown;
   Evidence evidence = Evidence::kRule;
 };
 
-Verdict Classify(const BlockLife& life, const StackClassification& classification);
+CategoryVerdict Classify(const BlockLife& life, const StackClassification& classification);
 
 }  // namespace gpumem
 

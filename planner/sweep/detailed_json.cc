@@ -16,7 +16,7 @@ void WriteMemoryTypes(const SweepRow& row, JsonWriter* json) {
                                                             {"optimizer_state", "optimizer_state"},
                                                             {"activations", "activation"}};
   std::map<std::string, uint64_t> types;
-  for (const NamedBytes& type : MemoryTypes(row)) types[type.name] = type.bytes;
+  for (const PartBytes& type : MemoryTypes(row)) types[type.name] = type.bytes;
   json->Key("memory_types");
   json->BeginObject();
   for (const auto& [key, name] : kNames) {
@@ -30,10 +30,10 @@ void WriteMemoryTypes(const SweepRow& row, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteOperations(const std::vector<NamedBytes>& operations, JsonWriter* json) {
+void WriteOperations(const std::vector<PartBytes>& operations, JsonWriter* json) {
   json->Key("operations");
   json->BeginObject(JsonLayout::kOneLine);
-  for (const NamedBytes& operation : operations) json->Field(operation.name, operation.bytes);
+  for (const PartBytes& operation : operations) json->Field(operation.name, operation.bytes);
   json->EndObject();
 }
 

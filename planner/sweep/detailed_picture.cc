@@ -55,7 +55,7 @@ Panel ComponentPanel(const SweepRow& row) {
 
 Panel TypePanel(const SweepRow& row) {
   plots::PieChart chart;
-  for (const NamedBytes& type : MemoryTypes(row))
+  for (const PartBytes& type : MemoryTypes(row))
     chart.slices.push_back(
         {MemoryTypeTitle(type.name, kEnglish), MemoryTypeColor(type.name), static_cast<double>(type.bytes)});
   return {.title = "Memory types at the peak", .note = "", .chart = std::move(chart)};
@@ -67,7 +67,7 @@ Panel TypesByConfigurationPanel(const SweepAnswer& answer) {
   std::vector<std::map<std::string, uint64_t>> types(answer.rows.size());
   std::map<std::string, uint64_t> sums;
   for (size_t i = 0; i < answer.rows.size(); ++i) {
-    for (const NamedBytes& type : MemoryTypes(answer.rows[i])) {
+    for (const PartBytes& type : MemoryTypes(answer.rows[i])) {
       types[i][type.name] = type.bytes;
       sums[type.name] += type.bytes;
     }

@@ -102,8 +102,8 @@ std::string ShortConfiguration(const SweepRow& row, const std::vector<std::strin
                        [&](std::string* out, const std::string& axis) { absl::StrAppend(out, ValueOn(row, axis)); });
 }
 
-std::vector<NamedBytes> MemoryTypes(const SweepRow& row) {
-  std::vector<NamedBytes> types;
+std::vector<PartBytes> MemoryTypes(const SweepRow& row) {
+  std::vector<PartBytes> types;
   const auto part = row.parts.find("per_sample");
   for (const auto& [name, bytes] : row.categories) {
     uint64_t rest = bytes;
@@ -114,17 +114,17 @@ std::vector<NamedBytes> MemoryTypes(const SweepRow& row) {
     }
     if (rest > 0) types.push_back({name, rest});
   }
-  absl::c_stable_sort(types, [](const NamedBytes& a, const NamedBytes& b) { return a.bytes > b.bytes; });
+  absl::c_stable_sort(types, [](const PartBytes& a, const PartBytes& b) { return a.bytes > b.bytes; });
   return types;
 }
 
-std::vector<NamedBytes> Operations(const std::map<std::string, uint64_t>& by_stage) {
-  std::vector<NamedBytes> operations = {{"forward"}, {"backward"}, {"optimizer"}, {"other"}};
+std::vector<PartBytes> Operations(const std::map<std::string, uint64_t>& by_stage) {
+  std::vector<PartBytes> operations = {{"forward"}, {"backward"}, {"optimizer"}, {"other"}};
   for (const auto& [stage, bytes] : by_stage) operations[OperationOf(stage)].bytes += bytes;
   return operations;
 }
 
-std::vector<NamedBytes> Operations(const SweepRow& row) {
+std::vector<PartBytes> Operations(const SweepRow& row) {
   std::map<std::string, uint64_t> sums;
   for (const RowComponent& component : row.components) {
     for (const auto& [stage, bytes] : component.allocated) sums[stage] += bytes;

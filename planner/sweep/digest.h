@@ -5,7 +5,7 @@
 // operation that pictures, files and the page all show. Pure functions; pointers are into the rows that were passed in.
 //
 //   const SweepRow* row = RowToExplain(rows);
-//   for (const NamedBytes& type : MemoryTypes(*row)) ...   // {"parameter", 497 MiB}, {"per_sample_gradient", ...}
+//   for (const PartBytes& type : MemoryTypes(*row)) ...   // {"parameter", 497 MiB}, {"per_sample_gradient", ...}
 
 #ifndef GPUMEM_PLANNER_SWEEP_DIGEST_H_
 #define GPUMEM_PLANNER_SWEEP_DIGEST_H_
@@ -20,7 +20,7 @@
 
 namespace gpumem {
 
-struct NamedBytes {
+struct PartBytes {
   std::string name;
   uint64_t bytes = 0;
 };
@@ -53,13 +53,13 @@ std::string ShortConfiguration(const SweepRow& row, const std::vector<std::strin
 
 // The categories at the peak, gradients for each sample told apart ("per_sample_gradient"), largest first, without
 // those that are 0.
-std::vector<NamedBytes> MemoryTypes(const SweepRow& row);
+std::vector<PartBytes> MemoryTypes(const SweepRow& row);
 
 // All bytes that a component allocated, by "forward" (with the loss), "backward", "optimizer" (with zero_grad) and
 // "other": in this order, zeros included.
-std::vector<NamedBytes> Operations(const std::map<std::string, uint64_t>& by_stage);
+std::vector<PartBytes> Operations(const std::map<std::string, uint64_t>& by_stage);
 // Summed over all components of a row.
-std::vector<NamedBytes> Operations(const SweepRow& row);
+std::vector<PartBytes> Operations(const SweepRow& row);
 
 uint64_t SumOf(const std::map<std::string, uint64_t>& bytes);
 

@@ -24,12 +24,12 @@ void AddCut(size_t all, size_t shown, SweepLanguage language, Page* page) {
 }
 
 void AddTypes(const SweepRow& row, SweepLanguage language, Page* page) {
-  const std::vector<NamedBytes> types = MemoryTypes(row);
+  const std::vector<PartBytes> types = MemoryTypes(row);
   uint64_t all = 0;
-  for (const NamedBytes& type : types) all += type.bytes;
+  for (const PartBytes& type : types) all += type.bytes;
   if (all == 0) return;
   std::vector<Page::Row> rows{{"", "%", Text(SweepWord::kMemoryTypes, language)}};
-  for (const NamedBytes& type : types) {
+  for (const PartBytes& type : types) {
     rows.push_back({FormatBytes(type.bytes), FormatPercent(static_cast<double>(type.bytes) / static_cast<double>(all)),
                     MemoryTypeTitle(type.name, language)});
   }
@@ -45,7 +45,7 @@ void AddComponents(const SweepRow& row, SweepLanguage language, Page* page) {
   const size_t shown = std::min(row.components.size(), kMaxComponents);
   for (size_t i = 0; i < shown; ++i) {
     Page::Row line = {ComponentTitle(row.components[i].name, language), BytesOrDash(SumOf(row.components[i].at_peak))};
-    for (const NamedBytes& operation : Operations(row.components[i].allocated))
+    for (const PartBytes& operation : Operations(row.components[i].allocated))
       line.push_back(BytesOrDash(operation.bytes));
     rows.push_back(std::move(line));
   }

@@ -19,12 +19,12 @@ constexpr size_t kMaxComponents = 10;
 constexpr double kRowHeight = 440;
 
 // One series an operation; the set-up of the model is no operation, so "other" is left out where it is nothing.
-std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<NamedBytes>>& operations) {
+std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<PartBytes>>& operations) {
   std::vector<plots::BarSeries> all;
-  for (const NamedBytes& operation : Operations(SweepRow()))
+  for (const PartBytes& operation : Operations(SweepRow()))
     all.push_back({StageTitleOf(operation.name, SweepLanguage::kEnglish), OperationColor(operation.name), {}});
   bool any_other = false;
-  for (const std::vector<NamedBytes>& each : operations) {
+  for (const std::vector<PartBytes>& each : operations) {
     for (size_t i = 0; i < all.size(); ++i) all[i].values.push_back(static_cast<double>(each[i].bytes));
     any_other = any_other || each.back().bytes > 0;
   }
@@ -34,7 +34,7 @@ std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<NamedBytes>
 
 Panel ComponentsPanel(const SweepRow& row) {
   BarChart chart{.stacked = true, .horizontal = true, .totals = true};
-  std::vector<std::vector<NamedBytes>> operations;
+  std::vector<std::vector<PartBytes>> operations;
   for (size_t i = 0; i < std::min(row.components.size(), kMaxComponents); ++i) {
     chart.categories.push_back(ComponentTitle(row.components[i].name, SweepLanguage::kEnglish));
     operations.push_back(Operations(row.components[i].allocated));
@@ -46,7 +46,7 @@ Panel ComponentsPanel(const SweepRow& row) {
 Panel ConfigurationsPanel(const SweepAnswer& answer) {
   BarChart chart = ByConfiguration(answer);
   chart.stacked = true;
-  std::vector<std::vector<NamedBytes>> operations;
+  std::vector<std::vector<PartBytes>> operations;
   for (const SweepRow& row : answer.rows) operations.push_back(Operations(row));
   chart.series = SeriesOf(operations);
   return {.title = "By configuration", .note = "", .chart = std::move(chart)};

@@ -46,7 +46,7 @@ const std::vector<std::string>& FixedColumns() {
 
 std::vector<std::string> RecordOf(const SweepAnswer& answer, const SweepRow& row) {
   std::map<std::string, uint64_t> types;
-  for (const NamedBytes& type : MemoryTypes(row)) types[type.name] = type.bytes;
+  for (const PartBytes& type : MemoryTypes(row)) types[type.name] = type.bytes;
   const uint64_t all = SumOf(types);
   uint64_t named = 0;
   std::vector<std::string> of_types;

@@ -16,9 +16,9 @@ using testing::kGiB;
 using testing::kMiB;
 using testing::RowOf;
 
-std::vector<std::string> Names(const std::vector<NamedBytes>& all) {
+std::vector<std::string> Names(const std::vector<PartBytes>& all) {
   std::vector<std::string> names;
-  for (const NamedBytes& each : all) names.push_back(each.name);
+  for (const PartBytes& each : all) names.push_back(each.name);
   return names;
 }
 
@@ -69,13 +69,13 @@ TEST(DigestTest, TellsPerSampleGradientsApart) {
 }
 
 TEST(DigestTest, SumsStagesToOperations) {
-  const std::vector<NamedBytes> operations = Operations({{"forward", 1},
-                                                         {"loss", 2},
-                                                         {"backward", 4},
-                                                         {"optimizer_step", 8},
-                                                         {"zero_grad", 16},
-                                                         {"model_load", 32},
-                                                         {"anything", 64}});
+  const std::vector<PartBytes> operations = Operations({{"forward", 1},
+                                                        {"loss", 2},
+                                                        {"backward", 4},
+                                                        {"optimizer_step", 8},
+                                                        {"zero_grad", 16},
+                                                        {"model_load", 32},
+                                                        {"anything", 64}});
   EXPECT_THAT(Names(operations), ElementsAre("forward", "backward", "optimizer", "other"));
   EXPECT_EQ(operations[0].bytes, 3u);
   EXPECT_EQ(operations[1].bytes, 4u);

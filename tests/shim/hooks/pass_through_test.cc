@@ -16,12 +16,14 @@ constexpr int kUnknownError = 999;  // CUDA_ERROR_UNKNOWN and cudaErrorUnknown
 // Zeros for whatever a pointer is expected to point to.
 alignas(64) unsigned char g_zeros[4096];
 
-// Distinct for each position, and small: counts of list elements are among them.
+// Distinct for each position, and small: counts of list elements are among them. Enumerations may have two values only.
 template <typename T>
 T Example(size_t position, bool with_pointers) {
   if constexpr (std::is_pointer_v<T>) {
     return with_pointers ? reinterpret_cast<T>(g_zeros + 64 * position) : nullptr;
-  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+  } else if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(position % 2);
+  } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(position + 1);
   } else {
     T value;
