@@ -68,6 +68,8 @@ enum class EventKind : uint8_t {
   kOptimizerStep = 46,
   kHostRead = 47,
   kTorchLimit = 48,
+  kExisting = 49,
+  kExistingEnd = 50,
 };
 
 // Whose call was recorded. See trace.proto, Layer.
@@ -76,6 +78,13 @@ enum class Layer : uint8_t { kUnspecified = 0, kDriver = 1, kRuntime = 2, kTorch
 // What a mark is, by its handle; 0 = an instant with a name.
 inline constexpr uint64_t kMarkSnapshot = 1;    // its memory is to be shown
 inline constexpr uint64_t kMarkProgramEnd = 2;  // the program's own code is over; teardown follows
+
+// What an event of kExisting stands for, by its handle.
+inline constexpr uint64_t kExistingBlock = 1;
+inline constexpr uint64_t kExistingSegment = 2;
+inline constexpr uint64_t kExistingMapping = 3;
+// Handle of kRecordingStart: what exists will be told.
+inline constexpr uint64_t kStartWithExisting = 1;
 
 // True for the kinds that are no call: what the program says about itself.
 constexpr bool IsMark(EventKind kind) { return kind >= EventKind::kMark && kind <= EventKind::kRecordingStop; }

@@ -42,6 +42,10 @@ void WriteStatus(const ControlAnswer& answer, JsonWriter* json) {
   json->Field("file_bytes", answer.Number("file_bytes"));
   json->Field("events", answer.Number("events"));
   json->Field("lost_events", LostEvents(answer));
+  json->Key("existing");
+  answer.Text("existing").empty() ? json->Null() : json->Value(answer.Text("existing"));
+  json->Field("existing_blocks", answer.Number("existing_blocks"));
+  json->Field("existing_bytes", answer.Number("existing_bytes"));
   json->Field("dropped_definitions", answer.Number("dropped_definitions"));
   json->Field("ring_bytes", answer.Number("ring_bytes"));
   json->Field("ring_used_bytes", answer.Number("ring_used_bytes"));
@@ -74,6 +78,14 @@ std::string StatusText(const ControlAnswer& answer) {
                     FormatBytes(answer.Number("file_bytes")), ", ",
                     FormatCountOf(answer.Number("events"), "event", "events"), "\n");
   }
+  if (const std::string existing = answer.Text("existing"); existing == "known") {
+    absl::StrAppend(&text, "  before  ", FormatCountOf(answer.Number("existing_blocks"), "block", "blocks"),
+                    " of PyTorch, ", FormatBytes(answer.Number("existing_bytes")), ", existed when recording began\n");
+  } else if (existing == "awaited") {
+    absl::StrAppend(&text, "  before  what existed is not known yet: the main thread is in one long call\n");
+  } else if (!existing.empty()) {
+    absl::StrAppend(&text, "  before  what existed is not known: ", EscapeControls(existing), "\n");
+  }
   absl::StrAppend(&text, "  lost    ", FormatCountOf(LostEvents(answer), "event", "events"));
   if (!answer.Text("write_error").empty())
     absl::StrAppend(&text, " (", EscapeControls(answer.Text("write_error")), ")");
@@ -97,7 +109,7 @@ class CtlCommand final : public Command {
     return R"(Controls programs that run with libgpumemshim.so and have used CUDA. Without PID: lists yours.
 
   status      what is recorded, into which file, how many events were dropped (the default)
-  start       start or resume recording; memory allocated before is unknown
+  start       start or resume recording, from what PyTorch holds at that moment
   stop        stop recording until the next start; calls pass through
   flush       returns once everything recorded so far is in the file
   mark TEXT   adds a mark, which reports and timelines show

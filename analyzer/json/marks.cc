@@ -39,6 +39,20 @@ void WriteJsonRecording(const ReportInput& input, JsonWriter* json) {
     json->EndObject();
   }
   json->EndArray();
+  json->Key("existing");
+  json->BeginArray();
+  for (const ExistingAtStart& start : input.analysis->existing) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("at_ns", input.Since(start.time_ns));
+    json->Field("known", start.known);
+    json->Field("blocks", start.blocks);
+    json->Field("allocated_bytes", start.allocated_bytes);
+    json->Field("segments", start.segments);
+    json->Field("reserved_bytes", start.reserved_bytes);
+    json->Field("lost", start.lost);
+    json->EndObject();
+  }
+  json->EndArray();
   json->EndObject();
 }
 

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/existing_log.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
 #include "state/device_counters.h"
@@ -318,9 +319,10 @@ struct Analysis {
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
-  MarkLog marks;                       // what the program said about itself, and when recording was on
-  bool snapshot = false;               // a copy of the trace while the program went on; complete up to there
-  std::vector<ServedRetries> retries;  // by device
+  std::vector<ExistingAtStart> existing;  // what is known of memory from before, for each late start
+  MarkLog marks;                          // what the program said about itself, and when recording was on
+  bool snapshot = false;                  // a copy of the trace while the program went on; complete up to there
+  std::vector<ServedRetries> retries;     // by device
   SamplingInfo sampling;
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;
   // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.

@@ -364,6 +364,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.managed_end = accounts.managed;
   analysis.imported_peak = accounts.imported_peak;
   analysis.imported_end = accounts.imported;
+  analysis.existing = pass.existing();
   analysis.marks = std::move(pass.marks());
   analysis.snapshot = pass.snapshot();
   for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));

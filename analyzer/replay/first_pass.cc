@@ -65,12 +65,17 @@ void FirstPass::BeginBatch() {
 
 // What was alive counts as events before those that follow.
 void FirstPass::BeforeSnapshot() {
+  if (replay_.stream().entry().live_snapshot.front().keeps_other_memory) return;
   resumed_at_start_ |= replay_.index() == 0;
   resumed_later_ += replay_.index() != 0 ? 1 : 0;
 }
 
 void FirstPass::AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot) {
-  live_snapshot_lost_ = live_snapshot.back().lost;
+  if (live_snapshot.back().keeps_other_memory) {
+    existing_.Took(live_snapshot.back());
+  } else {
+    live_snapshot_lost_ = live_snapshot.back().lost;
+  }
 }
 
 DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {
@@ -115,7 +120,12 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
     torch_limits_[batch.device(i)] = batch.size(i);
     return true;
   }
+  if (IsExisting(kind)) [[unlikely]] {
+    if (kind == trace::EXISTING_END) existing_.End(batch.result(i));
+    return true;
+  }
   if (IsMark(kind)) [[unlikely]] {
+    if (kind == trace::RECORDING_START) existing_.Start(batch.time_ns(i));
     marks_.Add(batch, i, reader_->stacks());
     return true;
   }

@@ -20,6 +20,7 @@
 #include "replay/analysis.h"
 #include "replay/analyze.h"
 #include "replay/counters.h"
+#include "replay/existing_log.h"
 #include "replay/fragmentation_history.h"
 #include "replay/mark_log.h"
 #include "replay/oom.h"
@@ -48,6 +49,7 @@ class FirstPass : private ReplayVisitor {
   OomDetector& ooms() { return ooms_; }
   const CounterLog& counters() const { return counters_; }
   MarkLog& marks() { return marks_; }
+  const std::vector<ExistingAtStart>& existing() const { return existing_.starts(); }
 
   bool found_next_section() const { return found_next_section_; }
   bool complete() const { return complete_; }
@@ -102,6 +104,7 @@ class FirstPass : private ReplayVisitor {
   CounterLog counters_;
   uint64_t last_change_ns_ = 0;  // of CUDA's memory
   MarkLog marks_;
+  ExistingLog existing_;
   bool snapshot_ = false;
   std::array<std::array<uint64_t, 64>, 4> counts_{};  // by layer and kind; the last of each for what is not known
   LossCounts losses_;

@@ -3,8 +3,11 @@
 
 #include "replay/notes.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/format.h"
 
 namespace gpumem {
 namespace {
@@ -14,19 +17,53 @@ std::string CountOf(uint64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
+std::string WhyNotKnown(const ExistingAtStart& start) {
+  if (!start.answered) return "the program has not told it";
+  switch (start.result) {
+    case trace::EXISTING_NO_TORCH:
+      return "PyTorch was not there to be asked";
+    case trace::EXISTING_NO_SNAPSHOT:
+      return "this allocator of PyTorch has no snapshot";
+    case trace::EXISTING_NOT_ASKED:
+      return "nothing may run in the program's Python";
+    default:
+      return "PyTorch's snapshot is of an unknown form";
+  }
+}
+
+// Memory from before the first late start.
+std::string NoteOnLateStart(const std::vector<ExistingAtStart>& starts) {
+  constexpr absl::string_view kBegan = "Recording began when the program was under way";
+  if (starts.empty() || !starts[0].known) {
+    return absl::StrCat(kBegan, ": memory from before is in no number (",
+                        starts.empty() ? "the program has not told it" : WhyNotKnown(starts[0]),
+                        "), and its frees are those of unknown memory.");
+  }
+  std::string note = absl::StrCat(kBegan, ". What PyTorch's allocator held then is known from its own snapshot (",
+                                  CountOf(starts[0].blocks, "block"), ", ", FormatBytes(starts[0].allocated_bytes),
+                                  ", in ", FormatBytes(starts[0].reserved_bytes),
+                                  " of segments), without stacks; other memory from before is not.");
+  if (starts[0].lost != 0) {
+    absl::StrAppend(&note, " ", CountOf(starts[0].lost, "entry"), " of the snapshot ",
+                    starts[0].lost == 1 ? "was" : "were", " lost, so allocated and reserved are too low.");
+  }
+  return note;
+}
+
 // What recording only part of the time means for the numbers.
-std::string NoteOnSpans(const MarkLog& marks) {
+std::string NoteOnSpans(const MarkLog& marks, const std::vector<ExistingAtStart>& starts) {
   if (!marks.was_switched()) return "";
   std::string note;
-  if (marks.began_late())
-    note =
-        "Recording began when the program was under way: memory from before is in no number, and its frees are those "
-        "of unknown memory.";
+  if (marks.began_late()) note = NoteOnLateStart(starts);
   if (marks.spans().size() > 1) {
+    const bool all_known = !starts.empty() && std::all_of(starts.begin(), starts.end(),
+                                                          [](const ExistingAtStart& start) { return start.known; });
     absl::StrAppend(&note, note.empty() ? "" : " ", "Recording was switched off in between (",
-                    CountOf(marks.spans().size(), "span"),
-                    "): what was allocated then is not known, and what was freed then still counts as live, in peaks "
-                    "and leaks too.");
+                    CountOf(marks.spans().size(), "span"), "): ",
+                    all_known ? "what PyTorch's allocator held when it went on is known, without stacks; other memory "
+                                "that was freed meanwhile still counts as live."
+                              : "what was allocated then is not known, and what was freed then still counts as live, "
+                                "in peaks and leaks too.");
   } else if (!marks.began_late()) {
     note = "Recording was switched off before the end: what was not freed until then need not be a leak.";
   }
@@ -85,7 +122,8 @@ std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analy
   std::vector<std::string> notes;
   AddNotesOnProcess(analysis, &notes);
   for (const UnseenCalls& calls : analysis.losses.unseen) notes.push_back(NoteOnUnseen(calls));
-  if (std::string note = NoteOnSpans(analysis.marks); !note.empty()) notes.push_back(std::move(note));
+  if (std::string note = NoteOnSpans(analysis.marks, analysis.existing); !note.empty())
+    notes.push_back(std::move(note));
   if (analysis.events.torch > 0) {
     notes.push_back(
         "PyTorch reports no pool and no deferred free: pools are inferred from the segments, and a block freed while "

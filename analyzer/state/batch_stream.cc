@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "state/accounts.h"
+#include "state/existing_memory.h"
 
 namespace gpumem {
 
@@ -39,6 +40,7 @@ void BatchStream::ReadAhead() {
         reader_->SwapBatch(&following_);
         following_place_ = reader_->place();
         has_following_ = true;
+        if (ExistingMemory::IsAnnouncedBy(following_)) TakeExisting();
         return;
       case ItemType::kLiveSnapshot:
         if (reader_->live_snapshot().begins) following_entry_ = {};
@@ -64,6 +66,18 @@ void BatchStream::ReadAhead() {
     }
     items_.push_back(std::move(item));
   }
+}
+
+// What is told behind the beginning of a recording held at its beginning.
+void BatchStream::TakeExisting() {
+  ExistingMemory existing(following_);
+  if (!existing.is_complete()) {
+    reader_->LookAhead([&existing](const EventBatch& batch) {
+      existing.Take(batch);
+      return !existing.is_complete();
+    });
+  }
+  if (existing.is_known()) following_entry_.live_snapshot = {existing.Make()};
 }
 
 bool BatchStream::Advance() {

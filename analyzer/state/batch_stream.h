@@ -67,6 +67,7 @@ class BatchStream {
  private:
   void ReadAhead();
   void NoteGap();
+  void TakeExisting();
   void AddTotals(const trace::Counters& counters);
 
   TraceReader* reader_;

@@ -103,6 +103,8 @@ class CudaMemory {
 
   // The allocation or reservation around an address. It becomes a torch segment if it was none.
   SegmentRef TakeAsSegment(uint64_t address, Accounts* accounts);
+  // Forgets the segments, without a free of any.
+  void DropSegments(Accounts* accounts);
   void AddBlock(SegmentRef segment) {
     if (!segment.is_none()) ++BlockCount(segment);
   }
@@ -207,6 +209,7 @@ class CudaMemory {
   uint32_t Retain(const EventRow& row);
   uint32_t AddPhysical(const PhysicalHandle& physical, Accounts* accounts);
   void MakeTorch(uint32_t reservation, Accounts* accounts);
+  bool GoesOnWithSegment(const Reservation& range) const;
   void EraseMapping(absl::btree_map<uint64_t, Mapping>::iterator it, Accounts* accounts);
   void EraseMappings(uint64_t start, uint64_t end, Accounts* accounts);
   uint32_t Release(const EventRow& row, const Lookahead& ahead, Accounts* accounts);
@@ -250,6 +253,7 @@ class CudaMemory {
   absl::flat_hash_set<uint64_t> graph_addresses_;  // that nodes of graphs allocate
   std::vector<Hold> multicast_holds_, array_holds_;
   std::vector<std::pair<uint64_t, uint64_t>> lost_ranges_;
+  uint64_t nameless_handles_ = 0;  // whose mapping ended and whose number nobody said; their releases are to come
   LifetimeObserver* observer_ = nullptr;
 };
 

@@ -42,6 +42,22 @@ void CudaMemory::RemoveOverlaps(uint64_t start, uint64_t end, Accounts* accounts
   }
 }
 
+void CudaMemory::DropSegments(Accounts* accounts) {
+  std::vector<SegmentRef> gone;
+  for (const auto& [start, range] : ranges_) {
+    const bool is_torch =
+        range.ref.is_reservation() ? reservations_[range.ref.place()].torch : allocations_[range.ref.place()].torch;
+    if (is_torch) gone.push_back(range.ref);
+  }
+  for (const SegmentRef ref : gone) {
+    if (ref.is_reservation()) {
+      RemoveReservation(ref.place(), accounts);
+    } else {
+      Remove(ref.place(), kPointers, accounts);
+    }
+  }
+}
+
 SegmentRef CudaMemory::TakeAsSegment(uint64_t address, Accounts* accounts) {
   CachedRange& cached = range_cache_[(address >> kCacheGranularityBits) % kCachedRanges];
   if (cached.generation == range_generation_ && address >= cached.start && address < cached.end) return cached.ref;

@@ -3,6 +3,7 @@
 //
 // Virtual memory management: reservations, physical handles, mappings.
 
+#include <iterator>
 #include <utility>
 
 #include "state/cuda_memory.h"
@@ -161,7 +162,12 @@ uint32_t CudaMemory::Release(const EventRow& row, const Lookahead& ahead, Accoun
   const auto it = handle_index_.find(HandleKey(row));
   if (it == handle_index_.end()) {
     const uint32_t unknown = SlotOfDevice(row.device);
-    if (!CorrectionFollows(row, ahead)) ++accounts->device(unknown).unknown_frees;
+    if (CorrectionFollows(row, ahead)) return unknown;
+    if (nameless_handles_ != 0) {
+      --nameless_handles_;  // of a mapping from before the recording
+    } else {
+      ++accounts->device(unknown).unknown_frees;
+    }
     return unknown;
   }
   const uint32_t place = it->second;
@@ -179,6 +185,7 @@ void CudaMemory::DropIfUnused(uint32_t physical, Accounts* accounts) {
   if (handle.refs != 0 || handle.maps != 0 || handle.holds != 0) return;
   if (observer_ != nullptr) observer_->OnFree(Held::kPhysical, physical);
   CountPhysical(handle, -1, accounts);
+  if (handle.handle == 0) ++nameless_handles_;
   physicals_.Remove(physical);
   if (handle.memory == trace::MULTICAST) LetGo(&multicast_holds_, handle.handle, kAnySlot, UINT64_MAX, accounts);
 }
@@ -220,9 +227,25 @@ uint32_t CudaMemory::Map(const EventRow& row, const Lookahead& ahead, Accounts* 
   const uint32_t reservation = FindOrImplyReservation(row.address, row.size, accounts);
   mappings_[row.address] = {row.size, place, reservation};
   const Reservation& range = reservations_[reservation];
-  if (!range.torch && BecomesSegment(row.thread, range.address, range.size, ahead)) MakeTorch(reservation, accounts);
+  if (!range.torch && (BecomesSegment(row.thread, range.address, range.size, ahead) || GoesOnWithSegment(range)))
+    MakeTorch(reservation, accounts);
   if (range.torch || physicals_[place].maps == 1) SetTorch(place, range.torch, accounts);
   return physicals_[place].slot;
+}
+
+// Of an expandable segment from before the recording only mappings are known. It grows where it ends, and ranges of
+// different owners do not touch: each reserves more than it maps.
+bool CudaMemory::GoesOnWithSegment(const Reservation& range) const {
+  if (!range.implied) return false;
+  const auto is_segment = [this](const Range& other) {
+    return other.ref.is_reservation() && reservations_[other.ref.place()].implied &&
+           reservations_[other.ref.place()].torch;
+  };
+  const auto at = ranges_.find(range.address);
+  if (at == ranges_.end()) return false;
+  const auto after = std::next(at);
+  if (after != ranges_.end() && after->first == at->second.end && is_segment(after->second)) return true;
+  return at != ranges_.begin() && std::prev(at)->second.end == range.address && is_segment(std::prev(at)->second);
 }
 
 void CudaMemory::EraseMapping(absl::btree_map<uint64_t, Mapping>::iterator it, Accounts* accounts) {

@@ -140,26 +140,43 @@ uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatc
   return slot;
 }
 
-uint64_t LiveState::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
-  if (live_snapshot.empty()) return 0;
-  LiveState now(filter_);
+uint64_t LiveState::ApplyAll(const std::vector<LiveSnapshotBatch>& live_snapshot) {
   uint64_t events = 0;
   for (size_t i = 0; i < live_snapshot.size(); ++i) {
     const EventBatch& batch = live_snapshot[i].batch;
     const EventBatch* const following = i + 1 < live_snapshot.size() ? &live_snapshot[i + 1].batch : nullptr;
-    for (size_t event = 0; event < batch.count(); ++event) now.Apply(batch, event, following);
+    for (size_t event = 0; event < batch.count(); ++event) Apply(batch, event, following);
     events += batch.count();
   }
   // A segment without blocks looks like any other allocation.
   for (const LiveSnapshotBatch& part : live_snapshot) {
     for (const uint32_t event : part.torch_segments) {
-      if (event < part.batch.count() && now.sees_torch_)
-        now.cuda_.TakeAsSegment(part.batch.address(event), &now.accounts_);
+      if (event < part.batch.count() && sees_torch_) cuda_.TakeAsSegment(part.batch.address(event), &accounts_);
     }
   }
+  return events;
+}
+
+uint64_t LiveState::Resume(const std::vector<LiveSnapshotBatch>& live_snapshot) {
+  if (live_snapshot.empty()) return 0;
+  if (live_snapshot.front().keeps_other_memory) {
+    const Accounts before = accounts_;
+    DropTorch();
+    const uint64_t events = ApplyAll(live_snapshot);
+    accounts_.Continue(before);
+    return events;
+  }
+  LiveState now(filter_);
+  const uint64_t events = now.ApplyAll(live_snapshot);
   now.accounts_.Continue(accounts_);
   *this = std::move(now);
   return events;
+}
+
+// What PyTorch's allocator has; nothing of that was freed.
+void LiveState::DropTorch() {
+  for (uint32_t slot = 0; slot < slots(); ++slot) DropBlocksOfDevice(slot);
+  cuda_.DropSegments(&accounts_);
 }
 
 void LiveState::DropBlocks(uint64_t start, uint64_t end) {

@@ -46,7 +46,7 @@ class LiveState {
   // Applies event `i`. `following` is the batch after this one, or null. Returns the slot of the device whose totals
   // may have changed.
   uint32_t Apply(const EventBatch& batch, size_t i, const EventBatch* following) {
-    if (IsMark(batch.kind(i)) || IsLabel(batch.kind(i))) [[unlikely]]
+    if (IsMark(batch.kind(i)) || IsLabel(batch.kind(i)) || IsExisting(batch.kind(i))) [[unlikely]]
       return slots();  // changes no memory
     if (!accounts_.work.CountEvent()) [[unlikely]]
       return slots();
@@ -61,8 +61,8 @@ class LiveState {
     cuda_.Observe(observer);
   }
 
-  // Forgets what is alive and takes what a file of a series began with instead. Returns its number of events. Nothing
-  // happens where `live_snapshot` is empty.
+  // Forgets what is alive and takes what a file of a series began with instead; or, where the snapshot is only of
+  // PyTorch's allocator, what that had. Returns its number of events. Nothing happens where `live_snapshot` is empty.
   uint64_t Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
 
   // What a gap before a batch means for the totals, and what PyTorch's own say since. Behind a gap memory that was
@@ -100,6 +100,8 @@ class LiveState {
   void EndAssumed(uint32_t place);
   void DropBlocks(uint64_t start, uint64_t end);
   void DropBlocksOfDevice(uint32_t slot);
+  void DropTorch();
+  uint64_t ApplyAll(const std::vector<LiveSnapshotBatch>& live_snapshot);
 
   LayerFilter filter_;
   CudaMemory cuda_;

@@ -223,6 +223,7 @@ bool TraceReader::NextInFile() {
   RawPacket packet;
   while (packets_.Next(&packet) == PacketReader::Outcome::kPacket) {
     const bool is_header = packet.type == PacketType::kHeader;
+    if (is_header && stays_in_section_ && !GoesOn(packet)) return false;
     if (is_header && !GoesOn(packet) && RecoverBefore(packet.file_offset)) {
       NextRecovered();
       return true;
@@ -252,7 +253,8 @@ ItemType TraceReader::Next() {
   }
   do {
     if (NextInFile()) return type_;
-  } while (NextFile());
+  } while (!stays_in_section_ && NextFile());
+  if (stays_in_section_) return type_ = ItemType::kEndOfStream;
   CloseGap(0);
   if (!EndIsMissing() || !RecoverBefore(kAtTheEnd)) return type_ = ItemType::kEndOfStream;
   healed_ = packets_.cut_short() && (recovery_.read_ring || recovery_.process == ProcessState::kRunning);

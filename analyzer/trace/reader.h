@@ -23,6 +23,7 @@
 #define GPUMEM_ANALYZER_TRACE_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +60,7 @@ struct LiveSnapshotBatch {
   std::vector<uint32_t> torch_segments;  // which of them made memory that PyTorch's blocks lie in
   bool begins = false;                   // the first of its set: what was alive before is to be forgotten
   uint64_t lost = 0;                     // things that were alive and are not in it
+  bool keeps_other_memory = false;       // it says what PyTorch's allocator held, not what else was alive
 };
 
 // Yields the items of one or several processes in order.
@@ -113,6 +115,10 @@ class TraceReader final : public EventSource {
   // section only.
   Place place() const { return place_; }
   void Seek(const Place& place);
+
+  // Shows the batches behind the one that Next returned last, to the section's end or until `look` returns false. All
+  // is as before then; batch() is that batch again where it was not swapped away.
+  void LookAhead(const std::function<bool(const EventBatch&)>& look);
 
   // Of all files.
   uint64_t file_bytes() const { return files().back().bytes_before + files().back().bytes; }
@@ -191,7 +197,8 @@ class TraceReader final : public EventSource {
   bool unsure_ = false;           // Place::unsure
   bool passes_over_ = false;      // the section is none that can be read
   bool reading_again_ = false;
-  uint64_t events_read_ = 0;  // of the section, and those known to be missing
+  bool stays_in_section_ = false;  // another section's header is the end
+  uint64_t events_read_ = 0;       // of the section, and those known to be missing
   uint64_t last_time_ns_ = 0;
   size_t section_file_ = 0;  // in which its header stands, and where
   uint64_t section_offset_ = 0;

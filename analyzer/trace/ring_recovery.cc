@@ -195,8 +195,13 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
   RingDefinitions definitions(&contents, std::move(ids));
   if (std::string body = definitions.TakeReady(); !events.empty() && !body.empty())
     recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
-  for (size_t at = 0; at < events.size(); at += kMaxEventsInABatch) {
-    const int count = static_cast<int>(std::min<size_t>(kMaxEventsInABatch, events.size() - at));
+  for (size_t at = 0, end = 0; at < events.size(); at = end) {
+    end = std::min<size_t>(at + kMaxEventsInABatch, events.size());
+    // The beginning of a recording begins a batch (trace.proto).
+    for (size_t i = at + 1; i < end; ++i) {
+      if (events[i].event->kind == format::EventKind::kRecordingStart) end = i;
+    }
+    const int count = static_cast<int>(end - at);
     std::string batch = EncodeBatch(&events[at], count, &definitions);
     if (std::string body = definitions.Take(); !body.empty())
       recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});

@@ -15,8 +15,12 @@ using gpumem::format::EventKind;
 using gpumem::format::HasText;
 using gpumem::format::IsFree;
 using gpumem::format::IsMark;
+using gpumem::format::kExistingBlock;
+using gpumem::format::kExistingMapping;
+using gpumem::format::kExistingSegment;
 using gpumem::format::kMarkProgramEnd;
 using gpumem::format::kNoDevice;
+using gpumem::format::kStartWithExisting;
 using gpumem::format::Layer;
 using gpumem::format::Memory;
 

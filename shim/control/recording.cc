@@ -10,6 +10,7 @@
 #include "shim/control/server.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
+#include "shim/python/existing.h"
 #include "shim/ring/ring.h"
 
 namespace gpumemshim::control {
@@ -91,9 +92,11 @@ bool StartRecording() {
   if ((state != State::kDormant && state != State::kPaused) || !BeginSwitch(state)) return false;
   const bool started = state == State::kPaused ? ring::Resume() : BeginRecording();
   if (started) {
-    session::g_off.store(false, std::memory_order_relaxed);
-    RecordMark({.kind = EventKind::kRecordingStart});
+    // Before any hook records: what its events change is what existed from here on.
+    RecordMark({.kind = EventKind::kRecordingStart, .number = kStartWithExisting});
+    session::g_off.store(false, std::memory_order_seq_cst);
     BeginSpan();
+    python::RequestExisting();
     writer::Flush();
   }
   g_state.store(started ? State::kActive : State::kFailed, std::memory_order_release);

@@ -3,6 +3,8 @@
 
 #include "shim/control/requests.h"
 
+#include <time.h>
+
 #include <cstdint>
 
 #include "shim/base/clock.h"
@@ -10,6 +12,7 @@
 #include "shim/control/recording.h"
 #include "shim/control/text.h"
 #include "shim/control/unseen_calls.h"
+#include "shim/python/existing.h"
 #include "shim/python/request.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/writer.h"
@@ -23,6 +26,7 @@ namespace {
 
 constexpr char kProtocol[] = "gpumem/1 ";
 constexpr uint32_t kFlushTimeoutMs = 5000;
+constexpr uint64_t kExistingTimeoutNs = 3'000'000'000;
 constexpr uint32_t kPythonTimeoutMs = 8000;  // gpumem ctl waits for 10 s
 
 class Answer {
@@ -67,6 +71,31 @@ void AddFile(const writer::Progress& progress, Answer* answer) {
   answer->Field("write_error", progress.error);
 }
 
+const char* ResultName(python::ExistingResult result) {
+  switch (result) {
+    case python::ExistingResult::kKnown:
+      return "known";
+    case python::ExistingResult::kNoTorch:
+      return "PyTorch is not there";
+    case python::ExistingResult::kNoSnapshot:
+      return "this allocator of PyTorch has no snapshot";
+    case python::ExistingResult::kNotAsked:
+      return "nothing may run in the program's Python";
+    case python::ExistingResult::kOtherClasses:
+      break;
+  }
+  return "PyTorch's snapshot is of an unknown form";
+}
+
+// What there was when recording began late, as far as PyTorch told.
+void AddExisting(Answer* answer) {
+  const python::Existing existing = python::GetExisting();
+  if (existing.is_asked) answer->Field("existing", "awaited");
+  if (existing.is_told) answer->Field("existing", ResultName(existing.result));
+  answer->Field("existing_blocks", existing.blocks);
+  answer->Field("existing_bytes", existing.allocated_bytes);
+}
+
 size_t AnswerStatus(Answer* answer) {
   const RecordingStatus status = GetRecordingStatus();
   const ring::Stats ring = ring::GetStats();
@@ -79,6 +108,7 @@ size_t AnswerStatus(Answer* answer) {
   answer->Field("state", RecordingName(status.recording));
   answer->Field("spans", status.spans);
   answer->Field("since_ns", status.since_ns);
+  AddExisting(answer);
   answer->Field("now_ns", MonotonicNs());
   AddFile(progress, answer);
   answer->Field("dropped_allocs", ring.dropped_allocs);
@@ -143,6 +173,17 @@ size_t AnswerSwitch(bool done, const char* error, Answer* answer) {
   return AnswerStatus(answer);
 }
 
+// The main thread may be in a call that lasts: what existed is known when it comes.
+size_t AnswerStart(Answer* answer) {
+  const bool started = StartRecording();
+  const uint64_t deadline_ns = MonotonicNs() + kExistingTimeoutNs;
+  while (started && python::GetExisting().is_asked && MonotonicNs() < deadline_ns) {
+    const timespec millisecond{0, 1'000'000};
+    nanosleep(&millisecond, nullptr);
+  }
+  return AnswerSwitch(started, "recording could not be started", answer);
+}
+
 }  // namespace
 
 size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
@@ -151,7 +192,7 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
     case Command::kStatus:
       return AnswerStatus(&answer);
     case Command::kStart:
-      return AnswerSwitch(StartRecording(), "recording could not be started", &answer);
+      return AnswerStart(&answer);
     case Command::kStop:
       return AnswerSwitch(StopRecording(), "recording could not be stopped", &answer);
     case Command::kFlush:

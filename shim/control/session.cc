@@ -46,6 +46,7 @@
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
 #include "shim/oom/reporter.h"
+#include "shim/python/existing.h"
 #include "shim/python/inject.h"
 #include "shim/python/injected_script.h"
 #include "shim/ring/ring.h"
@@ -152,13 +153,18 @@ void SawEvent(const Event& event, uint32_t tid) {
   if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed) && !IsEnding()) {
     python::RequestLook();  // takes a lock of Python's, which whoever calls _exit in a signal handler may hold
   }
+  if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
+    python::RetryExisting(false);
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
   if (g_settings.oom_report) oom::Saw(event, tid);
 }
 
 // In the writer's thread, about once a second and at the end.
 uint32_t LookAround(bool last) {
-  if (!last) ExitIfOnlyOursAreLeft();
+  if (!last) {
+    ExitIfOnlyOursAreLeft();
+    python::RetryExisting(true);
+  }
   return FindUnseen(last);
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "shim/python/api.h"
+#include "shim/python/existing.h"
 #include "shim/python/failures.h"
 #include "shim/python/injected_script.h"
 #include "shim/python/natives.h"
@@ -67,13 +68,17 @@ void TellThatItDoesNotRun(const Api* api) {
 int Look(void*) {
   g_pending.store(false, std::memory_order_relaxed);
   const Api* api = Load();
-  if (api == nullptr || g_broken) return 0;
+  if (api == nullptr || g_broken) {
+    EndExisting(ExistingResult::kNotAsked);
+    return 0;
+  }
   const int saved_errno = errno;
   if (g_look == nullptr) g_look = MakeLook(api);
   if (g_look == nullptr) {
     // An interrupt, or what else a signal handler of the program raised meanwhile: the next look begins afresh.
     if (api->has_error() != nullptr && api->error_matches(api->exception) == 0) return -1;
     g_broken = true;
+    EndExisting(ExistingResult::kNotAsked);
     TellThatItDoesNotRun(api);
     errno = saved_errno;
     return 0;

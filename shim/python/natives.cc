@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
+#include "shim/python/existing.h"
 #include "shim/python/failures.h"
 #include "shim/python/injected_script.h"
 #include "shim/python/objects.h"
@@ -96,6 +97,29 @@ Object* Failed(Object*, Object* arguments) {
   return None();
 }
 
+Object* ExistingIsAsked(Object*, Object*) {
+  Object* const asked = IsExistingAsked() ? g_python->true_object : g_python->false_object;
+  g_python->increment(asked);
+  return asked;
+}
+
+Object* Existing(Object*, Object* arguments) {
+  ExistingThing thing{};
+  if (g_python->parse(arguments, "KiKKKK", &thing.kind, &thing.device, &thing.address, &thing.size, &thing.requested,
+                      &thing.stream) == 0) {
+    return nullptr;
+  }
+  TellExisting(thing);
+  return None();
+}
+
+Object* ExistingEnd(Object*, Object* arguments) {
+  int result = 0;
+  if (g_python->parse(arguments, "i", &result) == 0) return nullptr;
+  EndExisting(static_cast<ExistingResult>(result));
+  return None();
+}
+
 Object* Generation(Object*, Object*) {
   return g_python->new_number(stack::g_generation.load(std::memory_order_relaxed));
 }
@@ -111,6 +135,10 @@ Method g_methods[] = {
     {"failed", &Failed, kVarArguments,
      "failed(text, is_last): an exception was caught; after the last one nothing runs"},
     {"end", &EndRecording, kVarArguments, "end(): the recording ends here, as at the program's end"},
+    {"existing_is_asked", &ExistingIsAsked, kVarArguments, "existing_is_asked(): what existed is to be told"},
+    {"existing", &Existing, kVarArguments,
+     "existing(kind, device, address, size, requested, stream): trace.proto's EXISTING"},
+    {"existing_end", &ExistingEnd, kVarArguments, "existing_end(result): all was told"},
     {"generation", &Generation, kVarArguments, "generation(): another number means that nothing was defined yet"},
 };
 

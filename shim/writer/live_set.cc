@@ -19,6 +19,7 @@ uint64_t ModuleKey(const Event& event) { return event.handle != 0 ? event.handle
 }  // namespace
 
 void LiveSet::Apply(const Event& event, const EventIds& ids) {
+  if (ApplyExisting(event, ids)) return;
   if (event.layer == Layer::kTorch) {
     ApplyTorch(event, ids);
   } else {
@@ -39,7 +40,62 @@ void LiveSet::ApplyTorch(const Event& event, const EventIds& ids) {
     Add(kBlocks, event.address, event, ids);
     MarkSegment(event.address);
   } else if (event.kind == EventKind::kFree) {
-    Remove(kBlocks, event.address, ids.thread);
+    if (!Remove(kBlocks, event.address, ids.thread) && watches_) freed_.Push(event.address);
+  }
+}
+
+// What existed when recording began (trace.proto, EXISTING) is told later than that: what happened at its address since
+// is known better. False: the event is another one.
+bool LiveSet::ApplyExisting(const Event& event, const EventIds& ids) {
+  if (event.kind == EventKind::kRecordingStart && event.handle == kStartWithExisting) {
+    watches_ = true;
+    start_order_ = last_order_;
+    freed_.Clear();
+  } else if (event.kind == EventKind::kExisting) {
+    AddExisting(event, ids);
+  } else if (event.kind == EventKind::kExistingEnd) {
+    if (event.result == 0) DropOlder();
+    watches_ = false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void LiveSet::AddExisting(const Event& event, const EventIds& ids) {
+  Event made = event;
+  made.handle = 0;
+  const bool is_block = event.handle == kExistingBlock, is_segment = event.handle == kExistingSegment;
+  made.kind = is_block || is_segment ? EventKind::kAlloc : EventKind::kMap;
+  made.layer = is_block ? Layer::kTorch : is_segment ? Layer::kRuntime : Layer::kDriver;
+  made.memory = is_block || is_segment ? Memory::kDevice : Memory::kVirtual;
+  const Space space = is_block ? kBlocks : is_segment ? kPointers : kMappings;
+  const uint64_t page = made.kind == EventKind::kMap && event.requested_size != 0 ? event.requested_size : event.size;
+  if (page == 0 || event.size / page > kMaxObjects) return;
+  if (is_block &&
+      std::find(freed_.data(), freed_.data() + freed_.size(), event.address) != freed_.data() + freed_.size())
+    return;
+  for (uint64_t at = 0; at < event.size; at += page) {
+    made.address = event.address + at;
+    made.size = page < event.size - at ? page : event.size - at;
+    if (made.kind == EventKind::kMap) made.requested_size = 0;
+    const uint32_t known = index_.Find(space, made.address);
+    if (known != KeyIndex::kNone && slab_[known].order > start_order_) continue;
+    const uint32_t place = Add(space, made.address, made, ids);
+    if (place != KeyIndex::kNone && !is_block) slab_[place].torch_segment = true;
+  }
+}
+
+// PyTorch's own, from before the recording began anew, which its snapshot does not have any more.
+void LiveSet::DropOlder() {
+  for (uint32_t place = 0; place < slab_.size(); place++) {
+    const Entry& entry = slab_[place];
+    if (entry.order == 0 || entry.order > start_order_) continue;
+    const bool is_block = entry.event.layer == Layer::kTorch;
+    if (!is_block && !(entry.torch_segment && entry.event.kind == EventKind::kAlloc)) continue;
+    const Space space = is_block ? kBlocks : SpaceOf(entry.event);
+    if (index_.Find(space, entry.event.address) == place) index_.Remove(space, entry.event.address);
+    Free(place);
   }
 }
 

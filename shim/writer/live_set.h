@@ -85,6 +85,9 @@ class LiveSet {
   void ApplyCuda(const Event& event, const EventIds& ids);
   void ApplyVirtual(const Event& event, const EventIds& ids);
   void ApplyModule(const Event& event, const EventIds& ids);
+  bool ApplyExisting(const Event& event, const EventIds& ids);
+  void AddExisting(const Event& event, const EventIds& ids);
+  void DropOlder();
   uint32_t Add(Space space, uint64_t key, const Event& event, const EventIds& ids);
   uint32_t TakePlace(const Event& event, const EventIds& ids);
   bool Remove(Space space, uint64_t key, uint32_t thread);
@@ -104,6 +107,9 @@ class LiveSet {
   Array<Sorted> sorted_{kMaxObjects};
   KeyIndex index_;
   Undo undo_[kUndos] = {};
+  Array<uint64_t> freed_{kMaxObjects};  // unknown blocks, while what existed before the recording is being told
+  bool watches_ = false;
+  uint64_t start_order_ = 0;  // of the last entry from before it
   uint64_t last_order_ = 0;
   uint64_t lost_ = 0;
 };

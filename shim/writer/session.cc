@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "shim/base/clock.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/fields.h"
@@ -53,14 +55,26 @@ void Session::TakeDefinitions(bool everything) {
 
 bool IsProgramEnd(const Event& event) { return event.kind == EventKind::kMark && event.handle == kMarkProgramEnd; }
 
+bool Session::NextEvent(ring::EventView* view) {
+  if (held_.event == nullptr) return reader_.NextEvent(view);
+  *view = std::exchange(held_, {});
+  return true;
+}
+
 // False: that was all.
 bool Session::FillBatch() {
   batch_.Clear();
   memset(batch_layers_, 0, sizeof(batch_layers_));
   ring::EventView view;
   const uint32_t most = series_.EventsPerPacket(EventBatch::kMaxEvents);
-  while (batch_.count() < most && reader_.NextEvent(&view)) {
+  while (batch_.count() < most && NextEvent(&view)) {
     const Event& event = *view.event;
+    if (event.kind == EventKind::kRecordingStart && batch_.count() != 0) {  // begins a batch: trace.proto
+      held_event_ = event;
+      held_ = view;
+      held_.event = &held_event_;
+      return true;
+    }
     if (!wanted_ && batch_.count() == 0 && IsProgramEnd(event)) continue;  // alone it is worth no file
     const EventIds ids = {definitions_.ThreadId(view), definitions_.StackId(event.stack),
                           definitions_.ApiId(event.api)};

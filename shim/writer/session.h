@@ -74,6 +74,7 @@ class Session {
   };
 
   void TakeDefinitions(bool everything);
+  bool NextEvent(ring::EventView* view);
   bool FillBatch();
   void AddTotals(const Event& event);
   bool CanWrite(bool last);
@@ -100,6 +101,9 @@ class Session {
   const Callbacks callbacks_;
   Series series_;
   ring::Reader reader_;
+  // Taken from the ring, but for the next batch. event == nullptr: none.
+  ring::EventView held_{};
+  Event held_event_{};
   Definitions definitions_;
   EventBatch batch_;
   TraceFile file_;

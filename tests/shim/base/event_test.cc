@@ -57,7 +57,9 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kOptimizerStep), pb::OPTIMIZER_STEP);
   EXPECT_EQ(Number(EventKind::kHostRead), pb::HOST_READ);
   EXPECT_EQ(Number(EventKind::kTorchLimit), pb::TORCH_LIMIT);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kTorchLimit));
+  EXPECT_EQ(Number(EventKind::kExisting), pb::EXISTING);
+  EXPECT_EQ(Number(EventKind::kExistingEnd), pb::EXISTING_END);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kExistingEnd));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

@@ -137,5 +137,36 @@ TEST_F(LiveSetTest, AsAMapWouldDoIt) {
   }
 }
 
+Event Existing(uint64_t kind, uint64_t address, uint64_t size = 512) {
+  return Of(EventKind::kExisting, address, size, kind);
+}
+
+TEST_F(LiveSetTest, WhatExistedWhenRecordingBeganIsKept) {
+  LiveSet live;
+  const EventIds ids{};
+  live.Apply(Of(EventKind::kRecordingStart, 0, 0, kStartWithExisting), ids);
+  live.Apply(Torch(EventKind::kFree, 1000), ids);   // before its row comes
+  live.Apply(Torch(EventKind::kAlloc, 2000), ids);  // new
+  live.Apply(Existing(kExistingSegment, 4096, 4096), ids);
+  live.Apply(Existing(kExistingBlock, 1000), ids);
+  live.Apply(Existing(kExistingBlock, 2000), ids);
+  live.Apply(Existing(kExistingBlock, 3000), ids);
+  live.Apply(Of(EventKind::kExistingEnd, 0, 0, 4), ids);
+  EXPECT_EQ(Kept(&live), "1:2000 1:4096t 1:3000");
+}
+
+TEST_F(LiveSetTest, BehindAPauseItTakesThePlaceOfWhatPyTorchHad) {
+  LiveSet live;
+  const EventIds ids{};
+  live.Apply(Of(EventKind::kAlloc, 100, 50), ids);
+  live.Apply(Of(EventKind::kAlloc, 1000, 50), ids);
+  live.Apply(Torch(EventKind::kAlloc, 1000), ids);
+  live.Apply(Torch(EventKind::kAlloc, 1020), ids);
+  live.Apply(Of(EventKind::kRecordingStart, 0, 0, kStartWithExisting), ids);
+  live.Apply(Existing(kExistingBlock, 1020), ids);
+  live.Apply(Of(EventKind::kExistingEnd, 0, 0, 1), ids);
+  EXPECT_EQ(Kept(&live), "1:100 1:1020");
+}
+
 }  // namespace
 }  // namespace gpumemshim::writer

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Recording begins in a program that runs: what existed before is in all numbers, and peaks and ends are those of PyTorch's own counters.
+
+    python tests/e2e/late_start_test.py --build build/release
+"""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+PROGRAM = truth.PROGRAMS / "late_start.py"
+
+
+class LateStartTest(unittest.TestCase):
+    def run_program(self, spans, **variables):
+        environment = {**truth.environment_of(truth.Case("none", variables), SETUP), "GPUMEMSHIM_START": "off"}
+        with tempfile.TemporaryDirectory(prefix="gpumem-late-") as folder:
+            environment["XDG_RUNTIME_DIR"] = folder
+            trace = pathlib.Path(folder) / "run.gmtrace"
+            command = SETUP.command(PROGRAM) + [str(SETUP.gpumem), "ctl", str(spans)]
+            said = json.loads(truth.run(SETUP.recording(trace, *command), SETUP, environment).splitlines()[-1])
+            report = truth.report(SETUP, trace)
+        self.assertEqual(report["losses"]["total"], 0, report["losses"])
+        return said, report
+
+    def check(self, spans, **variables):
+        said, report = self.run_program(spans, **variables)
+        (device,) = report["devices"]
+        ours = {f"{when}_{what}": device[when][f"{what}_bytes"] for when in ("peak", "end") for what in ("allocated", "reserved")}
+        self.assertEqual(ours, said["counters"])
+        existing = report["recording"]["existing"]
+        self.assertTrue(report["recording"]["began_late"])
+        self.assertEqual([start["known"] for start in existing], [True] * spans)
+        for start in existing:
+            self.assertGreater(start["blocks"], 60)
+            self.assertGreater(start["reserved_bytes"], start["allocated_bytes"])
+            self.assertEqual(start["lost"], 0)
+        self.assertIn("existed when recording began", said["said"][0])
+        notes = " ".join(report["notes"])
+        self.assertIn("known from its own snapshot", notes)
+        for doubt in ("disagrees", "another size", "whose CUDA allocation was not recorded", "was not recorded", "never saw allocated"):
+            self.assertNotIn(doubt, notes)
+
+    def test_once(self):
+        self.check(1)
+
+    def test_switched_off_and_on(self):
+        self.check(3)
+
+    def test_expandable_segments(self):
+        self.check(1, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+
+    def test_expandable_segments_switched_off_and_on(self):
+        self.check(3, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+
+    def test_an_allocator_without_a_snapshot(self):
+        """It is said, and nothing is guessed."""
+        said, report = self.run_program(1, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+        self.assertEqual([start["known"] for start in report["recording"]["existing"]], [False])
+        self.assertIn("this allocator of PyTorch has no snapshot", said["said"][0])
+        self.assertIn("this allocator of PyTorch has no snapshot", " ".join(report["notes"]))
+
+    def test_nothing_may_run_in_python(self):
+        said, report = self.run_program(1, GPUMEMSHIM_HELPER="0")
+        self.assertEqual([start["known"] for start in report["recording"]["existing"]], [False])
+        self.assertIn("nothing may run in the program's Python", said["said"][0])
+
+
+if __name__ == "__main__":
+    truth.run_tests(globals())
