@@ -37,6 +37,8 @@ std::unique_ptr<Command> MakeDumpCommand();
 std::unique_ptr<Command> MakeRecoverCommand();
 std::unique_ptr<Command> MakeSymbolizeCommand();
 std::unique_ptr<Command> MakeCtlCommand();
+std::unique_ptr<Command> MakeAttachCommand();
+std::unique_ptr<Command> MakeDetachCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 
 }  // namespace gpumem

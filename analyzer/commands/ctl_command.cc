@@ -15,87 +15,18 @@
 #include "live/ctl_client.h"
 #include "live/ctl_live.h"
 #include "live/ctl_snapshot.h"
+#include "live/ctl_status.h"
 
 namespace gpumem {
 namespace {
 
 constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump", "tensors", "gradients"};
 
-uint64_t LostEvents(const ControlAnswer& answer) {
-  return answer.Number("dropped_allocs") + answer.Number("dropped_frees") + answer.Number("unwritten_events");
-}
-
-uint64_t RecordingForNs(const ControlAnswer& answer) {
-  const uint64_t since = answer.Number("since_ns"), now = answer.Number("now_ns");
-  return since == 0 || now < since ? 0 : now - since;
-}
-
-void WriteStatus(const ControlAnswer& answer, JsonWriter* json) {
-  json->Field("pid", answer.Number("pid"));
-  json->Field("program", answer.Text("program"));
-  json->Field("writer_version", answer.Text("version"));
-  json->Field("state", answer.Text("state"));
-  json->Field("spans", answer.Number("spans"));
-  json->Field("recording_for_ns", RecordingForNs(answer));
-  json->Key("file");
-  answer.Text("file").empty() ? json->Null() : json->Value(answer.Text("file"));
-  json->Field("file_bytes", answer.Number("file_bytes"));
-  json->Field("events", answer.Number("events"));
-  json->Field("lost_events", LostEvents(answer));
-  json->Key("existing");
-  answer.Text("existing").empty() ? json->Null() : json->Value(answer.Text("existing"));
-  json->Field("existing_blocks", answer.Number("existing_blocks"));
-  json->Field("existing_bytes", answer.Number("existing_bytes"));
-  json->Field("dropped_definitions", answer.Number("dropped_definitions"));
-  json->Field("ring_bytes", answer.Number("ring_bytes"));
-  json->Field("ring_used_bytes", answer.Number("ring_used_bytes"));
-  json->Field("ring_high_bytes", answer.Number("ring_high_bytes"));
-  json->Key("write_error");
-  answer.Text("write_error").empty() ? json->Null() : json->Value(answer.Text("write_error"));
-}
-
 void BeginAnswer(absl::string_view asked, JsonWriter* json) {
   json->BeginObject();
   json->Field("schema_version", kJsonSchemaVersion);
   json->Field("command", "ctl");
   json->Field("asked", asked);
-}
-
-std::string StateText(const ControlAnswer& answer) {
-  std::string text = answer.Text("state");
-  if (const uint64_t ns = RecordingForNs(answer); ns != 0) absl::StrAppend(&text, " for ", FormatTime(ns));
-  if (answer.Number("spans") > 1) absl::StrAppend(&text, ", ", answer.Number("spans"), " spans so far");
-  return text;
-}
-
-std::string StatusText(const ControlAnswer& answer) {
-  std::string text = absl::StrCat(EscapeControls(answer.Text("program")), "  process ", answer.Number("pid"), ", ",
-                                  EscapeControls(StateText(answer)), "\n");
-  if (answer.Text("file").empty()) {
-    absl::StrAppend(&text, "  file    none so far: nothing was recorded\n");
-  } else {
-    absl::StrAppend(&text, "  file    ", EscapeControls(answer.Text("file")), ", ",
-                    FormatBytes(answer.Number("file_bytes")), ", ",
-                    FormatCountOf(answer.Number("events"), "event", "events"), "\n");
-  }
-  if (const std::string existing = answer.Text("existing"); existing == "known") {
-    absl::StrAppend(&text, "  before  ", FormatCountOf(answer.Number("existing_blocks"), "block", "blocks"),
-                    " of PyTorch, ", FormatBytes(answer.Number("existing_bytes")), ", existed when recording began\n");
-  } else if (existing == "awaited") {
-    absl::StrAppend(&text, "  before  what existed is not known yet: the main thread is in one long call\n");
-  } else if (!existing.empty()) {
-    absl::StrAppend(&text, "  before  what existed is not known: ", EscapeControls(existing), "\n");
-  }
-  absl::StrAppend(&text, "  lost    ", FormatCountOf(LostEvents(answer), "event", "events"));
-  if (!answer.Text("write_error").empty())
-    absl::StrAppend(&text, " (", EscapeControls(answer.Text("write_error")), ")");
-  absl::StrAppend(&text, "\n");
-  if (answer.Number("ring_bytes") != 0) {
-    absl::StrAppend(&text, "  ring    ", FormatBytes(answer.Number("ring_used_bytes")), " of ",
-                    FormatBytes(answer.Number("ring_bytes")), " in use, at most ",
-                    FormatBytes(answer.Number("ring_high_bytes")), "\n");
-  }
-  return text;
 }
 
 class CtlCommand final : public Command {
@@ -209,7 +140,7 @@ Only the user who owns the program, and root, may do this.
     json.BeginArray();
     for (const ControlAnswer& answer : answers) {
       json.BeginObject();
-      WriteStatus(answer, &json);
+      WriteJsonStatus(answer, &json);
       json.EndObject();
     }
     json.EndArray();
@@ -233,7 +164,7 @@ Only the user who owns the program, and root, may do this.
       json.Field("file_bytes", answer.Number("file_bytes"));
       json.Field("events", answer.Number("events"));
     } else if (asked != "mark") {
-      WriteStatus(answer, &json);
+      WriteJsonStatus(answer, &json);
     }
     json.EndObject();
     return absl::StrCat(out, "\n");

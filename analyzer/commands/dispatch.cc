@@ -40,7 +40,7 @@ struct CommandGroup {
 
 const std::vector<CommandGroup>& CommandGroups() {
   static const auto* const groups = new std::vector<CommandGroup>{
-      {"Record", {"run", "doctor"}},
+      {"Record", {"run", "attach", "detach", "doctor"}},
       {"Look",
        {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree", "table", "sizes", "stacks"}},
       {"Training", {"at", "steps", "stages", "modules", "model"}},

@@ -30,6 +30,8 @@ CommandList TraceCommands() {
   commands.push_back(MakeRecoverCommand());
   commands.push_back(MakeSymbolizeCommand());
   commands.push_back(MakeCtlCommand());
+  commands.push_back(MakeAttachCommand());
+  commands.push_back(MakeDetachCommand());
   commands.push_back(MakeDoctorCommand());
   return commands;
 }

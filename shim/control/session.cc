@@ -30,6 +30,7 @@
 #include "shim/base/thread.h"
 #include "shim/calls/scope.h"
 #include "shim/control/address_space.h"
+#include "shim/control/attach.h"
 #include "shim/control/ending.h"
 #include "shim/control/injection.h"
 #include "shim/control/last_thread.h"
@@ -268,6 +269,7 @@ State SetUp() {
   if (g_settings.disabled || !HasRoom()) return State::kFailed;
   UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
   ReadProcessFacts(&g_facts);
+  if (WasAttached()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "gpumem attach"};
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
   g_pid.store(g_facts.pid, std::memory_order_relaxed);
   g_spans.store(0, std::memory_order_relaxed);

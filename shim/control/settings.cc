@@ -10,11 +10,19 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "shim/control/attach.h"
+
 namespace gpumemshim::control {
 namespace {
 
+// As `gpumem attach` gave it, else the environment's.
+const char* ValueOf(const char* name) {
+  const char* given = AttachSetting(name);
+  return given != nullptr ? given : std::getenv(name);
+}
+
 void Copy(char* out, size_t capacity, const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ValueOf(name);
   if (value == nullptr) return;
   const size_t length = std::strlen(value);
   if (length < capacity) std::memcpy(out, value, length + 1);
@@ -30,20 +38,20 @@ bool IsOneOf(const char* value, std::initializer_list<const char*> words) {
 bool IsNo(const char* value) { return IsOneOf(value, {"0", "none", "off", "no", "false"}); }
 
 stack::Unwinder ReadUnwinder() {
-  const char* value = std::getenv("GPUMEMSHIM_UNWINDER");
-  if (IsNo(value) || IsNo(std::getenv("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
+  const char* value = ValueOf("GPUMEMSHIM_UNWINDER");
+  if (IsNo(value) || IsNo(ValueOf("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
   if (IsOneOf(value, {"libgcc"})) return stack::Unwinder::kLibgcc;
   if (IsOneOf(value, {"fp"})) return stack::Unwinder::kFramePointers;
   return stack::Unwinder::kLibunwind;
 }
 
 stack::NativeDepth ReadNativeDepth() {
-  return IsOneOf(std::getenv("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
+  return IsOneOf(ValueOf("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
 }
 
 // A switch, or the directory that the socket is to lie in.
 void ReadControl(Settings* settings) {
-  const char* value = std::getenv("GPUMEMSHIM_CONTROL");
+  const char* value = ValueOf("GPUMEMSHIM_CONTROL");
   if (value != nullptr && value[0] == '/') {
     Copy(settings->control_directory, sizeof settings->control_directory, "GPUMEMSHIM_CONTROL");
   } else {
@@ -53,8 +61,8 @@ void ReadControl(Settings* settings) {
 
 writer::SizeLimit ReadSizeLimit() {
   writer::SizeLimit limit;
-  limit.max_bytes = ParseSize(std::getenv("GPUMEMSHIM_MAX_SIZE"));
-  const char* value = std::getenv("GPUMEMSHIM_ON_FULL");
+  limit.max_bytes = ParseSize(ValueOf("GPUMEMSHIM_MAX_SIZE"));
+  const char* value = ValueOf("GPUMEMSHIM_ON_FULL");
   if (value != nullptr && strcasecmp(value, "rotate") == 0) limit.on_full = writer::OnFull::kRotate;
   if (value != nullptr && strcasecmp(value, "stop") == 0) limit.on_full = writer::OnFull::kStop;
   return limit;
@@ -130,23 +138,23 @@ Settings ReadSettings() {
   Settings settings;
   Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
   Copy(settings.fallback, sizeof settings.fallback, "TMPDIR");
-  settings.quiet = ParseSwitch(std::getenv("GPUMEMSHIM_QUIET"), false);
-  settings.disabled = ParseSwitch(std::getenv("GPUMEMSHIM_DISABLE"), false);
-  settings.dormant = !ParseSwitch(std::getenv("GPUMEMSHIM_START"), true);
+  settings.quiet = ParseSwitch(ValueOf("GPUMEMSHIM_QUIET"), false);
+  settings.disabled = ParseSwitch(ValueOf("GPUMEMSHIM_DISABLE"), false);
+  settings.dormant = !ParseSwitch(ValueOf("GPUMEMSHIM_START"), true);
   ReadControl(&settings);
-  settings.signal = ParseSignal(std::getenv("GPUMEMSHIM_SIGNAL"));
+  settings.signal = ParseSignal(ValueOf("GPUMEMSHIM_SIGNAL"));
   settings.unwinder = ReadUnwinder();
   settings.native = ReadNativeDepth();
-  settings.python = ParseSwitch(std::getenv("GPUMEMSHIM_PYTHON"), true);
-  settings.helper = settings.python && ParseSwitch(std::getenv("GPUMEMSHIM_HELPER"), true);
+  settings.python = ParseSwitch(ValueOf("GPUMEMSHIM_PYTHON"), true);
+  settings.helper = settings.python && ParseSwitch(ValueOf("GPUMEMSHIM_HELPER"), true);
   Copy(settings.injected_script, sizeof settings.injected_script, "GPUMEMSHIM_INJECTED_SCRIPT");
-  settings.free_stacks = ParseSwitch(std::getenv("GPUMEMSHIM_FREE_STACKS"), false);
-  settings.autograd = settings.python && ParseSwitch(std::getenv("GPUMEMSHIM_AUTOGRAD"), true);
-  settings.oom_report = ParseSwitch(std::getenv("GPUMEMSHIM_OOM_REPORT"), false);
-  settings.ring_size_bytes = ParseSize(std::getenv("GPUMEMSHIM_RING_SIZE"));
+  settings.free_stacks = ParseSwitch(ValueOf("GPUMEMSHIM_FREE_STACKS"), false);
+  settings.autograd = settings.python && ParseSwitch(ValueOf("GPUMEMSHIM_AUTOGRAD"), true);
+  settings.oom_report = ParseSwitch(ValueOf("GPUMEMSHIM_OOM_REPORT"), false);
+  settings.ring_size_bytes = ParseSize(ValueOf("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
-  settings.sample_ms = ParseMilliseconds(std::getenv("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
+  settings.sample_ms = ParseMilliseconds(ValueOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
   Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
   settings.size_limit = ReadSizeLimit();
   return settings;

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attach/injector.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "attach/payload.h"
+#include "attach/process_map.h"
+#include "attach/safe_point.h"
+#include "attach/stopped_thread.h"
+#include "base/status_macros.h"
+#include "start/elf_file.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLongestSearch = std::chrono::seconds(10);
+constexpr auto kBetweenRounds = std::chrono::milliseconds(2);
+constexpr uint64_t kRoomOnStack = 64 << 10;
+// What the kernel leaves in rax where a call is to be made again (linux/errno.h, not for programs).
+constexpr int64_t kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514, kRestartBlock = -516;
+constexpr uint64_t kSyscallBytes = 2, kRestartSyscall = 219;
+
+// The value of "Name:" in /proc/PID/status.
+std::string StatusOf(pid_t pid, absl::string_view name) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!absl::StartsWith(line, absl::StrCat(name, ":"))) continue;
+    const size_t at = line.find_first_not_of(" \t", name.size() + 1);
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+std::string FirstLineOf(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
+  if (!absl::IsPermissionDenied(status)) return status;
+  if (const std::string tracer = StatusOf(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
+    return absl::PermissionDeniedError(
+        absl::StrCat("process ", pid, " is being traced by process ", tracer, " (a debugger?), and only one may; end that"));
+  }
+  const std::string yama = FirstLineOf("/proc/sys/kernel/yama/ptrace_scope");
+  if (yama == "3") return absl::PermissionDeniedError("this system allows nobody to trace (kernel.yama.ptrace_scope is 3); start the program with GPUMEMSHIM_START=off gpumem run");
+  if (!yama.empty() && yama != "0") {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "this system lets programs be traced by their parents alone (kernel.yama.ptrace_scope is ", yama,
+        "); use sudo, or start the program with GPUMEMSHIM_START=off gpumem run"));
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "process ", pid, " may not be traced: it is another user's or has more rights, or a container withholds the right ",
+      "(docker run --cap-add=SYS_PTRACE); or start the program with GPUMEMSHIM_START=off gpumem run"));
+}
+
+// The same file, as the process sees it.
+absl::Status CheckLibrary(pid_t pid, const std::string& library) {
+  struct stat ours{}, theirs{};
+  const std::string inside = absl::StrCat("/proc/", pid, "/root", library);
+  if (stat(library.c_str(), &ours) != 0) return absl::NotFoundError(absl::StrCat(library, " is not there"));
+  if (stat(inside.c_str(), &theirs) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "process ", pid, " does not see ", library, ", since it is in a container: copy the library to the same path inside, and try again"));
+  }
+  if (ours.st_size != theirs.st_size)
+    return absl::FailedPreconditionError(absl::StrCat(library, " is another file where process ", pid, " runs: install the same version there"));
+  return absl::OkStatus();
+}
+
+struct Target {
+  ProcessMap map;
+  ObjectFunctions c_library;
+  CLibrary functions;
+  AddressRange c_library_code, room;
+};
+
+AddressRange FindRoom(pid_t pid, const Target& target) {
+  AddressRange best = target.c_library.spare;
+  for (const MappedObject& object : target.map.objects) {
+    if (best.end - best.start >= 2048) break;
+    if (object.code.empty() || !absl::StartsWith(fs::path(object.path).filename().string(), "lib")) continue;
+    const absl::StatusOr<ObjectFunctions> functions = ReadFunctions(pid, object);
+    if (functions.ok() && functions->spare.end - functions->spare.start > best.end - best.start) best = functions->spare;
+  }
+  return best;
+}
+
+// Older C libraries keep threads and the loader's functions in libraries of their own.
+absl::Status FindFunctions(pid_t pid, Target* target) {
+  const std::pair<absl::string_view, uint64_t*> wanted[] = {{"pthread_create", &target->functions.pthread_create},
+                                                           {"pthread_self", &target->functions.pthread_self},
+                                                           {"pthread_detach", &target->functions.pthread_detach},
+                                                           {"dlopen", &target->functions.dlopen},
+                                                           {"dlsym", &target->functions.dlsym}};
+  for (const absl::string_view name : {"libc.so.6", "libpthread.so.0", "libdl.so.2"}) {
+    const MappedObject* object = target->map.Find(name);
+    if (object == nullptr) continue;
+    GPUMEM_ASSIGN_OR_RETURN(const ObjectFunctions functions, ReadFunctions(pid, *object));
+    for (const auto& [function, address] : wanted) {
+      if (*address == 0) *address = functions.AddressOf(function);
+    }
+  }
+  for (const auto& [function, address] : wanted) {
+    if (*address == 0) return absl::UnimplementedError(absl::StrCat("the program's C library has no ", function));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Target> ReadTarget(pid_t pid) {
+  Target target;
+  GPUMEM_ASSIGN_OR_RETURN(target.map, ReadProcessMap(pid));
+  const MappedObject* const c_library = target.map.Find("libc.so.6");
+  if (c_library == nullptr) {
+    const bool is_musl = target.map.Find("ld-musl") != nullptr;
+    return absl::UnimplementedError(
+        absl::StrCat("process ", pid, is_musl ? " runs on musl, and the recorder needs glibc" : " is linked statically, so nothing can be loaded into it",
+                     "; CUDA's own libraries need glibc too, so it is likely another process that uses CUDA"));
+  }
+  GPUMEM_ASSIGN_OR_RETURN(target.c_library, ReadFunctions(pid, *c_library));
+  if (c_library->code.empty()) return absl::UnimplementedError("the program's C library has no code");
+  target.c_library_code = {c_library->code.front().start, c_library->code.back().end};
+  GPUMEM_RETURN_IF_ERROR(FindFunctions(pid, &target));
+  target.room = FindRoom(pid, target);
+  return target;
+}
+
+std::vector<pid_t> ThreadsOf(pid_t pid) {
+  std::vector<pid_t> threads;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(absl::StrCat("/proc/", pid, "/task"), error))
+    threads.push_back(std::atoi(entry.path().filename().c_str()));
+  std::sort(threads.begin(), threads.end());  // the main thread first: it has the largest stack
+  return threads;
+}
+
+// By what the kernel says of it without a stop: a thread that waits where a stop is noticed is left alone.
+bool IsCandidate(pid_t pid, pid_t tid) {
+  const std::string line = FirstLineOf(absl::StrCat("/proc/", pid, "/task/", tid, "/syscall"));
+  if (line.empty() || absl::StartsWith(line, "running")) return true;
+  return SafePoint::MayStopIn(std::atol(line.c_str()));
+}
+
+// Where the thread is to go on afterwards, and with what in rax: as the kernel would after a stop.
+struct Resume {
+  uint64_t address, rax;
+};
+Resume ResumeOf(const user_regs_struct& registers) {
+  const auto result = static_cast<int64_t>(registers.rax);
+  if (static_cast<int64_t>(registers.orig_rax) < 0) return {registers.rip, registers.rax};
+  if (result == kRestartBlock) return {registers.rip - kSyscallBytes, kRestartSyscall};
+  if (result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand)
+    return {registers.rip - kSyscallBytes, registers.orig_rax};
+  return {registers.rip, registers.rax};
+}
+
+bool HasRoomOnStack(const ProcessMap& map, uint64_t stack_pointer) {
+  return std::any_of(map.writable.begin(), map.writable.end(), [stack_pointer](const AddressRange& range) {
+    // The main thread's stack grows by itself.
+    return range.Holds(stack_pointer) && stack_pointer - range.start > kRoomOnStack;
+  });
+}
+
+class Injector {
+ public:
+  Injector(pid_t pid, const Target& target, Payload payload, int memory)
+      : pid_(pid), target_(target), payload_(std::move(payload)), memory_(memory),
+        safe_point_(target.map, target.c_library, target.c_library_code) {}
+
+  absl::StatusOr<Injection> Run() {
+    const Clock::time_point deadline = Clock::now() + kLongestSearch;
+    absl::Status last = absl::OkStatus();
+    do {
+      for (const pid_t tid : ThreadsOf(pid_)) {
+        if (!IsCandidate(pid_, tid)) continue;
+        const absl::StatusOr<bool> sent = Try(tid);
+        if (sent.ok() && *sent) return done_;
+        if (!sent.ok() && !absl::IsNotFound(sent.status())) return WhyNotTraced(pid_, sent.status());
+        if (Clock::now() > deadline) break;
+      }
+      if (kill(pid_, 0) != 0 && errno == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid_, " ended"));
+      std::this_thread::sleep_for(kBetweenRounds);
+    } while (Clock::now() < deadline);
+    return absl::DeadlineExceededError(
+        absl::StrCat("no thread of process ", pid_, " came to a point where one can be added safely, in ", done_.stops,
+                     " stops; try again"));
+  }
+
+ private:
+  // True: the thread was sent on its way.
+  absl::StatusOr<bool> Try(pid_t tid) {
+    const Clock::time_point start = Clock::now();
+    bool sent = false;
+    {
+      GPUMEM_ASSIGN_OR_RETURN(StoppedThread thread, StoppedThread::Stop(tid));
+      ++done_.stops;
+      if (IsSafe(thread.registers())) {
+        const Resume resume = ResumeOf(thread.registers());
+        payload_.bytes.replace(payload_.resume_slot - payload_.address, sizeof resume.address,
+                               reinterpret_cast<const char*>(&resume.address), sizeof resume.address);
+        const auto size = static_cast<ssize_t>(payload_.bytes.size());
+        if (pwrite(memory_, payload_.bytes.data(), payload_.bytes.size(), static_cast<off_t>(payload_.address)) != size)
+          return absl::PermissionDeniedError(absl::StrCat("process ", pid_, " cannot be written to"));
+        GPUMEM_RETURN_IF_ERROR(thread.GoOnAt(payload_.entry, resume.rax));
+        sent = true;
+      }
+    }
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    done_.stopped_ns = std::max(done_.stopped_ns, static_cast<uint64_t>(ns));
+    return sent;
+  }
+
+  bool IsSafe(const user_regs_struct& registers) const {
+    uint64_t words[SafePoint::kStackBytes / sizeof(uint64_t)];
+    if (!HasRoomOnStack(target_.map, registers.rsp)) return false;
+    const ssize_t size = pread(memory_, words, sizeof words, static_cast<off_t>(registers.rsp));
+    return size > 0 && safe_point_.Allows(registers, absl::MakeConstSpan(words, static_cast<size_t>(size) / sizeof *words));
+  }
+
+  pid_t pid_;
+  const Target& target_;
+  Payload payload_;
+  int memory_;
+  SafePoint safe_point_;
+  Injection done_;
+};
+
+}  // namespace
+
+bool HasLibrary(pid_t pid, const std::string& library) {
+  const absl::StatusOr<ProcessMap> map = ReadProcessMap(pid);
+  return map.ok() && std::any_of(map->objects.begin(), map->objects.end(),
+                                 [&](const MappedObject& object) { return object.path == library; });
+}
+
+absl::Status CheckTarget(pid_t pid, const std::string& library) {
+  const std::string state = StatusOf(pid, "State");
+  if (state.empty()) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
+  if (absl::StartsWith(state, "Z")) return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+  if (absl::StartsWith(state, "T"))
+    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is stopped: kill -CONT ", pid, " first"));
+  if (const std::string group = StatusOf(pid, "Tgid"); group != absl::StrCat(pid))
+    return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ", group, "; attach to that"));
+  const absl::StatusOr<ElfFile> program = ReadElfFile(absl::StrCat("/proc/", pid, "/exe"));
+  if (program.ok() && program->is_elf && !program->is_elf64)
+    return absl::UnimplementedError(absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
+  GPUMEM_RETURN_IF_ERROR(ReadTarget(pid).status());
+  return CheckLibrary(pid, library);
+}
+
+absl::StatusOr<Injection> Inject(pid_t pid, const std::string& library, const std::string& settings) {
+  GPUMEM_RETURN_IF_ERROR(CheckTarget(pid, library));
+  GPUMEM_ASSIGN_OR_RETURN(const Target target, ReadTarget(pid));
+  GPUMEM_ASSIGN_OR_RETURN(Payload payload, MakePayload(target.room, target.functions, library, settings));
+  const int memory = open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return WhyNotTraced(pid, absl::PermissionDeniedError("its memory cannot be opened"));
+  const absl::Cleanup close_memory = [memory] { close(memory); };
+  return Injector(pid, target, std::move(payload), memory).Run();
+}
+
+}  // namespace gpumem

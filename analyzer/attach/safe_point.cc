@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "attach/safe_point.h"
+
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace gpumem {
+namespace {
+
+// Of the C library's allocator. Its other functions lie between these.
+const std::set<absl::string_view>& Allocator() {
+  static const auto* const kNames = new std::set<absl::string_view>{
+      "malloc",        "free",          "calloc",        "realloc",     "memalign",     "aligned_alloc",
+      "valloc",        "pvalloc",       "posix_memalign", "mallinfo",   "mallinfo2",    "malloc_stats",
+      "malloc_trim",   "mallopt",       "malloc_info",   "malloc_usable_size", "__libc_malloc", "__libc_free",
+      "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_valloc", "__libc_pvalloc", "__libc_mallopt",
+      "__libc_freeres", "cfree"};
+  return *kNames;
+}
+
+bool IsOfThreadsOrLoader(absl::string_view name) {
+  static const auto* const kNames = new std::set<absl::string_view>{
+      "pthread_create", "pthread_detach", "pthread_exit",
+      "pthread_getattr_np", "pthread_key_create", "pthread_key_delete", "fork", "vfork", "_Fork",
+      "__libc_fork", "exit", "_exit", "quick_exit", "dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dlerror",
+      "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr", "__cxa_thread_atexit_impl", "__cxa_finalize", "brk", "sbrk"};
+  return kNames->count(name) != 0 || absl::StartsWith(name, "_dl_") || absl::StartsWith(name, "__libc_dl");
+}
+
+// Another library that hands out memory.
+bool IsAllocator(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return absl::StrContains(name, "jemalloc") || absl::StrContains(name, "tcmalloc") ||
+         absl::StrContains(name, "mimalloc") || absl::StartsWith(name, "libasan") || absl::StartsWith(name, "libtsan");
+}
+
+bool IsLoader(const std::string& path) {
+  return absl::StartsWith(std::filesystem::path(path).filename().string(), "ld-");
+}
+
+}  // namespace
+
+SafePoint::SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code)
+    : c_library_(c_library_code) {
+  for (const MappedObject& object : map.objects) {
+    if (IsLoader(object.path) || IsAllocator(object.path))
+      forbidden_.insert(forbidden_.end(), object.code.begin(), object.code.end());
+  }
+  // Functions that are not exported lie beside the one that is of the same source file: all from the end of the one
+  // before to the begin of the one behind.
+  uint64_t before = c_library_.start;
+  const std::vector<Function>& functions = c_library.functions;
+  for (size_t i = 0; i < functions.size(); ++i) {
+    if (Allocator().count(functions[i].name) != 0 || IsOfThreadsOrLoader(functions[i].name)) {
+      const uint64_t next = i + 1 < functions.size() ? functions[i + 1].start : c_library_.end;
+      forbidden_.push_back({before, std::max(next, functions[i].end)});
+    }
+    before = std::max(before, functions[i].end);
+  }
+  std::sort(forbidden_.begin(), forbidden_.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
+}
+
+bool SafePoint::IsForbidden(uint64_t address) const {
+  return std::any_of(forbidden_.begin(), forbidden_.end(),
+                     [address](const AddressRange& range) { return range.Holds(address); });
+}
+
+bool SafePoint::MayStopIn(long system_call) {  // NOLINT(google-runtime-int): the kernel's type
+  switch (system_call) {
+    case SYS_futex:
+    case SYS_poll:
+    case SYS_ppoll:
+    case SYS_select:
+    case SYS_pselect6:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_read:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool SafePoint::Allows(const user_regs_struct& registers, absl::Span<const uint64_t> stack) const {
+  const auto system_call = static_cast<long>(registers.orig_rax);  // NOLINT(google-runtime-int)
+  const bool is_in_call = system_call >= 0;
+  if (is_in_call ? !MayStopIn(system_call) : c_library_.Holds(registers.rip)) return false;
+  if (IsForbidden(registers.rip) || stack.empty()) return false;
+  return std::none_of(stack.begin(), stack.end(), [this](uint64_t word) { return IsForbidden(word); });
+}
+
+}  // namespace gpumem

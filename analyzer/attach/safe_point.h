@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// SafePoint: may a thread that was stopped here make another thread? Making one takes memory and changes the C
+// library's lists, so not from inside the allocator, the loader, or what makes and ends threads: the thread may hold
+// their locks, or have changed half of what they protect. What stands on its stack decides, and for a thread inside a
+// system call which one it is. Where in doubt: no; another moment or thread will do.
+//
+// Not thread-safe. Failure: false.
+//
+//   const SafePoint safe_point(map, libc_functions);
+//   if (safe_point.Allows(registers, stack_words)) ...
+
+#ifndef GPUMEM_ANALYZER_ATTACH_SAFE_POINT_H_
+#define GPUMEM_ANALYZER_ATTACH_SAFE_POINT_H_
+
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "attach/process_map.h"
+
+namespace gpumem {
+
+class SafePoint {
+ public:
+  // Of the stack, from its innermost word on: neither allocator nor loader call out from deeper frames of theirs.
+  static constexpr size_t kStackBytes = 4096;
+
+  SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code);
+
+  bool Allows(const user_regs_struct& registers, absl::Span<const uint64_t> stack) const;
+
+  // A thread may wait in this system call for long, and a stop there is not noticed: the kernel goes on with the call.
+  // (epoll_wait and some others end with EINTR, so threads in these are not stopped.)
+  static bool MayStopIn(long system_call);  // NOLINT(google-runtime-int): the kernel's type
+
+ private:
+  bool IsForbidden(uint64_t address) const;
+
+  std::vector<AddressRange> forbidden_;  // ascending
+  AddressRange c_library_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ATTACH_SAFE_POINT_H_
