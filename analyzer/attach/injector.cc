@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongestSearch = std::chrono::seconds(10);
-constexpr auto kBetweenRounds = std::chrono::milliseconds(2);
+constexpr auto kBetweenRounds = std::chrono::milliseconds(2), kLongestPause = std::chrono::milliseconds(50);
 constexpr uint64_t kRoomOnStack = 64 << 10;
 // What the kernel leaves in rax where a call is to be made again (linux/errno.h, not for programs).
 constexpr int64_t kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514, kRestartBlock = -516;
@@ -61,32 +61,39 @@ std::string FirstLineOf(const std::string& path) {
 absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   if (!absl::IsPermissionDenied(status)) return status;
   if (const std::string tracer = StatusOf(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
-    return absl::PermissionDeniedError(
-        absl::StrCat("process ", pid, " is being traced by process ", tracer, " (a debugger?), and only one may; end that"));
+    return absl::PermissionDeniedError(absl::StrCat("process ", pid, " is being traced by process ", tracer,
+                                                    " (a debugger?), and only one may; end that"));
   }
   const std::string yama = FirstLineOf("/proc/sys/kernel/yama/ptrace_scope");
-  if (yama == "3") return absl::PermissionDeniedError("this system allows nobody to trace (kernel.yama.ptrace_scope is 3); start the program with GPUMEMSHIM_START=off gpumem run");
+  if (yama == "3")
+    return absl::PermissionDeniedError(
+        "this system allows nobody to trace (kernel.yama.ptrace_scope is 3); start the program with "
+        "GPUMEMSHIM_START=off gpumem run");
   if (!yama.empty() && yama != "0") {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "this system lets programs be traced by their parents alone (kernel.yama.ptrace_scope is ", yama,
-        "); use sudo, or start the program with GPUMEMSHIM_START=off gpumem run"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("this system lets programs be traced by their parents alone (kernel.yama.ptrace_scope is ", yama,
+                     "); use sudo, or start the program with GPUMEMSHIM_START=off gpumem run"));
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      "process ", pid, " may not be traced: it is another user's or has more rights, or a container withholds the right ",
-      "(docker run --cap-add=SYS_PTRACE); or start the program with GPUMEMSHIM_START=off gpumem run"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("process ", pid,
+                   " may not be traced: it is another user's or has more rights, or a container withholds the right ",
+                   "(docker run --cap-add=SYS_PTRACE); or start the program with GPUMEMSHIM_START=off gpumem run"));
 }
 
 // The same file, as the process sees it.
 absl::Status CheckLibrary(pid_t pid, const std::string& library) {
-  struct stat ours{}, theirs{};
+  struct stat ours {
+  }, theirs{};
   const std::string inside = absl::StrCat("/proc/", pid, "/root", library);
   if (stat(library.c_str(), &ours) != 0) return absl::NotFoundError(absl::StrCat(library, " is not there"));
   if (stat(inside.c_str(), &theirs) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "process ", pid, " does not see ", library, ", since it is in a container: copy the library to the same path inside, and try again"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("process ", pid, " does not see ", library,
+                     ", since it is in a container: copy the library to the same path inside, and try again"));
   }
   if (ours.st_size != theirs.st_size)
-    return absl::FailedPreconditionError(absl::StrCat(library, " is another file where process ", pid, " runs: install the same version there"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(library, " is another file where process ", pid, " runs: install the same version there"));
   return absl::OkStatus();
 }
 
@@ -103,7 +110,8 @@ AddressRange FindRoom(pid_t pid, const Target& target) {
     if (best.end - best.start >= 2048) break;
     if (object.code.empty() || !absl::StartsWith(fs::path(object.path).filename().string(), "lib")) continue;
     const absl::StatusOr<ObjectFunctions> functions = ReadFunctions(pid, object);
-    if (functions.ok() && functions->spare.end - functions->spare.start > best.end - best.start) best = functions->spare;
+    if (functions.ok() && functions->spare.end - functions->spare.start > best.end - best.start)
+      best = functions->spare;
   }
   return best;
 }
@@ -111,10 +119,10 @@ AddressRange FindRoom(pid_t pid, const Target& target) {
 // Older C libraries keep threads and the loader's functions in libraries of their own.
 absl::Status FindFunctions(pid_t pid, Target* target) {
   const std::pair<absl::string_view, uint64_t*> wanted[] = {{"pthread_create", &target->functions.pthread_create},
-                                                           {"pthread_self", &target->functions.pthread_self},
-                                                           {"pthread_detach", &target->functions.pthread_detach},
-                                                           {"dlopen", &target->functions.dlopen},
-                                                           {"dlsym", &target->functions.dlsym}};
+                                                            {"pthread_self", &target->functions.pthread_self},
+                                                            {"pthread_detach", &target->functions.pthread_detach},
+                                                            {"dlopen", &target->functions.dlopen},
+                                                            {"dlsym", &target->functions.dlsym}};
   for (const absl::string_view name : {"libc.so.6", "libpthread.so.0", "libdl.so.2"}) {
     const MappedObject* object = target->map.Find(name);
     if (object == nullptr) continue;
@@ -136,7 +144,9 @@ absl::StatusOr<Target> ReadTarget(pid_t pid) {
   if (c_library == nullptr) {
     const bool is_musl = target.map.Find("ld-musl") != nullptr;
     return absl::UnimplementedError(
-        absl::StrCat("process ", pid, is_musl ? " runs on musl, and the recorder needs glibc" : " is linked statically, so nothing can be loaded into it",
+        absl::StrCat("process ", pid,
+                     is_musl ? " runs on musl, and the recorder needs glibc"
+                             : " is linked statically, so nothing can be loaded into it",
                      "; CUDA's own libraries need glibc too, so it is likely another process that uses CUDA"));
   }
   GPUMEM_ASSIGN_OR_RETURN(target.c_library, ReadFunctions(pid, *c_library));
@@ -186,12 +196,15 @@ bool HasRoomOnStack(const ProcessMap& map, uint64_t stack_pointer) {
 class Injector {
  public:
   Injector(pid_t pid, const Target& target, Payload payload, int memory)
-      : pid_(pid), target_(target), payload_(std::move(payload)), memory_(memory),
+      : pid_(pid),
+        target_(target),
+        payload_(std::move(payload)),
+        memory_(memory),
         safe_point_(target.map, target.c_library, target.c_library_code) {}
 
   absl::StatusOr<Injection> Run() {
     const Clock::time_point deadline = Clock::now() + kLongestSearch;
-    absl::Status last = absl::OkStatus();
+    int rounds = 0;
     do {
       for (const pid_t tid : ThreadsOf(pid_)) {
         if (!IsCandidate(pid_, tid)) continue;
@@ -201,11 +214,11 @@ class Injector {
         if (Clock::now() > deadline) break;
       }
       if (kill(pid_, 0) != 0 && errno == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid_, " ended"));
-      std::this_thread::sleep_for(kBetweenRounds);
+      std::this_thread::sleep_for(std::min(kLongestPause, kBetweenRounds * (1 << std::min(rounds++ / 4, 6))));
     } while (Clock::now() < deadline);
-    return absl::DeadlineExceededError(
-        absl::StrCat("no thread of process ", pid_, " came to a point where one can be added safely, in ", done_.stops,
-                     " stops; try again"));
+    return absl::DeadlineExceededError(absl::StrCat("no thread of process ", pid_,
+                                                    " came to a point where one can be added safely, in ", done_.stops,
+                                                    " stops; try again"));
   }
 
  private:
@@ -236,7 +249,8 @@ class Injector {
     uint64_t words[SafePoint::kStackBytes / sizeof(uint64_t)];
     if (!HasRoomOnStack(target_.map, registers.rsp)) return false;
     const ssize_t size = pread(memory_, words, sizeof words, static_cast<off_t>(registers.rsp));
-    return size > 0 && safe_point_.Allows(registers, absl::MakeConstSpan(words, static_cast<size_t>(size) / sizeof *words));
+    return size > 0 &&
+           safe_point_.Allows(registers, absl::MakeConstSpan(words, static_cast<size_t>(size) / sizeof *words));
   }
 
   pid_t pid_;
@@ -265,7 +279,8 @@ absl::Status CheckTarget(pid_t pid, const std::string& library) {
     return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ", group, "; attach to that"));
   const absl::StatusOr<ElfFile> program = ReadElfFile(absl::StrCat("/proc/", pid, "/exe"));
   if (program.ok() && program->is_elf && !program->is_elf64)
-    return absl::UnimplementedError(absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
+    return absl::UnimplementedError(
+        absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
   GPUMEM_RETURN_IF_ERROR(ReadTarget(pid).status());
   return CheckLibrary(pid, library);
 }

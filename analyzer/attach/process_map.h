@@ -30,8 +30,8 @@ struct AddressRange {
 
 struct MappedObject {
   std::string path;
-  uint64_t base = 0;                // of its first mapping
-  std::vector<AddressRange> code;   // executable
+  uint64_t base = 0;               // of its first mapping
+  std::vector<AddressRange> code;  // executable
 };
 
 struct ProcessMap {

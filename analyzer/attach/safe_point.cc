@@ -18,21 +18,45 @@ namespace {
 
 // Of the C library's allocator. Its other functions lie between these.
 const std::set<absl::string_view>& Allocator() {
-  static const auto* const kNames = new std::set<absl::string_view>{
-      "malloc",        "free",          "calloc",        "realloc",     "memalign",     "aligned_alloc",
-      "valloc",        "pvalloc",       "posix_memalign", "mallinfo",   "mallinfo2",    "malloc_stats",
-      "malloc_trim",   "mallopt",       "malloc_info",   "malloc_usable_size", "__libc_malloc", "__libc_free",
-      "__libc_calloc", "__libc_realloc", "__libc_memalign", "__libc_valloc", "__libc_pvalloc", "__libc_mallopt",
-      "__libc_freeres", "cfree"};
+  static const auto* const kNames =
+      new std::set<absl::string_view>{"malloc",          "free",          "calloc",         "realloc",
+                                      "memalign",        "aligned_alloc", "valloc",         "pvalloc",
+                                      "posix_memalign",  "mallinfo",      "mallinfo2",      "malloc_stats",
+                                      "malloc_trim",     "mallopt",       "malloc_info",    "malloc_usable_size",
+                                      "__libc_malloc",   "__libc_free",   "__libc_calloc",  "__libc_realloc",
+                                      "__libc_memalign", "__libc_valloc", "__libc_pvalloc", "__libc_mallopt",
+                                      "__libc_freeres",  "cfree"};
   return *kNames;
 }
 
 bool IsOfThreadsOrLoader(absl::string_view name) {
-  static const auto* const kNames = new std::set<absl::string_view>{
-      "pthread_create", "pthread_detach", "pthread_exit",
-      "pthread_getattr_np", "pthread_key_create", "pthread_key_delete", "fork", "vfork", "_Fork",
-      "__libc_fork", "exit", "_exit", "quick_exit", "dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dlerror",
-      "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr", "__cxa_thread_atexit_impl", "__cxa_finalize", "brk", "sbrk"};
+  static const auto* const kNames = new std::set<absl::string_view>{"pthread_create",
+                                                                    "pthread_detach",
+                                                                    "pthread_exit",
+                                                                    "pthread_getattr_np",
+                                                                    "pthread_key_create",
+                                                                    "pthread_key_delete",
+                                                                    "fork",
+                                                                    "vfork",
+                                                                    "_Fork",
+                                                                    "__libc_fork",
+                                                                    "exit",
+                                                                    "_exit",
+                                                                    "quick_exit",
+                                                                    "dlopen",
+                                                                    "dlmopen",
+                                                                    "dlclose",
+                                                                    "dlsym",
+                                                                    "dlvsym",
+                                                                    "dlerror",
+                                                                    "dladdr",
+                                                                    "dladdr1",
+                                                                    "dlinfo",
+                                                                    "dl_iterate_phdr",
+                                                                    "__cxa_thread_atexit_impl",
+                                                                    "__cxa_finalize",
+                                                                    "brk",
+                                                                    "sbrk"};
   return kNames->count(name) != 0 || absl::StartsWith(name, "_dl_") || absl::StartsWith(name, "__libc_dl");
 }
 
@@ -46,6 +70,12 @@ bool IsAllocator(const std::string& path) {
 bool IsLoader(const std::string& path) {
   return absl::StartsWith(std::filesystem::path(path).filename().string(), "ld-");
 }
+
+// Words of the stack in which a caller shows. In a system call that is the allocator or the loader, which wait for a
+// lock a few hundred bytes deep at most. The program's own code is called by them as a constructor, which is no harm,
+// or while they bind functions, and then directly. Deeper ones are often left from calls that are over, and would stay
+// so for as long as the thread stays where it is.
+constexpr size_t kInCall = 512 / sizeof(uint64_t), kInCode = 128 / sizeof(uint64_t);
 
 }  // namespace
 
@@ -104,7 +134,8 @@ bool SafePoint::Allows(const user_regs_struct& registers, absl::Span<const uint6
   const bool is_in_call = system_call >= 0;
   if (is_in_call ? !MayStopIn(system_call) : c_library_.Holds(registers.rip)) return false;
   if (IsForbidden(registers.rip) || stack.empty()) return false;
-  return std::none_of(stack.begin(), stack.end(), [this](uint64_t word) { return IsForbidden(word); });
+  const absl::Span<const uint64_t> looked_at = stack.first(std::min(stack.size(), is_in_call ? kInCall : kInCode));
+  return std::none_of(looked_at.begin(), looked_at.end(), [this](uint64_t word) { return IsForbidden(word); });
 }
 
 }  // namespace gpumem

@@ -27,8 +27,7 @@ namespace gpumem {
 
 class SafePoint {
  public:
-  // Of the stack, from its innermost word on: neither allocator nor loader call out from deeper frames of theirs.
-  static constexpr size_t kStackBytes = 4096;
+  static constexpr size_t kStackBytes = 512;  // of the stack that are looked at, from the innermost on
 
   SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code);
 

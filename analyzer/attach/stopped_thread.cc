@@ -50,7 +50,8 @@ absl::StatusOr<StoppedThread> StoppedThread::Stop(pid_t tid) {
     return why;
   }
   StoppedThread thread(tid, 0, registers);
-  if (ptrace(PTRACE_GETREGSET, tid, 1 /* NT_PRSTATUS */, &whole) != 0) return WhyNot("cannot read the registers of", tid);
+  if (ptrace(PTRACE_GETREGSET, tid, 1 /* NT_PRSTATUS */, &whole) != 0)
+    return WhyNot("cannot read the registers of", tid);
   if (whole.iov_len != sizeof registers) return absl::UnimplementedError("a thread in 32-bit code");
   thread.registers_ = registers;
   return thread;
@@ -69,7 +70,8 @@ absl::Status StoppedThread::GoOnAt(uint64_t address, uint64_t rax) {
   registers.rax = rax;
   registers.orig_rax = ~uint64_t{0};
   iovec whole{&registers, sizeof registers};
-  if (ptrace(PTRACE_SETREGSET, tid_, 1 /* NT_PRSTATUS */, &whole) != 0) return WhyNot("cannot set the registers of", tid_);
+  if (ptrace(PTRACE_SETREGSET, tid_, 1 /* NT_PRSTATUS */, &whole) != 0)
+    return WhyNot("cannot set the registers of", tid_);
   return absl::OkStatus();
 }
 

@@ -61,7 +61,8 @@ absl::StatusOr<ControlAnswer> AwaitRecording(int pid, const std::string& library
   const Clock::time_point start = Clock::now();
   absl::StatusOr<ControlAnswer> answer = absl::UnavailableError("");
   for (Clock::time_point now = start; now < start + kLongestLoad; now = Clock::now()) {
-    if (kill(pid, 0) != 0 && errno == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid, " ended meanwhile"));
+    if (kill(pid, 0) != 0 && errno == ESRCH)
+      return absl::NotFoundError(absl::StrCat("process ", pid, " ended meanwhile"));
     answer = AskProcess(pid, "status");
     const bool records = answer.ok() && answer->Text("state") == "recording";
     if (records && (answer->Text("existing") != "awaited" || now > start + kLongestTelling)) return answer;
@@ -70,8 +71,9 @@ absl::StatusOr<ControlAnswer> AwaitRecording(int pid, const std::string& library
   }
   if (answer.ok()) return answer;
   if (!HasLibrary(pid, library)) {
-    return absl::UnavailableError(absl::StrCat(
-        "process ", pid, " did not load ", library, ": a library that it needs may be missing there, or seccomp forbids it"));
+    return absl::UnavailableError(
+        absl::StrCat("process ", pid, " did not load ", library,
+                     ": a library that it needs may be missing there, or seccomp forbids it"));
   }
   return absl::UnavailableError(
       absl::StrCat("process ", pid, " loaded the recorder, but does not answer; gpumem doctor ", pid, " may tell why"));
@@ -103,7 +105,8 @@ absl::StatusOr<ControlAnswer> DetachFrom(int pid) {
 std::string TextOf(const Attached& attached, const std::string& output) {
   std::string text = StatusText(attached.status);
   if (attached.was_there) {
-    absl::StrAppend(&text, "  the recorder was there already", output.empty() ? "" : "; its file stays the one above", "\n");
+    absl::StrAppend(&text, "  the recorder was there already", output.empty() ? "" : "; its file stays the one above",
+                    "\n");
   } else {
     absl::StrAppend(&text, "  one thread stood still for ", FormatTime(attached.injection.stopped_ns), "\n");
   }
@@ -186,7 +189,8 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
       if (answer.ok()) {
         if (!json_) console->Print(absl::StrCat("detached\n", StatusText(*answer)));
       } else {
-        console->Complain(absl::StrCat("process ", pid, " cannot be asked to stop, perhaps it has ended: ", answer.status().message(), "."));
+        console->Complain(absl::StrCat(
+            "process ", pid, " cannot be asked to stop, perhaps it has ended: ", answer.status().message(), "."));
         detach_code = kExitCannotRead;
       }
     }
@@ -195,13 +199,17 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
 
  private:
   absl::StatusOr<std::vector<int>> Targets(const std::vector<std::string>& arguments) const {
-    if (arguments.empty() == name_.empty()) return absl::InvalidArgumentError("one process is needed: gpumem attach PID, or --name TEXT.");
+    if (arguments.empty() == name_.empty())
+      return absl::InvalidArgumentError("one process is needed: gpumem attach PID, or --name TEXT.");
     int pid = 0;
     if (!name_.empty()) {
       const std::vector<int> named = ProcessesNamed(name_);
-      if (named.empty()) return absl::NotFoundError(absl::StrCat("no process of yours has \"", name_, "\" in its command line"));
+      if (named.empty())
+        return absl::NotFoundError(absl::StrCat("no process of yours has \"", name_, "\" in its command line"));
       if (named.size() > 1 && !all_ranks_)
-        return absl::InvalidArgumentError(absl::StrCat("several processes have \"", name_, "\" in their command lines: ", absl::StrJoin(named, ", "), ". Give one of them, or --all-ranks."));
+        return absl::InvalidArgumentError(absl::StrCat("several processes have \"", name_,
+                                                       "\" in their command lines: ", absl::StrJoin(named, ", "),
+                                                       ". Give one of them, or --all-ranks."));
       if (all_ranks_ && named.size() > 1) return named;
       pid = named[0];
     } else {
@@ -272,7 +280,8 @@ trace is complete up to now, and gpumem attach begins again.
       return absl::IsFailedPrecondition(answer.status()) ? kExitCheckFailed : kExitCannotRead;
     }
     if (!json_) {
-      console->Print(absl::StrCat(StatusText(*answer), "Next: gpumem report ", ShellQuoted(answer->Text("file")), "\n"));
+      console->Print(
+          absl::StrCat(StatusText(*answer), "Next: gpumem report ", ShellQuoted(answer->Text("file")), "\n"));
       return kExitFine;
     }
     std::string out;

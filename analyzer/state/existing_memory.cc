@@ -124,6 +124,7 @@ LiveSnapshotBatch ExistingMemory::Make() const {
     events.add_size(thing.size);
     events.add_requested_size(thing.requested);
     events.add_stream(thing.stream);
+    events.add_api(kExistingApi);
     before = thing.address;
   }
   events.set_first_time_ns(time_ns_);

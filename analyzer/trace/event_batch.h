@@ -26,6 +26,9 @@ constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= tra
 
 // The kinds by which the program's own objects say of memory what it is for. They change no memory.
 constexpr bool IsLabel(uint32_t kind) { return kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP; }
+// In place of a function's name: nobody saw the call, since it came before recording began.
+constexpr uint32_t kExistingApi = UINT32_MAX;
+
 // What existed when recording began: told behind that, in force from there on (state/existing_memory.h).
 constexpr bool IsExisting(uint32_t kind) { return kind == trace::EXISTING || kind == trace::EXISTING_END; }
 // Whose events may have a text.

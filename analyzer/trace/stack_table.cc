@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/definition_ids.h"
+#include "trace/event_batch.h"
 #include "trace/limits.h"
 #include "trace/wire.h"
 
@@ -150,8 +151,10 @@ const TagInfo* StackTable::tag(uint32_t id) const { return FindOrNull(tags_, id)
 
 const std::string& StackTable::string(uint32_t id) const {
   static const std::string* const kUnknown = new std::string;
+  static const std::string* const kExisting = new std::string("existed before the recording");
   const std::string* const found = FindOrNull(strings_, id);
-  return found == nullptr ? *kUnknown : *found;
+  if (found != nullptr) return *found;
+  return id == kExistingApi ? *kExisting : *kUnknown;
 }
 
 const ModuleInfo* StackTable::ModuleAt(uint64_t address, uint64_t time_ns) const {

@@ -79,7 +79,7 @@ class StackTable {
   const PythonCodeInfo* python_code(uint32_t id) const;
   const ThreadInfo* thread(uint32_t id) const;
   const TagInfo* tag(uint32_t id) const;
-  const std::string& string(uint32_t id) const;  // "" where not known
+  const std::string& string(uint32_t id) const;  // "" where not known; kExistingApi has a text, too
 
   // The module whose range holds `address` and that was loaded last at or before `time_ns`; nullptr where there is
   // none.

@@ -3,12 +3,11 @@
 
 #include "shim/control/attach.h"
 
-#include <string.h>
-
 #include <atomic>
 
 #include "shim/base/memory_checkers.h"
 #include "shim/calls/scope.h"
+#include "shim/control/given_settings.h"
 #include "shim/control/recording.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
@@ -17,31 +16,12 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr size_t kMaxSettings = 3072;
-
-// "NAME=VALUE" one behind the other, each with its end; an empty one is the last. Written before g_attached is set.
-char g_settings_text[kMaxSettings + 2];
 std::atomic<bool> g_attached;
 std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
-
-void TakeSettings(const char* lines) {
-  const size_t size = lines == nullptr ? 0 : strnlen(lines, kMaxSettings);
-  for (size_t i = 0; i < size; ++i) g_settings_text[i] = lines[i] == '\n' ? '\0' : lines[i];
-  g_settings_text[size] = g_settings_text[size + 1] = '\0';
-}
 
 }  // namespace
 
 bool WasAttached() { return g_attached.load(std::memory_order_acquire); }
-
-const char* AttachSetting(const char* name) {
-  if (!WasAttached()) return nullptr;
-  const size_t size = strlen(name);
-  for (const char* at = g_settings_text; *at != '\0'; at += strlen(at) + 1) {
-    if (strncmp(at, name, size) == 0 && at[size] == '=') return at + size + 1;
-  }
-  return nullptr;
-}
 
 }  // namespace gpumemshim::control
 
@@ -55,7 +35,7 @@ int gpumemshim_attach_v1(const char* settings) {
     const calls::Scope scope;
     const control::State state = control::g_state.load(std::memory_order_acquire);
     if (state == control::State::kIdle && !control::g_attached.load(std::memory_order_relaxed)) {
-      control::TakeSettings(settings);
+      control::GiveSettings(settings);
       control::g_attached.store(true, std::memory_order_release);
     }
     BypassMemoryCheckers();

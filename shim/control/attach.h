@@ -4,7 +4,7 @@
 // `gpumem attach` brought us into a program that was running: gpumemshim_attach_v1, called in a thread of its own,
 // installs the hooks by a scan of slots (slot_scan.h) and starts recording. Where we were there already it only starts.
 //
-// Thread-safety: WasAttached and AttachSetting from any thread. Failure: the program goes on unrecorded.
+// Thread-safety: WasAttached from any thread. Failure: the program goes on unrecorded.
 
 #ifndef GPUMEM_SHIM_CONTROL_ATTACH_H_
 #define GPUMEM_SHIM_CONTROL_ATTACH_H_
@@ -12,9 +12,6 @@
 namespace gpumemshim::control {
 
 bool WasAttached();
-
-// A setting as `gpumem attach` gave it; nullptr: it gave none, and the environment decides.
-const char* AttachSetting(const char* name);
 
 }  // namespace gpumemshim::control
 

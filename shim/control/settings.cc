@@ -10,14 +10,14 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "shim/control/attach.h"
+#include "shim/control/given_settings.h"
 
 namespace gpumemshim::control {
 namespace {
 
 // As `gpumem attach` gave it, else the environment's.
 const char* ValueOf(const char* name) {
-  const char* given = AttachSetting(name);
+  const char* given = GivenSetting(name);
   return given != nullptr ? given : std::getenv(name);
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "shim/base/event.h"
+#include "shim/base/symbol_lookup.h"
 #include "shim/python/api.h"
 #include "shim/python/inject.h"
 #include "shim/ring/ring.h"
@@ -52,6 +53,9 @@ void RequestExisting() {
   Begin();
   if (!IsEnabled()) return EndExisting(ExistingResult::kNotAsked);
   g_tries.store(0, std::memory_order_relaxed);
+  // Of its allocator, whatever the program is otherwise.
+  char path[4096];
+  if (!FindLoadedPath("libc10_cuda.so", path, sizeof path)) return EndExisting(ExistingResult::kNoTorch);
   RequestLook();
 }
 

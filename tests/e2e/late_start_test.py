@@ -17,19 +17,23 @@ PROGRAM = truth.PROGRAMS / "late_start.py"
 
 
 class LateStartTest(unittest.TestCase):
-    def run_program(self, spans, **variables):
+    def run_program(self, spans, attach=False, **variables):
         environment = {**truth.environment_of(truth.Case("none", variables), SETUP), "GPUMEMSHIM_START": "off"}
         with tempfile.TemporaryDirectory(prefix="gpumem-late-") as folder:
             environment["XDG_RUNTIME_DIR"] = folder
             trace = pathlib.Path(folder) / "run.gmtrace"
-            command = SETUP.command(PROGRAM) + [str(SETUP.gpumem), "ctl", str(spans)]
-            said = json.loads(truth.run(SETUP.recording(trace, *command), SETUP, environment).splitlines()[-1])
+            if attach:
+                environment.pop("GPUMEMSHIM_START")
+                command = [*SETUP.command(PROGRAM), str(SETUP.gpumem), "attach", str(spans), "-o", str(trace)]
+            else:
+                command = SETUP.recording(trace, *SETUP.command(PROGRAM), str(SETUP.gpumem), "ctl", str(spans))
+            said = json.loads(truth.run(command, SETUP, environment).splitlines()[-1])
             report = truth.report(SETUP, trace)
         self.assertEqual(report["losses"]["total"], 0, report["losses"])
         return said, report
 
-    def check(self, spans, **variables):
-        said, report = self.run_program(spans, **variables)
+    def check(self, spans, attach=False, **variables):
+        said, report = self.run_program(spans, attach, **variables)
         (device,) = report["devices"]
         ours = {f"{when}_{what}": device[when][f"{what}_bytes"] for when in ("peak", "end") for what in ("allocated", "reserved")}
         self.assertEqual(ours, said["counters"])
@@ -57,6 +61,16 @@ class LateStartTest(unittest.TestCase):
 
     def test_expandable_segments_switched_off_and_on(self):
         self.check(3, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+
+    def test_attached(self):
+        """To a program that was started as any other: no preload, no variable."""
+        self.check(1, attach=True)
+
+    def test_attached_three_times(self):
+        self.check(3, attach=True)
+
+    def test_attached_to_expandable_segments(self):
+        self.check(1, attach=True, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 
     def test_an_allocator_without_a_snapshot(self):
         """It is said, and nothing is guessed."""

@@ -82,10 +82,23 @@ const std::set<std::string> kKeysOfLiveTensors = {"gradients", "holders", "inf",
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.
-const std::set<std::string> kKeysOfCtlAndMarks = {
-    "existing_blocks",  "existing_bytes", "asked",      "processes",       "state",
-    "recording_for_ns", "lost_events",    "ring_bytes", "ring_used_bytes", "ring_high_bytes",
-    "snapshot_file",    "snapshot_bytes", "text",       "number",          "tid"};
+const std::set<std::string> kKeysOfCtlAndMarks = {"was_there",
+                                                  "stopped_ns",
+                                                  "existing_blocks",
+                                                  "existing_bytes",
+                                                  "asked",
+                                                  "processes",
+                                                  "state",
+                                                  "recording_for_ns",
+                                                  "lost_events",
+                                                  "ring_bytes",
+                                                  "ring_used_bytes",
+                                                  "ring_high_bytes",
+                                                  "snapshot_file",
+                                                  "snapshot_bytes",
+                                                  "text",
+                                                  "number",
+                                                  "tid"};
 
 // Keys of doctor and dump, which tests/analyzer/commands compares with the program's output.
 const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "check",  "found",   "next",  "sequence",

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+
+#include "shim/control/given_settings.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -65,6 +68,20 @@ TEST(Settings, Environment) {
   settings = ReadSettings();
   EXPECT_EQ(settings.unwinder, stack::Unwinder::kLibunwind);
   EXPECT_STREQ(settings.ring_directory, "/dev/shm");
+}
+
+TEST(Settings, WhatAnAttacherGivesComesBeforeTheEnvironment) {
+  setenv("GPUMEMSHIM_OUTPUT", "from-the-environment", 1);
+  setenv("GPUMEMSHIM_RING_DIRECTORY", "/from/the/environment", 1);
+  GiveSettings("GPUMEMSHIM_QUIET=1\nGPUMEMSHIM_OUTPUT=given=1\n");
+  const Settings settings = ReadSettings();
+  EXPECT_TRUE(settings.quiet);
+  EXPECT_STREQ(settings.output, "given=1");
+  EXPECT_STREQ(settings.ring_directory, "/from/the/environment");
+  EXPECT_EQ(GivenSetting("GPUMEMSHIM_OUT"), nullptr);
+  GiveSettings(std::string(10000, 'x').c_str());
+  EXPECT_EQ(GivenSetting("GPUMEMSHIM_QUIET"), nullptr);
+  GiveSettings(nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Programs to which `gpumem attach` comes while they run: attach_host WAY FILE. Each works until FILE exists, and ends
+// with 0 where nothing of what it did went wrong.
+//
+//   malloc    eight threads take and give back memory in a tight loop; the first one waits for them
+//   compute   one thread adds vectors and compares the sums, without any call
+//   sleep     one thread in nanosleep, whose sleeps must be of full length
+//   signals   one thread computes under a timer whose handler allocates nothing
+//   driver    CUDA through the driver, found by dlsym before anybody attached; prints what it holds
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace {
+
+const char* g_file;
+std::atomic<bool> g_over;
+std::atomic<uint64_t> g_ticks;
+
+bool IsOver() { return access(g_file, F_OK) == 0; }
+
+void Watch() {
+  while (!IsOver()) usleep(2000);
+  g_over = true;
+}
+
+int Malloc() {
+  std::atomic<int> errors{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([t, &errors] {
+      unsigned seed = static_cast<unsigned>(t);
+      while (!g_over) {
+        char* kept[64] = {};
+        for (char*& each : kept) {
+          const size_t size = 16 + static_cast<size_t>(rand_r(&seed)) % 6000;
+          each = static_cast<char*>(malloc(size));
+          memset(each, t, size);
+        }
+        for (char* each : kept) {
+          if (each[15] != static_cast<char>(t)) ++errors;
+          free(each);
+        }
+      }
+    });
+  }
+  Watch();
+  for (std::thread& thread : threads) thread.join();
+  return errors == 0 ? 0 : 2;
+}
+
+// Registers of all kinds are in use at each moment.
+int Compute() {
+  std::thread watcher(Watch);
+  alignas(64) double a[256], b[256];
+  for (int i = 0; i < 256; ++i) a[i] = b[i] = i * 0.5;
+  double expected = 0;
+  for (int i = 0; i < 256; ++i) expected += a[i] * b[i] + i;
+  int errors = 0;
+  while (!g_over) {
+    double sum = 0;
+    for (int i = 0; i < 256; ++i) sum += a[i] * b[i] + i;
+    if (sum != expected) ++errors;
+  }
+  watcher.join();
+  return errors == 0 ? 0 : 3;
+}
+
+int Sleep() {
+  while (!IsOver()) {
+    timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    const timespec time{0, 50'000'000};
+    if (nanosleep(&time, nullptr) != 0) return 4;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if ((end.tv_sec - start.tv_sec) * 1'000'000'000L + end.tv_nsec - start.tv_nsec < 50'000'000L) return 5;
+  }
+  return 0;
+}
+
+int Signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_ticks.fetch_add(1); };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval timer{{0, 500}, {0, 500}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+  const int code = Compute();
+  return code != 0 ? code : g_ticks > 10 ? 0 : 6;
+}
+
+int Driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto find = [driver](const char* name) { return driver == nullptr ? nullptr : dlsym(driver, name); };
+  static const auto init = reinterpret_cast<decltype(&cuInit)>(find("cuInit"));
+  static const auto retain = reinterpret_cast<decltype(&cuDevicePrimaryCtxRetain)>(find("cuDevicePrimaryCtxRetain"));
+  static const auto set = reinterpret_cast<decltype(&cuCtxSetCurrent)>(find("cuCtxSetCurrent"));
+  static auto allocate = reinterpret_cast<decltype(&cuMemAlloc)>(find("cuMemAlloc_v2"));
+  static auto release = reinterpret_cast<decltype(&cuMemFree)>(find("cuMemFree_v2"));
+  CUcontext context = nullptr;
+  if (init == nullptr || init(0) != CUDA_SUCCESS || retain(&context, 0) != CUDA_SUCCESS) return 7;
+  set(context);
+  CUdeviceptr before = 0;
+  allocate(&before, 3 << 20);
+  puts("ready");
+  fflush(stdout);
+  uint64_t count = 0;
+  while (!IsOver()) {
+    CUdeviceptr memory = 0;
+    if (allocate(&memory, 5 << 20) != CUDA_SUCCESS) return 8;
+    release(memory);
+    ++count;
+    usleep(200);
+  }
+  release(before);
+  return count == 0 ? 9 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 64;
+  g_file = argv[2];
+  const char* const way = argv[1];
+  if (strcmp(way, "driver") != 0) {
+    puts("ready");
+    fflush(stdout);
+  }
+  if (strcmp(way, "malloc") == 0) return Malloc();
+  if (strcmp(way, "compute") == 0) return Compute();
+  if (strcmp(way, "sleep") == 0) return Sleep();
+  if (strcmp(way, "signals") == 0) return Signals();
+  return strcmp(way, "driver") == 0 ? Driver() : 64;
+}

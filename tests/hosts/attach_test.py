@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem attach` comes to programs that run, at any moment, again and again, and may be killed at any moment: the program notices nothing.
+
+    python tests/hosts/attach_test.py --build build/release --hosts build/release/tests/hosts
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import hosts_test
+
+MIB = 1 << 20
+FULL = "--full" in sys.argv
+if FULL:
+    sys.argv.remove("--full")
+
+
+class AttachTest(hosts_test.HostTest):
+    def setUp(self):
+        super().setUp()
+        self.stop = self.folder / "stop"
+        self.variables = self.environment(preload=False, XDG_RUNTIME_DIR=str(self.folder))
+        self.running = []
+        self.addCleanup(lambda: [process.kill() for process in self.running if process.poll() is None])
+
+    def start(self, way):
+        command = [str(hosts_test.HOSTS / "attach_host"), way, str(self.stop)]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.running.append(process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def gpumem(self, *words, code=0):
+        environment = self.variables | {"GPUMEMSHIM_RING_DIRECTORY": self.ring_folder}
+        done = subprocess.run([str(self.setup.gpumem), *map(str, words)], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def attach(self, process, *options):
+        (answer,) = json.loads(self.gpumem("attach", process.pid, "--json", *options))["processes"]
+        self.assertEqual((answer["pid"], answer["state"], answer["lost_events"]), (process.pid, "recording", 0))
+        return answer
+
+    def end(self, process):
+        self.stop.touch()
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output, errors), (0, "", ""))
+        self.stop.unlink()
+
+
+class AnyMoment(AttachTest):
+    def check(self, way, times):
+        for _ in range(times * (25 if FULL else 1)):
+            process = self.start(way)
+            time.sleep(random.random() * 0.02)
+            self.assertFalse(self.attach(process)["was_there"])
+            self.end(process)
+
+    def test_eight_threads_in_the_allocator(self):
+        self.check("malloc", 10)
+
+    def test_one_thread_that_never_calls(self):
+        self.check("compute", 5)
+
+    def test_sleeps_are_of_full_length(self):
+        self.check("sleep", 5)
+
+    def test_under_a_timer(self):
+        self.check("signals", 5)
+
+
+class TheAttacherDies(AttachTest):
+    def test_killed_at_any_moment(self):
+        """What it was about to do is done or not, and the next one succeeds."""
+        for way in ("malloc", "sleep"):
+            process = self.start(way)
+            for _ in range(100 if FULL else 15):
+                attacher = subprocess.Popen([str(self.setup.gpumem), "attach", str(process.pid)], env=self.variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(random.random() * 0.03)
+                attacher.send_signal(signal.SIGKILL)
+                attacher.wait()
+                self.assertIsNone(process.poll(), process)
+            self.attach(process)
+            self.end(process)
+
+
+class AgainAndAgain(AttachTest):
+    def facts(self, process):
+        folder = pathlib.Path(f"/proc/{process.pid}")
+        mapped = (folder / "maps").read_text().count("\n")
+        return mapped, len(list((folder / "task").iterdir())), len(list((folder / "fd").iterdir()))
+
+    def test_nothing_grows(self):
+        process = self.start("driver")
+        first = self.attach(process, "-o", self.folder / "run.gmtrace")
+        self.assertFalse(first["was_there"])
+        self.gpumem("detach", process.pid)
+        for _ in range(5):
+            self.attach(process)
+            self.gpumem("detach", process.pid)
+        before = self.facts(process)
+        for _ in range(100 if FULL else 20):
+            self.assertTrue(self.attach(process)["was_there"])
+            self.gpumem("detach", process.pid)
+        after = self.facts(process)
+        self.assertEqual(after[1:], before[1:])
+        self.assertLessEqual(after[0], before[0] + 2)
+        self.end(process)
+
+
+class WhatIsSeen(AttachTest):
+    def test_pointers_that_were_looked_up_before(self):
+        process = self.start("driver")
+        self.attach(process, "-o", self.folder / "run.gmtrace")
+        time.sleep(0.3)
+        self.gpumem("ctl", process.pid, "flush")
+        self.end(process)
+        report = self.report()
+        self.assertTrue(report["complete"])
+        (device,) = report["devices"]
+        self.assertEqual((device["peak"]["total_bytes"], device["end"]["total_bytes"]), (5 * MIB, 0))
+        self.assertGreater(report["events"]["by_kind"]["alloc"], 10)
+        self.assertEqual(report["losses"]["total"], 0)
+
+    def test_a_time(self):
+        process = self.start("driver")
+        text = self.gpumem("attach", process.pid, "--duration", "300ms")
+        self.assertIn("one thread stood still for", text)
+        self.assertIn("detached", text)
+        self.assertIn("paused", self.gpumem("ctl", process.pid))
+        self.end(process)
+
+    def test_by_name(self):
+        process = self.start("driver")
+        self.assertIn("recording", self.gpumem("attach", "--name", self.stop))
+        self.assertIn("has \"nobody-is-called-so\" in its command line", self.gpumem("attach", "--name", "nobody-is-called-so", code=3))
+        self.end(process)
+
+    def test_all_below(self):
+        process = self.start("driver")
+        text = self.gpumem("attach", "--all-ranks", os.getpid())
+        self.assertIn(f"process {process.pid}", text)
+        self.end(process)
+
+
+class Refusals(AttachTest):
+    def test_what_stands_against_it_is_said(self):
+        self.assertIn("there is no process", self.gpumem("attach", 2**22 + 1, code=3))
+        process = self.start("sleep")
+        process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 30
+        while "T (stopped)" not in pathlib.Path(f"/proc/{process.pid}/status").read_text() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self.assertIn(f"kill -CONT {process.pid}", self.gpumem("attach", process.pid, code=1))
+        process.send_signal(signal.SIGCONT)
+        self.attach(process)
+        process.kill()
+        process.communicate()
+        process = self.start("sleep")
+        process.kill()
+        process.wait()
+        self.assertIn("no process", self.gpumem("attach", process.pid, code=3))
+
+    def test_a_process_that_is_traced(self):
+        process = self.start("sleep")
+        tracer = subprocess.Popen(
+            [sys.executable, "-c", "import ctypes, sys; p = ctypes.CDLL(None).ptrace; print(p(0x4206, int(sys.argv[1]), 0, 0), flush=True); sys.stdin.read()", str(process.pid)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        self.assertEqual(tracer.stdout.readline(), "0\n")
+        self.assertIn(f"is being traced by process {tracer.pid}", self.gpumem("attach", process.pid, code=3))
+        tracer.communicate("")
+        self.attach(process)
+        self.end(process)
+
+
+if __name__ == "__main__":
+    hosts_test.main()
