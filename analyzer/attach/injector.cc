@@ -80,6 +80,13 @@ absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
                    "(docker run --cap-add=SYS_PTRACE); or start the program with GPUMEMSHIM_START=off gpumem run"));
 }
 
+// Needs the rights that tracing needs, and touches nothing.
+absl::StatusOr<int> OpenMemory(pid_t pid) {
+  const int memory = open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return WhyNotTraced(pid, absl::PermissionDeniedError("its memory cannot be opened"));
+  return memory;
+}
+
 // The same file, as the process sees it.
 absl::Status CheckLibrary(pid_t pid, const std::string& library) {
   struct stat ours {
@@ -282,6 +289,8 @@ absl::Status CheckTarget(pid_t pid, const std::string& library) {
     return absl::UnimplementedError(
         absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
   GPUMEM_RETURN_IF_ERROR(ReadTarget(pid).status());
+  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
+  close(memory);
   return CheckLibrary(pid, library);
 }
 
@@ -289,8 +298,7 @@ absl::StatusOr<Injection> Inject(pid_t pid, const std::string& library, const st
   GPUMEM_RETURN_IF_ERROR(CheckTarget(pid, library));
   GPUMEM_ASSIGN_OR_RETURN(const Target target, ReadTarget(pid));
   GPUMEM_ASSIGN_OR_RETURN(Payload payload, MakePayload(target.room, target.functions, library, settings));
-  const int memory = open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDWR | O_CLOEXEC);
-  if (memory < 0) return WhyNotTraced(pid, absl::PermissionDeniedError("its memory cannot be opened"));
+  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
   const absl::Cleanup close_memory = [memory] { close(memory); };
   return Injector(pid, target, std::move(payload), memory).Run();
 }

@@ -75,6 +75,8 @@ std::vector<int> CudaProcessesBelow(int pid) {
     const absl::StatusOr<ProcessMap> map = ReadProcessMap(each);
     if (map.ok() && map->Find("libcuda.so") != nullptr) below.push_back(each);
   }
+  // A launcher imports PyTorch and computes nothing.
+  if (below.size() > 1) below.erase(std::remove(below.begin(), below.end(), pid), below.end());
   return below;
 }
 

@@ -14,7 +14,8 @@ namespace gpumem {
 // Of this user (of all, for root), with `text` in their command line; not this process and what started it.
 std::vector<int> ProcessesNamed(const std::string& text);
 
-// `pid` and what it started, itself or through others, as far as it has loaded CUDA's driver.
+// What `pid` started, itself or through others, as far as it has loaded CUDA's driver; `pid` itself where nothing else
+// has.
 std::vector<int> CudaProcessesBelow(int pid);
 
 }  // namespace gpumem

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "attach/injector.h"
 #include "base/format.h"
 #include "commands/doctor_checks.h"
 #include "commands/trace_options.h"
@@ -124,11 +125,18 @@ std::string EnvironmentOf(const std::string& environment, absl::string_view name
   return "";
 }
 
-Finding CheckTraced(const std::string& maps) {
+Finding CheckTraced(pid_t pid, const std::string& maps) {
   const std::string library = MappedFile(maps, "libgpumemshim");
   if (!library.empty()) return {"traced", Health::kOk, absl::StrCat(library, " is loaded"), ""};
-  return {"traced", Health::kFailure, "libgpumemshim.so is not loaded in it, and a running program cannot take it in",
-          "start it again with: gpumem run -- COMMAND"};
+  constexpr absl::string_view kNot = "libgpumemshim.so is not loaded in it";
+  const absl::StatusOr<std::string> shim = FindShimLibrary();
+  const absl::Status reachable = shim.ok() ? CheckTarget(pid, *shim) : shim.status();
+  if (reachable.ok()) {
+    return {"traced", Health::kFailure, absl::StrCat(kNot, "; nothing is known to stand against attaching"),
+            absl::StrCat("gpumem attach ", pid)};
+  }
+  return {"traced", Health::kFailure, absl::StrCat(kNot, ", and it cannot be attached to: ", reachable.message()),
+          "see above, or start it again with: gpumem run -- COMMAND"};
 }
 
 Finding CheckCudaOf(const std::string& maps) {
@@ -221,7 +229,7 @@ std::vector<Finding> CheckProcess(pid_t pid) {
     return {{"process", Health::kFailure, absl::StrCat("process ", pid, " may not be looked at: ", strerror(EACCES)),
              "ask as its user, inside its container"}};
   }
-  std::vector<Finding> findings = {CheckTraced(maps), CheckCudaOf(maps)};
+  std::vector<Finding> findings = {CheckTraced(pid, maps), CheckCudaOf(maps)};
   const std::string environment = ReadSmallFile(absl::StrCat(folder, "/environ"));
   if (findings[0].health == Health::kOk) {
     findings.push_back(CheckTraceOf(pid));

@@ -39,9 +39,10 @@ int gpumemshim_attach_v1(const char* settings) {
       control::g_attached.store(true, std::memory_order_release);
     }
     BypassMemoryCheckers();
+    // Set up without recording, so that recording begins as it does in any program that is under way; also where the
+    // program itself comes through the first hooks.
+    control::g_wish.store(control::Wish::kDormant, std::memory_order_release);
     control::PatchSlots();
-    // Set up without recording, so that recording begins as it does in any program that is under way.
-    control::g_wish.store(control::Wish::kDormant, std::memory_order_relaxed);
     session::StartAtInit();
     control::StartRecording();
   }

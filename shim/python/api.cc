@@ -131,7 +131,7 @@ Object* EvaluateQuietly(const Api* api, Object* code, Object* globals) {
 
 const Api* Load() {
   if (!g_loaded.load(std::memory_order_acquire)) {
-    if (stack::FindInterpreter() == nullptr || !FindAll(&g_api)) return nullptr;
+    if (!stack::KnowsInterpreter() || !FindAll(&g_api)) return nullptr;
     g_loaded.store(true, std::memory_order_release);
   }
   return g_api.is_initialized() != 0 ? &g_api : nullptr;

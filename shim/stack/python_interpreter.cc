@@ -195,7 +195,12 @@ const Interpreter* FindInterpreter() {
   return Search(state);
 }
 
-void* FindInInterpreter(const char* name) { return FindInterpreter() == nullptr ? nullptr : Find(name); }
+bool KnowsInterpreter() {
+  if (FindInterpreter() != nullptr) return true;
+  return g_state.load(std::memory_order_acquire) == State::kFound;
+}
+
+void* FindInInterpreter(const char* name) { return KnowsInterpreter() ? Find(name) : nullptr; }
 
 const char* Refusal() { return g_refusal.load(std::memory_order_relaxed); }
 

@@ -58,6 +58,10 @@ struct Interpreter {
 // there is none it looks again now and then, since an embedding program loads Python late.
 const Interpreter* FindInterpreter();
 
+// One was found, and it was not refused. Its frames may not be verified yet, since none of its threads came by; its C
+// functions may be called.
+bool KnowsInterpreter();
+
 // Why Python frames are not read: "" while they are, or while there is no Python at all.
 const char* Refusal();
 

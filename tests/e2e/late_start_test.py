@@ -7,7 +7,9 @@
 
 import json
 import pathlib
+import subprocess
 import tempfile
+import time
 import unittest
 
 import truth
@@ -83,6 +85,36 @@ class LateStartTest(unittest.TestCase):
         said, report = self.run_program(1, GPUMEMSHIM_HELPER="0")
         self.assertEqual([start["known"] for start in report["recording"]["existing"]], [False])
         self.assertIn("nothing may run in the program's Python", said["said"][0])
+
+
+class RanksTest(unittest.TestCase):
+    RANKS = 4
+
+    def test_all_ranks_of_a_launcher(self):
+        environment = truth.environment_of(truth.Case("none"), SETUP)
+        with tempfile.TemporaryDirectory(prefix="gpumem-late-") as name:
+            folder = pathlib.Path(name)
+            environment["XDG_RUNTIME_DIR"] = name
+            command = SETUP.command("-m") + ["torch.distributed.run", "--standalone", f"--nproc_per_node={self.RANKS}", str(truth.PROGRAMS / "late_ranks.py"), name]
+            launcher = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            deadline = time.monotonic() + 120
+            while len(list(folder.glob("ready.*"))) < self.RANKS and time.monotonic() < deadline and launcher.poll() is None:
+                time.sleep(0.05)
+            said = subprocess.run(
+                [SETUP.gpumem, "attach", "--all-ranks", "--json", str(launcher.pid)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+            )
+            (folder / "stop").touch()
+            output, _ = launcher.communicate(timeout=120)
+            self.assertEqual(launcher.returncode, 0, output)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            counters = [json.loads(file.read_text()) for file in folder.glob("counters.*")]
+            self.assertEqual({answer["pid"] for answer in json.loads(said.stdout)["processes"]}, {each["pid"] for each in counters})
+            for each in counters:
+                (trace,) = folder.glob(f"*.{each.pop('pid')}.*gmtrace")
+                report = truth.report(SETUP, trace)
+                (device,) = report["devices"]
+                ours = {f"{when}_{what}": device[when][f"{what}_bytes"] for when in ("peak", "end") for what in ("allocated", "reserved")}
+                self.assertEqual((ours, report["losses"]["total"]), (each, 0))
 
 
 if __name__ == "__main__":

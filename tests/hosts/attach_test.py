@@ -40,8 +40,9 @@ class AttachTest(hosts_test.HostTest):
     def gpumem(self, *words, code=0):
         environment = self.variables | {"GPUMEMSHIM_RING_DIRECTORY": self.ring_folder}
         done = subprocess.run([str(self.setup.gpumem), *map(str, words)], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout if code == 0 else done.stderr
+        if code is not None:
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stderr if code else done.stdout
 
     def attach(self, process, *options):
         (answer,) = json.loads(self.gpumem("attach", process.pid, "--json", *options))["processes"]
@@ -147,6 +148,19 @@ class WhatIsSeen(AttachTest):
         process = self.start("driver")
         text = self.gpumem("attach", "--all-ranks", os.getpid())
         self.assertIn(f"process {process.pid}", text)
+        self.end(process)
+
+
+class Doctor(AttachTest):
+    def traced(self, process):
+        (finding,) = [each for each in json.loads(self.gpumem("doctor", "--json", process.pid, code=None))["findings"] if each["check"] == "traced"]
+        return finding
+
+    def test_says_beforehand_whether_it_will_do(self):
+        process = self.start("driver")
+        self.assertEqual(self.traced(process)["next"], f"gpumem attach {process.pid}")
+        self.attach(process)
+        self.assertIn("is loaded", self.traced(process)["found"])
         self.end(process)
 
 
