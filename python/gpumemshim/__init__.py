@@ -20,7 +20,8 @@ them around.
 
 from gpumemshim._live import GradientStats, LiveTensor, gradients, tensors
 from gpumemshim._annotations import mark, pause, recording, resume, snapshot, stage, step, tag
+from gpumemshim._attach import attach
 from gpumemshim._watch import Change, watch
 
-__all__ = ["Change", "GradientStats", "LiveTensor", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch"]
+__all__ = ["Change", "GradientStats", "LiveTensor", "attach", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch"]
 __version__ = "0.1.0"

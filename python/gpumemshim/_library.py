@@ -46,9 +46,10 @@ def nothing(*_):
     return 0
 
 
-def look_up():
+def look_up(loaded=None):
+    """In the whole process, or in one library."""
     try:
-        get = ctypes.CDLL(None).gpumemshim_get_api_v1
+        get = (loaded or ctypes.CDLL(None)).gpumemshim_get_api_v1
         get.restype = ctypes.POINTER(Table)
         table = get()
         return Library(table.contents) if table else None
@@ -63,6 +64,13 @@ def find():
     global _found
     if not _found:
         _found = (look_up(),)
+    return _found[0]
+
+
+def use(loaded):
+    """From now on the functions of this library, which the process loaded late."""
+    global _found
+    _found = (look_up(loaded),)
     return _found[0]
 
 

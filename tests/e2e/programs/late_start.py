@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """A training, with a second thread that allocates and frees all the time, in which recording begins late: late_start.py GPUMEM WAY SPANS
 
-WAY is "ctl" (`gpumem ctl PID start`) or "attach" (`gpumem attach PID`). Prints PyTorch's own counters as JSON; its peaks lie behind the last start.
+WAY is "ctl" (`gpumem ctl PID start`), "attach" (`gpumem attach PID`) or "python" (gpumemshim.attach(FILE), with FILE behind SPANS). Prints PyTorch's own counters as JSON; its peaks lie behind the last start.
 """
 
 import json
@@ -51,6 +51,22 @@ def run(*words):
     return process.stdout.read()
 
 
+def begin():
+    if WAY != "python":
+        return run(*START)
+    import gpumemshim
+
+    return str(gpumemshim.attach(*MORE))
+
+
+def end():
+    if WAY != "python":
+        return run(*STOP)
+    import gpumemshim
+
+    return str(gpumemshim.pause())
+
+
 PID = str(os.getpid())
 START = ("ctl", PID, "start") if WAY == "ctl" else ("attach", PID, *MORE)
 STOP = ("ctl", PID, "stop") if WAY == "ctl" else ("detach", PID)
@@ -61,13 +77,13 @@ for _ in range(5):
 said = []
 for span in range(SPANS):
     if span:
-        said.append(run(*STOP))
+        said.append(end())
         cache.pop(span)
         torch.cuda.empty_cache()
         cache[100 + span] = torch.empty(777_000, device="cuda")
         for _ in range(5):
             step(32)
-    said.append(run(*START))
+    said.append(begin())
 for batch in (64, 8192, 64):
     step(batch)
 is_over = True

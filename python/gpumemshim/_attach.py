@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Recording that begins from inside, in a program that was started without the recorder."""
+
+import ctypes
+import os
+import pathlib
+import shutil
+
+from gpumemshim import _library
+
+NAME = "libgpumemshim.so"
+
+
+def candidates():
+    """Where the recorder may lie, likeliest first."""
+    if os.environ.get("GPUMEMSHIM_LIBRARY"):
+        yield pathlib.Path(os.environ["GPUMEMSHIM_LIBRARY"])
+        return
+    here = pathlib.Path(__file__).resolve().parent
+    yield here / NAME
+    program = shutil.which("gpumem")
+    if program:
+        folder = pathlib.Path(program).resolve().parent
+        yield from (folder.parent / "lib" / NAME, folder / NAME, folder.parent / "lib" / "gpumemshim" / NAME)
+
+
+def attach(output=None):
+    """Loads the recorder into this process and records from now on, as `gpumem attach` does from outside. Returns whether it records.
+
+        gpumemshim.attach("leak.gmtrace")
+        ...
+        gpumemshim.pause()
+
+    output: path of the trace; default as `gpumem run`. What PyTorch's allocator holds at this moment is known from its own snapshot, without stacks.
+    Where the recorder is loaded already this is resume(), and the file stays. The library is that of GPUMEMSHIM_LIBRARY, else of the `gpumem` on PATH;
+    without it this returns False.
+    """
+    library = _library.find()
+    if library is None:
+        path = next((path for path in candidates() if path.is_file()), None)
+        if path is None:
+            return False
+        try:
+            loaded = ctypes.CDLL(str(path))
+            begin = loaded.gpumemshim_attach_v1
+        except (OSError, AttributeError):  # another system's; an older one
+            return False
+        settings = "GPUMEMSHIM_QUIET=1\n"
+        if output is not None:
+            settings += f"GPUMEMSHIM_OUTPUT={pathlib.Path(output).absolute()}\n"
+        begin.argtypes = (ctypes.c_char_p,)
+        begin(_library.text(settings))
+        library = _library.use(loaded)
+        return library is not None and library.recording() != 0
+    library.resume()
+    return library.recording() != 0
