@@ -195,7 +195,6 @@ Resume ResumeOf(const user_regs_struct& registers) {
 
 bool HasRoomOnStack(const ProcessMap& map, uint64_t stack_pointer) {
   return std::any_of(map.writable.begin(), map.writable.end(), [stack_pointer](const AddressRange& range) {
-    // The main thread's stack grows by itself.
     return range.Holds(stack_pointer) && stack_pointer - range.start > kRoomOnStack;
   });
 }

@@ -20,6 +20,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kStackGrowth = 1 << 20;  // the main thread's stack grows by itself, to 8 MiB as a rule
 
 MappedObject& ObjectOf(const std::string& path, uint64_t start, std::vector<MappedObject>* objects) {
   if (!objects->empty() && objects->back().path == path) return objects->back();
@@ -63,7 +64,7 @@ absl::StatusOr<ProcessMap> ReadProcessMap(pid_t pid) {
     char access[5] = {};
     int at = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx %4s %*s %*s %*s %n", &start, &end, access, &at) < 3) continue;
-    if (access[1] == 'w') map.writable.push_back({start, end});
+    if (access[1] == 'w') map.writable.push_back({start - (absl::EndsWith(line, "[stack]") ? kStackGrowth : 0), end});
     if (at == 0 || static_cast<size_t>(at) >= line.size() || line[static_cast<size_t>(at)] != '/') continue;
     MappedObject& object = ObjectOf(line.substr(static_cast<size_t>(at)), start, &map.objects);
     if (access[2] == 'x') object.code.push_back({start, end});

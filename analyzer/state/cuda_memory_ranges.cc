@@ -44,6 +44,7 @@ void CudaMemory::RemoveOverlaps(uint64_t start, uint64_t end, Accounts* accounts
 
 void CudaMemory::DropSegments(Accounts* accounts) {
   std::vector<SegmentRef> gone;
+  accounts->work.Spend(ranges_.size());
   for (const auto& [start, range] : ranges_) {
     const bool is_torch =
         range.ref.is_reservation() ? reservations_[range.ref.place()].torch : allocations_[range.ref.place()].torch;

@@ -56,7 +56,7 @@ void ExistingMemory::Note(const EventBatch& batch, size_t i) {
 }
 
 void ExistingMemory::AddThings(const EventRow& row) {
-  if (row.address == 0 || row.size == 0) return;
+  if (row.address == 0 || row.size == 0 || things_.size() > kMostAddresses) return;
   if (row.handle == kBlock || row.handle == kSegment) {
     things_.push_back({row.address, row.size, row.requested_size, row.stream, row.device, row.handle});
     return;

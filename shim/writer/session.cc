@@ -26,7 +26,8 @@ void Session::Pass(bool everything) {
     more = FillBatch();
     WritePacket(everything && !more);
     // Before the first event nothing is written, and definitions that only we hold would die with us.
-    if (definitions_.pending_bytes() == 0 && !definitions_.waits()) reader_.Commit();
+    const bool holds = held_.event != nullptr || definitions_.waits();
+    if (definitions_.pending_bytes() == 0 && !holds) reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
   const bool takes_more = started_ && retry_ns_ == 0 && !stopped_ && !file_.gone();
@@ -73,6 +74,8 @@ bool Session::FillBatch() {
       held_event_ = event;
       held_ = view;
       held_.event = &held_event_;
+      memcpy(held_thread_name_, view.thread_name, sizeof held_thread_name_);
+      held_.thread_name = held_thread_name_;
       return true;
     }
     if (!wanted_ && batch_.count() == 0 && IsProgramEnd(event)) continue;  // alone it is worth no file

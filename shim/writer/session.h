@@ -104,6 +104,7 @@ class Session {
   // Taken from the ring, but for the next batch. event == nullptr: none.
   ring::EventView held_{};
   Event held_event_{};
+  char held_thread_name_[ring::kThreadNameBytes]{};
   Definitions definitions_;
   EventBatch batch_;
   TraceFile file_;
