@@ -13,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -34,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongestSearch = std::chrono::seconds(10);
 constexpr auto kBetweenRounds = std::chrono::milliseconds(2), kLongestPause = std::chrono::milliseconds(50);
+constexpr auto kLeftOver = std::chrono::milliseconds(200);
 constexpr uint64_t kRoomOnStack = 64 << 10;
 // What the kernel leaves in rax where a call is to be made again (linux/errno.h, not for programs).
 constexpr int64_t kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514, kRestartBlock = -516;
@@ -251,12 +253,21 @@ class Injector {
     return sent;
   }
 
-  bool IsSafe(const user_regs_struct& registers) const {
+  // The same word at the same place of the stack for a while.
+  bool IsLeftOver(uint64_t address, uint64_t word) {
+    const Clock::time_point now = Clock::now();
+    const auto [seen, is_new] = seen_.try_emplace(address, std::make_pair(word, now));
+    if (!is_new && seen->second.first != word) seen->second = {word, now};
+    return now - seen->second.second > kLeftOver;
+  }
+
+  bool IsSafe(const user_regs_struct& registers) {
     uint64_t words[SafePoint::kStackBytes / sizeof(uint64_t)];
     if (!HasRoomOnStack(target_.map, registers.rsp)) return false;
     const ssize_t size = pread(memory_, words, sizeof words, static_cast<off_t>(registers.rsp));
-    return size > 0 &&
-           safe_point_.Allows(registers, absl::MakeConstSpan(words, static_cast<size_t>(size) / sizeof *words));
+    if (size <= 0) return false;
+    return safe_point_.Allows(registers, absl::MakeConstSpan(words, static_cast<size_t>(size) / sizeof *words),
+                              [&](size_t i) { return IsLeftOver(registers.rsp + i * sizeof *words, words[i]); });
   }
 
   pid_t pid_;
@@ -264,6 +275,7 @@ class Injector {
   Payload payload_;
   int memory_;
   SafePoint safe_point_;
+  std::map<uint64_t, std::pair<uint64_t, Clock::time_point>> seen_;  // by address: a word, and since when
   Injection done_;
 };
 

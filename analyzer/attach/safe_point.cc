@@ -71,6 +71,11 @@ bool IsLoader(const std::string& path) {
   return absl::StartsWith(std::filesystem::path(path).filename().string(), "ld-");
 }
 
+bool Holds(const std::vector<AddressRange>& ranges, uint64_t address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [address](const AddressRange& range) { return range.Holds(address); });
+}
+
 // Words of the stack in which a caller shows. In a system call that is the allocator or the loader, which wait for a
 // lock a few hundred bytes deep at most. The program's own code is called by them as a constructor, which is no harm,
 // or while they bind functions, and then directly. Deeper ones are often left from calls that are over, and would stay
@@ -82,8 +87,8 @@ constexpr size_t kInCall = 512 / sizeof(uint64_t), kInCode = 128 / sizeof(uint64
 SafePoint::SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code)
     : c_library_(c_library_code) {
   for (const MappedObject& object : map.objects) {
-    if (IsLoader(object.path) || IsAllocator(object.path))
-      forbidden_.insert(forbidden_.end(), object.code.begin(), object.code.end());
+    if (IsLoader(object.path)) forbidden_.insert(forbidden_.end(), object.code.begin(), object.code.end());
+    if (IsAllocator(object.path)) allocators_.insert(allocators_.end(), object.code.begin(), object.code.end());
   }
   // Functions that are not exported lie beside the one that is of the same source file: all from the end of the one
   // before to the begin of the one behind.
@@ -96,13 +101,10 @@ SafePoint::SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, co
     }
     before = std::max(before, functions[i].end);
   }
-  std::sort(forbidden_.begin(), forbidden_.end(),
-            [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
 }
 
 bool SafePoint::IsForbidden(uint64_t address) const {
-  return std::any_of(forbidden_.begin(), forbidden_.end(),
-                     [address](const AddressRange& range) { return range.Holds(address); });
+  return Holds(forbidden_, address) || Holds(allocators_, address);
 }
 
 bool SafePoint::MayStopIn(long system_call) {  // NOLINT(google-runtime-int): the kernel's type
@@ -129,13 +131,19 @@ bool SafePoint::MayStopIn(long system_call) {  // NOLINT(google-runtime-int): th
   }
 }
 
-bool SafePoint::Allows(const user_regs_struct& registers, absl::Span<const uint64_t> stack) const {
+bool SafePoint::Allows(const user_regs_struct& registers, absl::Span<const uint64_t> stack,
+                       absl::FunctionRef<bool(size_t)> is_left_over) const {
   const auto system_call = static_cast<long>(registers.orig_rax);  // NOLINT(google-runtime-int)
   const bool is_in_call = system_call >= 0;
   if (is_in_call ? !MayStopIn(system_call) : c_library_.Holds(registers.rip)) return false;
   if (IsForbidden(registers.rip) || stack.empty()) return false;
-  const absl::Span<const uint64_t> looked_at = stack.first(std::min(stack.size(), is_in_call ? kInCall : kInCode));
-  return std::none_of(looked_at.begin(), looked_at.end(), [this](uint64_t word) { return IsForbidden(word); });
+  bool allows = true;
+  // All of them are asked for, since the caller learns what stays where it is.
+  for (size_t i = 0; i < std::min(stack.size(), is_in_call ? kInCall : kInCode); ++i) {
+    if (Holds(allocators_, stack[i])) allows = false;
+    if (Holds(forbidden_, stack[i]) && !is_left_over(i)) allows = false;
+  }
+  return allows;
 }
 
 }  // namespace gpumem

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "attach/process_map.h"
 
@@ -31,7 +32,12 @@ class SafePoint {
 
   SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code);
 
-  bool Allows(const user_regs_struct& registers, absl::Span<const uint64_t> stack) const;
+  // `is_left_over(i)`: word i of the stack has been the same for so long that it can only be left from a call that is
+  // over, or from one that waits outside of what it calls. It does not count, except as an allocator's of the
+  // program's.
+  bool Allows(
+      const user_regs_struct& registers, absl::Span<const uint64_t> stack,
+      absl::FunctionRef<bool(size_t)> is_left_over = [](size_t) { return false; }) const;
 
   // A thread may wait in this system call for long, and a stop there is not noticed: the kernel goes on with the call.
   // (epoll_wait and some others end with EINTR, so threads in these are not stopped.)
@@ -40,7 +46,7 @@ class SafePoint {
  private:
   bool IsForbidden(uint64_t address) const;
 
-  std::vector<AddressRange> forbidden_;  // ascending
+  std::vector<AddressRange> forbidden_, allocators_;
   AddressRange c_library_;
 };
 

@@ -67,6 +67,19 @@ TEST_F(SafePointTest, WhatIsLeftOfCallsThatAreOverDoesNotCount) {
   EXPECT_FALSE(Allows(kLibc + 0x3010, stack, SYS_poll));
 }
 
+TEST_F(SafePointTest, WhatStaysWhereItIsDoesNotCountUnlessAnAllocatorCalled) {
+  user_regs_struct registers{};
+  registers.rip = kProgram;
+  registers.orig_rax = ~uint64_t{0};
+  const SafePoint safe_point(map_, libc_, map_.objects[1].code[0]);
+  const auto is_first = [](size_t i) { return i == 0; };
+  EXPECT_TRUE(safe_point.Allows(registers, {kLoader + 1, 7, 7}, is_first));
+  EXPECT_FALSE(safe_point.Allows(registers, {7, kLoader + 1, 7}, is_first));
+  EXPECT_FALSE(safe_point.Allows(registers, {kJemalloc + 1, 7, 7}, is_first));
+  registers.rip = kLoader;
+  EXPECT_FALSE(safe_point.Allows(registers, {7}, is_first));
+}
+
 TEST_F(SafePointTest, AStackThatCannotBeReadIsNone) {
   user_regs_struct registers{};
   registers.rip = kProgram;
