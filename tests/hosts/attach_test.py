@@ -16,6 +16,9 @@ import time
 
 import hosts_test
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import interpreters  # noqa: E402
+
 MIB = 1 << 20
 FULL = "--full" in sys.argv
 if FULL:
@@ -149,6 +152,40 @@ class WhatIsSeen(AttachTest):
         text = self.gpumem("attach", "--all-ranks", os.getpid())
         self.assertIn(f"process {process.pid}", text)
         self.end(process)
+
+
+class EveryPython(AttachTest):
+    PROGRAM = """if True:
+        import os, sys, threading
+        print("ready", flush=True)
+        def work():
+            total = 0
+            while not os.path.exists(sys.argv[1]):
+                total += sum(range(1000))
+            return total
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [thread.start() for thread in threads]
+        work()
+        [thread.join() for thread in threads]
+        print("fine")
+    """
+
+    def test_three_threads_of_each(self):
+        pythons = interpreters.find()
+        self.assertTrue(pythons)
+        print(f"  found {[python.version for python in pythons]}, absent {interpreters.absent(pythons)}")
+        for python in pythons:
+            with self.subTest(python=python.version):
+                command = [python.path, "-S", "-c", self.PROGRAM, str(self.stop)]
+                process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.running.append(process)
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                self.assertFalse(self.attach(process)["was_there"])
+                self.gpumem("detach", process.pid)
+                self.assertTrue(self.attach(process)["was_there"])
+                self.stop.touch()
+                self.assertEqual((process.communicate(timeout=60), process.returncode), (("fine\n", ""), 0))
+                self.stop.unlink()
 
 
 class Doctor(AttachTest):
