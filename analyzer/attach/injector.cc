@@ -24,6 +24,7 @@
 #include "attach/process_map.h"
 #include "attach/safe_point.h"
 #include "attach/stopped_thread.h"
+#include "base/process_status.h"
 #include "base/status_macros.h"
 #include "start/elf_file.h"
 
@@ -41,18 +42,6 @@ constexpr uint64_t kRoomOnStack = 64 << 10;
 constexpr int64_t kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514, kRestartBlock = -516;
 constexpr uint64_t kSyscallBytes = 2, kRestartSyscall = 219;
 
-// The value of "Name:" in /proc/PID/status.
-std::string StatusOf(pid_t pid, absl::string_view name) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!absl::StartsWith(line, absl::StrCat(name, ":"))) continue;
-    const size_t at = line.find_first_not_of(" \t", name.size() + 1);
-    return at == std::string::npos ? "" : line.substr(at);
-  }
-  return "";
-}
-
 std::string FirstLineOf(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -62,7 +51,7 @@ std::string FirstLineOf(const std::string& path) {
 
 absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   if (!absl::IsPermissionDenied(status)) return status;
-  if (const std::string tracer = StatusOf(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
+  if (const std::string tracer = ProcessStatus(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " is being traced by process ", tracer,
                                                     " (a debugger?), and only one may; end that"));
   }
@@ -132,13 +121,17 @@ absl::Status FindFunctions(pid_t pid, Target* target) {
                                                             {"pthread_detach", &target->functions.pthread_detach},
                                                             {"dlopen", &target->functions.dlopen},
                                                             {"dlsym", &target->functions.dlsym}};
-  for (const absl::string_view name : {"libc.so.6", "libpthread.so.0", "libdl.so.2"}) {
-    const MappedObject* object = target->map.Find(name);
-    if (object == nullptr) continue;
-    GPUMEM_ASSIGN_OR_RETURN(const ObjectFunctions functions, ReadFunctions(pid, *object));
+  const auto take_from = [&wanted](const ObjectFunctions& functions) {
     for (const auto& [function, address] : wanted) {
       if (*address == 0) *address = functions.AddressOf(function);
     }
+  };
+  take_from(target->c_library);
+  for (const absl::string_view name : {"libpthread.so.0", "libdl.so.2"}) {
+    const MappedObject* object = target->map.Find(name);
+    if (object == nullptr) continue;
+    GPUMEM_ASSIGN_OR_RETURN(const ObjectFunctions functions, ReadFunctions(pid, *object));
+    take_from(functions);
   }
   for (const auto& [function, address] : wanted) {
     if (*address == 0) return absl::UnimplementedError(absl::StrCat("the program's C library has no ", function));
@@ -163,6 +156,26 @@ absl::StatusOr<Target> ReadTarget(pid_t pid) {
   target.c_library_code = {c_library->code.front().start, c_library->code.back().end};
   GPUMEM_RETURN_IF_ERROR(FindFunctions(pid, &target));
   target.room = FindRoom(pid, target);
+  return target;
+}
+
+// With all that stands against it told.
+absl::StatusOr<Target> CheckedTarget(pid_t pid, const std::string& library) {
+  const std::string state = ProcessStatus(pid, "State");
+  if (state.empty()) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
+  if (absl::StartsWith(state, "Z")) return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+  if (absl::StartsWith(state, "T"))
+    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is stopped: kill -CONT ", pid, " first"));
+  if (const std::string group = ProcessStatus(pid, "Tgid"); group != absl::StrCat(pid))
+    return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ", group, "; attach to that"));
+  const absl::StatusOr<ElfFile> program = ReadElfFile(absl::StrCat("/proc/", pid, "/exe"));
+  if (program.ok() && program->is_elf && !program->is_elf64)
+    return absl::UnimplementedError(
+        absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
+  GPUMEM_ASSIGN_OR_RETURN(Target target, ReadTarget(pid));
+  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
+  close(memory);
+  GPUMEM_RETURN_IF_ERROR(CheckLibrary(pid, library));
   return target;
 }
 
@@ -287,27 +300,10 @@ bool HasLibrary(pid_t pid, const std::string& library) {
                                  [&](const MappedObject& object) { return object.path == library; });
 }
 
-absl::Status CheckTarget(pid_t pid, const std::string& library) {
-  const std::string state = StatusOf(pid, "State");
-  if (state.empty()) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
-  if (absl::StartsWith(state, "Z")) return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
-  if (absl::StartsWith(state, "T"))
-    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is stopped: kill -CONT ", pid, " first"));
-  if (const std::string group = StatusOf(pid, "Tgid"); group != absl::StrCat(pid))
-    return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ", group, "; attach to that"));
-  const absl::StatusOr<ElfFile> program = ReadElfFile(absl::StrCat("/proc/", pid, "/exe"));
-  if (program.ok() && program->is_elf && !program->is_elf64)
-    return absl::UnimplementedError(
-        absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
-  GPUMEM_RETURN_IF_ERROR(ReadTarget(pid).status());
-  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
-  close(memory);
-  return CheckLibrary(pid, library);
-}
+absl::Status CheckTarget(pid_t pid, const std::string& library) { return CheckedTarget(pid, library).status(); }
 
 absl::StatusOr<Injection> Inject(pid_t pid, const std::string& library, const std::string& settings) {
-  GPUMEM_RETURN_IF_ERROR(CheckTarget(pid, library));
-  GPUMEM_ASSIGN_OR_RETURN(const Target target, ReadTarget(pid));
+  GPUMEM_ASSIGN_OR_RETURN(const Target target, CheckedTarget(pid, library));
   GPUMEM_ASSIGN_OR_RETURN(Payload payload, MakePayload(target.room, target.functions, library, settings));
   GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
   const absl::Cleanup close_memory = [memory] { close(memory); };

@@ -8,11 +8,10 @@
  *   thread:  dlopen(library), then gpumemshim_attach_v1(settings)
  */
         .section .rodata
-        .globl  gpumem_payload_start, gpumem_payload_entry, gpumem_payload_slots, gpumem_payload_texts
-        .hidden gpumem_payload_start, gpumem_payload_entry, gpumem_payload_slots, gpumem_payload_texts
+        .globl  gpumem_payload_start, gpumem_payload_entry, gpumem_payload_texts
+        .hidden gpumem_payload_start, gpumem_payload_entry, gpumem_payload_texts
         .balign 16
 gpumem_payload_start:
-gpumem_payload_slots:
 resume:         .quad 0         /* where the thread goes on */
 create:         .quad 0         /* pthread_create, pthread_self, pthread_detach, dlopen, dlsym */
 self:           .quad 0

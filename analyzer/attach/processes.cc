@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "attach/process_map.h"
+#include "base/process_status.h"
 
 namespace gpumem {
 namespace {
@@ -30,14 +29,6 @@ std::vector<int> AllProcesses() {
   }
   std::sort(pids.begin(), pids.end());
   return pids;
-}
-
-// Field 4 of /proc/PID/stat, behind the name in parentheses; 0 where there is none.
-int ParentOf(int pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 4 > text.size() ? 0 : std::atoi(text.c_str() + name_end + 4);
 }
 
 bool IsOurs(int pid) {
@@ -62,16 +53,9 @@ std::vector<int> ProcessesNamed(const std::string& text) {
 }
 
 std::vector<int> CudaProcessesBelow(int pid) {
-  std::map<int, int> parents;
-  for (const int each : AllProcesses()) parents[each] = ParentOf(each);
   std::vector<int> below;
-  for (const auto& [each, parent] : parents) {
-    int at = each;
-    for (int steps = 0; at > 1 && at != pid && steps < 64; ++steps) {
-      const auto next = parents.find(at);
-      at = next == parents.end() ? 0 : next->second;
-    }
-    if (at != pid) continue;
+  for (const int each : AllProcesses()) {
+    if (!IsAtOrBelow(each, pid)) continue;
     const absl::StatusOr<ProcessMap> map = ReadProcessMap(each);
     if (map.ok() && map->Find("libcuda.so") != nullptr) below.push_back(each);
   }

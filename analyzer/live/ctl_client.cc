@@ -24,6 +24,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/process_status.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 
@@ -48,25 +49,13 @@ int ConnectPatiently(int fd, const sockaddr_un& address) {
   return result;
 }
 
-std::string ReadSmall(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(4096, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return text;
-}
-
 // The numbers of a line of /proc/PID/status, "NSpid:\t4242\t17" for example.
 std::vector<int> StatusNumbers(int pid, absl::string_view name) {
   std::vector<int> numbers;
-  const std::string status = ReadSmall(absl::StrCat("/proc/", pid, "/status"));
-  for (const absl::string_view line : absl::StrSplit(status, '\n')) {
-    if (!absl::StartsWith(line, name)) continue;
-    for (const absl::string_view word :
-         absl::StrSplit(line.substr(name.size()), absl::ByAnyChar("\t "), absl::SkipEmpty())) {
-      int number = 0;
-      if (absl::SimpleAtoi(word, &number)) numbers.push_back(number);
-    }
+  const std::string status = ProcessStatus(pid, name);
+  for (const absl::string_view word : absl::StrSplit(status, absl::ByAnyChar("\t "), absl::SkipEmpty())) {
+    int number = 0;
+    if (absl::SimpleAtoi(word, &number)) numbers.push_back(number);
   }
   return numbers;
 }
@@ -238,9 +227,9 @@ absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request) {
   struct stat process {};
   if (stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0)
     return absl::NotFoundError(absl::StrCat("there is no process ", pid, ". gpumem ctl lists those that are recorded"));
-  const std::vector<int> uids = StatusNumbers(pid, "Uid:");
+  const std::vector<int> uids = StatusNumbers(pid, "Uid");
   const uint32_t uid = uids.size() > 1 ? static_cast<uint32_t>(uids[1]) : process.st_uid;
-  const std::vector<int> inner_pids = StatusNumbers(pid, "NSpid:");
+  const std::vector<int> inner_pids = StatusNumbers(pid, "NSpid");
   Connection connection;
   int error = 0;
   for (const std::string& directory : Directories(uid)) {
@@ -276,16 +265,10 @@ std::vector<ControlAnswer> AskAll() {
 }
 
 std::vector<int> ListenersBelow(int pid) {
-  constexpr int kDeepest = 64;
   std::vector<int> below;
   for (const ControlAnswer& answer : AskAll()) {
     const int listener = static_cast<int>(answer.Number("pid"));
-    int process = listener;
-    for (int depth = 0; process > 1 && process != pid && depth < kDeepest; ++depth) {
-      const std::vector<int> parents = StatusNumbers(process, "PPid:");
-      process = parents.empty() ? 0 : parents[0];
-    }
-    if (process == pid && listener != pid) below.push_back(listener);
+    if (listener != pid && IsAtOrBelow(listener, pid)) below.push_back(listener);
   }
   std::sort(below.begin(), below.end());
   return below;

@@ -7,20 +7,19 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "format/event.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kAnnounced = 1;                          // RECORDING_START's handle
-constexpr uint64_t kBlock = 1, kSegment = 2, kMapping = 3;  // EXISTING's
-constexpr size_t kMostAddresses = size_t{1} << 22;          // that are watched while the end of the list is looked for
-constexpr uint64_t kMostPages = 1u << 16;                   // of one segment
+constexpr size_t kMostAddresses = size_t{1} << 22;  // that are watched while the end of the list is looked for
+constexpr uint64_t kMostPages = 1u << 16;           // of one segment
 constexpr uint64_t kSmallestPage = uint64_t{1} << 16;
 
 }  // namespace
 
 bool ExistingMemory::IsAnnouncedBy(const EventBatch& batch) {
-  return batch.count() != 0 && batch.kind(0) == trace::RECORDING_START && batch.handle(0) == kAnnounced;
+  return batch.count() != 0 && batch.kind(0) == trace::RECORDING_START && batch.handle(0) == format::kStartWithExisting;
 }
 
 ExistingMemory::ExistingMemory(const EventBatch& first) : time_ns_(first.count() == 0 ? 0 : first.time_ns(0)) {
@@ -57,20 +56,23 @@ void ExistingMemory::Note(const EventBatch& batch, size_t i) {
 
 void ExistingMemory::AddThings(const EventRow& row) {
   if (row.address == 0 || row.size == 0 || things_.size() > kMostAddresses) return;
-  if (row.handle == kBlock || row.handle == kSegment) {
+  if (row.handle == format::kExistingBlock || row.handle == format::kExistingSegment) {
     things_.push_back({row.address, row.size, row.requested_size, row.stream, row.device, row.handle});
     return;
   }
-  if (row.handle != kMapping) return;
+  if (row.handle != format::kExistingMapping) return;
   const uint64_t pages = row.requested_size < kSmallestPage ? 0 : row.size / row.requested_size;
   const uint64_t page = pages == 0 || pages > kMostPages ? row.size : row.requested_size;
   for (uint64_t at = 0; at < row.size; at += page) {
-    things_.push_back({row.address + at, std::min(page, row.size - at), 0, row.stream, row.device, kMapping});
+    things_.push_back(
+        {row.address + at, std::min(page, row.size - at), 0, row.stream, row.device, format::kExistingMapping});
   }
 }
 
 bool ExistingMemory::WasThere(const Thing& thing) const {
-  const Firsts& firsts = thing.kind == kBlock ? blocks_ : thing.kind == kSegment ? cuda_ : mappings_;
+  const Firsts& firsts = thing.kind == format::kExistingBlock     ? blocks_
+                         : thing.kind == format::kExistingSegment ? cuda_
+                                                                  : mappings_;
   const auto first = firsts.find(thing.address);
   return first == firsts.end() || first->second.is_free;
 }
@@ -80,12 +82,12 @@ std::vector<ExistingMemory::Thing> ExistingMemory::InUse() const {
   std::vector<Thing> all;
   absl::flat_hash_set<uint64_t> named, mapped;
   for (const Thing& thing : things_) {
-    if (thing.kind == kBlock) named.insert(thing.address);
-    if (thing.kind == kMapping) mapped.insert(thing.address);
+    if (thing.kind == format::kExistingBlock) named.insert(thing.address);
+    if (thing.kind == format::kExistingMapping) mapped.insert(thing.address);
     if (!WasThere(thing)) continue;
     all.push_back(thing);
     // Freed since, so the snapshot may show what came there next.
-    const auto first = thing.kind == kBlock ? blocks_.find(thing.address) : blocks_.end();
+    const auto first = thing.kind == format::kExistingBlock ? blocks_.find(thing.address) : blocks_.end();
     if (first == blocks_.end() || first->second.size == 0 || first->second.size == thing.size) continue;
     all.back().size = first->second.size;
     all.back().requested = 0;
@@ -93,14 +95,15 @@ std::vector<ExistingMemory::Thing> ExistingMemory::InUse() const {
   // Gone before the snapshot was taken. What CUDA freed does not say how much it was.
   for (const auto& [address, first] : mappings_) {
     if (first.is_free && !mapped.contains(address) && first.size != 0)
-      all.push_back({address, first.size, 0, first.stream, first.device, kMapping});
+      all.push_back({address, first.size, 0, first.stream, first.device, format::kExistingMapping});
   }
   for (const auto& [address, first] : blocks_) {
     if (first.is_free && !named.contains(address) && first.size != 0)
-      all.push_back({address, first.size, 0, first.stream, first.device, kBlock});
+      all.push_back({address, first.size, 0, first.stream, first.device, format::kExistingBlock});
   }
   std::sort(all.begin(), all.end(), [](const Thing& a, const Thing& b) {
-    return std::make_pair(a.kind == kBlock, a.address) < std::make_pair(b.kind == kBlock, b.address);
+    return std::make_pair(a.kind == format::kExistingBlock, a.address) <
+           std::make_pair(b.kind == format::kExistingBlock, b.address);
   });
   return all;
 }
@@ -113,12 +116,14 @@ LiveSnapshotBatch ExistingMemory::Make() const {
   trace::EventBatch events;
   uint64_t before = 0;
   for (const Thing& thing : InUse()) {
-    if (thing.kind != kBlock) made.torch_segments.push_back(events.count());
+    if (thing.kind != format::kExistingBlock) made.torch_segments.push_back(events.count());
     events.set_count(events.count() + 1);
     events.add_time_delta_ns(0);
-    events.add_kind(thing.kind == kMapping ? trace::MAP : trace::ALLOC);
-    events.add_layer(thing.kind == kBlock ? trace::TORCH : thing.kind == kSegment ? trace::RUNTIME : trace::DRIVER);
-    events.add_memory(thing.kind == kMapping ? trace::VIRTUAL : trace::DEVICE);
+    events.add_kind(thing.kind == format::kExistingMapping ? trace::MAP : trace::ALLOC);
+    events.add_layer(thing.kind == format::kExistingBlock     ? trace::TORCH
+                     : thing.kind == format::kExistingSegment ? trace::RUNTIME
+                                                              : trace::DRIVER);
+    events.add_memory(thing.kind == format::kExistingMapping ? trace::VIRTUAL : trace::DEVICE);
     events.add_device(thing.device);
     events.add_address_delta(static_cast<int64_t>(thing.address - before));
     events.add_size(thing.size);
