@@ -3,7 +3,7 @@
 # lookups, the C library's ends of a process, PyTorch's reports and autograd, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
 function(gpumem_write_exports table script)
   file(STRINGS ${table} rows REGEX "^GPUMEM_(RUNTIME|DRIVER)_SYMBOL\\(")
-  set(names dlsym dlvsym _exit _Exit __cxa_at_quick_exit gpumemshim_get_api_v1 gpumemshim_attach_v1 __asan_default_options
+  set(names dlsym dlvsym _exit _Exit __cxa_at_quick_exit gpumemshim_get_api_v1 gpumemshim_attach_v1 gpumemshim_loader_lock_v1 __asan_default_options
     InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtx2_fnptr
     nvtxMarkA nvtxMarkW nvtxMarkEx nvtxRangePushA nvtxRangePushW nvtxRangePushEx nvtxRangePop
     nvtxRangeStartA nvtxRangeStartW nvtxRangeStartEx nvtxRangeEnd

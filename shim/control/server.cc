@@ -25,6 +25,7 @@
 #include "shim/control/control_socket.h"
 #include "shim/control/recording.h"
 #include "shim/control/requests.h"
+#include "shim/control/slot_scan.h"
 
 namespace gpumemshim::control::server {
 namespace {
@@ -40,6 +41,7 @@ std::atomic<uint64_t> g_wake_inode;
 std::atomic<uint32_t> g_stop;
 std::atomic<uint32_t> g_finished;      // futex
 std::atomic<uint32_t> g_signals_seen;  // since the thread looked
+std::atomic<bool> g_scan_wanted;
 pthread_t g_thread;
 bool g_running;
 
@@ -146,6 +148,7 @@ void* Main(void*) {
     char wishes[64];
     if ((wanted[0].revents & POLLIN) != 0 && read(reader, wishes, sizeof wishes) < 0 && errno != EAGAIN) break;
     if (g_signals_seen.exchange(0, std::memory_order_relaxed) % 2 != 0) SwitchRecording();
+    if (g_scan_wanted.exchange(false, std::memory_order_relaxed)) PatchSlots();
     if (wanted[1].revents != 0 && IsStillOpen(g_socket)) AcceptCallers();
     AnswerCallers();
   }
@@ -197,11 +200,18 @@ void Stop(uint32_t timeout_ms) {
   ClosePipe();
 }
 
+bool ScanSlots() {
+  if (g_wake_writer.load(std::memory_order_relaxed) < 0) return false;
+  if (!g_scan_wanted.exchange(true, std::memory_order_relaxed)) WakeThread();
+  return true;
+}
+
 void RemoveSocketFile() { RemoveFile(g_socket); }
 
 void ForgetInChild() {
   g_running = false;
   g_signals_seen.store(0, std::memory_order_relaxed);
+  g_scan_wanted.store(false, std::memory_order_relaxed);
   ForgetControlSocket(&g_socket);
   g_callers.CloseAll();  // the parent's thread goes on with its own
   ClosePipe();

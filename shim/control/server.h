@@ -32,6 +32,10 @@ bool Start(const Options& options);
 // Ends the thread and removes the socket. Waits at most timeout_ms for a request that is being answered.
 void Stop(uint32_t timeout_ms);
 
+// Has the thread look for new places of CUDA's functions (slot_scan.h), which may wait for the loader. False: there is
+// no thread. From any thread.
+bool ScanSlots();
+
 // The socket's file, of a process that ends at once. In a signal handler too.
 void RemoveSocketFile();
 

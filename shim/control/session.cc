@@ -42,6 +42,7 @@
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
+#include "shim/control/slot_scan.h"
 #include "shim/control/stderr_line.h"
 #include "shim/control/unknown_settings.h"
 #include "shim/control/unseen_calls.h"
@@ -165,6 +166,7 @@ uint32_t LookAround(bool last) {
   if (!last) {
     ExitIfOnlyOursAreLeft();
     python::RetryExisting(true);
+    if (AreSlotsStale() && server::ScanSlots()) return CountUnseen();  // which is better asked behind that
   }
   return FindUnseen(last);
 }

@@ -19,6 +19,7 @@
 #include "shim/base/symbol_lookup.h"
 #include "shim/calls/own_symbols.h"
 #include "shim/calls/real.h"
+#include "shim/control/loader_lock.h"
 
 // PyTorch's reports under both manglings, as hooks/torch.cc defines them.
 #define GPUMEM_TORCH_REPORTS(X)                                                  \
@@ -238,18 +239,45 @@ int Visit(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+std::atomic<uint64_t> g_loads;  // that the loader had counted when the scan began; 0: there was none
+
+int ReadLoads(dl_phdr_info* info, size_t, void* data) {
+  *static_cast<uint64_t*>(data) = info->dlpi_adds;
+  return 1;
+}
+
+uint64_t CountLoads() {
+  uint64_t loads = 0;
+  loader::Iterate(&ReadLoads, &loads);
+  return loads;
+}
+
+void ScanAll(void* data) {
+  g_loads.store(CountLoads(), std::memory_order_relaxed);
+  loader::Iterate(&Visit, data);
+}
+
 }  // namespace
 
 SlotCounts PatchSlots() {
   const int saved = errno;
   static Scan scan;
+  static std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  if (busy.test_and_set(std::memory_order_acquire)) return {};
   scan = Scan();
   AddWanted(&scan);
   scan.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (scan.count != 0) loader::Iterate(&Visit, &scan);
+  UnderLoaderLock(&ScanAll, &scan);
   if (scan.pagemap >= 0) close(scan.pagemap);
+  const SlotCounts counts = scan.counts;
+  busy.clear(std::memory_order_release);
   errno = saved;
-  return scan.counts;
+  return counts;
+}
+
+bool AreSlotsStale() {
+  const uint64_t known = g_loads.load(std::memory_order_relaxed);
+  return known != 0 && CountLoads() != known;
 }
 
 }  // namespace gpumemshim::control

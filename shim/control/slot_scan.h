@@ -7,13 +7,14 @@
 // to its profiler, by which we see its blocks; and dlsym, for whatever is looked up later. No code is changed and no
 // thread stopped: a slot is one aligned word.
 //
-// What it misses: pointers on the heap (Python's ctypes, for example), and libraries loaded later that bring a runtime
-// of their own.
+// What it misses: pointers on the heap (Python's ctypes, for example), and what libraries that are loaded later do
+// until we have looked again.
 //
-// Thread-safety: any thread; holds the loader's list lock meanwhile, so that nothing is unloaded under it. Failure: a
-// page that cannot be made writable is left as it is.
+// Thread-safety: any thread that holds no lock; nothing is loaded, relocated or unloaded meanwhile (loader_lock.h).
+// Failure: a page that cannot be made writable is left as it is.
 //
 //   const SlotCounts counts = PatchSlots();
+//   if (AreSlotsStale()) PatchSlots();      // about once a second
 
 #ifndef GPUMEM_SHIM_CONTROL_SLOT_SCAN_H_
 #define GPUMEM_SHIM_CONTROL_SLOT_SCAN_H_
@@ -31,6 +32,9 @@ struct SlotCounts {
 };
 
 SlotCounts PatchSlots();
+
+// True where PatchSlots has run, and something was loaded since.
+bool AreSlotsStale();
 
 }  // namespace gpumemshim::control
 

@@ -250,6 +250,8 @@ uint32_t FindUnseen(bool last) {
   return g_known;
 }
 
+uint32_t CountUnseen() { return g_known; }
+
 void PutUnseen(ProtoWriter* w) {
   using Field = writer::fields::Unseen;
   const uint32_t count = g_finding_count.load(std::memory_order_relaxed);

@@ -31,6 +31,9 @@ inline constexpr uint32_t kMaxUnseen = 16;
 // How many things are known: each object counts, and each function of it. `last`: look in any case.
 uint32_t FindUnseen(bool last);
 
+// The same number as of the last look.
+uint32_t CountUnseen();
+
 // As fields of trace.proto's Losses.
 void PutUnseen(ProtoWriter* w);
 

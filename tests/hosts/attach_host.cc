@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Programs to which `gpumem attach` comes while they run: attach_host WAY FILE. Each works until FILE exists, and ends
-// with 0 where nothing of what it did went wrong.
+// Programs to which `gpumem attach` comes while they run: attach_host WAY FILE [PLUGIN]. Each works until FILE exists,
+// and ends with 0 where nothing of what it did went wrong.
 //
 //   malloc    eight threads take and give back memory in a tight loop; the first one waits for them
 //   compute   one thread adds vectors and compares the sums, without any call
 //   sleep     one thread in nanosleep, whose sleeps must be of full length
 //   signals   one thread computes under a timer whose handler allocates nothing
 //   driver    CUDA through the driver, found by dlsym before anybody attached; prints what it holds
+//   loads     two threads load PLUGIN, let it use CUDA and unload it, bound lazily and at once
+//   later     PLUGIN is loaded when its second line of input comes, and uses CUDA from then on
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -130,12 +132,44 @@ int Driver() {
   return count == 0 ? 9 : 0;
 }
 
+bool UsePlugin(void* plugin) {
+  const auto use = plugin == nullptr ? nullptr : reinterpret_cast<void (*)()>(dlsym(plugin, "UsePluginMemory"));
+  if (use != nullptr) use();
+  return use != nullptr;
+}
+
+int Loads(const char* file) {
+  std::atomic<int> errors{0};
+  const auto work = [file, &errors](int flags) {
+    while (!IsOver()) {
+      void* const plugin = dlopen(file, flags | RTLD_LOCAL);
+      if (!UsePlugin(plugin)) ++errors;
+      if (plugin != nullptr) dlclose(plugin);
+    }
+  };
+  dlopen("libcuda.so.1", RTLD_NOW);  // stays
+  std::thread other(work, RTLD_NOW);
+  work(RTLD_LAZY);
+  other.join();
+  return errors == 0 ? 0 : 10;
+}
+
+int Later(const char* file) {
+  getchar();
+  void* const plugin = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  while (!IsOver()) {
+    if (!UsePlugin(plugin)) return 11;
+    usleep(2000);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 64;
+  const char* const way = argc < 2 ? "" : argv[1];
+  if (argc < 3 || (way[0] == 'l' && argc < 4)) return 64;
   g_file = argv[2];
-  const char* const way = argv[1];
   if (strcmp(way, "driver") != 0) {
     puts("ready");
     fflush(stdout);
@@ -144,5 +178,7 @@ int main(int argc, char** argv) {
   if (strcmp(way, "compute") == 0) return Compute();
   if (strcmp(way, "sleep") == 0) return Sleep();
   if (strcmp(way, "signals") == 0) return Signals();
+  if (strcmp(way, "loads") == 0) return Loads(argv[3]);
+  if (strcmp(way, "later") == 0) return Later(argv[3]);
   return strcmp(way, "driver") == 0 ? Driver() : 64;
 }

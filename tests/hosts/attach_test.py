@@ -33,9 +33,9 @@ class AttachTest(hosts_test.HostTest):
         self.running = []
         self.addCleanup(lambda: [process.kill() for process in self.running if process.poll() is None])
 
-    def start(self, way):
-        command = [str(hosts_test.HOSTS / "attach_host"), way, str(self.stop)]
-        process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, way, *more):
+        command = [str(hosts_test.HOSTS / "attach_host"), way, str(self.stop), *map(str, more)]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.running.append(process)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
@@ -78,6 +78,17 @@ class AnyMoment(AttachTest):
 
     def test_under_a_timer(self):
         self.check("signals", 5)
+
+
+    def test_two_threads_in_the_loader(self):
+        """New libraries are in its list before their slots are bound: what we write there must not be bound again."""
+        for plugin in ("unseen_plugin", "processes_plugin"):
+            for _ in range(3 * (25 if FULL else 1)):
+                process = self.start("loads", hosts_test.HOSTS / f"lib{plugin}.so")
+                time.sleep(random.random() * 0.02)
+                self.attach(process)
+                time.sleep(1.5)  # some looks at what was loaded later
+                self.end(process)
 
 
 class TheAttacherDies(AttachTest):
@@ -132,6 +143,23 @@ class WhatIsSeen(AttachTest):
         self.assertEqual((device["peak"]["total_bytes"], device["end"]["total_bytes"]), (5 * MIB, 0))
         self.assertGreater(report["events"]["by_kind"]["alloc"], 10)
         self.assertEqual(report["losses"]["total"], 0)
+
+    def test_libraries_loaded_later(self):
+        """Seen within a second or so, with the copy of the runtime that they bring."""
+        for plugin in ("unseen_plugin", "processes_plugin"):
+            process = self.start("later", hosts_test.HOSTS / f"lib{plugin}.so")
+            trace = self.folder / f"{plugin}.gmtrace"
+            self.attach(process, "-o", trace)
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            deadline = time.monotonic() + 60
+            while json.loads(self.gpumem("ctl", process.pid, "flush", "--json"))["events"] < 20 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            self.end(process)
+            with self.subTest(plugin=plugin):
+                report = json.loads(self.gpumem("report", "--json", trace))
+                self.assertEqual(report["losses"]["unseen"], [])
+                self.assertGreater(report["events"]["by_kind"]["alloc"], 8)
 
     def test_a_time(self):
         process = self.start("driver")
