@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -34,6 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLongestLoad = std::chrono::seconds(20);  // until the library answers
 constexpr auto kLongestTelling = std::chrono::seconds(3);
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
 constexpr auto kBetweenQuestions = std::chrono::milliseconds(10);
 
 struct Attached {
@@ -144,6 +147,15 @@ class EndSignals {
   sigset_t signals_;
 };
 
+// How many requests for memory have failed for good: of PyTorch, and of CUDA where PyTorch is not there, since PyTorch
+// tries again. nullopt: the process does not answer, or has ended.
+std::optional<uint64_t> FailuresOf(int pid) {
+  const absl::StatusOr<ControlAnswer> answer = AskProcess(pid, "status");
+  if (!answer.ok()) return std::nullopt;
+  const bool has_torch = answer->Text("existing") == "known" || answer->Text("existing") == "awaited";
+  return answer->Number(has_torch ? "failed_torch" : "failed_cuda");
+}
+
 class AttachCommand final : public Command {
  public:
   absl::string_view name() const override { return "attach"; }
@@ -156,6 +168,7 @@ holds then is known from its own snapshot. One thread is stopped for about a mil
   gpumem attach 4242                        until gpumem detach 4242, or its end
   gpumem attach 4242 -o now.gmtrace --duration 30s
   gpumem attach --name train.py --detach-on-exit
+  gpumem attach 4242 --until-oom            stay until a request for memory fails for good
   gpumem attach --all-ranks 4242            every process below a torchrun that uses CUDA
 
 Needs the right to trace the process (ptrace). Where that is forbidden, start the program with
@@ -167,6 +180,7 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
   void AddFlags(Flags* flags) override {
     flags->Add("-o,--output", &output_, "where the trace goes (as gpumem run)").Value("FILE");
     flags->Add("--duration", &duration_, "detach after this time, for example 30s or 5m").Value("TIME");
+    flags->Add("--until-oom", &until_oom_, "stay until a request for memory fails for good, then detach");
     flags->Add("--detach-on-exit", &detach_on_exit_, "stay until Ctrl-C, then detach");
     flags->Add("--name", &name_, "the process whose command line has this text").Value("TEXT");
     flags->Add("--all-ranks", &all_ranks_, "PID is a launcher: attach to the processes below it that use CUDA");
@@ -181,8 +195,8 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
     GPUMEM_ASSIGN_OR_RETURN(const std::vector<int> pids, Targets(arguments));
     std::vector<int> attached;
     const int code = AttachToAll(pids, console, &attached);
-    if (attached.empty() || (duration_.empty() && !detach_on_exit_)) return code;
-    end.Await(duration);
+    if (attached.empty() || (duration_.empty() && !detach_on_exit_ && !until_oom_)) return code;
+    Await(end, duration, attached, console);
     int detach_code = code;
     for (const int pid : attached) {
       const absl::StatusOr<ControlAnswer> answer = DetachFrom(pid);
@@ -198,6 +212,28 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
   }
 
  private:
+  // The end of the time, a signal, or what --until-oom waits for.
+  void Await(const EndSignals& end, absl::Duration duration, const std::vector<int>& pids, Console* console) const {
+    if (!until_oom_) {
+      end.Await(duration);
+      return;
+    }
+    std::map<int, uint64_t> before;
+    for (const int pid : pids) before[pid] = FailuresOf(pid).value_or(0);
+    const Clock::time_point start = Clock::now();
+    while (absl::FromChrono(Clock::now() - start) < duration && !end.Await(kBetweenLooks)) {
+      bool any_runs = false;
+      for (const int pid : pids) {
+        const std::optional<uint64_t> failures = FailuresOf(pid);
+        any_runs |= failures.has_value();
+        if (failures.value_or(0) <= before[pid]) continue;
+        if (!json_) console->Print(absl::StrCat("process ", pid, " is out of memory\n"));
+        return;
+      }
+      if (!any_runs) return;
+    }
+  }
+
   absl::StatusOr<std::vector<int>> Targets(const std::vector<std::string>& arguments) const {
     if (arguments.empty() == name_.empty())
       return absl::InvalidArgumentError("one process is needed: gpumem attach PID, or --name TEXT.");
@@ -253,7 +289,7 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
   }
 
   std::string output_, duration_, name_;
-  bool detach_on_exit_ = false, all_ranks_ = false, json_ = false;
+  bool detach_on_exit_ = false, until_oom_ = false, all_ranks_ = false, json_ = false;
 };
 
 class DetachCommand final : public Command {

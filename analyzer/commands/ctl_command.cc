@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <unistd.h>
+
+#include <iostream>
 #include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/ctl_memory.h"
 #include "commands/trace_options.h"
 #include "live/ctl_client.h"
+#include "live/ctl_console.h"
 #include "live/ctl_live.h"
 #include "live/ctl_snapshot.h"
 #include "live/ctl_status.h"
@@ -20,7 +26,8 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kCommands[] = {"status", "start", "stop", "flush", "mark", "dump", "tensors", "gradients"};
+constexpr absl::string_view kCommands[] = {"memory",  "status",    "start", "stop",      "flush", "mark", "dump",
+                                           "tensors", "gradients", "gc",    "backtrace", "eval",  "repl"};
 
 void BeginAnswer(absl::string_view asked, JsonWriter* json) {
   json->BeginObject();
@@ -34,12 +41,13 @@ class CtlCommand final : public Command {
   absl::string_view name() const override { return "ctl"; }
   absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
   absl::string_view arguments() const override {
-    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients]]";
+    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients|gc|backtrace|eval TEXT|repl]]";
   }
   absl::string_view help() const override {
     return R"(Controls programs that run with libgpumemshim.so and have used CUDA. Without PID: lists yours.
 
-  status      what is recorded, into which file, how many events were dropped (the default)
+  memory      what is allocated now, by category, module and line, from the trace so far (the default)
+  status      what is recorded, into which file, how many events were dropped
   start       start or resume recording, from what PyTorch holds at that moment
   stop        stop recording until the next start; calls pass through
   flush       returns once everything recorded so far is in the file
@@ -47,6 +55,9 @@ class CtlCommand final : public Command {
   dump        flush, then copy the trace so far into a file of its own (-o)
   tensors     the live Python tensors and who refers to them; pauses the program
   gradients   NaN and Inf, norm, smallest and largest of each gradient; launches kernels
+  gc          Python's collector and PyTorch's empty_cache(), with what that gave back
+  backtrace   the Python frames of all threads
+  eval TEXT   an expression's value in __main__; only where GPUMEMSHIM_EVAL=1 was set. repl reads many
 
   gpumem ctl
   GPUMEMSHIM_START=off gpumem run -- python serve.py &      and later:
@@ -73,14 +84,14 @@ Only the user who owns the program, and root, may do this.
       return absl::InvalidArgumentError(
           absl::StrCat(arguments[0], " is no process id. gpumem ctl lists the processes that listen."));
     }
-    const std::string asked = arguments.size() > 1 ? arguments[1] : "status";
+    const std::string asked = arguments.size() > 1 ? arguments[1] : "memory";
     if (const std::string problem = ProblemWith(asked, arguments.size()); !problem.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(problem, " See gpumem ctl --help."));
     }
-    const std::string request =
-        arguments.size() > 1 ? absl::StrJoin(arguments.begin() + 1, arguments.end(), " ") : asked;
+    const bool asks_first = asked == "memory" || asked == "repl";
+    const std::string request = asks_first ? "status" : absl::StrJoin(arguments.begin() + 1, arguments.end(), " ");
     if (request.find_first_of("\r\n") != std::string::npos || request.size() > kLongestRequest) {
-      return absl::InvalidArgumentError("a mark is one line of at most 1,024 bytes.");
+      return absl::InvalidArgumentError("a mark, or what is to be evaluated, is one line of at most 1,024 bytes.");
     }
     absl::StatusOr<ControlAnswer> answer = AskProcess(pid, request);
     if (absl::IsNotFound(answer.status())) {
@@ -97,6 +108,11 @@ Only the user who owns the program, and root, may do this.
       }
     }
     absl::Status status = answer.status();
+    if (status.ok() && asked == "repl") return ReadAndEvaluate(pid, console);
+    if (status.ok() && asked == "memory") {
+      status = PrintMemoryNow(pid, json_, console);
+      if (status.ok()) return kExitFine;
+    }
     Snapshot snapshot;
     if (status.ok() && asked == "dump") {
       const std::string to = output_.empty() ? SnapshotName(answer->Text("file")) : output_;
@@ -110,7 +126,7 @@ Only the user who owns the program, and root, may do this.
       return absl::IsFailedPrecondition(status) ? kExitCheckFailed : kExitCannotRead;
     }
     console->Print(json_ ? Json(asked, *answer, snapshot) : Words(asked, *answer, snapshot));
-    return kExitFine;
+    return asked == "eval" && !WasEvaluated(*answer) ? kExitCheckFailed : kExitFine;
   }
 
  private:
@@ -120,9 +136,33 @@ Only the user who owns the program, and root, may do this.
     bool known = false;
     for (const absl::string_view word : kCommands) known = known || word == asked;
     if (!known) return absl::StrCat("unknown ctl command \"", asked, "\".");
-    if (asked == "mark" && arguments < 3) return "mark needs a text.";
-    if (asked != "mark" && arguments > 2) return absl::StrCat(asked, " takes no argument.");
+    const bool takes_text = asked == "mark" || asked == "eval";
+    if (takes_text && arguments < 3) return absl::StrCat(asked, " needs a text.");
+    if (!takes_text && arguments > 2) return absl::StrCat(asked, " takes no argument.");
     return "";
+  }
+
+  // A line at a time, until the input's end.
+  static int ReadAndEvaluate(int pid, Console* console) {
+    const bool prompts = isatty(STDIN_FILENO) != 0;
+    std::string line;
+    for (;;) {
+      if (prompts) console->Print(absl::StrCat(pid, ">>> "));
+      if (!std::getline(std::cin, line)) break;
+      if (absl::StripAsciiWhitespace(line).empty()) continue;
+      const absl::StatusOr<ControlAnswer> answer = line.size() + 5 > kLongestRequest
+                                                       ? absl::InvalidArgumentError("a line has at most 1,024 bytes")
+                                                       : AskProcess(pid, absl::StrCat("eval ", line));
+      if (answer.ok()) {
+        console->Print(ConsoleText("eval", *answer));
+        continue;
+      }
+      console->Complain(absl::StrCat(answer.status().message(), "."));
+      if (!absl::IsInvalidArgument(answer.status()))
+        return absl::IsFailedPrecondition(answer.status()) ? kExitCheckFailed : kExitCannotRead;
+    }
+    if (prompts) console->Print("\n");
+    return kExitFine;
   }
 
   int List(Console* console) const {
@@ -159,6 +199,8 @@ Only the user who owns the program, and root, may do this.
     }
     if (IsLive(asked)) {
       WriteLive(answer, &json);
+    } else if (IsConsole(asked)) {
+      WriteConsole(asked, answer, &json);
     } else if (asked == "flush" || asked == "dump") {
       json.Field("file", answer.Text("file"));
       json.Field("file_bytes", answer.Number("file_bytes"));
@@ -173,6 +215,7 @@ Only the user who owns the program, and root, may do this.
   static std::string Words(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
     if (asked == "mark") return "marked\n";
     if (IsLive(asked)) return LiveText(asked, answer);
+    if (IsConsole(asked)) return ConsoleText(asked, answer);
     if (asked == "dump") {
       return absl::StrCat(snapshot.path, ": ", FormatBytes(snapshot.bytes), ", ",
                           FormatCountOf(answer.Number("events"), "event", "events"), " up to now. Next: gpumem report ",

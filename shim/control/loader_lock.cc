@@ -5,30 +5,34 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include "shim/base/loader.h"
 #include "shim/calls/real.h"
 
 namespace {
 
-struct Task {
-  void (*run)(void* data);
-  void* data;
-};
-
-constinit thread_local Task t_task = {};
+// One at a time. By the thread, since whoever else looks the name up gets a function that does nothing.
+void (*g_run)(void* data);
+void* g_data;
+std::atomic<pid_t> g_thread;
 
 void Nothing() {}
+
+pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 }  // namespace
 
 extern "C" {
 
-// The task is the calling thread's: whoever else looks the name up gets a function that does nothing.
 __attribute__((visibility("hidden"), used)) void (*GpumemUnderLoaderLock())() {
-  const Task task = t_task;
-  t_task = {};
-  if (task.run != nullptr) task.run(task.data);
+  if (g_thread.load(std::memory_order_relaxed) == ThisThread()) {
+    g_thread.store(0, std::memory_order_relaxed);
+    g_run(g_data);
+  }
   return &Nothing;
 }
 
@@ -42,12 +46,12 @@ void UnderLoaderLock(void (*run)(void* data), void* data) {
   Dl_info info;
   link_map* own = nullptr;
   const calls::DlsymFunction find = calls::RealDlsym();
-  t_task = {run, data};
+  g_run = run;
+  g_data = data;
+  g_thread.store(ThisThread(), std::memory_order_relaxed);
   dladdr1(reinterpret_cast<const void*>(&Nothing), &info, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP);
   if (find != nullptr && own != nullptr) find(own, "gpumemshim_loader_lock_v1");
-  if (t_task.run == nullptr) return;
-  t_task = {};
-  run(data);
+  if (g_thread.exchange(0, std::memory_order_relaxed) != 0) run(data);
 }
 
 }  // namespace gpumemshim::control

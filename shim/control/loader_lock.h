@@ -9,8 +9,8 @@
 // The lock is glibc's own and nobody may take it; but dlsym holds it while the resolver of an indirect function (IFUNC)
 // runs (dlsym_implementation in glibc's dlfcn/dlsym.c). So we look up one of ours, whose resolver runs `run`.
 //
-// Thread-safety: any thread that holds no lock; waits for a dlopen that another thread is in, also for its
-// initializers. May be nested. Failure: where the lookup does not come by, `run` runs without the lock.
+// Thread-safety: one thread at a time, which holds no lock; waits for a dlopen that another thread is in, also for its
+// initializers. Failure: where the lookup does not come by, `run` runs without the lock.
 //
 //   UnderLoaderLock(&Scan, &state);
 

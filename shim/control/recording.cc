@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+
 #include "shim/calls/scope.h"
 #include "shim/control/marks.h"
 #include "shim/control/server.h"
@@ -15,6 +17,8 @@
 
 namespace gpumemshim::control {
 namespace {
+
+std::atomic<uint64_t> g_failed_torch, g_failed_cuda;
 
 constexpr uint32_t kFlushSliceMs = 100;
 
@@ -126,6 +130,14 @@ bool FlushRecording(uint32_t timeout_ms) {
     if (writer::FlushAndWait(kFlushSliceMs)) return true;
   }
   return false;
+}
+
+uint64_t FailedRequests(Layer layer) {
+  return (layer == Layer::kTorch ? g_failed_torch : g_failed_cuda).load(std::memory_order_relaxed);
+}
+
+void CountFailedRequest(Layer layer) {
+  (layer == Layer::kTorch ? g_failed_torch : g_failed_cuda).fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace gpumemshim::control

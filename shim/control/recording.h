@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/api.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::control {
@@ -47,6 +48,11 @@ bool SwitchRecording();
 
 // Everything recorded so far is in the file, within this time. False where it is not, or there is no file.
 bool FlushRecording(uint32_t timeout_ms);
+
+// Requests for memory that failed since the process began: of PyTorch's allocator (kTorch; for good), or of CUDA. Any
+// thread.
+uint64_t FailedRequests(Layer layer);
+void CountFailedRequest(Layer layer);
 
 }  // namespace gpumemshim::control
 

@@ -6,10 +6,12 @@
 #include <time.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "shim/base/clock.h"
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"
+#include "shim/control/session_state.h"
 #include "shim/control/text.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/python/existing.h"
@@ -117,6 +119,8 @@ size_t AnswerStatus(Answer* answer) {
   static char unseen[1024];
   UnseenText(unseen, sizeof unseen);
   answer->Field("unseen", unseen);
+  answer->Field("failed_torch", FailedRequests(Layer::kTorch));
+  answer->Field("failed_cuda", FailedRequests(Layer::kDriver));
   answer->Field("ring_bytes", ring.size_bytes);
   answer->Field("ring_used_bytes", ring.used_bytes);
   answer->Field("ring_high_bytes", ring.high_bytes);
@@ -153,16 +157,28 @@ size_t AnswerMark(const Request& request, Answer* answer) {
   return answer->End();
 }
 
-size_t AnswerPythonRequest(python::Request request, Answer* answer) {
+size_t AnswerPythonRequest(python::Request request, const char* argument, Answer* answer) {
   static char text[python::kMaxReplyBytes];  // the control thread's
   size_t size = 0;
-  if (const char* why = python::Ask(request, kPythonTimeoutMs, text, &size); why != nullptr) {
+  if (const char* why = python::Ask(request, argument, kPythonTimeoutMs, text, &size); why != nullptr) {
     answer->Error(why);
     return answer->size();
   }
   answer->Begin();
   answer->Lines(text, size);
   return answer->End();
+}
+
+size_t AnswerEval(const Request& request, Answer* answer) {
+  if (!g_settings.eval) {
+    answer->Error("nothing is evaluated unless the program was started with GPUMEMSHIM_EVAL=1");
+    return answer->size();
+  }
+  static char text[python::kMaxArgumentBytes];  // the control thread's
+  const size_t size = request.argument_size < sizeof text ? request.argument_size : sizeof text - 1;
+  std::memcpy(text, request.argument, size);
+  text[size] = '\0';
+  return AnswerPythonRequest(python::Request::kEval, text, answer);
 }
 
 size_t AnswerSwitch(bool done, const char* error, Answer* answer) {
@@ -201,9 +217,15 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
     case Command::kMark:
       return AnswerMark(request, &answer);
     case Command::kTensors:
-      return AnswerPythonRequest(python::Request::kTensors, &answer);
+      return AnswerPythonRequest(python::Request::kTensors, "", &answer);
     case Command::kGradients:
-      return AnswerPythonRequest(python::Request::kGradients, &answer);
+      return AnswerPythonRequest(python::Request::kGradients, "", &answer);
+    case Command::kGc:
+      return AnswerPythonRequest(python::Request::kGc, "", &answer);
+    case Command::kBacktrace:
+      return AnswerPythonRequest(python::Request::kBacktrace, "", &answer);
+    case Command::kEval:
+      return AnswerEval(request, &answer);
     case Command::kNone:
       break;
   }

@@ -3,7 +3,8 @@
 //
 // What `gpumem ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
 //
-//   -> gpumem/1 status\n                 also start, stop, flush, dump, tensors, gradients, mark TEXT
+//   -> gpumem/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT,
+//   eval TEXT
 //   <- gpumem/1 ok\n
 //      state recording\n                 a name, a blank, the value; backslash, newline and other control characters
 //      file /home/user/run.gmtrace\n          of a value come as \xNN
@@ -22,7 +23,20 @@ namespace gpumemshim::control {
 inline constexpr size_t kMaxRequestBytes = 2048;
 inline constexpr size_t kMaxAnswerBytes = size_t{56} << 10;
 
-enum class Command { kNone, kStatus, kStart, kStop, kFlush, kDump, kMark, kTensors, kGradients };
+enum class Command {
+  kNone,
+  kStatus,
+  kStart,
+  kStop,
+  kFlush,
+  kDump,
+  kMark,
+  kTensors,
+  kGradients,
+  kGc,
+  kBacktrace,
+  kEval
+};
 
 struct Request {
   Command command = Command::kNone;

@@ -38,6 +38,7 @@
 #include "shim/control/open_ranges.h"
 #include "shim/control/output_path.h"
 #include "shim/control/process_facts.h"
+#include "shim/control/recording.h"
 #include "shim/control/sampling.h"
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
@@ -157,6 +158,7 @@ void SawEvent(const Event& event, uint32_t tid) {
   }
   if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
     python::RetryExisting(false);
+  if (event.kind == EventKind::kAllocFailed) CountFailedRequest(event.layer);
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
   if (g_settings.oom_report) oom::Saw(event, tid);
 }

@@ -142,6 +142,7 @@ Settings ReadSettings() {
   settings.disabled = ParseSwitch(ValueOf("GPUMEMSHIM_DISABLE"), false);
   settings.dormant = !ParseSwitch(ValueOf("GPUMEMSHIM_START"), true);
   ReadControl(&settings);
+  settings.eval = ParseSwitch(ValueOf("GPUMEMSHIM_EVAL"), false);
   settings.signal = ParseSignal(ValueOf("GPUMEMSHIM_SIGNAL"));
   settings.unwinder = ReadUnwinder();
   settings.native = ReadNativeDepth();

@@ -27,6 +27,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_START",
     "GPUMEMSHIM_CONTROL",
     "GPUMEMSHIM_SIGNAL",
+    "GPUMEMSHIM_EVAL",
     "GPUMEMSHIM_NATIVE",
     "GPUMEMSHIM_HELPER",
     "GPUMEMSHIM_AUTOGRAD",
@@ -68,6 +69,7 @@ struct Settings {
   bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
   bool autograd = true;             // where nodes are made and evaluated, and what they keep
   bool oom_report = false;
+  bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none

@@ -25,10 +25,12 @@ enum State : uint32_t { kIdle, kAsked, kRunning, kDone, kGivenUp };
 std::atomic<uint32_t> g_state{kIdle};
 pid_t g_asker;  // a forked child has no request under way
 
-constexpr const char* kFunctions[] = {"answer_tensors", "answer_gradients"};
+constexpr const char* kFunctions[] = {"answer_tensors", "answer_gradients", "answer_gc", "answer_backtrace",
+                                      "answer_eval"};
 
 // Of the request under way: written by the asker before kAsked (release), by the main thread before kDone (release).
 Request g_request;
+char g_argument[kMaxArgumentBytes];
 char g_answer[kMaxReplyBytes];
 size_t g_size;
 bool g_failed;
@@ -44,6 +46,15 @@ void Copy(const Api* api, Object* result) {
   g_failed = false;
 }
 
+Object* CallWithArgument(const Api* api, Object* function) {
+  if (g_request != Request::kEval) return api->call(function, nullptr);
+  Object* const argument = api->new_string(g_argument);
+  if (argument == nullptr) return nullptr;
+  Object* const result = api->call_with(function, argument, nullptr);
+  api->decrement(argument);
+  return result;
+}
+
 int Answer(void*) {
   uint32_t asked = kAsked;
   if (!g_state.compare_exchange_strong(asked, kRunning, std::memory_order_acquire)) {
@@ -56,7 +67,7 @@ int Answer(void*) {
   if (api != nullptr && g_globals == nullptr) g_globals = RunSource(api, gpumem_live_source, nullptr);
   Object* function =
       g_globals == nullptr ? nullptr : api->get_item(g_globals, kFunctions[static_cast<uint32_t>(g_request)]);
-  Object* result = function == nullptr ? nullptr : api->call(function, nullptr);
+  Object* result = function == nullptr ? nullptr : CallWithArgument(api, function);
   Copy(api, result);
   if (result != nullptr) api->decrement(result);
   const int code = api == nullptr ? 0 : EndCall(api);
@@ -84,7 +95,7 @@ bool Wait(uint32_t timeout_ms) {
 
 }  // namespace
 
-const char* Ask(Request request, uint32_t timeout_ms, char* out, size_t* size) {
+const char* Ask(Request request, const char* argument, uint32_t timeout_ms, char* out, size_t* size) {
   if (!IsEnabled()) return "nothing may run in the program's Python (GPUMEMSHIM_HELPER=0)";
   const Api* api = Load();
   if (api == nullptr) return "there is no Python in this program that can be asked";
@@ -94,6 +105,7 @@ const char* Ask(Request request, uint32_t timeout_ms, char* out, size_t* size) {
   }
   if (g_state.load(std::memory_order_acquire) != kIdle) return "the program's main thread is still busy with a request";
   g_request = request;
+  std::strncpy(g_argument, argument, sizeof g_argument - 1);
   g_state.store(kAsked, std::memory_order_release);
   if (api->add_pending_call(&Answer, nullptr) != 0) {
     g_state.store(kIdle, std::memory_order_relaxed);

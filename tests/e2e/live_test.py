@@ -40,8 +40,8 @@ class LiveTest(unittest.TestCase):
             os.kill(int(self.pid), signal.SIGKILL)  # it may be a child of what was started
             self.program.kill()
 
-    def ask(self, what, *options, code=0):
-        done = subprocess.run([SETUP.gpumem, "ctl", self.pid, what, *options], env=self.environment, capture_output=True, text=True, timeout=120)
+    def ask(self, *words, code=0, given=""):
+        done = subprocess.run([SETUP.gpumem, "ctl", self.pid, *words], env=self.environment, input=given, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
@@ -53,7 +53,7 @@ class LiveTest(unittest.TestCase):
         self.assertEqual((rows["Cache.keys"]["bytes"], rows["Cache.keys"]["dtype"], rows["Cache.keys"]["device"]), (6 * MIB, "uint8", "cuda:0"))
         self.assertEqual((rows["Linear.weight"]["bytes"], rows["Linear.weight"]["requires_grad"]), (2 * MIB, True))
         self.assertEqual(rows["the global __main__.CACHE[310]"]["bytes"], MIB)
-        self.assertEqual((answer["bytes"], answer["left_out"]), (11 * MIB + 2048, 0))
+        self.assertEqual((answer["bytes"], answer["left_out"]), (11 * MIB + 2048 + 64 * MIB, 0))
         self.assertIn("3 MiB  3 tensors, held by the global __main__.CACHE[...]; largest uint8 (1048576,)", self.ask("tensors"))
         self.assertIn("6 MiB  uint8 (6291456,) on cuda:0, held by Cache.keys", self.ask("tensors"))
         gradients = json.loads(self.ask("gradients", "--json"))
@@ -65,6 +65,43 @@ class LiveTest(unittest.TestCase):
         page = (truth.ROOT / "docs" / "json.md").read_text()
         for key in {*answer, *gradients, *row, *rows["Cache.keys"]}:
             self.assertRegex(page, rf"`{key}`")
+        self.check_memory_now()
+        stop.touch()
+        output, errors = self.program.communicate(timeout=120)
+        self.assertEqual((output, self.program.returncode), (f"1.0 {6 * MIB} 1024\n", 0), errors)
+
+    def check_memory_now(self):
+        """Before and after the collector: a tensor that only a cycle of Python's holds goes, and its segment with it."""
+        page = (truth.ROOT / "docs" / "json.md").read_text()
+        before = json.loads(self.ask("--json"))
+        self.assertEqual((before["asked"], before["state"]), ("memory", "recording"))
+        given = json.loads(self.ask("gc", "--json"))
+        after = json.loads(self.ask("memory", "--json"))
+        self.assertEqual(before["memory"]["values"]["allocated_bytes"] - after["memory"]["values"]["allocated_bytes"], 64 * MIB)
+        (device,) = given["devices"]
+        self.assertEqual((device["allocated_before"], device["allocated_after"]), (before["memory"]["values"]["allocated_bytes"], after["memory"]["values"]["allocated_bytes"]))
+        self.assertGreater(device["reserved_before"], device["reserved_after"])
+        self.assertGreater(given["collected"], 0)
+        self.assertIn("-> ", self.ask("gc"))
+        text = self.ask()
+        self.assertIn("live.py:", text)
+        self.assertIn("recording for", text)
+        frames = json.loads(self.ask("backtrace", "--json"))["frames"]
+        self.assertRegex(" ".join(row["frame"] for row in frames if row["thread"] == "MainThread"), r"live\.py:\d+ wait_for .*live\.py:\d+ main ")
+        self.assertRegex(" ".join(row["frame"] for row in frames if row["thread"] == "waiter"), r"live\.py:\d+ wait_for ")
+        self.assertIn("waiter\n", self.ask("backtrace"))
+        self.assertIn("GPUMEMSHIM_EVAL=1", self.ask("eval", "1", code=1))
+        for key in {*given, *device, *frames[0], *before} - {"memory"}:
+            self.assertRegex(page, rf"`{key}`")
+
+    def test_code_is_evaluated_where_that_was_allowed(self):
+        stop = self.folder / "stop"
+        self.start(str(stop), GPUMEMSHIM_EVAL="1")
+        self.assertEqual(self.ask("eval", "sorted(CACHE)"), "[300, 310, 320]\n")
+        self.assertEqual(self.ask("eval", "del CACHE[310]"), "")
+        self.assertIn("KeyError: 310", self.ask("eval", "CACHE[310]", "--json", code=1) or "KeyError: 310")
+        self.assertEqual(json.loads(self.ask("eval", "len(CACHE)", "--json"))["text"], "2\n")
+        self.assertEqual(self.ask("repl", given="answer = 6 * 7\nanswer\nraise SystemExit(3)\n'x' * 2000\n"), "42\nSystemExit: 3\n'" + "x" * 899 + "\n" + "x" * 900 + "\n" + "x" * 201 + "'\n")
         stop.touch()
         output, errors = self.program.communicate(timeout=120)
         self.assertEqual((output, self.program.returncode), (f"1.0 {6 * MIB} 1024\n", 0), errors)

@@ -9,6 +9,8 @@
 //   sleep     one thread in nanosleep, whose sleeps must be of full length
 //   signals   one thread computes under a timer whose handler allocates nothing
 //   driver    CUDA through the driver, found by dlsym before anybody attached; prints what it holds
+//   fails     the same, and after a while asks for more than there is
+//   fails     the same, and after a while it asks for more than there is
 //   loads     two threads load PLUGIN, let it use CUDA and unload it, bound lazily and at once
 //   later     PLUGIN is loaded when its second line of input comes, and uses CUDA from then on
 
@@ -105,7 +107,7 @@ int Signals() {
   return code != 0 ? code : g_ticks > 10 ? 0 : 6;
 }
 
-int Driver() {
+int Driver(bool asks_too_much) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
   const auto find = [driver](const char* name) { return driver == nullptr ? nullptr : dlsym(driver, name); };
   static const auto init = reinterpret_cast<decltype(&cuInit)>(find("cuInit"));
@@ -125,6 +127,7 @@ int Driver() {
     CUdeviceptr memory = 0;
     if (allocate(&memory, 5 << 20) != CUDA_SUCCESS) return 8;
     release(memory);
+    if (asks_too_much && ++count > 1000 && allocate(&memory, size_t{1} << 50) == CUDA_SUCCESS) return 12;
     ++count;
     usleep(200);
   }
@@ -170,7 +173,7 @@ int main(int argc, char** argv) {
   const char* const way = argc < 2 ? "" : argv[1];
   if (argc < 3 || (way[0] == 'l' && argc < 4)) return 64;
   g_file = argv[2];
-  if (strcmp(way, "driver") != 0) {
+  if (strcmp(way, "driver") != 0 && strcmp(way, "fails") != 0) {
     puts("ready");
     fflush(stdout);
   }
@@ -180,5 +183,5 @@ int main(int argc, char** argv) {
   if (strcmp(way, "signals") == 0) return Signals();
   if (strcmp(way, "loads") == 0) return Loads(argv[3]);
   if (strcmp(way, "later") == 0) return Later(argv[3]);
-  return strcmp(way, "driver") == 0 ? Driver() : 64;
+  return strcmp(way, "driver") == 0 || strcmp(way, "fails") == 0 ? Driver(strcmp(way, "fails") == 0) : 64;
 }

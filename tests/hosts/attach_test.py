@@ -175,6 +175,14 @@ class WhatIsSeen(AttachTest):
         self.assertIn("has \"nobody-is-called-so\" in its command line", self.gpumem("attach", "--name", "nobody-is-called-so", code=3))
         self.end(process)
 
+    def test_until_memory_fails(self):
+        process = self.start("fails")
+        text = self.gpumem("attach", process.pid, "--until-oom", "--duration", "60s", "-o", self.folder / "run.gmtrace")
+        self.assertIn(f"process {process.pid} is out of memory", text)
+        self.assertIn("detached", text)
+        self.end(process)
+        self.assertIn(str(1 << 50), self.gpumem("oom", "--json", self.folder / "run.gmtrace"))
+
     def test_all_below(self):
         process = self.start("driver")
         text = self.gpumem("attach", "--all-ranks", os.getpid())

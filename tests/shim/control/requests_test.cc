@@ -24,6 +24,9 @@ TEST(Requests, Commands) {
   EXPECT_EQ(Parse("gpumem/1 dump").command, Command::kDump);
   EXPECT_EQ(Parse("gpumem/1 tensors").command, Command::kTensors);
   EXPECT_EQ(Parse("gpumem/1 gradients").command, Command::kGradients);
+  EXPECT_EQ(Parse("gpumem/1 gc").command, Command::kGc);
+  EXPECT_EQ(Parse("gpumem/1 backtrace").command, Command::kBacktrace);
+  EXPECT_EQ(Parse("gpumem/1 eval 1 + 1").command, Command::kEval);
 }
 
 TEST(Requests, MarkKeepsItsText) {
@@ -34,7 +37,8 @@ TEST(Requests, MarkKeepsItsText) {
 
 TEST(Requests, WhatIsNoRequest) {
   for (const char* line : {"", "status", "gpumem/2 status", "GET / HTTP/1.1", "gpumem/1", "gpumem/1 ", "gpumem/1 statu",
-                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 mark ", "gpumem/1  status"}) {
+                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 eval", "gpumem/1 gc now", "gpumem/1 mark ",
+                           "gpumem/1  status"}) {
     const Request request = Parse(line);
     EXPECT_EQ(request.command, Command::kNone) << line;
     EXPECT_NE(request.error, nullptr) << line;
