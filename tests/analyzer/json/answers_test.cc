@@ -75,10 +75,12 @@ std::vector<json> AllAnswers() {
   return answers;
 }
 
-// Keys of `ctl tensors` and `ctl gradients`, which tests/e2e/live_test.py looks at, and of stages (stages_test.py).
-const std::set<std::string> kKeysOfLiveTensors = {"gradients", "holders", "inf",     "left_out",       "max",
-                                                  "mean",      "min",     "nan",     "norm",           "requires_grad",
-                                                  "shares",    "tensors", "derived", "unlisted_stages"};
+// Keys of `ctl tensors`, `gradients`, `gc` and `eval`, which tests/e2e/live_test.py looks at, and of stages
+// (stages_test.py).
+const std::set<std::string> kKeysOfLiveTensors = {
+    "gradients",  "holders",   "inf",           "left_out", "max",     "mean",    "min",
+    "nan",        "norm",      "requires_grad", "shares",   "tensors", "derived", "unlisted_stages",
+    "cache_kept", "collected", "evaluated"};
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.
