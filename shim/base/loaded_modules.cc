@@ -14,9 +14,6 @@
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 
-// Absent from other C libraries; a preload must load there too.
-extern "C" __attribute__((weak)) int dladdr1(const void*, Dl_info*, void**, int) noexcept;
-
 namespace gpumemshim::modules {
 namespace {
 

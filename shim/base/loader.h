@@ -16,9 +16,13 @@
 #ifndef GPUMEM_SHIM_BASE_LOADER_H_
 #define GPUMEM_SHIM_BASE_LOADER_H_
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cstdint>
+
+// Absent from other C libraries; a preload must load there too: ask for nullptr before the call.
+extern "C" __attribute__((weak)) int dladdr1(const void*, Dl_info*, void**, int) noexcept;
 
 namespace gpumemshim::loader {
 

@@ -49,7 +49,9 @@ void UnderLoaderLock(void (*run)(void* data), void* data) {
   g_run = run;
   g_data = data;
   g_thread.store(ThisThread(), std::memory_order_relaxed);
-  dladdr1(reinterpret_cast<const void*>(&Nothing), &info, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP);
+  if (dladdr1 != nullptr) {
+    dladdr1(reinterpret_cast<const void*>(&Nothing), &info, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP);
+  }
   if (find != nullptr && own != nullptr) find(own, "gpumemshim_loader_lock_v1");
   if (g_thread.exchange(0, std::memory_order_relaxed) != 0) run(data);
 }

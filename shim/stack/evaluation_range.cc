@@ -14,9 +14,7 @@
 #include <cstring>
 
 #include "shim/base/kernel.h"
-
-// Absent from other C libraries; a preload must load there too.
-extern "C" __attribute__((weak)) int dladdr1(const void*, Dl_info*, void**, int) noexcept;
+#include "shim/base/loader.h"
 
 namespace gpumemshim::stack {
 namespace {
