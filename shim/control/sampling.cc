@@ -16,7 +16,8 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr uint32_t kDrainTimeoutMs = 50, kFinishTimeoutMs = 250;
+constexpr uint32_t kDrainTimeoutMs = 1000;  // of a machine that is busy; NVML has no part in it
+constexpr uint32_t kFinishTimeoutMs = 250;
 
 bool g_exit_handler;  // only ever set by a starter
 pid_t g_sampled;      // the process that is sampled

@@ -4,11 +4,13 @@
 #include "shim/sampler/sampler.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +33,9 @@ constexpr uint64_t kLeastRestNs = 100 * kMillisecondNs;  // between samples that
 constexpr uint64_t kRestPerCost = 200;
 constexpr uint32_t kForkWaitMs = 500;
 constexpr uint32_t kFailureWaitMs = 20;
+constexpr uint64_t kSettlingNs = 1'100'000;  // a reader takes memory for settled a millisecond after its last change
+constexpr uint64_t kSliceNs = 10 * kMillisecondNs;
+constexpr uint32_t kPatience = 8;  // for a thread that gets no processor: times what one that waits for NVML gets
 constexpr uint32_t kQueueSize = 4;
 
 constexpr uint32_t Bit(Cause cause) { return 1u << static_cast<uint32_t>(cause); }
@@ -46,11 +51,13 @@ struct State {
   uint32_t pid = 0;
   bool finish_asked = false;
   pthread_t thread = {};
+  std::atomic<int32_t> thread_id{0};
   DeviceSampler device_sampler;
   Thresholds thresholds;
   std::atomic<uint32_t> requests{0};  // bits by Cause; futex
   std::atomic<uint32_t> finished{0};  // futex
   std::atomic<uint32_t> gate{kFree};
+  std::atomic<uint64_t> last_change_ns{0};  // of CUDA's memory, as far as it was drained
   // The queue: written at `head` by the thread, read at `tail` by the writer.
   std::atomic<uint32_t> head{0}, tail{0};
   Sample samples[kQueueSize];
@@ -123,6 +130,15 @@ uint64_t DueNs(uint32_t bits, uint64_t periodic_ns, uint64_t extra_ns) {
   return bits != 0 ? std::min(periodic_ns, extra_ns) : periodic_ns;
 }
 
+// The last sample is what a reader believes of the end, and one that was taken in the middle of a change says little.
+void LetSettle(const State& state) {
+  const uint64_t settled_ns = state.last_change_ns.load(std::memory_order_relaxed) + kSettlingNs;
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns >= settled_ns) return;
+  const timespec rest = {0, static_cast<long>(std::min(settled_ns - now_ns, kSettlingNs))};
+  nanosleep(&rest, nullptr);
+}
+
 // Samples until the end is asked for.
 void Sampling(State* state) {
   const uint64_t interval_ns = state->config.interval_ms * kMillisecondNs;
@@ -136,6 +152,7 @@ void Sampling(State* state) {
       continue;
     }
     bits = state->requests.exchange(0, std::memory_order_acquire);
+    if ((bits & Bit(Cause::kEnd)) != 0) LetSettle(*state);
     EnterGate(state);
     Take(state, bits);
     LeaveGate(state);
@@ -149,6 +166,7 @@ void Sampling(State* state) {
 void* Main(void* argument) {
   State* state = static_cast<State*>(argument);
   prctl(PR_SET_NAME, "gpumem-sampler", 0, 0, 0);
+  state->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   EnterGate(state);
   const bool open = state->device_sampler.Open();
   LeaveGate(state);
@@ -160,6 +178,34 @@ void* Main(void* argument) {
   state->finished.store(1, std::memory_order_release);
   FutexWakeAll(&state->finished);
   return nullptr;
+}
+
+// Ready to run, but on no processor, or not even begun: then it is the machine that is busy, and NVML that is not.
+bool IsStarved(const State& state) {
+  const int32_t id = state.thread_id.load(std::memory_order_acquire);
+  if (id == 0) return true;
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  text[size < 0 ? 0 : size] = '\0';
+  const char* name_end = strrchr(text, ')');
+  return name_end != nullptr && strncmp(name_end, ") R", 3) == 0;
+}
+
+// Waits until the thread has finished: `timeout_ms` at most of the time in which it waits for something itself.
+void AwaitFinished(State* state, uint32_t timeout_ms) {
+  const uint64_t timeout_ns = timeout_ms * kMillisecondNs, start_ns = MonotonicNs();
+  uint64_t counted_ns = 0;
+  for (uint64_t now_ns = start_ns; state->finished.load(std::memory_order_acquire) == 0;) {
+    if (counted_ns >= timeout_ns || now_ns - start_ns >= kPatience * timeout_ns) return;
+    FutexWait(&state->finished, 0, std::min(kSliceNs, timeout_ns - counted_ns));
+    const uint64_t before_ns = now_ns;
+    now_ns = MonotonicNs();
+    if (!IsStarved(*state)) counted_ns += now_ns - before_ns;
+  }
 }
 
 State* Start() {
@@ -206,6 +252,8 @@ void AddDevice(int16_t device, const uint8_t (&uuid)[16]) {
 void SawEvent(const Event& event) {
   State* state = g_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
+  if (event.layer != Layer::kTorch && !IsMark(event.kind))
+    state->last_change_ns.store(event.time_ns, std::memory_order_relaxed);
   if (event.memory == Memory::kStreamOrdered) state->device_sampler.UsesPool(event.device);
   if (event.kind == EventKind::kAllocFailed) Request(state, Cause::kOutOfMemory);
   if (event.kind == EventKind::kAlloc || event.kind == EventKind::kPhysicalCreate) Request(state, Cause::kGrowth);
@@ -231,11 +279,7 @@ void Finish(uint32_t timeout_ms) {
   state->finish_asked = true;
   const int saved = errno;
   Request(state, Cause::kEnd);
-  const uint64_t deadline_ns = MonotonicNs() + timeout_ms * kMillisecondNs;
-  for (uint64_t now_ns = MonotonicNs(); state->finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
-       now_ns = MonotonicNs()) {
-    FutexWait(&state->finished, 0, deadline_ns - now_ns);
-  }
+  AwaitFinished(state, timeout_ms);
   if (state->finished.load(std::memory_order_acquire) != 0) {
     pthread_join(state->thread, nullptr);
   } else {

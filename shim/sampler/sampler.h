@@ -51,8 +51,9 @@ bool PutSample(ProtoWriter* w);
 // The process ends at once: no thread starts any more. In a signal handler too.
 void StartNoMore();
 
-// Takes a last sample and ends the thread; waits at most timeout_ms. Early in the program's exit, while the libraries
-// that it asks still stand. The samples wait for PutSample; no thread starts any more.
+// Takes a last sample, a millisecond after the last change that was drained, and ends the thread. Waits at most
+// timeout_ms for NVML, and where the thread gets no processor some times as long. Early in the program's exit, while
+// the libraries that it asks still stand. The samples wait for PutSample; no thread starts any more.
 void Finish(uint32_t timeout_ms);
 
 // Around fork(): a child must not inherit NVML's or the loader's lock as this thread holds it. Waits for the question

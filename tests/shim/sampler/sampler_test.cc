@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "shim/base/buffer.h"
+#include "shim/base/clock.h"
 #include "tests/shim/sampler/fake_nvml.h"
 
 namespace gpumemshim::sampler {
@@ -109,6 +110,28 @@ TEST_F(SamplerTest, SamplesADeviceFromItsFirstEventToTheEnd) {
   EXPECT_FALSE(TakeSample(&counters));
   EXPECT_EQ(FindThread("gpumem-sampler"), "");
   Finish(20'000);  // once more does nothing
+}
+
+// A reader takes memory for settled a millisecond after its last change, and prefers what is.
+TEST_F(SamplerTest, TheLastSampleIsOfSettledMemory) {
+  Start(3'600'000);
+  pb::Counters counters;
+  ASSERT_TRUE(Eventually([&] { return TakeSample(&counters); }));
+  Event event{};
+  event.kind = EventKind::kFree;
+  event.layer = Layer::kDriver;
+  event.device = 3;
+  event.time_ns = MonotonicNs();
+  SawEvent(event);
+  Event mark{};  // is no change of memory
+  mark.kind = EventKind::kMark;
+  mark.time_ns = event.time_ns + 3'600'000'000'000;
+  SawEvent(mark);
+  Finish(20'000);
+  ASSERT_TRUE(TakeSample(&counters));
+  EXPECT_EQ(counters.cause(), pb::PROGRAM_END);
+  EXPECT_GT(counters.time_ns() - counters.took_ns(), event.time_ns + 1'000'000);
+  EXPECT_LT(counters.time_ns(), mark.time_ns);
 }
 
 TEST_F(SamplerTest, TheThreadHasANameAndBlocksSignals) {
