@@ -4,13 +4,16 @@
 #include "attach/injector.h"
 
 #include <fcntl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -40,6 +43,7 @@ constexpr auto kLeftOver = std::chrono::milliseconds(200);
 constexpr uint64_t kRoomOnStack = 64 << 10;
 // What the kernel leaves in rax where a call is to be made again (linux/errno.h, not for programs).
 constexpr int64_t kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514, kRestartBlock = -516;
+constexpr int32_t kLongestAnewMs = 1000;
 constexpr uint64_t kSyscallBytes = 2, kRestartSyscall = 219;
 
 std::string FirstLineOf(const std::string& path) {
@@ -49,8 +53,16 @@ std::string FirstLineOf(const std::string& path) {
   return line;
 }
 
+// No process is touched: a request to ourselves, who trace nobody, is refused by the kernel in another way.
+bool IsPtraceForbiddenHere() { return ptrace(PTRACE_CONT, getpid(), nullptr, nullptr) != 0 && errno != ESRCH; }
+
 absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   if (!absl::IsPermissionDenied(status)) return status;
+  if (IsPtraceForbiddenHere()) {
+    return absl::PermissionDeniedError(
+        "a seccomp filter, as containers have it, forbids gpumem to trace: run gpumem attach outside of the container "
+        "or with docker run --cap-add=SYS_PTRACE; or start the program with GPUMEMSHIM_START=off gpumem run");
+  }
   if (const std::string tracer = ProcessStatus(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " is being traced by process ", tracer,
                                                     " (a debugger?), and only one may; end that"));
@@ -67,14 +79,18 @@ absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   }
   return absl::PermissionDeniedError(
       absl::StrCat("process ", pid,
-                   " may not be traced: it is another user's or has more rights, or a container withholds the right ",
-                   "(docker run --cap-add=SYS_PTRACE); or start the program with GPUMEMSHIM_START=off gpumem run"));
+                   " may not be traced: it is another user's, has more rights or forbids it, or a container withholds ",
+                   "the right; use sudo or docker run --cap-add=SYS_PTRACE, or start the program with ",
+                   "GPUMEMSHIM_START=off gpumem run"));
 }
 
 // Needs the rights that tracing needs, and touches nothing.
 absl::StatusOr<int> OpenMemory(pid_t pid) {
   const int memory = open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDWR | O_CLOEXEC);
-  if (memory < 0) return WhyNotTraced(pid, absl::PermissionDeniedError("its memory cannot be opened"));
+  if (memory < 0 || IsPtraceForbiddenHere()) {
+    if (memory >= 0) close(memory);
+    return WhyNotTraced(pid, absl::PermissionDeniedError("its memory cannot be opened"));
+  }
   return memory;
 }
 
@@ -163,20 +179,35 @@ absl::StatusOr<Target> ReadTarget(pid_t pid) {
 absl::StatusOr<Target> CheckedTarget(pid_t pid, const std::string& library) {
   const std::string state = ProcessStatus(pid, "State");
   if (state.empty()) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
-  if (absl::StartsWith(state, "Z")) return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+  if (HasEnded(pid)) return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
   if (absl::StartsWith(state, "T"))
     return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is stopped: kill -CONT ", pid, " first"));
   if (const std::string group = ProcessStatus(pid, "Tgid"); group != absl::StrCat(pid))
     return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ", group, "; attach to that"));
   const absl::StatusOr<ElfFile> program = ReadElfFile(absl::StrCat("/proc/", pid, "/exe"));
   if (program.ok() && program->is_elf && !program->is_elf64)
-    return absl::UnimplementedError(
-        absl::StrCat("process ", pid, " is a 32-bit program, which cannot use CUDA 12 or later"));
-  GPUMEM_ASSIGN_OR_RETURN(Target target, ReadTarget(pid));
-  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
+    return absl::UnimplementedError(absl::StrCat(
+        "process ", pid,
+        " is a 32-bit program, which cannot use CUDA 12 or later; it is likely another process that uses CUDA"));
+  GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));  // whoever may not do this cannot read the rest
   close(memory);
+  GPUMEM_ASSIGN_OR_RETURN(Target target, ReadTarget(pid));
   GPUMEM_RETURN_IF_ERROR(CheckLibrary(pid, library));
   return target;
+}
+
+bool IsEnding(pid_t tid) {
+  std::this_thread::sleep_for(kBetweenRounds);
+  return HasEnded(tid);
+}
+
+// What a process lacks that ends at this moment is no reason. Its memory goes first.
+absl::Status ReasonOf(pid_t pid, const absl::Status& status) {
+  if (status.ok() || absl::IsNotFound(status)) return status;
+  char program[8];
+  const bool has_memory =
+      readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), program, sizeof program) >= 0 || errno != ENOENT;
+  return !has_memory || HasEnded(pid) ? absl::NotFoundError(absl::StrCat("process ", pid, " ended meanwhile")) : status;
 }
 
 std::vector<pid_t> ThreadsOf(pid_t pid) {
@@ -188,11 +219,35 @@ std::vector<pid_t> ThreadsOf(pid_t pid) {
   return threads;
 }
 
-// By what the kernel says of it without a stop: a thread that waits where a stop is noticed is left alone.
-bool IsCandidate(pid_t pid, pid_t tid) {
+// By what the kernel says of it without a stop: a thread that waits where a stop is noticed is left alone, and in the
+// first round one of which the call must be made anew.
+bool IsCandidate(pid_t pid, pid_t tid, bool is_first_round) {
   const std::string line = FirstLineOf(absl::StrCat("/proc/", pid, "/task/", tid, "/syscall"));
   if (line.empty() || absl::StartsWith(line, "running")) return true;
-  return SafePoint::MayStopIn(std::atol(line.c_str()));
+  const auto system_call = std::atol(line.c_str());
+  return SafePoint::MayStopIn(system_call) && !(is_first_round && SafePoint::EndsWithStop(system_call));
+}
+
+// A handler of the program's is about to run, and what it interrupted is to end as the program wants it.
+bool HasSignal(pid_t tid) {
+  const auto mask_of = [tid](absl::string_view name) {
+    return std::strtoull(ProcessStatus(tid, name).c_str(), nullptr, 16);
+  };
+  return ((mask_of("SigPnd") | mask_of("ShdPnd")) & ~mask_of("SigBlk")) != 0;
+}
+
+// A wait that ended with EINTR because of us. One of more than a second that has an end is left to the program, as
+// after a debugger or Ctrl-Z: made anew it might last for twice as long.
+bool WasInterrupted(const user_regs_struct& registers) {
+  const auto system_call = static_cast<long>(registers.orig_rax);  // NOLINT(google-runtime-int)
+  if (static_cast<int64_t>(registers.rax) != -EINTR || !SafePoint::MayStopIn(system_call)) return false;
+  if (system_call == SYS_rt_sigtimedwait) return registers.rdx == 0;
+  if (system_call == SYS_epoll_pwait2) return registers.r10 == 0;
+  if (system_call == SYS_epoll_wait || system_call == SYS_epoll_pwait) {
+    const auto timeout_ms = static_cast<int32_t>(registers.r10);
+    return timeout_ms <= kLongestAnewMs;
+  }
+  return true;
 }
 
 // Where the thread is to go on afterwards, and with what in rax: as the kernel would after a stop.
@@ -203,7 +258,7 @@ Resume ResumeOf(const user_regs_struct& registers) {
   const auto result = static_cast<int64_t>(registers.rax);
   if (static_cast<int64_t>(registers.orig_rax) < 0) return {registers.rip, registers.rax};
   if (result == kRestartBlock) return {registers.rip - kSyscallBytes, kRestartSyscall};
-  if (result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand)
+  if (result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand || WasInterrupted(registers))
     return {registers.rip - kSyscallBytes, registers.orig_rax};
   return {registers.rip, registers.rax};
 }
@@ -228,13 +283,15 @@ class Injector {
     int rounds = 0;
     do {
       for (const pid_t tid : ThreadsOf(pid_)) {
-        if (!IsCandidate(pid_, tid)) continue;
+        if (!IsCandidate(pid_, tid, rounds == 0)) continue;
         const absl::StatusOr<bool> sent = Try(tid);
         if (sent.ok() && *sent) return done_;
-        if (!sent.ok() && !absl::IsNotFound(sent.status())) return WhyNotTraced(pid_, sent.status());
+        // Of a thread that ends the kernel says that it may not be traced.
+        if (absl::IsPermissionDenied(sent.status()) && !IsEnding(tid)) return WhyNotTraced(pid_, sent.status());
+        if (HasEnded(pid_)) break;
         if (Clock::now() > deadline) break;
       }
-      if (kill(pid_, 0) != 0 && errno == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid_, " ended"));
+      if (HasEnded(pid_)) return absl::NotFoundError(absl::StrCat("process ", pid_, " ended meanwhile"));
       std::this_thread::sleep_for(std::min(kLongestPause, kBetweenRounds * (1 << std::min(rounds++ / 4, 6))));
     } while (Clock::now() < deadline);
     return absl::DeadlineExceededError(absl::StrCat("no thread of process ", pid_,
@@ -250,8 +307,11 @@ class Injector {
     {
       GPUMEM_ASSIGN_OR_RETURN(StoppedThread thread, StoppedThread::Stop(tid));
       ++done_.stops;
-      if (IsSafe(thread.registers())) {
-        const Resume resume = ResumeOf(thread.registers());
+      const user_regs_struct& registers = thread.registers();
+      const bool is_in_call = static_cast<int64_t>(registers.orig_rax) >= 0;
+      if (is_in_call && HasSignal(tid)) return false;
+      const Resume resume = ResumeOf(registers);
+      if (IsSafe(registers)) {
         payload_.bytes.replace(payload_.resume_slot - payload_.address, sizeof resume.address,
                                reinterpret_cast<const char*>(&resume.address), sizeof resume.address);
         const auto size = static_cast<ssize_t>(payload_.bytes.size());
@@ -259,6 +319,8 @@ class Injector {
           return absl::PermissionDeniedError(absl::StrCat("process ", pid_, " cannot be written to"));
         GPUMEM_RETURN_IF_ERROR(thread.GoOnAt(payload_.entry, resume.rax));
         sent = true;
+      } else if (WasInterrupted(registers)) {
+        GPUMEM_RETURN_IF_ERROR(thread.GoOnAt(resume.address, resume.rax));
       }
     }
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
@@ -300,10 +362,14 @@ bool HasLibrary(pid_t pid, const std::string& library) {
                                  [&](const MappedObject& object) { return object.path == library; });
 }
 
-absl::Status CheckTarget(pid_t pid, const std::string& library) { return CheckedTarget(pid, library).status(); }
+absl::Status CheckTarget(pid_t pid, const std::string& library) {
+  return ReasonOf(pid, CheckedTarget(pid, library).status());
+}
 
 absl::StatusOr<Injection> Inject(pid_t pid, const std::string& library, const std::string& settings) {
-  GPUMEM_ASSIGN_OR_RETURN(const Target target, CheckedTarget(pid, library));
+  const absl::StatusOr<Target> checked = CheckedTarget(pid, library);
+  if (!checked.ok()) return ReasonOf(pid, checked.status());
+  const Target& target = *checked;
   GPUMEM_ASSIGN_OR_RETURN(Payload payload, MakePayload(target.room, target.functions, library, settings));
   GPUMEM_ASSIGN_OR_RETURN(const int memory, OpenMemory(pid));
   const absl::Cleanup close_memory = [memory] { close(memory); };

@@ -70,8 +70,7 @@ absl::StatusOr<ProcessMap> ReadProcessMap(pid_t pid) {
     if (access[2] == 'x') object.code.push_back({start, end});
   }
   if (map.objects.empty()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("process ", pid, " does not show what it has mapped: it is another user's"));
+    return absl::PermissionDeniedError(absl::StrCat("process ", pid, " does not show what it has mapped"));
   }
   return map;
 }

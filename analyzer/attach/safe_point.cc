@@ -110,6 +110,7 @@ bool SafePoint::IsForbidden(uint64_t address) const {
 bool SafePoint::MayStopIn(long system_call) {  // NOLINT(google-runtime-int): the kernel's type
   switch (system_call) {
     case SYS_futex:
+    case SYS_sched_yield:  // as CUDA does while it waits for a GPU
     case SYS_poll:
     case SYS_ppoll:
     case SYS_select:
@@ -125,6 +126,18 @@ bool SafePoint::MayStopIn(long system_call) {  // NOLINT(google-runtime-int): th
     case SYS_waitid:
     case SYS_pause:
     case SYS_rt_sigsuspend:
+      return true;
+    default:
+      return EndsWithStop(system_call);
+  }
+}
+
+bool SafePoint::EndsWithStop(long system_call) {  // NOLINT(google-runtime-int): the kernel's type
+  switch (system_call) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_rt_sigtimedwait:
       return true;
     default:
       return false;

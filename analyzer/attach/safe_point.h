@@ -39,9 +39,12 @@ class SafePoint {
       const user_regs_struct& registers, absl::Span<const uint64_t> stack,
       absl::FunctionRef<bool(size_t)> is_left_over = [](size_t) { return false; }) const;
 
-  // A thread may wait in this system call for long, and a stop there is not noticed: the kernel goes on with the call.
-  // (epoll_wait and some others end with EINTR, so threads in these are not stopped.)
+  // A thread may wait in this system call for long, and a stop there is not noticed: the kernel goes on with the call,
+  // or we make it anew.
   static bool MayStopIn(long system_call);  // NOLINT(google-runtime-int): the kernel's type
+
+  // Those of them that the kernel ends with EINTR: event loops. Other threads come first.
+  static bool EndsWithStop(long system_call);  // NOLINT(google-runtime-int): the kernel's type
 
  private:
   bool IsForbidden(uint64_t address) const;

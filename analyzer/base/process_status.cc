@@ -23,6 +23,14 @@ std::string ProcessStatus(int pid, absl::string_view name) {
   return "";
 }
 
+bool HasEnded(int pid) {
+  const std::string state = ProcessStatus(pid, "State");
+  if (state.empty()) return true;
+  if (!absl::StartsWith(state, "Z") && !absl::StartsWith(state, "X")) return false;
+  int threads = 0;  // the main thread may end before the others
+  return !absl::SimpleAtoi(ProcessStatus(pid, "Threads"), &threads) || threads <= 1;
+}
+
 int ParentOf(int pid) {
   int parent = 0;
   return absl::SimpleAtoi(ProcessStatus(pid, "PPid"), &parent) ? parent : 0;

@@ -15,6 +15,9 @@ namespace gpumem {
 // The value of "NAME:\t...", without the blanks in front; "" where there is none.
 std::string ProcessStatus(int pid, absl::string_view name);
 
+// It is not there, or only waits for its parent to ask how it ended.
+bool HasEnded(int pid);
+
 int ParentOf(int pid);  // 0: not known
 
 // `ancestor` started `pid`, itself or through others; or they are the same.

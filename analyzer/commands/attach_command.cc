@@ -21,6 +21,7 @@
 #include "attach/processes.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/process_status.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "commands/command.h"
@@ -64,8 +65,7 @@ absl::StatusOr<ControlAnswer> AwaitRecording(int pid, const std::string& library
   const Clock::time_point start = Clock::now();
   absl::StatusOr<ControlAnswer> answer = absl::UnavailableError("");
   for (Clock::time_point now = start; now < start + kLongestLoad; now = Clock::now()) {
-    if (kill(pid, 0) != 0 && errno == ESRCH)
-      return absl::NotFoundError(absl::StrCat("process ", pid, " ended meanwhile"));
+    if (HasEnded(pid)) return absl::NotFoundError(absl::StrCat("process ", pid, " ended meanwhile"));
     answer = AskProcess(pid, "status");
     const bool records = answer.ok() && answer->Text("state") == "recording";
     if (records && (answer->Text("existing") != "awaited" || now > start + kLongestTelling)) return answer;

@@ -226,8 +226,15 @@ std::vector<Finding> CheckProcess(pid_t pid) {
              "check the number (pgrep -af python)"}};
   const std::string maps = ReadSmallFile(absl::StrCat(folder, "/maps"));
   if (maps.empty()) {
-    return {{"process", Health::kFailure, absl::StrCat("process ", pid, " may not be looked at: ", strerror(EACCES)),
-             "ask as its user, inside its container"}};
+    const absl::StatusOr<ControlAnswer> answer = AskProcess(pid, "status");
+    const absl::Status reachable = CheckTarget(pid, FindShimLibrary().value_or(""));
+    std::string found = absl::StrCat("process ", pid, " may not be looked at: ", strerror(EACCES));
+    if (absl::IsPermissionDenied(answer.status())) {
+      absl::StrAppend(&found, "; ", answer.status().message());
+    } else if (!reachable.ok()) {
+      absl::StrAppend(&found, "; ", reachable.message());
+    }
+    return {{"process", Health::kFailure, found, "ask as its user or as root (sudo), inside its container"}};
   }
   std::vector<Finding> findings = {CheckTraced(pid, maps), CheckCudaOf(maps)};
   const std::string environment = ReadSmallFile(absl::StrCat(folder, "/environ"));

@@ -165,7 +165,7 @@ bool ConnectTo(int pid, const std::string& directory, int name_pid, Connection* 
 absl::Status WhyNotFound(int pid, uint32_t uid, int error) {
   if (uid != geteuid() && geteuid() != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("process ", pid, " belongs to another user; only that user and root may control it"));
+        absl::StrCat("process ", pid, " belongs to another user; only that user and root (sudo) may control it"));
   }
   if (error == EACCES || error == EPERM)
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " may not be controlled: ", std::strerror(error)));

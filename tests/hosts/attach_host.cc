@@ -9,16 +9,21 @@
 //   sleep     one thread in nanosleep, whose sleeps must be of full length
 //   signals   one thread computes under a timer whose handler allocates nothing
 //   driver    CUDA through the driver, found by dlsym before anybody attached; prints what it holds
-//   fails     the same, and after a while asks for more than there is
 //   fails     the same, and after a while it asks for more than there is
+//   waits     the same, after the driver has waited for the GPU until FILE exists
+//   events    the only thread is in epoll_wait, which must end by itself alone: with a line of input
+//   private   sleep, and nobody may trace it (PR_SET_DUMPABLE)
 //   loads     two threads load PLUGIN, let it use CUDA and unload it, bound lazily and at once
 //   later     PLUGIN is loaded when its second line of input comes, and uses CUDA from then on
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,6 +101,20 @@ int Sleep() {
   return 0;
 }
 
+// An event loop without a timer. Ends with its input; a call that ends without an event has noticed us.
+int Events() {
+  const int loop = epoll_create1(0);
+  epoll_event wanted{};
+  wanted.events = EPOLLIN;
+  if (epoll_ctl(loop, EPOLL_CTL_ADD, STDIN_FILENO, &wanted) != 0) return 13;
+  for (;;) {
+    epoll_event seen{};
+    if (epoll_wait(loop, &seen, 1, -1) != 1) return 14;
+    char text[64];
+    if (read(STDIN_FILENO, text, sizeof text) <= 0) return 0;
+  }
+}
+
 int Signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { g_ticks.fetch_add(1); };
@@ -107,7 +126,12 @@ int Signals() {
   return code != 0 ? code : g_ticks > 10 ? 0 : 6;
 }
 
-int Driver(bool asks_too_much) {
+// As the driver waits by default.
+void CUDA_CB AwaitGpu(void*) {
+  for (int i = 0; i % 256 != 0 || !IsOver(); ++i) sched_yield();
+}
+
+int Driver(bool asks_too_much, bool waits) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
   const auto find = [driver](const char* name) { return driver == nullptr ? nullptr : dlsym(driver, name); };
   static const auto init = reinterpret_cast<decltype(&cuInit)>(find("cuInit"));
@@ -123,6 +147,14 @@ int Driver(bool asks_too_much) {
   puts("ready");
   fflush(stdout);
   uint64_t count = 0;
+  if (waits) {
+    const auto launch = reinterpret_cast<decltype(&cuLaunchHostFunc)>(find("cuLaunchHostFunc"));
+    const auto wait = reinterpret_cast<decltype(&cuStreamSynchronize)>(find("cuStreamSynchronize"));
+    if (launch(nullptr, &AwaitGpu, nullptr) != CUDA_SUCCESS || wait(nullptr) != CUDA_SUCCESS) return 15;
+    CUdeviceptr memory = 0;
+    if (allocate(&memory, 7 << 20) == CUDA_SUCCESS) ++count;
+    release(memory);
+  }
   while (!IsOver()) {
     CUdeviceptr memory = 0;
     if (allocate(&memory, 5 << 20) != CUDA_SUCCESS) return 8;
@@ -173,15 +205,18 @@ int main(int argc, char** argv) {
   const char* const way = argc < 2 ? "" : argv[1];
   if (argc < 3 || (way[0] == 'l' && argc < 4)) return 64;
   g_file = argv[2];
-  if (strcmp(way, "driver") != 0 && strcmp(way, "fails") != 0) {
-    puts("ready");
-    fflush(stdout);
-  }
+  const bool asks_too_much = strcmp(way, "fails") == 0, waits = strcmp(way, "waits") == 0;
+  const bool is_private = strcmp(way, "private") == 0;
+  if (is_private) prctl(PR_SET_DUMPABLE, 0);
+  if (strcmp(way, "driver") == 0 || asks_too_much || waits) return Driver(asks_too_much, waits);
+  puts("ready");
+  fflush(stdout);
   if (strcmp(way, "malloc") == 0) return Malloc();
   if (strcmp(way, "compute") == 0) return Compute();
-  if (strcmp(way, "sleep") == 0) return Sleep();
+  if (strcmp(way, "sleep") == 0 || is_private) return Sleep();
+  if (strcmp(way, "events") == 0) return Events();
   if (strcmp(way, "signals") == 0) return Signals();
   if (strcmp(way, "loads") == 0) return Loads(argv[3]);
   if (strcmp(way, "later") == 0) return Later(argv[3]);
-  return strcmp(way, "driver") == 0 || strcmp(way, "fails") == 0 ? Driver(strcmp(way, "fails") == 0) : 64;
+  return 64;
 }

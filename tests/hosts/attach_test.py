@@ -60,15 +60,15 @@ class AttachTest(hosts_test.HostTest):
 
 
 class AnyMoment(AttachTest):
-    def check(self, way, times):
-        for _ in range(times * (25 if FULL else 1)):
+    def check(self, way, times, thorough=125):
+        for _ in range(thorough if FULL else times):
             process = self.start(way)
             time.sleep(random.random() * 0.02)
             self.assertFalse(self.attach(process)["was_there"])
             self.end(process)
 
     def test_eight_threads_in_the_allocator(self):
-        self.check("malloc", 10)
+        self.check("malloc", 10, thorough=500)
 
     def test_one_thread_that_never_calls(self):
         self.check("compute", 5)
@@ -79,6 +79,27 @@ class AnyMoment(AttachTest):
     def test_under_a_timer(self):
         self.check("signals", 5)
 
+    def test_an_event_loop(self):
+        """The one thread waits for ever, and the kernel would end that with EINTR."""
+        for _ in range(5 * (25 if FULL else 1)):
+            process = self.start("events")
+            time.sleep(random.random() * 0.02)
+            self.assertFalse(self.attach(process)["was_there"])
+            process.stdin.write("a line\n")
+            process.stdin.flush()
+            self.gpumem("detach", process.pid)
+            self.assertIsNone(process.poll())
+            self.assertEqual((process.communicate(timeout=60), process.returncode), (("", ""), 0))
+
+    def test_waiting_for_the_gpu(self):
+        """Inside of the driver all the time."""
+        for _ in range(2 * (25 if FULL else 1)):
+            process = self.start("waits")
+            self.attach(process, "-o", self.folder / "run.gmtrace")
+            self.end(process)
+            report = self.report()
+            self.assertEqual((report["devices"][0]["peak"]["total_bytes"], report["losses"]["total"]), (7 * MIB, 0))
+            (self.folder / "run.gmtrace").unlink()
 
     def test_two_threads_in_the_loader(self):
         """New libraries are in its list before their slots are bound: what we write there must not be bound again."""
@@ -89,6 +110,24 @@ class AnyMoment(AttachTest):
                 self.attach(process)
                 time.sleep(1.5)  # some looks at what was loaded later
                 self.end(process)
+
+
+class TheProgramDies(AttachTest):
+    def test_killed_at_any_moment(self):
+        """It is said, in an instant, and nothing is left."""
+        for way in ("malloc", "driver", "sleep"):
+            for _ in range(100 if FULL else 8):
+                process = self.start(way)
+                attacher = subprocess.Popen([str(self.setup.gpumem), "attach", str(process.pid)], cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                time.sleep(random.random() * 0.04)
+                process.kill()
+                process.communicate()
+                output, errors = attacher.communicate(timeout=60)
+                if attacher.returncode == 0:  # it was done before
+                    self.assertIn("recording", output)
+                else:
+                    self.assertEqual((attacher.returncode, len(errors.splitlines())), (3, 1), output + errors)
+                    self.assertRegex(errors, f"process {process.pid}|no process")
 
 
 class TheAttacherDies(AttachTest):
@@ -143,6 +182,23 @@ class WhatIsSeen(AttachTest):
         self.assertEqual((device["peak"]["total_bytes"], device["end"]["total_bytes"]), (5 * MIB, 0))
         self.assertGreater(report["events"]["by_kind"]["alloc"], 10)
         self.assertEqual(report["losses"]["total"], 0)
+
+    def test_a_runtime_in_the_program(self):
+        """That loads the driver itself: what is allocated from then on is in the trace, each once."""
+        command = [str(hosts_test.HOSTS / "attach_static_host"), str(self.stop)]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.running.append(process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        trace = self.folder / "run.gmtrace"
+        self.attach(process, "-o", trace)
+        self.end(process)
+        report = self.report()
+        self.assertEqual(report["losses"]["total"], 0)
+        sizes = [(1000 + i) * 1024 for i in range(50)]
+        seen = [event["size_bytes"] for event in hosts_test.history.events_of(self.setup, trace) if event["kind"] == "alloc" and event["size_bytes"] >= 1000 * 1024]
+        self.assertEqual(seen, sizes)
+        (device,) = report["devices"]
+        self.assertEqual((device["peak"]["total_bytes"], device["end"]["total_bytes"]), (sum(sizes), 0))
 
     def test_libraries_loaded_later(self):
         """Seen within a second or so, with the copy of the runtime that they bring."""

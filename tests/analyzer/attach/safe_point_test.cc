@@ -56,7 +56,9 @@ TEST_F(SafePointTest, NotInTheLoaderOrWhereThreadsBegin) {
 TEST_F(SafePointTest, InTheCLibraryOnlyWhereTheKernelWaits) {
   EXPECT_FALSE(Allows(kLibc + 0x2010, {kProgram}));
   EXPECT_TRUE(Allows(kLibc + 0x3010, {kProgram}, SYS_poll));
-  EXPECT_FALSE(Allows(kLibc + 0x3010, {kProgram}, SYS_epoll_wait));
+  EXPECT_TRUE(Allows(kLibc + 0x3010, {kProgram}, SYS_epoll_wait));
+  EXPECT_TRUE(SafePoint::EndsWithStop(SYS_epoll_wait));
+  EXPECT_FALSE(SafePoint::EndsWithStop(SYS_poll));
   EXPECT_FALSE(Allows(kLibc + 0x3010, {kProgram}, SYS_mmap));
 }
 
