@@ -7,12 +7,17 @@ classes override.
 tensors() walks all objects that Python's collector knows, which takes about 100 ms for a million. gradients() runs kernels and waits for them.
 """
 
+import collections
 import gc
+import heapq
 import sys
+import time
 import types
 import typing
 
-MOST_HOLDERS, MOST_DICTS = 4, 4
+MOST_HOLDERS, MOST_PARENTS = 4, 8
+MOST_LEVELS, MOST_SECONDS = 16, 1.0  # from a tensor up to what holds it, what holds that, and so on
+NO_ROOT = 1000
 MOST_PLACES = 200_000  # of modules in a model
 CHUNK = 1 << 22  # elements of a gradient that are looked at at once: what it takes of memory is a byte for each
 
@@ -26,6 +31,7 @@ class LiveTensor(typing.NamedTuple):
     shares: int  # tensors that share the storage, itself included
     requires_grad: bool
     holders: tuple  # texts; () where no object holds it that Python's collector knows: a local variable, or C++ (autograd)
+    chain: str = ""  # of references, from a module, class, function or generator; "" where none was found
 
     def __str__(self):
         held = "; ".join(self.holders) or "a local variable, or C++ code"
@@ -50,6 +56,14 @@ class GradientStats(typing.NamedTuple):
 # Of a class, whatever its metaclass says; and the descriptors that only C code can make.
 bases_of, fields_of_class, name_of = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__qualname__"))
 GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+GLOBALS_OF, CODE_OF, QUALNAME_OF = (types.FunctionType.__dict__[name].__get__ for name in ("__globals__", "__code__", "__qualname__"))
+FREE_NAMES_OF = types.CodeType.__dict__["co_freevars"].__get__
+# Where a chain of references begins, with how it is called; and classes.
+ROOTS = {types.ModuleType: None, types.FunctionType: QUALNAME_OF}
+for each in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
+    ROOTS[each] = each.__dict__["__qualname__"].__get__
+PARTS_OF_FUNCTIONS = {".__closure__": "closure", ".__defaults__": "defaults", ".__kwdefaults__": "defaults"}
+PARTS_OF_MODULES = ("._parameters", "._buffers", "._modules")
 
 
 def torch_of_the_program():
@@ -72,7 +86,8 @@ def instances_of(wanted, objects):
 
 
 def is_subclass(kind, wanted):
-    return any(base is wanted for base in bases_of(kind))
+    wanted = wanted if type(wanted) is tuple else (wanted,)
+    return any(base is each for base in bases_of(kind) for each in wanted)
 
 
 def getters_of(torch):
@@ -119,7 +134,9 @@ def tensors(device="cuda"):
             gradient = of.grad(each) if of.is_leaf(each) else None
             if gradient is not None:
                 gradients[id(gradient)] = gradient
-                held.setdefault(id(gradient), []).append(f"the gradient of {(held.get(id(each)) or ['a tensor'])[0]}")
+                texts, chain = held.get(id(each)) or ([], "")
+                others = held.get(id(gradient)) or ([], "")
+                held[id(gradient)] = ([*others[0], f"the gradient of {(texts or ['a tensor'])[0]}"], others[1] or chain and f"{chain}.grad")
         by_storage = {}
         seen = {id(each) for each in found}
         for each in [*found, *(each for each in gradients.values() if id(each) not in seen)]:
@@ -130,10 +147,11 @@ def tensors(device="cuda"):
 
 def row_of(place, group, held, of):
     shown = max(group, key=of.numel)
-    holders = [text for each in group for text in held.get(id(each), ())]
+    holders = [text for each in group for text in held.get(id(each), ((), ""))[0]]
+    chain = min((held[id(each)][1] for each in group if id(each) in held and held[id(each)][1]), key=len, default="")
     more = [f"{len(holders) - MOST_HOLDERS} others"] if len(holders) > MOST_HOLDERS else []
     dtype = str(of.dtype(shown)).replace("torch.", "")
-    return LiveTensor(tuple(of.shape(shown)), dtype, str(of.device(shown)), place[1], place[0], len(group), of.requires_grad(shown), tuple(holders[:MOST_HOLDERS] + more))
+    return LiveTensor(tuple(of.shape(shown)), dtype, str(of.device(shown)), place[1], place[0], len(group), of.requires_grad(shown), tuple(holders[:MOST_HOLDERS] + more), chain)
 
 
 def storage_of(tensor, device, of):
@@ -147,89 +165,146 @@ def storage_of(tensor, device, of):
         return None
 
 
-def referrers(wanted, objects, own):
+def referrers(wanted, objects):
     """[(object, what it refers to of those whose ids are wanted)]. The types of objects are asked alone, never the objects: they may be of any make."""
     found = []
     for each in objects:
-        if id(each) not in own and type(each) is not types.FrameType:
+        if type(each) is not types.FrameType:
             referred = [other for other in gc.get_referents(each) if id(other) in wanted]
             if referred:
                 found.append((each, referred))
     return found
 
 
-def holders_of(found, objects):
-    """id of a tensor -> texts, those that name a place first."""
-    wanted, own = {id(each) for each in found}, {id(found), id(objects)}
-    held, owners = {}, {}
-    holders = referrers(wanted, objects, own)
-    containers = {id(each) for each, _ in holders if is_container(type(each))}
-    own.add(id(holders))
-    for _ in range(MOST_DICTS):  # a state in a dict in a dict in the dict of an optimizer's attributes
-        if not containers:
-            break
-        parents = referrers(containers, objects, own)
-        own.add(id(parents))
-        containers = set()
-        for parent, referred in parents:
+def parents_of(wanted, objects):
+    """id of an object -> what refers to it: of the tensors, of what holds them, and so on until all have a root or the time is over."""
+    parents, level, deadline = {}, set(wanted), time.monotonic() + MOST_SECONDS
+    for _ in range(MOST_LEVELS):
+        above = {}
+        for parent, referred in referrers(level, objects):
             for each in referred:
-                # The globals of a module are its functions', too.
-                if type(parent) is types.ModuleType or type(parent) is not types.FunctionType and id(each) not in owners:
-                    owners[id(each)] = parent
-            if is_container(type(parent)) and id(parent) not in owners:
-                containers.add(id(parent))
-    for each, referred in holders:
-        for tensor in referred:
-            held.setdefault(id(tensor), []).append(text_of(each, tensor, owners))
-    for texts in held.values():
+                if type(parent) is types.FunctionType and each is GLOBALS_OF(parent):
+                    continue  # a module's
+                known = parents.setdefault(id(each), [])
+                if id(each) in wanted or len(known) < MOST_PARENTS or type(parent) is types.ModuleType:
+                    known.append(parent)
+                    above[id(parent)] = parent
+        level = {key for key, parent in above.items() if type(parent) not in ROOTS and not is_subclass(type(parent), type) and key not in parents}
+        if not level or time.monotonic() > deadline:
+            break
+    return parents
+
+
+def ways_up(parents):
+    """id of an object -> (how far, the one of its parents that is on the shortest way to a root; a module is the best one)."""
+    children, waiting, ways = {}, [], {}
+    for child, some in parents.items():
+        for parent in some:
+            children.setdefault(id(parent), []).append((child, parent))
+            if id(parent) not in parents:
+                rank = 0 if type(parent) is types.ModuleType else 1 if type(parent) in ROOTS or is_subclass(type(parent), type) else NO_ROOT
+                waiting.append((rank, id(parent)))
+    heapq.heapify(waiting)
+    while waiting:
+        cost, key = heapq.heappop(waiting)
+        for child, parent in children.get(key, ()):
+            if child not in ways or cost + 1 < ways[child][0]:
+                ways[child] = (cost + 1, parent)
+                heapq.heappush(waiting, (cost + 1, child))
+    return ways
+
+
+def holders_of(found, objects):
+    """id of a tensor -> (texts of what holds it, those that name a place first; the chain of references from a root, "" where none was found)."""
+    parents = parents_of({id(each) for each in found}, objects)
+    ways = ways_up(parents)
+    held = {}
+    for tensor in found:
+        texts = [text_of_place([tensor, holder], ways, is_whole=False) for holder in parents.get(id(tensor), ())]
         texts.sort(key=lambda text: (text.startswith("a "), text.endswith("]") and not text.endswith("']")))  # "a list of 4"; an element of a list
+        cost, holder = ways.get(id(tensor), (NO_ROOT, None))
+        held[id(tensor)] = (texts, text_of_place([tensor, holder], ways, is_whole=True) if cost < NO_ROOT else "")
     return held
 
 
-def text_of(holder, tensor, owners):
-    kind = type(holder)
+def text_of_place(path, ways, is_whole):
+    """Where `path[0]` lies, which `path[1]` refers to: from the module, class, function or object around it on, or from the root."""
+    while (is_whole or is_container(type(path[-1]))) and id(path[-1]) in ways and len(path) < 3 * MOST_LEVELS:
+        path.append(ways[id(path[-1])][1])
+    top = path[-1]
+    if is_container(type(top)):
+        if len(path) == 2 and is_subclass(type(top), dict):
+            return f"a dict, at {key_of(top, path[0])}"
+        return f"a {name_of(type(top))} of {len(top)}"
+    head, pieces = head_of(top), [piece_of(path[i], path[i - 1], path[i + 1] if i + 1 < len(path) else None) for i in range(len(path) - 1, 0, -1)]
+    for i, piece in enumerate(pieces[:-1]):
+        if piece in PARTS_OF_MODULES and pieces[i + 1].startswith("['"):  # of an nn.Module
+            pieces[i : i + 2] = ["", "." + pieces[i + 1][2:-2]]
+    place = "".join(pieces)
+    for attribute, words in PARTS_OF_FUNCTIONS.items():
+        if type(top) is types.FunctionType and place.startswith(attribute):
+            head, place = f"the {words} of {text(QUALNAME_OF(top))}", place[len(attribute) :]
+    return head + place if place or type(top) in ROOTS else f"an object of {text(fields_of_class(type(top)).get('__module__'))}.{name_of(type(top))}"
+
+
+def head_of(top):
+    kind = type(top)
+    if kind is types.ModuleType:
+        return f"the global {text(attributes_of(top).get('__name__'))}"
+    if is_subclass(kind, type):
+        return f"the class {name_of(top)}"
+    if kind in ROOTS:
+        return f"the {'function' if kind is types.FunctionType else 'generator'} {text(ROOTS[kind](top))}"
+    return name_of(kind)
+
+
+def piece_of(parent, child, above):
+    """What leads from an object to one that it refers to; `above` is where the way comes from."""
+    kind = type(parent)
     if is_subclass(kind, dict):
-        key = next(((key,) for key, value in list(dict.items(holder)) if value is tensor), None)
-        return f"a key of a {name_of(kind)}" if key is None else text_of_element(holder, key[0], owners)
-    if kind is list or kind is tuple:
-        return text_of_element(holder, next((i for i, value in enumerate(holder) if value is tensor), 0), owners)
-    if kind is types.CellType:
-        return "a closure"
-    name = next((text(name) for name, value in list(attributes_of(holder).items()) if value is tensor), "")
-    return f"{name_of(kind)}.{name}" if name else f"an object of {text(fields_of_class(kind).get('__module__'))}.{name_of(kind)}"
+        is_attributes = above is not None and (attributes_of(above) is parent or is_subclass(type(above), type) and type(parent) is dict)
+        key = key_of(parent, child)
+        return f".{key[1:-1]}" if is_attributes and key.startswith("'") else f"[{key}]"
+    if is_subclass(kind, (list, tuple, collections.deque)):
+        number = next((i for i, value in enumerate(tuple(base_of(kind).__iter__(parent))) if value is child), 0)
+        names = FREE_NAMES_OF(CODE_OF(above)) if type(child) is types.CellType and type(above) is types.FunctionType else ()
+        return f".{names[number]}" if number < len(names) else f"[{number}]"
+    if is_subclass(kind, (set, frozenset)):
+        return "{...}"
+    if kind is types.CellType or kind is types.ModuleType or kind in ROOTS and kind is not types.FunctionType:
+        return ""
+    attributes = attributes_of(parent)
+    if child is attributes or is_subclass(kind, type) and type(child) is dict:
+        return ""
+    name = next((text(name) for name, value in list(attributes.items()) if value is child), "") or slot_of(parent, child)
+    return f".{name}" if name else ""
+
+
+def slot_of(parent, child):
+    """Of __slots__, and of objects of C code."""
+    for base in bases_of(type(parent)):
+        for name, getter in list(fields_of_class(base).items()):
+            if type(getter) in GETTERS and name != "__dict__" and (type(getter) is types.MemberDescriptorType or base is types.FunctionType):
+                try:
+                    if getter.__get__(parent) is child:
+                        return text(name)
+                except Exception:  # not set
+                    continue
+    return ""
+
+
+def base_of(kind):
+    return next(base for base in (list, tuple, collections.deque) if is_subclass(kind, base))
 
 
 def is_container(kind):
-    return kind is list or kind is tuple or is_subclass(kind, dict)
+    return kind is types.CellType or is_subclass(kind, (dict, list, tuple, set, frozenset, collections.deque))
 
 
-def text_of_key(key):
+def key_of(holder, value):
     """Of a sort whose text is Python's own."""
+    key = next((key for key, each in list(dict.items(holder)) if each is value), None)
     return repr(key)[:80] if type(key) is str or type(key) is int else f"a key of {name_of(type(key))}"
-
-
-def text_of_element(holder, key, owners):
-    """Where the element of a container lies, from the module or the object that has the container."""
-    path, owner = [holder], owners.get(id(holder))
-    while owner is not None and is_container(type(owner)) and len(path) <= MOST_DICTS:
-        path.append(owner)
-        owner = owners.get(id(owner))
-    kind = type(owner)
-    if owner is None or is_container(kind):
-        return f"a dict, at {text_of_key(key)}" if is_subclass(type(holder), dict) else f"a {type(holder).__name__} of {len(holder)}"
-    is_module = kind is types.ModuleType
-    attributes = owner.__dict__ if is_module else attributes_of(owner)
-    whole = f"the global {text(attributes.get('__name__'))}" if is_module else name_of(kind)
-    if attributes is holder:
-        return f"{whole}.{key if type(key) is str else text_of_key(key)}"
-    inside = {id(each): number for number, each in enumerate(path)}
-    attribute, depth = next(((text(name), inside[id(value)]) for name, value in list(attributes.items()) if id(value) in inside), (None, 0))
-    if attribute in ("_parameters", "_buffers") and not is_module:  # of an nn.Module
-        return f"{whole}.{key}"
-    element = f"{'[...]' if depth else ''}[{text_of_key(key)}]"
-    if attribute is not None:
-        return f"{whole}.{attribute}{element}"
-    return f"a dict of {whole}, at {text_of_key(key)}" if is_subclass(type(holder), dict) else f"a {type(holder).__name__} of {len(holder)}"
 
 
 def attributes_of(holder):
