@@ -72,6 +72,7 @@ struct AttributedUse {
   bool recomputed = false;
   bool is_loss = false;  // ComponentOf
   uint64_t bytes = 0, tensor_bytes = 0, count = 0;
+  uint64_t smallest = 0, largest = 0;  // of what was asked for, a block
 };
 
 // Memory by category at an instant. The sum of the categories is what the process had: reserved, other and context.

@@ -206,7 +206,11 @@ void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUs
     const auto [it, is_new] = uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence,
                                                       use.part, use.module, use.name, use.user_stage},
                                                use);
+    const uint64_t asked = use.tensor_bytes == 0 ? use.bytes : use.tensor_bytes;
+    if (is_new) it->second.smallest = it->second.largest = asked;
     if (is_new) continue;
+    it->second.smallest = std::min(it->second.smallest, asked);
+    it->second.largest = std::max(it->second.largest, asked);
     it->second.bytes += use.bytes;
     it->second.tensor_bytes += use.tensor_bytes;
     it->second.count += use.count;

@@ -44,6 +44,7 @@ const std::vector<CommandGroup>& CommandGroups() {
       {"Look",
        {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree", "table", "sizes", "stacks"}},
       {"Training", {"at", "steps", "stages", "modules", "model"}},
+      {"Compare", {"diff", "compare", "check"}},
       {"Predict", {"plan", "sweep"}},
       {"Live", {"ctl"}},
       {"Files", {"info", "dump", "recover", "symbolize"}}};

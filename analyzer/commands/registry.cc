@@ -19,6 +19,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeModulesCommand());
   commands.push_back(MakeModelCommand());
   commands.push_back(MakeLeaksCommand());
+  commands.push_back(MakeDiffCommand());
   commands.push_back(MakeFlameCommand());
   commands.push_back(MakeTreeCommand());
   commands.push_back(MakeTableCommand());

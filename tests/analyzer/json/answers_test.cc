@@ -107,6 +107,27 @@ const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "
                                                   "file_offset", "compressed", "type",   "data",    "kind",  "address",
                                                   "size_bytes",  "stream",     "handle", "took_ns", "stack", "tag"};
 
+// Keys of diff, which tests/e2e/diff_test.py compares with its answers.
+const std::set<std::string> kKeysOfDiff = {"headline",
+                                           "subject",
+                                           "delta_bytes",
+                                           "cause",
+                                           "doubts",
+                                           "a",
+                                           "b",
+                                           "trace",
+                                           "moment",
+                                           "found",
+                                           "ended",
+                                           "damaged",
+                                           "peak_allocated_bytes",
+                                           "peak_reserved_bytes",
+                                           "peak_total_bytes",
+                                           "settings",
+                                           "renamed",
+                                           "totals",
+                                           "lines"};
+
 // Keys of tree, table, sizes and stacks, which tests/analyzer/views compares with their answers.
 const std::set<std::string> kViewKeys = {"view",
                                          "mode",
@@ -162,6 +183,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kKeysOfSymbolizeAndSeries.begin(), kKeysOfSymbolizeAndSeries.end());
   emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
+  emitted.insert(kKeysOfDiff.begin(), kKeysOfDiff.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
   std::set<std::string> documented = DocumentedKeys();
   EXPECT_EQ(documented.count("schema_version"), 1u);
