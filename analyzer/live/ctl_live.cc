@@ -47,6 +47,7 @@ void WriteTensor(const ControlAnswer& answer, size_t row, JsonWriter* json) {
   json->Field("shares", number("shares"));
   json->Field("requires_grad", Of(answer, row, "requires_grad") == "True");
   json->Field("holders", Of(answer, row, "holders"));
+  json->Field("chain", Of(answer, row, "chain"));
 }
 
 void WriteGradient(const ControlAnswer& answer, size_t row, JsonWriter* json) {
@@ -85,17 +86,26 @@ std::vector<TensorGroup> GroupTensors(const ControlAnswer& answer, size_t rows) 
   return groups;
 }
 
+// How the program reaches it, where that says more than who holds it.
+std::string ChainOf(const ControlAnswer& answer, size_t row) {
+  const std::string chain = Of(answer, row, "chain");
+  const std::string holders = Of(answer, row, "holders");
+  const bool says_more = !chain.empty() && chain != holders.substr(0, holders.find("; "));
+  return says_more ? absl::StrCat("\n              from ", EscapeControls(chain)) : "";
+}
+
 std::string TensorLine(const ControlAnswer& answer, const TensorGroup& group) {
   const size_t row = group.rows[0];
   const std::string shape = absl::StrCat(Of(answer, row, "dtype"), " ", Of(answer, row, "shape"));
   const std::string bytes = absl::StrCat(PadLeft(FormatBytes(group.bytes), 10), "  ");
   if (group.rows.size() > 1) {
     return absl::StrCat(bytes, FormatCount(group.rows.size()), " tensors, held by ", EscapeControls(group.holder),
-                        "; largest ", EscapeControls(shape), "\n");
+                        "; largest ", EscapeControls(shape), ChainOf(answer, row), "\n");
   }
   const std::string holders = Of(answer, row, "holders");
   return absl::StrCat(bytes, EscapeControls(shape), " on ", EscapeControls(Of(answer, row, "device")), ", held by ",
-                      holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders), "\n");
+                      holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders), ChainOf(answer, row),
+                      "\n");
 }
 
 std::string GradientLine(const ControlAnswer& answer, size_t row) {

@@ -53,6 +53,8 @@ class LiveTest(unittest.TestCase):
         self.assertEqual((rows["Cache.keys"]["bytes"], rows["Cache.keys"]["dtype"], rows["Cache.keys"]["device"]), (6 * MIB, "uint8", "cuda:0"))
         self.assertEqual((rows["Linear.weight"]["bytes"], rows["Linear.weight"]["requires_grad"]), (2 * MIB, True))
         self.assertEqual(rows["the global __main__.CACHE[310]"]["bytes"], MIB)
+        self.assertEqual(rows["the global __main__.CACHE[310]"]["chain"], "the global __main__.CACHE[310]")
+        self.assertEqual(rows["Cache.keys"]["chain"], "")  # a local variable's
         self.assertEqual((answer["bytes"], answer["left_out"]), (11 * MIB + 2048 + 64 * MIB, 0))
         self.assertIn("3 MiB  3 tensors, held by the global __main__.CACHE[...]; largest uint8 (1048576,)", self.ask("tensors"))
         self.assertIn("6 MiB  uint8 (6291456,) on cuda:0, held by Cache.keys", self.ask("tensors"))
