@@ -66,7 +66,8 @@ std::string StatusText(const ControlAnswer& answer) {
     absl::StrAppend(&text, "  before  ", FormatCountOf(answer.Number("existing_blocks"), "block", "blocks"),
                     " of PyTorch, ", FormatBytes(answer.Number("existing_bytes")), ", existed when recording began\n");
   } else if (existing == "awaited") {
-    absl::StrAppend(&text, "  before  what existed is not known yet: the main thread is in one long call\n");
+    absl::StrAppend(
+        &text, "  before  what existed is not known yet: the main thread is in one long call, or waits for input\n");
   } else if (!existing.empty()) {
     absl::StrAppend(&text, "  before  what existed is not known: ", EscapeControls(existing), "\n");
   }

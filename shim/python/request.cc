@@ -111,7 +111,9 @@ const char* Ask(Request request, const char* argument, uint32_t timeout_ms, char
     g_state.store(kIdle, std::memory_order_relaxed);
     return "Python takes no more calls at the moment; ask again";
   }
-  if (!Wait(timeout_ms)) return "the program's main thread did not come to it in time: it is in one long call";
+  if (!Wait(timeout_ms))
+    return "the program's main thread did not come to it in time: it is in one long call, or waits (a prompt, a "
+           "notebook, a server: its next input brings it to it)";
   *size = g_size;
   std::memcpy(out, g_answer, g_size);
   const bool failed = g_failed;

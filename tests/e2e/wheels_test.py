@@ -16,6 +16,7 @@ import sys
 import unittest
 
 import attribution_test
+import late_start_test
 import plan_test
 import sweep_test
 import truth
@@ -77,6 +78,15 @@ class Plan(plan_test.Planned):
     test_data_that_decide = plan_test.Verdicts.test_data_that_decide
 
 
+class Attached(unittest.TestCase):
+    """`gpumem attach` to a training under this wheel: what existed before is in its allocator's snapshot."""
+
+    run_program = late_start_test.LateStartTest.run_program
+    check = late_start_test.LateStartTest.check
+    test_attached = late_start_test.LateStartTest.test_attached
+    test_attached_to_expandable_segments = late_start_test.LateStartTest.test_attached_to_expandable_segments
+
+
 class Sweep(sweep_test.Swept):
     """Runs that are forked from one process, with this wheel."""
 
@@ -111,7 +121,7 @@ def main(argv=None):
     if not (arguments.keep and environment.exists()):
         install(arguments.wheel, environment, arguments.python)
     SETUP = truth.Setup(build, str(environment / "bin" / "python"), simulated=True)
-    attribution_test.SETUP = plan_test.SETUP = sweep_test.SETUP = SETUP
+    attribution_test.SETUP = late_start_test.SETUP = plan_test.SETUP = sweep_test.SETUP = SETUP
     WheelTest.version = arguments.wheel
     add_cases(arguments.case or CASES)
     try:
