@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// ImportInfo: that a trace was made by `gpumem import` from what another program recorded, and of what. It is kept in
+// Header.settings under names of its own, so that readers which know nothing of imports show it as settings. Plain
+// values; a header without them is no import.
+//
+//   StoreImportInfo({"PyTorch snapshot", "PyTorch", "run.pickle", notes}, header.mutable_settings());
+//   if (const ImportInfo from = ImportInfoOf(process.settings); from.any()) Print(from.source);
+
+#ifndef GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
+#define GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpumem/trace.pb.h"
+
+namespace gpumem {
+
+// A torch block whose memory was freed before can be used again: other streams had it in use until now. Layer TORCH;
+// only in imports, and only where that is later than its FREE. See trace.proto, EventKind.
+inline constexpr auto kFreeCompleted = static_cast<trace::EventKind>(51);
+
+struct ImportInfo {
+  std::string format, recorder, source;  // "PyTorch snapshot", "PyTorch", the file's name; format "" = it is no import
+  std::vector<std::string> notes;        // what the source lacks and what was derived, one sentence each
+  bool has_times = true;                 // false: times only keep the order
+
+  bool any() const { return !format.empty(); }
+};
+
+inline constexpr char kImportPrefix[] = "imported_";
+
+inline ImportInfo ImportInfoOf(const std::map<std::string, std::string>& settings) {
+  ImportInfo info;
+  const auto text = [&settings](const std::string& name) {
+    const auto found = settings.find(kImportPrefix + name);
+    return found == settings.end() ? std::string() : found->second;
+  };
+  info.format = text("format");
+  info.recorder = text("by");
+  info.source = text("from");
+  info.has_times = text("times") != "none";
+  for (size_t i = 1; settings.contains(kImportPrefix + ("note_" + std::to_string(i))); ++i)
+    info.notes.push_back(text("note_" + std::to_string(i)));
+  return info;
+}
+
+inline void StoreImportInfo(const ImportInfo& info, google::protobuf::Map<std::string, std::string>* settings) {
+  const auto set = [settings](const std::string& name, const std::string& value) {
+    (*settings)[kImportPrefix + name] = value;
+  };
+  set("format", info.format);
+  set("by", info.recorder);
+  set("from", info.source);
+  if (!info.has_times) set("times", "none");
+  for (size_t i = 0; i < info.notes.size(); ++i) set("note_" + std::to_string(i + 1), info.notes[i]);
+}
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
