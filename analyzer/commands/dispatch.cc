@@ -47,7 +47,7 @@ const std::vector<CommandGroup>& CommandGroups() {
       {"Compare", {"diff", "compare", "check"}},
       {"Predict", {"plan", "sweep"}},
       {"Live", {"ctl"}},
-      {"Files", {"info", "dump", "recover", "symbolize"}}};
+      {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
   return *groups;
 }
 
@@ -193,7 +193,8 @@ int UnknownCommand(const std::string& word, const CommandList& commands, Console
   std::vector<std::string> names;
   for (const auto& command : commands) names.emplace_back(command->name());
   const std::string near = Nearest(word, names);
-  if (near.empty() && (absl::EndsWith(word, ".gmtrace") || absl::StrContains(word, "/"))) {
+  if (near.empty() &&
+      (absl::EndsWith(word, ".gmtrace") || absl::EndsWith(word, ".pickle") || absl::StrContains(word, "/"))) {
     console->Complain(absl::StrCat("unknown command \"", word, "\". To read a trace: gpumem report ", word));
   } else {
     console->Complain(

@@ -17,6 +17,7 @@
 #include "gpumem/trace.pb.h"
 #include "json/parts.h"
 #include "loading/find_traces.h"
+#include "loading/import_cache.h"
 #include "report/names.h"
 #include "trace/packet_reader.h"
 #include "trace/reader.h"
@@ -206,8 +207,10 @@ any size works.
     if (trace_.filters() && !events_) {
       return absl::InvalidArgumentError("--device, --layer, --from and --to choose events. Give --events too.");
     }
-    GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(arguments.empty() ? "" : arguments.front()));
-    return events_ ? DumpEvents(path, filter, console) : DumpPackets(path, console);
+    GPUMEM_ASSIGN_OR_RETURN(const std::string found, FindTrace(arguments.empty() ? "" : arguments.front()));
+    const absl::StatusOr<ReadableTrace> readable = MakeReadable(found);
+    if (!readable.ok()) return AsReadError(readable.status());
+    return events_ ? DumpEvents(readable->path, filter, console) : DumpPackets(readable->path, console);
   }
 
  private:

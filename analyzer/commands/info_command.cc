@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/format.h"
@@ -10,6 +11,7 @@
 #include "commands/trace_options.h"
 #include "json/answers.h"
 #include "report/sections.h"
+#include "trace/import_info.h"
 #include "trace/packet_reader.h"
 
 namespace gpumem {
@@ -93,11 +95,18 @@ class InfoCommand final : public Command {
     const ProcessInfo& process = loaded->analysis.process;
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kFull, &page);
-    page.Line(absl::StrCat("  folder  ", process.working_directory));
-    page.Line(absl::StrCat("  binary  ", process.executable));
-    page.Line(absl::StrCat("  writer  libgpumemshim.so ", process.writer_version));
+    if (const ImportInfo imported = ImportInfoOf(process.settings); imported.any()) {
+      page.Line(absl::StrCat("  made from  ", imported.source, ", a ", imported.format, ", by gpumem import ",
+                             process.writer_version));
+    } else {
+      page.Line(absl::StrCat("  folder  ", process.working_directory));
+      page.Line(absl::StrCat("  binary  ", process.executable));
+      page.Line(absl::StrCat("  writer  libgpumemshim.so ", process.writer_version));
+    }
     AddCounts(*loaded, extras, &page);
-    AddMap("Settings", process.settings, &page);
+    std::map<std::string, std::string> settings = process.settings;
+    std::erase_if(settings, [](const auto& setting) { return absl::StartsWith(setting.first, kImportPrefix); });
+    AddMap("Settings", settings, &page);
     AddMap("Environment", process.environment, &page);
     AddLosses(loaded->input, &page);
     AddNotes(loaded->input, &page);

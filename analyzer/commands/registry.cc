@@ -3,6 +3,7 @@
 
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/import_command.h"
 
 namespace gpumem {
 
@@ -26,6 +27,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeSizesCommand());
   commands.push_back(MakeStacksCommand());
   commands.push_back(MakeFragmentationCommand());
+  commands.push_back(MakeImportCommand());
   commands.push_back(MakeInfoCommand());
   commands.push_back(MakeDumpCommand());
   commands.push_back(MakeRecoverCommand());

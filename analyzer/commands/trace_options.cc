@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
+#include "loading/import_cache.h"
 #include "loading/window.h"
 #include "report/state.h"
 
@@ -106,6 +107,10 @@ TextOptions ListOptions::ForText(Detail detail) const {
 
 void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* console) {
   console->ProgressDone();
+  constexpr uint64_t kWorthTelling = 1000000000;
+  if (const uint64_t took_ns = TakeImportNs(); took_ns > kWorthTelling) {
+    console->Complain(absl::StrCat("Imported in ", FormatTime(took_ns), "; the next command on this file is faster."));
+  }
   // Reported by every command, whether its text has a place for notes or not.
   for (const std::string& note : loaded->symbolizer->notes()) {
     if (!options.json) console->Complain(note);

@@ -10,6 +10,7 @@
 #include "report/live_moment.h"
 #include "report/names.h"
 #include "report/stack_view.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -43,6 +44,18 @@ void WriteProcess(const ProcessInfo& process, JsonWriter* json) {
   json->Key("world_size");
   process.world_size < 0 ? json->Null() : json->Value(process.world_size);
   json->Field("writer_version", process.writer_version);
+  json->Key("imported");
+  const ImportInfo imported = ImportInfoOf(process.settings);
+  if (imported.any()) {
+    json->BeginObject();
+    json->Field("format", imported.format);
+    json->Field("recorder", imported.recorder);
+    json->Field("source", imported.source);
+    json->Field("has_times", imported.has_times);
+    json->EndObject();
+  } else {
+    json->Null();
+  }
   WriteJsonMap("versions", process.versions, json);
   json->EndObject();
 }

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
+#include "loading/import_cache.h"
 #include "symbols/stack_hash.h"
 
 namespace gpumem {
@@ -35,7 +36,13 @@ absl::Status AsReadError(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& request) {
   auto loaded = std::make_unique<LoadedTrace>();
-  GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(request.place));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string found, FindTrace(request.place));
+  const auto import_progress = [&](uint64_t done, uint64_t all) {
+    if (request.progress) request.progress(absl::StrCat("importing ", found), done, all);
+  };
+  const absl::StatusOr<ReadableTrace> readable = MakeReadable(found, import_progress);
+  if (!readable.ok()) return AsReadError(readable.status());
+  const std::string& path = readable->path;
   const auto progress = [&](uint64_t done, uint64_t all) {
     if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);
   };
@@ -44,7 +51,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   loaded->analysis = *std::move(analysis);
   if (request.analyze.device >= 0 && loaded->analysis.devices.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no memory of GPU ", request.analyze.device, " in ", path, ". Leave --device out to see all."));
+        absl::StrCat("no memory of GPU ", request.analyze.device, " in ", found, ". Leave --device out to see all."));
   }
   SymbolizerOptions symbols = request.symbols;
   symbols.search.working_directory = loaded->analysis.process.working_directory;
@@ -53,7 +60,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   if (request.resolves_stacks) loaded->symbolizer->Prepare();
   loaded->source = std::make_unique<SymbolizedStacks>(&loaded->stacks, loaded->symbolizer.get());
   loaded->input = {&loaded->analysis, loaded->source.get(), request.analyze,
-                   request.place.empty() ? "" : ShellQuoted(path)};
+                   request.place.empty() ? "" : ShellQuoted(found)};
   return loaded;
 }
 

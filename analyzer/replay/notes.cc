@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -119,12 +120,18 @@ void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes
 }  // namespace
 
 std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
-  std::vector<std::string> notes;
+  const ImportInfo imported = ImportInfoOf(analysis.process.settings);
+  std::vector<std::string> notes = imported.notes;
   AddNotesOnProcess(analysis, &notes);
+  if (imported.recorder == "PyTorch") {
+    notes.push_back(
+        "PyTorch's history is of its own allocator: memory of NCCL, cuBLAS and others, of the CUDA context, and what "
+        "else runs on the GPU is in no number.");
+  }
   for (const UnseenCalls& calls : analysis.losses.unseen) notes.push_back(NoteOnUnseen(calls));
   if (std::string note = NoteOnSpans(analysis.marks, analysis.existing); !note.empty())
     notes.push_back(std::move(note));
-  if (analysis.events.torch > 0) {
+  if (analysis.events.torch > 0 && !imported.any()) {
     notes.push_back(
         "PyTorch reports no pool and no deferred free: pools are inferred from the segments, and a block freed while "
         "another stream still "

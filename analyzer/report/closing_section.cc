@@ -11,6 +11,7 @@
 #include "report/leak_words.h"
 #include "report/sections.h"
 #include "report/state.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -31,6 +32,11 @@ std::string LargestDeviceFlag(const ReportInput& input) {
 void AddLosses(const ReportInput& input, Page* page) {
   const std::vector<std::string> lines = LossLines(input);
   page->Gap();
+  if (const ImportInfo imported = ImportInfoOf(input.analysis->process.settings); lines.empty() && imported.any()) {
+    page->Line({{Tone::kHeading, "Dropped events:"},
+                {Tone::kPlain, absl::StrCat(" not known; ", imported.recorder, " does not count what it leaves out")}});
+    return;
+  }
   if (lines.empty() && input.analysis->end_unknown) {
     page->Line({{Tone::kWarning, "Dropped events:"},
                 {Tone::kPlain, " none counted; the last 100 ms of the process are unknown"}});

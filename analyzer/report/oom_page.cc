@@ -40,6 +40,8 @@ void AddStack(const OomEvent& oom, Page* page) {
   if (unseen) {
     row(*unseen, "not seen here: CUDA context, kernels, rounding, other processes");
     row(oom.device_free, "free, as the device said");
+  } else if (oom.device_stated) {
+    row(oom.device_free, "free, as the device said");
   } else if (oom.device_total > oom.values.total) {
     row(oom.device_total - oom.values.total, "free or not seen here (CUDA context, other processes)");
   }

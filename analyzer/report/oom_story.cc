@@ -64,7 +64,7 @@ uint64_t IdlePoolBytes(const OomEvent& oom) {
 }
 
 std::optional<uint64_t> UnseenBytes(const OomEvent& oom) {
-  if (!oom.device_stated) return std::nullopt;
+  if (!oom.device_stated || oom.device_total == 0) return std::nullopt;  // imports do not know the device's size
   const uint64_t seen = oom.values.total + IdlePoolBytes(oom) + oom.device_free;
   return oom.device_total > seen ? oom.device_total - seen : 0;
 }

@@ -21,6 +21,7 @@
 #include "report/stack_rows.h"
 #include "report/state.h"
 #include "report/verdict.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -165,7 +166,7 @@ void AddRecorded(const ReportInput& input, Page* page) {
   const std::vector<std::string> losses = LossLines(input);
   std::string text = absl::StrCat(FormatCount(analysis.events.torch + analysis.events.runtime + analysis.events.driver),
                                   " events in ", FormatTime(input.Since(analysis.end_ns)));
-  if (losses.empty() && analysis.damage.empty())
+  if (losses.empty() && analysis.damage.empty() && !ImportInfoOf(analysis.process.settings).any())
     absl::StrAppend(&text, analysis.end_unknown ? ", none known to be dropped" : ", none dropped");
   if (const DeviceAnalysis* const device = DeviceOfVerdict(input)) {
     absl::StrAppend(&text, "; ", device->name.empty() ? DeviceLabel(device->device) : device->name);

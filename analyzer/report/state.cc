@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -109,7 +110,10 @@ std::string GapsText(const ReportInput& input) {
 
 std::string ProcessText(const ReportInput& input) {
   const ProcessInfo& process = input.analysis->process;
-  std::string about = absl::StrCat("process ", process.pid);
+  const ImportInfo imported = ImportInfoOf(process.settings);
+  std::string about = imported.any()
+                          ? absl::StrCat("imported from ", imported.source, ", recorded by ", imported.recorder)
+                          : absl::StrCat("process ", process.pid);
   if (!process.hostname.empty()) absl::StrAppend(&about, " on ", process.hostname);
   if (process.rank >= 0) absl::StrAppend(&about, ", rank ", process.rank);
   if (process.rank >= 0 && process.world_size > 0) absl::StrAppend(&about, " of ", process.world_size);

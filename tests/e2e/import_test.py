@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem import` on snapshots that PyTorch writes: of our own programs, against the trace that was recorded in the same run, byte by byte; and of
+real GPUs where such files are at hand (--real, or ../shared/real-gpu), against a plain loop over the pickle."""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import history
+import snapshot_facts
+import truth
+
+WITH_SNAPSHOT = truth.PROGRAMS / "with_snapshot.py"
+COMMANDS = ("report", "peak", "leaks", "fragmentation", "table", "tree", "oom", "timeline", "stages", "steps", "info", "sizes", "stacks")
+EVERYDAY_FILES = 8
+SETUP = None
+REAL = None
+FULL = False
+
+
+def answer_of(path, command="report", *options):
+    return json.loads(truth.run([SETUP.gpumem, command, "--json", *options, str(path)], SETUP, environment()))
+
+
+def environment():
+    return {**os.environ, "XDG_CACHE_HOME": str(CACHE)}
+
+
+class RecordedTest(unittest.TestCase):
+    """The same run, told by PyTorch and by the recorder."""
+
+    maxDiff = None
+
+    def record(self, name, stacks="python", context="all"):
+        case = truth.CASES[name]
+        trace, pickle = CACHE / f"{name}.{stacks}.{context}.gmtrace", CACHE / f"{name}.{stacks}.{context}.pickle"
+        program = truth.PROGRAMS / case.program
+        command = SETUP.recording(trace, *SETUP.command(WITH_SNAPSHOT), str(program), str(pickle), stacks, context)
+        numbers = truth.last_json_line(truth.run(command, SETUP, truth.environment_of(case, SETUP)))
+        return trace, pickle, numbers
+
+    def compare(self, name, **modes):
+        trace, pickle, numbers = self.record(name, **modes)
+        recorded, imported = answer_of(trace), answer_of(pickle)
+        facts = snapshot_facts.load(pickle)
+        ours = {device["device"]: device for device in imported["devices"]}
+        theirs = {device["device"]: device for device in recorded["devices"]}
+        for device in numbers["devices"]:
+            index = device["device"]
+            with self.subTest(device=index):
+                for word in ("allocated", "reserved"):
+                    self.assertEqual(ours[index]["end"][f"{word}_bytes"], device[word], f"{word} at the end")
+                    self.assertEqual(ours[index]["peak"][f"{word}_bytes"], device[f"peak_{word}"], f"peak of {word}")
+                    self.assertEqual(ours[index]["peak"][f"{word}_bytes"], theirs[index]["peak"][f"{word}_bytes"])
+                self.assertEqual(self.blocks(pickle, index), self.blocks(trace, index, snapshot_facts.requests_of(facts, index)))
+        self.assertEqual(len(imported["ooms"]), len(recorded["ooms"]))
+        return recorded, imported
+
+    def blocks(self, path, device, requests=None):
+        """[(kind, address, rounded size)] of PyTorch's blocks; of a recording as far as PyTorch's history goes."""
+        readable = CACHE / (path.stem + ".imported.gmtrace") if path.suffix == ".pickle" else path
+        if path.suffix == ".pickle" and not readable.exists():
+            truth.run([SETUP.gpumem, "import", str(path), "-o", str(readable)], SETUP)
+        found = history.torch_events(event for event in history.events_of(SETUP, readable) if event["kind"] != "free_completed")[device]
+        found = found if requests is None else found[: len(requests)]
+        return [(action, address, 0 if action == "oom" else size) for action, address, size in found]
+
+    def test_training(self):
+        recorded, imported = self.compare("gpt")
+        self.assertEqual(imported["process"]["imported"]["recorder"], "PyTorch")
+        self.assertIsNone(recorded["process"]["imported"])
+
+    def test_native_stacks(self):
+        _, imported = self.compare("gpt", stacks="all")
+        frames = [frame for stack in imported["devices"][0]["at_peak"]["stacks"] for frame in stack["frames"]]
+        self.assertTrue(any(not frame["python"] and "::" in frame["function"] for frame in frames), "no native frame has a name")
+
+    def test_without_stacks(self):
+        self.compare("gpt", context="none")
+
+    def test_expandable_segments(self):
+        self.compare("expandable")
+
+    def test_two_devices(self):
+        self.compare("two_devices")
+
+    def test_out_of_memory(self):
+        self.compare("oom_caught")
+
+    def test_graphs_and_private_pools(self):
+        self.compare("graphs")
+
+    def test_given_back(self):
+        self.compare("empty_cache")
+
+
+class RealTest(unittest.TestCase):
+    """Histories of real GPUs."""
+
+    def files(self):
+        files = sorted(REAL.glob("*/*.pickle")) if REAL.is_dir() else []
+        if not files:
+            self.skipTest(f"no histories of real GPUs in {REAL}")
+        return files if FULL else files[:: max(1, len(files) // EVERYDAY_FILES)]
+
+    def test_equal_a_plain_loop(self):
+        for path in self.files():
+            snapshot = snapshot_facts.load(path)
+            answer = answer_of(path)
+            devices = {device["device"]: device for device in answer["devices"]}
+            for index in range(len(snapshot["device_traces"])):
+                facts = snapshot_facts.facts_of(snapshot, index)
+                if not facts["peak_reserved"]:
+                    continue
+                with self.subTest(file=path.name, device=index):
+                    self.compare(facts, devices[index])
+            oom = sum(entry["action"] == "oom" for trace in snapshot["device_traces"] for entry in trace)
+            self.assertEqual(len(answer["ooms"]), oom, path)
+
+    def compare(self, facts, device):
+        self.assertEqual(device["end"]["reserved_bytes"], facts["end_reserved"])
+        self.assertEqual(device["end"]["allocated_bytes"], facts["end_allocated"])
+        self.assertEqual(device["peak"]["reserved_bytes"], facts["peak_reserved"])
+        # Blocks are the requests rounded up: at most 1 MiB more each, where there is a request at all.
+        self.assertGreaterEqual(device["peak"]["allocated_bytes"], facts["peak_requested"])
+        self.assertLessEqual(device["peak"]["allocated_bytes"], facts["peak_reserved"])
+
+    def test_requests_are_in_order(self):
+        words = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "oom"}
+        for path in self.files():
+            snapshot, trace = snapshot_facts.load(path), CACHE / "real.gmtrace"
+            truth.run([SETUP.gpumem, "import", "--force", str(path), "-o", str(trace)], SETUP)
+            found = collections.defaultdict(list)
+            actions = collections.defaultdict(collections.Counter)
+            for event in history.events_of(SETUP, trace):
+                if event["layer"] == "torch" and event["kind"] in words:
+                    size = event["requested_bytes"] or event["size_bytes"]
+                    found[event["device"]].append((words[event["kind"]], size, int(str(event["stream"]), 0)))
+            for index in range(len(snapshot["device_traces"])):
+                with self.subTest(file=path.name, device=index):
+                    self.assertEqual(found[index], snapshot_facts.requests_of(snapshot, index))
+
+    def test_every_command_answers(self):
+        for path in self.files():
+            for command in COMMANDS:
+                with self.subTest(file=path.name, command=command):
+                    done = subprocess.run([SETUP.gpumem, command, str(path)], env=environment(), capture_output=True, text=True, timeout=120)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+            page = CACHE / "page.html"
+            truth.run([SETUP.gpumem, "flame", str(path), "-o", str(page)], SETUP, environment())
+            self.assertGreater(page.stat().st_size, 10000)
+
+
+def main():
+    global SETUP, REAL, FULL, CACHE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--real", type=pathlib.Path, default=truth.ROOT.parent / "shared" / "real-gpu", help="histories of real GPUs")
+    parser.add_argument("--full", action="store_true", help="all of them")
+    SETUP, arguments, rest = truth.setup_of_tests(parser)
+    REAL, FULL = arguments.real, arguments.full
+    with tempfile.TemporaryDirectory(prefix="gpumem-import-") as folder:
+        CACHE = pathlib.Path(folder)
+        unittest.main(argv=rest)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Writes the seeds of import_fuzz into a folder: small good files of each format, and what people attack readers of pickles with.
+
+    tests/fuzz/make_import_corpus.py FOLDER
+
+Nothing here is unpickled. Every pickle that would run something names a command that leaves a file behind, so that a test can see that none did
+(tests/e2e/import_hostile_test.py).
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import pickle
+import struct
+import sys
+
+MIB = 1 << 20
+BASE = 0x7F0000000000
+MARKER = "gpumem-pickle-was-run"
+
+
+class Runs:
+    """What a hostile pickle is made of: unpickling it calls os.system."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+def entry(action, address, size, time_us, frames=()):
+    where = "device_free" if action == "oom" else "addr"
+    return {"action": action, where: address, "size": size, "stream": 0, "time_us": time_us, "frames": list(frames)}
+
+
+def snapshot():
+    frames = [
+        {"filename": "/usr/lib/libtorch.so", "name": "at::empty(long)", "line": 0},
+        {"filename": "train.py", "name": "step", "line": 12},
+    ]
+    blocks = [
+        {"address": BASE, "size": MIB, "requested_size": MIB - 5, "state": "active_allocated", "frames": frames},
+        {"address": BASE + MIB, "size": MIB, "requested_size": 0, "state": "inactive", "frames": []},
+    ]
+    segment = {"device": 0, "address": BASE, "total_size": 2 * MIB, "stream": 0, "segment_type": "small", "segment_pool_id": (0, 0)}
+    trace = [
+        entry("segment_alloc", BASE, 2 * MIB, 1, frames),
+        entry("alloc", BASE, MIB - 5, 2, frames),
+        entry("alloc", BASE + MIB, 512, 3),
+        entry("free_requested", BASE + MIB, 512, 4),
+        entry("free_completed", BASE + MIB, 512, 5),
+        entry("segment_map", BASE + (1 << 30), 20 * MIB, 6),
+        entry("segment_unmap", BASE + (1 << 30), 20 * MIB, 7),
+        entry("oom", 77, 1 << 40, 8, frames),
+        entry("snapshot", 0, 0, 9),
+    ]
+    annotations = [{"stage": stage, "name": "ProfilerStep#1", "device": 0, "time_us": 3} for stage in ("START", "END")]
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:20", "max_split_size": 20 * MIB, "roundup_power2_divisions": {"1": 4}}
+    return {
+        "segments": [{**segment, "is_expandable": False, "blocks": blocks}],
+        "device_traces": [trace, []],
+        "external_annotations": annotations,
+        "allocator_settings": settings,
+    }
+
+
+def profile():
+    def memory(size, time, total):
+        args = {"Addr": BASE, "Bytes": size, "Device Id": 0, "Device Type": 1, "Total Allocated": total, "Total Reserved": 2 * MIB}
+        return {"ph": "i", "name": "[memory]", "ts": time, "tid": 3, "args": args}
+
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "ts": 0, "dur": 9}
+    return {"schemaVersion": 1, "traceEvents": [memory(512, 1.5, 1024), memory(-512, 2, 512), step]}
+
+
+RMM = b"""Thread,Time,Action,Pointer,Size,Stream
+12,23:59:59.999999,allocate,0x7f0000000000,1024,0x0
+12,00:00:00:000001,free,0x7f0000000000,1024,0x0
+12,00:00:00:000002,allocate failure,(nil),99999999999,0x1
+"""
+
+
+def hostile(folder):
+    """{name: bytes} of pickles that must be refused."""
+    command = f"touch {folder}/{MARKER}"
+    files = {f"system{protocol}": pickle.dumps({"segments": [Runs(command)]}, protocol) for protocol in range(6)}
+    files["global"] = f"cos\nsystem\n(S'{command}'\ntR.".encode()
+    files["inst"] = f"(S'{command}'\nios\nsystem\n.".encode()
+    files["obj"] = f"(cos\nsystem\nS'{command}'\no.".encode()
+    files["build"] = b"}}b."
+    files["persid"] = b"Pid\n."
+    files["extension"] = b"\x80\x02\x82\x01."
+    files["deep"] = b"\x80\x02" + b"]" * 30000 + b"a" * 29999 + b"."
+    files["deep_tuple"] = b"\x80\x02)" + b"\x85" * 30000 + b"."
+    bomb = b"]q\x00(" + b"N" * 100 + b"e"
+    for level in range(1, 60):
+        bomb += b"]q" + bytes([level]) + b"(" + (b"h" + bytes([level - 1])) * 100 + b"e"
+    files["memo_bomb"] = b"\x80\x02" + bomb + b"."
+    files["trace_bomb"] = b"\x80\x02}(X\x0d\0\0\0device_traces](](" + (b"}(X\x06\0\0\0actionX\x05\0\0\0allocu" * 500) + b"eq\x01" + b"h\x01" * 15000 + b"eu."
+    files["long4"] = b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"x" * 100 + b"."
+    files["long4_negative"] = b"\x80\x02\x8b" + struct.pack("<i", -5) + b"."
+    files["text8"] = b"\x80\x04\x8d" + struct.pack("<Q", 2**63) + b"."
+    files["frame"] = b"\x80\x04\x95" + struct.pack("<Q", 2**64 - 1) + b"N."
+    files["put"] = b"\x80\x02Nr\xff\xff\xff\xff."
+    files["cycle"] = b"\x80\x02]q\x00h\x00a."
+    files["cyclic_snapshot"] = b"\x80\x02}q\x00(X\x08\0\0\0segmentsh\x00X\x0d\0\0\0device_traces]q\x01h\x01au."
+    files["wrong_types"] = pickle.dumps({"segments": {"a": 1}, "device_traces": 7}, 2)
+    files["wrong_items"] = pickle.dumps({"segments": [1, "x", None], "device_traces": [[1, 2], "alloc"]}, 4)
+    files["huge"] = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 2**64 - 1, 2**64 - 1, 2**63)]]}, 4)
+    return files
+
+
+def good():
+    files = {f"snapshot{protocol}": pickle.dumps(snapshot(), protocol) for protocol in range(6)}
+    files["snapshot_gz"] = gzip.compress(files["snapshot4"], mtime=0)
+    files["list"] = pickle.dumps(snapshot()["segments"], 4)
+    files["profile"] = json.dumps(profile()).encode()
+    files["rmm"] = RMM
+    return files
+
+
+def cut(bytes_of_file):
+    """The same at every opcode: what is left of an interrupted copy."""
+    import pickletools
+
+    return [bytes_of_file[:position] for _, _, position in pickletools.genops(bytes_of_file)]
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in {**good(), **hostile(folder)}.items():
+        (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
