@@ -10,6 +10,7 @@ Each is a witness of its own: the history is PyTorch's, the trace is what our ho
 
 import os
 import pathlib
+import subprocess
 
 import events
 import facts as facts_file
@@ -49,6 +50,17 @@ def compare_run(bench, real, run):
             "reserved_equal": reserved == history["reserved"],
         },
     }
+
+
+def compare_import(gpumem, real, path, work):
+    """The author's file as `gpumem import` reads it: its events, and what the analyzer says of the end. `real` are Facts."""
+    work.mkdir(parents=True, exist_ok=True)
+    trace, device = work / "imported.gmtrace", real.about["device"]
+    subprocess.run([gpumem, "import", "--force", str(path), "-o", str(trace)], capture_output=True, text=True, check=True)
+    allocated, reserved = trace_side.at_the_end(gpumem, trace, "end", device)
+    found = trace_side.compare(real.device.events, real.device.blocks, trace_side.all_events(gpumem, trace), device)
+    ends = (allocated, reserved) == (real.device.allocated, sum(size for size, _ in real.device.segments))
+    return {**found, "allocated": allocated, "reserved": reserved, "ends_equal": ends}
 
 
 # What a catalogue's `differs` takes back.

@@ -36,6 +36,9 @@ lies. What a program had before its history began is rebuilt from the final segm
 segment at the same offset, twice: with simulated CUDA's model of the driver's addresses, and with each new segment placed where it lay on the GPU. The
 segments of the beginning lie where they lay in both. A block in an expandable segment has no such place.
 
+*Imported* is another matter: `gpumem import` reads the author's file as a trace, in which events, the block that each free ends, and allocated and reserved
+bytes at the end must be those of the file as ten lines of Python read it. They are, in {imported} files.
+
 {allocator}
 
 ## What differs, and why
@@ -47,6 +50,7 @@ segments of the beginning lie where they lay in both. A block in an expandable s
     bench/real_gpu/run own --torch 2.11.0=.venv/bin/python
     bench/real_gpu/run script --checkouts DIR --torch 2.11.0=PYTHON --torch 2.6.0=PYTHON --torch 2.5.1=PYTHON --torch 2.11.0/3.12=PYTHON
     bench/real_gpu/run allocator --histories DIR --torch 2.11.0=PYTHON
+    bench/real_gpu/run import --histories DIR
     bench/real_gpu/run page
 
 `bench/real_gpu/histories.toml` names for each history the repository, commit, path and git object of its file, the author's script with its arguments,
@@ -87,6 +91,8 @@ def short(part, answer):
     if part == "allocator":
         found = [f"sequence {yes(each['sequence_identical'])}, placement {placement(each)}" for one in answer.values() for each in one.values()]
         return "; ".join(found).replace("**", "")
+    if part == "import":
+        return f"events {yes(answer['identical'])}, ends {yes(answer['ends_equal'])}".replace("**", "")
     return "written"
 
 
@@ -157,6 +163,7 @@ def calls(answer):
 
 
 def allocator_rows(histories, results):
+    read = {history.name: answer for history, answer in answers(histories, results, "import")}
     for history, device, simulated, imposed in replays(histories, results):
         name = link(history) + (f", GPU {device}" if device != "0" else "")
         yield (
@@ -169,6 +176,7 @@ def allocator_rows(histories, results):
             yes(simulated["segments_equal"]),
             placement(simulated),
             placement(imposed),
+            yes(read[history.name]["identical"] and read[history.name]["ends_equal"]) if history.name in read else "",
         )
 
 
@@ -216,13 +224,15 @@ def causes(histories, results):
 
 
 SCRIPT_HEAD = ("Source", "History", "GPU", "PyTorch there / here", "Events", "Same", "Peak", "Segments", "Blocks", "Our trace", "Analyzer", "Ours", "Remarks")
-ALLOCATOR_HEAD = ("Source", "History", "PyTorch there", "Events", "CUDA calls", "Sequence", "Segments", "Placement", "Placement, GPU's addresses")
+ALLOCATOR_HEAD = ("Source", "History", "PyTorch there", "Events", "CUDA calls", "Sequence", "Segments", "Placement", "Placement, GPU's addresses", "Imported")
 
 
 def render(histories, results):
     torches = sorted({simulated["torch"] for _, _, simulated, _ in replays(histories, results)})
     dates = sorted({part["on"] for stored in results["histories"].values() for part in stored.values()})
+    read = [answer for _, answer in answers(histories, results, "import")]
     return HEAD.format(
+        imported=ratio(sum(answer["identical"] and answer["ends_equal"] for answer in read), len(read)),
         dates=f"on {dates[0]}" if len(dates) == 1 else f"between {dates[0]} and {dates[-1]}",
         summary=summary(histories, results),
         scripts=table(SCRIPT_HEAD, script_rows(histories, results)),

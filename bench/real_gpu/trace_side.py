@@ -22,19 +22,23 @@ def rounded(size):
     return max(ROUNDING, -(-size // ROUNDING) * ROUNDING)
 
 
+def all_events(gpumem, trace):
+    lines = subprocess.run([gpumem, "dump", "--events", "--json", str(trace)], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def window(gpumem, trace):
     """The trace's events between its last mark but one and its last: in_process.py sets them where the program's own history begins and ends."""
-    lines = subprocess.run([gpumem, "dump", "--events", "--json", str(trace)], capture_output=True, text=True, check=True).stdout.splitlines()
-    events = [json.loads(line) for line in lines]
+    events = all_events(gpumem, trace)
     marks = [at for at, event in enumerate(events) if event["kind"] == "mark" and int(event["handle"], 16) == 0]
     if len(marks) < 2:
         raise ValueError(f"{trace} has {len(marks)} marks of a history's begin and end")
     return events[marks[-2] + 1 : marks[-1]]
 
 
-def at_the_end(gpumem, trace):
+def at_the_end(gpumem, trace, moment="mark:history ends", device=0):
     """(allocated, reserved) bytes at the end of the history, as the analyzer says."""
-    done = subprocess.run([gpumem, "at", "mark:history ends", "--json", "--device", "0", str(trace)], capture_output=True, text=True, check=True)
+    done = subprocess.run([gpumem, "at", moment, "--json", "--device", str(device), str(trace)], capture_output=True, text=True, check=True)
     values = json.loads(done.stdout)["values"]
     return values["allocated_bytes"], values["reserved_bytes"]
 
@@ -86,9 +90,9 @@ def mapped_in_history(events):
     return tuple(sum(size for kind, size, _ in events if kind == wanted) for wanted in MAPPED)
 
 
-def compare(real_events, real_blocks, events):
+def compare(real_events, real_blocks, events, device=0):
     """Whether the trace tells the same: kinds, rounded sizes, segments, and which block each free ends. The order of frees in a run may differ."""
-    real, ours = of_history(real_events, real_blocks), of_trace(events)
+    real, ours = of_history(real_events, real_blocks), of_trace(events, device)
     equal = sum(same(a, b) for a, b in zip(real, ours))
     count = len(real) == len(ours)
     sorted_equal = sum(same(a, b) for a, b in zip(in_order(real), in_order(ours)))
@@ -98,7 +102,7 @@ def compare(real_events, real_blocks, events):
         "equal": equal,
         "identical": count and equal == len(real),
         "identical_but_order_of_frees": count and sorted_equal == len(real),
-        "mapped_equal": mapped_in_history(real_events) == mapped(events),
+        "mapped_equal": mapped_in_history(real_events) == mapped(events, device),
     }
 
 

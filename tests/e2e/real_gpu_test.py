@@ -275,6 +275,17 @@ class RequestsTest(Rerun):
             self.assertEqual((answer["sequence_identical"], answer["segments_equal"], answer["died"], answer["failures_here"]), (True, True, "", answer["failures"]), answer)
 
 
+class ImportTest(Rerun):
+    """An author's file as `gpumem import` reads it, against the numbers that our own reader took from it."""
+
+    def read(self, history):
+        path = history.find(held.folders_of_histories())
+        if path is None:
+            self.skipTest("its file is not at hand (GPUMEM_REAL_GPU_HISTORIES, ../shared/real-gpu)")
+        answer = held.compare_import(SETUP.gpumem, facts.read(FACTS / f"{history.facts}.xz"), path, self.bench().work)
+        self.assertEqual((answer["identical"], answer["mapped_equal"], answer["ends_equal"]), (True, True, True), answer)
+
+
 def run_script(bench, history):
     checkouts = os.environ.get("GPUMEM_REAL_GPU_CHECKOUTS")
     folder = catalogue.checkout(history, pathlib.Path(checkouts), bench.work) if checkouts else None
@@ -292,6 +303,7 @@ def add_histories():
             setattr(ScriptTest, name, lambda self, history=history: self.check(history, lambda bench: run_script(bench, history)))
         if history.name in EVERYDAY_REQUESTS or FULL:
             setattr(RequestsTest, name, lambda self, history=history: self.replay(history))
+            setattr(ImportTest, name, lambda self, history=history: self.read(history))
 
 
 def main():
