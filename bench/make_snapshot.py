@@ -16,13 +16,17 @@ BASE = 0x7F0000000000
 SIZES = [(index * 7 % 40 + 2) * MIB - index * 100 for index in range(400)]
 
 
-def stack(random_numbers, number):
-    """Its own list and dictionaries each, as PyTorch makes them for each traceback; names are shared."""
-    depth = 30 + number % 31
+def known_frames(random_numbers):
+    """What the lines of a program and its libraries are: some thousands."""
     return [
-        {"filename": f"/usr/lib/python3/dist-packages/package{random_numbers.randrange(60)}/module.py", "line": random_numbers.randrange(900), "name": f"f{level}"}
-        for level in range(depth)
+        {"filename": f"/usr/lib/python3/dist-packages/package{number % 60}/module.py", "line": random_numbers.randrange(900), "name": f"f{number}"}
+        for number in range(6000)
     ]
+
+
+def stack(random_numbers, frames, number):
+    """A list and dictionaries of its own each, as PyTorch makes them for each traceback; texts are shared."""
+    return [dict(frames[random_numbers.randrange(len(frames))]) for _ in range(30 + number % 31)]
 
 
 def entry(action, address, size, time_us, frames):
@@ -41,7 +45,8 @@ def entry(action, address, size, time_us, frames):
 def main():
     out, entries = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
     random_numbers = random.Random(1)
-    stacks = [stack(random_numbers, number) for number in range(max(100, entries // 25))]
+    frames = known_frames(random_numbers)
+    stacks = [stack(random_numbers, frames, number) for number in range(max(100, entries // 25))]
     slot = 64 * MIB
     trace = [entry("segment_alloc", BASE, slot * len(SIZES), 1_700_000_000_000_000, stacks[0])]
     time_us = 1_700_000_000_000_001
@@ -50,9 +55,9 @@ def main():
             trace.append(entry("alloc", BASE + slot * index, size, time_us, stacks[random_numbers.randrange(len(stacks))]))
             time_us += 3
         for index in reversed(range(len(SIZES))):
-            frames = stacks[random_numbers.randrange(len(stacks))]
-            trace.append(entry("free_requested", BASE + slot * index, SIZES[index], time_us, frames))
-            trace.append(entry("free_completed", BASE + slot * index, SIZES[index], time_us, frames))
+            freed_by = stacks[random_numbers.randrange(len(stacks))]
+            trace.append(entry("free_requested", BASE + slot * index, SIZES[index], time_us, freed_by))
+            trace.append(entry("free_completed", BASE + slot * index, SIZES[index], time_us, freed_by))
             time_us += 2
     segment = {
         "device": 0,
