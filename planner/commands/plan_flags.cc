@@ -64,7 +64,9 @@ absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
       request->device.name = request->device.full_name = absl::StrCat("a GPU of ", flags.memory);
   }
   if (!flags.capability.empty()) {
-    GPUMEM_ASSIGN_OR_RETURN(request->device.capability, ParseCapability(flags.capability));
+    GPUMEM_ASSIGN_OR_RETURN(const int capability, ParseCapability(flags.capability));
+    if (capability != request->device.capability) request->device.shared_memory = 0;  // what the capability has
+    request->device.capability = capability;
   }
   return absl::OkStatus();
 }

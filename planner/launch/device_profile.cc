@@ -38,6 +38,10 @@ std::vector<DeviceProfile> ReadDevices() {
     device.capability = ParseCapability(row.at("capability").get<std::string>()).value_or(0);
     device.multiprocessors = row.at("multiprocessors");
     device.shared_memory = row.at("shared_memory");
+    device.l2_cache = row.at("l2_cache");
+    device.memory_bus = row.at("memory_bus");
+    device.memory_clock_mhz = row.at("memory_clock_mhz");
+    device.clock_mhz = row.at("clock_mhz");
     device.source = row.at("source");
     devices.push_back(std::move(device));
   }

@@ -27,8 +27,12 @@ struct DeviceProfile {
   uint64_t memory_mib = 0;  // what a program sees as its total
   int capability = 0;       // major * 10 + minor
   int multiprocessors = 0;
-  uint64_t shared_memory = 0;  // bytes a block may opt in to
-  std::string source;          // where the numbers are from
+  uint64_t shared_memory = 0;  // bytes a block may opt in to; 0: as its capability has
+  uint64_t l2_cache = 0;       // bytes; 0 with the next three: not known, as of a device by --memory alone
+  int memory_bus = 0;          // bits
+  int memory_clock_mhz = 0;
+  int clock_mhz = 0;
+  std::string source;  // where the numbers are from
 
   uint64_t memory_bytes() const { return memory_mib << 20; }
 };

@@ -20,6 +20,10 @@
 namespace gpumem {
 namespace {
 
+// Nothing for what is not known: simulated CUDA has a value of its own then.
+std::string Known(uint64_t value) { return value == 0 ? "" : absl::StrCat(value); }
+std::string Known(int value) { return Known(static_cast<uint64_t>(value)); }
+
 void AddSimulation(const RunRequest& run, Variables* variables) {
   const Variables simulated = {
       {"SIMCUDA_DEVICES", absl::StrCat(run.device_count)},
@@ -27,12 +31,16 @@ void AddSimulation(const RunRequest& run, Variables* variables) {
       {"SIMCUDA_MEM_MB", absl::StrCat(run.device.memory_mib)},
       {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
       {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
-      {"SIMCUDA_SMEM", absl::StrCat(run.device.shared_memory)},
+      {"SIMCUDA_SMEM", Known(run.device.shared_memory)},
       {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
       {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
       {"SIMCUDA_WORKSPACES", run.workspaces},
       {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
       {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
+      {"SIMCUDA_L2", Known(run.device.l2_cache)},
+      {"SIMCUDA_MEMORY_BUS", Known(run.device.memory_bus)},
+      {"SIMCUDA_MEMORY_CLOCK", Known(1000 * run.device.memory_clock_mhz)},
+      {"SIMCUDA_CLOCK", Known(1000 * run.device.clock_mhz)},
   };
   variables->insert(variables->end(), simulated.begin(), simulated.end());
   // Threads of OpenMP that wait must not take the processor from runs beside this one.

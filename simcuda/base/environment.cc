@@ -52,6 +52,21 @@ void ReadFailurePlan(Environment* environment) {
   if (*end == ',') environment->fail_count = std::strtoull(end + 1, nullptr, 10);
 }
 
+// A multiprocessor is what its capability says; where a setting gives a block other shared memory, the multiprocessor
+// has room for that block.
+void ReadProcessor(Environment* environment) {
+  Multiprocessor& multiprocessor = environment->multiprocessor;
+  multiprocessor = MultiprocessorOf(environment->compute_capability);
+  const int by_capability = multiprocessor.block_shared_bytes;
+  environment->multiprocessors = static_cast<int>(Number("SIMCUDA_SMS", 132));
+  environment->shared_memory = static_cast<int>(Number("SIMCUDA_SMEM", static_cast<uint64_t>(by_capability)));
+  multiprocessor.shared_bytes += environment->shared_memory - by_capability;
+  environment->l2_bytes = static_cast<int>(Number("SIMCUDA_L2", 62914560));
+  environment->memory_bus_bits = static_cast<int>(Number("SIMCUDA_MEMORY_BUS", 6144));
+  environment->memory_clock_khz = static_cast<int>(Number("SIMCUDA_MEMORY_CLOCK", 3201000));
+  environment->clock_khz = static_cast<int>(Number("SIMCUDA_CLOCK", 1980000));
+}
+
 // What a context and loaded code take: a setting, else a measured row, else a guess.
 void ReadContext(Environment* environment) {
   const bool is_set = std::getenv("SIMCUDA_CTX_MB") != nullptr,
@@ -110,11 +125,11 @@ Environment ReadEnvironment() {
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
   environment.late_events = Text("SIMCUDA_EVENTS", "") == "late";
   environment.overcommit = Flag("SIMCUDA_OVERCOMMIT");
+  environment.address_order = Text("SIMCUDA_ADDRESSES", "linux") == "wsl2" ? AddressOrder::kWsl2 : AddressOrder::kLinux;
   environment.data_dependent_share = Share("SIMCUDA_DATA_DEPENDENT");
   environment.name = Text("SIMCUDA_NAME", "SimCUDA H200");
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
-  environment.multiprocessors = static_cast<int>(Number("SIMCUDA_SMS", 132));
-  environment.shared_memory = static_cast<int>(Number("SIMCUDA_SMEM", 232448));
+  ReadProcessor(&environment);
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
   environment.workspaces = Text("SIMCUDA_WORKSPACES", "measured");
   environment.cuda_version = Text("SIMCUDA_CUDA_VERSION", "");

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "simcuda/base/address_order.h"
+#include "simcuda/base/multiprocessor.h"
 #include "simcuda/base/workspace_table.h"
 
 namespace simcuda {
@@ -31,14 +33,20 @@ struct Environment {
   std::string shared_path;           // SIMCUDA_SHARED: the file that this machine's processes share
   bool late_events = false;          // SIMCUDA_EVENTS=late: ready from the next synchronisation on
   bool overcommit = false;           // SIMCUDA_OVERCOMMIT=1: a device gives more than it has
-  double data_dependent_share = 0;   // SIMCUDA_DATA_DEPENDENT: which share of elements a condition finds
-  uint64_t content_bytes = 0;        // SIMCUDA_CONTENT_KB: longest copy whose contents are kept
-  std::string name;                  // SIMCUDA_NAME
-  int compute_capability = 90;       // SIMCUDA_CC, major * 10 + minor
-  int multiprocessors = 132;         // SIMCUDA_SMS
-  int shared_memory = 232448;        // SIMCUDA_SMEM: bytes a block may opt in to
-  int driver_version = 13000;        // SIMCUDA_DRIVER_VERSION
-  uint64_t fail_first = 0;           // SIMCUDA_FAIL_ALLOC=first[,count]; 0: never
+  AddressOrder address_order = AddressOrder::kLinux;  // SIMCUDA_ADDRESSES: linux or wsl2
+  double data_dependent_share = 0;  // SIMCUDA_DATA_DEPENDENT: which share of elements a condition finds
+  uint64_t content_bytes = 0;       // SIMCUDA_CONTENT_KB: longest copy whose contents are kept
+  std::string name;                 // SIMCUDA_NAME
+  int compute_capability = 90;      // SIMCUDA_CC, major * 10 + minor
+  int multiprocessors = 132;        // SIMCUDA_SMS
+  int shared_memory = 232448;       // SIMCUDA_SMEM: bytes a block may opt in to, else by capability
+  Multiprocessor multiprocessor;    // by capability
+  int l2_bytes = 62914560;          // SIMCUDA_L2
+  int memory_bus_bits = 6144;       // SIMCUDA_MEMORY_BUS
+  int memory_clock_khz = 3201000;   // SIMCUDA_MEMORY_CLOCK
+  int clock_khz = 1980000;          // SIMCUDA_CLOCK
+  int driver_version = 13000;       // SIMCUDA_DRIVER_VERSION
+  uint64_t fail_first = 0;          // SIMCUDA_FAIL_ALLOC=first[,count]; 0: never
   uint64_t fail_count = 1;
   int fail_result = 2;            // SIMCUDA_FAIL_RESULT, a CUresult
   uint64_t max_launches = 0;      // SIMCUDA_MAX_LAUNCHES; 0: no limit

@@ -20,7 +20,7 @@ constexpr uint64_t kSmallest = uint64_t{1} << 34;  // 16 GiB
 
 }  // namespace
 
-AddressSpace::AddressSpace(int device_count) : devices_(static_cast<size_t>(device_count)) {
+AddressSpace::AddressSpace(int device_count, AddressOrder order, uint64_t context_range) {
   for (uint64_t size = kLargest; size >= kSmallest; size /= 4) {
     void* const mapping = ::mmap(reinterpret_cast<void*>(kPreferredBase), size, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -34,8 +34,8 @@ AddressSpace::AddressSpace(int device_count) : devices_(static_cast<size_t>(devi
   const uint64_t end = RoundDown(base_ + size_, kGranule);
   const uint64_t per_device =
       device_count > 0 ? RoundDown(size_ / 2 / static_cast<uint64_t>(device_count), kGranule) : 0;
-  for (FreeRanges& device : devices_) {
-    device.Give(next, per_device - kGranule);  // one granule of nothing between devices: ranges never merge across
+  for (int device = 0; device < device_count; ++device) {
+    devices_.emplace_back(order, next, next + per_device - kGranule, RoundUp(context_range, kGranule));
     next += per_device;
   }
   reservations_.Give(next, end - next);
@@ -46,7 +46,7 @@ AddressSpace::~AddressSpace() {
 }
 
 std::optional<uint64_t> AddressSpace::Take(int device, uint64_t size) {
-  return devices_[static_cast<size_t>(device)].Take(size, kGranule);
+  return devices_[static_cast<size_t>(device)].Take(size);
 }
 
 void AddressSpace::Give(int device, uint64_t address, uint64_t size) {

@@ -18,13 +18,15 @@
 #include <optional>
 #include <vector>
 
+#include "simcuda/base/address_order.h"
+#include "simcuda/device/driver_addresses.h"
 #include "simcuda/device/free_ranges.h"
 
 namespace simcuda {
 
 class AddressSpace {
  public:
-  explicit AddressSpace(int device_count);
+  explicit AddressSpace(int device_count, AddressOrder order = AddressOrder::kLinux, uint64_t context_range = 0);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
@@ -37,6 +39,7 @@ class AddressSpace {
   // Addresses for memory of `device`: a multiple of the granule, aligned to it.
   std::optional<uint64_t> Take(int device, uint64_t size);
   void Give(int device, uint64_t address, uint64_t size);
+  DriverAddresses& device(int index) { return devices_[static_cast<size_t>(index)]; }
 
   // Addresses for a reservation; `hint`, if not 0, is used where it is free.
   std::optional<uint64_t> TakeReservation(uint64_t size, uint64_t alignment, uint64_t hint);
@@ -45,7 +48,7 @@ class AddressSpace {
  private:
   uint64_t base_ = 0;
   uint64_t size_ = 0;
-  std::vector<FreeRanges> devices_;
+  std::vector<DriverAddresses> devices_;
   FreeRanges reservations_;
 };
 

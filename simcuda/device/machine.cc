@@ -8,7 +8,7 @@ namespace simcuda {
 
 Machine::Machine(const MachineConfig& machine_config)
     : config(machine_config),
-      addresses(machine_config.device_count),
+      addresses(machine_config.device_count, machine_config.address_order, machine_config.context_range),
       contents(&addresses, machine_config.content_bytes),
       log_(machine_config.log_pattern) {
   for (int index = 0; index < config.device_count; ++index) {
@@ -73,6 +73,11 @@ void Machine::MemoryInfo(int index, uint64_t* free_bytes, uint64_t* total_bytes)
   const std::lock_guard lock(mutex);
   *total_bytes = device(index).total_bytes();
   *free_bytes = device(index).free_bytes();
+}
+
+void Machine::OnKernel(int index) {
+  const std::lock_guard lock(mutex);
+  addresses.device(index).OnKernel();
 }
 
 void Machine::Copy(uint64_t target, uint64_t source, uint64_t size) {

@@ -40,6 +40,8 @@ struct MachineConfig {
   uint64_t fail_count = 1;
   int fail_result = 2;
   std::string log_pattern{};
+  AddressOrder address_order = AddressOrder::kLinux;
+  uint64_t context_range = 0;  // addresses that a WSL2 context holds until the first kernel
 };
 
 class Machine {
@@ -67,6 +69,9 @@ class Machine {
   // A context's size changed, by a limit that was set.
   CUresult ResizeContext(const char* api, int device, uint64_t handle, uint64_t old_bytes, uint64_t new_bytes);
   void MemoryInfo(int device, uint64_t* free_bytes, uint64_t* total_bytes);
+
+  // A kernel is launched on the device.
+  void OnKernel(int device);
 
   void Copy(uint64_t target, uint64_t source, uint64_t size);
   void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);

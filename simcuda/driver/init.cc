@@ -37,6 +37,13 @@ void LoadInjection() {
 // Never freed. Leak checkers do not look into the page that holds it.
 Simulation* volatile g_kept = nullptr;
 
+// Addresses that a WSL2 context holds until the first kernel: by the look of it 1 KiB for each thread that the device
+// can have at a time (simcuda/README.md, "Order of addresses").
+uint64_t ContextRange(const Environment& environment) {
+  const int threads = environment.multiprocessors * environment.multiprocessor.max_threads;
+  return environment.address_order == AddressOrder::kWsl2 ? static_cast<uint64_t>(threads) << 10 : 0;
+}
+
 void Initialize() {
   const Environment& environment = GetEnvironment();
   if (environment.visible_devices.empty()) {
@@ -55,7 +62,9 @@ void Initialize() {
                                            .fail_first = environment.fail_first,
                                            .fail_count = environment.fail_count,
                                            .fail_result = environment.fail_result,
-                                           .log_pattern = environment.log_pattern});
+                                           .log_pattern = environment.log_pattern,
+                                           .address_order = environment.address_order,
+                                           .context_range = ContextRange(environment)});
   if (!simulation->machine.ok()) {
     PrintLine("cannot map the simulated devices' address space (ulimit -v?)");
     g_init_result = CUDA_ERROR_OUT_OF_MEMORY;

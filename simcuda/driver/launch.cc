@@ -71,6 +71,11 @@ struct Shape {
   unsigned shared_bytes;
 };
 
+void TellAddresses() {
+  Caller caller;
+  if (CurrentCaller("cuLaunchKernel", &caller) == CUDA_SUCCESS) GetSimulation()->machine.OnKernel(caller.device);
+}
+
 CUresult Launch(CUfunction function, const Shape& shape, CUstream stream, void** arguments) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -89,11 +94,15 @@ CUresult Launch(CUfunction function, const Shape& shape, CUstream stream, void**
   t_last_was_and = recipe.kind == Recipe::Kind::kAllTrue;
   if (captured) return CUDA_SUCCESS;
   WatchProgress(1);
+  if (GetEnvironment().address_order == AddressOrder::kWsl2) TellAddresses();
   if (recipe.kind != Recipe::Kind::kNothing) ComputeResult(recipe, arguments);
   return CUDA_SUCCESS;
 }
 
-int BlocksPerMultiprocessor(int block_size) { return block_size <= 0 ? 1 : std::clamp(2048 / block_size, 1, 32); }
+int BlocksPerMultiprocessor(int block_size) {
+  const Multiprocessor& multiprocessor = GetEnvironment().multiprocessor;
+  return block_size <= 0 ? 1 : std::clamp(multiprocessor.max_threads / block_size, 1, multiprocessor.max_blocks);
+}
 
 }  // namespace
 

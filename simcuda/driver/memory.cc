@@ -98,6 +98,25 @@ __attribute__((visibility("default"))) bool simcuda_peek(void* target, uint64_t 
   return simulation != nullptr && simulation->machine.Peek(target, source, size);
 }
 
+// Not CUDA: between which addresses a device's memory is, and where the next of it is to be if that is free, for a
+// replay that begins with what a recorded program had already. False where there is no such device.
+__attribute__((visibility("default"))) bool simcuda_address_range(int device, uint64_t* begin, uint64_t* end) {
+  if (CheckDevice(device) != CUDA_SUCCESS) return false;
+  Machine& machine = GetSimulation()->machine;
+  const std::lock_guard lock(machine.mutex);
+  *begin = machine.addresses.device(device).begin();
+  *end = machine.addresses.device(device).end();
+  return true;
+}
+
+__attribute__((visibility("default"))) bool simcuda_place_next(int device, uint64_t address) {
+  if (CheckDevice(device) != CUDA_SUCCESS) return false;
+  Machine& machine = GetSimulation()->machine;
+  const std::lock_guard lock(machine.mutex);
+  machine.addresses.device(device).PlaceNext(address);
+  return true;
+}
+
 // Not CUDA: the device address of a module's variable; what __cudaRegisterVar announces to the runtime.
 __attribute__((visibility("default"))) uint64_t simcuda_static(uint64_t size) {
   Caller caller;

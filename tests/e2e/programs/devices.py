@@ -112,6 +112,20 @@ def attention():
         F.scaled_dot_product_attention(q, q, q, attn_mask=ones(2, 4, 128, 128, dtype=dtype)).sum().backward()
 
 
+def properties():
+    """What kernels and PyTorch's buffers are sized by, and the sizes of one reduction's."""
+    device = torch.cuda.get_device_properties(0)
+    names = ("max_threads_per_multi_processor", "regs_per_multiprocessor", "shared_memory_per_multiprocessor", "shared_memory_per_block_optin", "L2_cache_size",
+             "memory_bus_width", "memory_clock_rate", "clock_rate")
+    found = {name: getattr(device, name) for name in names if hasattr(device, name)}
+    x = ones(2048, 3072)
+    torch.cuda.memory._record_memory_history(context=None)
+    x.mean()
+    entries = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    return {**found, "reduction": [entry["size"] for entry in entries if entry["action"] == "alloc"]}
+
+
 def failures():
     found = {}
     for name, function in OPERATIONS.items():
@@ -130,6 +144,8 @@ def on_device(description):
         warnings.simplefilter("ignore")
         found = failures()
         answer = {"name": name, "capability": list(torch.cuda.get_device_capability()), "built_for": torch._C._cuda_getArchFlags().split(), "failures": found}
+        if not found:
+            answer["properties"] = properties()
         print(json.dumps(answer), flush=True)
 
 

@@ -35,6 +35,10 @@ TEST(DeviceProfileTest, EveryDeviceIsCompleteAndHasASource) {
     EXPECT_LE(device.capability, 130);
     EXPECT_GE(device.multiprocessors, 16);
     EXPECT_GT(device.shared_memory, 48u << 10);
+    EXPECT_GE(device.l2_cache, 4u << 20);
+    EXPECT_GE(device.memory_bus, 192);
+    EXPECT_GE(device.memory_clock_mhz, 800);
+    EXPECT_GE(device.clock_mhz, 1400);
     EXPECT_GT(device.source.size(), 15u);
   }
 }
