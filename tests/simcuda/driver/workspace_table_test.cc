@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "simcuda/base/environment.h"
@@ -52,6 +53,20 @@ TEST(WorkspaceTable, AnotherCapabilityOrOperationIsNothing) {
     other.*member += "x";
     EXPECT_EQ(table.Find(other).known, Known::kNothing);
   }
+}
+
+// The one that comes with the libraries; no real device has the name of its rows.
+TEST(WorkspaceTable, TheOneThatIsShippedIsWholeAndItsRowsAreSimilarOnes) {
+  const std::filesystem::path test = std::filesystem::read_symlink("/proc/self/exe");
+  std::ifstream file(test.parent_path().parent_path() / "lib" / "simcuda" / "workspaces.tsv");
+  WorkspaceTable table;
+  for (std::string line; std::getline(file, line);) EXPECT_TRUE(table.Add(line)) << line;
+  EXPECT_GE(table.size(), 6u);
+  const FoundSize found =
+      table.Find({"cuDNN", "convolution_forward",
+                  "f32 x=1,32,64,64 w=64,32,3,3 padding=1,1 stride=1,1 dilation=1,1 nchw", "Tesla T4", "91900", 75});
+  EXPECT_EQ(found.known, Known::kSimilar);
+  EXPECT_EQ(found.bytes, 205056u);
 }
 
 TEST(WorkspaceTable, RefusesWhatWasNotMeasuredOrIsNotWhole) {
