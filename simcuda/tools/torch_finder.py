@@ -65,7 +65,8 @@ def pinned(torch):
             continue
         for library, major, minor, patch in re.findall(
                 r"^Requires-Dist: nvidia-(cudnn|nccl)-cu\d+ ?\(?==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE):
-            found[f"SIMCUDA_{library.upper()}_VERSION"] = str(int(major) * 10000 + int(minor) * 100 + int(patch))
+            thousands = 1000 if library == "cudnn" and int(major) < 9 else 10000  # cuDNN counts so up to 8
+            found[f"SIMCUDA_{library.upper()}_VERSION"] = str(int(major) * thousands + int(minor) * 100 + int(patch))
     return found
 
 

@@ -12,7 +12,11 @@ using namespace simcudnn;
 
 namespace {
 
+#ifdef STUB_CUDNN8
+constexpr size_t kVersion = 8902;
+#else
 constexpr size_t kVersion = 91900;
+#endif
 
 struct Handle {
   void* stream;
@@ -20,7 +24,7 @@ struct Handle {
 
 size_t Version() {
   const size_t version = stub_setting("SIMCUDA_CUDNN_VERSION", kVersion);
-  return version < 10000 ? kVersion : version;
+  return version < 1000 ? kVersion : version;
 }
 
 }  // namespace
@@ -39,12 +43,20 @@ STUB_API int cudnnGetProperty(int type, int* value) {  // 0 major, 1 minor, 2 pa
   if (value == nullptr) return kBadParamNullPointer;
   if (type < 0 || type > 2) return kBadParam;
   const size_t version = Version();
-  const size_t parts[] = {version / 10000, version / 100 % 100, version % 100};
+  const size_t thousands = version < 10000 ? 1000 : 10000;  // cuDNN 8 counts otherwise
+  const size_t parts[] = {version / thousands, version % thousands / 100, version % 100};
   *value = static_cast<int>(parts[type]);
   return kSuccess;
 }
 
 STUB_API const char* cudnnGetErrorString(int status) {
+#ifdef STUB_CUDNN8
+  if (status == 9) {
+    return "CUDNN_STATUS_NOT_SUPPORTED: recurrent nets of cuDNN 8 are not simulated. Use PyTorch 2.4 or newer, which "
+           "has "
+           "cuDNN 9, or torch.backends.cudnn.enabled = False";
+  }
+#endif
   return status == kSuccess ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_BAD_PARAM (simulated cuDNN)";
 }
 

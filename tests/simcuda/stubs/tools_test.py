@@ -5,6 +5,7 @@
 
 Environment: SIMCUDA_LIB (the libraries under test).
 """
+import ctypes
 import json
 import os
 import shutil
@@ -220,6 +221,13 @@ class FakeWheelTest(Scratch):
         mine = self.run_simcuda("--print", sys.executable, SIMCUDA_CUDNN_VERSION="91000").stdout
         self.assertNotIn("SIMCUDA_CUDNN_VERSION", mine)
 
+    def test_the_version_of_cudnn_8_is_counted_in_thousands(self):
+        self.make_wheel("cublasSgemm_v2")
+        os.makedirs(self.path("site", "torch-2.2.2.dist-info"))
+        with open(self.path("site", "torch-2.2.2.dist-info", "METADATA"), "w", encoding="utf-8") as file:
+            file.write("Requires-Dist: nvidia-cudnn-cu12 ==8.9.2.26 ; platform_system == 'Linux'\n")
+        self.assertIn("export SIMCUDA_CUDNN_VERSION=8902\n", self.run_simcuda("--print", sys.executable).stdout)
+
     def test_missing_symbol_is_named_and_made(self):
         torch_lib = self.make_wheel("cublasSgemm_v2", "cublasQuantumGemm")
         self.assertEqual(scan_wheel.scan(torch_lib, LIB)["missing"], {"libcublas.so.13": ["cublasQuantumGemm"]})
@@ -256,6 +264,40 @@ class FakeWheelTest(Scratch):
         self.assertEqual(done.returncode, 2)
         self.assertIn("libcudart.so.10.2", done.stderr)
         self.assertEqual(self.run_simcuda("--force", sys.executable, "-c", "pass").returncode, 0)
+
+
+class Cudnn8(unittest.TestCase):
+    """What PyTorch 2.1 to 2.3 are linked with, beside cuDNN 9 in one process."""
+
+    def setUp(self):
+        self.eight, self.nine = (ctypes.CDLL(os.path.join(LIB, f"libcudnn.so.{major}")) for major in (8, 9))
+
+    def test_version(self):
+        self.assertEqual([library.cudnnGetVersion() for library in (self.eight, self.nine)], [8902, 91900])
+        parts = []
+        for part in range(3):
+            value = ctypes.c_int()
+            self.assertEqual(self.eight.cudnnGetProperty(part, ctypes.byref(value)), 0)
+            parts.append(value.value)
+        self.assertEqual(parts, [8, 9, 2])
+
+    def test_recurrent_nets_are_refused_with_the_way_out(self):
+        self.eight.cudnnGetErrorString.restype = ctypes.c_char_p
+        for name in ("cudnnGetRNNParamsSize", "cudnnRNNForwardTraining", "cudnnSetRNNDescriptor_v6"):
+            text = self.eight.cudnnGetErrorString(getattr(self.eight, name)()).decode()
+            self.assertIn("PyTorch 2.4 or newer", text)
+            self.assertIn("torch.backends.cudnn.enabled = False", text)
+
+    def test_convolutions_are_those_of_cudnn_9(self):
+        made = ctypes.c_void_p()
+        self.assertEqual(self.eight.cudnnCreateConvolutionDescriptor(ctypes.byref(made)), 0)
+        self.assertTrue(made.value)
+        self.assertEqual(self.eight.cudnnBackendCreateDescriptor(0, ctypes.byref(made)), 0)
+
+    def test_the_parts_that_pytorch_opens_by_name(self):
+        for part in ("infer", "train"):
+            library = ctypes.CDLL(os.path.join(LIB, f"libcudnn_cnn_{part}.so.8"))
+            self.assertEqual(getattr(library, f"cudnnCnn{part.capitalize()}VersionCheck")(), 0)
 
 
 if __name__ == "__main__":
