@@ -53,9 +53,14 @@ class Peaks(Planned):
         counters = self.counters()
         self.assertEqual((plan["verdict"], plan["end"]), ("fits", "stable"))
         process = plan["processes"][0]
-        self.assertEqual((process["steps"], process["last_growth"]), (4, 2))  # the optimizer's state comes in the first step, so the second is higher
+        # The optimizer's state comes in the first step, so the second is higher; whether more is reserved in the third, the order of addresses decides.
+        last = process["last_growth"]
+        self.assertIn(last, (2, 3))
+        self.assertEqual(process["steps"], last + 2)
+        reserved = [step["reserved"] for step in counters]
+        self.assertLess(reserved[last - 2], reserved[last - 1])
         self.assertEqual(plan["peak"]["allocated_bytes"], counters[2]["allocated"])
-        self.assertEqual(plan["peak"]["reserved_bytes"], counters[2]["reserved"])
+        self.assertEqual(plan["peak"]["reserved_bytes"], reserved[last])
         self.assertEqual((counters[0]["name"], counters[0]["memory"]), ("NVIDIA L40S", plan["device"]["memory_bytes"]))
         state = next(row for row in plan["category_details"] if row["category"] == "optimizer_state")
         self.assertGreaterEqual(state["bytes"], 2 * 4 * 4 * 1024 * 1025)
