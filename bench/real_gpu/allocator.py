@@ -147,7 +147,8 @@ def job(entries, start, imposed, simulated):
     spans += [(entry["addr"], entry["size"]) for entry in entries if entry["action"] == "segment_alloc"] if imposed else []
     given = {"expandable": start.expandable, "spans": spans, "streams": len(streams), "start": described(start, streams), "requests": requests}
     device = {name: value for name, value in simulated.items() if name.startswith("SIMCUDA_") and not (imposed and name == "SIMCUDA_ADDRESSES")}
-    return given, {**device, "SIMCUDA_MEM_MB": str(capacity_mib(entries, start)), "SIMCUDA_CTX_MB": str(CONTEXT_MIB), "SIMCUDA_MODULE_KB": "0"}
+    # What was there before is built in the order of addresses, so these must ascend.
+    return given, {**device, "SIMCUDA_ADDRESSES": "wsl2", "SIMCUDA_MEM_MB": str(capacity_mib(entries, start)), "SIMCUDA_CTX_MB": str(CONTEXT_MIB), "SIMCUDA_MODULE_KB": "0"}
 
 
 def compared(entries, start, final, ours, imposed):
