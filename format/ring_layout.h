@@ -142,7 +142,8 @@ struct EventRecord {
 static_assert(sizeof(EventRecord) == 104);
 inline constexpr uint32_t kLeastEventBytes = offsetof(Event, size);
 inline constexpr uint32_t kMiddleEventBytes = offsetof(Event, requested_size);
-static_assert(kLeastEventBytes == 24 && kMiddleEventBytes == 56);
+inline constexpr uint32_t kRequestEventBytes = offsetof(Event, handle);
+static_assert(kLeastEventBytes == 24 && kMiddleEventBytes == 56 && kRequestEventBytes == 72);
 
 inline Event EventOf(const EventRecord& record) {
   Event event{};
@@ -150,6 +151,8 @@ inline Event EventOf(const EventRecord& record) {
   // Of sizes that are known here: a few moves each.
   if (stored == kMiddleEventBytes) {
     __builtin_memcpy(&event, &record.event, kMiddleEventBytes);
+  } else if (stored == kRequestEventBytes) {
+    __builtin_memcpy(&event, &record.event, kRequestEventBytes);
   } else if (stored == sizeof(Event)) {
     __builtin_memcpy(&event, &record.event, sizeof(Event));
   } else {

@@ -25,6 +25,9 @@ extern std::atomic<int32_t> g_active;
 
 inline bool AnyActive() { return g_active.load(std::memory_order_relaxed) > 0; }
 
+// How many captures have begun so far: names the last one.
+extern std::atomic<uint64_t> g_begun;
+
 // Asks the driver, which is safe during any capture. The per-thread form is asked where the caller is one.
 bool AskDriver(CUstream stream, bool per_thread);
 

@@ -10,6 +10,7 @@ namespace gpumemshim::hooks {
 namespace capture {
 
 std::atomic<int32_t> g_active;
+std::atomic<uint64_t> g_begun;
 
 bool AskDriver(CUstream stream, bool per_thread) {
   static std::atomic<void*> plain;
@@ -25,7 +26,10 @@ bool AskDriver(CUstream stream, bool per_thread) {
 namespace {
 
 CUresult Begun(CUresult result) {
-  if (result == CUDA_SUCCESS) capture::g_active.fetch_add(1, std::memory_order_relaxed);
+  if (result == CUDA_SUCCESS) {
+    capture::g_begun.fetch_add(1, std::memory_order_relaxed);
+    capture::g_active.fetch_add(1, std::memory_order_relaxed);
+  }
   return result;
 }
 

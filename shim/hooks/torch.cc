@@ -9,6 +9,7 @@
 
 #include "shim/hooks/record.h"
 #include "shim/hooks/torch_function.h"
+#include "shim/hooks/torch_request.h"
 
 namespace gpumemshim::hooks {
 namespace {
@@ -37,7 +38,9 @@ void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_
   event.device = device.index;  // NOLINT(bugprone-signed-char-misuse): -1 is "no device" on both sides
   event.torch_allocated = allocated;
   event.torch_reserved = reserved;
-  size > 0 ? Emit(event) : EmitFree(event);
+  if (size < 0) return EmitFree(event);
+  torch_request::Describe(device.index, &event);
+  Emit(event);
 }
 
 void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {
@@ -50,6 +53,7 @@ void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Devi
   event.result = kOutOfMemory;
   event.torch_allocated = allocated;
   event.torch_reserved = reserved;
+  torch_request::Describe(device.index, &event);
   Emit(event);
 }
 

@@ -33,6 +33,7 @@ using gpumem::format::kRecordCode;
 using gpumem::format::kRecordEvent;
 using gpumem::format::kRecordStack;
 using gpumem::format::kRecordText;
+using gpumem::format::kRequestEventBytes;
 using gpumem::format::kThreadNameBytes;
 using gpumem::format::kTracePathBytes;
 using gpumem::format::ReadSlot;

@@ -93,8 +93,8 @@ inline void CommitDefinition(Lane* lane, uint32_t bytes) {
 
 // How much of an event is stored: up to a field that is not 0.
 uint32_t StoredBytes(const Event& e) {
-  if ((e.requested_size | e.stream | e.handle | e.tag | e.duration_ns | static_cast<uint32_t>(e.result)) != 0)
-    return sizeof(Event);
+  if ((e.handle | e.tag | e.duration_ns | static_cast<uint32_t>(e.result)) != 0) return sizeof(Event);
+  if ((e.requested_size | e.stream) != 0) return kRequestEventBytes;
   return (e.size | e.stack | e.torch_allocated | e.torch_reserved) != 0 ? kMiddleEventBytes : kLeastEventBytes;
 }
 
@@ -139,6 +139,8 @@ bool Record(Event& event, uint64_t started_ns) {
   // Of sizes that are known here: a few moves each.
   if (stored == sizeof(Event)) {
     memcpy(&record->event, &event, sizeof(Event));
+  } else if (stored == kRequestEventBytes) {
+    memcpy(&record->event, &event, kRequestEventBytes);
   } else if (stored == kMiddleEventBytes) {
     memcpy(&record->event, &event, kMiddleEventBytes);
   } else {

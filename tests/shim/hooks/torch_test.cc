@@ -3,6 +3,7 @@
 
 // The hooks of c10's two reports, in both manglings (shim/hooks/torch.cc).
 
+#include "shim/hooks/capture.h"
 #include "tests/shim/hooks/hook_fixture.h"
 
 namespace gpumemshim::hooks {
@@ -23,7 +24,20 @@ void ReportMemorySigned(void*, int64_t, uint64_t, uint64_t,
                         Device) asm("_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
 void ReportOom(int64_t, uint64_t, uint64_t, Device) asm("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 void ReportOomSigned(int64_t, uint64_t, uint64_t, Device) asm("_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
+size_t Divisions(size_t) asm("_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig24roundup_power2_divisionsEm");
+size_t DivisionsBefore29(size_t) asm(
+    "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig24roundup_power2_divisionsEm");
 }
+
+size_t FourDivisions(size_t) { return 4; }
+
+// c10::cuda::CUDAStream as it is returned.
+struct Stream {
+  uint64_t device;
+  int64_t id;
+};
+int64_t g_stream = 0;
+Stream CurrentStream(int8_t device) { return {1u | static_cast<uint64_t>(device) << 8, g_stream}; }
 
 // PyTorch's own functions behind ours: what they were given.
 std::vector<std::string> g_passed_on;
@@ -51,6 +65,10 @@ class TorchTest : public HookTest {
     // The signed one is nowhere, as in a newer PyTorch.
     g_around.next_in_scope["_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"] =
         reinterpret_cast<void*>(&OomPassedOn);
+    g_around.next_in_scope["_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig24roundup_power2_divisionsEm"] =
+        reinterpret_cast<void*>(&FourDivisions);
+    g_around.next_in_scope["_ZN3c104cuda20getCurrentCUDAStreamEa"] = reinterpret_cast<void*>(&CurrentStream);
+    g_stream = 0;
   }
 
   static void* Block() { return reinterpret_cast<void*>(0x7000); }
@@ -76,6 +94,43 @@ TEST_F(TorchTest, AFreeHasASizeBelowZero) {
   EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=2 address=0x7000 size=512 allocated=1024 "
                               "reserved=4096"});
   EXPECT_EQ(g_passed_on, Lines{"28672 -512 1024 4096 1:2"});
+}
+
+// What the allocator's settings are asked for while it rounds a request tells the request.
+TEST_F(TorchTest, ABlockHasTheSizeThatWasAskedForAndTheStream) {
+  EXPECT_EQ(Divisions(4000), 4u);
+  g_stream = 7;
+  ReportMemory(Block(), 4096, 0, 0, {kCuda, 0});
+  ReportMemory(Block(), -4096, 0, 0, {kCuda, 0});
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});  // nobody asks where so little is wanted
+  EXPECT_EQ(
+      Recorded(),
+      (Lines{"Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=4096 requested=4000 stream=0x7",
+             "Free Device CUDACachingAllocator::free device=0 address=0x7000 size=4096",
+             "Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512 stream=0x7"}));
+}
+
+TEST_F(TorchTest, ARequestThatWasGivenUpIsNoOtherBlocks) {
+  EXPECT_EQ(DivisionsBefore29(1 << 20), 0u);  // the real one is nowhere: no rounding
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});
+  ReportMemory(Block(), 2 << 20, 0, 0, {kCuda, 0});
+  EXPECT_EQ(Recorded(), (Lines{"Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512",
+                               "Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=2097152"}));
+}
+
+TEST_F(TorchTest, WhatIsCapturedNamesTheCapture) {
+  capture::g_begun = 3;
+  capture::g_active = 1;
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});  // the default stream is never captured
+  g_stream = 7;
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});
+  capture::g_active = 0;
+  capture::g_begun = 0;
+  ReportMemory(Block(), 512, 0, 0, {kCuda, 0});
+  EXPECT_EQ(Recorded(),
+            (Lines{"Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512",
+                   "Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512 stream=0x7 handle=0x3",
+                   "Alloc Device CUDACachingAllocator::malloc device=0 address=0x7000 size=512 stream=0x7"}));
 }
 
 TEST_F(TorchTest, FreesHaveStacksWhereTheyAreWanted) {
