@@ -11,6 +11,7 @@ namespace gpumem {
 CommandList AllCommands() {
   CommandList commands = TraceCommands();
   commands.push_back(MakePlanCommand());
+  commands.push_back(MakeReplayCommand());
   commands.push_back(MakeSweepCommand());
   return commands;
 }

@@ -45,7 +45,7 @@ const std::vector<CommandGroup>& CommandGroups() {
        {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree", "table", "sizes", "stacks"}},
       {"Training", {"at", "steps", "stages", "modules", "model"}},
       {"Compare", {"diff", "compare", "check"}},
-      {"Predict", {"plan", "sweep"}},
+      {"Predict", {"plan", "replay", "sweep"}},
       {"Live", {"ctl"}},
       {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
   return *groups;

@@ -22,7 +22,7 @@ class FragmentationCommand final : public Command {
 and the largest range. external = 1 - largest / free: near 100 % means much free space but no room for a
 large request. rounding is the difference between block sizes and requested sizes. The list below names the
 blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
-whole segment.
+whole segment. gpumem replay finds out whether other settings of the allocator would have avoided it.
 
   gpumem fragmentation --device 0
   gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'

@@ -23,7 +23,8 @@ class OomCommand final : public Command {
     return R"(Explains the last request that failed for good: who asked, where the device's memory was, what PyTorch tried
 before it gave up, what would have fit, which stacks filled the device, which blocks pin mostly empty
 segments, and what to do, with the evidence for each. Other failures are grouped by the line that asked.
-Requests that succeeded after memory was released are counted.
+Requests that succeeded after memory was released are counted. What would have fit with expandable segments is an
+estimate; gpumem replay finds it out, by PyTorch's own allocator.
 
   gpumem oom                                 the newest trace here
   gpumem oom run.gmtrace --top 20 --full-stacks

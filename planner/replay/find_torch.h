@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// FindTorch: a Python of this machine that has PyTorch, whose allocator a history is replayed through.
+//
+//   GPUMEM_ASSIGN_OR_RETURN(const TorchPython torch, FindTorch("", analysis.process));
+//   torch.python;    // "/home/me/.venv/bin/python"
+//   torch.version;   // "2.11.0+cu130"
+//
+// Looked at in this order: the one that is named; GPUMEM_PYTHON; the one that ran the recorded program, where it is
+// here; VIRTUAL_ENV; python3 on PATH. PyTorch is not imported. Each candidate is started once for a moment.
+//
+// Thread-safety: pure but for the processes. Failure: InvalidArgument where the named one has no PyTorch for CUDA,
+// NotFound where nobody has; both say what to do.
+
+#ifndef GPUMEM_PLANNER_REPLAY_FIND_TORCH_H_
+#define GPUMEM_PLANNER_REPLAY_FIND_TORCH_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "replay/analysis.h"
+
+namespace gpumem {
+
+struct TorchPython {
+  std::string python;
+  std::string version;  // of PyTorch
+};
+
+absl::StatusOr<TorchPython> FindTorch(const std::string& named, const ProcessInfo& process);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_REPLAY_FIND_TORCH_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// ReadHistory: what a recorded program asked PyTorch's allocator for, as a request file, and what is known of it
+// besides: streams, limits, what existed before, and what the allocator asked CUDA for in answer.
+//
+//   HistoryFacts facts;
+//   request.look = [&](const OpenTrace& open) { status = ReadHistory(open, path, &facts); };
+//
+// The requests are the torch layer's events in order. What the trace does not say is inferred, and said in the facts:
+// segments that go back to CUDA neither inside a request that failed at first nor before a request to CUDA of the same
+// thread (garbage_collection_threshold) are an empty_cache(); a block without a requested size asks for its own size.
+//
+// Not thread-safe. Bounded memory: what is alive, and the segment log. Failure: where the file cannot be written.
+
+#ifndef GPUMEM_PLANNER_REPLAY_HISTORY_H_
+#define GPUMEM_PLANNER_REPLAY_HISTORY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "planner/replay/segment_log.h"
+#include "replay/analyze.h"
+
+namespace gpumem {
+
+struct HistoryFacts {
+  uint64_t requests = 0;  // records of the file
+  uint64_t allocs = 0, frees = 0, failed = 0, empty_caches = 0, outside = 0;
+  uint64_t blocks = 0;                  // numbers in use at once
+  int devices = 1;                      // of which requests speak, from 0
+  uint64_t existing = 0;                // blocks from before the first event: placed first
+  uint64_t unknown_frees = 0;           // of blocks that the trace never saw allocated: left out
+  uint64_t gaps = 0;                    // events are missing before so many places
+  uint64_t rounded = 0;                 // blocks of more than 512 bytes whose requested size is not known
+  uint64_t rounded_large_most = 0;      // of them, over 1 MiB: alive at once
+  std::vector<uint64_t> streams = {0};  // as recorded, in the order of their first request; [0] is the default stream
+  std::map<int, uint64_t> limits;       // device -> bytes that PyTorch may reserve
+  std::map<int, uint64_t> room;  // device -> bytes that were there for all that is recorded, where a request failed
+  SegmentChanges segments;
+};
+
+// Writes the requests of `trace` to `path`. `conf`: PYTORCH_CUDA_ALLOC_CONF of the recorded program.
+absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf, HistoryFacts* facts);
+
+// The segments alone, of a trace of a replay.
+SegmentChanges ReadSegments(const OpenTrace& trace);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_REPLAY_HISTORY_H_

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The part of `gpumem replay` that runs in a Python with PyTorch, on simulated CUDA: it asks PyTorch's own allocator for what a recorded program asked for.
+
+    python replay_driver.py REQUESTS FACTS RESULT
+
+REQUESTS: records of 24 bytes (request_file.h). FACTS: JSON: streams, blocks, fractions and room by device (history.h). RESULT: JSON, what Replay.result
+writes. The settings of the allocator are those of the environment. A request that was served when it was recorded and is not served here ends the replay: the
+program would have gone another way from there.
+"""
+
+import ctypes
+import json
+import struct
+import sys
+
+RECORD = struct.Struct("<BBHIQQ")
+PIECE = RECORD.size * 65536
+ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL = range(7)
+PAGE = 2 << 20  # in which CUDA gives memory out
+
+
+class Replay:
+    def __init__(self, torch, facts):
+        self.torch, self.facts = torch, facts
+        self.runtime = ctypes.CDLL(None)  # what the recorder stands in front of
+        self.alloc = torch._C._cuda_cudaCachingAllocator_raw_alloc
+        self.free = torch._C._cuda_cudaCachingAllocator_raw_delete
+        self.out_of_memory = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
+        self.live = [0] * facts["blocks"]
+        self.at, self.died, self.served, self.failed, self.notes = 0, None, 0, 0, []
+        self.pools, self.open_pool = {}, None
+        torch.cuda.init()
+        self.streams = [self.make_streams(device) for device in range(facts["devices"])]
+        for device in reversed(range(facts["devices"])):
+            self.prepare(device)
+
+    def make_streams(self, device):
+        """As many as were recorded. The allocator goes through its caches in the order of their handles, so that is kept."""
+        self.torch.cuda.set_device(device)
+        made = []
+        for _ in self.facts["streams"][1:]:
+            handle = ctypes.c_void_p()
+            if self.runtime.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) != 0:
+                raise SystemExit("cannot make a stream")
+            made.append(handle.value)
+        order = sorted(range(1, len(made) + 1), key=lambda index: self.facts["streams"][index])
+        streams = [self.torch.cuda.default_stream(device)] * (len(made) + 1)
+        for index, handle in zip(order, sorted(made)):
+            streams[index] = self.torch.cuda.ExternalStream(handle, device=device)
+        return streams
+
+    def prepare(self, device):
+        """The room that the recorded program had, and the limit that it set itself."""
+        self.torch.cuda.set_device(device)
+        fraction = self.facts["fractions"].get(str(device))
+        if fraction is not None:
+            self.torch.cuda.set_per_process_memory_fraction(min(fraction, 1.0), device)
+        room = self.facts["room"].get(str(device))
+        if room is None:
+            return
+        free, _ = self.torch.cuda.mem_get_info(device)
+        ballast = -(-(free - room) // PAGE) * PAGE
+        if ballast > 0:
+            self.outside_alloc(ballast)
+        elif ballast < 0:
+            self.notes.append(f"the simulated GPU has {room - free} bytes less room than the recorded one")
+
+    def outside_alloc(self, size):
+        address = ctypes.c_void_p()
+        if self.runtime.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(size)) != 0:
+            self.runtime.cudaGetLastError()
+            return 0
+        return address.value
+
+    def close_pool(self):
+        if self.open_pool is not None:
+            device, number = self.open_pool
+            self.torch._C._cuda_endAllocateToPool(device, self.pools[self.open_pool])
+            self.torch._C._cuda_releasePool(device, self.pools[self.open_pool])
+            self.open_pool = None
+
+    def begin(self, device, number):
+        begin = getattr(self.torch._C, "_cuda_beginAllocateCurrentThreadToPool", None) or self.torch._C._cuda_beginAllocateToPool
+        begin(device, self.pools[device, number])
+
+    def use_pool(self, device, number):
+        """From now on blocks come from this private pool, as while a graph is captured; 0: from the common one."""
+        if self.open_pool == (device, number) or (number == 0 and self.open_pool is None):
+            return
+        self.close_pool()
+        if number == 0:
+            return
+        if (device, number) not in self.pools:
+            self.pools[device, number] = self.torch.cuda.graph_pool_handle()
+            self.begin(device, number)  # what the graph holds until it goes
+            self.torch._C._cuda_endAllocateToPool(device, self.pools[device, number])
+        self.begin(device, number)
+        self.open_pool = device, number
+
+    def release_pool(self, number):
+        self.close_pool()
+        for key in [key for key in self.pools if key[1] == number]:
+            self.torch._C._cuda_releasePool(key[0], self.pools.pop(key))
+
+    def switch(self, device, stream, pool):
+        self.torch.cuda.set_device(device)
+        self.use_pool(device, pool)
+        self.torch.cuda.set_stream(self.streams[device][stream])
+        return self.streams[device][stream].cuda_stream
+
+    def run(self, path):
+        alloc, free, live = self.alloc, self.free, self.live
+        here, handle = None, 0
+        with open(path, "rb") as file:
+            while piece := file.read(PIECE):
+                for kind, device, stream, pool, block, size in RECORD.iter_unpack(piece):
+                    if kind == FREE:
+                        if live[block]:
+                            free(live[block])
+                            live[block] = 0
+                    elif kind == ALLOC:
+                        if (device, stream, pool) != here:
+                            here, handle = (device, stream, pool), self.switch(device, stream, pool)
+                        try:
+                            live[block] = alloc(size, handle)
+                        except self.out_of_memory:
+                            self.died = {"at": self.at, "size": size, "device": device}
+                            return
+                    else:
+                        here = None
+                        self.rare(kind, device, stream, pool, block, size)
+                        if self.died is not None:
+                            return
+                    self.at += 1
+
+    def rare(self, kind, device, stream, pool, block, size):
+        if kind == FAILED:
+            try:
+                self.free(self.alloc(size, self.switch(device, stream, pool)))
+                self.served += 1
+            except self.out_of_memory:
+                self.failed += 1
+        elif kind == EMPTY_CACHE:
+            self.close_pool()
+            self.torch.cuda.empty_cache()
+        elif kind == RELEASE_POOL:
+            self.release_pool(pool)
+        elif kind == OUTSIDE_ALLOC:
+            self.torch.cuda.set_device(device)
+            self.live[block] = self.outside_alloc(size)
+            if self.live[block] == 0:
+                self.died = {"at": self.at, "size": size, "device": device, "outside": True}
+        elif kind == OUTSIDE_FREE and self.live[block]:
+            self.runtime.cudaFree(ctypes.c_void_p(self.live[block]))
+            self.live[block] = 0
+
+    def result(self):
+        wanted = ("reserved_bytes.all.peak", "allocated_bytes.all.peak", "num_alloc_retries", "num_ooms")
+        stats = {device: self.torch.cuda.memory_stats(device) for device in range(self.facts["devices"])}
+        return {
+            "torch": self.torch.__version__,
+            "backend": self.torch.cuda.get_allocator_backend(),
+            "done": self.at,
+            "died": self.died,
+            "served": self.served,
+            "failed": self.failed,
+            "notes": self.notes,
+            "stats": {str(device): {name: of.get(name, 0) for name in wanted} for device, of in stats.items()},
+        }
+
+
+def main(requests, facts, result):
+    import torch
+
+    with open(facts, encoding="utf-8") as file:
+        replay = Replay(torch, json.load(file))
+    replay.run(requests)
+    with open(result, "w", encoding="utf-8") as file:
+        json.dump(replay.result(), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

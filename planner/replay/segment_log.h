@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// SegmentLog: what PyTorch's allocator asked CUDA for and gave back, in order: its segments, or the pages of expandable
+// ones. Two runs of the same requests through the same allocator have the same log; the first place where they differ
+// is where the replay left the recorded course.
+//
+//   SegmentLog log;               // a LifetimeObserver: state.Observe(&log)
+//   log.Watch(&state);
+//   ...
+//   std::optional<SegmentDifference> difference = FirstDifference(recorded.Finish(), replayed.Finish());
+//
+// Memory: eight bytes a segment event. Not thread-safe. Nothing fails.
+
+#ifndef GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_
+#define GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "state/lifetime_observer.h"
+#include "state/live_state.h"
+
+namespace gpumem {
+
+// Bytes that a device's allocator got (positive) or gave back (negative), in order; by device.
+using SegmentChanges = std::map<int, std::vector<int64_t>>;
+
+class SegmentLog {
+ public:
+  // To be told of what LifetimeObserver is told of; `state` is where the thing is read.
+  void OnAlloc(const LiveState& state, Held kind, uint32_t place);
+  void OnFree(const LiveState& state, Held kind, uint32_t place);
+
+  // What lives in the end counts as what it is then. The log is empty afterwards.
+  SegmentChanges Finish(const LiveState& state);
+
+ private:
+  struct Entry {
+    uint32_t slot = 0;
+    int64_t change = 0;
+    bool is_segment = false;
+  };
+  using Key = std::pair<Held, uint32_t>;
+
+  std::vector<Entry> entries_;
+  absl::flat_hash_map<uint64_t, size_t> open_;  // by kind and place: its entry
+};
+
+struct SegmentDifference {
+  int device = 0;
+  size_t index = 0;      // of the change; so many before it are equal
+  int64_t recorded = 0;  // 0 = there is none any more
+  int64_t replayed = 0;
+};
+
+std::optional<SegmentDifference> FirstDifference(const SegmentChanges& recorded, const SegmentChanges& replayed);
+
+// How many segments were got and given back, over all devices.
+struct SegmentCounts {
+  uint64_t got = 0, given_back = 0;
+};
+SegmentCounts Count(const SegmentChanges& changes);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/replay/history.h"
+
+#include <gmock/gmock.h>
+
+#include "loading/load_trace.h"
+#include "requests.h"
+#include "testing/trace_builder.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ReadRequests;
+using testing::TraceBuilder;
+
+constexpr uint64_t kMiB = 1 << 20, kA = uint64_t{0x7f} << 32, kB = kA + 64 * kMiB;
+
+struct Told {
+  HistoryFacts facts;
+  std::vector<std::string> requests;
+};
+
+Told Read(TraceBuilder* trace, const std::string& conf = "") {
+  Told told;
+  LoadRequest request;
+  request.place = trace->WriteTemporary();
+  request.resolves_stacks = false;
+  const std::string path = request.place + ".requests";
+  absl::Status status;
+  request.look = [&](const OpenTrace& open) { status = ReadHistory(open, path, conf, &told.facts); };
+  const auto loaded = LoadTrace(request);
+  EXPECT_TRUE(loaded.ok() && status.ok()) << loaded.status() << status;
+  told.requests = ReadRequests(path);
+  return told;
+}
+
+EventRow Torch(trace::EventKind kind, uint64_t address, uint64_t size, uint64_t requested = 0, uint64_t stream = 0,
+               uint64_t capture = 0) {
+  EventRow row;
+  row.kind = kind;
+  row.layer = trace::TORCH;
+  row.device = 0;
+  row.address = address;
+  row.size = size;
+  row.requested_size = requested;
+  row.stream = stream;
+  row.handle = capture;
+  row.thread = 1;
+  return row;
+}
+
+EventRow Failed(uint64_t size) {
+  EventRow row;
+  row.kind = trace::ALLOC_FAILED;
+  row.layer = trace::RUNTIME;
+  row.device = 0;
+  row.size = size;
+  row.result = 2;
+  row.thread = 1;
+  return row;
+}
+
+TEST(HistoryTest, RequestsAsTheyWereMade) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).Event(Torch(trace::ALLOC, kA, 4096, 4000));
+  trace.Event(Torch(trace::ALLOC, kA + 4096, 4096, 4096, 0x7000));
+  trace.TorchFree(kA, 4096).Event(Torch(trace::ALLOC, kA, 512)).End();
+  const Told told = Read(&trace);
+  EXPECT_THAT(told.requests,
+              ElementsAre("alloc 0 size=4000", "alloc 1 size=4096 stream=1", "free 0", "alloc 0 size=512"));
+  EXPECT_EQ(told.facts.streams, (std::vector<uint64_t>{0, 0x7000}));
+  EXPECT_EQ(told.facts.blocks, 2u);
+  EXPECT_EQ(told.facts.rounded, 0u);  // a block of 512 bytes is one whatever was asked for
+  EXPECT_EQ(told.facts.segments, (SegmentChanges{{0, {20 * static_cast<int64_t>(kMiB)}}}));
+}
+
+TEST(HistoryTest, WithoutARequestedSizeABlockAsksForItsOwn) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 3 * kMiB).TorchAlloc(kA + 4 * kMiB, 4096);
+  trace.TorchFree(kA, 3 * kMiB).TorchAlloc(kA, 3 * kMiB).End();
+  const Told told = Read(&trace);
+  EXPECT_EQ(told.requests.front(), "alloc 0 size=3145728");
+  EXPECT_EQ(told.facts.rounded, 3u);
+  EXPECT_EQ(told.facts.rounded_large_most, 1u);
+}
+
+TEST(HistoryTest, MemoryOfOthersIsTakenToo) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 7 * kMiB).CudaAlloc(kB, 20 * kMiB).TorchAlloc(kB, 4096).CudaFree(kA).End();
+  EXPECT_THAT(Read(&trace).requests, ElementsAre("outside 0 size=7340032", "alloc 1 size=4096", "outside_free 0"));
+}
+
+TEST(HistoryTest, SegmentsThatGoWithoutNeedAreAnEmptyCache) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).CudaAlloc(kB, 20 * kMiB).TorchAlloc(kB, 8192);
+  trace.TorchFree(kA, 4096).TorchFree(kB, 8192).CudaFree(kA).CudaFree(kB);
+  trace.CudaAlloc(kA, 2 * kMiB).TorchAlloc(kA, 512).End();
+  const Told told = Read(&trace);
+  EXPECT_THAT(told.requests, ElementsAre("alloc 0 size=4096", "alloc 1 size=8192", "free 0", "free 1", "empty_cache 0",
+                                         "alloc 1 size=512"));
+  // With this setting the allocator itself makes room so, right before it asks CUDA.
+  EXPECT_EQ(Read(&trace, "garbage_collection_threshold:0.8").facts.empty_caches, 0u);
+}
+
+TEST(HistoryTest, SegmentsThatGoForARequestAreNone) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).TorchFree(kA, 4096);
+  trace.Event(Failed(40 * kMiB)).CudaFree(kA).CudaAlloc(kB, 40 * kMiB).TorchAlloc(kB, 40 * kMiB);
+  trace.Event(Failed(80 * kMiB)).Event(Torch(trace::ALLOC_FAILED, 0, 80 * kMiB, 80 * kMiB - 1)).End();
+  const Told told = Read(&trace);
+  EXPECT_THAT(told.requests,
+              ElementsAre("alloc 0 size=4096", "free 0", "alloc 0 size=41943040", "failed 0 size=83886079"));
+  EXPECT_EQ(told.facts.failed, 1u);
+}
+
+TEST(HistoryTest, EachCaptureHasAPrivatePool) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).Event(Torch(trace::ALLOC, kA, 512, 0, 7, 1));
+  trace.CudaAlloc(kB, 20 * kMiB).Event(Torch(trace::ALLOC, kB, 512, 0, 7, 2)).End();
+  EXPECT_THAT(Read(&trace).requests,
+              ElementsAre("alloc 0 size=512 stream=1 pool=1", "alloc 1 size=512 stream=1 pool=2"));
+}
+
+TEST(HistoryTest, CapturesWhoseBlocksShareASegmentShareThePool) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).Event(Torch(trace::ALLOC, kA, 512, 0, 7, 1));
+  trace.CudaAlloc(kB, 20 * kMiB).Event(Torch(trace::ALLOC, kB, 512, 0, 7, 2));
+  trace.Event(Torch(trace::ALLOC, kA + 512, 512, 0, 7, 2)).End();
+  EXPECT_THAT(Read(&trace).requests, ElementsAre("alloc 0 size=512 stream=1 pool=1", "alloc 1 size=512 stream=1 pool=1",
+                                                 "alloc 2 size=512 stream=1 pool=1"));
+}
+
+// Imports say when a block that another stream still used was free at last.
+TEST(HistoryTest, ABlockIsFreeWhenNoStreamUsesItAnyMore) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 512).TorchFree(kA, 512).TorchAlloc(kA + 512, 512);
+  trace.Event(Torch(static_cast<trace::EventKind>(51), kA, 512)).TorchAlloc(kA, 512).TorchFree(kA, 512).End();
+  EXPECT_THAT(Read(&trace).requests,
+              ElementsAre("alloc 0 size=512", "alloc 1 size=512", "free 0", "alloc 0 size=512", "free 0"));
+}
+
+TEST(HistoryTest, WhatIsMissingIsCounted) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).TorchFree(kA + 8192, 4096).End();
+  EXPECT_EQ(Read(&trace).facts.unknown_frees, 1u);
+  TraceBuilder with_gap(1);
+  with_gap.WithoutPlaces();
+  with_gap.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).FlushBatch().SkipSequence();
+  with_gap.TorchAlloc(kA + 4096, 4096).End();
+  EXPECT_GE(Read(&with_gap).facts.gaps, 1u);
+}
+
+TEST(HistoryTest, ATraceWithoutPyTorchHasNoRequests) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, kMiB).End();
+  EXPECT_EQ(Read(&trace).facts.allocs, 0u);
+}
+
+}  // namespace
+}  // namespace gpumem
