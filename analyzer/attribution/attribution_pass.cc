@@ -11,23 +11,17 @@ namespace {
 
 uint64_t Missing(uint64_t all, uint64_t some) { return all > some ? all - some : 0; }
 
-// How many of the events, which ascend, lie inside of a life.
-uint32_t CountIn(const std::vector<uint64_t>& events, uint64_t alloc_event, uint64_t end) {
-  const auto first = std::upper_bound(events.begin(), events.end(), alloc_event);
-  return static_cast<uint32_t>(std::lower_bound(first, events.end(), end) - first);
-}
-
 }  // namespace
 
 AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> moments,
                                  const std::vector<uint64_t>& details)
-    : needs_(needs), anchors_(needs.loop.anchors), moments_(std::move(moments)), sums_(moments_.size() + 1) {
+    : needs_(needs), uses_(needs.uses), moments_(std::move(moments)), sums_(moments_.size() + 1) {
   for (const uint64_t event : details) details_[event];
 }
 
 AttributionPass::Totals AttributionPass::TakeTotals() const {
   Totals totals;
-  const LiveState& state = needs_.replay->state();
+  const LiveState& state = needs_.uses.replay->state();
   if (needs_.slot >= state.slots()) return totals;
   totals.values = state.values(needs_.slot);
   const ResidualUse& residual = state.residual().device(needs_.slot);
@@ -41,17 +35,14 @@ AttributionPass::Totals AttributionPass::TakeTotals() const {
 }
 
 void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  const bool is_call = batch != nullptr && batch->kind(i) == trace::ALLOC && batch->layer(i) == trace::TORCH &&
-                       batch->stack(i) != 0 && batch->stack(i) == needs_.first_stack_of_calls;
-  if (is_call) calls_.push_back(index);
-  if (batch != nullptr && needs_.loop.stack != 0 && needs_.loop.Ticks(index, *batch, i)) anchors_.push_back(index);
+  uses_.Before(index, batch, i);
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
 }
 
 AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, uint32_t* row) {
-  const StackClassification classification = needs_.classifier->Of(block.stack);
-  const uint32_t user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
-  *row = needs_.modules->RowOf(classification.module);
+  const StackClassification classification = needs_.uses.classifier->Of(block.stack);
+  const uint32_t user_stage = needs_.uses.user_stages->Of(block.time_ns, block.thread);
+  *row = needs_.uses.modules->RowOf(classification.module);
   if (*row >= peaks_.size()) peaks_.resize(*row + 1);
   Running& running = running_[{*row, classification.stage, user_stage}];
   running.use.module = *row;
@@ -60,18 +51,13 @@ AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, ui
   return running;
 }
 
-// A cache that each call of the model replaces by a longer one.
-bool AttributionPass::GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const {
-  const auto sizes = sizes_.find(block.stack);
-  return sizes != sizes_.end() && sizes->second.growths > 0 && CountIn(calls_, alloc_event, end) > 0;
-}
-
 // The rows of the modules whose calls a stack stands in, each once.
 const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
   const auto [it, is_new] = rows_on_.try_emplace(stack);
   if (!is_new) return it->second;
   std::vector<uint32_t> rows;
-  for (const uint32_t module : needs_.classifier->ModulePath(stack)) rows.push_back(needs_.modules->RowOf(module));
+  for (const uint32_t module : needs_.uses.classifier->ModulePath(stack))
+    rows.push_back(needs_.uses.modules->RowOf(module));
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   if (!rows.empty() && rows.back() >= inclusive_.size()) inclusive_.resize(rows.back() + 1);
@@ -79,17 +65,13 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
 }
 
 void AttributionPass::BlockAllocated(const TorchBlock& block) {
-  if (needs_.first_stack_of_calls != 0 && block.stack != 0) {
-    Sizes& sizes = sizes_[block.stack];
-    if (sizes.last != 0 && block.size > sizes.last) ++sizes.growths;
-    sizes.last = block.size;
-  }
+  uses_.Allocated(block);
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
   running.use.allocated_bytes += block.size;
   ++running.use.count;
-  const StackClassification classification = needs_.classifier->Of(block.stack);
+  const StackClassification classification = needs_.uses.classifier->Of(block.stack);
   if (classification.recomputed) running.use.recomputed_bytes += block.size;
   if (classification.is_loss) running.use.loss_bytes += block.size;
   running.live += block.size;
@@ -114,49 +96,7 @@ void AttributionPass::BlockSaved(const TorchBlock& block) {
 
 void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
   if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.alloc_event, end))) return;
-  const StackClassification classification = needs_.classifier->Of(block.stack);
-  BlockLife life;
-  life.role = label.role;
-  life.saved = label.saved;
-  life.alive = alive;
-  life.optimizer_steps = needs_.replay->optimizer_steps() - label.optimizer_steps;
-  life.optimizer_ends = needs_.replay->optimizer_ends() - label.optimizer_ends;
-  life.iterations = CountIn(anchors_, label.alloc_event, end);
-  life.has_tensors = needs_.has_tensors;
-  AttributedUse use;
-  use.tensor_bytes = label.tensor_bytes;
-  uint32_t tensor = label.tensor;
-  if (label.role == TensorRole::kNone) {
-    auto place = needs_.places->find({block.stack, block.size, label.turn});
-    if (place == needs_.places->end()) place = needs_.places->find({block.stack, block.size, kAnyTurn});
-    if (place != needs_.places->end()) {
-      life.likely = place->second.role;
-      tensor = place->second.tensor;
-      life.likely_per_sample = needs_.modules->PartOf(tensor, Category::kGradient) == Part::kPerSample;
-      use.tensor_bytes = place->second.tensor_bytes;
-    }
-  }
-  const CategoryVerdict verdict = Classify(life, classification);
-  const bool by_tensor = verdict.evidence == Evidence::kAddress || verdict.evidence == Evidence::kStack;
-  if (!by_tensor) use.tensor_bytes = block.requested;
-  use.stack_id = block.stack;
-  use.name = label.name;
-  use.user_stage = needs_.user_stages->Of(block.time_ns, block.thread);
-  use.layer = trace::TORCH;
-  use.memory = trace::DEVICE;
-  use.category = verdict.category;
-  use.evidence = verdict.evidence;
-  if (by_tensor) use.part = needs_.modules->PartOf(tensor, verdict.category);
-  const uint32_t owner = by_tensor && verdict.category != Category::kInput ? needs_.modules->OwnerOf(tensor) : 0;
-  // What a library keeps serves all modules, not the one whose call was the first to need it.
-  const bool is_shared = verdict.category == Category::kWorkspace && (alive || life.optimizer_steps > 1);
-  use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(classification.module);
-  // What attention keeps from call to call, in a program that does not train, are keys and values.
-  const bool is_kept = use.category == Category::kKept ||
-                       (use.category == Category::kTemporary && GrowsFromCallToCall(block, label.alloc_event, end));
-  if (is_kept && needs_.modules->row(use.module).component == "attention") use.category = Category::kKvCache;
-  use.bytes = block.size;
-  use.count = 1;
+  const AttributedUse use = uses_.Of(block, label, end, alive);
   Add(label.alloc_event, end, use);
   if (!needs_.request->modules) return;
   uint32_t row = 0;
@@ -165,7 +105,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
   peaks_[row].live -= block.size;
   for (const uint32_t around : RowsOn(block.stack)) inclusive_[around].live -= block.size;
   if (label.saved) running.live_saved -= block.size;
-  if (verdict.category == Category::kTemporary) {
+  if (use.category == Category::kTemporary) {
     running.use.temporary_bytes += block.size;
     ++running.use.temporary_count;
   }
@@ -173,19 +113,7 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
 
 void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
   if (life.slot != needs_.slot || !IsCovered(life.alloc_event, end)) return;
-  const StackClassification classification = needs_.classifier->Of(life.stack);
-  AttributedUse use;
-  use.stack_id = life.stack;
-  use.name = life.name;
-  use.user_stage = needs_.user_stages->Of(life.time_ns, life.thread);
-  use.layer = life.layer;
-  use.memory = life.memory;
-  use.category = classification.category.value_or(Category::kLibrary);
-  use.evidence = classification.category ? Evidence::kRule : Evidence::kMeasured;
-  use.module = needs_.modules->RowOf(classification.module);
-  use.bytes = use.tensor_bytes = life.size;
-  use.count = 1;
-  Add(life.alloc_event, end, use);
+  Add(life.alloc_event, end, uses_.Of(life));
 }
 
 // Whether it was alive at any moment.
@@ -263,7 +191,7 @@ void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
       moment->parts[Index(use.part)] += use.bytes;
       attributed[category] += use.bytes;
       AttributedUse& shown = moment->uses.emplace_back(use);
-      const StackClassification classification = needs_.classifier->Of(use.stack_id);
+      const StackClassification classification = needs_.uses.classifier->Of(use.stack_id);
       shown.stage = classification.stage;
       shown.recomputed = classification.recomputed;
       shown.is_loss = classification.is_loss;

@@ -20,11 +20,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "attribution/attribution.h"
-#include "attribution/classify.h"
-#include "attribution/index_pass.h"
-#include "attribution/iteration_counter.h"
+#include "attribution/block_use.h"
 #include "attribution/label_replay.h"
-#include "attribution/user_stages.h"
 
 namespace gpumem {
 
@@ -33,14 +30,7 @@ class AttributionPass final : public LabelVisitor {
   struct Needs {
     const AttributionRequest* request = nullptr;
     uint32_t slot = 0;
-    const LabelReplay* replay = nullptr;
-    const PlaceRoles* places = nullptr;
-    bool has_tensors = false;
-    StackClassifier* classifier = nullptr;
-    ModuleTable* modules = nullptr;
-    UserStages* user_stages = nullptr;
-    Loop loop;                          // iterations of a program without an optimizer; none: Loop()
-    uint64_t first_stack_of_calls = 0;  // of its model; 0 = not known
+    BlockUses::Needs uses;
   };
   // `moments`: events, ascending, each once. `details`: some of them.
   AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
@@ -84,15 +74,9 @@ class AttributionPass final : public LabelVisitor {
   Running& RunningOf(const TorchBlock& block, uint32_t* row);
   const std::vector<uint32_t>& RowsOn(uint64_t stack);
   size_t PlaceOf(uint64_t event_index) const;
-  bool GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const;
 
   Needs needs_;
-  struct Sizes {
-    uint64_t last = 0, growths = 0;
-  };
-  std::vector<uint64_t> anchors_;               // events at which an iteration of the loop ends, so far
-  std::vector<uint64_t> calls_;                 // events at which a call of the model begins, so far
-  absl::flat_hash_map<uint64_t, Sizes> sizes_;  // of the blocks of a stack, where calls are known
+  BlockUses uses_;
   std::vector<uint64_t> moments_;
   std::vector<Totals> totals_;                                              // by moment
   std::vector<std::array<int64_t, kCategories>> sums_;                      // by moment, as differences

@@ -82,8 +82,10 @@ LabelVisitor* Attributor::BeginSecond(const LabelReplay& replay) {
     if (moment.found) details.push_back(moment.event_index);
   }
   attribution_pass_.emplace(
-      AttributionPass::Needs{&request_, slot_, &replay, &index_pass_->places(), result_.has_tensors, &classifier_,
-                             &modules_, &user_stages_, index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()},
+      AttributionPass::Needs{
+          &request_, slot_,
+          BlockUses::Needs{&replay, &index_pass_->places(), result_.has_tensors, &classifier_, &modules_, &user_stages_,
+                           index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()}},
       Events(), details);
   return &*attribution_pass_;
 }

@@ -66,8 +66,11 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
   CudaLife life;
   life.alloc_event = label.alloc_event;
   life.name = label.name;
-  const auto show = [&](const auto& thing) {
-    if (!cuda.InOther(thing)) return;
+  const auto show = [&](const auto& thing, uint64_t address) {
+    const bool is_segment = thing.torch && thing.counted;
+    if (!is_segment && !cuda.InOther(thing)) return;
+    life.address = address;
+    life.api = thing.api;
     life.size = thing.size;
     life.stack = thing.stack;
     life.time_ns = thing.time_ns;
@@ -75,10 +78,11 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     life.slot = thing.slot;
     life.layer = thing.layer;
     life.memory = thing.memory;
+    if (is_segment) return visitor_->SegmentEnded(life, replay_.index());
     visitor_->CudaEnded(life, replay_.index());
   };
-  if (kind == Held::kPhysical) return show(cuda.physicals()[place]);
-  show(cuda.allocations()[place]);
+  if (kind == Held::kPhysical) return show(cuda.physicals()[place], cuda.physicals()[place].handle);
+  show(cuda.allocations()[place], cuda.allocations()[place].address);
   const auto at = allocation_at_.find(cuda.allocations()[place].address);
   if (at != allocation_at_.end() && at->second == place) allocation_at_.erase(at);
 }

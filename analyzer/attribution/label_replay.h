@@ -42,11 +42,12 @@ struct BlockLabel {
   bool saved = false;
 };
 
-// Memory outside of PyTorch's allocator.
+// Memory of CUDA: outside of PyTorch's allocator, or a segment of it.
 struct CudaLife {
   uint64_t alloc_event = 0, size = 0, stack = 0;
   uint64_t time_ns = 0;  // of its event
-  uint32_t slot = 0, name = 0, thread = 0;
+  uint64_t address = 0;  // of a physical handle: the handle
+  uint32_t slot = 0, name = 0, thread = 0, api = 0;
   uint8_t layer = 0, memory = 0;
 };
 
@@ -57,7 +58,8 @@ class LabelVisitor {
   virtual ~LabelVisitor() = default;
   // `end` is the number of the event that freed it; where `alive`, of the one behind the trace's last.
   virtual void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) = 0;
-  virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}
+  virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}     // outside of PyTorch's allocator
+  virtual void SegmentEnded(const CudaLife&, uint64_t /*end*/) {}  // counted as reserved by PyTorch
   virtual void BlockAllocated(const TorchBlock&) {}
   virtual void BlockSaved(const TorchBlock&) {}  // for the first time
   // Before event number `index` takes effect, and once behind the last one (batch null).

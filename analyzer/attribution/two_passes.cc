@@ -23,6 +23,9 @@ class Visitors final : public LabelVisitor {
   void CudaEnded(const CudaLife& life, uint64_t end) override {
     for (LabelVisitor* visitor : visitors_) visitor->CudaEnded(life, end);
   }
+  void SegmentEnded(const CudaLife& life, uint64_t end) override {
+    for (LabelVisitor* visitor : visitors_) visitor->SegmentEnded(life, end);
+  }
   void BlockAllocated(const TorchBlock& block) override {
     for (LabelVisitor* visitor : visitors_) visitor->BlockAllocated(block);
   }

@@ -33,6 +33,7 @@ std::unique_ptr<Command> MakeDiffCommand();
 std::unique_ptr<Command> MakeSizesCommand();
 std::unique_ptr<Command> MakeStacksCommand();
 std::unique_ptr<Command> MakeFragmentationCommand();
+std::unique_ptr<Command> MakeSqlCommand();
 std::unique_ptr<Command> MakeInfoCommand();
 std::unique_ptr<Command> MakeDumpCommand();
 std::unique_ptr<Command> MakeRecoverCommand();

@@ -39,15 +39,16 @@ struct CommandGroup {
 };
 
 const std::vector<CommandGroup>& CommandGroups() {
-  static const auto* const groups = new std::vector<CommandGroup>{
-      {"Record", {"run", "attach", "detach", "doctor"}},
-      {"Look",
-       {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree", "table", "sizes", "stacks"}},
-      {"Training", {"at", "steps", "stages", "modules", "model"}},
-      {"Compare", {"diff", "compare", "check"}},
-      {"Predict", {"plan", "replay", "sweep"}},
-      {"Live", {"ctl"}},
-      {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
+  static const auto* const groups =
+      new std::vector<CommandGroup>{{"Record", {"run", "attach", "detach", "doctor"}},
+                                    {"Look",
+                                     {"report", "peak", "timeline", "leaks", "oom", "fragmentation", "flame", "tree",
+                                      "table", "sizes", "stacks", "sql"}},
+                                    {"Training", {"at", "steps", "stages", "modules", "model"}},
+                                    {"Compare", {"diff", "compare", "check"}},
+                                    {"Predict", {"plan", "replay", "sweep"}},
+                                    {"Live", {"ctl"}},
+                                    {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
   return *groups;
 }
 

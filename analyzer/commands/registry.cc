@@ -27,6 +27,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeSizesCommand());
   commands.push_back(MakeStacksCommand());
   commands.push_back(MakeFragmentationCommand());
+  commands.push_back(MakeSqlCommand());
   commands.push_back(MakeImportCommand());
   commands.push_back(MakeInfoCommand());
   commands.push_back(MakeDumpCommand());

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// BuildIndex: a trace as a database of tables (schema.h), written whole or not at all: it gets its name when it is
+// complete, and a signal that ends the program removes what is half-written. Memory is bounded whatever the trace's
+// length: what is alive at once, the stacks, and kIndexMemory for DuckDB. Not thread-safe: one at a time.
+//
+//   GPUMEM_RETURN_IF_ERROR(BuildIndex(file, loaded.get(), progress));
+//
+// Unavailable where the disk is full or the file cannot be written; what the replays say where the trace cannot be
+// read.
+
+#ifndef GPUMEM_ANALYZER_QUERY_BUILD_INDEX_H_
+#define GPUMEM_ANALYZER_QUERY_BUILD_INDEX_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "loading/load_trace.h"
+#include "query/index_file.h"
+
+namespace gpumem {
+
+inline constexpr char kIndexMemory[] = "512MB";
+
+absl::Status BuildIndex(const IndexFile& file, LoadedTrace* loaded, const LoadProgress& progress);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_QUERY_BUILD_INDEX_H_

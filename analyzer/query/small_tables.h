@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The tables of an index that hold no events: modules, counters, samples, losses, processes. Pure functions of what
+// they are given, but for the database that they fill.
+//
+//   GPUMEM_RETURN_IF_ERROR(WriteModules(attribution, &database));
+
+#ifndef GPUMEM_ANALYZER_QUERY_SMALL_TABLES_H_
+#define GPUMEM_ANALYZER_QUERY_SMALL_TABLES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "attribution/attribution.h"
+#include "loading/load_trace.h"
+#include "query/database.h"
+
+namespace gpumem {
+
+// `attribution`: with modules.
+absl::Status WriteModules(const Attribution& attribution, Database* database);
+// Reads the trace once more.
+absl::Status WriteCounters(const LoadedTrace& loaded, Database* database);
+absl::Status WriteLosses(const Analysis& analysis, Database* database);
+// `end_event`: the last one of the program's own code.
+absl::Status WriteProcess(const LoadedTrace& loaded, uint64_t end_event, Database* database);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_QUERY_SMALL_TABLES_H_

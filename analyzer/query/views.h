@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What a query sees beside the tables of the indexes: the tables of all traces as one, the views that users of other
+// tools know, and functions. SQL text; constant.
+//
+//   for (const std::string& sql : ViewStatements({{"t0", 0}, {"t1", 1}})) database->Execute(sql);
+
+#ifndef GPUMEM_ANALYZER_QUERY_VIEWS_H_
+#define GPUMEM_ANALYZER_QUERY_VIEWS_H_
+
+#include <string>
+#include <vector>
+
+namespace gpumem {
+
+// A trace whose index is attached.
+struct AttachedTrace {
+  std::string schema;  // as it is attached
+  int rank = -1;       // -1 = not known
+};
+
+std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces);
+
+// A view or function, as .tables and docs/sql.md list it.
+struct ViewInfo {
+  const char* name;
+  const char* about;
+};
+const std::vector<ViewInfo>& Views();
+const std::vector<ViewInfo>& Functions();
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_QUERY_VIEWS_H_
