@@ -15,8 +15,11 @@ namespace {
 
 constexpr int kReturnsRows = 3;  // DUCKDB_RESULT_TYPE_QUERY_RESULT
 
+// One line: DuckDB shows the place in the query below its message, with a caret that lines up on a terminal alone.
 absl::Status SqlError(const char* message) {
-  const std::string text = message == nullptr || *message == '\0' ? "DuckDB failed without a reason" : message;
+  std::string text = message == nullptr || *message == '\0' ? "DuckDB failed without a reason" : message;
+  text = text.substr(0, text.find("\n\nLINE "));
+  text = absl::StrReplaceAll(text, {{"\n\n", ". "}, {"\n", " "}});
   if (absl::StrContains(text, "INTERRUPT")) return absl::CancelledError(text);
   return absl::InvalidArgumentError(text);
 }

@@ -18,9 +18,9 @@ namespace gpumem {
 namespace {
 
 constexpr char kHowToGet[] =
-    "gpumem sql needs DuckDB's library, which is not part of gpumem. Get it with\n"
-    "  npm pack --ignore-scripts @duckdb/node-bindings-linux-x64@1.5.6-r.1 && tar xzf duckdb-node-bindings-*.tgz\n"
-    "and name it: export GPUMEM_DUCKDB=$PWD/package/libduckdb.so (docs/sql.md)";
+    "gpumem sql needs DuckDB's library, which is not part of gpumem. Get it: npm pack --ignore-scripts "
+    "@duckdb/node-bindings-linux-x64@1.5.6-r.1 && tar xzf duckdb-node-bindings-*.tgz. Then name it: export "
+    "GPUMEM_DUCKDB=$PWD/package/libduckdb.so (docs/sql.md)";
 
 std::string FolderOfProgram() {
   char path[PATH_MAX];
@@ -64,7 +64,7 @@ absl::StatusOr<DuckApi> Load() {
     if (library != nullptr) return Bind(library, path);
     tried.push_back(path);
   }
-  return absl::NotFoundError(absl::StrCat(kHowToGet, ".\nLooked for ", absl::StrJoin(tried, ", ")));
+  return absl::NotFoundError(absl::StrCat(kHowToGet, ". Looked for ", absl::StrJoin(tried, ", ")));
 }
 
 }  // namespace

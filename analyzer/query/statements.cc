@@ -129,10 +129,10 @@ absl::Status CheckAllowed(absl::string_view statement) {
   const std::string word = FirstWord(statement);
   if (word.empty() || std::find(std::begin(kAllowed), std::end(kAllowed), word) != std::end(kAllowed))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      word,
-      " is refused: queries read the tables and nothing else, no files, network or settings. Results go to a file "
-      "with -o; --unsafe allows every statement of DuckDB"));
+  return absl::InvalidArgumentError(absl::StrCat(word,
+                                                 " is refused, or no SQL: queries read the tables and nothing else, no "
+                                                 "files, network or settings. Results go to a file "
+                                                 "with -o; --unsafe allows every statement of DuckDB"));
 }
 
 }  // namespace gpumem
