@@ -147,8 +147,9 @@ def job(entries, start, imposed, simulated):
     spans += [(entry["addr"], entry["size"]) for entry in entries if entry["action"] == "segment_alloc"] if imposed else []
     given = {"expandable": start.expandable, "spans": spans, "streams": len(streams), "start": described(start, streams), "requests": requests}
     device = {name: value for name, value in simulated.items() if name.startswith("SIMCUDA_") and not (imposed and name == "SIMCUDA_ADDRESSES")}
-    # What was there before is built in the order of addresses, so these must ascend.
-    return given, {**device, "SIMCUDA_ADDRESSES": "wsl2", "SIMCUDA_MEM_MB": str(capacity_mib(entries, start)), "SIMCUDA_CTX_MB": str(CONTEXT_MIB), "SIMCUDA_MODULE_KB": "0"}
+    if start.expandable and start.ranges:
+        device["SIMCUDA_ADDRESSES"] = "wsl2"  # what was there before is built range by range, upwards; no single range is placed
+    return given, {**device, "SIMCUDA_MEM_MB": str(capacity_mib(entries, start)), "SIMCUDA_CTX_MB": str(CONTEXT_MIB), "SIMCUDA_MODULE_KB": "0"}
 
 
 def compared(entries, start, final, ours, imposed):
