@@ -80,7 +80,7 @@ std::vector<json> AllAnswers() {
 const std::set<std::string> kKeysOfLiveTensors = {
     "gradients",  "holders",   "inf",           "left_out", "max",     "mean",    "min",
     "nan",        "norm",      "requires_grad", "shares",   "tensors", "derived", "unlisted_stages",
-    "cache_kept", "collected", "evaluated"};
+    "cache_kept", "collected", "evaluated",     "chain"};
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.
@@ -127,6 +127,13 @@ const std::set<std::string> kKeysOfDiff = {"headline",
                                            "renamed",
                                            "totals",
                                            "lines"};
+
+// Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
+const std::set<std::string> kKeysOfReplayAndImport = {
+    "answer",          "exact",          "failed_requests", "first_difference",
+    "memory_bytes",    "off_bytes",      "out_of_memory",   "recorded",
+    "replayed",        "requests",       "requests_done",   "segments_given_back",
+    "served_requests", "torch_recorded", "what_ifs",        "format"};
 
 // Keys of tree, table, sizes and stacks, which tests/analyzer/views compares with their answers.
 const std::set<std::string> kViewKeys = {"view",
@@ -184,6 +191,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
   emitted.insert(kKeysOfDiff.begin(), kKeysOfDiff.end());
+  emitted.insert(kKeysOfReplayAndImport.begin(), kKeysOfReplayAndImport.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
   std::set<std::string> documented = DocumentedKeys();
   EXPECT_EQ(documented.count("schema_version"), 1u);

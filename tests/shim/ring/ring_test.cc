@@ -69,7 +69,7 @@ TEST_F(RingTest, AnEventIsStoredAsFarAsItsLastField) {
     set(event);
     EXPECT_TRUE(Record(event));
     const auto* end = reinterpret_cast<const uint8_t*>(t_lane->data) + t_lane->position;
-    for (const uint32_t bytes : {32u, 64u, 104u}) {
+    for (const uint32_t bytes : {32u, 64u, 80u, 104u}) {
       const auto* record = reinterpret_cast<const RecordHeader*>(end - bytes);
       if (t_lane->position >= bytes && record->type == kRecordEvent && record->size == bytes) return bytes;
     }
@@ -79,16 +79,19 @@ TEST_F(RingTest, AnEventIsStoredAsFarAsItsLastField) {
   EXPECT_EQ(stored([](Event& e) { e.size = 2; }), 64u);
   EXPECT_EQ(stored([](Event& e) { e.stack = 3; }), 64u);
   EXPECT_EQ(stored([](Event& e) { e.torch_reserved = 4; }), 64u);
-  EXPECT_EQ(stored([](Event& e) { e.requested_size = 5; }), 104u);
+  EXPECT_EQ(stored([](Event& e) { e.requested_size = 5; }), 80u);
+  EXPECT_EQ(stored([](Event& e) { e.stream = 9; }), 80u);
   EXPECT_EQ(stored([](Event& e) { e.handle = 6; }), 104u);
   EXPECT_EQ(stored([](Event& e) { e.tag = 7; }), 104u);
   EXPECT_EQ(stored([](Event& e) { e.result = -8; }), 104u);
   const std::vector<Event> got = StopAndDrain();
-  ASSERT_EQ(got.size(), 8u);
+  ASSERT_EQ(got.size(), 9u);
   EXPECT_EQ(got[0].address, 1u);
   EXPECT_EQ(got[3].torch_reserved, 4u);
   EXPECT_EQ(got[3].requested_size, 0u);
-  EXPECT_EQ(got[7].result, -8);
+  EXPECT_EQ(got[4].requested_size, 5u);
+  EXPECT_EQ(got[5].stream, 9u);
+  EXPECT_EQ(got[8].result, -8);
 }
 
 TEST_F(RingTest, DefinitionsComeBack) {
