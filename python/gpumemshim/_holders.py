@@ -114,10 +114,15 @@ def holders_of(found, objects):
     held = {}
     for tensor in found:
         texts = [text_of_place([tensor, holder], ways, indexes, is_whole=False) for holder in parents.get(id(tensor), ())]
-        texts.sort(key=lambda text: (text.startswith("a "), text.endswith("]") and not text.endswith("']")))  # "a list of 4"; an element of a list
+        texts.sort(key=how_plain)
         cost, holder = ways.get(id(tensor), (NO_ROOT, None))
         held[id(tensor)] = (texts, text_of_place([tensor, holder], ways, indexes, is_whole=True) if cost < NO_ROOT else "")
     return held
+
+
+def how_plain(text):
+    """Sorts names of holders: an attribute first, then an element of a list, a key of a dict, "a list of 4"; those alike by their text, for the same answer each time."""
+    return text.startswith("a "), text.endswith(".keys()"), text.endswith("]") and not text.endswith("']"), text
 
 
 def text_of_place(path, ways, indexes, is_whole):
