@@ -118,7 +118,7 @@ def tensors(device="cuda"):
         for each in [*found, *(each for each in gradients.values() if id(each) not in seen)]:
             by_storage.setdefault(storage_of(each, device, of), []).append(each)
         by_storage.pop(None, None)
-        return sorted((row_of(place, group, held, of) for place, group in by_storage.items()), key=lambda row: -row.bytes)
+        return sorted((row_of(place, group, held, of) for place, group in by_storage.items()), key=lambda row: (-row.bytes, row.holders))
 
 
 def row_of(place, group, held, of):
