@@ -17,6 +17,7 @@
 #include "format/event.h"
 #include "report/leak_words.h"
 #include "report/stack_view.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -159,6 +160,8 @@ void ReadProcess(const Analysis& analysis, RunFacts* facts) {
   facts->versions = analysis.process.versions;
   facts->environment = analysis.process.environment;
   facts->settings = analysis.process.settings;
+  // What an import says of itself is no setting of the program.
+  std::erase_if(facts->settings, [](const auto& each) { return absl::StartsWith(each.first, kImportPrefix); });
 }
 
 }  // namespace
