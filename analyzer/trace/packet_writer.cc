@@ -16,10 +16,28 @@ namespace {
 constexpr size_t kMaxAddresses = 5000;     // in one packet
 constexpr size_t kMaxBodyBytes = 4 << 20;  // well below what readers accept
 
-// A Trace of one packet without frame, compressed, as the body of a Compressed packet.
-std::string CompressedBody(const std::string& definitions) {
+// Adds packets for addresses[begin, end), more than one where one would be too large.
+void AddPackets(uint32_t module_id, const ModuleSymbols& symbols, const std::vector<uint64_t>& addresses, size_t begin,
+                size_t end, uint64_t sequence, std::vector<std::string>* packets) {
+  ModuleSymbols part;
+  for (size_t i = begin; i < end; ++i) part.Add(addresses[i], symbols.At(addresses[i]));
+  trace::Packet packet;
+  packet.mutable_definitions()->add_symbols()->ParseFromString(part.Serialize(module_id));
+  if (packet.definitions().ByteSizeLong() > kMaxBodyBytes && end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    AddPackets(module_id, symbols, addresses, begin, middle, sequence, packets);
+    AddPackets(module_id, symbols, addresses, middle, end, sequence, packets);
+    return;
+  }
+  const auto type = static_cast<PacketType>(trace::Packet::kCompressedFieldNumber);
+  packets->push_back(FramePacket({type, CompressedBody(packet)}, sequence + packets->size()));
+}
+
+}  // namespace
+
+std::string CompressedBody(const trace::Packet& packet) {
   trace::Trace inner;
-  inner.add_packet()->mutable_definitions()->ParseFromString(definitions);
+  *inner.add_packet() = packet;
   const std::string plain = inner.SerializeAsString();
   std::string payload(static_cast<size_t>(LZ4_compressBound(static_cast<int>(plain.size()))), '\0');
   const int size = LZ4_compress_default(plain.data(), payload.data(), static_cast<int>(plain.size()),
@@ -28,29 +46,9 @@ std::string CompressedBody(const std::string& definitions) {
   trace::Compressed compressed;
   compressed.set_codec(trace::CODEC_LZ4_BLOCK);
   compressed.set_uncompressed_size(static_cast<uint32_t>(plain.size()));
-  compressed.set_payload(payload);
+  compressed.set_payload(std::move(payload));
   return compressed.SerializeAsString();
 }
-
-// Adds packets for addresses[begin, end), more than one where one would be too large.
-void AddPackets(uint32_t module_id, const ModuleSymbols& symbols, const std::vector<uint64_t>& addresses, size_t begin,
-                size_t end, uint64_t sequence, std::vector<std::string>* packets) {
-  ModuleSymbols part;
-  for (size_t i = begin; i < end; ++i) part.Add(addresses[i], symbols.At(addresses[i]));
-  trace::Definitions definitions;
-  definitions.add_symbols()->ParseFromString(part.Serialize(module_id));
-  const std::string bytes = definitions.SerializeAsString();
-  if (bytes.size() > kMaxBodyBytes && end - begin > 1) {
-    const size_t middle = begin + (end - begin) / 2;
-    AddPackets(module_id, symbols, addresses, begin, middle, sequence, packets);
-    AddPackets(module_id, symbols, addresses, middle, end, sequence, packets);
-    return;
-  }
-  const auto type = static_cast<PacketType>(trace::Packet::kCompressedFieldNumber);
-  packets->push_back(FramePacket({type, CompressedBody(bytes)}, sequence + packets->size()));
-}
-
-}  // namespace
 
 std::vector<std::string> SymbolPackets(uint32_t module_id, const ModuleSymbols& symbols, uint64_t sequence) {
   std::vector<std::string> packets;

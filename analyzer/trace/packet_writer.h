@@ -16,6 +16,13 @@
 
 namespace gpumem {
 
+namespace trace {
+class Packet;
+}
+
+// The body of a Compressed packet that holds `packet` alone: a Trace without frames, as one LZ4 block.
+std::string CompressedBody(const trace::Packet& packet);
+
 // The names of a module as definitions: whole packets, compressed, numbered from `sequence` on. None for no addresses.
 std::vector<std::string> SymbolPackets(uint32_t module_id, const ModuleSymbols& symbols, uint64_t sequence);
 

@@ -3,11 +3,10 @@
 
 #include "trace/trace_writer.h"
 
-#include <lz4.h>
-
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "trace/packet_writer.h"
 #include "trace/ring_recovery.h"
 
 namespace gpumem {
@@ -28,18 +27,7 @@ absl::Status TraceWriter::Begin(trace::Header header) {
 }
 
 absl::Status TraceWriter::WriteCompressed(const trace::Packet& packet) {
-  trace::Trace inner;
-  *inner.add_packet() = packet;
-  const std::string plain = inner.SerializeAsString();
-  std::string payload(static_cast<size_t>(LZ4_compressBound(static_cast<int>(plain.size()))), '\0');
-  const int size = LZ4_compress_default(plain.data(), payload.data(), static_cast<int>(plain.size()),
-                                        static_cast<int>(payload.size()));
-  payload.resize(static_cast<size_t>(std::max(size, 0)));
-  trace::Compressed compressed;
-  compressed.set_codec(trace::CODEC_LZ4_BLOCK);
-  compressed.set_uncompressed_size(static_cast<uint32_t>(plain.size()));
-  compressed.set_payload(std::move(payload));
-  return Write(compressed.SerializeAsString(), trace::Packet::kCompressedFieldNumber);
+  return Write(CompressedBody(packet), trace::Packet::kCompressedFieldNumber);
 }
 
 absl::Status TraceWriter::WriteDefinitions() {
