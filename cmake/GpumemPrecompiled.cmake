@@ -30,6 +30,8 @@ function(gpumem_precompile)
     target_link_libraries(gpumem_precompiled PRIVATE gpumem::proto gpumem::warnings)
     target_compile_options(gpumem_precompiled PRIVATE ${gpumem_precompiled_options})
     target_precompile_headers(gpumem_precompiled PRIVATE ${gpumem_common_headers})
+    set_target_properties(gpumem_precompiled PROPERTIES
+      CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/compile_anew.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
   gpumem_use_precompiled(gpumem_precompiled ${ARGN})
 endfunction()
