@@ -34,6 +34,9 @@ absl::Status NewerFormat(absl::string_view path, const trace::Header& header) {
       "; this gpumem reads format ", kFormatVersion, ". Use the gpumem that came with that gpumemshim"));
 }
 
+// In a packet of the file, whatever it is packed with.
+uint64_t MostEvents(const RawPacket& packet) { return kAlwaysEvents + kMaxEventsPerByte * packet.file_bytes; }
+
 }  // namespace
 
 absl::StatusOr<TraceReader> TraceReader::Open(absl::string_view named) {
@@ -231,7 +234,7 @@ bool TraceReader::NextInFile() {
     if (passes_over_ && !is_header) continue;
     if (!packet.compressed) {
       next_ordinal_ = 0;
-      events_left_ = kAlwaysEvents + kMaxEventsPerByte * packet.file_bytes;
+      events_left_ = MostEvents(packet);
     }
     place_ = {file_, part_.series(), part_.number(), packet.file_offset, next_ordinal_++, false, 0};
     type_ = ParseItem(packet);
@@ -315,9 +318,13 @@ void TraceReader::Seek(const Place& place) {
   part_.set_number(place.part);
   packets_.Seek(place.packet_offset);
   forget_stacks_ = false;
-  // Walk to the item without parsing those before it; the definitions among them are known already.
+  // Walk to the item without parsing those before it; the definitions among them are known already. The first one says
+  // how much the packet may hold.
   RawPacket packet;
-  for (uint64_t i = 0; i < place.ordinal; ++i) packets_.Next(&packet);
+  for (uint64_t i = 0; i < place.ordinal; ++i) {
+    packets_.Next(&packet);
+    if (!packet.compressed) events_left_ = MostEvents(packet);
+  }
   next_ordinal_ = place.ordinal;
 }
 

@@ -131,6 +131,9 @@ class RealTest(unittest.TestCase):
         # Blocks are the requests rounded up: at most 1 MiB more each, where there is a request at all.
         self.assertGreaterEqual(device["peak"]["allocated_bytes"], facts["peak_requested"])
         self.assertLessEqual(device["peak"]["allocated_bytes"], facts["peak_reserved"])
+        at_peak = device["at_peak"]
+        self.assertEqual(at_peak["bytes"], device["peak"]["allocated_bytes"], "what was live at the peak is not all of it")
+        self.assertEqual(at_peak["values"]["allocated_bytes"], device["peak"]["allocated_bytes"])
 
     def test_requests_are_in_order(self):
         words = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "oom"}

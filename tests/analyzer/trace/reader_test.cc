@@ -79,6 +79,26 @@ TEST(TraceReaderTest, GoesBackToAPlace) {
   }
 }
 
+// A batch may hold more events than are allowed in a small packet, such as the last one that was read before.
+TEST(TraceReaderTest, GoesBackToALargeBatch) {
+  constexpr uint64_t kEvents = 20000;
+  TraceBuilder trace(kEvents);
+  trace.Compress(trace::CODEC_ZSTD);
+  for (uint64_t i = 1; i <= kEvents; ++i) trace.CudaAlloc(i << 21, 1 + i * 7919 % 100003);
+  trace.End();
+  const File file(trace.Bytes());
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(file.path());
+  ASSERT_TRUE(reader.ok());
+  TraceReader::Place place;
+  while (reader->Next() != ItemType::kEndOfStream) {
+    if (reader->type() == ItemType::kEvents) place = reader->place();
+  }
+  reader->Seek(place);
+  ASSERT_EQ(reader->Next(), ItemType::kEvents);
+  EXPECT_EQ(reader->batch().count(), kEvents);
+  EXPECT_EQ(reader->damage(), "");
+}
+
 TEST(TraceReaderTest, ReadsConcatenatedSections) {
   TraceBuilder first, second;
   first.CudaAlloc(1 << 21, 512, first.PythonStack({{"f", "a.py", 1}})).End();
