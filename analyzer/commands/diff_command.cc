@@ -9,7 +9,6 @@
 #include "commands/trace_options.h"
 #include "compare/diff_page.h"
 #include "compare/load_run.h"
-#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -75,10 +74,7 @@ Moments are those of gpumem at: peak, end, a time, step N, a mark.
 
   absl::Status Load(const std::string& place, const Moments& moments, Console* console, std::vector<RunFacts>* sides) {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, {place}, console));
-    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({moments, flags_.rules}, loaded.get()));
-    if (ImportInfoOf(loaded->analysis.process.settings).any() && !place.empty()) {
-      for (RunFacts& each : facts) each.name = place;  // its trace is a file of the cache, which the user never named
-    }
+    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({moments, flags_.rules, place}, loaded.get()));
     std::move(facts.begin(), facts.end(), std::back_inserter(*sides));
     return absl::OkStatus();
   }

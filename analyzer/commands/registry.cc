@@ -4,6 +4,7 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/import_command.h"
+#include "commands/run_commands.h"
 
 namespace gpumem {
 
@@ -21,6 +22,8 @@ CommandList TraceCommands() {
   commands.push_back(MakeModelCommand());
   commands.push_back(MakeLeaksCommand());
   commands.push_back(MakeDiffCommand());
+  commands.push_back(MakeCompareCommand());
+  commands.push_back(MakeCheckCommand());
   commands.push_back(MakeFlameCommand());
   commands.push_back(MakeTreeCommand());
   commands.push_back(MakeTableCommand());

@@ -10,6 +10,7 @@
 #include "loading/attribute.h"
 #include "loading/leaks.h"
 #include "loading/moment.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 
@@ -24,12 +25,14 @@ absl::StatusOr<std::vector<RunFacts>> LoadRunFacts(const MomentsRequest& request
   const std::unique_ptr<Attribution> attribution = attributor->Take(loaded);
   loaded->input.leaks = nullptr;  // both end here
   loaded->input.attribution = nullptr;
+  const bool is_import = ImportInfoOf(loaded->analysis.process.settings).any();
+  const std::string name = is_import && !request.place.empty() ? request.place : loaded->analysis.path;
   std::vector<RunFacts> result;
   for (size_t i = 0; i < request.moments.size(); ++i) {
     const Moment& moment = attribution->moments[i];
     if (!moment.found && request.moments[i] != "peak") return NoSuchMoment(request.moments[i], *loaded);
     result.push_back(ReadRunFacts(loaded->input, loaded->stacks.objects(), *attribution, moment, leaks.get(),
-                                  {loaded->analysis.path, request.moments[i]}));
+                                  {name, request.moments[i]}));
   }
   return result;
 }

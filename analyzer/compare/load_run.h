@@ -3,7 +3,7 @@
 //
 // LoadRunFacts: the RunFacts of moments of a loaded trace, by the names that users type ("peak", "step 10", a mark).
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const auto moments, LoadRunFacts({{"step 10", "step 500"}, ""}, loaded.get()));
+//   GPUMEM_ASSIGN_OR_RETURN(const auto moments, LoadRunFacts({{"step 10", "step 500"}}, loaded.get()));
 //
 // Not thread-safe. InvalidArgument where the trace has no such moment, any other code where it cannot be read again.
 
@@ -22,6 +22,7 @@ namespace gpumem {
 struct MomentsRequest {
   std::vector<std::string> moments{"peak"};
   std::string rules_file;  // of attribution; "" = none
+  std::string place;       // as the user named it; an import goes by it, for its trace is a file of the cache
 };
 
 // One for each moment. A trace without any memory gives facts without a moment for "peak".

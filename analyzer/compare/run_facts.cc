@@ -121,7 +121,14 @@ void ReadObjects(const ObjectTable& objects, RunFacts* facts) {
   std::sort(facts->inputs.begin(), facts->inputs.end());
 }
 
-void ReadEnding(const Analysis& analysis, RunFacts* facts) {
+// Whether a whole step came after.
+bool WentOn(uint64_t time_ns, const Attribution& attribution) {
+  return std::any_of(attribution.steps.begin(), attribution.steps.end(), [&](const AttributedStep& each) {
+    return each.step.complete && each.step.start.time_ns > time_ns;
+  });
+}
+
+void ReadEnding(const Analysis& analysis, const Attribution& attribution, RunFacts* facts) {
   facts->is_damaged = !analysis.damage.empty();
   facts->lost_events = analysis.losses.Total();
   facts->ending = analysis.complete ? RunEnding::kCompleted : RunEnding::kUnknown;
@@ -131,19 +138,26 @@ void ReadEnding(const Analysis& analysis, RunFacts* facts) {
     facts->ending = RunEnding::kKilled;
   for (const OomEvent& oom : analysis.ooms) {
     if (!oom.final || (oom.device != facts->device && oom.device >= 0)) continue;
+    if (WentOn(oom.time_ns, attribution)) continue;
     facts->ending = RunEnding::kOutOfMemory;
     facts->refused_bytes = oom.requested;
+    facts->needed_bytes = std::max(facts->needed_bytes, oom.values.allocated + oom.requested);
   }
 }
 
 void ReadLeaks(const LeakFindings* leaks, int device, RunFacts* facts) {
   if (leaks == nullptr) return;
   facts->judged_leaks = !leaks->loops.empty();
-  const LeakDevice* const of_device = LeaksOf(*leaks, device);
-  if (of_device == nullptr) return;
-  for (const LeakRow& row : of_device->rows) {
-    if (row.status != LeakStatus::kGrowing) continue;
-    facts->growing.push_back({ParsePlace(LeakSite(row)), row.grown_bytes, row.grown_blocks, row.bytes_per_iteration});
+  for (const LeakDevice& each : leaks->devices) {
+    double growth = 0;
+    for (const LeakRow& row : each.rows) {
+      if (row.status != LeakStatus::kGrowing) continue;
+      growth += row.bytes_per_iteration;
+      if (each.device == device)
+        facts->growing.push_back(
+            {ParsePlace(LeakSite(row)), row.grown_bytes, row.grown_blocks, row.bytes_per_iteration});
+    }
+    facts->growth_per_step = std::max(facts->growth_per_step, growth);
   }
 }
 
@@ -202,9 +216,13 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     facts.peak_allocated = device.peak_allocated.bytes;
     facts.peak_reserved = device.peak_reserved.bytes;
     facts.peak_total = device.peak_total.bytes;
+    const MeasureValues& full = device.at_peak_reserved.values;
+    if (full.reserved > 0)
+      facts.unused_at_peak_reserved =
+          1 - static_cast<double>(std::min(full.allocated, full.reserved)) / static_cast<double>(full.reserved);
     facts.context = device.residual.context_bytes + device.residual.module_bytes;
   }
-  ReadEnding(*input.analysis, &facts);
+  ReadEnding(*input.analysis, attribution, &facts);
   ReadObjects(objects, &facts);
   ReadSteps(attribution, &facts);
   ReadLeaks(leaks, attribution.device, &facts);

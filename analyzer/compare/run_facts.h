@@ -65,7 +65,8 @@ struct GrowingLine {
   double bytes_per_iteration = 0;
 };
 
-// How a run ended, as far as its trace tells.
+// How a run ended, as far as its trace tells. kOutOfMemory: a request failed for good, and no step was completed after
+// it; a program that goes on has handled it.
 enum class RunEnding : uint8_t { kCompleted, kOutOfMemory, kKilled, kRunning, kUnknown };
 absl::string_view RunEndingName(RunEnding ending);  // "out_of_memory"
 
@@ -81,6 +82,7 @@ struct RunFacts {
 
   RunEnding ending = RunEnding::kUnknown;
   uint64_t refused_bytes = 0;  // kOutOfMemory: the request that failed for good
+  uint64_t needed_bytes = 0;   // kOutOfMemory: what was allocated then, and that request
   bool is_damaged = false;
   uint64_t lost_events = 0;
 
@@ -91,7 +93,8 @@ struct RunFacts {
   MeasureValues values;  // at the moment
   CategoryBytes categories{};
   uint64_t peak_allocated = 0, peak_reserved = 0, peak_total = 0, context = 0;
-  std::vector<LiveGroup> groups;  // largest first
+  double unused_at_peak_reserved = 0;  // share of what was reserved then that no tensor used
+  std::vector<LiveGroup> groups;       // largest first
 
   std::map<std::string, ParameterFacts> parameters;  // by name inside the model
   std::vector<std::string> optimizers;               // classes, each once
@@ -100,6 +103,7 @@ struct RunFacts {
   uint64_t steps = 0;
   uint64_t backward_passes = 0;  // most of a complete step
   bool judged_leaks = false;
+  double growth_per_step = 0;  // bytes that growing lines keep, of the GPU where they are most
   std::vector<GrowingLine> growing;
 };
 

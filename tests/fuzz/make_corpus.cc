@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder(argv[1]);
-  for (const char* target : {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz", "secrets_fuzz"})
+  for (const char* target :
+       {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz", "secrets_fuzz", "check_fuzz"})
     std::filesystem::create_directories(folder + "/" + target);
   WriteTraces(folder + "/reader_fuzz");
   WriteRings(folder + "/ring_fuzz");
@@ -108,6 +109,11 @@ int main(int argc, char** argv) {
   using namespace std::string_literals;
   WriteTexts(folder + "/sweep_fuzz", {"\0command: a {x}\naxes: {x: [1, 2], y: 1..8x2}\nconstraints: [x < y]\n"s,
                                       "\1(a + 2) * b <= 8 and not c.d == \"x\""s});
+  WriteTexts(
+      folder + "/check_fuzz",
+      {"\0max_peak: 70GiB\nmax_leak: 1MiB/step\nmax_fragmentation: 20%\ntolerance: 2%\n"s,
+       "\1{\"command\": \"plan\", \"verdict\": \"fits\", \"peak\": {\"allocated_bytes\": 7, \"reserved_bytes\": 8, "s +
+           "\"process_bytes\": 9}}"});
   WriteTexts(folder + "/control_fuzz", {"gpumem/1 status"s, "gpumem/1 mark epoch 3\r"s, "gpumem/1 snapshot /tmp/x"s});
   WriteTexts(folder + "/secrets_fuzz", {"\x40--token=abc\0--lr\0001"s, "\x10python\0-c\0print(1)"s,
                                         "\xffhttps://me:pw@host/?token=abc\0{\"api_key\": \"x y\"}"s,

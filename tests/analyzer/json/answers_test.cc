@@ -107,8 +107,12 @@ const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "
                                                   "file_offset", "compressed", "type",   "data",    "kind",  "address",
                                                   "size_bytes",  "stream",     "handle", "took_ns", "stack", "tag"};
 
-// Keys of diff, which tests/e2e/diff_test.py compares with its answers.
+// Keys of diff, compare and check, which tests/e2e/diff_test.py compares with their answers.
 const std::set<std::string> kKeysOfDiff = {"headline",
+                                           "runs",
+                                           "unused_share",
+                                           "growth_per_step",
+                                           "checks",
                                            "subject",
                                            "delta_bytes",
                                            "cause",

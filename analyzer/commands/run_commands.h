@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The commands that look at several runs, for registry.cc. Apart from commands.h, which every command includes.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_RUN_COMMANDS_H_
+#define GPUMEM_ANALYZER_COMMANDS_RUN_COMMANDS_H_
+
+#include <memory>
+
+#include "commands/command.h"
+
+namespace gpumem {
+
+std::unique_ptr<Command> MakeCompareCommand();
+std::unique_ptr<Command> MakeCheckCommand();
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_RUN_COMMANDS_H_
