@@ -13,7 +13,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
+#include "planner/replay/beginning.h"
+#include "planner/replay/hindsight.h"
+#include "planner/replay/numbers.h"
+#include "planner/replay/release_reason.h"
 #include "planner/replay/request_file.h"
+#include "planner/replay/room_bounds.h"
 #include "state/checkpoints.h"
 #include "state/replay.h"
 
@@ -25,71 +30,42 @@ constexpr uint64_t kSmallestBlock = 512, kLargestSmall = 1 << 20;
 // Torch layer: a block that was freed before can be used again, since other streams had it in use until now.
 constexpr uint32_t kLateFree = 51;
 
-// Numbers for things that live, used again as soon as they can be.
-class Numbers {
- public:
-  uint64_t Take() {
-    if (free_.empty()) return next_++;
-    const uint64_t number = free_.back();
-    free_.pop_back();
-    return number;
+struct HistoryFiles {
+  RequestFile requests, beginning, anew;
+
+  static absl::StatusOr<HistoryFiles> Create(const std::string& path) {
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile requests, RequestFile::Create(path));
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile beginning, RequestFile::Create(BeginningFile(path)));
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile anew, RequestFile::Create(AnewFile(path)));
+    return HistoryFiles{std::move(requests), std::move(beginning), std::move(anew)};
   }
-  void Return(uint64_t number) { free_.push_back(number); }
-  uint64_t most() const { return next_; }
-
- private:
-  uint64_t next_ = 0;
-  std::vector<uint64_t> free_;
-};
-
-// What only later events tell of earlier requests; found by one reading, used by the next.
-class Hindsight {
- public:
-  // Which captures of CUDA graphs share a private pool: those whose blocks lie in one segment. Numbered from 1.
-  uint32_t PoolOf(uint64_t capture) {
-    return numbers_.try_emplace(Root(capture), static_cast<uint32_t>(numbers_.size()) + 1).first->second;
+  absl::Status Close() {
+    absl::Status status = requests.Close();
+    status.Update(beginning.Close());
+    status.Update(anew.Close());
+    return status;
   }
-  void Join(uint64_t a, uint64_t b) {
-    const uint64_t first = Root(a), second = Root(b);
-    if (first == second) return;
-    joined_[std::max(first, second)] = std::min(first, second);
-    is_new_ = true;
-  }
-
-  // Frees, by their number, after which the block was in use for a while.
-  void AddLate(uint64_t free) { is_new_ |= late_.insert(free).second; }
-  bool IsLate(uint64_t free) const { return late_.contains(free); }
-
-  // Whether something was found since the last call. What is numbered is numbered anew then.
-  bool TakeNew() {
-    if (is_new_) numbers_.clear();
-    return std::exchange(is_new_, false);
-  }
-
- private:
-  uint64_t Root(uint64_t capture) const {
-    for (auto at = joined_.find(capture); at != joined_.end(); at = joined_.find(capture)) capture = at->second;
-    return capture;
-  }
-
-  std::map<uint64_t, uint64_t> joined_;  // later -> earlier
-  std::map<uint64_t, uint32_t> numbers_;
-  absl::flat_hash_set<uint64_t> late_;
-  bool is_new_ = false;
 };
 
 class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
  public:
-  HistoryReader(TraceReader* reader, const Checkpoint& start, RequestFile* file, bool may_collect, Hindsight* hindsight,
+  HistoryReader(const OpenTrace& trace, const Checkpoint& start, bool may_collect, Hindsight* hindsight,
                 HistoryFacts* facts)
-      : replay_(reader, start), file_(file), facts_(facts), hindsight_(hindsight), may_collect_(may_collect) {}
+      : replay_(trace.reader, start),
+        facts_(facts),
+        hindsight_(hindsight),
+        reasons_(trace.names),
+        may_collect_(may_collect) {}
 
-  void Run() {
+  void Run(const std::vector<BeginningRange>& beginning, HistoryFiles* files) {
     replay_.Observe(this);
-    Adopt();
-    facts_->existing = facts_->allocs;
+    Begin(beginning, files);
+    file_ = &files->requests;
     replay_.Run(this);
     Settle(nullptr, 0);
+    for (const auto& [device, bounds] : bounds_) {
+      if (const uint64_t room = bounds.Guess(); room != 0) facts_->room.try_emplace(device, room);
+    }
     facts_->blocks = numbers_.most();
     facts_->segments = log_.Finish(state());
     for (const DeviceAccount& device : state().accounts().devices) facts_->unknown_frees += device.unknown_frees;
@@ -98,9 +74,10 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   // Of ReplayVisitor.
   bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
   void BeforeSnapshot() {}
-  void AfterSnapshot(const std::vector<LiveSnapshotBatch>&) {
+  void AfterSnapshot(const std::vector<LiveSnapshotBatch>& snapshot) {
     ++facts_->gaps;
-    Adopt();
+    AdoptBlocks(BeginningOf(snapshot));
+    AdoptOthers();
   }
   void BeginBatch() {
     if (replay_.stream().entry().after_gap) ++facts_->gaps;
@@ -118,10 +95,14 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   // Segments that went, for a reason that the next event tells.
   struct Given {
     uint32_t thread = 0;
+    ReleaseReason reason = ReleaseReason::kUnknown;
+    uint64_t total = 0;  // of its device, before
   };
 
   const LiveState& state() const { return replay_.state(); }
-  void Adopt();
+  void Begin(const std::vector<BeginningRange>& beginning, HistoryFiles* files);
+  void AdoptBlocks(const std::vector<BeginningRange>& ranges);
+  void AdoptOthers();
   void Settle(const EventBatch* batch, size_t i);
   void AllocBlock(const TorchBlock& block, uint64_t stream, uint64_t capture);
   uint32_t PoolOf(const TorchBlock& block, uint64_t capture);
@@ -132,15 +113,18 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   void Write(const Request& request) {
     ++facts_->requests;
     facts_->devices = std::max(facts_->devices, request.device + 1);
-    if (file_ != nullptr) file_->Write(request);
+    file_->Write(request);
+    if (second_file_ != nullptr) second_file_->Write(request);
   }
   static uint64_t KeyOf(Held kind, uint32_t place) { return static_cast<uint64_t>(kind) << 32 | place; }
   static uint8_t DeviceByte(uint32_t slot) { return static_cast<uint8_t>(std::max(DeviceOfSlot(slot), 0)); }
 
   Replay replay_;
-  RequestFile* const file_;
+  RequestFile* file_ = nullptr;
+  RequestFile* second_file_ = nullptr;
   HistoryFacts* const facts_;
   Hindsight* const hindsight_;
+  ReleaseReasons reasons_;
   const bool may_collect_;  // garbage_collection_threshold is set
   // By address: the number of the last free there, which a late completion is of; and of those known to be late the
   // block's number.
@@ -156,7 +140,9 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   std::optional<Given> given_;
   uint64_t rounded_large_ = 0;
   uint32_t thread_ = 0;  // of the event that is applied
-  uint64_t stream_ = 0, capture_ = 0;
+  uint64_t stream_ = 0, capture_ = 0, stack_ = 0;
+  uint64_t total_ = 0;  // of its device, before it
+  std::map<int, RoomBounds> bounds_;
 };
 
 uint16_t HistoryReader::StreamOf(uint64_t stream) {
@@ -211,8 +197,42 @@ void HistoryReader::CompleteFree(uint64_t address) {
   in_use_.erase(found);
 }
 
-// Makes what is known alive what the state has: at the start, and where the trace tells it anew.
-void HistoryReader::Adopt() {
+// What there was before the first event: once as it lay, and once anew.
+void HistoryReader::Begin(const std::vector<BeginningRange>& beginning, HistoryFiles* files) {
+  file_ = &files->anew;
+  AdoptBlocks(beginning);
+  facts_->existing = facts_->allocs;
+  facts_->existing_segments = beginning.size();
+  absl::flat_hash_map<uint64_t, uint64_t> numbers;
+  for (const auto& [address, block] : blocks_) numbers[address] = block.number;
+  const RequestNames names{[this](uint64_t stream) { return StreamOf(stream); },
+                           [this](uint64_t pool) { return hindsight_->PoolOf(pool); }};
+  file_ = &files->beginning;
+  WriteBeginning(beginning, numbers, names, &numbers_, [this](const Request& request) { Write(request); });
+  for (const BeginningRange& range : beginning) {
+    for (const BeginningBlock& block : range.blocks) numbers.erase(block.address);
+    facts_->existing_is_expandable |= range.is_expandable;
+    auto& [from, to] = facts_->spans.try_emplace(range.device, range.address, range.end()).first->second;
+    from = std::min(from, range.address);
+    to = std::max(to, range.end());
+  }
+  state().blocks().ForEach([&](const TorchBlock& block) {  // those whose segment is not known
+    const auto left = numbers.find(block.address);
+    if (left != numbers.end()) Write({RequestKind::kAlloc, DeviceByte(block.slot), 0, 0, left->second, block.size});
+  });
+  second_file_ = &files->anew;
+  AdoptOthers();
+  second_file_ = nullptr;
+  log_.Begin();
+  facts_->requests = 0;
+}
+
+// Makes what is known alive what the state has: at the beginning, and where the trace tells it anew.
+void HistoryReader::AdoptBlocks(const std::vector<BeginningRange>& ranges) {
+  absl::flat_hash_map<uint64_t, const BeginningRange*> range_of;
+  for (const BeginningRange& range : ranges) {
+    for (const BeginningBlock& block : range.blocks) range_of[block.address] = &range;
+  }
   std::vector<const TorchBlock*> blocks;
   absl::flat_hash_set<uint64_t> there;
   state().blocks().ForEach([&](const TorchBlock& block) {
@@ -228,8 +248,15 @@ void HistoryReader::Adopt() {
   std::sort(blocks.begin(), blocks.end(),
             [](const TorchBlock* a, const TorchBlock* b) { return a->address < b->address; });
   for (const TorchBlock* block : blocks) {
-    if (!blocks_.contains(block->address)) AllocBlock(*block, 0, 0);
+    if (blocks_.contains(block->address)) continue;
+    const auto range = range_of.find(block->address);
+    const bool is_known = range != range_of.end();
+    AllocBlock(*block, is_known ? range->second->stream : 0, is_known ? range->second->pool : 0);
   }
+}
+
+// Memory that is not PyTorch's, and its segments.
+void HistoryReader::AdoptOthers() {
   for (const auto& [key, number] : std::exchange(outside_, {})) {
     Write({RequestKind::kOutsideFree, 0, 0, 0, number, 0});
     numbers_.Return(number);
@@ -240,8 +267,8 @@ void HistoryReader::Adopt() {
 }
 
 void HistoryReader::OnAlloc(Held kind, uint32_t place) {
-  if (kind == Held::kBlock) return AllocBlock(state().blocks()[place], stream_, capture_);
   log_.OnAlloc(state(), kind, place);
+  if (kind == Held::kBlock) return AllocBlock(state().blocks()[place], stream_, capture_);
   uint32_t slot = 0;
   uint64_t size = 0;
   if (kind == Held::kAllocation) {
@@ -270,7 +297,8 @@ void HistoryReader::OnFree(Held kind, uint32_t place) {
   }
   const bool is_segment =
       kind == Held::kAllocation ? state().cuda().allocations()[place].torch : state().cuda().physicals()[place].torch;
-  if (is_segment && !failing_.contains(thread_)) given_ = Given{thread_};
+  if (is_segment && !failing_.contains(thread_) && !given_.has_value())
+    given_ = Given{thread_, reasons_.Of(stack_), total_};
   if (kind != Held::kAllocation) return;
   if (const auto made_in = capture_of_.find(place); made_in != capture_of_.end()) {
     if (given_.has_value()) given_pools_.insert(hindsight_->PoolOf(made_in->second));
@@ -281,14 +309,20 @@ void HistoryReader::OnFree(Held kind, uint32_t place) {
 // What the segments that went before event `i` went for. Within a request to CUDA they make room for it.
 void HistoryReader::Settle(const EventBatch* batch, size_t i) {
   if (!given_.has_value()) return;
-  if (batch != nullptr && batch->layer(i) != trace::TORCH && batch->thread(i) == given_->thread) {
-    const uint32_t kind = batch->kind(i);
-    const bool asks = kind == trace::ALLOC || kind == trace::ALLOC_FAILED || kind == trace::PHYSICAL_CREATE;
-    if (!asks) return;  // more of them
-    if (may_collect_) {
-      given_.reset();
-      return;
-    }
+  const bool is_own = batch != nullptr && batch->thread(i) == given_->thread;
+  const uint32_t kind = is_own ? batch->kind(i) : 0;
+  const bool is_torch = is_own && batch->layer(i) == trace::TORCH;
+  const bool asks = kind == trace::ALLOC || kind == trace::ALLOC_FAILED || kind == trace::PHYSICAL_CREATE;
+  if (is_own && !is_torch && !asks) return;  // more of them
+  const bool was_for_request = given_->reason == ReleaseReason::kRequest ||
+                               (is_own && given_->reason == ReleaseReason::kUnknown &&
+                                // One that failed all the same: an import does not say that it failed before, too.
+                                (is_torch ? kind == trace::ALLOC_FAILED : may_collect_));
+  if (was_for_request) {
+    if (asks && !is_torch && !may_collect_) bounds_[batch->device(i)].Refused(given_->total + batch->size(i));
+    given_.reset();
+    given_pools_.clear();
+    return;
   }
   given_.reset();
   ++facts_->empty_caches;
@@ -318,6 +352,10 @@ bool HistoryReader::Take(const EventBatch& batch, size_t i, const EventBatch* fo
   thread_ = batch.thread(i);
   stream_ = batch.stream(i);
   capture_ = is_torch ? batch.handle(i) : 0;
+  if (kind != trace::PHYSICAL_RELEASE || batch.stack(i) != 0) stack_ = batch.stack(i);  // else that of the unmapping
+  const uint32_t slot = SlotOfDevice(batch.device(i));
+  total_ = slot < state().slots() ? state().values(slot).total : 0;
+  if (batch.device(i) >= 0) bounds_[batch.device(i)].Used(total_);
   Settle(&batch, i);
   if (is_torch && kind == kLateFree) {
     CompleteFree(batch.address(i));
@@ -333,50 +371,27 @@ bool HistoryReader::Take(const EventBatch& batch, size_t i, const EventBatch* fo
   return true;
 }
 
-// The segments of a trace, without its requests.
-class SegmentReader final : public ReplayVisitor, public LifetimeObserver {
- public:
-  SegmentReader(TraceReader* reader, const Checkpoint& start) : replay_(reader, start) {}
-  SegmentChanges Run() {
-    replay_.Observe(this);
-    replay_.Run(this);
-    return log_.Finish(replay_.state());
-  }
-  bool Take(const EventBatch& batch, size_t i, const EventBatch* following) {
-    replay_.state().Apply(batch, i, following);
-    return true;
-  }
-  void OnAlloc(Held kind, uint32_t place) override { log_.OnAlloc(replay_.state(), kind, place); }
-  void OnFree(Held kind, uint32_t place) override { log_.OnFree(replay_.state(), kind, place); }
-
- private:
-  Replay replay_;
-  SegmentLog log_;
-};
-
 }  // namespace
+
+std::string BeginningFile(const std::string& path) { return path + ".beginning"; }
+std::string AnewFile(const std::string& path) { return path + ".anew"; }
 
 absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf,
                          HistoryFacts* facts) {
   const Checkpoint* const start = trace.checkpoints->Before(0);
   if (start == nullptr) return absl::OkStatus();
   const bool may_collect = absl::StrContains(conf, "garbage_collection_threshold");
+  const std::vector<BeginningRange> beginning = ReadBeginning(trace.reader->files().front().path);
   Hindsight hindsight;
   for (bool again = true; again;) {
     *facts = {};
-    GPUMEM_ASSIGN_OR_RETURN(RequestFile file, RequestFile::Create(path));
+    GPUMEM_ASSIGN_OR_RETURN(HistoryFiles files, HistoryFiles::Create(path));
     trace.reader->Seek(start->place);
-    HistoryReader reader(trace.reader, *start, &file, may_collect, &hindsight, facts);
-    reader.Run();
-    GPUMEM_RETURN_IF_ERROR(file.Close());
+    HistoryReader(trace, *start, may_collect, &hindsight, facts).Run(beginning, &files);
+    GPUMEM_RETURN_IF_ERROR(files.Close());
     again = hindsight.TakeNew();
   }
   return absl::OkStatus();
-}
-
-SegmentChanges ReadSegments(const OpenTrace& trace) {
-  const Checkpoint* const start = trace.checkpoints->Before(0);
-  return start == nullptr ? SegmentChanges() : SegmentReader(trace.reader, *start).Run();
 }
 
 }  // namespace gpumem

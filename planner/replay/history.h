@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,7 +33,9 @@ struct HistoryFacts {
   uint64_t allocs = 0, frees = 0, failed = 0, empty_caches = 0, outside = 0;
   uint64_t blocks = 0;                  // numbers in use at once
   int devices = 1;                      // of which requests speak, from 0
-  uint64_t existing = 0;                // blocks from before the first event: placed first
+  uint64_t existing = 0;                // blocks from before the first event
+  uint64_t existing_segments = 0;       // and the segments in which they lay, or nothing did
+  bool existing_is_expandable = false;  // some of these
   uint64_t unknown_frees = 0;           // of blocks that the trace never saw allocated: left out
   uint64_t gaps = 0;                    // events are missing before so many places
   uint64_t rounded = 0;                 // blocks of more than 512 bytes whose requested size is not known
@@ -40,14 +43,19 @@ struct HistoryFacts {
   std::vector<uint64_t> streams = {0};  // as recorded, in the order of their first request; [0] is the default stream
   std::map<int, uint64_t> limits;       // device -> bytes that PyTorch may reserve
   std::map<int, uint64_t> room;  // device -> bytes that were there for all that is recorded, where a request failed
+  std::map<int, std::pair<uint64_t, uint64_t>> spans;  // device -> from where to where segments lay at the beginning
   SegmentChanges segments;
+
+  bool begins_empty() const { return existing == 0 && existing_segments == 0; }
 };
 
-// Writes the requests of `trace` to `path`. `conf`: PYTORCH_CUDA_ALLOC_CONF of the recorded program.
+// Writes the requests of `trace` to `path`, and what comes before them, where it does not begin empty, to two files
+// beside it: to BeginningFile(path) what brings an empty allocator where the recorded one was (beginning.h), and to
+// AnewFile(path) what asks for the same blocks and nothing else. `conf`: PYTORCH_CUDA_ALLOC_CONF of the recorded
+// program.
+std::string BeginningFile(const std::string& path);
+std::string AnewFile(const std::string& path);
 absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf, HistoryFacts* facts);
-
-// The segments alone, of a trace of a replay.
-SegmentChanges ReadSegments(const OpenTrace& trace);
 
 }  // namespace gpumem
 

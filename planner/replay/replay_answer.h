@@ -62,18 +62,22 @@ struct ReplayAnswer {
   int device = 0;         // that the answer is about: the one with the largest peak of reserved
   ReplayedRun recorded;   // what the trace says
   ReplayedRun baseline;   // the replay of the recorded settings
+  // The same from what lived before the history alone, as what-ifs begin; nothing where the history begins empty.
+  std::optional<ReplayedRun> anew;
   std::optional<SegmentDifference> difference;
   HistoryFacts facts;
   std::vector<std::string> doubts;  // why it may be off although nothing differs, or differs
   std::vector<ReplayedRun> what_ifs;
 
-  // Every segment as recorded, from an empty start, nothing lost.
+  // Every segment as recorded, nothing lost.
   bool is_exact() const {
     return baseline.error.empty() && !baseline.death.has_value() && !difference.has_value() && doubts.empty();
   }
+  // What the what-ifs are held against.
+  const ReplayedRun& compared() const { return anew.has_value() ? *anew : baseline; }
   // How far the replay of the recorded settings is from the recorded peak.
   uint64_t off() const {
-    const uint64_t a = recorded.Of(device).peak_reserved, b = baseline.Of(device).peak_reserved;
+    const uint64_t a = recorded.Of(device).peak_reserved, b = compared().Of(device).peak_reserved;
     return a > b ? a - b : b - a;
   }
   // By how much requests whose exact size is not known may add to a what-if.

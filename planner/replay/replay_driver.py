@@ -2,22 +2,26 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """The part of `gpumem replay` that runs in a Python with PyTorch, on simulated CUDA: it asks PyTorch's own allocator for what a recorded program asked for.
 
-    python replay_driver.py REQUESTS FACTS RESULT
+    python replay_driver.py BEGINNING REQUESTS FACTS RESULT
 
-REQUESTS: records of 24 bytes (request_file.h). FACTS: JSON: streams, blocks, fractions and room by device (history.h). RESULT: JSON, what Replay.result
+BEGINNING, REQUESTS: records of 24 bytes (request_file.h); what the program had before its history is made of the first ones. FACTS: JSON: streams, blocks, fractions
+and room by device, spans of the beginning (history.h). RESULT: JSON, what Replay.result
 writes. The settings of the allocator are those of the environment. A request that was served when it was recorded and is not served here ends the replay: the
 program would have gone another way from there.
 """
 
 import ctypes
 import json
+import os
 import struct
 import sys
 
 RECORD = struct.Struct("<BBHIQQ")
 PIECE = RECORD.size * 65536
-ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL = range(7)
+ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLACE = range(8)
 PAGE = 2 << 20  # in which CUDA gives memory out
+REGION = 32 << 20  # addresses are moved by whole ones
+HISTORY_BEGINS = b"gpumem replay: the history begins"  # replayed_segments.h
 
 
 class Replay:
@@ -32,8 +36,55 @@ class Replay:
         self.pools, self.open_pool = {}, None
         torch.cuda.init()
         self.streams = [self.make_streams(device) for device in range(facts["devices"])]
-        for device in reversed(range(facts["devices"])):
-            self.prepare(device)
+        self.moves = {int(device): self.move(int(device), *span) for device, span in facts["spans"].items()}
+
+    def move(self, device, lowest, highest):
+        """How far from their recorded addresses segments are to lie here; None where it cannot be."""
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+            begin, end = ctypes.c_uint64(), ctypes.c_uint64()
+            if not driver.simcuda_address_range(device, ctypes.byref(begin), ctypes.byref(end)):
+                return None
+        except (OSError, AttributeError):
+            return None
+        lowest, highest = lowest // REGION * REGION, -(-highest // REGION) * REGION
+        middle = (begin.value + end.value - (highest - lowest)) // 2 // REGION * REGION
+        return middle - lowest if middle > begin.value else None
+
+    def place(self, device, address):
+        if self.moves.get(device) is not None:
+            ctypes.CDLL("libcuda.so.1").simcuda_place_next(device, ctypes.c_uint64(address + self.moves[device]))
+
+    def begin_history(self, path):
+        """What there was before, with all of the device's room; then the recorded room and limits."""
+        devices = range(self.facts["devices"])
+        ballast = {device: self.ballast(device) for device in devices}
+        if os.path.getsize(path) != 0:
+            self.run(path)
+            for device in devices:
+                self.torch.cuda.reset_peak_memory_stats(device)
+            self.mark(HISTORY_BEGINS)
+        self.at = 0
+        for device in reversed(devices):
+            self.prepare(device, ballast[device])
+
+    def mark(self, text):
+        """In the trace; as gpumemshim.h does it."""
+        try:
+            find = self.runtime.gpumemshim_get_api_v1
+        except AttributeError:
+            return
+        find.restype = ctypes.c_void_p
+        table = ctypes.cast(find(), ctypes.POINTER(ctypes.c_void_p))  # version and size in one, recording, mark
+        ctypes.CFUNCTYPE(None, ctypes.c_char_p)(table[2])(text)
+
+    def ballast(self, device):
+        """So much is to be taken from the device for the room that the recorded program had."""
+        room = self.facts["room"].get(str(device))
+        if room is None:
+            return 0
+        free, _ = self.torch.cuda.mem_get_info(device)
+        return -(-(free - room) // PAGE) * PAGE
 
     def make_streams(self, device):
         """As many as were recorded. The allocator goes through its caches in the order of their handles, so that is kept."""
@@ -50,21 +101,16 @@ class Replay:
             streams[index] = self.torch.cuda.ExternalStream(handle, device=device)
         return streams
 
-    def prepare(self, device):
+    def prepare(self, device, ballast):
         """The room that the recorded program had, and the limit that it set itself."""
         self.torch.cuda.set_device(device)
         fraction = self.facts["fractions"].get(str(device))
         if fraction is not None:
             self.torch.cuda.set_per_process_memory_fraction(min(fraction, 1.0), device)
-        room = self.facts["room"].get(str(device))
-        if room is None:
-            return
-        free, _ = self.torch.cuda.mem_get_info(device)
-        ballast = -(-(free - room) // PAGE) * PAGE
         if ballast > 0:
             self.outside_alloc(ballast)
         elif ballast < 0:
-            self.notes.append(f"the simulated GPU has {room - free} bytes less room than the recorded one")
+            self.notes.append(f"the simulated GPU has {-ballast} bytes less room than the recorded one")
 
     def outside_alloc(self, size):
         address = ctypes.c_void_p()
@@ -144,6 +190,8 @@ class Replay:
         elif kind == EMPTY_CACHE:
             self.close_pool()
             self.torch.cuda.empty_cache()
+        elif kind == PLACE:
+            self.place(device, size)
         elif kind == RELEASE_POOL:
             self.release_pool(pool)
         elif kind == OUTSIDE_ALLOC:
@@ -170,15 +218,17 @@ class Replay:
         }
 
 
-def main(requests, facts, result):
+def main(beginning, requests, facts, result):
     import torch
 
     with open(facts, encoding="utf-8") as file:
         replay = Replay(torch, json.load(file))
-    replay.run(requests)
+    replay.begin_history(beginning)
+    if replay.died is None:
+        replay.run(requests)
     with open(result, "w", encoding="utf-8") as file:
         json.dump(replay.result(), file)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

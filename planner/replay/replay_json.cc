@@ -87,6 +87,11 @@ std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input) {
   WriteRun(answer.recorded, &json);
   json.Key("replayed");
   WriteRun(answer.baseline, &json);
+  json.Key("replayed_anew");
+  if (answer.anew.has_value())
+    WriteRun(*answer.anew, &json);
+  else
+    json.Null();
   json.Key("what_ifs");
   json.BeginArray();
   for (const ReplayedRun& run : answer.what_ifs) WriteRun(run, &json);

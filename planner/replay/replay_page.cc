@@ -99,7 +99,7 @@ std::string ReplaySentence(const ReplayAnswer& answer) {
                              : "the replay does not give what was recorded: what-ifs of this trace are estimates";
   }
   if (best == nullptr) return "no setting gets to the end of this history";
-  const uint64_t need = best->Of(answer.device).peak_reserved, from = answer.baseline.Of(answer.device).peak_reserved;
+  const uint64_t need = best->Of(answer.device).peak_reserved, from = answer.compared().Of(answer.device).peak_reserved;
   std::string text;
   if (answer.recorded.failed != 0 && best->failed == 0 && best->served != 0) {
     text = absl::StrCat(
@@ -122,12 +122,14 @@ std::string ReplaySentence(const ReplayAnswer& answer) {
 void AddReplay(const ReplayAnswer& answer, Page* page) {
   page->Paragraph("", absl::StrCat(ReplaySentence(answer), "."), answer.is_exact() ? Tone::kHeading : Tone::kWarning);
   page->Gap();
-  const uint64_t from = answer.baseline.Of(answer.device).peak_reserved;
+  const uint64_t from = answer.compared().Of(answer.device).peak_reserved;
   std::vector<Page::Row> rows{
       {"settings", "peak reserved", "difference", "segments", "retries", "largest free", "outcome"}};
   rows.push_back(
       RowOf(absl::StrCat("recorded: ", ConfName(answer.recorded_conf)), answer.recorded, from, answer.device, false));
   rows.push_back(RowOf("  the same, replayed", answer.baseline, from, answer.device, false));
+  if (answer.anew.has_value())
+    rows.push_back(RowOf("  the same, begun anew", *answer.anew, from, answer.device, false));
   std::vector<const ReplayedRun*> ranked;
   for (const ReplayedRun& run : answer.what_ifs) ranked.push_back(&run);
   const auto rank = [&](const ReplayedRun* run) {

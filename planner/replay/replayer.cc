@@ -28,6 +28,7 @@
 #include "planner/launch/run_pool.h"
 #include "planner/replay/embedded_driver.h"
 #include "planner/replay/find_torch.h"
+#include "planner/replay/replayed_segments.h"
 
 namespace gpumem {
 namespace {
@@ -184,7 +185,8 @@ void Replayer::DescribeRecorded() {
 absl::Status Replayer::WriteFacts(uint64_t memory, const std::string& path) const {
   const HistoryFacts& facts = answer_.facts;
   nlohmann::json json = {{"streams", facts.streams}, {"blocks", facts.blocks}, {"devices", facts.devices}};
-  json["fractions"] = json["room"] = nlohmann::json::object();
+  json["fractions"] = json["room"] = json["spans"] = nlohmann::json::object();
+  for (const auto& [device, span] : facts.spans) json["spans"][absl::StrCat(device)] = {span.first, span.second};
   const uint64_t capacity = answer_.capacity != 0 ? answer_.capacity : kUnknownMemory;
   for (const auto& [device, limit] : facts.limits)
     json["fractions"][absl::StrCat(device)] = (static_cast<double>(limit) + 0.5) / static_cast<double>(capacity);
@@ -200,7 +202,9 @@ absl::StatusOr<RunRequest> Replayer::RequestOf(const ReplaySetting& setting, int
   if (!fs::create_directory(run.folder, error)) return FileError("make", run.folder);
   const std::string facts = run.folder + "/facts", driver = folder_ + "/replay_driver.py";
   GPUMEM_RETURN_IF_ERROR(WriteFacts(setting.memory, facts));
-  run.command = {python_, driver, folder_ + "/requests", facts, run.folder + "/result"};
+  const std::string requests = folder_ + "/requests";
+  run.command = {python_,  driver, setting.anew ? AnewFile(requests) : BeginningFile(requests),
+                 requests, facts,  run.folder + "/result"};
   run.environment = {{"PYTORCH_CUDA_ALLOC_CONF", setting.conf},
                      {"PYTORCH_ALLOC_CONF", ""},
                      {"PYTORCH_NO_CUDA_MEMORY_CACHING", ""},
@@ -208,6 +212,8 @@ absl::StatusOr<RunRequest> Replayer::RequestOf(const ReplaySetting& setting, int
                      {"GPUMEMSHIM_PYTHON", "0"},
                      {"GPUMEMSHIM_NATIVE", "none"},
                      {"GPUMEMSHIM_SAMPLE_MS", "0"}};
+  // Ranges of expandable segments are made one after the other, upwards.
+  if (!setting.anew && answer_.facts.existing_is_expandable) run.environment.emplace_back("SIMCUDA_ADDRESSES", "wsl2");
   GPUMEM_ASSIGN_OR_RETURN(run.device, FindDevice("H100"));
   run.device.memory_mib = setting.memory >> 20;
   run.device.name = run.device.full_name = absl::StrCat("a GPU of ", FormatBytes(setting.memory));
@@ -233,8 +239,16 @@ ReplayedRun Replayer::Read(const ReplaySetting& setting, const RunOutcome& outco
   LoadRequest request;
   request.place = outcome.traces.front();
   request.resolves_stacks = false;
-  request.look = [&](const OpenTrace& open) { *segments = ReadSegments(open); };
-  const absl::StatusOr<std::unique_ptr<LoadedTrace>> loaded = LoadTrace(request);
+  request.look = [&](const OpenTrace& open) {
+    ReplayedSegments read = ReadSegments(open);
+    *segments = std::move(read.changes);
+    request.analyze.from_ns = read.begin_ns;
+  };
+  absl::StatusOr<std::unique_ptr<LoadedTrace>> loaded = LoadTrace(request);
+  if (loaded.ok() && request.analyze.from_ns != 0) {  // peaks of the history alone
+    request.look = nullptr;
+    loaded = LoadTrace(request);
+  }
   if (!loaded.ok()) {
     run.error = std::string(loaded.status().message());
     return run;
@@ -257,7 +271,7 @@ ReplayedRun Replayer::Read(const ReplaySetting& setting, const RunOutcome& outco
   return run;
 }
 
-// The first one is the baseline.
+// The first one is the baseline, and where the history does not begin empty the second one what it is anew.
 absl::Status Replayer::RunAll(const std::vector<ReplaySetting>& settings, SegmentChanges* baseline) {
   GPUMEM_RETURN_IF_ERROR(ReplaceFile(folder_ + "/replay_driver.py", EmbeddedReplayDriver()));
   RunPool pool(tools_, folder_, RunPool::Start::kFresh);
@@ -282,7 +296,9 @@ absl::Status Replayer::RunAll(const std::vector<ReplaySetting>& settings, Segmen
   }
   console_->ProgressDone();
   answer_.baseline = std::move(runs.front());
-  answer_.what_ifs.assign(std::make_move_iterator(runs.begin() + 1), std::make_move_iterator(runs.end()));
+  auto what_ifs = runs.begin() + 1;
+  if (what_ifs != runs.end() && !answer_.facts.begins_empty()) answer_.anew = std::move(*what_ifs++);
+  answer_.what_ifs.assign(std::make_move_iterator(what_ifs), std::make_move_iterator(runs.end()));
   return absl::OkStatus();
 }
 
@@ -290,10 +306,10 @@ void Replayer::Judge(const SegmentChanges& baseline) {
   const HistoryFacts& facts = answer_.facts;
   std::vector<std::string>& doubts = answer_.doubts;
   if (answer_.baseline.error.empty()) answer_.difference = FirstDifference(facts.segments, baseline);
-  if (facts.existing != 0)
-    doubts.push_back(
-        absl::StrCat(FormatCountOf(facts.existing, "block", "blocks"),
-                     " existed before the first event: they are placed first, perhaps elsewhere than they were"));
+  if (!facts.begins_empty() && !answer_.what_ifs.empty())
+    doubts.push_back(absl::StrCat("the history does not begin empty: how other settings would have placed the ",
+                                  FormatCountOf(facts.existing, "block", "blocks"),
+                                  " from before it is not known, so what-ifs begin with these blocks and no cache"));
   if (facts.gaps != 0 || loaded_->analysis.losses.Total() != 0 || loaded_->is_damaged())
     doubts.push_back("events are missing from the trace");
   if (facts.unknown_frees != 0)
@@ -314,7 +330,8 @@ void Replayer::Judge(const SegmentChanges& baseline) {
 
 absl::StatusOr<ReplayAnswer> Replayer::Run(const std::vector<ReplaySetting>& settings) {
   const uint64_t recorded = answer_.capacity != 0 ? answer_.capacity : kUnknownMemory;
-  std::vector<ReplaySetting> all = {{answer_.recorded_conf, recorded}};
+  std::vector<ReplaySetting> all = {{answer_.recorded_conf, recorded, /*anew=*/false}};
+  if (!answer_.facts.begins_empty() && !settings.empty()) all.push_back({answer_.recorded_conf, recorded});
   for (ReplaySetting setting : settings) {
     if (setting.memory == 0) setting.memory = recorded;
     all.push_back(std::move(setting));

@@ -30,6 +30,7 @@ namespace gpumem {
 struct ReplaySetting {
   std::string conf;
   uint64_t memory = 0;  // bytes; 0 = as recorded
+  bool anew = true;     // what lived before the history is asked for anew; false: it lies where it lay
 };
 
 struct ReplayOptions {

@@ -32,6 +32,7 @@ enum class RequestKind : uint8_t {
   kOutsideAlloc = 4,  // device memory that is not PyTorch's: NCCL, cuBLAS, the program's own
   kOutsideFree = 5,
   kReleasePool = 6,  // nothing uses the private pool any more: its cache may go
+  kPlace = 7,        // the device's next segment lay at the address `size`: it is to lie so again, by the others
 };
 
 struct Request {

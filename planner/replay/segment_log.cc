@@ -4,6 +4,7 @@
 #include "planner/replay/segment_log.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpumem {
 namespace {
@@ -19,14 +20,19 @@ bool IsSegment(const LiveState& state, uint64_t key) {
 }  // namespace
 
 void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
-  if (kind == Held::kBlock) return;
+  if (kind == Held::kBlock) {
+    ++blocks_;
+    return;
+  }
   Entry entry;
-  if (kind == Held::kAllocation) {
-    const CudaAllocation& allocation = state.cuda().allocations()[place];
-    entry = {allocation.slot, static_cast<int64_t>(allocation.size)};
-  } else {
+  entry.blocks_before = blocks_;
+  entry.is_page = kind == Held::kPhysical;
+  if (entry.is_page) {
     const PhysicalHandle& physical = state.cuda().physicals()[place];
-    entry = {physical.slot, static_cast<int64_t>(physical.size)};
+    entry.slot = physical.slot, entry.change = static_cast<int64_t>(physical.size);
+  } else {
+    const CudaAllocation& allocation = state.cuda().allocations()[place];
+    entry.slot = allocation.slot, entry.change = static_cast<int64_t>(allocation.size);
   }
   open_[KeyOf(kind, place)] = entries_.size();
   entries_.push_back(entry);
@@ -38,19 +44,53 @@ void SegmentLog::OnFree(const LiveState& state, Held kind, uint32_t place) {
   if (found == open_.end()) return;
   Entry& begun = entries_[found->second];
   begun.is_segment = IsSegment(state, found->first);
-  const Entry ended{begun.slot, -begun.change, begun.is_segment};
+  Entry ended = begun;
+  ended.change = -begun.change;
+  ended.blocks_before = blocks_;
   open_.erase(found);
   entries_.push_back(ended);
+}
+
+void SegmentLog::Begin() {
+  std::vector<Entry> there;
+  for (auto& [key, index] : open_) {
+    there.push_back(entries_[index]);
+    index = there.size() - 1;
+  }
+  entries_ = std::move(there);
+  beginning_ = entries_.size();
+  blocks_ = 0;
 }
 
 SegmentChanges SegmentLog::Finish(const LiveState& state) {
   for (const auto& [key, index] : open_) entries_[index].is_segment = IsSegment(state, key);
   SegmentChanges changes;
-  for (const Entry& entry : entries_) {
-    if (entry.is_segment) changes[DeviceOfSlot(entry.slot)].push_back(entry.change);
+  std::map<int, int64_t> mapped;
+  for (size_t i = 0; i < beginning_; ++i) {
+    const Entry& entry = entries_[i];
+    if (!entry.is_segment) continue;
+    if (entry.is_page)
+      mapped[DeviceOfSlot(entry.slot)] += entry.change;
+    else
+      changes[DeviceOfSlot(entry.slot)].push_back(entry.change);
   }
-  entries_.clear();
-  open_.clear();
+  for (auto& [device, sizes] : changes) std::sort(sizes.begin(), sizes.end());
+  for (const auto& [device, size] : mapped) changes[device].push_back(size);
+  std::map<int, const Entry*> last;
+  for (size_t i = beginning_; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (!entry.is_segment) continue;
+    std::vector<int64_t>& list = changes[DeviceOfSlot(entry.slot)];
+    const Entry*& before = last[DeviceOfSlot(entry.slot)];
+    const bool is_same = before != nullptr && before->is_page && entry.is_page &&
+                         before->blocks_before == entry.blocks_before && (before->change > 0) == (entry.change > 0);
+    if (is_same)
+      list.back() += entry.change;
+    else
+      list.push_back(entry.change);
+    before = &entry;
+  }
+  *this = SegmentLog();
   return changes;
 }
 

@@ -3,14 +3,16 @@
 //
 // SegmentLog: what PyTorch's allocator asked CUDA for and gave back, in order: its segments, or the pages of expandable
 // ones. Two runs of the same requests through the same allocator have the same log; the first place where they differ
-// is where the replay left the recorded course.
+// is where the replay left the recorded course. Recorders state differently what is one thing, so two are made one:
+// the pages that one request maps (or gives back) count together, and what was there at the beginning has no order.
 //
-//   SegmentLog log;               // a LifetimeObserver: state.Observe(&log)
-//   log.Watch(&state);
+//   SegmentLog log;
+//   log.OnAlloc(state, kind, place);   // of each thing, as a LifetimeObserver is told of it
+//   log.Begin();                       // what there is now is the beginning
 //   ...
 //   std::optional<SegmentDifference> difference = FirstDifference(recorded.Finish(), replayed.Finish());
 //
-// Memory: eight bytes a segment event. Not thread-safe. Nothing fails.
+// Memory: 32 bytes a segment event. Not thread-safe. Nothing fails.
 
 #ifndef GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_
 #define GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_
@@ -19,7 +21,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +38,9 @@ class SegmentLog {
   void OnAlloc(const LiveState& state, Held kind, uint32_t place);
   void OnFree(const LiveState& state, Held kind, uint32_t place);
 
+  // What lives now was there before the history: first in the changes, by size; pages as one.
+  void Begin();
+
   // What lives in the end counts as what it is then. The log is empty afterwards.
   SegmentChanges Finish(const LiveState& state);
 
@@ -44,12 +48,15 @@ class SegmentLog {
   struct Entry {
     uint32_t slot = 0;
     int64_t change = 0;
+    uint64_t blocks_before = 0;
+    bool is_page = false;
     bool is_segment = false;
   };
-  using Key = std::pair<Held, uint32_t>;
 
   std::vector<Entry> entries_;
   absl::flat_hash_map<uint64_t, size_t> open_;  // by kind and place: its entry
+  size_t beginning_ = 0;                        // so many entries
+  uint64_t blocks_ = 0;                         // that PyTorch gave out since
 };
 
 struct SegmentDifference {

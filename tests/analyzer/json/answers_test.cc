@@ -133,11 +133,23 @@ const std::set<std::string> kKeysOfDiff = {"headline",
                                            "lines"};
 
 // Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
-const std::set<std::string> kKeysOfReplayAndImport = {
-    "answer",          "exact",          "failed_requests", "first_difference",
-    "memory_bytes",    "off_bytes",      "out_of_memory",   "recorded",
-    "replayed",        "requests",       "requests_done",   "segments_given_back",
-    "served_requests", "torch_recorded", "what_ifs",        "format"};
+const std::set<std::string> kKeysOfReplayAndImport = {"answer",
+                                                      "exact",
+                                                      "failed_requests",
+                                                      "first_difference",
+                                                      "memory_bytes",
+                                                      "off_bytes",
+                                                      "out_of_memory",
+                                                      "recorded",
+                                                      "replayed",
+                                                      "replayed_anew",
+                                                      "requests",
+                                                      "requests_done",
+                                                      "segments_given_back",
+                                                      "served_requests",
+                                                      "torch_recorded",
+                                                      "what_ifs",
+                                                      "format"};
 
 // Keys of tree, table, sizes and stacks, which tests/analyzer/views compares with their answers.
 const std::set<std::string> kViewKeys = {"view",

@@ -20,7 +20,7 @@ constexpr uint64_t kMiB = 1 << 20, kA = uint64_t{0x7f} << 32, kB = kA + 64 * kMi
 
 struct Told {
   HistoryFacts facts;
-  std::vector<std::string> requests;
+  std::vector<std::string> requests, beginning, anew;
 };
 
 Told Read(TraceBuilder* trace, const std::string& conf = "") {
@@ -34,6 +34,8 @@ Told Read(TraceBuilder* trace, const std::string& conf = "") {
   const auto loaded = LoadTrace(request);
   EXPECT_TRUE(loaded.ok() && status.ok()) << loaded.status() << status;
   told.requests = ReadRequests(path);
+  told.beginning = ReadRequests(BeginningFile(path));
+  told.anew = ReadRequests(AnewFile(path));
   return told;
 }
 
@@ -114,6 +116,45 @@ TEST(HistoryTest, SegmentsThatGoForARequestAreNone) {
   EXPECT_THAT(told.requests,
               ElementsAre("alloc 0 size=4096", "free 0", "alloc 0 size=41943040", "failed 0 size=83886079"));
   EXPECT_EQ(told.facts.failed, 1u);
+}
+
+// Imports have no first call that fails.
+TEST(HistoryTest, NorAreThoseThatGoForARequestThatFailsAllTheSame) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).TorchFree(kA, 4096).CudaFree(kA);
+  trace.Event(Torch(trace::ALLOC_FAILED, 0, 0, 80 * kMiB)).End();
+  EXPECT_THAT(Read(&trace).requests, ElementsAre("alloc 0 size=4096", "free 0", "failed 0 size=83886080"));
+}
+
+TEST(HistoryTest, WhatWasThereBefore) {
+  TraceBuilder trace;
+  trace.FlushBatch();
+  trace::Packet packet;
+  packet.mutable_live_snapshot()->set_begins(true);
+  trace::EventBatch* const batch = packet.mutable_live_snapshot()->mutable_events();
+  batch->set_count(2);
+  batch->set_first_time_ns(1000);
+  for (const trace::Layer layer : {trace::RUNTIME, trace::TORCH}) {
+    batch->add_time_delta_ns(0);
+    batch->add_kind(trace::ALLOC);
+    batch->add_layer(layer);
+    batch->add_device(0);
+    batch->add_stream(0x7000);
+  }
+  for (const uint64_t number : {kA, 4 * kMiB}) batch->add_address_delta(static_cast<int64_t>(number));
+  for (const uint64_t size : {20 * kMiB, 6 * kMiB}) batch->add_size(size);
+  packet.mutable_live_snapshot()->add_torch_segments(0);
+  trace.Append(packet);
+  trace.TorchFree(kA + 4 * kMiB, 6 * kMiB).End();
+  const Told told = Read(&trace);
+  EXPECT_THAT(told.requests, ElementsAre("free 0"));
+  EXPECT_THAT(told.anew, ElementsAre("alloc 0 size=6291456 stream=1"));
+  EXPECT_THAT(told.beginning, ElementsAre(absl::StrCat("place 0 size=", kA), "alloc 1 size=20971520 stream=1", "free 1",
+                                          "alloc 2 size=4194304 stream=1", "alloc 0 size=6291456 stream=1",
+                                          "alloc 3 size=10485760 stream=1", "free 2", "free 3"));
+  EXPECT_EQ(told.facts.existing, 1u);
+  EXPECT_EQ(told.facts.requests, 1u);
+  EXPECT_FALSE(told.facts.begins_empty());
 }
 
 TEST(HistoryTest, EachCaptureHasAPrivatePool) {
