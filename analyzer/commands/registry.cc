@@ -13,6 +13,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeReportCommand());
   commands.push_back(MakeOomCommand());
+  commands.push_back(MakeExplainCommand());
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
   commands.push_back(MakeAtCommand());

@@ -47,13 +47,14 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"peak"}, std::vector<std::string>{"leaks"},
                       std::vector<std::string>{"timeline", "--json"}, std::vector<std::string>{"fragmentation"},
                       std::vector<std::string>{"oom"}, std::vector<std::string>{"info"},
-                      std::vector<std::string>{"dump"}, std::vector<std::string>{"dump", "--events"},
-                      std::vector<std::string>{"tree"}, std::vector<std::string>{"table"},
-                      std::vector<std::string>{"sizes"}, std::vector<std::string>{"stacks"},
-                      std::vector<std::string>{"flame", "-o", "out"}, std::vector<std::string>{"steps"},
-                      std::vector<std::string>{"stages"}, std::vector<std::string>{"modules"},
-                      std::vector<std::string>{"model"}, std::vector<std::string>{"at", "1ms"},
-                      std::vector<std::string>{"symbolize", "-o", "out"}, std::vector<std::string>{"recover"}),
+                      std::vector<std::string>{"explain"}, std::vector<std::string>{"dump"},
+                      std::vector<std::string>{"dump", "--events"}, std::vector<std::string>{"tree"},
+                      std::vector<std::string>{"table"}, std::vector<std::string>{"sizes"},
+                      std::vector<std::string>{"stacks"}, std::vector<std::string>{"flame", "-o", "out"},
+                      std::vector<std::string>{"steps"}, std::vector<std::string>{"stages"},
+                      std::vector<std::string>{"modules"}, std::vector<std::string>{"model"},
+                      std::vector<std::string>{"at", "1ms"}, std::vector<std::string>{"symbolize", "-o", "out"},
+                      std::vector<std::string>{"recover"}),
     [](const auto& instance) {
       std::string name;
       for (const std::string& word : instance.param) {

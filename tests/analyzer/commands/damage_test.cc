@@ -83,6 +83,7 @@ TEST_F(DamagedTest, EveryCommandSaysSo) {
                                                                                        {"modules"},
                                                                                        {"model"},
                                                                                        {"oom"},
+                                                                                       {"explain"},
                                                                                        {"at", "50us"}}) {
     std::vector<std::string> arguments = command;
     arguments.push_back("hole.gmtrace");

@@ -99,27 +99,26 @@ TEST_P(HostileStringsTest, AreTheirOwnTextInJson) {
   EXPECT_THAT(machine.out, HasSubstr("onerror=alert"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Commands, HostileStringsTest,
-                         ::testing::Values(std::vector<std::string>{"report"}, std::vector<std::string>{"peak"},
-                                           std::vector<std::string>{"leaks"}, std::vector<std::string>{"timeline"},
-                                           std::vector<std::string>{"fragmentation"}, std::vector<std::string>{"oom"},
-                                           std::vector<std::string>{"info"}, std::vector<std::string>{"dump"},
-                                           std::vector<std::string>{"dump", "--events"},
-                                           std::vector<std::string>{"tree"}, std::vector<std::string>{"table"},
-                                           std::vector<std::string>{"sizes"}, std::vector<std::string>{"stacks"},
-                                           std::vector<std::string>{"flame", "-o", "out"},
-                                           std::vector<std::string>{"steps"}, std::vector<std::string>{"stages"},
-                                           std::vector<std::string>{"modules"}, std::vector<std::string>{"model"},
-                                           std::vector<std::string>{"at", "10us"},
-                                           std::vector<std::string>{"symbolize", "-o", "out"},
-                                           std::vector<std::string>{"recover"}),
-                         [](const auto& instance) {
-                           std::string name;
-                           for (const std::string& word : instance.param) {
-                             if (word != "-o") name += word.substr(word.find_first_not_of('-'));
-                           }
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Commands, HostileStringsTest,
+    ::testing::Values(std::vector<std::string>{"report"}, std::vector<std::string>{"peak"},
+                      std::vector<std::string>{"leaks"}, std::vector<std::string>{"timeline"},
+                      std::vector<std::string>{"fragmentation"}, std::vector<std::string>{"oom"},
+                      std::vector<std::string>{"explain", "--full"}, std::vector<std::string>{"info"},
+                      std::vector<std::string>{"dump"}, std::vector<std::string>{"dump", "--events"},
+                      std::vector<std::string>{"tree"}, std::vector<std::string>{"table"},
+                      std::vector<std::string>{"sizes"}, std::vector<std::string>{"stacks"},
+                      std::vector<std::string>{"flame", "-o", "out"}, std::vector<std::string>{"steps"},
+                      std::vector<std::string>{"stages"}, std::vector<std::string>{"modules"},
+                      std::vector<std::string>{"model"}, std::vector<std::string>{"at", "10us"},
+                      std::vector<std::string>{"symbolize", "-o", "out"}, std::vector<std::string>{"recover"}),
+    [](const auto& instance) {
+      std::string name;
+      for (const std::string& word : instance.param) {
+        if (word != "-o") name += word.substr(word.find_first_not_of('-'));
+      }
+      return name;
+    });
 
 TEST(HostilePage, HoldsNoScriptButItsOwn) {
   const std::string folder = testing::MakeFolder();

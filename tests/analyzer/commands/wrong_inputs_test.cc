@@ -41,7 +41,7 @@ const std::vector<std::vector<std::string>> kCommands = {{"report"},    {"report
                                                          {"steps"},     {"stages"},
                                                          {"modules"},   {"model"},
                                                          {"at", "1ms"}, {"symbolize", "-o", "out"},
-                                                         {"recover"}};
+                                                         {"recover"},   {"explain"}};
 
 std::string SomeTrace(uint64_t events) {
   testing::TraceBuilder trace(100);

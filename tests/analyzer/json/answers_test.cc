@@ -132,6 +132,11 @@ const std::set<std::string> kKeysOfDiff = {"headline",
                                            "totals",
                                            "lines"};
 
+// Keys of explain, which tests/e2e/explain_test.py compares with its answers.
+const std::set<std::string> kKeysOfExplain = {
+    "verdict",  "verdict_text", "clear",    "unknown", "checks",       "id",           "topic",
+    "question", "outcome",      "evidence", "action",  "saving_basis", "saving_bytes", "saving_per_iteration"};
+
 // Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
 const std::set<std::string> kKeysOfReplayAndImport = {"answer",
                                                       "exact",
@@ -207,6 +212,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
   emitted.insert(kKeysOfDiff.begin(), kKeysOfDiff.end());
+  emitted.insert(kKeysOfExplain.begin(), kKeysOfExplain.end());
   emitted.insert(kKeysOfReplayAndImport.begin(), kKeysOfReplayAndImport.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
   std::set<std::string> documented = DocumentedKeys();

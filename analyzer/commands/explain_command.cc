@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "explain/explain.h"
+#include "loading/attribute.h"
+#include "loading/leaks.h"
+#include "loading/moment.h"
+#include "report/sections.h"
+#include "report/verdict.h"
+
+namespace gpumem {
+namespace {
+
+constexpr CheckTopic kTopics[] = {CheckTopic::kOom, CheckTopic::kLeak, CheckTopic::kFragmentation, CheckTopic::kPeak};
+
+const CheckTopic* TopicNamed(const std::string& name) {
+  const auto* const found = std::find_if(std::begin(kTopics), std::end(kTopics),
+                                         [&](CheckTopic topic) { return CheckTopicName(topic) == name; });
+  return found == std::end(kTopics) ? nullptr : found;
+}
+
+class ExplainCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "explain"; }
+  absl::string_view summary() const override {
+    return "walk the checklists for out of memory, leaks, fragmentation and the peak";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [oom|leak|fragmentation|peak] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Asks of this trace what people check by hand when GPU memory hurts (docs/explain.md): what was checked, what
+was found with its numbers, what to do, and how many bytes that saves. A saving is exact, at most (these bytes
+go; another moment may be nearly as high), by arithmetic, an estimate, or "not known"; it is never a guess.
+What this trace cannot tell is listed as not known. Without a topic: all four lists.
+
+  gpumem explain                     the newest trace here
+  gpumem explain oom run.gmtrace     why it ran out of memory
+  gpumem explain --full              also the checks that found nothing
+  gpumem explain leak --json | jq '.checks[] | select(.outcome == "found")'
+)";
+  }
+  size_t most_arguments() const override { return 2; }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    flags_.AddFlags(flags);
+    flags->Add("--full", &full_, "also the checks that found nothing");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    std::vector<std::string> places = arguments;
+    std::vector<CheckTopic> topics;
+    if (!places.empty() && TopicNamed(places[0]) != nullptr) {
+      topics = {*TopicNamed(places[0])};
+      places.erase(places.begin());
+    }
+    if (places.size() > 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", places[0], "\" is no checklist: oom, leak, fragmentation or peak"));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded.get()));
+    AttributionRequest request;
+    request.moments = {ParseMoment("peak", *loaded)};
+    request.steps = true;
+    request.modules = true;  // and with them the model's parameters
+    GPUMEM_ASSIGN_OR_RETURN(const auto attributor,
+                            LoadedAttributor::Make(std::move(request), flags_.rules, loaded.get()));
+    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {finder->analysis(), attributor->analysis()}));
+    const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
+    const std::unique_ptr<Attribution> attribution = attributor->Take(loaded.get());
+    const ExplainSubject subject{&loaded->input, DeviceOfVerdict(loaded->input), &loaded->stacks.objects()};
+    const Explanation explanation = Explain(subject, topics);
+    if (trace_.json) {
+      console->Print(ExplanationJson(explanation, loaded->input));
+      return ExitCodeOf(*loaded);
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    AddExplanation(explanation, full_, &page);
+    page.Gap();
+    AddNotes(loaded->input, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*loaded);
+  }
+
+ private:
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  bool full_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeExplainCommand() { return std::make_unique<ExplainCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem explain` finds what was planted in small programs, with the bytes that the program itself can tell, and finds nothing of the kind where nothing was planted.
+
+    python tests/e2e/explain_test.py --build build/release
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+
+HEAD = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+MIB = 1 << 20
+model = nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(rows=64, clear=True):
+    if clear:
+        optimizer.zero_grad(set_to_none=True)
+    loss = model(torch.randn(rows, 1024, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+
+# Name -> what follows HEAD.
+PROGRAMS = {
+    "plain": "for i in range(8):\n    step()\n",
+    "spike": "for i in range(8):\n    step(4096 if i == 4 else 64)\n",
+    "late_zero_grad": """
+for i in range(8):
+    output = model(torch.randn(16384, 1024, device="cuda"))  # the last step's gradients are alive
+    optimizer.zero_grad(set_to_none=True)
+    del output
+    step(clear=False)
+""",
+    "carried": """
+outputs = None
+for i in range(8):
+    with torch.no_grad():
+        new = model(torch.randn(8192, 1024, device="cuda"))
+    outputs = new
+    step()
+""",
+    "leak": "kept = []\nfor i in range(20):\n    step()\n    kept.append(torch.empty(3 * MIB, dtype=torch.uint8, device='cuda'))\n",
+    "adam": "optimizer = torch.optim.Adam(model.parameters())\nfor i in range(5):\n    step()\n",
+    "frozen": """
+base = nn.Sequential(*[nn.Linear(2048, 2048, bias=False) for _ in range(8)]).cuda().requires_grad_(False)
+for i in range(5):
+    base(torch.randn(8, 2048, device="cuda"))
+    step()
+""",
+    "out_of_memory": """
+torch.cuda.set_per_process_memory_fraction(0.01)
+try:
+    torch.empty(torch.cuda.get_device_properties(0).total_memory // 2, dtype=torch.uint8, device="cuda")
+except torch.cuda.OutOfMemoryError:
+    pass
+""",
+    "nothing": "pass\n",
+}
+
+
+class Traces:
+    def __init__(self, folder):
+        self.folder, self.done = pathlib.Path(folder), {}
+
+    def of(self, name):
+        if name not in self.done:
+            folder = self.folder / name
+            folder.mkdir()
+            program, trace = folder / "program.py", folder / "run.gmtrace"
+            program.write_text(HEAD + PROGRAMS[name])
+            truth.run(SETUP.recording(trace, *SETUP.command(program)), SETUP, truth.environment_of(truth.Case("none"), SETUP))
+            self.done[name] = trace
+        return self.done[name]
+
+
+class ExplainTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="gpumem-explain-")
+        cls.traces = Traces(cls.folder.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def explain(self, name, *arguments, code=0):
+        done = subprocess.run([SETUP.gpumem, "explain", "--json", *arguments, self.traces.of(name)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def check(self, name, check_id):
+        found = [check for check in self.explain(name)["checks"] if check["id"] == check_id]
+        self.assertEqual(len(found), 1, check_id)
+        return found[0]
+
+    def test_nothing_planted_nothing_found(self):
+        for check_id in ("peak.recurs", "peak.gradients_in_forward", "peak.carried_over", "peak.optimizer_state", "leak.tensors", "leak.graphs", "oom.request", "fragmentation.retries"):
+            with self.subTest(check_id):
+                self.assertNotEqual(self.check("plain", check_id)["outcome"], "found")
+
+    def test_one_step_alone_sets_the_peak(self):
+        check = self.check("spike", "peak.recurs")
+        self.assertEqual(check["outcome"], "found")
+        self.assertIn("only step 5", check["evidence"])
+        peak = truth.report(SETUP, self.traces.of("spike"))["devices"][0]["peak"]["allocated_bytes"]
+        steps = json.loads(subprocess.run([SETUP.gpumem, "steps", "--json", self.traces.of("spike")], capture_output=True, text=True, check=True).stdout)["steps"]
+        others = max(each["peak_bytes"] for each in steps if each["step"] != 5)
+        self.assertEqual((check["saving_basis"], check["saving_bytes"]), ("exact", peak - others))
+
+    def test_gradients_alive_in_the_forward_pass(self):
+        check = self.check("late_zero_grad", "peak.gradients_in_forward")
+        self.assertEqual(check["outcome"], "found")
+        gradients = 4 * (2 * 1024 * 4096 + 4096 + 1024)  # of the model in HEAD; blocks are rounded up
+        self.assertAlmostEqual(check["saving_bytes"], gradients, delta=4096)
+
+    def test_what_an_earlier_step_left_behind(self):
+        check = self.check("carried", "peak.carried_over")
+        self.assertEqual(check["outcome"], "found")
+        self.assertEqual(check["saving_bytes"], 8192 * 1024 * 4)
+        self.assertIn("program.py", check["evidence"])
+
+    def test_a_leak_by_its_rate(self):
+        answer = self.explain("leak", "leak")
+        self.assertEqual(answer["verdict"], "growing")
+        self.assertEqual({check["topic"] for check in answer["checks"]}, {"leak"})
+        check = self.check("leak", "leak.tensors")
+        self.assertEqual((check["outcome"], check["saving_per_iteration"]), ("found", True))
+        self.assertAlmostEqual(check["saving_bytes"], 3 << 20, delta=3 << 14)
+        self.assertIn("a step", answer["headline"])
+
+    def test_the_state_of_adam(self):
+        check = self.check("adam", "peak.optimizer_state")
+        self.assertEqual((check["outcome"], check["saving_basis"]), ("found", "arithmetic"))
+        numbers = 2 * 1024 * 4096 + 4096 + 1024
+        self.assertAlmostEqual(check["saving_bytes"], 6 * numbers, delta=8192)  # 8 bytes each become 2
+        self.assertEqual(self.check("plain", "peak.optimizer_state")["outcome"], "clear")
+
+    def test_frozen_parameters_of_four_bytes(self):
+        check = self.check("frozen", "peak.parameters")
+        self.assertEqual((check["outcome"], check["saving_bytes"]), ("found", 8 * 2048 * 2048 * 2))
+
+    def test_a_limit_of_the_program_s_own(self):
+        answer = self.explain("out_of_memory", "oom")
+        found = {check["id"] for check in answer["checks"] if check["outcome"] == "found"}
+        self.assertIn("oom.request", found)
+        self.assertIn("oom.limit", found)
+        self.assertEqual(answer["verdict"], "out_of_memory")
+
+    def test_text_and_json_say_the_same(self):
+        text = subprocess.run([SETUP.gpumem, "explain", "--full", self.traces.of("leak")], capture_output=True, text=True, check=True).stdout
+        flat = " ".join(text.split())
+        for check in self.explain("leak")["checks"]:
+            self.assertIn(check["question"], flat)
+            self.assertIn(check["evidence"], flat)
+
+    def test_every_key_is_documented(self):
+        documented = (truth.ROOT / "docs" / "json.md").read_text()
+        answer = self.explain("plain")
+        self.assertEqual([key for key in {*answer, *answer["checks"][0]} if f"`{key}`" not in documented], [])
+
+    def test_a_topic_that_there_is_not(self):
+        done = subprocess.run([SETUP.gpumem, "explain", "batteries", self.traces.of("plain")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("oom, leak, fragmentation or peak", done.stderr)
+
+    def test_a_program_without_steps(self):
+        self.assertEqual(self.check("nothing", "peak.recurs")["outcome"], "unknown")
+
+
+if __name__ == "__main__":
+    SETUP, _, (program, *rest) = truth.setup_of_tests(argparse.ArgumentParser())
+    unittest.main(argv=[program, *rest])
