@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """`gpumem plan` of programs of many ranks: one process that simulates a rank needs to the byte what that rank needs among the others, and each has sizes of its own.
 
-    python tests/e2e/ranks_test.py --build build/release
+    python tests/e2e/ranks_test.py --build build/release [--full]
 """
 
+import argparse
 import json
 import pathlib
 import subprocess
@@ -45,9 +46,7 @@ class Ranks(unittest.TestCase):
         return json.loads(truth.run([SETUP.gpumem, command, "--json", str(self.folder / process["trace"])], SETUP))
 
 
-class SimulatedRanks(Ranks):
-    """What one process needs that simulates a rank is what that rank needs among the others."""
-
+class Compared(Ranks):
     def compare(self, world, ranks, *arguments):
         plan, real = self.plan(["--nproc-per-node", str(world)], *arguments)
         self.assertEqual(set(real), set(range(world)))
@@ -59,19 +58,33 @@ class SimulatedRanks(Ranks):
             self.assertEqual(simulated["peak"]["device"], rank)
         return plan, real
 
-    def test_fsdp_of_eight(self):
-        # 4001 words do not divide by 8: the last rank's share is smaller.
-        plan, real = self.compare(8, [0, 7], "--parallel", "fsdp", "--width", "256", "--layers", "2", "--vocabulary", "4001")
-        self.assertLess(real[7]["peak"]["allocated_bytes"], real[0]["peak"]["allocated_bytes"])
+    def compare_fsdp(self, world):
+        # 4001 words do not divide by 4 or 8: the last rank's share is smaller.
+        plan, real = self.compare(world, [0, world - 1], "--parallel", "fsdp", "--width", "256", "--layers", "2", "--vocabulary", "4001")
+        self.assertLess(real[world - 1]["peak"]["allocated_bytes"], real[0]["peak"]["allocated_bytes"])
         most = max(process["peak"]["process_bytes"] for process in real.values())
         self.assertEqual((plan["peak"]["process_bytes"], plan["processes"][0]["rank"] in real), (most, True))
         self.assertEqual(plan["skew_bytes"], most - min(process["peak"]["process_bytes"] for process in real.values()))
+
+
+class SimulatedRanks(Compared):
+    """What one process needs that simulates a rank is what that rank needs among the others."""
+
+    def test_fsdp_of_four(self):
+        self.compare_fsdp(4)
 
     def test_ddp_of_two(self):
         self.compare(2, [1], "--parallel", "ddp", "--width", "256", "--layers", "2")
 
     def test_tensor_parallel_of_two(self):
         self.compare(2, [0], "--parallel", "tp", "--width", "256", "--layers", "2")
+
+
+class MoreRanks(Compared):
+    """Run with --full: one start of PyTorch for each rank."""
+
+    def test_fsdp_of_eight(self):
+        self.compare_fsdp(8)
 
     def test_hsdp_of_four(self):
         self.compare(4, [3], "--parallel", "hsdp", "--width", "256", "--layers", "2")
@@ -163,4 +176,7 @@ class WhatRanksHear(Ranks):
 
 
 if __name__ == "__main__":
-    truth.run_tests(globals())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--full", action="store_true", help="more ranks, instead of the everyday tests")
+    SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
+    unittest.main(argv=[program, *(["MoreRanks"] if arguments.full else ["SimulatedRanks", "Sizes", "WhatRanksHear"]), *rest])
