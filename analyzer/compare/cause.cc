@@ -39,8 +39,8 @@ void AddGroup(const LiveGroup& group, bool is_a, Candidates* candidates) {
   const std::string title(is_known ? CategoryTitle(group.category) : "memory of unknown use");
   AddTo(candidates, title, 1, group, is_a);
   if (group.is_loss) {
-    AddTo(candidates, absl::StrCat(title, " of the loss"), 4, group, is_a);
-    AddTo(candidates, "memory of the loss", 3, group, is_a);
+    AddTo(candidates, absl::StrCat(title, " of the loss"), 5, group, is_a);
+    AddTo(candidates, "memory of the loss", 4, group, is_a);
   }
   int depth = 2;
   for (const std::string& prefix : Prefixes(FoldNumbers(group.module))) {
@@ -49,7 +49,8 @@ void AddGroup(const LiveGroup& group, bool is_a, Candidates* candidates) {
     depth += 2;
   }
   if (!group.module.empty() || group.place.line == 0) return;
-  AddTo(candidates, absl::StrCat(is_known ? title : "memory", " at ", PlaceText(group.place)), 3, group, is_a);
+  AddTo(candidates, absl::StrCat("memory at ", PlaceText(group.place)), 3, group, is_a);  // of whatever category
+  if (is_known) AddTo(candidates, absl::StrCat(title, " at ", PlaceText(group.place)), 4, group, is_a);
 }
 
 // The line that most of a group's difference comes from; "" where there is none.
@@ -199,7 +200,8 @@ Cause FindCause(const Diff& diff) {
             Unused(diff.b) - Unused(diff.a)};
   }
   if (diff.subject == "outside") return OutsideCause(diff);
-  const Cause group = FindGroup(diff);
+  Cause group = FindGroup(diff);
+  if (!diff.same_trace) group.text += OtherShapes(diff);
   const std::vector<Cause> changes = FindProgramChanges(diff);
   if (changes.empty()) return group;
   const bool is_worse =

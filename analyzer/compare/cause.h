@@ -31,6 +31,10 @@ bool IsOfSubject(const Diff& diff, const LiveGroup& group);
 // is none.
 Cause FindGroup(const Diff& diff);
 
+// "; 52 parameters have other shapes: blocks.*.expand.weight is [3072, 768] instead of [1536, 384]": the one that
+// changed most; "" where none did.
+std::string OtherShapes(const Diff& diff);
+
 // Changes of the program that explain at least half of it, best first.
 std::vector<Cause> FindProgramChanges(const Diff& diff);
 

@@ -33,6 +33,7 @@ absl::StatusOr<std::vector<RunFacts>> LoadRunFacts(const MomentsRequest& request
     if (!moment.found && request.moments[i] != "peak") return NoSuchMoment(request.moments[i], *loaded);
     result.push_back(ReadRunFacts(loaded->input, loaded->stacks.objects(), *attribution, moment, leaks.get(),
                                   {name, request.moments[i]}));
+    result.back().recomputes = UsesCheckpointing(loaded->stacks);
   }
   return result;
 }

@@ -174,20 +174,17 @@ std::optional<Cause> Inputs(const Diff& diff) {
       uses.delta()};
 }
 
-bool Recomputes(const RunFacts& facts) {
-  return std::any_of(facts.groups.begin(), facts.groups.end(),
-                     [](const LiveGroup& group) { return group.is_checkpointed; });
-}
-
 std::optional<Cause> Recompute(const Diff& diff) {
-  const bool in_a = Recomputes(diff.a), in_b = Recomputes(diff.b);
+  const bool in_a = diff.a.recomputes, in_b = diff.b.recomputes;
   if (in_a == in_b || in_a != (diff.delta > 0)) return std::nullopt;
   const TwoUses uses = OfCategories(diff, {Category::kActivation});
+  // Without activations the peak is elsewhere, and what is alive there takes back a part of what they were.
+  const int64_t explained = ShareOf(diff, uses.delta()) > 1 ? diff.delta : uses.delta();
   return Cause{CauseKind::kRecompute,
                absl::StrCat(in_a ? "activations are kept instead of recomputed (no checkpointing): activations, "
                                  : "activations are recomputed (checkpointing) instead of kept: activations, ",
                             UsesText(uses)),
-               uses.delta()};
+               explained};
 }
 
 std::optional<Cause> Accumulation(const Diff& diff) {
@@ -277,6 +274,24 @@ std::optional<Cause> Leak(const Diff& diff) {
 }
 
 }  // namespace
+
+std::string OtherShapes(const Diff& diff) {
+  uint64_t changed = 0;
+  double most = 0;
+  std::string text;
+  for (const auto& [name, of_b] : diff.b.parameters) {
+    const auto found = diff.a.parameters.find(name);
+    if (found == diff.a.parameters.end() || found->second.shape == of_b.shape) continue;
+    ++changed;
+    const double change = std::abs(Elements({of_b.shape}) - Elements({found->second.shape}));
+    if (changed > 1 && change <= most) continue;
+    most = change;
+    text = absl::StrCat(FoldNumbers(name), " is ", Shape(of_b.shape), " instead of ", Shape(found->second.shape));
+  }
+  if (changed == 0) return "";
+  if (changed == 1) return absl::StrCat("; ", text);
+  return absl::StrCat("; ", FormatCount(changed), " parameters have other shapes: ", text);
+}
 
 std::vector<Cause> FindProgramChanges(const Diff& diff) {
   std::vector<Cause> causes;

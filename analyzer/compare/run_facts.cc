@@ -26,7 +26,6 @@ namespace {
 struct StackFacts {
   CodePlace place;
   std::string signature;
-  bool is_checkpointed = false;
 };
 
 constexpr size_t kMaxFrames = 60;  // of a signature: what lies further out seldom tells stacks apart
@@ -42,8 +41,6 @@ StackFacts ReadStack(uint64_t stack_id, const ReportInput& input) {
   for (const ResolvedFrame& frame : frames) {
     if (!frame.python) continue;
     if (words.size() < kMaxFrames) words.push_back(frame.short_function);
-    facts.is_checkpointed |= absl::StrContains(frame.file, "torch/utils/checkpoint.py") &&
-                             absl::StrContains(frame.short_function, "checkpoint");
   }
   facts.signature = absl::StrJoin(words, " <- ");
   return facts;
@@ -73,7 +70,6 @@ LiveGroup MakeGroup(const AttributedUse& use, const Attribution& attribution, co
   group.place = stack.place;
   group.stack = stack.signature;
   group.is_loss = use.is_loss;
-  group.is_checkpointed = stack.is_checkpointed || use.recomputed;
   group.of_torch = use.layer == static_cast<uint8_t>(format::Layer::kTorch);
   group.bytes = use.bytes;
   group.count = use.count;
@@ -95,7 +91,6 @@ std::vector<LiveGroup> MergeGroups(const std::vector<LiveGroup>& groups) {
     sum.count += group.count;
     sum.smallest = std::min(sum.smallest, group.smallest);
     sum.largest = std::max(sum.largest, group.largest);
-    sum.is_checkpointed |= group.is_checkpointed;
   }
   std::vector<LiveGroup> result;
   for (auto& [key, group] : merged) result.push_back(std::move(group));
@@ -199,6 +194,14 @@ absl::string_view RunEndingName(RunEnding ending) {
 std::string PlaceText(const CodePlace& place) {
   if (place.line == 0) return place.function;
   return absl::StrCat(place.file, ":", place.line, place.function.empty() ? "" : " ", place.function);
+}
+
+bool UsesCheckpointing(const StackTable& stacks) {
+  return std::any_of(stacks.frames().begin(), stacks.frames().end(), [&](const auto& each) {
+    const PythonCodeInfo* const code = stacks.python_code(each.second.python_code);
+    return code != nullptr && absl::EndsWith(code->filename, "torch/utils/checkpoint.py") &&
+           absl::StrContains(code->name, "checkpoint");
+  });
 }
 
 RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, const Attribution& attribution,

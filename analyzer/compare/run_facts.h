@@ -21,6 +21,7 @@
 #include "leaks/leaks.h"
 #include "report/input.h"
 #include "trace/object_table.h"
+#include "trace/stack_table.h"
 
 namespace gpumem {
 
@@ -47,8 +48,7 @@ struct LiveGroup {
   CodePlace place;
   std::string stack;  // its Python functions without lines, innermost first
   bool is_loss = false;
-  bool is_checkpointed = false;  // made by a forward pass that is recomputed
-  bool of_torch = true;          // a block of PyTorch's allocator
+  bool of_torch = true;  // a block of PyTorch's allocator
   uint64_t bytes = 0, count = 0;
   uint64_t smallest = 0, largest = 0;  // of what was asked for, a block
 };
@@ -102,6 +102,7 @@ struct RunFacts {
   uint64_t models = 0;                               // outermost modules that hold parameters
   uint64_t steps = 0;
   uint64_t backward_passes = 0;  // most of a complete step
+  bool recomputes = false;       // torch.utils.checkpoint was called, at the moment or not
   bool judged_leaks = false;
   double growth_per_step = 0;  // bytes that growing lines keep, of the GPU where they are most
   std::vector<GrowingLine> growing;
@@ -110,6 +111,9 @@ struct RunFacts {
 struct RunNames {
   std::string run, moment;
 };
+
+// Whether any recorded stack is below torch.utils.checkpoint.
+bool UsesCheckpointing(const StackTable& stacks);
 
 // `attribution` of `input`'s trace, asked with steps; `moment` one of its moments. `leaks` may be null.
 RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, const Attribution& attribution,

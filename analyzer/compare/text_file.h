@@ -17,16 +17,16 @@
 
 namespace gpumem {
 
-// NotFound where it cannot be read, ResourceExhausted where it is larger than 16 MiB.
+// NotFound where it cannot be read, ResourceExhausted where it is larger than 128 MiB.
 inline absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  constexpr size_t kMaxBytes = size_t{16} << 20;
+  constexpr size_t kMaxBytes = size_t{128} << 20;
   std::ifstream file(path, std::ios::binary);
   std::string text;
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   std::string piece(size_t{1} << 16, '\0');
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
     text.append(piece.data(), static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxBytes) return absl::ResourceExhaustedError(absl::StrCat(path, " is larger than 16 MiB"));
+    if (text.size() > kMaxBytes) return absl::ResourceExhaustedError(absl::StrCat(path, " is larger than 128 MiB"));
   }
   return text;
 }

@@ -84,6 +84,51 @@ FULL = {
 }
 
 
+# Written after `gpumem diff` was.
+def small(changes, expected, **more):
+    return gpt(changes, expected, small=True, **more)
+
+
+KEPT_HIDDEN = (("            x = block(x)\n", "            x = block(x)\n            KEPT.append(x.detach().clone())\n"), ("class GPT(", "KEPT = []\n\n\nclass GPT("))
+AVERAGE = (
+    ("    optimizer = torch.optim.AdamW(", "    average = {name: p.detach().clone() for name, p in model.named_parameters()}\n    optimizer = torch.optim.AdamW("),
+    ("    return model, optimizer\n", "    return model, optimizer, average\n"),
+)
+DDP = (
+    ("    optimizer = torch.optim.AdamW(", "    model = distributed(model)\n    optimizer = torch.optim.AdamW("),
+    (
+        "def train(config",
+        "def distributed(model):\n"
+        "    import os\n\n"
+        "    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='0', RANK='0', WORLD_SIZE='1')\n"
+        "    torch.distributed.init_process_group('nccl', store=torch.distributed.HashStore(), rank=0, world_size=1)\n"
+        "    return nn.parallel.DistributedDataParallel(model)\n\n\n"
+        "def train(config",
+    ),
+)
+KEEP_GRADIENTS = (("optimizer.zero_grad(set_to_none=True)", "optimizer.zero_grad(set_to_none=False)"),)
+EVALUATED = (("    loss = compute_loss(model, inputs, targets)\n    loss", "    checked = compute_loss(model, inputs, targets)\n    loss = compute_loss(model, inputs, targets)\n    loss"),)
+PARAMETERS_OF_SMALL = 4096 * 384 + 256 * 384 + 4 * (12 * 384 * 384 + 13 * 384) + 2 * 384  # numbers; all are multiples of 128: no rounding
+
+SECOND = {
+    "activation": small((('F.gelu(self.expand(x), approximate="tanh")', "F.relu(self.expand(x))"),), r"activations of blocks\.\*\.feed_forward"),
+    # 4 layers, each 4 x 256 x 384 in float32 (the residual stream is not cast), in 3 steps. Blocks are larger where the rest of a segment is too small to split.
+    "cache_kept": small(KEPT_HIDDEN, r"memory at .*train_gpt.py:82 GPT.forward, none -> 12 x 1\.50 MiB"),
+    "checkpointing_off": Pair("train_gpt.py", tuple((now, was) for was, now in CHECKPOINTED), r"activations are kept instead of recomputed", of_both=(*SMALL, *CHECKPOINTED), arguments=("--batch", "4", "--length", "256")),
+    "dropout": small((("        return self.contract(", "        return F.dropout(self.contract("), ('approximate="tanh"))', 'approximate="tanh")), 0.1)')), r"activations of blocks\.\*\.feed_forward"),
+    "no_autocast": small((('torch.autocast("cuda", dtype=torch.bfloat16)', 'torch.autocast("cuda", dtype=torch.bfloat16, enabled=False)'),), r"float32 instead of bfloat16|activations"),
+    "average_kept": small(AVERAGE, r"train\b|average|copy of the model", exact=4 * PARAMETERS_OF_SMALL),
+    "ddp": small(DDP, r"communication.* none -> "),
+    "gradients_kept": small(KEEP_GRADIENTS, r"gradients"),
+    "wider": small((("width: int = 384", "width: int = 768"),), r"52 parameters have other shapes: .* is \[768, 3072\] instead of \[384, 1536\]"),
+    "larger_vocabulary": small((("vocabulary: int = 4096", "vocabulary: int = 32768"),), r"memory of the loss.*; token_embedding.weight is \[32768, 384\] instead of \[4096, 384\]"),
+    "graph_kept": small(EVALUATED, r"activations, .* in 86 blocks -> .* in 172 blocks"),
+    "image_size": vit((("size=224", "size=384"), ("3, 224, 224", "3, 384, 384")), r"inputs are \[16, 3, 384, 384\] instead of \[16, 3, 224, 224\]: activations"),
+}
+
+EVERY_DAY["average_kept"] = SECOND["average_kept"]
+
+
 def text_of(pair, is_b):
     """The program of A or of B."""
     text = (ROOT / "examples" / pair.program).read_text()

@@ -128,11 +128,11 @@ class EveryDayTest(Exam, unittest.TestCase):
 
 
 class FullExamTest(Exam, unittest.TestCase):
-    PAIRS = diff_pairs.FULL
+    PAIRS = {**diff_pairs.FULL, **{f"second {name}": pair for name, pair in diff_pairs.SECOND.items()}}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--full", action="store_true", help="the twelve pairs, instead of the everyday ones")
+    parser.add_argument("--full", action="store_true", help="the 24 pairs, instead of the everyday ones")
     SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
     unittest.main(argv=[program, "FullExamTest" if arguments.full else "EveryDayTest", *rest])

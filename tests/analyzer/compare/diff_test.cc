@@ -56,9 +56,9 @@ TEST_F(DiffTest, EqualRunsAreSaidToBeEqual) {
 }
 
 TEST_F(DiffTest, SeveralCausesAreNamedAsSuch) {
-  Hold({.category = Category::kParameter, .size = 40 * kMiB}, &b_);
-  Hold({.category = Category::kGradient, .size = 35 * kMiB}, &b_);
-  Hold({.category = Category::kInput, .size = 25 * kMiB}, &b_);
+  Hold({.category = Category::kParameter, .place = "train.py:1 build", .size = 40 * kMiB}, &b_);
+  Hold({.category = Category::kGradient, .place = "train.py:2 step", .size = 35 * kMiB}, &b_);
+  Hold({.category = Category::kInput, .place = "train.py:3 load", .size = 25 * kMiB}, &b_);
   const Diff diff = Run();
   EXPECT_EQ(diff.cause.kind, CauseKind::kSeveral);
   EXPECT_EQ(diff.headline,
@@ -66,12 +66,38 @@ TEST_F(DiffTest, SeveralCausesAreNamedAsSuch) {
 }
 
 TEST_F(DiffTest, NothingThatExplainsHalfIsNotKnown) {
+  int line = 0;
   for (const Category category :
        {Category::kParameter, Category::kGradient, Category::kInput, Category::kActivation, Category::kWorkspace})
-    Hold({.category = category, .size = 20 * kMiB}, &b_);
+    Hold({.category = category, .place = "train.py:" + std::to_string(++line) + " f", .size = 20 * kMiB}, &b_);
   const Diff diff = Run();
   EXPECT_EQ(diff.cause.kind, CauseKind::kUnknown);
   EXPECT_THAT(diff.headline, HasSubstr("cause not known"));
+}
+
+TEST_F(DiffTest, ALineIsOneCauseWhateverItsMemoryIs) {
+  Hold({.category = Category::kActivation, .place = "train.py:5 keep", .count = 4, .size = 3 * kMiB}, &b_);
+  Hold({.category = Category::kUnknown, .place = "train.py:5 keep", .count = 8, .size = 3 * kMiB}, &b_);
+  EXPECT_EQ(Run().headline, "+36 MiB at the peak: memory at train.py:5 keep, none -> 12 x 3 MiB");
+}
+
+TEST_F(DiffTest, OtherShapesAreNamedBesideTheGroup) {
+  for (RunFacts* facts : {&a_, &b_}) {
+    const uint64_t width = facts == &a_ ? 4 : 8;
+    facts->parameters["layers.0.up.weight"] = {{4 * width, width}, "float32", true};
+    facts->parameters["layers.0.norm.weight"] = {{width}, "float32", true};
+  }
+  HoldInLayers({.size = 4 * kMiB}, "mlp", 2, &a_);
+  HoldInLayers({.size = 8 * kMiB}, "mlp", 2, &b_);
+  EXPECT_THAT(Run().headline,
+              HasSubstr("; 2 parameters have other shapes: layers.*.up.weight is [32, 8] instead of [16, 4]"));
+}
+
+TEST_F(DiffTest, CheckpointingIsKnownEvenWhereThePeakHasNoneOfIt) {
+  a_.recomputes = true;
+  Hold({.category = Category::kGradient, .size = 10 * kMiB}, &a_);
+  HoldInLayers({.size = 8 * kMiB}, "mlp", 2, &b_);
+  EXPECT_THAT(Run().headline, HasSubstr("activations are kept instead of recomputed"));
 }
 
 TEST_F(DiffTest, LayersThatWereAddedAreCounted) {
