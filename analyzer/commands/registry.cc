@@ -33,6 +33,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeFragmentationCommand());
   commands.push_back(MakeSqlCommand());
   commands.push_back(MakeImportCommand());
+  commands.push_back(MakeExportCommand());
   commands.push_back(MakeInfoCommand());
   commands.push_back(MakeDumpCommand());
   commands.push_back(MakeRecoverCommand());

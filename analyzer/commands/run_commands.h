@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The commands that look at several runs, for registry.cc. Apart from commands.h, which every command includes.
+// The commands that look at several runs or write them for others, for registry.cc. Apart from commands.h, which every
+// command includes.
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_RUN_COMMANDS_H_
 #define GPUMEM_ANALYZER_COMMANDS_RUN_COMMANDS_H_
@@ -14,6 +15,7 @@ namespace gpumem {
 
 std::unique_ptr<Command> MakeCompareCommand();
 std::unique_ptr<Command> MakeCheckCommand();
+std::unique_ptr<Command> MakeExportCommand();
 
 }  // namespace gpumem
 

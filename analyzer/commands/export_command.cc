@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_output.h"
+#include "base/format.h"
+#include "commands/command.h"
+#include "commands/new_file.h"
+#include "commands/run_commands.h"
+#include "commands/trace_options.h"
+#include "commands/view_options.h"
+#include "exports/exporter.h"
+#include "exports/pytorch.h"
+#include "exports/stack_profiles.h"
+#include "views/stack_list.h"
+#include "views/stack_tree.h"
+
+namespace gpumem {
+namespace {
+
+constexpr absl::string_view kEventFormats[] = {"pytorch", "chrome", "csv", "jsonl", "rmm"};
+constexpr absl::string_view kStackFormats[] = {"pprof", "speedscope", "collapsed"};
+
+bool IsIn(absl::string_view name, const absl::string_view* begin, const absl::string_view* end) {
+  return std::find(begin, end, name) != end;
+}
+
+// Where the bytes go, and how many went.
+class Output {
+ public:
+  explicit Output(Console* console) : console_(console) {}
+
+  absl::Status Open(const std::string& path) {
+    if (path.empty()) return absl::OkStatus();
+    path_ = path;
+    GPUMEM_ASSIGN_OR_RETURN(file_, NewFile::Create(path));
+    return absl::OkStatus();
+  }
+  void Write(absl::string_view bytes) {
+    written_ += bytes.size();
+    if (file_ == nullptr) return console_->Print(bytes);
+    if (status_.ok() && !WriteAll(file_->descriptor(), bytes)) status_ = FileError("write", path_);
+  }
+  absl::Status Close() {
+    GPUMEM_RETURN_IF_ERROR(status_);
+    return file_ == nullptr ? absl::OkStatus() : file_->Commit(NewFile::kReplaceExisting);
+  }
+  TextSink sink() {
+    return [this](absl::string_view text) { Write(text); };
+  }
+  uint64_t written() const { return written_; }
+  bool failed() const { return !status_.ok() || console_->print_failed(); }
+
+ private:
+  Console* console_;
+  std::string path_;
+  std::unique_ptr<NewFile> file_;
+  absl::Status status_;
+  uint64_t written_ = 0;
+};
+
+class ExportCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "export"; }
+  absl::string_view summary() const override { return "a trace as a file of another tool"; }
+  absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Writes a trace as a file that another tool opens, to -o FILE or to standard output. Of events:
+
+  pytorch     torch.cuda.memory's snapshot, for _memory_viz.py and pytorch.org/memory_viz
+  chrome      Trace Event Format: counters, steps and marks, for ui.perfetto.dev
+  csv, jsonl  one line an event, with the totals behind it and the line of the program
+  rmm         RMM's log of allocations, for its replay benchmark
+
+Of what was alive at the peak, by stack (gpumem stacks has other choices):
+
+  pprof, speedscope, collapsed
+
+  gpumem export pytorch run.gmtrace -o run.pickle
+  gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
+  gpumem export csv run.gmtrace --layer torch | head
+  gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+)";
+  }
+  size_t most_arguments() const override { return 2; }
+
+  void AddFlags(Flags* flags) override {
+    view_.trace.AddFlags(flags);
+    flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced").Value("FILE");
+    flags->Add("--max-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
+        .Value("SIZE");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    const std::string format = arguments.empty() ? "" : arguments.front();
+    const bool is_of_events = IsIn(format, std::begin(kEventFormats), std::end(kEventFormats));
+    if (!is_of_events && !IsIn(format, std::begin(kStackFormats), std::end(kStackFormats))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(format.empty() ? "no format given" : absl::StrCat(format, " is no format"),
+                       "; these are: pytorch, chrome, csv, jsonl, rmm, pprof, speedscope, collapsed"));
+    }
+    if (view_.trace.json)
+      return absl::InvalidArgumentError("export has no --json; its JSON formats are chrome and jsonl");
+    uint64_t most = UINT64_MAX;
+    if (!max_size_.empty()) {
+      const std::optional<uint64_t> size = ParseBytes(max_size_);
+      if (!size || !is_of_events)
+        return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is no size, in --max-size. Give 512MiB")
+                                                : "--max-size is for formats of events");
+      most = *size;
+    }
+    Output output(console);
+    GPUMEM_RETURN_IF_ERROR(output.Open(output_));
+    const std::vector<std::string> places(arguments.begin() + 1, arguments.end());
+    GPUMEM_ASSIGN_OR_RETURN(const int code, is_of_events ? ExportEvents(format, places, most, &output, console)
+                                                         : ExportStacks(format, places, &output, console));
+    GPUMEM_RETURN_IF_ERROR(output.Close());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> ExportEvents(const std::string& format, const std::vector<std::string>& places, uint64_t most,
+                                   Output* output, Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
+    TraceOptions whole = timed;  // the analysis is of the whole trace, as times count from its first event
+    whole.from.clear();
+    whole.to.clear();
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(whole, places, console));
+    const ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
+    const auto more = [&] { return output->written() < most && !output->failed(); };
+    ExportResult result;
+    if (format == "pytorch") {
+      GPUMEM_ASSIGN_OR_RETURN(result, ExportPyTorch(request, loaded.get(), output->sink(), more));
+    } else {
+      const std::unique_ptr<Exporter> exporter = MakeExporter(format, loaded.get(), output->sink());
+      GPUMEM_ASSIGN_OR_RETURN(result, RunExport(request, loaded.get(), exporter.get(), more));
+    }
+    if (result.was_cut && !output->failed())
+      console->Complain(absl::StrCat("stopped at --max-size after ", FormatCount(result.written_events), " events"));
+    return ExitCodeOf(*loaded);
+  }
+
+  static std::unique_ptr<Exporter> MakeExporter(const std::string& format, LoadedTrace* loaded, TextSink sink) {
+    if (format == "csv") return MakeCsvExporter(loaded, std::move(sink));
+    if (format == "jsonl") return MakeJsonLinesExporter(loaded, std::move(sink));
+    if (format == "rmm") return MakeRmmExporter(loaded, std::move(sink));
+    return MakeChromeExporter(loaded, std::move(sink));
+  }
+
+  absl::StatusOr<int> ExportStacks(const std::string& format, const std::vector<std::string>& places, Output* output,
+                                   Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, places, console));
+    if (view->aggregated.merged_entries > 0)
+      console->Complain(absl::StrCat(FormatBytes(view->aggregated.merged.bytes), " of very small stacks are left out"));
+    if (format == "pprof") {
+      WritePprof(view.get(), output->sink());
+    } else if (format == "speedscope") {
+      WriteSpeedscope(view.get(), output->sink());
+    } else {
+      const StackTree tree(view->aggregated, view->frames.get());
+      WriteCollapsedStacks(tree, *view->frames, /*by_count=*/false, output->sink());
+    }
+    return ExitCodeOf(*view->trace);
+  }
+
+  ViewOptions view_;
+  std::string output_, max_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeExportCommand() { return std::make_unique<ExportCommand>(); }
+
+}  // namespace gpumem
