@@ -46,7 +46,7 @@ const std::vector<CommandGroup>& CommandGroups() {
                                       "tree", "table", "sizes", "stacks", "sql"}},
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
                                     {"Compare", {"diff", "compare", "check"}},
-                                    {"Predict", {"plan", "replay", "sweep"}},
+                                    {"Predict", {"forecast", "plan", "replay", "sweep"}},
                                     {"Live", {"ctl"}},
                                     {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
   return *groups;

@@ -14,6 +14,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeReportCommand());
   commands.push_back(MakeOomCommand());
   commands.push_back(MakeExplainCommand());
+  commands.push_back(MakeForecastCommand());
   commands.push_back(MakeTimelineCommand());
   commands.push_back(MakePeakCommand());
   commands.push_back(MakeAtCommand());

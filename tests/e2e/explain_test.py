@@ -171,6 +171,15 @@ class ExplainTest(unittest.TestCase):
         answer = self.explain("plain")
         self.assertEqual([key for key in {*answer, *answer["checks"][0]} if f"`{key}`" not in documented], [])
 
+    def test_a_forecast_of_the_leak(self):
+        done = subprocess.run([SETUP.gpumem, "forecast", "--json", self.traces.of("leak")], capture_output=True, text=True, timeout=120)
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["kind"], answer["steps"]), ("far", 20), "3 MiB a step fill no GPU of this size soon")
+        self.assertAlmostEqual(answer["bytes_per_step"], 3 << 20, delta=3 << 14)
+        self.assertIn("program.py", answer["cause"])
+        documented = (truth.ROOT / "docs" / "json.md").read_text()
+        self.assertEqual([key for key in answer if f"`{key}`" not in documented], [])
+
     def test_a_topic_that_there_is_not(self):
         done = subprocess.run([SETUP.gpumem, "explain", "batteries", self.traces.of("plain")], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)

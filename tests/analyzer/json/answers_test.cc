@@ -137,6 +137,25 @@ const std::set<std::string> kKeysOfExplain = {
     "verdict",  "verdict_text", "clear",    "unknown", "checks",       "id",           "topic",
     "question", "outcome",      "evidence", "action",  "saving_basis", "saving_bytes", "saving_per_iteration"};
 
+// Keys of forecast, which tests/e2e/explain_test.py compares with its answers.
+const std::set<std::string> kKeysOfForecast = {"sentence",
+                                               "kind",
+                                               "risk",
+                                               "steps",
+                                               "last_step",
+                                               "level_bytes",
+                                               "limit_low_bytes",
+                                               "limit_high_bytes",
+                                               "overhead_bytes",
+                                               "growing_steps",
+                                               "bytes_per_step",
+                                               "confidence",
+                                               "earliest_steps",
+                                               "likely_steps",
+                                               "latest_steps",
+                                               "step_ns",
+                                               "settles_at_bytes"};
+
 // Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
 const std::set<std::string> kKeysOfReplayAndImport = {"answer",
                                                       "exact",
@@ -213,6 +232,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
   emitted.insert(kKeysOfDiff.begin(), kKeysOfDiff.end());
   emitted.insert(kKeysOfExplain.begin(), kKeysOfExplain.end());
+  emitted.insert(kKeysOfForecast.begin(), kKeysOfForecast.end());
   emitted.insert(kKeysOfReplayAndImport.begin(), kKeysOfReplayAndImport.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
   std::set<std::string> documented = DocumentedKeys();

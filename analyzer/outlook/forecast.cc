@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "outlook/forecast.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMostWindows = 48;  // of a stretch; Sen's slope takes the square of it
+constexpr size_t kBlocks = 8;        // of increments
+constexpr double kLeastConfidence = 0.999;
+constexpr double kLeastGrowth = 1 << 20;  // bytes in the stretch
+constexpr double kLeastShare = 0.002;     // of the level
+constexpr double kEven = 0.45;  // slope of one half, of that of the other: below, growth slows down or speeds up
+constexpr double kNineOfTen = 1.645;
+constexpr double kLeastWidth = 0.02;  // of the time left, and a step: what steps have between their peaks
+// Student's t for kBlocks - 1 degrees of freedom is wider than the normal distribution.
+constexpr double kFewBlocks = 1.895 / 1.645;
+
+double Median(std::vector<double> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
+  return values[middle];
+}
+
+// A stretch in windows: where each lies, and its median.
+struct Windows {
+  std::vector<double> at, level;
+};
+
+Windows WindowsOf(const std::vector<double>& levels, size_t begin) {
+  const size_t length = levels.size() - begin, count = std::min(kMostWindows, length);
+  Windows windows;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t from = begin + i * length / count, to = begin + (i + 1) * length / count;
+    windows.at.push_back((static_cast<double>(from) + static_cast<double>(to) - 1) / 2);
+    windows.level.push_back(
+        Median({levels.begin() + static_cast<std::ptrdiff_t>(from), levels.begin() + static_cast<std::ptrdiff_t>(to)}));
+  }
+  return windows;
+}
+
+// Median of the slopes of all pairs (Theil 1950, Sen 1968).
+double SlopeOf(const Windows& windows, size_t from, size_t to) {
+  std::vector<double> slopes;
+  for (size_t i = from; i < to; ++i)
+    for (size_t j = i + 1; j < to; ++j)
+      slopes.push_back((windows.level[j] - windows.level[i]) / (windows.at[j] - windows.at[i]));
+  return slopes.empty() ? 0 : Median(std::move(slopes));
+}
+
+// One-sided test of Mann (1945) and Kendall (1975), with its correction for ties.
+double ConfidenceOf(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double concordant = 0;
+  std::map<double, double> ties;
+  for (size_t i = 0; i < values.size(); ++i) {
+    ++ties[values[i]];
+    for (size_t j = i + 1; j < values.size(); ++j)
+      concordant += values[j] > values[i] ? 1 : values[j] < values[i] ? -1 : 0;
+  }
+  double variance = n * (n - 1) * (2 * n + 5);
+  for (const auto& [value, count] : ties) variance -= count * (count - 1) * (2 * count + 5);
+  variance /= 18;
+  if (variance <= 0 || concordant <= 0) return 0;
+  return 1 - 0.5 * std::erfc((concordant - 1) / std::sqrt(2 * variance));
+}
+
+struct Stretch {
+  size_t begin = 0;
+  bool grows = false;
+  bool slows = false, speeds_up = false;
+  double slope = 0, confidence = 0;
+  double level = 0;                        // by the line, at the last value
+  double above_usual = 0, above_most = 0;  // values over the line
+  double variance = 0;                     // of an increment, per step
+  double slope_error = 0;
+};
+
+// Mean and spread of increments, from blocks of the stretch.
+void MeasureIncrements(const Windows& windows, Stretch* stretch) {
+  const size_t blocks = std::min(kBlocks, windows.level.size() / 2);
+  std::vector<double> rates, spans;
+  for (size_t i = 0; i < blocks; ++i) {
+    const size_t from = i * (windows.level.size() - 1) / blocks, to = (i + 1) * (windows.level.size() - 1) / blocks;
+    spans.push_back(windows.at[to] - windows.at[from]);
+    rates.push_back((windows.level[to] - windows.level[from]) / spans.back());
+  }
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+  double squares = 0;
+  for (const double rate : rates) squares += (rate - mean) * (rate - mean);
+  const double spread = squares / static_cast<double>(rates.size() - 1);
+  stretch->slope_error = std::sqrt(spread / static_cast<double>(rates.size()));
+  stretch->variance = spread * std::accumulate(spans.begin(), spans.end(), 0.0) / static_cast<double>(spans.size());
+}
+
+Stretch Look(const std::vector<double>& levels, size_t begin) {
+  Stretch stretch;
+  stretch.begin = begin;
+  const Windows windows = WindowsOf(levels, begin);
+  const size_t count = windows.level.size();
+  stretch.slope = SlopeOf(windows, 0, count);
+  stretch.confidence = ConfidenceOf(windows.level);
+  std::vector<double> rests;
+  for (size_t i = 0; i < count; ++i) rests.push_back(windows.level[i] - stretch.slope * windows.at[i]);
+  const double base = Median(std::move(rests));
+  const double last = static_cast<double>(levels.size()) - 1;
+  stretch.level = base + stretch.slope * last;
+  std::vector<double> above;
+  // Of the later half: the stretch may begin before the growth does.
+  for (size_t i = begin + (levels.size() - begin) / 2; i < levels.size(); ++i)
+    above.push_back(levels[i] - base - stretch.slope * static_cast<double>(i));
+  std::sort(above.begin(), above.end());
+  stretch.above_usual = std::max(0.0, above[above.size() / 2]);
+  stretch.above_most = std::max(0.0, above.back());
+  const double grown = stretch.slope * static_cast<double>(levels.size() - begin);
+  stretch.grows =
+      stretch.confidence >= kLeastConfidence && grown >= kLeastGrowth && grown >= kLeastShare * stretch.level;
+  const double early = SlopeOf(windows, 0, count / 2), late = SlopeOf(windows, count / 2, count);
+  stretch.slows = late < kEven * std::max(early, stretch.slope);
+  stretch.speeds_up = early < kEven * late;
+  MeasureIncrements(windows, &stretch);
+  return stretch;
+}
+
+// Steps until a walk of this drift and spread has gone `gap`, with `z` standard deviations in its favour.
+double StepsTo(double gap, const Stretch& stretch, double z) {
+  if (gap <= 0) return 0;
+  const auto reach = [&](double steps) {
+    const double error = stretch.slope_error * steps;
+    return stretch.slope * steps + z * std::sqrt(error * error + stretch.variance * steps);
+  };
+  double from = 0, to = 1;
+  while (reach(to) < gap) {
+    from = to;
+    to *= 2;
+    if (to > 1e12) return std::numeric_limits<double>::infinity();
+  }
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (from + to) / 2;
+    (reach(middle) < gap ? from : to) = middle;
+  }
+  return to;
+}
+
+// Where growth ends that gets less by the same factor from third to third; infinity where it does not.
+double SettlesAt(const std::vector<double>& levels, size_t begin, double level) {
+  const Windows windows = WindowsOf(levels, begin);
+  const size_t third = windows.level.size() / 3;
+  const double middle = SlopeOf(windows, third, 2 * third), late = SlopeOf(windows, 2 * third, windows.level.size());
+  const double ratio = middle <= 0 ? 1 : late / middle;
+  if (ratio >= 0.75) return std::numeric_limits<double>::infinity();
+  const double grown = std::max(0.0, late) * static_cast<double>(levels.size() - begin) / 3;
+  return level + grown * std::max(ratio, 0.0) / (1 - std::max(ratio, 0.0));
+}
+
+// It was as high before the stretch began, and came down again.
+bool WasThereBefore(const std::vector<double>& levels, const Stretch& stretch) {
+  if (stretch.begin == 0) return false;
+  const auto begin = levels.begin() + static_cast<std::ptrdiff_t>(stretch.begin);
+  return *std::max_element(levels.begin(), begin) >= *std::max_element(begin, levels.end());
+}
+
+}  // namespace
+
+absl::string_view ForecastKindName(ForecastKind kind) {
+  constexpr std::array<absl::string_view, 5> kNames = {"too_short", "steady", "slowing", "far", "reaches"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Forecast ForecastOf(const std::vector<double>& levels, const ForecastLimit& limit) {
+  Forecast forecast;
+  if (levels.size() < kLeastSteps) return forecast;
+  forecast.kind = ForecastKind::kSteady;
+  // The longest stretch up to now that grows evenly; the shortest one where it speeds up all the while.
+  Stretch found;
+  for (size_t eighth = 0; eighth < 8; ++eighth) {
+    const size_t begin = levels.size() * eighth / 8;
+    if (levels.size() - begin < kLeastSteps) break;
+    const Stretch stretch = Look(levels, begin);
+    if (!stretch.grows || WasThereBefore(levels, stretch)) continue;
+    if (!found.grows || found.speeds_up || !stretch.slows) found = stretch;
+    if (!stretch.slows && !stretch.speeds_up) break;
+  }
+  if (!found.grows) return forecast;
+  forecast.grows_since = found.begin;
+  forecast.per_step = found.slope;
+  forecast.confidence = found.confidence;
+  const double settles = SettlesAt(levels, found.slows ? 0 : found.begin, found.level + found.above_most);
+  const double all = SettlesAt(levels, 0, found.level + found.above_most);
+  const double bound = std::min(settles, all);
+  if (found.slows || bound < limit.low) {
+    forecast.kind = ForecastKind::kSlowing;
+    forecast.settles_at = bound;
+    return forecast;
+  }
+  const double z = kNineOfTen * kFewBlocks;
+  forecast.likely = StepsTo((limit.low + limit.high) / 2 - found.level - found.above_most, found, 0);
+  forecast.earliest = StepsTo(limit.low - found.level - found.above_most, found, z);
+  forecast.latest = StepsTo(limit.high - found.level - found.above_usual, found, -z);
+  const double width = 1 + kLeastWidth * forecast.likely;
+  forecast.earliest = std::max(0.0, std::min(forecast.earliest, forecast.likely - width));
+  forecast.latest = std::max(forecast.latest, forecast.likely + width);
+  const auto seen = static_cast<double>(levels.size() - found.begin);
+  forecast.kind = forecast.likely > kHorizon * seen ? ForecastKind::kFar : ForecastKind::kReaches;
+  return forecast;
+}
+
+}  // namespace gpumem

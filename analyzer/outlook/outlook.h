@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The forecast of a trace: for each GPU the levels of its steps, the limit they run into, and what makes them grow, as
+// one sentence, as text and as JSON.
+//
+//   const std::vector<Outlook> outlooks = OutlooksOf(input);   // steps and leaks of the input are needed
+//   outlooks[0].sentence;  // "at this rate out of memory in 41 to 55 min (step 8,200 to 9,900), because ..."
+
+#ifndef GPUMEM_ANALYZER_OUTLOOK_OUTLOOK_H_
+#define GPUMEM_ANALYZER_OUTLOOK_OUTLOOK_H_
+
+#include <cstdint>
+#include <string>
+
+#include "outlook/forecast.h"
+#include "report/input.h"
+#include "report/page.h"
+
+namespace gpumem {
+
+// How soon, in steps of the stretch that was seen growing.
+enum class RiskLevel : uint8_t { kLow, kMedium, kHigh, kCritical };
+
+absl::string_view RiskLevelName(RiskLevel risk);  // "critical"
+
+struct Outlook {
+  int device = -1;  // -1: no GPU memory
+  Forecast forecast;
+  RiskLevel risk = RiskLevel::kLow;
+  uint64_t steps = 0, last_step = 0;
+  uint64_t level = 0;     // the last step's peak, bytes
+  ForecastLimit limit;    // of PyTorch's allocated bytes; 0 = not known
+  uint64_t overhead = 0;  // of the device: context, libraries, other processes
+  double step_ns = 0;     // median of the last ones
+  std::string cause;      // the line that grows most; "" = none does
+  std::string sentence;
+};
+
+// Of the device whose steps were attributed. `input` needs attribution with steps, and leaks.
+Outlook OutlookOf(const ReportInput& input);
+
+void AddOutlook(const Outlook& outlook, Page* page);
+std::string OutlookJson(const Outlook& outlook, const ReportInput& input);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_OUTLOOK_OUTLOOK_H_
