@@ -4,7 +4,7 @@
 """Writes a memory snapshot like PyTorch's with as many entries as you like, for bench/import_snapshot.py: training steps that allocate and free in one
 large segment for each size, with stacks of 30 to 60 frames that entries share as PyTorch's pickles share them.
 
-    bench/make_snapshot.py OUT.pickle [ENTRIES]
+    bench/make_snapshot.py OUT.pickle [ENTRIES [STACKS]]
 """
 
 import pickle
@@ -46,7 +46,8 @@ def main():
     out, entries = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
     random_numbers = random.Random(1)
     frames = known_frames(random_numbers)
-    stacks = [stack(random_numbers, frames, number) for number in range(max(100, entries // 25))]
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else max(100, entries // 25)
+    stacks = [stack(random_numbers, frames, number) for number in range(count)]
     slot = 64 * MIB
     trace = [entry("segment_alloc", BASE, slot * len(SIZES), 1_700_000_000_000_000, stacks[0])]
     time_us = 1_700_000_000_000_001

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "importing/byte_source.h"
+#include "importing/import_memory.h"
 #include "importing/pickle_reader.h"
 #include "importing/profiler_trace.h"
 #include "importing/rmm_log.h"
@@ -26,13 +27,22 @@ ImportFormat FormatOf(ByteSource* source) {
   return IsJson(begin) ? ImportFormat::kProfilerTrace : ImportFormat::kNone;
 }
 
+absl::StatusOr<ImportResult> ImportPickle(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
+                                          const ImportProgress& progress) {
+  ImportMemory memory = ImportMemory::OfProcess();
+  PickleLimits limits;
+  limits.most_bytes = memory.all() / 8 * 5;  // a list that grows is there one and a half times meanwhile
+  limits.too_much = memory.TooMuch();
+  GPUMEM_ASSIGN_OR_RETURN(const PickleTree tree, ReadPickle(source, limits, progress));
+  if (!memory.Spend(tree.spent())) return memory.TooMuch();
+  return ImportTorchSnapshot(tree, source->unpacked_bytes(), path, &memory, std::move(sink));
+}
+
 absl::StatusOr<ImportResult> ImportFrom(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
                                         const ImportProgress& progress) {
   switch (FormatOf(source)) {
-    case ImportFormat::kTorchSnapshot: {
-      GPUMEM_ASSIGN_OR_RETURN(const PickleTree tree, ReadPickle(source, {}, progress));
-      return ImportTorchSnapshot(tree, source->unpacked_bytes(), path, std::move(sink));
-    }
+    case ImportFormat::kTorchSnapshot:
+      return ImportPickle(path, source, std::move(sink), progress);
     case ImportFormat::kRmmLog:
       return ImportRmmLog(path, std::move(sink));
     case ImportFormat::kProfilerTrace:

@@ -114,6 +114,17 @@ absl::string_view PickleOpcodeName(int opcode) {
   return "";
 }
 
+std::optional<int64_t> PickledInteger(absl::string_view bytes) {
+  if (bytes.size() == sizeof(uint64_t) + 1 && bytes.back() == '\0') bytes.remove_suffix(1);  // the sign of all 64 bits
+  if (bytes.size() > sizeof(uint64_t)) return std::nullopt;
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  const int missing = static_cast<int>(8 * (sizeof(uint64_t) - bytes.size()));
+  const bool is_negative = !bytes.empty() && missing != 0 && (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
+  if (is_negative) value |= ~uint64_t{0} << (64 - missing);
+  return static_cast<int64_t>(value);
+}
+
 std::string UnescapedPickleText(absl::string_view line, bool is_quoted) {
   if (is_quoted && line.size() >= 2) line = line.substr(1, line.size() - 2);
   std::string text;

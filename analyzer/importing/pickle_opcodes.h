@@ -8,6 +8,8 @@
 #ifndef GPUMEM_ANALYZER_IMPORTING_PICKLE_OPCODES_H_
 #define GPUMEM_ANALYZER_IMPORTING_PICKLE_OPCODES_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -76,6 +78,9 @@ enum PickleOpcode : int {
 };
 
 absl::string_view PickleOpcodeName(int opcode);
+
+// The integer of LONG1 and LONG4: two's complement, little-endian; nothing where it takes more than 64 bits.
+std::optional<int64_t> PickledInteger(absl::string_view bytes);
 
 // The text that STRING (in quotes) and UNICODE write with backslashes.
 std::string UnescapedPickleText(absl::string_view line, bool is_quoted);

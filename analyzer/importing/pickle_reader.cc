@@ -3,6 +3,7 @@
 
 #include "importing/pickle_reader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -25,13 +26,13 @@ using Type = PickleValue::Type;
 
 constexpr uint64_t kMostLine = 1u << 20;
 constexpr uint64_t kProgressBytes = 4u << 20;
-constexpr uint64_t kMaxNumberBytes = 8;
+constexpr uint64_t kMostIntegerBytes = 9;
 
 // The stack machine. Each step takes one opcode; what is wrong ends it.
 class PickleMachine {
  public:
   PickleMachine(ByteSource* source, const PickleLimits& limits)
-      : source_(source), limits_(limits), bytes_(source), tree_(limits.always_bytes) {}
+      : source_(source), limits_(limits), bytes_(source), tree_(std::min(limits.always_bytes, limits.most_bytes)) {}
 
   absl::StatusOr<PickleTree> Run(const std::function<void(uint64_t, uint64_t)>& progress);
 
@@ -47,8 +48,9 @@ class PickleMachine {
     if (wrong_.empty()) wrong_ = std::string(what);
     return false;
   }
+  bool Spend(uint64_t bytes) { return own_bytes_ += bytes, tree_.Spend(bytes); }
   bool Push(PickleValue value) {
-    if (stack_.size() == stack_.capacity() && !tree_.Spend(sizeof(PickleValue) * (stack_.size() + 64)))
+    if (stack_.size() == stack_.capacity() && !Spend(sizeof(PickleValue) * (stack_.size() + 64)))
       return Wrong("too many values at once");
     stack_.push_back(value);
     return true;
@@ -73,6 +75,7 @@ class PickleMachine {
   std::vector<size_t> marks_;
   absl::flat_hash_map<uint64_t, PickleValue> odd_memo_;  // by numbers that leave some out
   uint64_t started_ = 0;                                 // where the opcode is
+  uint64_t own_bytes_ = 0;                               // of what is gone with this machine
   int opcode_ = 0;
   bool stopped_ = false;
   std::string wrong_;
@@ -90,16 +93,9 @@ bool PickleMachine::PushCounted(uint64_t size) {
   return bytes_.ok() && PushText(text);
 }
 
-// Two's complement, little-endian. A ninth byte of 0 is the sign of what takes 64 bits.
 bool PickleMachine::PushLong(absl::string_view bytes) {
-  if (bytes.size() == kMaxNumberBytes + 1 && bytes.back() == '\0') bytes.remove_suffix(1);
-  if (bytes.size() > kMaxNumberBytes) return Wrong(absl::StrCat("an integer of ", bytes.size(), " bytes"));
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  const int missing = static_cast<int>(8 * (kMaxNumberBytes - bytes.size()));
-  const bool is_negative = !bytes.empty() && missing != 0 && (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
-  if (is_negative) value |= ~uint64_t{0} << (64 - missing);
-  return Push(tree_.MakeInt(static_cast<int64_t>(value)));
+  const std::optional<int64_t> value = PickledInteger(bytes);
+  return value ? Push(tree_.MakeInt(*value)) : Wrong(absl::StrCat("an integer of ", bytes.size(), " bytes"));
 }
 
 bool PickleMachine::PushDecimal(absl::string_view line) {
@@ -164,11 +160,11 @@ bool PickleMachine::Memoize(uint64_t number) {
     return true;
   }
   if (number != memo_.size()) {
-    if (!tree_.Spend(32)) return Wrong("more than such a file can need");
+    if (!Spend(64)) return Wrong("more than such a file can need");
     odd_memo_[number] = value;
     return true;
   }
-  if (memo_.size() == memo_.capacity() && !tree_.Spend(sizeof(PickleValue) * (memo_.size() + 64)))
+  if (memo_.size() == memo_.capacity() && !Spend(sizeof(PickleValue) * (memo_.size() + 64)))
     return Wrong("more than such a file can need");
   memo_.push_back(value);
   return true;
@@ -284,8 +280,8 @@ bool PickleMachine::StepPlain() {
       return PushLong(bytes_.Take(bytes_.Number(1)));
     case kLong4: {
       const uint64_t size = bytes_.Number(4);
-      return size > kMaxNumberBytes + 1 ? Wrong(absl::StrCat("an integer of ", size, " bytes"))
-                                        : PushLong(bytes_.Take(size));
+      return size > kMostIntegerBytes ? Wrong(absl::StrCat("an integer of ", size, " bytes"))
+                                      : PushLong(bytes_.Take(size));
     }
     case kInt:
     case kLong:
@@ -314,7 +310,7 @@ bool PickleMachine::Step() {
       bytes_.Number(8);  // how far the next opcodes reach; nothing rests on it
       return true;
     case kMark:
-      if (marks_.size() == marks_.capacity() && !tree_.Spend(sizeof(size_t) * (marks_.size() + 64)))
+      if (marks_.size() == marks_.capacity() && !Spend(sizeof(size_t) * (marks_.size() + 64)))
         return Wrong("too many values at once");
       marks_.push_back(stack_.size());
       return true;
@@ -361,13 +357,17 @@ absl::StatusOr<PickleTree> PickleMachine::Run(const std::function<void(uint64_t,
     opcode_ = bytes_.Byte();
     if (opcode_ < 0 || !Step() || !bytes_.ok()) break;
     if (started_ >= next_progress) {
-      tree_.SetBudget(limits_.always_bytes + limits_.bytes_per_byte * started_);
+      tree_.SetBudget(std::min(limits_.most_bytes, limits_.always_bytes + limits_.bytes_per_byte * started_));
       if (progress) progress(source_->position(), source_->file_bytes());
       next_progress = started_ + kProgressBytes;
     }
   }
-  if (stopped_ && bytes_.ok()) return std::move(tree_);
+  if (stopped_ && bytes_.ok()) {
+    tree_.Return(own_bytes_);
+    return std::move(tree_);
+  }
   if (!source_->status().ok()) return source_->status();
+  if (tree_.spent() > limits_.most_bytes) return limits_.too_much;
   if (!wrong_.empty() && bytes_.ok()) {
     const absl::string_view name = PickleOpcodeName(opcode_);
     return absl::DataLossError(

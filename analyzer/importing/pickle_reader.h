@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "importing/byte_source.h"
@@ -28,7 +29,9 @@ struct PickleLimits {
   // Memory of the values: a fixed part, and so much for each byte read. Snapshots need less than 2 for each byte.
   uint64_t always_bytes = uint64_t{128} << 20;
   uint64_t bytes_per_byte = 4;
-  uint64_t text_bytes = uint64_t{64} << 20;  // the longest text
+  uint64_t most_bytes = uint64_t{512} << 20;  // whatever the file's size; ReadPickle's error is `too_much` then
+  uint64_t text_bytes = uint64_t{64} << 20;   // the longest text
+  absl::Status too_much = absl::DataLossError("takes too much memory");
 };
 
 // Whether bytes look like the beginning of a pickle; others need not be one.

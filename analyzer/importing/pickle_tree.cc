@@ -11,7 +11,9 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kBlockValues = 64 * 1024;
+constexpr size_t kMostShared = 512, kMostDifferent = size_t{1} << 18;  // values of a container, and containers
 constexpr int64_t kInlineLimit = int64_t{1} << 58;
+constexpr uint64_t kTextBytes = 160;  // that a text takes besides its letters, and its place in an index that grows
 
 }  // namespace
 
@@ -38,7 +40,7 @@ const PickleValue* PickleTree::Find(PickleValue dict, const std::optional<Pickle
 const PickleValue* PickleTree::Find(PickleValue dict, absl::string_view key) const { return Find(dict, Key(key)); }
 
 absl::string_view PickleTree::Text(PickleValue value) const {
-  return value.type() == Type::kText ? absl::string_view(*texts_[value.payload()]) : absl::string_view();
+  return value.type() == Type::kText ? absl::string_view(texts_[value.payload()]) : absl::string_view();
 }
 
 std::optional<int64_t> PickleTree::Int(PickleValue value) const {
@@ -93,9 +95,9 @@ PickleValue PickleTree::MakeFloat(double value) {
 std::optional<PickleValue> PickleTree::MakeText(absl::string_view text) {
   if (const auto known = text_index_.find(text); known != text_index_.end())
     return PickleValue(Type::kText, known->second);
-  if (!Spend(text.size() + 96)) return std::nullopt;
-  texts_.push_back(std::make_unique<std::string>(text));
-  text_index_.emplace(*texts_.back(), texts_.size() - 1);
+  if (!Spend(text.size() + kTextBytes)) return std::nullopt;
+  texts_.emplace_back(text.data(), text.size());
+  text_index_.emplace(texts_.back(), texts_.size() - 1);
   return PickleValue(Type::kText, texts_.size() - 1);
 }
 
@@ -119,8 +121,38 @@ PickleValue* PickleTree::Room(size_t count) {
   return std::exchange(next_, next_ + count);
 }
 
+// Lists of containers and dicts of plain values, as stacks and their frames are. What is added to later gets memory of
+// its own, since this has no room.
+bool PickleTree::Share(Type type, Container* to, absl::Span<const PickleValue> items) {
+  if (items.empty() || items.size() > kMostShared || to->count != 0) return false;
+  uint64_t hash = 0;
+  for (const PickleValue value : items) {
+    if (value.is_container() == (type == Type::kDict)) return false;
+    hash = (hash ^ value.id()) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  const auto known = shared_.find(hash);
+  if (known == shared_.end()) {
+    if (shared_.size() < kMostDifferent && Spend(2 * sizeof(Container))) {
+      PickleValue* const own = Room(items.size());
+      if (!Spend(items.size() * sizeof(PickleValue))) return false;
+      std::copy(items.begin(), items.end(), own);
+      *to = {own, static_cast<uint32_t>(items.size()), 0};
+      shared_.emplace(hash, *to);
+      return true;
+    }
+    return false;
+  }
+  const Container& same = known->second;
+  const auto equal = [](PickleValue a, PickleValue b) { return a.id() == b.id(); };
+  if (!std::equal(items.begin(), items.end(), same.items, same.items + same.count, equal)) return false;
+  *to = same;
+  return true;
+}
+
 bool PickleTree::Add(PickleValue container, absl::Span<const PickleValue> items) {
   Container& to = containers_[container.payload()];
+  if (Share(container.type(), &to, items)) return true;
   const size_t count = to.count + items.size();
   if (count > UINT32_MAX) return false;
   if (count > to.room) {

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +85,7 @@ class PickleTree {
   bool Add(PickleValue container, absl::Span<const PickleValue> items);
   // Counts memory that whoever builds the tree keeps for itself. False: that is beyond the budget.
   bool Spend(uint64_t bytes) { return (spent_ += bytes) <= budget_; }
+  void Return(uint64_t bytes) { spent_ -= bytes; }
   uint64_t spent() const { return spent_; }
 
  private:
@@ -92,17 +94,21 @@ class PickleTree {
     uint32_t count = 0, room = 0;
   };
   PickleValue* Room(size_t count);
+  // Fills an empty container with the memory of an equal one: every event has a list of its own for the same stack.
+  // False: it is not of the kind that is shared.
+  bool Share(Type type, Container* to, absl::Span<const PickleValue> items);
 
   uint64_t budget_, spent_ = 0;
   PickleValue root_;
-  std::vector<Container> containers_;
+  std::deque<Container> containers_;  // deques: while one grows, nothing of it is there twice
   std::vector<std::unique_ptr<PickleValue[]>> blocks_;
   size_t left_ = 0;  // of the last small block
   PickleValue* next_ = nullptr;
-  std::vector<int64_t> large_ints_;
-  std::vector<double> floats_;
-  std::vector<std::unique_ptr<std::string>> texts_;
+  std::deque<int64_t> large_ints_;
+  std::deque<double> floats_;
+  std::deque<std::string> texts_;
   absl::flat_hash_map<absl::string_view, uint64_t> text_index_;
+  absl::flat_hash_map<uint64_t, Container> shared_;  // by the hash of what is in it
 };
 
 }  // namespace gpumem

@@ -16,10 +16,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostEvents = size_t{32} << 20;
-constexpr size_t kDeepest = 10000;  // the parser keeps a bit for each level
+constexpr size_t kMostEvents = size_t{3} << 20;
+constexpr size_t kLongestName = 4096, kMostNames = size_t{128} << 20;  // bytes, of one and of all
+constexpr uint64_t kLongestToken = uint64_t{64} << 20;                 // the parser keeps it whole, twice
+constexpr size_t kDeepest = 10000;                                     // the parser keeps a bit for each level
 
 // The bytes of a source for nlohmann's parser.
+// Where `token` has not moved on for too long, the bytes end.
 class SourceIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -29,7 +32,7 @@ class SourceIterator {
   using reference = const char&;
 
   SourceIterator() = default;
-  explicit SourceIterator(ByteSource* source) : source_(source) { Refill(); }
+  SourceIterator(ByteSource* source, const uint64_t* token) : source_(source), token_(token) { Refill(); }
 
   const char& operator*() const { return *at_; }
   SourceIterator& operator++() {
@@ -45,10 +48,11 @@ class SourceIterator {
     const absl::string_view piece = source_->Next();
     at_ = piece.data();
     end_ = at_ + piece.size();
-    if (piece.empty()) source_ = nullptr;
+    if (piece.empty() || source_->unpacked_bytes() - *token_ > kLongestToken) source_ = nullptr;
   }
 
   ByteSource* source_ = nullptr;
+  const uint64_t* token_ = nullptr;  // where the last one that was handed on ended, about
   const char *at_ = nullptr, *end_ = nullptr;
 };
 
@@ -60,8 +64,11 @@ uint64_t Nanoseconds(double microseconds) {
 // are one level deeper.
 class EventHandler final : public nlohmann::json_sax<Json> {
  public:
+  explicit EventHandler(const ByteSource* source) : source_(source) {}
+
   ProfilerEvents events;
   std::string wrong;
+  uint64_t token = 0;  // how far the source was when one came last
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -74,6 +81,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return Number(value, fits ? static_cast<int64_t>(value) : 0);
   }
   bool string(string_t& value) override {
+    token = source_->unpacked_bytes();
     if (depth_ != event_depth_ || event_depth_ == 0) return true;
     if (key_ == "name") name_ = value;
     if (key_ == "cat") category_ = value;
@@ -82,6 +90,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   }
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
+    token = source_->unpacked_bytes();
     if (++depth_ > kDeepest) return Wrong("is nested too deeply");
     if (event_depth_ == 0 && in_list_ && depth_ == list_depth_ + 1) {
       event_depth_ = depth_;
@@ -102,6 +111,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool start_array(std::size_t) override {
+    token = source_->unpacked_bytes();
     if (++depth_ > kDeepest) return Wrong("is nested too deeply");
     if (!in_list_ && (depth_ == 1 || (depth_ == 2 && key_ == "traceEvents"))) {
       in_list_ = true;
@@ -115,6 +125,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool key(string_t& value) override {
+    token = source_->unpacked_bytes();
     key_.swap(value);
     return true;
   }
@@ -128,6 +139,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return false;
   }
   bool Number(double value, int64_t whole) {
+    token = source_->unpacked_bytes();
     if (depth_ == 1 && key_ == "baseTimeNanoseconds" && whole > 0) events.base_ns = static_cast<uint64_t>(whole);
     if (event_depth_ == 0) return true;
     if (depth_ == event_depth_) {
@@ -148,17 +160,22 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     if (key_ == "Total Reserved") memory_.total_reserved = static_cast<uint64_t>(value);
   }
   bool Finish() {
-    if (events.memory.size() + events.annotations.size() > kMostEvents) return Wrong("has too many events");
+    if (events.memory.size() + events.annotations.size() > kMostEvents || names_ > kMostNames) {
+      return Wrong(absl::StrCat("has more than ", kMostEvents, " memory events and ranges, or very long names. ",
+                                "Profile fewer steps"));
+    }
     if (name_ == "[memory]") {
       memory_.time_ns = Nanoseconds(time_);
       events.memory.push_back(memory_);
     } else if (category_ == "user_annotation" && phase_ == "X") {
-      events.annotations.push_back({name_, Nanoseconds(time_), Nanoseconds(duration_)});
+      events.annotations.push_back({name_.substr(0, kLongestName), Nanoseconds(time_), Nanoseconds(duration_)});
+      names_ += events.annotations.back().name.size();
     }
     return true;
   }
 
-  size_t depth_ = 0, event_depth_ = 0, list_depth_ = 0;
+  const ByteSource* source_;
+  size_t depth_ = 0, event_depth_ = 0, list_depth_ = 0, names_ = 0;
   bool in_list_ = false;
   std::string key_, name_, category_, phase_;
   double time_ = 0, duration_ = 0;
@@ -168,8 +185,8 @@ class EventHandler final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource* source) {
-  EventHandler handler;
-  const bool parsed = Json::sax_parse(SourceIterator(source), SourceIterator(), &handler);
+  EventHandler handler(source);
+  const bool parsed = Json::sax_parse(SourceIterator(source, &handler.token), SourceIterator(), &handler);
   if (!source->status().ok()) return source->status();
   if (!parsed) {
     return absl::DataLossError(

@@ -26,7 +26,7 @@ namespace gpumem {
 namespace {
 
 constexpr absl::string_view kHeading = "Thread,Time,Action,Pointer,Size,Stream";
-constexpr size_t kMostLine = 4096;
+constexpr size_t kMostLine = 4096, kMostThreads = 65536;
 constexpr uint64_t kSecond = 1000000000, kDay = 86400 * kSecond;
 constexpr int kOutOfMemory = 2;
 
@@ -93,7 +93,9 @@ class RmmImport {
   uint64_t days_ = 0, last_ns_ = 0, lines_ = 0, odd_lines_ = 0;
 };
 
+// 0, which is none, beyond the most that are told apart.
 uint32_t RmmImport::ThreadOf(absl::string_view name) {
+  if (threads_.size() >= kMostThreads && !threads_.contains(name)) return 0;
   const auto [it, is_new] = threads_.try_emplace(std::string(name), static_cast<uint32_t>(threads_.size() + 1));
   if (is_new) {
     trace::Thread* const thread = writer_.definitions().pending()->add_threads();

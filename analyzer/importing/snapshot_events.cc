@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kOutOfMemory = 2;  // of cudaError_t
 constexpr uint64_t kMarkSnapshot = 1;
+// Each unmapping cuts what is mapped there; PyTorch maps and unmaps the same pieces, so this is never reached.
+constexpr uint64_t kMostPartsOfEntry = 4, kAlwaysParts = 1u << 20, kMostPartsOfMapping = 65536;
 
 constexpr absl::string_view kTorchMalloc = "CUDACachingAllocator::malloc";
 constexpr absl::string_view kTorchFree = "CUDACachingAllocator::free";
@@ -22,9 +24,10 @@ constexpr absl::string_view kTorchFree = "CUDACachingAllocator::free";
 }  // namespace
 
 SnapshotEvents::SnapshotEvents(const PickleTree& tree, const TorchSnapshot& snapshot,
-                               const std::vector<SnapshotPast>& pasts, TraceWriter* writer)
+                               const std::vector<SnapshotPast>& pasts, ImportMemory* memory, TraceWriter* writer)
     : tree_(tree),
       snapshot_(snapshot),
+      memory_(memory),
       writer_(writer),
       stacks_(&tree, &writer->definitions()),
       ranges_(pasts.size()),
@@ -69,12 +72,14 @@ EventRow SnapshotEvents::RowOf(const SnapshotEntry& entry, int device, uint64_t 
   return row;
 }
 
-void SnapshotEvents::AddMappings(const EventRow& like, std::vector<EventRow>* rows) {
+absl::Status SnapshotEvents::AddMappings(const EventRow& like, std::vector<EventRow>* rows) {
   DeviceRanges& ranges = ranges_[static_cast<size_t>(like.device)];
-  const uint64_t end = like.address + like.size;
+  const uint64_t end = like.address + like.size, most = last_handle_ + kMostPartsOfMapping;
   for (uint64_t at = like.address; at < end;) {
     const auto cut = ranges.cuts.upper_bound(at);
     const uint64_t to = cut == ranges.cuts.end() ? end : std::min(end, *cut);
+    if (last_handle_ > std::min(most, kAlwaysParts + kMostPartsOfEntry * snapshot_.entries))
+      return absl::DataLossError("unmaps memory in more pieces than it can have mapped. Write it anew");
     EventRow row = like;
     row.layer = trace::DRIVER;
     row.address = 0;
@@ -92,6 +97,14 @@ void SnapshotEvents::AddMappings(const EventRow& like, std::vector<EventRow>* ro
     ranges.mapped[at] = {to, last_handle_};
     at = to;
   }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotEvents::SpendDefinitions() {
+  const uint64_t bytes = writer_->definitions().bytes();
+  if (!memory_->Spend(bytes - spent_for_definitions_)) return memory_->TooMuch();
+  spent_for_definitions_ = bytes;
+  return writer_->FlushDefinitions();
 }
 
 void SnapshotEvents::AddUnmappings(const EventRow& like, std::vector<EventRow>* rows) {
@@ -116,7 +129,8 @@ void SnapshotEvents::AddUnmappings(const EventRow& like, std::vector<EventRow>* 
   }
 }
 
-void SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, uint64_t time_ns, SnapshotBeginning* to) {
+absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, uint64_t time_ns,
+                                          SnapshotBeginning* to) {
   EventRow row;
   row.time_ns = time_ns;
   row.device = device;
@@ -134,7 +148,7 @@ void SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, uint64_t
   for (const auto& [from, end] : past.mapped()) {
     row.address = from;
     row.size = end - from;
-    AddMappings(row, &to->rows);
+    GPUMEM_RETURN_IF_ERROR(AddMappings(row, &to->rows));
   }
   row.kind = trace::ALLOC;
   row.layer = trace::RUNTIME;
@@ -146,6 +160,7 @@ void SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, uint64_t
     row.size = segment.size;
     row.stream = segment.stream;
     row.stack = stacks_.Stack(segment.frames);
+    GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->torch_segments.push_back(static_cast<uint32_t>(to->rows.size()));
     to->rows.push_back(row);
   }
@@ -159,8 +174,10 @@ void SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, uint64_t
     row.stream = block.stream;
     row.handle = block.pool;
     row.stack = stacks_.Stack(block.frames);
+    GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->rows.push_back(row);
   }
+  return absl::OkStatus();
 }
 
 // The text that the program set for what follows, or the graph that the compiler runs.
@@ -215,7 +232,7 @@ absl::Status SnapshotEvents::WriteOutOfMemory(const SnapshotEntry& entry, EventR
 absl::Status SnapshotEvents::WriteSegment(const SnapshotEntry& entry, EventRow row) {
   std::vector<EventRow> rows;
   if (entry.action == SnapshotAction::kSegmentMap) {
-    AddMappings(row, &rows);
+    GPUMEM_RETURN_IF_ERROR(AddMappings(row, &rows));
     return WriteAll(rows);
   }
   if (entry.action == SnapshotAction::kSegmentUnmap) {
@@ -232,6 +249,7 @@ absl::Status SnapshotEvents::WriteSegment(const SnapshotEntry& entry, EventRow r
 absl::Status SnapshotEvents::Write(const SnapshotPast& past, int device, size_t i, uint64_t time_ns) {
   const SnapshotEntry& entry = snapshot_.traces[static_cast<size_t>(device)][i];
   EventRow row = RowOf(entry, device, time_ns);
+  GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
   GPUMEM_RETURN_IF_ERROR(WriteTag(entry, row));
   switch (entry.action) {
     case SnapshotAction::kAlloc:

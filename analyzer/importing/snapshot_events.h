@@ -3,10 +3,11 @@
 //
 // SnapshotEvents: the entries of a snapshot as events of a trace (torch_import.h says what becomes what). A mapping is
 // cut where a later one is unmapped, so that each part has memory of its own that can be given back alone. Not
-// thread-safe; tree, snapshot, pasts and writer must outlive it. Errors are the writer's.
+// thread-safe; tree, snapshot, pasts and writer must outlive it. Errors are the writer's, and
+// DataLoss where stacks or mappings take more than can be.
 //
-//   SnapshotEvents events(tree, snapshot, pasts, &writer);
-//   events.AddBeginning(pasts[0], 0, begin_ns, &beginning);
+//   SnapshotEvents events(tree, snapshot, pasts, &memory, &writer);
+//   GPUMEM_RETURN_IF_ERROR(events.AddBeginning(pasts[0], 0, begin_ns, &beginning));
 //   GPUMEM_RETURN_IF_ERROR(events.Write(pasts[0], 0, entry, time_ns));
 
 #ifndef GPUMEM_ANALYZER_IMPORTING_SNAPSHOT_EVENTS_H_
@@ -20,6 +21,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
+#include "importing/import_memory.h"
 #include "importing/snapshot_past.h"
 #include "importing/stack_importer.h"
 #include "importing/torch_snapshot.h"
@@ -35,10 +37,10 @@ struct SnapshotBeginning {
 class SnapshotEvents {
  public:
   SnapshotEvents(const PickleTree& tree, const TorchSnapshot& snapshot, const std::vector<SnapshotPast>& pasts,
-                 TraceWriter* writer);
+                 ImportMemory* memory, TraceWriter* writer);
 
-  // What a device had before its first entry.
-  void AddBeginning(const SnapshotPast& past, int device, uint64_t time_ns, SnapshotBeginning* to);
+  // What a device had before its first entry. DataLoss where that is more than can be.
+  absl::Status AddBeginning(const SnapshotPast& past, int device, uint64_t time_ns, SnapshotBeginning* to);
   // Entry `i` of a device.
   absl::Status Write(const SnapshotPast& past, int device, size_t i, uint64_t time_ns);
   absl::Status WriteSnapshotMark(uint64_t time_ns);
@@ -53,7 +55,9 @@ class SnapshotEvents {
   void PlanRanges(const SnapshotPast& past, size_t device);
   EventRow RowOf(const SnapshotEntry& entry, int device, uint64_t time_ns);
   // Appends PHYSICAL_CREATE and MAP for each part of a range.
-  void AddMappings(const EventRow& like, std::vector<EventRow>* rows);
+  absl::Status AddMappings(const EventRow& like, std::vector<EventRow>* rows);
+  // Of the definitions that were added since the last time; writes them where they are many.
+  absl::Status SpendDefinitions();
   void AddUnmappings(const EventRow& like, std::vector<EventRow>* rows);
   absl::Status WriteTag(const SnapshotEntry& entry, const EventRow& row);
   absl::Status WriteAll(const std::vector<EventRow>& rows);
@@ -63,11 +67,12 @@ class SnapshotEvents {
 
   const PickleTree& tree_;
   const TorchSnapshot& snapshot_;
+  ImportMemory* memory_;
   TraceWriter* writer_;
   StackImporter stacks_;
   std::vector<DeviceRanges> ranges_;
   std::vector<uint32_t> tags_;  // by device: text of the tag in force
-  uint64_t last_handle_ = 0;
+  uint64_t last_handle_ = 0, spent_for_definitions_ = 0;
 };
 
 }  // namespace gpumem

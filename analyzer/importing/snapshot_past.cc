@@ -12,6 +12,9 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kSmallSegment = 2u << 20;  // all others are larger
+// Of what is alive, at the most: a place in a tree; and at the beginning also a row of the trace, in a vector that
+// grows.
+constexpr uint64_t kPlaceBytes = 128, kBeginningBytes = 512;
 
 const std::vector<SnapshotEntry>& TraceOf(const TorchSnapshot& snapshot, int device) {
   static const auto* const kNone = new std::vector<SnapshotEntry>;
@@ -28,8 +31,9 @@ auto AtOrBelow(Map& map, uint64_t at) {
 
 }  // namespace
 
-SnapshotPast::SnapshotPast(const TorchSnapshot& snapshot, int device)
+SnapshotPast::SnapshotPast(const TorchSnapshot& snapshot, int device, ImportMemory* memory)
     : device_(device),
+      memory_(memory),
       trace_(&TraceOf(snapshot, device)),
       rules_(snapshot.max_split_size, snapshot.roundup_divisions),
       sizes_(trace_->size()),
@@ -37,6 +41,7 @@ SnapshotPast::SnapshotPast(const TorchSnapshot& snapshot, int device)
       kinds_(trace_->size()) {
   TakeEnd(snapshot);
   GoBack();
+  if (memory_->is_over()) return;
   SizeBlocksOfBeginning();
   GoForward();
   has_memory_ = !trace_->empty() || !segments_.empty() || !mapped_.empty();
@@ -93,8 +98,20 @@ void SnapshotPast::TakeEnd(const TorchSnapshot& snapshot) {
   }
 }
 
+// Once for each that there is at a time.
+bool SnapshotPast::Spend(size_t objects, uint64_t bytes_each, size_t* spent_for) {
+  if (objects <= *spent_for) return true;
+  const bool may = memory_->Spend((objects - *spent_for) * bytes_each);
+  *spent_for = objects;
+  return may;
+}
+
 void SnapshotPast::GoBack() {
-  for (size_t i = trace_->size(); i-- > 0;) TakeBack((*trace_)[i], i);
+  size_t spent_for = 0;
+  for (size_t i = trace_->size(); i-- > 0;) {
+    TakeBack((*trace_)[i], i);
+    if (!Spend(segments_.size() + mapped_.size() + blocks_.size(), kBeginningBytes, &spent_for)) return;
+  }
 }
 
 void SnapshotPast::TakeBack(const SnapshotEntry& entry, size_t i) {
@@ -237,7 +254,11 @@ void SnapshotPast::GoForward() {
   Segments segments = segments_;
   Ranges mapped = mapped_;
   Blocks blocks = blocks_;
-  for (size_t i = 0; i < trace_->size(); ++i) Apply((*trace_)[i], i, &segments, &mapped, &blocks);
+  size_t spent_for = 0;
+  for (size_t i = 0; i < trace_->size(); ++i) {
+    if (!Spend(segments.size() + mapped.size() + blocks.size(), kPlaceBytes, &spent_for)) return;
+    Apply((*trace_)[i], i, &segments, &mapped, &blocks);
+  }
 }
 
 }  // namespace gpumem

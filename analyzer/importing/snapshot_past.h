@@ -10,9 +10,9 @@
 // Where the events contradict the end (a block is gone that nobody freed), the beginning is what fits the most of them,
 // and contradictions() counts: nothing is guessed silently. On the way each block gets its real size (block_size.h).
 //
-// Not thread-safe; the snapshot must outlive it. Nothing fails.
+// Not thread-safe; the snapshot must outlive it. Nothing fails but for want of memory.
 //
-//   SnapshotPast past(snapshot, device);
+//   SnapshotPast past(snapshot, device, &memory);
 //   for (const PastSegment& segment : past.segments()) ...   // at the beginning
 //   for (size_t i = 0; i < trace.size(); ++i) past.size(i);  // of what entry i is about
 
@@ -28,6 +28,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/string_view.h"
 #include "importing/block_size.h"
+#include "importing/import_memory.h"
 #include "importing/torch_snapshot.h"
 
 namespace gpumem {
@@ -51,7 +52,8 @@ class SnapshotPast {
   using Blocks = absl::btree_map<uint64_t, PastBlock>;
   using Ranges = absl::btree_map<uint64_t, uint64_t>;  // mapped memory: from, to
 
-  SnapshotPast(const TorchSnapshot& snapshot, int device);
+  // What it keeps it spends of `memory`; where that is over, the past is not whole and must not be used.
+  SnapshotPast(const TorchSnapshot& snapshot, int device, ImportMemory* memory);
 
   // At the beginning, by address.
   const Segments& segments() const { return segments_; }
@@ -85,6 +87,7 @@ class SnapshotPast {
   void Apply(const SnapshotEntry& entry, size_t i, Segments* segments, Ranges* mapped, Blocks* blocks);
   void Allocate(const SnapshotEntry& entry, size_t i, const Segments& segments, const Ranges& mapped, Blocks* blocks);
   void SizeBlocksOfBeginning();
+  bool Spend(size_t objects, uint64_t bytes_each, size_t* spent_for);
   uint64_t FreeAt(uint64_t address, const Segments& segments, const Ranges& mapped, const Blocks& blocks,
                   bool* splits_small, uint64_t* pool) const;
   void Contradict(size_t i, absl::string_view what);
@@ -92,6 +95,7 @@ class SnapshotPast {
   static bool TakeRange(uint64_t from, uint64_t to, Ranges* ranges);
 
   int device_;
+  ImportMemory* memory_;
   const std::vector<SnapshotEntry>* trace_;
   BlockSizes rules_;
   Segments segments_;

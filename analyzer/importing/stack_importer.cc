@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kDeepest = 1024;  // as the reader shows
 constexpr int64_t kLastLine = 1 << 30;
+constexpr size_t kLongestName = 1024;  // so that the frames of one stack fit into what readers take at once
 
 }  // namespace
 
@@ -34,11 +35,12 @@ StackImporter::StackImporter(const PickleTree* tree, DefinitionBuilder* definiti
       line_(tree->Key("line")) {}
 
 uint32_t StackImporter::Frame(PickleValue frame) {
-  const auto [known, is_new] = frames_.try_emplace(frame.id());
+  if (frame.type() != PickleValue::Type::kDict || tree_->Items(frame).empty()) return 0;
+  const auto [known, is_new] = frames_.try_emplace(tree_->Items(frame).data());
   if (!is_new) return known->second;
   const auto text = [&](const std::optional<PickleValue>& key) {
     const PickleValue* const value = tree_->Find(frame, key);
-    return value == nullptr ? absl::string_view() : tree_->Text(*value);
+    return value == nullptr ? absl::string_view() : tree_->Text(*value).substr(0, kLongestName);
   };
   const absl::string_view file = text(filename_), name = text(name_);
   if (file.empty() && name.empty()) return 0;
@@ -51,10 +53,10 @@ uint32_t StackImporter::Frame(PickleValue frame) {
 }
 
 uint64_t StackImporter::Stack(PickleValue frames) {
-  if (!frames.is_sequence()) return 0;
-  const auto [known, is_new] = stacks_.try_emplace(frames.id());
-  if (!is_new) return known->second;
   absl::Span<const PickleValue> list = tree_->Items(frames);
+  if (!frames.is_sequence() || list.empty()) return 0;
+  const auto [known, is_new] = stacks_.try_emplace(list.data());
+  if (!is_new) return known->second;
   list = list.subspan(0, std::min(list.size(), kDeepest));
   uint64_t stack = 0;
   for (size_t i = list.size(); i-- > 0;) {

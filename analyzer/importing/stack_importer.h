@@ -37,8 +37,9 @@ class StackImporter {
   const PickleTree* tree_;
   DefinitionBuilder* definitions_;
   std::optional<PickleValue> filename_, name_, line_;
-  absl::flat_hash_map<uint64_t, uint64_t> stacks_;  // by PickleValue::id
-  absl::flat_hash_map<uint64_t, uint32_t> frames_;
+  // By where their items lie: equal ones share that (PickleTree).
+  absl::flat_hash_map<const PickleValue*, uint64_t> stacks_;
+  absl::flat_hash_map<const PickleValue*, uint32_t> frames_;
 };
 
 }  // namespace gpumem

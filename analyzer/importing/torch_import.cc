@@ -24,8 +24,8 @@ constexpr uint64_t kWithoutTimes = 1000;  // ns between events whose times are n
 
 class TorchImport {
  public:
-  TorchImport(const PickleTree& tree, const TorchSnapshot& snapshot, TraceWriter::Sink sink)
-      : tree_(tree), snapshot_(snapshot), writer_(std::move(sink)) {}
+  TorchImport(const PickleTree& tree, const TorchSnapshot& snapshot, ImportMemory* memory, TraceWriter::Sink sink)
+      : tree_(tree), snapshot_(snapshot), memory_(memory), writer_(std::move(sink)) {}
 
   absl::StatusOr<ImportResult> Run(const std::string& path);
 
@@ -44,6 +44,7 @@ class TorchImport {
 
   const PickleTree& tree_;
   const TorchSnapshot& snapshot_;
+  ImportMemory* memory_;
   TraceWriter writer_;
   std::vector<SnapshotPast> pasts_;  // by device
   std::vector<Cursor> cursors_;
@@ -55,7 +56,8 @@ void TorchImport::MakePasts() {
   size_t devices = snapshot_.traces.size();
   for (const SnapshotSegment& segment : snapshot_.segments)
     devices = std::max(devices, static_cast<size_t>(segment.device) + 1);
-  for (size_t device = 0; device < devices; ++device) pasts_.emplace_back(snapshot_, static_cast<int>(device));
+  for (size_t device = 0; device < devices && !memory_->is_over(); ++device)
+    pasts_.emplace_back(snapshot_, static_cast<int>(device), memory_);
 }
 
 // Of the first event or annotation.
@@ -88,8 +90,7 @@ void TorchImport::Advance(size_t device) {
 absl::Status TorchImport::WriteBeginning() {
   SnapshotBeginning beginning;
   for (size_t device = 0; device < pasts_.size(); ++device) {
-    events_->AddBeginning(pasts_[device], static_cast<int>(device), begin_ns_, &beginning);
-    GPUMEM_RETURN_IF_ERROR(writer_.FlushDefinitions());
+    GPUMEM_RETURN_IF_ERROR(events_->AddBeginning(pasts_[device], static_cast<int>(device), begin_ns_, &beginning));
   }
   return writer_.AddLiveSnapshot(beginning.rows, beginning.torch_segments);
 }
@@ -115,6 +116,7 @@ absl::Status TorchImport::WriteEvents() {
 
 absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
   MakePasts();
+  if (memory_->is_over()) return memory_->TooMuch();
   begin_ns_ = BeginNs();
   ImportResult result;
   result.format = "PyTorch snapshot";
@@ -122,7 +124,7 @@ absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
   result.devices = static_cast<uint32_t>(
       std::count_if(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) { return past.has_memory(); }));
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(SnapshotHeader(snapshot_, path, begin_ns_, result)));
-  events_.emplace(tree_, snapshot_, pasts_, &writer_);
+  events_.emplace(tree_, snapshot_, pasts_, memory_, &writer_);
   GPUMEM_RETURN_IF_ERROR(WriteBeginning());
   GPUMEM_RETURN_IF_ERROR(WriteEvents());
   // A state without a history is a history of one moment.
@@ -135,9 +137,9 @@ absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<ImportResult> ImportTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, const std::string& path,
-                                                 TraceWriter::Sink sink) {
-  GPUMEM_ASSIGN_OR_RETURN(const TorchSnapshot snapshot, ReadTorchSnapshot(tree, file_bytes));
-  return TorchImport(tree, snapshot, std::move(sink)).Run(path);
+                                                 ImportMemory* memory, TraceWriter::Sink sink) {
+  GPUMEM_ASSIGN_OR_RETURN(const TorchSnapshot snapshot, ReadTorchSnapshot(tree, file_bytes, memory));
+  return TorchImport(tree, snapshot, memory, std::move(sink)).Run(path);
 }
 
 }  // namespace gpumem

@@ -13,9 +13,10 @@
 //   what was there before    a live snapshot at the beginning
 //
 // Each device's events bear the number of the device + 1 as their thread: the snapshot names no threads, and the
-// order on a device is all that it states. Errors are the sink's.
+// order on a device is all that it states. Errors are the sink's, and DataLoss where the snapshot is none, or too
+// large.
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const ImportResult result, ImportTorchSnapshot(tree, bytes, "run.pickle", sink));
+//   GPUMEM_ASSIGN_OR_RETURN(const ImportResult result, ImportTorchSnapshot(tree, bytes, "run.pickle", &memory, sink));
 
 #ifndef GPUMEM_ANALYZER_IMPORTING_TORCH_IMPORT_H_
 #define GPUMEM_ANALYZER_IMPORTING_TORCH_IMPORT_H_
@@ -25,13 +26,14 @@
 
 #include "absl/status/statusor.h"
 #include "importing/import.h"
+#include "importing/import_memory.h"
 #include "importing/pickle_tree.h"
 #include "trace/trace_writer.h"
 
 namespace gpumem {
 
 absl::StatusOr<ImportResult> ImportTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, const std::string& path,
-                                                 TraceWriter::Sink sink);
+                                                 ImportMemory* memory, TraceWriter::Sink sink);
 
 }  // namespace gpumem
 

@@ -20,6 +20,11 @@ using Type = PickleValue::Type;
 constexpr size_t kMostDevices = 1024;
 constexpr uint64_t kLeastEntryBytes = 12;  // of an entry in a file: an empty dict with its keys and values by reference
 constexpr uint64_t kAlwaysEntries = 1000;
+// What an entry or a segment takes here, and in SnapshotPast and SnapshotEvents; SnapshotPast counts live blocks
+// itself.
+constexpr uint64_t kEntryMemory = sizeof(SnapshotEntry) + 88;
+static_assert(kEntryMemory >= sizeof(SnapshotSegment) && kEntryMemory >= 2 * sizeof(SnapshotBlock));
+constexpr size_t kMostKeys = 256;  // of a dict that is looked at as often as the file refers to it
 constexpr size_t kMostSettings = 64, kMostText = 4096;
 constexpr absl::string_view kWriteAnew = "Write it with torch.cuda.memory._dump_snapshot()";
 
@@ -65,8 +70,8 @@ std::string Printed(const PickleTree& tree, PickleValue value) {
 
 class SnapshotReader {
  public:
-  SnapshotReader(const PickleTree& tree, uint64_t file_bytes)
-      : tree_(tree), most_(kAlwaysEntries + file_bytes / kLeastEntryBytes) {}
+  SnapshotReader(const PickleTree& tree, uint64_t file_bytes, ImportMemory* memory)
+      : tree_(tree), memory_(memory), most_(kAlwaysEntries + file_bytes / kLeastEntryBytes) {}
 
   absl::StatusOr<TorchSnapshot> Read();
 
@@ -88,12 +93,14 @@ class SnapshotReader {
         segment_pool;
   };
 
-  // Counts what is read; false: more than the file can hold.
-  bool Count(size_t entries) { return (read_ += entries) <= most_; }
+  // Counts what is read; false: more than the file can hold, or than may be kept.
+  bool Count(size_t entries) { return (read_ += entries) <= most_ && memory_->Spend(entries * kEntryMemory); }
   absl::Status TooMany() const {
+    if (memory_->is_over()) return memory_->TooMuch();
     return absl::DataLossError(
         absl::StrCat("refers to its lists more often than it can have written them. ", kWriteAnew));
   }
+  bool HasManyKeys(PickleValue dict) const { return tree_.Items(dict).size() > 2 * kMostKeys; }
   uint64_t Number(PickleValue dict, const std::optional<PickleValue>& key) const {
     const PickleValue* const value = tree_.Find(dict, key);
     return value == nullptr ? 0 : static_cast<uint64_t>(tree_.Int(*value).value_or(0));
@@ -107,11 +114,12 @@ class SnapshotReader {
   SnapshotBlock ReadBlock(PickleValue dict, uint64_t at);
   absl::Status ReadTraces(PickleValue lists);
   absl::Status ReadEntry(PickleValue dict, size_t device, size_t index);
-  void ReadAnnotations(PickleValue list);
-  void ReadSettings(PickleValue dict);
-  void CountHost();
+  absl::Status ReadAnnotations(PickleValue list);
+  absl::Status ReadSettings(PickleValue dict);
+  absl::Status CountHost();
 
   const PickleTree& tree_;
+  ImportMemory* memory_;
   uint64_t most_, read_ = 0;
   std::optional<Keys> keys_;
   TorchSnapshot snapshot_;
@@ -152,8 +160,10 @@ SnapshotBlock SnapshotReader::ReadBlock(PickleValue dict, uint64_t at) {
 absl::Status SnapshotReader::ReadSegments(PickleValue list) {
   const absl::Span<const PickleValue> dicts = tree_.Items(list);
   if (!Count(dicts.size())) return TooMany();
+  snapshot_.segments.reserve(dicts.size());
   for (const PickleValue dict : dicts) {
-    if (dict.type() != Type::kDict) return absl::DataLossError(absl::StrCat("a segment is no dict. ", kWriteAnew));
+    if (dict.type() != Type::kDict || HasManyKeys(dict))
+      return absl::DataLossError(absl::StrCat("a segment is no dict, or none of PyTorch's. ", kWriteAnew));
     SnapshotSegment segment;
     segment.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(dict, "device"), 0, kMostDevices - 1));
     segment.address = static_cast<uint64_t>(tree_.Int(dict, "address"));
@@ -170,8 +180,10 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
     const absl::Span<const PickleValue> items =
         blocks == nullptr ? absl::Span<const PickleValue>() : tree_.Items(*blocks);
     if (!Count(items.size())) return TooMany();
+    segment.blocks.reserve(items.size());
     uint64_t at = segment.address;
     for (const PickleValue item : items) {
+      if (HasManyKeys(item)) return absl::DataLossError(absl::StrCat("a block is none of PyTorch's. ", kWriteAnew));
       segment.blocks.push_back(ReadBlock(item, at));
       at = segment.blocks.back().address + segment.blocks.back().size;
     }
@@ -181,7 +193,7 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
 }
 
 absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t index) {
-  const PickleValue* const action = tree_.Find(dict, keys_->action);
+  const PickleValue* const action = HasManyKeys(dict) ? nullptr : tree_.Find(dict, keys_->action);
   if (action == nullptr || action->type() != Type::kText) {
     return absl::DataLossError(absl::StrCat("entry ", index, " of device ", device, " has no action. ", kWriteAnew));
   }
@@ -224,12 +236,12 @@ absl::Status SnapshotReader::ReadTraces(PickleValue lists) {
   return absl::OkStatus();
 }
 
-void SnapshotReader::ReadAnnotations(PickleValue list) {
+absl::Status SnapshotReader::ReadAnnotations(PickleValue list) {
   const absl::Span<const PickleValue> items = tree_.Items(list);
-  if (!Count(items.size())) return;
+  if (!Count(items.size())) return TooMany();
   for (const PickleValue item : items) {
     SnapshotAnnotation annotation;
-    const absl::string_view stage = tree_.Text(item, "stage");
+    const absl::string_view stage = HasManyKeys(item) ? "" : tree_.Text(item, "stage");
     if (stage != "START" && stage != "END") continue;
     annotation.is_start = stage == "START";
     annotation.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(item, "device"), 0, kMostDevices - 1));
@@ -237,12 +249,13 @@ void SnapshotReader::ReadAnnotations(PickleValue list) {
     if (const PickleValue* const name = tree_.Find(item, "name")) annotation.name = *name;
     snapshot_.annotations.push_back(annotation);
   }
+  return absl::OkStatus();
 }
 
-void SnapshotReader::ReadSettings(PickleValue dict) {
-  if (dict.type() != Type::kDict) return;
+absl::Status SnapshotReader::ReadSettings(PickleValue dict) {
+  if (dict.type() != Type::kDict) return absl::OkStatus();
   const absl::Span<const PickleValue> items = tree_.Items(dict);
-  if (!Count(items.size())) return;
+  if (!Count(items.size())) return TooMany();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     const absl::string_view name = tree_.Text(items[i]);
     if (name.empty()) continue;
@@ -254,7 +267,7 @@ void SnapshotReader::ReadSettings(PickleValue dict) {
   }
   snapshot_.max_split_size = tree_.Int(dict, "max_split_size", -1);
   const PickleValue* const divisions = tree_.Find(dict, "roundup_power2_divisions");
-  if (divisions == nullptr || divisions->type() != Type::kDict) return;
+  if (divisions == nullptr || divisions->type() != Type::kDict) return absl::OkStatus();
   constexpr int kIntervals = 16;
   std::vector<std::string> shown;
   for (int i = 0; i < kIntervals; ++i) {
@@ -263,15 +276,17 @@ void SnapshotReader::ReadSettings(PickleValue dict) {
     if (value != 0) shown.push_back(absl::StrCat(1 << i, ":", value));
   }
   if (!shown.empty()) snapshot_.settings["roundup_power2_divisions"] = absl::StrJoin(shown, ",");
+  return absl::OkStatus();
 }
 
-void SnapshotReader::CountHost() {
+absl::Status SnapshotReader::CountHost() {
   const PickleValue* const traces = tree_.Find(tree_.root(), "host_traces");
-  if (traces == nullptr) return;
+  if (traces == nullptr) return absl::OkStatus();
   for (const PickleValue list : tree_.Items(*traces)) {
     snapshot_.host_entries += list.is_sequence() ? tree_.Items(list).size() : 1;
-    if (!Count(1)) return;
+    if (!Count(1)) return TooMany();
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
@@ -286,16 +301,18 @@ absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
   }
   if (segments != nullptr) GPUMEM_RETURN_IF_ERROR(ReadSegments(*segments));
   if (traces != nullptr) GPUMEM_RETURN_IF_ERROR(ReadTraces(*traces));
-  if (const PickleValue* const list = tree_.Find(root, "external_annotations")) ReadAnnotations(*list);
-  if (const PickleValue* const dict = tree_.Find(root, "allocator_settings")) ReadSettings(*dict);
-  CountHost();
+  if (const PickleValue* const list = tree_.Find(root, "external_annotations"))
+    GPUMEM_RETURN_IF_ERROR(ReadAnnotations(*list));
+  if (const PickleValue* const dict = tree_.Find(root, "allocator_settings"))
+    GPUMEM_RETURN_IF_ERROR(ReadSettings(*dict));
+  GPUMEM_RETURN_IF_ERROR(CountHost());
   return std::move(snapshot_);
 }
 
 }  // namespace
 
-absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes) {
-  return SnapshotReader(tree, file_bytes).Read();
+absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, ImportMemory* memory) {
+  return SnapshotReader(tree, file_bytes, memory).Read();
 }
 
 }  // namespace gpumem

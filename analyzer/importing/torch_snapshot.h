@@ -8,7 +8,7 @@
 // Stacks stay where they are in the tree (PickleValue; the same list of frames is the same value), so the tree must
 // outlive it. Not thread-safe while it is read; a plain value afterwards.
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const TorchSnapshot snapshot, ReadTorchSnapshot(tree, file_bytes));
+//   GPUMEM_ASSIGN_OR_RETURN(const TorchSnapshot snapshot, ReadTorchSnapshot(tree, file_bytes, &memory));
 //   for (const SnapshotEntry& entry : snapshot.traces[0]) Use(entry);
 
 #ifndef GPUMEM_ANALYZER_IMPORTING_TORCH_SNAPSHOT_H_
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "importing/import_memory.h"
 #include "importing/pickle_tree.h"
 
 namespace gpumem {
@@ -86,7 +87,7 @@ struct TorchSnapshot {
 
 // A tree may refer to one list so often that reading it would never end: no more entries than a file of that many bytes
 // can write out. DataLoss where it is no snapshot or has impossible parts.
-absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes);
+absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, ImportMemory* memory);
 
 }  // namespace gpumem
 

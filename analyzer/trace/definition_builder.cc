@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t kModule = 1;  // of all native frames
 constexpr uint64_t kFirstAddress = uint64_t{1} << 40, kAddressStep = 16;
-constexpr int kMostNodes = 100000;  // of one message: readers refuse definitions of over 8 MiB
+constexpr uint64_t kEntryBytes = 128;  // of a string, frame or node, besides its text
+constexpr int kMostNodes = 100000;     // of one message: readers refuse definitions of over 8 MiB
 
 // As readers do, who refuse longer definitions.
 absl::string_view Clipped(absl::string_view name) { return name.substr(0, kMaxName); }
@@ -26,6 +27,7 @@ uint32_t DefinitionBuilder::String(absl::string_view text) {
     trace::InternedString* const string = pending_.add_strings();
     string->set_id(it->second);
     string->set_value(ValidText(it->first));
+    bytes_ += kEntryBytes + 2 * text.size();
     ++new_entries_;
   }
   return it->second;
@@ -36,6 +38,7 @@ uint32_t DefinitionBuilder::Frame(const Key& key, trace::Frame frame) {
   if (is_new) {
     frame.set_id(it->second);
     *pending_.add_frames() = std::move(frame);
+    bytes_ += kEntryBytes;
     ++new_entries_;
   }
   return it->second;
@@ -50,6 +53,7 @@ uint32_t DefinitionBuilder::PythonFrame(absl::string_view file, absl::string_vie
   code->set_filename(ValidText(Clipped(file)));
   code->set_name(ValidText(Clipped(function)));
   code->set_first_line(line);
+  bytes_ += kEntryBytes + code->filename().size() + code->name().size();
   ++new_entries_;
   trace::Frame frame;
   frame.set_python_code(python_codes_);
@@ -67,6 +71,7 @@ uint32_t DefinitionBuilder::NativeFrame(absl::string_view file, absl::string_vie
     module->set_end(kFirstAddress << 1);
   }
   const uint64_t pc = kFirstAddress + kAddressStep * ++addresses_;
+  bytes_ += kEntryBytes + file.size() + function.size();
   names_.Add(pc, {{function.empty() ? "??" : ValidText(Clipped(function)), ValidText(Clipped(file)), line}});
   trace::Frame frame;
   frame.set_pc(pc);
@@ -83,6 +88,7 @@ uint64_t DefinitionBuilder::Stack(uint64_t caller, uint32_t frame) {
   trace::StackNodes* const nodes = pending_.mutable_stacks(pending_.stacks_size() - 1);
   nodes->add_parent(caller);
   nodes->add_frame(frame);
+  bytes_ += kEntryBytes;
   ++new_entries_;
   return it->second;
 }
@@ -95,6 +101,7 @@ trace::Definitions DefinitionBuilder::Take() {
   trace::Definitions taken;
   taken.Swap(&pending_);
   new_entries_ = 0;
+  taken_bytes_ = bytes_;
   return taken;
 }
 

@@ -39,13 +39,16 @@ class DefinitionBuilder {
   // Further definitions go in here directly.
   trace::Definitions* pending() { return &pending_; }
   // Whether Take would give so much that it should be written, events or not.
-  bool is_large() const { return new_entries_ >= kManyEntries; }
+  bool is_large() const { return new_entries_ >= kManyEntries || bytes_ - taken_bytes_ >= kManyBytes; }
   bool is_empty() const { return new_entries_ == 0 && pending_.ByteSizeLong() == 0; }
+  // What all definitions so far take here and in the trace, about and at the most.
+  uint64_t bytes() const { return bytes_; }
   // All that is new.
   trace::Definitions Take();
 
  private:
   static constexpr size_t kManyEntries = 100000;
+  static constexpr uint64_t kManyBytes = uint64_t{3} << 20;
 
   using Key = std::tuple<bool, uint32_t, uint32_t, uint32_t>;  // native, file, function, line
 
@@ -53,6 +56,7 @@ class DefinitionBuilder {
 
   trace::Definitions pending_;
   size_t new_entries_ = 0;
+  uint64_t bytes_ = 0, taken_bytes_ = 0;
   uint32_t python_codes_ = 0;
   uint64_t addresses_ = 0;
   ModuleSymbols names_;  // of native frames that Take has not given yet

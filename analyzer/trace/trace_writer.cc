@@ -4,8 +4,10 @@
 #include "trace/trace_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status_macros.h"
+#include "trace/limits.h"
 #include "trace/packet_writer.h"
 #include "trace/ring_recovery.h"
 
@@ -13,6 +15,10 @@ namespace gpumem {
 namespace {
 
 constexpr uint32_t kFormatVersionWritten = 1;  // no chained codec
+
+// What readers take, who refuse events without end in a few bytes: where events resemble each other so much that they
+// come to less, they are written in small batches.
+bool IsReadable(size_t events, size_t bytes) { return events <= kAlwaysEvents + kMaxEventsPerByte * bytes; }
 
 }  // namespace
 
@@ -40,18 +46,26 @@ absl::Status TraceWriter::WriteDefinitions() {
 absl::Status TraceWriter::AddLiveSnapshot(const std::vector<EventRow>& rows,
                                           const std::vector<uint32_t>& torch_segments) {
   GPUMEM_RETURN_IF_ERROR(WriteDefinitions());
-  for (size_t begin = 0; begin < rows.size(); begin += BatchEncoder::kMaxEvents) {
-    const size_t end = std::min(rows.size(), begin + BatchEncoder::kMaxEvents);
+  size_t most = BatchEncoder::kMaxEvents;
+  for (size_t begin = 0; begin < rows.size();) {
+    const size_t end = std::min(rows.size(), begin + most);
     BatchEncoder part;
     for (size_t i = begin; i < end; ++i) part.Add(rows[i]);
     trace::Packet packet;
     trace::LiveSnapshot* const snapshot = packet.mutable_live_snapshot();
-    snapshot->mutable_events()->ParseFromString(part.Serialize());
+    const std::string events = part.Serialize();
+    snapshot->mutable_events()->ParseFromString(events);
     snapshot->set_begins(begin == 0);
     for (const uint32_t row : torch_segments) {
       if (row >= begin && row < end) snapshot->add_torch_segments(row - static_cast<uint32_t>(begin));
     }
-    GPUMEM_RETURN_IF_ERROR(WriteCompressed(packet));
+    std::string body = CompressedBody(packet);
+    if (!IsReadable(end - begin, std::min(body.size(), events.size())) && most > kAlwaysEvents) {
+      most = kAlwaysEvents;
+      continue;
+    }
+    GPUMEM_RETURN_IF_ERROR(Write(body, trace::Packet::kCompressedFieldNumber));
+    begin = end;
   }
   return status_;
 }
@@ -59,10 +73,20 @@ absl::Status TraceWriter::AddLiveSnapshot(const std::vector<EventRow>& rows,
 absl::Status TraceWriter::WriteBatch() {
   GPUMEM_RETURN_IF_ERROR(WriteDefinitions());
   if (batch_.count() == 0) return status_;
+  const BatchEncoder batch = std::exchange(batch_, {});
   trace::Packet packet;
-  packet.mutable_events()->ParseFromString(batch_.Serialize());
-  batch_.Clear();
-  return WriteCompressed(packet);
+  const std::string events = batch.Serialize();
+  packet.mutable_events()->ParseFromString(events);
+  const std::string body = CompressedBody(packet);
+  if (IsReadable(batch.count(), std::min(body.size(), events.size())))
+    return Write(body, trace::Packet::kCompressedFieldNumber);
+  for (size_t begin = 0; begin < batch.count(); begin += kAlwaysEvents) {
+    BatchEncoder part;
+    for (size_t i = begin; i < std::min<size_t>(batch.count(), begin + kAlwaysEvents); ++i) part.Add(batch.rows()[i]);
+    packet.mutable_events()->ParseFromString(part.Serialize());
+    GPUMEM_RETURN_IF_ERROR(WriteCompressed(packet));
+  }
+  return status_;
 }
 
 absl::Status TraceWriter::Add(const EventRow& row) {

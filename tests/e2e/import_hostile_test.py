@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Files that people attack importers with, given to `gpumem report`: exit code 3, a sentence that says where, nothing run, bounded memory. And good
-files cut at every opcode, which says so."""
+files cut at every opcode, which says so. And files that are made to take memory or time without end (import_bombs.py): 3 MB each, with --full 400 MB."""
 
 import argparse
 import os
@@ -15,14 +15,19 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
+import import_bombs  # noqa: E402
 import make_import_corpus as corpus  # noqa: E402
 
 MOST_BYTES = 1 << 30
+EVERYDAY_BYTES, FULL_BYTES = 3_000_000, 400_000_000
+MOST_CPU_SECONDS = 60
 GPUMEM = None
+FULL = False
 
 
 def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
 
 
 class HostileTest(unittest.TestCase):
@@ -31,11 +36,11 @@ class HostileTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name)
 
-    def gpumem(self, *arguments):
+    def gpumem(self, *arguments, **variables):
         return subprocess.run(
             [GPUMEM, *map(str, arguments)],
-            env={**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")},
-            preexec_fn=limit_memory, capture_output=True, text=True, timeout=60,
+            env={**os.environ, "XDG_CACHE_HOME": str(self.path / "cache"), **variables},
+            preexec_fn=limit_memory, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
 
     def written(self, name, content):
@@ -69,6 +74,28 @@ class HostileTest(unittest.TestCase):
                     answers.add(done.stdout[done.stdout.index('"devices"') :].replace(name, ""))
         self.assertEqual(len(answers), 1, "protocols give different answers")
 
+    def test_bombs(self):
+        """Read, or refused with a sentence; never killed for want of memory or time."""
+        refused = 0
+        for bomb in import_bombs.BOMBS:
+            with self.subTest(bomb.__name__):
+                file = self.written(bomb.__name__, bomb(FULL_BYTES if FULL else EVERYDAY_BYTES))
+                done = self.gpumem("report", file, **({} if FULL else {"GPUMEM_IMPORT_MEMORY": "64MiB"}))
+                self.assertIn(done.returncode, (0, 3, 4), done.stderr[-300:])
+                if done.returncode == 3:
+                    refused += 1
+                    self.assertIn(f"{bomb.__name__}.pickle: ", done.stderr)
+                file.unlink()
+        self.assertGreater(refused, len(import_bombs.BOMBS) // 2)
+
+    def test_memory_can_be_allowed(self):
+        file = self.written("alive", import_bombs.all_alive(8_000_000))
+        little = self.gpumem("report", file, GPUMEM_IMPORT_MEMORY="64MiB")
+        self.assertEqual(little.returncode, 3)
+        self.assertIn("would take over 64 MiB of memory", little.stderr)
+        self.assertIn("GPUMEM_IMPORT_MEMORY=256MiB", little.stderr)
+        self.assertEqual(self.gpumem("report", file, GPUMEM_IMPORT_MEMORY="1GiB").returncode, 0)
+
     def test_cut_anywhere(self):
         for name in ("snapshot0", "snapshot4"):
             whole = corpus.good()[name]
@@ -83,10 +110,12 @@ class HostileTest(unittest.TestCase):
 
 
 def main():
-    global GPUMEM
+    global GPUMEM, FULL
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--full", action="store_true", help="bombs of 400 MB")
     arguments, rest = parser.parse_known_args()
+    FULL = arguments.full
     GPUMEM = str(arguments.build.resolve() / "bin" / "gpumem")
     unittest.main(argv=[sys.argv[0], *rest])
 

@@ -38,5 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   gpumem::StackTable stacks;
   const auto analysis = gpumem::Analyze(absl::StrCat("/proc/self/fd/", output), {}, &stacks);
   if (!analysis.ok() || !analysis->damage.empty()) std::abort();  // what we write ourselves must be whole
+  for (const gpumem::DeviceAnalysis& device : analysis->devices) {
+    if (device.at_peak_allocated.bytes != device.peak_allocated.bytes) std::abort();  // and be found again
+  }
   return 0;
 }

@@ -92,6 +92,17 @@ def hostile(folder):
     files["inst"] = f"(S'{command}'\nios\nsystem\n.".encode()
     files["obj"] = f"(cos\nsystem\nS'{command}'\no.".encode()
     files["build"] = b"}}b."
+    files["setstate"] = f"cos\nsystem\n)R}}S'__setstate__'\ncos\nsystem\nsbS'{command}'\nb.".encode()
+    files["eval"] = f"cbuiltins\neval\n(S'__import__(\"os\").system(\"{command}\")'\ntR.".encode()
+    files["stack_global"] = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c" + bytes([len(command)]) + command.encode() + b"\x85R."
+    files["memo_global"] = b"\x80\x04\x8c\x02os\x94\x8c\x06system\x940h\x00h\x01\x93."
+    files["newobj"] = f"cos\nsystem\n(S'{command}'\nt\x81.".encode("latin1")
+    files["newobj_ex"] = b"\x80\x04cos\nsystem\n)}\x92."
+    files["newobj_without_class"] = b"\x80\x02]])\x81."
+    files["reduce_in_snapshot"] = b"\x80\x02}X\x08\0\0\0segmentscos\ngetcwd\n)Rs."
+    files["binpersid"] = b"\x80\x02X\x02\0\0\0idQ."
+    files["extension2"], files["extension4"] = b"\x80\x02\x83\x01\0.", b"\x80\x02\x84\x01\0\0\0."
+    files["buffers"] = b"\x80\x05\x97\x98."
     files["persid"] = b"Pid\n."
     files["extension"] = b"\x80\x02\x82\x01."
     files["deep"] = b"\x80\x02" + b"]" * 30000 + b"a" * 29999 + b"."

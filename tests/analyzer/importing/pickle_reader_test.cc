@@ -136,6 +136,29 @@ TEST(PickleReaderTest, MemoryIsBounded) {
   EXPECT_FALSE(Read(doubling + "e.", limits).ok());
 }
 
+TEST(PickleReaderTest, WholeMemoryIsBoundedWhateverTheSize) {
+  PickleLimits limits;
+  limits.most_bytes = 1 << 20;
+  limits.too_much = absl::DataLossError("set more");
+  EXPECT_EQ(std::string(Read(std::string(2000000, ']') + ".", limits).status().message()), "set more");
+}
+
+// Equal stacks share their memory until one is added to.
+TEST(PickleReaderTest, EqualListsStayApart) {
+  const auto tree = Read(
+      "(]q\x01(}q\x02h\x02"
+      "e]q\x03(h\x02h\x02"
+      "eh\x02"
+      "ah\x02K\x05K\x06sl.");
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  const auto items = tree->Items(tree->root());
+  ASSERT_EQ(items.size(), 3u);  // two lists, and the dict
+  EXPECT_NE(items[0].id(), items[1].id());
+  EXPECT_EQ(tree->Items(items[0]).size(), 2u);
+  EXPECT_EQ(tree->Items(items[1]).size(), 3u);
+  EXPECT_EQ(tree->Items(tree->Items(items[0])[0]).size(), 2u);  // the dict, in both
+}
+
 TEST(PickleReaderTest, IsToldFromOtherFiles) {
   EXPECT_TRUE(BeginsLikePickle("\x80\x04\x95"));
   EXPECT_TRUE(BeginsLikePickle("(dp0\n"));

@@ -47,10 +47,12 @@ class Imported {
     EXPECT_TRUE(tree.ok()) << tree.status();
     if (!tree.ok()) return;
     std::string bytes;
-    const auto result = ImportTorchSnapshot(*tree, pickle.size(), "some/run.pickle", [&](absl::string_view part) {
-      bytes.append(part.data(), part.size());
-      return absl::OkStatus();
-    });
+    ImportMemory memory;
+    const auto result =
+        ImportTorchSnapshot(*tree, pickle.size(), "some/run.pickle", &memory, [&](absl::string_view part) {
+          bytes.append(part.data(), part.size());
+          return absl::OkStatus();
+        });
     status = result.status();
     if (!result.ok()) return;
     notes = result->notes;

@@ -146,5 +146,39 @@ TEST(TraceWriterTest, TheFirstErrorStays) {
   EXPECT_EQ(writes, 2);
 }
 
+// Readers refuse more than so many events for each byte; what resembles itself that much is written in small batches.
+TEST(TraceWriterTest, EqualEventsCanBeReadToo) {
+  std::string bytes;
+  TraceWriter writer([&bytes](absl::string_view part) {
+    bytes.append(part.data(), part.size());
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(writer.Begin({}).ok());
+  EventRow row;
+  row.kind = trace::ALLOC;
+  row.layer = trace::RUNTIME;
+  row.address = row.size = 1 << 20;
+  constexpr size_t kRows = BatchEncoder::kMaxEvents + 5000;
+  ASSERT_TRUE(writer.AddLiveSnapshot(std::vector<EventRow>(kRows, row), {3, kRows - 1}).ok());
+  for (size_t i = 0; i < kRows; ++i) ASSERT_TRUE(writer.Add(row).ok());
+  ASSERT_TRUE(writer.End().ok());
+  const int file = memfd_create("trace", MFD_CLOEXEC);
+  ASSERT_EQ(write(file, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  auto reader = TraceReader::Open(absl::StrCat("/proc/self/fd/", file));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  size_t events = 0, alive = 0, segments = 0;
+  while (reader->Next() != ItemType::kEndOfStream) {
+    if (reader->type() == ItemType::kEvents) events += reader->batch().count();
+    if (reader->type() != ItemType::kLiveSnapshot) continue;
+    alive += reader->live_snapshot().batch.count();
+    segments += reader->live_snapshot().torch_segments.size();
+  }
+  EXPECT_EQ(reader->damage(), "");
+  EXPECT_EQ(events, kRows);
+  EXPECT_EQ(alive, kRows);
+  EXPECT_EQ(segments, 2u);
+  close(file);
+}
+
 }  // namespace
 }  // namespace gpumem
