@@ -48,6 +48,31 @@ void Contents::MarkDirty(uint64_t address, uint64_t size) {
 }
 
 void Contents::Zero(uint64_t address, uint64_t size) {
+  SetKnown(address, size, false);
+  Clear(address, size);
+}
+
+void Contents::SetKnown(uint64_t address, uint64_t size, bool known) {
+  if (size == 0 || !IsShadowed(address)) return;
+  if (known) {
+    known_.Add(address, size);
+  } else if (!known_.empty()) {
+    known_.Remove(address, size, [](uint64_t, uint64_t) {});
+  }
+}
+
+bool Contents::IsKnown(uint64_t address, uint64_t size) const {
+  return IsShadowed(address) && known_.Covers(address, size);
+}
+
+char* Contents::Learn(uint64_t address, uint64_t size) {
+  if (size == 0 || size > keep_bytes_ || !IsShadowed(address)) return nullptr;
+  MarkDirty(address, size);
+  SetKnown(address, size, true);
+  return Bytes(address);
+}
+
+void Contents::Clear(uint64_t address, uint64_t size) {
   if (size == 0) return;
   if (!IsShadowed(address)) {
     std::memset(Bytes(address), 0, size);
@@ -76,7 +101,10 @@ void Contents::Copy(uint64_t target, uint64_t source, uint64_t size) {
   if (size == 0) return;
   const bool clean_source = IsShadowed(source) && !dirty_.Intersects(source, size);
   if (IsShadowed(target)) {
-    if (clean_source || size > keep_bytes_) return Zero(target, size);
+    const bool is_from_host = !addresses_->Contains(source);
+    const bool is_source_known = is_from_host || IsKnown(source, size);
+    SetKnown(target, size, is_source_known && (clean_source || size <= keep_bytes_));
+    if (clean_source || size > keep_bytes_) return Clear(target, size);
     MarkDirty(target, size);
   } else if (clean_source) {
     std::memset(Bytes(target), 0, size);  // without touching the shadow's pages
@@ -93,7 +121,8 @@ void Contents::Fill(uint64_t target, uint32_t value, unsigned width, uint64_t co
   const uint64_t size = count * width;
   if (size == 0) return;
   if (IsShadowed(target)) {
-    if (value == 0 || size > keep_bytes_) return Zero(target, size);
+    SetKnown(target, size, value == 0 || size <= keep_bytes_);
+    if (value == 0 || size > keep_bytes_) return Clear(target, size);
     MarkDirty(target, size);
   }
   char* const bytes = Bytes(target);

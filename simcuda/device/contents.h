@@ -8,6 +8,10 @@
 //   device  base + x   PROT_NONE (or accessible: managed memory, host-visible mappings; then the bytes lie here)
 //   shadow  shadow + x the bytes
 //
+// A range is known where its bytes are those of a GPU: copied from the host, filled, copied from a known range, or
+// computed by whoever says so (Learn). A kernel that computes nothing leaves its output as it was, so whoever launches
+// one must Zero what it writes.
+//
 // Only dirty pages, those that were ever written, are tracked, zeroed and read; everything else reads as zeros.
 // Thread-safety: none; the owner locks. Ownership: the machine owns one Contents over its AddressSpace.
 #ifndef SIMCUDA_DEVICE_CONTENTS_H_
@@ -41,8 +45,20 @@ class Contents {
   // Writes `count` elements of `width` bytes (1, 2 or 4) with the low bytes of `value`.
   void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
 
-  // Makes a range read as zeros; costs next to nothing where nothing was written.
+  // Makes a range read as zeros that are not known; costs next to nothing where nothing was written.
   void Zero(uint64_t address, uint64_t size);
+
+  // Whether all bytes of a device range are known.
+  bool IsKnown(uint64_t address, uint64_t size) const;
+
+  // Where the bytes at a device address lie, for whoever reads them; null where the host must not be given them.
+  char* Seen(uint64_t address) const { return IsShadowed(address) ? Bytes(address) : nullptr; }
+
+  // The same for writing: from now on the range is known.
+  char* Learn(uint64_t address, uint64_t size);
+
+  // The range keeps its bytes, and is not known any more.
+  void Doubt(uint64_t address, uint64_t size) { SetKnown(address, size, false); }
 
   // Lets the host read and write a granule-aligned device range, or takes that right away and drops the contents.
   bool SetHostVisible(uint64_t address, uint64_t size, bool visible);
@@ -51,11 +67,14 @@ class Contents {
   bool IsShadowed(uint64_t address) const;
   char* Bytes(uint64_t address) const;
   void MarkDirty(uint64_t address, uint64_t size);
+  void Clear(uint64_t address, uint64_t size);
+  void SetKnown(uint64_t address, uint64_t size, bool known);
 
   const AddressSpace* const addresses_;
   const uint64_t keep_bytes_;
   char* shadow_ = nullptr;
   IntervalSet dirty_;         // page-aligned device addresses with bytes in the shadow
+  IntervalSet known_;         // device addresses whose bytes are those of a GPU
   IntervalSet host_visible_;  // device addresses whose bytes lie at the address itself
 };
 

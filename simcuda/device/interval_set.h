@@ -47,6 +47,12 @@ class IntervalSet {
     return at != intervals_.begin() && std::prev(at)->second > begin;
   }
 
+  // Whether all of it is in the set: neighbours are one interval.
+  bool Covers(uint64_t begin, uint64_t size) const {
+    const auto after = intervals_.upper_bound(begin);
+    return size == 0 || (after != intervals_.begin() && std::prev(after)->second >= begin + size);
+  }
+
   bool empty() const { return intervals_.empty(); }
   const std::map<uint64_t, uint64_t>& intervals() const { return intervals_; }
 

@@ -96,6 +96,31 @@ void Machine::Zero(uint64_t address, uint64_t size) {
   if (addresses.Contains(address)) contents.Zero(address, size);
 }
 
+char* Machine::Bytes(uint64_t address, uint64_t size, bool* known) {
+  const std::lock_guard lock(mutex);
+  if (!addresses.Contains(address)) return nullptr;
+  *known = contents.IsKnown(address, size);
+  return contents.Seen(address);
+}
+
+char* Machine::Learn(uint64_t address, uint64_t size, bool known) {
+  const std::lock_guard lock(mutex);
+  if (!addresses.Contains(address)) return nullptr;
+  char* const bytes = contents.Learn(address, size);
+  if (!known) contents.Doubt(address, size);
+  return bytes;
+}
+
+void Machine::Doubt(uint64_t address, uint64_t size) {
+  const std::lock_guard lock(mutex);
+  if (addresses.Contains(address)) contents.Doubt(address, size);
+}
+
+bool Machine::IsKnown(uint64_t address, uint64_t size) {
+  const std::lock_guard lock(mutex);
+  return addresses.Contains(address) && contents.IsKnown(address, size);
+}
+
 bool Machine::Peek(void* target, uint64_t source, uint64_t size) {
   const std::lock_guard lock(mutex);
   if (!addresses.Contains(source) || !contents.HasBytes(source, size)) return false;

@@ -20,6 +20,14 @@ struct Block {
   size_t width, height;
 };
 
+bool IsKnown(Machine* machine, const Block& block) {
+  if (block.source_pitch == block.width) return machine->IsKnown(block.source, block.width * block.height);
+  for (size_t row = 0; row < block.height; ++row) {
+    if (!machine->IsKnown(block.source + row * block.source_pitch, block.width)) return false;
+  }
+  return true;
+}
+
 CUresult Copy(const Block& block, CUstream stream) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   bool captured = false;
@@ -30,8 +38,9 @@ CUresult Copy(const Block& block, CUstream stream) {
   WatchProgress(0);
   Machine& machine = GetSimulation()->machine;
   if (machine.addresses.Contains(block.source) && !machine.addresses.Contains(block.target)) {
-    gpumemshim_read(reinterpret_cast<const void*>(block.source), block.width * block.height);
-    WatchRead();
+    const bool is_near_end = WatchRead();  // then it is to be seen who reads, whatever it is
+    if (is_near_end || !IsKnown(&machine, block))
+      gpumemshim_read(reinterpret_cast<const void*>(block.source), block.width * block.height);
   }
   const bool contiguous = block.target_pitch == block.width && block.source_pitch == block.width;
   if (contiguous) {
@@ -47,7 +56,8 @@ CUresult Copy(const Block& block, CUstream stream) {
 CUresult Copy(uint64_t target, uint64_t source, size_t size, CUstream stream) {
   const bool reads_truth = size == 1 && LastKernelWasAnd() && GetSimulation() != nullptr &&
                            !GetSimulation()->machine.addresses.Contains(target) &&
-                           GetSimulation()->machine.addresses.Contains(source);
+                           GetSimulation()->machine.addresses.Contains(source) &&
+                           !GetSimulation()->machine.IsKnown(source, size);
   const CUresult result = Copy({target, source, size, size, size, 1}, stream);
   // "All elements are true" is the answer that lets a program go on; the kernel that would say so did not run.
   if (result == CUDA_SUCCESS && reads_truth) *reinterpret_cast<char*>(target) = 1;

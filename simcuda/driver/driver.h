@@ -86,7 +86,8 @@ CUresult NotSimulated(const char* function);
 void WatchProgress(uint64_t launches);
 
 // The same for a read of device memory by the host.
-void WatchRead();
+// Whether so many were read that the limit is near.
+bool WatchRead();
 
 // Somebody waited: events that were recorded before are ready (SIMCUDA_EVENTS=late).
 void NoteSynchronisation();

@@ -20,6 +20,8 @@ using namespace simcuda;  // NOLINT: C functions only below
 namespace simcuda {
 namespace {
 
+constexpr uint64_t kShownReads = 1000;  // before the limit
+
 std::atomic<uint64_t> g_launches{0};
 thread_local bool t_last_was_and = false;
 
@@ -51,10 +53,11 @@ void WatchProgress(uint64_t launches) {
   }
 }
 
-void WatchRead() {
+bool WatchRead() {
   static std::atomic<uint64_t> reads{0};
   const uint64_t limit = GetEnvironment().max_reads, count = reads.fetch_add(1, std::memory_order_relaxed) + 1;
   if (limit != 0 && count > limit) End("reads", limit);
+  return limit != 0 && count + kShownReads > limit;
 }
 
 uint64_t LaunchCount() { return g_launches.load(std::memory_order_relaxed); }

@@ -5,6 +5,7 @@
 #include "simcuda/device/granularity.h"
 #include "simcuda/driver/capture.h"
 #include "simcuda/driver/driver.h"
+#include "simcuda/driver/results.h"
 
 using namespace simcuda;  // NOLINT: C functions only
 
@@ -116,6 +117,30 @@ __attribute__((visibility("default"))) bool simcuda_place_next(int device, uint6
   machine.addresses.device(device).PlaceNext(address);
   return true;
 }
+
+// Not CUDA: for whoever computes what kernels would (device/contents.h). Where the bytes at a device address lie, and
+// whether all of the range is known; 0: the host cannot have them.
+__attribute__((visibility("default"))) uint64_t simcuda_bytes(uint64_t address, uint64_t size, int* known) {
+  Simulation* const simulation = GetSimulation();
+  bool is_known = false;
+  char* const bytes = simulation == nullptr ? nullptr : simulation->machine.Bytes(address, size, &is_known);
+  *known = is_known ? 1 : 0;
+  return reinterpret_cast<uint64_t>(bytes);
+}
+
+// The same for writing; from then on the range is known, or not.
+__attribute__((visibility("default"))) uint64_t simcuda_learn(uint64_t address, uint64_t size, int known) {
+  Simulation* const simulation = GetSimulation();
+  return simulation == nullptr ? 0 : reinterpret_cast<uint64_t>(simulation->machine.Learn(address, size, known != 0));
+}
+
+// The range is not known any more: something was to write there.
+__attribute__((visibility("default"))) void simcuda_doubt(uint64_t address, uint64_t size) {
+  if (Simulation* const simulation = GetSimulation()) simulation->machine.Doubt(address, size);
+}
+
+// How many elements this thread's next counts find; the largest number: nobody knows.
+__attribute__((visibility("default"))) void simcuda_found(uint64_t count) { SetFound(count); }
 
 // Not CUDA: the device address of a module's variable; what __cudaRegisterVar announces to the runtime.
 __attribute__((visibility("default"))) uint64_t simcuda_static(uint64_t size) {

@@ -198,19 +198,25 @@ uint64_t Integer(const void* at, uint8_t bytes) {
 // The argument itself is a pointer.
 uint64_t Pointer(void** arguments, uint8_t index) { return Integer(arguments[index], sizeof(void*)); }
 
-void Write(uint64_t target, const void* value, size_t bytes) {
+// What is assumed is not known.
+void Write(uint64_t target, const void* value, size_t bytes, bool is_known = false) {
   Machine& machine = GetSimulation()->machine;
-  if (machine.addresses.Contains(target)) machine.Copy(target, reinterpret_cast<uint64_t>(value), bytes);
+  if (!machine.addresses.Contains(target)) return;
+  machine.Copy(target, reinterpret_cast<uint64_t>(value), bytes);
+  if (!is_known) machine.Doubt(target, bytes);
 }
 
 thread_local uint64_t t_counted = 0;
 thread_local bool t_counting = false;
+thread_local uint64_t t_found = UINT64_MAX;
 
 void WriteCount(const Recipe& recipe, void** arguments, uint64_t elements) {
   const auto share = GetEnvironment().data_dependent_share;
   const auto part = static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * share));
-  const uint64_t count = std::max(part, std::min<uint64_t>(elements, recipe.least));
-  Write(Pointer(arguments, recipe.output), &count, recipe.output_bytes);  // little endian: the low bytes
+  const bool is_known = t_found != UINT64_MAX;
+  const uint64_t assumed = std::max(part, std::min<uint64_t>(elements, recipe.least));
+  const uint64_t count = is_known ? std::min(t_found, elements) : assumed;
+  Write(Pointer(arguments, recipe.output), &count, recipe.output_bytes, is_known);  // little endian: the low bytes
 }
 
 thread_local bool t_finding = false;
@@ -315,6 +321,8 @@ void Compare(const Recipe& recipe, void** arguments) {
 }
 
 }  // namespace
+
+void SetFound(uint64_t count) { t_found = count; }
 
 Recipe RecipeOf(const std::string& kernel_name) {
   Recipe recipe;

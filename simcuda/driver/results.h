@@ -53,6 +53,9 @@ Recipe RecipeOf(const std::string& kernel_name);
 // `arguments` may be null, where the caller packed them in another way.
 void ComputeResult(const Recipe& recipe, void** arguments);
 
+// How many elements this thread's counts find from now on; UINT64_MAX: nobody knows, so a share is assumed.
+void SetFound(uint64_t count);
+
 }  // namespace simcuda
 
 #endif  // SIMCUDA_DRIVER_RESULTS_H_

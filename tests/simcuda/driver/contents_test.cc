@@ -62,6 +62,60 @@ TEST_F(ContentsTest, FillWritesWords) {
   EXPECT_EQ(read[3], 0u);
 }
 
+TEST_F(ContentsTest, WhatCameFromTheHostIsKnownAndWhatComesFromItToo) {
+  const uint64_t a = Allocate(4096), b = Allocate(4096), fresh = Allocate(4096);
+  const int value = 42;
+  EXPECT_FALSE(machine.IsKnown(a, 4));
+  machine.Copy(a + 100, Host(&value), sizeof value);
+  EXPECT_TRUE(machine.IsKnown(a + 100, 4));
+  EXPECT_FALSE(machine.IsKnown(a + 96, 8));  // in part
+  machine.Copy(b, a + 100, 4);
+  EXPECT_TRUE(machine.IsKnown(b, 4));
+  machine.Copy(b, fresh, 4);  // of memory that something else was to fill
+  EXPECT_FALSE(machine.IsKnown(b, 4));
+  machine.Fill(b, 7, 4, 3);
+  EXPECT_TRUE(machine.IsKnown(b, 12));
+  machine.Zero(b, 4);  // a block that is handed out again
+  EXPECT_FALSE(machine.IsKnown(b, 4));
+  EXPECT_TRUE(machine.IsKnown(b + 4, 8));
+}
+
+TEST_F(ContentsTest, LongFillsOfZeroAreKnownAndLongCopiesAreNot) {
+  const uint64_t address = Allocate(8 * kMiB);
+  machine.Fill(address, 0, 1, 8 * kMiB);
+  EXPECT_TRUE(machine.IsKnown(address, 8 * kMiB));
+  const std::vector<char> source(4 * kMiB, 'x');
+  machine.Copy(address, Host(source.data()), source.size());
+  EXPECT_FALSE(machine.IsKnown(address, 1));
+  EXPECT_TRUE(machine.IsKnown(address + 4 * kMiB, 4 * kMiB));
+}
+
+TEST_F(ContentsTest, WhoComputesSaysWhetherItIsKnown) {
+  const uint64_t address = Allocate(4096);
+  bool known = true;
+  const char* seen = machine.Bytes(address, 4, &known);
+  ASSERT_NE(seen, nullptr);
+  EXPECT_FALSE(known);
+  char* const bytes = machine.Learn(address, 4, true);
+  ASSERT_EQ(bytes, seen);
+  bytes[0] = 9;
+  int read = 0;
+  machine.Copy(Host(&read), address, sizeof read);
+  EXPECT_EQ(read, 9);
+  EXPECT_TRUE(machine.IsKnown(address, 4));
+  machine.Learn(address, 4, false);  // computed from what is not known: it keeps its bytes
+  EXPECT_FALSE(machine.IsKnown(address, 4));
+  machine.Learn(address, 4, true);
+  machine.Doubt(address, 4);
+  EXPECT_FALSE(machine.IsKnown(address, 4));
+  machine.Zero(address, 4);
+  read = 1;
+  machine.Copy(Host(&read), address, sizeof read);
+  EXPECT_EQ(read, 0);  // pages that were learned are given back like any
+  EXPECT_EQ(machine.Learn(address, 64 * kMiB, true), nullptr);
+  EXPECT_EQ(machine.Learn(Host(&read), 4, true), nullptr);
+}
+
 TEST_F(ContentsTest, HostCannotTouchDeviceMemoryButManaged) {
   const uint64_t device = Allocate(4096);
   const uint64_t managed = Allocate(4096, 0, AllocationKind::kManaged);

@@ -12,6 +12,8 @@
 #include "tests/simcuda/driver/driver_fixture.h"
 #include "tests/simcuda/driver/kernel_names.h"
 
+extern "C" void simcuda_found(uint64_t count);
+
 namespace simcuda {
 namespace {
 
@@ -85,6 +87,18 @@ TEST(ResultsTest, CountsArePartOfAllByThePolicy) {
       EXPECT_EQ(FoundBy<uint64_t>(kernels::kUnique, 3, 7, 0), 0u);
     });
   }
+}
+
+// What somebody computed is found, whatever the policy; and it is known.
+TEST(ResultsTest, ACountThatIsKnownIsFound) {
+  InChild("upper", [] {
+    simcuda_found(7);
+    EXPECT_EQ(FoundBy<uint32_t>(kernels::kCountBool, 1, 2, uint64_t{1001}), 7u);
+    EXPECT_EQ(FoundBy<uint64_t>(kernels::kUnique, 3, 7, 1001), 7u);
+    EXPECT_EQ(FoundBy<uint64_t>(kernels::kUnique, 3, 7, 5), 5u);  // no more than there are
+    simcuda_found(UINT64_MAX);
+    EXPECT_EQ(FoundBy<uint32_t>(kernels::kCountBool, 1, 2, uint64_t{1001}), 1001u);
+  });
 }
 
 TEST(ResultsTest, ACountByBlocksIsWrittenByTheSumBehindIt) {
