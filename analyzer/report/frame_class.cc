@@ -76,9 +76,10 @@ bool IsSystemModule(absl::string_view module) {
   if (absl::StrContains(module, "conda") && absl::StrContains(module, "/lib/lib")) return true;
   const absl::string_view name = BaseName(module);
   for (const char* prefix :
-       {"libtorch",    "libc10",  "libcuda",    "libcublas", "libcudnn",   "libcufft",      "libcurand", "libcusolver",
-        "libcusparse", "libnccl", "libnvidia",  "libnvrtc",  "libnvshmem", "libgpumemshim", "libpython", "libstdc++",
-        "libgcc_s",    "libc.so", "libpthread", "ld-linux",  "python",     "linux-vdso",    "[vdso]",    "libffi"}) {
+       {"libtorch",    "libc10",      "libcuda",   "libcublas", "libcudnn", "libcufft",   "libcurand",
+        "libcusolver", "libcusparse", "libnccl",   "libnvidia", "libnvrtc", "libnvshmem", "libgpumemshim",
+        "libsimcuda",  "libpython",   "libstdc++", "libgcc_s",  "libc.so",  "libpthread", "ld-linux",
+        "python",      "linux-vdso",  "[vdso]",    "libffi"}) {
     if (absl::StartsWith(name, prefix)) return true;
   }
   return false;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
@@ -15,6 +18,7 @@
 #include "planner/forecast/forecaster.h"
 #include "planner/forecast/planner.h"
 #include "planner/forecast/vary.h"
+#include "planner/forecast/verdict.h"
 #include "planner/forecast/what_if.h"
 #include "report/attribution_sections.h"
 #include "report/sections.h"
@@ -22,6 +26,25 @@
 
 namespace gpumem {
 namespace {
+
+// docs/exit-codes.md; a script tells "fits" from all else by 0.
+constexpr int kExitTooClose = 5, kExitFitsUnless = 6;
+
+int ExitCodeOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFits:
+      return kExitFine;
+    case Verdict::kFitsUnless:
+      return kExitFitsUnless;
+    case Verdict::kTooClose:
+      return kExitTooClose;
+    case Verdict::kDoesNotFit:
+      return kExitCheckFailed;
+    case Verdict::kUnknown:
+      return kExitCannotRead;
+  }
+  return kExitCannotRead;
+}
 
 class PlanCommand final : public Command {
  public:
@@ -44,8 +67,9 @@ made of, which changes would save most, and how certain the number is. No GPU is
   gpumem plan --json -- python train.py | jq '.verdict, .peak'
   gpumem plan --list-devices
 
-Exit code 0: it fits; 1: it does not fit, or depends on data values; 3: no answer, because the program failed
-or did not use CUDA. All commands read the trace that it leaves.
+Exit code 0: it fits; 1: it does not fit; 5: too close to say; 6: it fits unless something happens that the run
+did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. All
+commands read the trace that it leaves.
 )";
   }
   bool takes_command_line() const override { return true; }
@@ -54,6 +78,7 @@ or did not use CUDA. All commands read the trace that it leaves.
     flags_.AddFlags(flags);
     flags->Add("--vary", &vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
         .Value("AXIS");
+    flags->Add("--margin", &margin_, "share of the device that a value of --vary must leave free (5%)").Value("SHARE");
     flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
     flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
     flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");
@@ -80,10 +105,39 @@ or did not use CUDA. All commands read the trace that it leaves.
  private:
   absl::StatusOr<int> Plan(const RunRequest& request, const std::vector<Axis>& axes, const SimulationTools& tools,
                            Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const double margin, ParseMargin(margin_));
     Planner planner(tools, console);
     Forecaster forecaster(request, axes, &planner);
+    forecaster.forecast().margin = margin;
+    forecaster.forecast().steps_given = flags_.steps != "stable";
     GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, forecaster.Answer(flags_.policy_given()));
+    GPUMEM_RETURN_IF_ERROR(CheckPins(forecaster.forecast()));
     return Print(std::move(run), &forecaster, &planner, console);
+  }
+
+  // A pin that matches nothing changes nothing: the answer would be for another program.
+  absl::Status CheckPins(const Forecast& forecast) const {
+    for (const std::string& text : flags_.PinnedTexts()) {
+      uint64_t count = 0;
+      for (const PlannedProcess& process : forecast.processes) {
+        const auto found = process.reported.pinned.find(text);
+        if (found != process.reported.pinned.end()) count += found->second;
+      }
+      if (count > 0) continue;
+      std::vector<std::string> sites;
+      for (const HostRead& read : forecast.reads) sites.push_back(read.site);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "nothing was read where '", text, "' says",
+          sites.empty() ? "" : absl::StrCat(". Values that are not known were read at: ", absl::StrJoin(sites, ", "))));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<double> ParseMargin(absl::string_view text) {
+    double percent = -1;
+    if (absl::ConsumeSuffix(&text, "%") && absl::SimpleAtod(text, &percent) && percent >= 0 && percent < 100)
+      return percent / 100;
+    return absl::InvalidArgumentError("--margin is a share of the device, such as 5%");
   }
 
   int ListDevices(Console* console) const {
@@ -128,7 +182,7 @@ or did not use CUDA. All commands read the trace that it leaves.
     } else {
       PrintPage(forecast, moment, input, console);
     }
-    return forecast.is_open() ? kExitCannotRead : forecast.fits() ? kExitFine : kExitCheckFailed;
+    return ExitCodeOf(Assess(forecast).verdict);
   }
 
   static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
@@ -161,7 +215,7 @@ or did not use CUDA. All commands read the trace that it leaves.
   }
 
   PlanFlags flags_;
-  std::string output_;
+  std::string output_, margin_ = "5%";
   std::vector<std::string> vary_;
   bool no_what_if_ = false, list_ = false, json_ = false;
 };

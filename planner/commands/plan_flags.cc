@@ -41,13 +41,34 @@ absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
   return list.dump();
 }
 
-// "upper", "zero", "expect=0.5", as SIMCUDA_DATA_DEPENDENT has it.
+// "train.py:57=0.3" or "train.py:57=expect=0.3", as JSON.
+absl::StatusOr<std::string> SharesJson(const std::vector<std::string>& policies) {
+  nlohmann::json shares = nlohmann::json::array();
+  for (const std::string& policy : policies) {
+    const size_t equals = policy.find('=');
+    if (equals == std::string::npos || policy.find(':') >= equals) continue;  // it is for all
+    absl::string_view text = absl::string_view(policy).substr(equals + 1);
+    absl::ConsumePrefix(&text, "expect=");
+    double share = -1;
+    if (text == "upper") share = 1;
+    if (text == "zero") share = 0;
+    if (share < 0 && (!absl::SimpleAtod(text, &share) || !(share >= 0 && share <= 1))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--data-dependent ", policy, " is no share of a line. Like this: train.py:57=expect=0.3"));
+    }
+    shares.push_back({policy.substr(0, equals), share});
+  }
+  return shares.dump();
+}
+
+// "upper", "zero", "expect=0.5", as SIMCUDA_DATA_DEPENDENT has it; the last one that is for all lines.
 absl::StatusOr<std::string> ParsePolicy(absl::string_view text) {
   if (text == "upper" || text == "zero") return std::string(text);
   double share = -1;
   if (absl::ConsumePrefix(&text, "expect=") && absl::SimpleAtod(text, &share) && share >= 0 && share <= 1)
     return std::string(text);
-  return absl::InvalidArgumentError("--data-dependent is upper, zero or expect=SHARE, as in expect=0.5");
+  return absl::InvalidArgumentError(
+      "--data-dependent is upper, zero or expect=SHARE, as in expect=0.5; FILE.py:LINE=expect=SHARE for one line");
 }
 
 absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
@@ -85,14 +106,25 @@ void PlanFlags::AddFlags(Flags* flags) {
       .Value("N");
   flags->Add("--timeout", &timeout, "seconds after which a run is ended (300)").Value("S");
   flags
-      ->Add("--data-dependent", &policy,
-            "what nonzero, masks and unique are to find: upper (everything), zero, expect=0.5")
+      ->Add("--data-dependent", &policies,
+            "what nonzero, masks and unique find where that is not known: upper (everything), zero, expect=0.5, or "
+            "FILE.py:LINE=expect=0.5")
       .Value("WHAT");
+  flags->Add("--values", &values, "values that decide: computed, or none (0)").Value("WHICH");
   flags
       ->Add("--workspaces", &workspaces,
             "of cuDNN and the like: measured (else 0), bound (else the most that they can be), none (0)")
       .Value("WHICH");
   flags->Add("--pin", &pins, "what reading a tensor gives on a line: FILE.py:LINE=VALUE or TEXT=VALUE").Value("PIN");
+}
+
+std::vector<std::string> PlanFlags::PinnedTexts() const {
+  std::vector<std::string> texts;
+  for (const std::string& pin : pins) texts.push_back(pin.substr(0, pin.rfind('=')));
+  for (const std::string& policy : policies) {
+    if (policy.find(':') < policy.find('=')) texts.push_back(policy.substr(0, policy.find('=')));
+  }
+  return texts;
 }
 
 absl::Status PlanFlags::Fill(RunRequest* request) const {
@@ -105,7 +137,14 @@ absl::Status PlanFlags::Fill(RunRequest* request) const {
   if (!(timeout >= 1 && timeout <= 1e6)) return absl::InvalidArgumentError("--timeout is a number of seconds");
   request->timeout_s = timeout;
   if (steps != "all") request->most_reads = kMaxReads;
-  GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy.empty() ? "upper" : policy));
+  std::string policy = "upper";
+  for (const std::string& each : policies) {
+    if (each.find(':') == std::string::npos) policy = each;
+  }
+  GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy));
+  GPUMEM_ASSIGN_OR_RETURN(request->shares, SharesJson(policies));
+  if (values != "computed" && values != "none") return absl::InvalidArgumentError("--values is computed or none");
+  request->values = values == "none" ? RunRequest::Values::kNone : RunRequest::Values::kComputed;
   if (workspaces != "measured" && workspaces != "bound" && workspaces != "none")
     return absl::InvalidArgumentError("--workspaces is measured, bound or none");
   request->workspaces = workspaces;

@@ -12,6 +12,7 @@
 #ifndef GPUMEM_PLANNER_COMMANDS_PLAN_FLAGS_H_
 #define GPUMEM_PLANNER_COMMANDS_PLAN_FLAGS_H_
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,17 +28,23 @@ struct PlanFlags {
   std::string device, memory, capability;  // "" = not given
   RanksWanted ranks;
   std::string steps = "stable";
-  double timeout = 300;  // seconds
-  std::string policy;    // "" = not given: upper
+  double timeout = 300;               // seconds
+  std::vector<std::string> policies;  // none = upper
   std::vector<std::string> pins;
-  std::string workspaces = "measured";
+  std::string workspaces = "measured", values = "computed";
 
   void AddFlags(Flags* flags);
 
   // Sets all of `request` that these say; its command is there already, and may be wrapped in torchrun.
   absl::Status Fill(RunRequest* request) const;
 
-  bool policy_given() const { return !policy.empty(); }
+  // Whether what data find is stated for all lines.
+  bool policy_given() const {
+    return std::any_of(policies.begin(), policies.end(),
+                       [](const std::string& policy) { return policy.find(':') == std::string::npos; });
+  }
+  // Texts and lines that a run must meet: a pin that matches nothing is a mistake.
+  std::vector<std::string> PinnedTexts() const;
 };
 
 // The recorder and the simulated CUDA beside this program.

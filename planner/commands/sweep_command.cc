@@ -183,7 +183,7 @@ answer.
     take(spec_.memory, &plan_.memory, "");
     take(spec_.capability, &plan_.capability, "");
     take(spec_.steps, &plan_.steps, "stable");
-    take(spec_.data_dependent, &plan_.policy, "");
+    if (plan_.policies.empty() && !spec_.data_dependent.empty()) plan_.policies = {spec_.data_dependent};
     take(spec_.results_dir, &results_dir_, "");
     take(spec_.on, &on_, "");
     if (!spec_.timeout.empty() && plan_.timeout == 300 && !absl::SimpleAtod(spec_.timeout, &plan_.timeout))

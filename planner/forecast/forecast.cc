@@ -17,22 +17,27 @@ uint64_t BeyondRecorded(const MemoryBreakdown& breakdown) {
 
 }  // namespace
 
+RunPeaks PeaksOfDevice(const DeviceAnalysis& device) {
+  RunPeaks peaks;
+  peaks.device = device.device;
+  peaks.allocated = device.peak_allocated.bytes;
+  peaks.reserved = device.peak_reserved.bytes;
+  const MemoryBreakdown& breakdown = device.breakdown_at_peak;
+  peaks.process = std::max(breakdown.any ? breakdown.Explained() : 0, device.peak_total.bytes);
+  if (breakdown.any && breakdown.process != kNotStated) peaks.process = std::max(peaks.process, breakdown.process);
+  const uint64_t recorded = breakdown.any ? breakdown.values.total : device.peak_total.bytes;
+  // A sample may see the peak before the first kernel's code is loaded, the one at the end does not. So the answer
+  // does not depend on when the sampler came by.
+  peaks.process = std::max(peaks.process, recorded + BeyondRecorded(device.breakdown_at_end));
+  peaks.context = peaks.process - std::min(peaks.process, recorded);
+  peaks.elsewhere = breakdown.any ? breakdown.values.other : device.peak_other.bytes;
+  return peaks;
+}
+
 RunPeaks PeaksOf(const Analysis& analysis) {
   RunPeaks largest;
   for (const DeviceAnalysis& device : analysis.devices) {
-    RunPeaks peaks;
-    peaks.device = device.device;
-    peaks.allocated = device.peak_allocated.bytes;
-    peaks.reserved = device.peak_reserved.bytes;
-    const MemoryBreakdown& breakdown = device.breakdown_at_peak;
-    peaks.process = std::max(breakdown.any ? breakdown.Explained() : 0, device.peak_total.bytes);
-    if (breakdown.any && breakdown.process != kNotStated) peaks.process = std::max(peaks.process, breakdown.process);
-    const uint64_t recorded = breakdown.any ? breakdown.values.total : device.peak_total.bytes;
-    // A sample may see the peak before the first kernel's code is loaded, the one at the end does not. So the answer
-    // does not depend on when the sampler came by.
-    peaks.process = std::max(peaks.process, recorded + BeyondRecorded(device.breakdown_at_end));
-    peaks.context = peaks.process - std::min(peaks.process, recorded);
-    peaks.elsewhere = breakdown.any ? breakdown.values.other : device.peak_other.bytes;
+    const RunPeaks peaks = PeaksOfDevice(device);
     if (largest.device < 0 || peaks.process > largest.process) largest = peaks;
   }
   return largest;
@@ -45,6 +50,13 @@ uint64_t Forecast::skew() const {
     most = std::max(most, process.peaks.process);
   }
   return most - std::min(least, most);
+}
+
+uint64_t Forecast::managed() const {
+  uint64_t bytes = 0;
+  if (fullest() == nullptr) return 0;
+  for (const size_t process : fullest()->processes) bytes += processes[process].managed;
+  return bytes;
 }
 
 }  // namespace gpumem

@@ -27,10 +27,14 @@ struct RunPeaks {
   uint64_t process = 0;    // as nvidia-smi shows it: with the context and all that PyTorch does not know of
   uint64_t context = 0;    // in `process`: what no call asked for: the context, loaded code, rounding
   uint64_t elsewhere = 0;  // in `process`: asked for past PyTorch's allocator
+  uint64_t together = 0;   // of the device that is fullest, with all processes on it and managed memory; 0 = `process`
+  uint64_t need() const { return together != 0 ? together : process; }
 };
 
 // Of the device with the largest peak.
 RunPeaks PeaksOf(const Analysis& analysis);
+// Of one device.
+RunPeaks PeaksOfDevice(const DeviceAnalysis& device);
 
 enum class RunEnd : uint8_t { kStable, kSteps, kEnded, kTimedOut, kSpins, kFailed, kCapability };
 
@@ -39,12 +43,35 @@ inline bool IsCutShort(RunEnd end) {
   return end == RunEnd::kTimedOut || end == RunEnd::kSpins || end == RunEnd::kFailed;
 }
 
+// What a process had of one device, and when.
+struct DeviceHistory {
+  RunPeaks peaks;                                   // `device`: the physical one, whatever CUDA_VISIBLE_DEVICES says
+  uint64_t begin_ns = 0, end_ns = 0;                // of CLOCK_MONOTONIC: while it had any
+  std::vector<std::pair<uint64_t, uint64_t>> uses;  // (from when on, bytes as nvidia-smi shows them), by time
+};
+
 // A process of the program.
 struct PlannedProcess {
   std::string trace;  // "" where it was not kept
   ProcessResult reported;
   RunPeaks peaks;
+  std::vector<DeviceHistory> devices;
+  std::string name;              // its command line
+  uint64_t managed = 0;          // most managed memory, which is in no device's share
+  uint64_t pinned_host = 0;      // most pinned host memory, which nvidia-smi does not show
+  uint64_t refused = 0;          // requests that failed for good
+  uint64_t largest_refused = 0;  // bytes
+  bool gave_up = false;          // it was refused, and allocated nothing after that
 };
+
+// A device that several processes have memory of.
+struct SharedDevice {
+  int device = 0;
+  std::vector<size_t> processes;  // indices, largest first
+  uint64_t in_time = 0;           // most of all of them together, as the run's clock had it
+  uint64_t at_once = 0;           // were the largest moments of those that live at the same time one moment
+};
+std::vector<SharedDevice> SharedDevices(const std::vector<PlannedProcess>& processes);
 
 // What a change would save.
 struct WhatIf {
@@ -73,38 +100,46 @@ struct Forecast {
   std::string output;    // the end of what it wrote, where it failed
   std::string stuck_at;  // where it was when its time was up
   double seconds = 0, timeout_s = 0;
-  std::vector<PlannedProcess> processes;     // that used CUDA; the first has the largest peak
-  std::string data_dependent;                // the policy of the run
-  std::optional<RunPeaks> with_zero;         // a second run in which conditions found nothing
-  std::optional<RunPeaks> with_late_events;  // a run in which events were ready only when somebody waited
-  std::optional<RunPeaks> with_bounds;       // a run in which workspaces that nobody measured are as large as can be
-  std::optional<bool> fits_when_tight;       // it wants more than there is: whether it runs through all the same
+  std::vector<PlannedProcess> processes;      // that used CUDA; the first has the largest peak
+  std::vector<SharedDevice> shared;           // fullest first
+  std::string data_dependent;                 // the policy of the run
+  std::optional<RunPeaks> with_zero;          // a second run in which conditions found nothing
+  std::optional<RunPeaks> with_late_events;   // a run in which events were ready only when somebody waited
+  std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
+  std::optional<RunPeaks> with_other_values;  // a run in which values that nobody computed were others
+  std::string other_values_failed;            // why there is none although values decide
+  uint64_t wanted = 0;                        // where it is more than there is: with no limit
+  std::optional<bool> fits_when_tight;        // it wants more than there is: whether it runs through all the same
+  std::optional<RunPeaks> when_tight;         // what it needed then
+  uint64_t refused_when_tight = 0;            // requests that it was refused, and lived on
+  uint64_t largest_refused = 0;               // bytes
+  bool tight_with_room = false;               // with the most that is open left free
   std::vector<HostRead> reads;
   std::vector<WhatIf> what_ifs;
   std::vector<VariedRun> varied;
   std::vector<std::pair<std::string, int64_t>> largest;  // that fits
   std::vector<std::pair<std::string, int64_t>>
-      largest_with_zero;  // the same where data find nothing; empty = not asked
-  bool searched = false;  // --vary was given
+      largest_with_zero;     // the same where data find nothing; empty = not asked
+  bool searched = false;     // --vary was given
+  double margin = 0;         // --margin: the share of the device that a value of --vary must leave free
+  bool steps_given = false;  // --steps N: what comes later is not asked for
 
   bool answered() const {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
   }
   // What libraries asked for, of the process with the largest peak.
   const std::vector<WorkspaceUse>& workspaces() const { return processes.front().reported.workspaces; }
+  // Of the process that needs most.
   const RunPeaks& peaks() const { return processes.front().peaks; }
   // By how much the processes' needs differ.
   uint64_t skew() const;
   uint64_t capacity() const { return device.memory_bytes(); }
-  bool fits() const {
-    return answered() && !IsCutShort(end) && (peaks().process <= capacity() || fits_when_tight.value_or(false));
-  }
-  // What was run fits, but not all was run.
-  bool is_open() const { return !answered() || (IsCutShort(end) && peaks().process <= capacity()); }
-  // Data decide whether it fits.
-  bool depends_on_data() const {
-    return !fits() && !is_open() && with_zero.has_value() && with_zero->process <= capacity();
-  }
+  // What the fullest device must hold, all processes on it added up in time, with managed memory.
+  uint64_t need() const { return peaks().need(); }
+  // That device; nullptr where nothing was used.
+  const SharedDevice* fullest() const { return shared.empty() ? nullptr : &shared.front(); }
+  // Managed memory of the processes on it.
+  uint64_t managed() const;
 };
 
 }  // namespace gpumem

@@ -4,6 +4,7 @@
 #include "planner/forecast/forecast_json.h"
 
 #include "json/parts.h"
+#include "planner/forecast/verdict.h"
 
 namespace gpumem {
 namespace {
@@ -18,6 +19,7 @@ void WritePeaks(absl::string_view key, const RunPeaks* peaks, JsonWriter* json) 
   json->Field("process_bytes", peaks->process);
   json->Field("context_bytes", peaks->context);
   json->Field("other_bytes", peaks->elsewhere);
+  json->Field("device_bytes", peaks->need());
   json->EndObject();
 }
 
@@ -58,6 +60,12 @@ void WriteProcesses(const Forecast& forecast, JsonWriter* json) {
     json->Field("steps", process.reported.steps);
     json->Field("last_growth", process.reported.last_growth);
     json->Field("torch", process.reported.torch);
+    json->Field("command", process.name);
+    json->Key("values_failed");
+    process.reported.values_failed.empty() ? json->Null() : json->Value(process.reported.values_failed);
+    json->Field("managed_bytes", process.managed);
+    json->Field("pinned_host_bytes", process.pinned_host);
+    json->Field("refused_requests", process.refused);
     json->Key("trace");
     process.trace.empty() ? json->Null() : json->Value(process.trace);
     WritePeaks("peak", &process.peaks, json);
@@ -117,6 +125,7 @@ void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->BeginObject();
   json->Field("data_dependent", forecast.data_dependent);
   WritePeaks("peak_where_data_find_nothing", Or(forecast.with_zero), json);
+  WritePeaks("peak_with_other_values", Or(forecast.with_other_values), json);
   WritePeaks("peak_where_kernels_lag_behind", Or(forecast.with_late_events), json);
   WriteReads(forecast, json);
   json->Key("pinned");
@@ -187,11 +196,56 @@ void WriteVaried(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
 }
 
-// The answer in one word.
-absl::string_view Verdict(const Forecast& forecast) {
-  if (forecast.is_open()) return "unknown";
-  if (forecast.fits()) return forecast.peaks().process <= forecast.capacity() ? "fits" : "fits_tightly";
-  return forecast.depends_on_data() ? "depends_on_data" : "does_not_fit";
+void WriteRange(const Assessment& assessment, JsonWriter* json) {
+  json->Key("range");
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("low_bytes", assessment.low);
+  json->Field("likely_bytes", assessment.likely);
+  json->Field("high_bytes", assessment.high);
+  json->Field("bounded", assessment.bounded());
+  json->EndObject();
+  json->Key("doubts");
+  json->BeginArray();
+  for (const Doubt& doubt : assessment.doubts) {
+    json->BeginObject();
+    json->Field("kind", DoubtName(doubt.kind));
+    json->Field("what", doubt.what);
+    json->Field("less_bytes", doubt.less);
+    json->Key("more_bytes");
+    doubt.bounded ? json->Value(doubt.more) : json->Null();
+    json->Field("settle", doubt.settle);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteShared(const Forecast& forecast, JsonWriter* json) {
+  json->Key("shared_devices");
+  json->BeginArray();
+  for (const SharedDevice& shared : forecast.shared) {
+    if (shared.processes.size() < 2) continue;
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("device", shared.device);
+    json->Key("pids");
+    json->BeginArray(JsonLayout::kOneLine);
+    for (const size_t process : shared.processes) json->Value(forecast.processes[process].reported.pid);
+    json->EndArray();
+    json->Field("in_time_bytes", shared.in_time);
+    json->Field("at_once_bytes", shared.at_once);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteTight(const Forecast& forecast, JsonWriter* json) {
+  json->Key("tight");
+  if (!forecast.fits_when_tight.has_value()) return json->Null();
+  json->BeginObject();
+  json->Field("runs_through", *forecast.fits_when_tight);
+  json->Field("refused_requests", forecast.refused_when_tight);
+  json->Field("largest_refused_bytes", forecast.largest_refused);
+  WritePeaks("peak", Or(forecast.when_tight), json);
+  json->EndObject();
 }
 
 }  // namespace
@@ -243,8 +297,11 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   json.EndArray();
   WriteDevice(forecast, &json);
   WriteSimulatedRank(forecast, &json);
-  json.Field("verdict", Verdict(forecast));
-  json.Field("fits", forecast.fits());
+  const Assessment assessment = Assess(forecast);
+  json.Field("verdict", VerdictName(assessment.verdict));
+  json.Field("fits", assessment.verdict == Verdict::kFits);
+  WriteRange(assessment, &json);
+  WriteTight(forecast, &json);
   WritePeaks("peak", forecast.answered() ? &forecast.peaks() : nullptr, &json);
   json.Field("end", RunEndName(forecast.end));
   json.Field("exit_code", forecast.exit_code);
@@ -252,6 +309,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   json.Field("seconds", forecast.seconds);
   WriteProcesses(forecast, &json);
   json.Field("skew_bytes", forecast.skew());
+  WriteShared(forecast, &json);
   WriteConfidence(forecast, &json);
   WriteWhatIfs(forecast, &json);
   WriteVaried(forecast, &json);

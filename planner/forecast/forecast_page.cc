@@ -17,47 +17,10 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxReads = 6;
-constexpr size_t kMaxOutputLines = 15;
-
-std::string DeviceText(const Forecast& forecast) {
-  return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
-                      " (", FormatBytes(forecast.capacity()), ", capability ",
-                      CapabilityText(forecast.device.capability), ")");
-}
 
 std::string Difference(uint64_t from, uint64_t to) {
-  return to <= from ? absl::StrCat("-", FormatBytes(from - to)) : absl::StrCat("+", FormatBytes(to - from));
-}
-
-void AddFits(const Forecast& forecast, Page* page) {
-  const uint64_t need = forecast.peaks().process, have = forecast.capacity();
-  if (forecast.is_open()) {
-    page->Line({{Tone::kWarning, "  not known"},
-                {Tone::kPlain,
-                 absl::StrCat(": up to where it ended it needed ", FormatBytes(need), " of ", FormatBytes(have))}});
-    return;
-  }
-  if (need <= have) {
-    page->Line({{Tone::kGood, "  fits"},
-                {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " of ", FormatBytes(have), ", ",
-                                            FormatBytes(have - need), " are left")}});
-    return;
-  }
-  if (forecast.fits_when_tight.value_or(false)) {
-    page->Line({{Tone::kWarning, "  fits, but tightly"},
-                {Tone::kPlain, absl::StrCat(": it would like ", FormatBytes(need), " of ", FormatBytes(have),
-                                            "; with that PyTorch gives cached memory back, which costs time")}});
-    return;
-  }
-  if (forecast.depends_on_data()) {
-    page->Line({{Tone::kWarning, "  may not fit"},
-                {Tone::kPlain, absl::StrCat(": between ", FormatBytes(forecast.with_zero->process), " and ",
-                                            FormatBytes(need), " of ", FormatBytes(have), ", as the data are")}});
-    return;
-  }
-  page->Line({{Tone::kAlarm, "  does not fit"},
-              {Tone::kPlain, absl::StrCat(": ", FormatBytes(need), " are wanted, ", FormatBytes(need - have),
-                                          " more than the ", FormatBytes(have), " of the device")}});
+  if (to == from) return "no change";
+  return to < from ? absl::StrCat("-", FormatBytes(from - to)) : absl::StrCat("+", FormatBytes(to - from));
 }
 
 std::string ReadText(const HostRead& read) {
@@ -130,13 +93,6 @@ std::string ContextText(const Forecast& forecast) {
                       "; it is in nvidia-smi's number alone.");
 }
 
-void AddOutput(const Forecast& forecast, Page* page) {
-  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
-  if (lines.size() > kMaxOutputLines) lines.erase(lines.begin(), lines.end() - kMaxOutputLines);
-  if (!lines.empty()) page->Line("  The end of what it wrote:");
-  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
-}
-
 std::string StreamsText(const Forecast& forecast) {
   if (forecast.processes.empty() || forecast.processes.front().reported.event_queries == 0)
     return "the program never asked whether a kernel is done, so it does not matter how far they lag behind.";
@@ -155,95 +111,21 @@ std::string ValuesText(const std::vector<std::pair<std::string, int64_t>>& value
   });
 }
 
-// Of several processes: a row each, by rank.
-void AddProcesses(const Forecast& forecast, Page* page) {
-  if (forecast.processes.size() < 2) return;
-  std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi"}};
-  std::vector<PlannedProcess> processes = forecast.processes;
-  absl::c_stable_sort(
-      processes, [](const PlannedProcess& a, const PlannedProcess& b) { return a.reported.rank < b.reported.rank; });
-  for (const PlannedProcess& process : processes) {
-    rows.push_back({absl::StrCat(process.reported.pid), absl::StrCat(process.reported.rank),
-                    absl::StrCat(process.peaks.device), FormatBytes(process.peaks.allocated),
-                    FormatBytes(process.peaks.reserved), FormatBytes(process.peaks.process)});
-  }
-  page->Gap();
-  const uint64_t skew = forecast.skew();
-  const std::string compared =
-      skew == 0 ? "All need the same" : absl::StrCat("The others need up to ", FormatBytes(skew), " less");
-  page->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
-                                            forecast.processes.front().reported.rank, ", which needs most")},
-              {Tone::kPlain, absl::StrCat("  ", compared)}});
-  page->Table(std::vector<Align>(6, Align::kRight), rows);
+std::string MarginText(const Forecast& forecast) {
+  return forecast.margin == 0 ? "" : absl::StrFormat(" with %.3g %% of the device left free", forecast.margin * 100);
 }
 
 }  // namespace
-
-std::string EndText(const Forecast& forecast) {
-  const ProcessResult& reported = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().reported;
-  const std::string steps = FormatCountOf(reported.steps, "step", "steps");
-  switch (forecast.end) {
-    case RunEnd::kStable:
-      return absl::StrCat("stopped after step ", reported.steps, ": the peak did not grow since step ",
-                          reported.last_growth);
-    case RunEnd::kSteps:
-      return absl::StrCat("stopped after step ", reported.steps, ", as asked for; the peak grew last in step ",
-                          reported.last_growth);
-    case RunEnd::kEnded:
-      return absl::StrCat("ran to its end",
-                          reported.steps == 0 ? ", without a step of an optimizer" : absl::StrCat(", ", steps));
-    case RunEnd::kTimedOut:
-      return absl::StrCat("was ended after ", absl::StrFormat("%.0f s", forecast.timeout_s), ", ", steps,
-                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at));
-    case RunEnd::kSpins:
-      return absl::StrCat("was ended: it waits for a value that no simulated kernel computes",
-                          forecast.stuck_at.empty() ? "" : absl::StrCat(", at ", forecast.stuck_at),
-                          ". --pin gives it one");
-    case RunEnd::kFailed:
-      return absl::StrCat("failed with exit code ", forecast.exit_code, " after ", steps);
-    case RunEnd::kCapability:
-      return "was not run";
-  }
-  return "";
-}
-
-void AddVerdict(const Forecast& forecast, Page* page) {
-  page->Line(absl::StrJoin(forecast.command, " "), Tone::kHeading);
-  page->Line({{Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast), ", ")},
-              {Tone::kHeading, "simulated"},
-              {Tone::kPlain, ": no GPU was used"}});
-  AddFits(forecast, page);
-  const RunPeaks& peaks = forecast.peaks();
-  page->Table({Align::kLeft, Align::kRight, Align::kLeft},
-              {{"allocated", FormatBytes(peaks.allocated), "peak of PyTorch's blocks"},
-               {"reserved", FormatBytes(peaks.reserved), "peak of PyTorch's segments"},
-               {"nvidia-smi", FormatBytes(peaks.process),
-                absl::StrCat("with ", FormatBytes(peaks.context), " of context and rounding",
-                             peaks.elsewhere == 0
-                                 ? ""
-                                 : absl::StrCat(" and ", FormatBytes(peaks.elsewhere), " past PyTorch's allocator"))}},
-              false);
-  const bool warn = IsCutShort(forecast.end);
-  page->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
-                  warn ? Tone::kWarning : Tone::kPlain);
-  if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
-  if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
-  if (forecast.world_size > 0) {
-    page->Paragraph("  ranks       ",
-                    absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
-                                 ": the others are not there, and count as holding the same data."));
-  }
-  AddProcesses(forecast, page);
-}
 
 void AddVaried(const Forecast& forecast, Page* page) {
   if (!forecast.searched) return;
   page->Gap();
   const std::string largest = ValuesText(forecast.largest), with_zero = ValuesText(forecast.largest_with_zero);
-  page->Line({{Tone::kHeading,
-               largest.empty() ? "Nothing that was tried fits" : absl::StrCat("The largest that fits: ", largest)},
-              {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
-              {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
+  page->Line(
+      {{Tone::kHeading, largest.empty() ? "Nothing that was tried fits"
+                                        : absl::StrCat("The largest that fits", MarginText(forecast), ": ", largest)},
+       {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
+       {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
   Page::Row heading;
   std::vector<Align> columns;
   if (!forecast.varied.empty()) {
@@ -290,6 +172,12 @@ void AddConfidence(const Forecast& forecast, Page* page) {
   page->Paragraph("  exact       ",
                   "PyTorch's allocator and the program's own calls ran for real: blocks and segments of what was run "
                   "are those of a GPU.");
+  if (!forecast.processes.empty() && !forecast.processes.front().reported.values_failed.empty()) {
+    page->Paragraph("  values      ",
+                    absl::StrCat("values that decide were not computed (",
+                                 forecast.processes.front().reported.values_failed, "): they count as 0."),
+                    Tone::kWarning);
+  }
   AddReads(forecast, HostReadKind::kShape, "  data        ", PolicyText(forecast), page);
   AddReads(forecast, HostReadKind::kBranch, "  branches    ",
            "the program asked for the truth of tensors whose values were not computed, and may go another way on a "
@@ -307,23 +195,6 @@ void AddConfidence(const Forecast& forecast, Page* page) {
   page->Paragraph("  context     ", ContextText(forecast));
   page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
   page->Paragraph("  streams     ", StreamsText(forecast));
-}
-
-void AddFailure(const Forecast& forecast, Page* page) {
-  page->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
-              {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
-  if (forecast.end == RunEnd::kCapability) {
-    const ProcessResult& reported = forecast.processes.front().reported;
-    page->Paragraph("  ",
-                    absl::StrCat("PyTorch ", reported.torch, " has no code for capability ",
-                                 CapabilityText(forecast.device.capability), " of ", forecast.device.name,
-                                 ": it was built for ", absl::StrJoin(reported.built_for, ", "),
-                                 ". Install a PyTorch that has, or plan for another device."),
-                    Tone::kAlarm);
-    return;
-  }
-  page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
-  AddOutput(forecast, page);
 }
 
 }  // namespace gpumem

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
 
@@ -34,7 +35,16 @@ Forecaster::Forecaster(RunRequest request, std::vector<Axis> axes, Planner* plan
 absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
   if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search(request_, &forecast_.largest));
   forecast_.command = WithoutSecrets(chosen_.command);
-  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(chosen_, "as it is"));
+  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, First());
+  chosen_.steps = StepsAgain(run);
+  Tell(run);
+  GPUMEM_RETURN_IF_ERROR(LookAgain(run, policy_given));
+  if (!settled_.has_value()) return run;
+  Tell(*settled_);  // what the program makes of a device of this size
+  return *std::move(settled_);
+}
+
+void Forecaster::Tell(const PlannedRun& run) {
   forecast_.end = run.end;
   forecast_.exit_code = run.exit_code;
   forecast_.seconds = run.outcome.seconds;
@@ -42,8 +52,18 @@ absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
   forecast_.output = run.outcome.output;
   forecast_.processes = run.processes;
   forecast_.reads = run.reads;
-  GPUMEM_RETURN_IF_ERROR(LookAgain(run, policy_given));
-  return run;
+  forecast_.shared = run.shared;
+}
+
+// A further run must come as far as the peak: to the step that had it, or to the end where it came after the last step.
+std::string Forecaster::StepsAgain(const PlannedRun& run) const {
+  if (request_.steps != "stable" || run.processes.empty()) return request_.steps;
+  uint64_t last_growth = 0;
+  for (const PlannedProcess& process : run.processes) {
+    last_growth = std::max(last_growth, process.reported.last_growth);
+    if (run.end == RunEnd::kEnded && process.peaks.allocated > process.reported.allocated_in_steps) return "all";
+  }
+  return absl::StrCat("stable:", last_growth);
 }
 
 absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
@@ -66,17 +86,92 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     bounded.workspaces = "bound";
     GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds, PeaksWith(bounded, "with workspaces as large as they can be"));
   }
-  if (forecast_.peaks().process > forecast_.capacity()) {
+  GPUMEM_RETURN_IF_ERROR(TryOtherValues(run));
+  if (forecast_.need() > forecast_.capacity()) return TryTight();
+  return absl::OkStatus();
+}
+
+namespace {
+
+bool MayDecide(const HostRead& read) { return read.kind == HostReadKind::kBranch || read.kind == HostReadKind::kValue; }
+
+// "train.py:12, train.py:40 and 3 more".
+std::string SitesOf(const std::vector<HostRead>& reads) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> sites;
+  for (const HostRead& read : reads) {
+    if (MayDecide(read) && std::find(sites.begin(), sites.end(), read.site) == sites.end()) sites.push_back(read.site);
+  }
+  const size_t more = sites.size() - std::min(sites.size(), kMost);
+  sites.resize(std::min(sites.size(), kMost));
+  return absl::StrCat(absl::StrJoin(sites, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
+}  // namespace
+
+// The run of a search that had the chosen values, or a new one.
+absl::StatusOr<PlannedRun> Forecaster::First() {
+  if (tried_.has_value() && tried_request_.command == chosen_.command &&
+      tried_request_.environment == chosen_.environment)
+    return *std::move(tried_);
+  tried_.reset();
+  RunRequest first = chosen_;
+  first.lingers = true;
+  return planner_->Run(first, "as it is");
+}
+
+// What a program does if each number that nobody computed is another one. Where it fails over that it ends there, and
+// needs no more.
+absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
+  if (std::none_of(run.reads.begin(), run.reads.end(), MayDecide)) return absl::OkStatus();
+  if (chosen_.values != RunRequest::Values::kComputed) return absl::OkStatus();
+  RunRequest other = chosen_;
+  other.values = RunRequest::Values::kOther;
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun found, planner_->RunAgain(other, "where values are others"));
+  const bool failed = !found.answered() || found.end == RunEnd::kTimedOut || found.end == RunEnd::kSpins;
+  if (failed || !found.processes.front().reported.values_failed.empty()) {
+    forecast_.other_values_failed = SitesOf(run.reads);
+    return absl::OkStatus();
+  }
+  const RunPeaks& peaks = found.processes.front().peaks;
+  if (found.end != RunEnd::kFailed || peaks.need() > forecast_.need()) forecast_.with_other_values = peaks;
+  uint64_t integers = 0;
+  for (const PlannedProcess& process : found.processes) integers += process.reported.other_integers;
+  // One other whole number is no bound of what numbers may ask for.
+  const uint64_t change = std::max(peaks.need(), forecast_.need()) - std::min(peaks.need(), forecast_.need());
+  if (integers > 0 && change > forecast_.need() / 1000) forecast_.other_values_failed = SitesOf(run.reads);
+  return absl::OkStatus();
+}
+
+// First with as much left free as the context may be larger than its guess; then with nothing left.
+absl::Status Forecaster::TryTight() {
+  const KnownSize& context = forecast_.processes.front().reported.context;
+  const uint64_t room = context.known == "nothing" ? context.bytes : context.known == "similar" ? context.bytes / 8 : 0;
+  forecast_.fits_when_tight = false;
+  forecast_.wanted = forecast_.need();
+  for (const uint64_t left : room == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{room, 0}) {
     RunRequest tight = chosen_;
     tight.overcommit = false;
-    GPUMEM_ASSIGN_OR_RETURN(const std::optional<RunPeaks> peaks, PeaksWith(tight, "with no more memory than there is"));
-    forecast_.fits_when_tight = peaks.has_value();
+    tight.others_mib = left >> 20;
+    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(tight, "with no more memory than there is"));
+    const bool gave_up = std::any_of(run.processes.begin(), run.processes.end(),
+                                     [](const PlannedProcess& process) { return process.gave_up; });
+    if (!Succeeded(run) || gave_up) continue;
+    forecast_.fits_when_tight = true;
+    forecast_.tight_with_room = left == room;
+    forecast_.when_tight = run.processes.front().peaks;
+    for (const PlannedProcess& process : run.processes) {
+      forecast_.refused_when_tight += process.refused;
+      forecast_.largest_refused = std::max(forecast_.largest_refused, process.largest_refused);
+    }
+    if (forecast_.refused_when_tight > 0) settled_ = std::move(run);
+    break;
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<RunPeaks>> Forecaster::PeaksWith(const RunRequest& changed, const std::string& what) {
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->Run(changed, what));
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->RunAgain(changed, what));
   return Succeeded(run) ? std::optional<RunPeaks>(run.processes.front().peaks) : std::nullopt;
 }
 
@@ -111,13 +206,18 @@ absl::Status Forecaster::Search(const RunRequest& request, Place* largest) {
   return absl::OkStatus();
 }
 
+uint64_t Forecaster::Limit() const {
+  const uint64_t capacity = request_.device.memory_bytes();
+  return capacity - static_cast<uint64_t>(static_cast<double>(capacity) * forecast_.margin);
+}
+
 absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place, Place* largest) {
   const Axis& axis = axes_.back();
   RunRequest fixed = request;
   for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
-  GPUMEM_ASSIGN_OR_RETURN(const Largest found,
-                          FindLargest(axis.values, request_.device.memory_bytes(),
-                                      [&](int64_t value) { return Measure(fixed, value, place); }));
+  GPUMEM_ASSIGN_OR_RETURN(const Largest found, FindLargest(axis.values, Limit(), [&](int64_t value) {
+                            return Measure(fixed, value, place);
+                          }));
   const bool is_first = largest->empty();
   GPUMEM_RETURN_IF_ERROR(Put(axis, found.fits.value_or(axis.values.front()), &fixed));
   if (found.fits.has_value() || is_first) chosen_ = fixed;
@@ -130,7 +230,7 @@ absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place,
 absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t value, const Place& place) {
   RunRequest request = fixed;
   GPUMEM_RETURN_IF_ERROR(Put(axes_.back(), value, &request));
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->Run(request, absl::StrCat(axes_.back().name, " = ", value)));
+  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(request, absl::StrCat(axes_.back().name, " = ", value)));
   VariedRun varied;
   varied.values = place;
   varied.with_zero = request.data_dependent != request_.data_dependent;
@@ -140,9 +240,14 @@ absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t va
   if (run.end == RunEnd::kFailed) varied.note = absl::StrCat("failed with exit code ", run.exit_code);
   if (run.end == RunEnd::kSpins) varied.note = absl::StrCat("waits at ", StuckPlace(run));
   if (!run.answered() && varied.note.empty()) varied.note = "used no CUDA";
-  varied.fits = Succeeded(run) && varied.peaks->process <= request.device.memory_bytes();
+  varied.fits = Succeeded(run) && varied.peaks->need() <= Limit();
   forecast_.varied.push_back(varied);
-  return Succeeded(run) ? varied.peaks->process : UINT64_MAX;
+  const uint64_t need = Succeeded(run) ? varied.peaks->need() : UINT64_MAX;
+  if (varied.fits && !varied.with_zero) {
+    tried_request_ = request;
+    tried_ = std::move(run);
+  }
+  return need;
 }
 
 }  // namespace gpumem

@@ -51,6 +51,14 @@ class Forecaster {
   absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place);
   // Of another run; none where it did not get through.
   absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
+  // What a value of --vary may need.
+  uint64_t Limit() const;
+  absl::StatusOr<PlannedRun> First();
+  absl::Status TryTight();
+  absl::Status TryOtherValues(const PlannedRun& run);
+  // Makes it the run that the forecast is of.
+  void Tell(const PlannedRun& run);
+  std::string StepsAgain(const PlannedRun& run) const;
   absl::Status LookAgain(const PlannedRun& run, bool policy_given);
 
   const RunRequest request_;
@@ -58,6 +66,9 @@ class Forecaster {
   Planner* const planner_;
   RunRequest chosen_;
   Forecast forecast_;
+  std::optional<PlannedRun> tried_;  // the last run of a search that fits, and what it was
+  RunRequest tried_request_;
+  std::optional<PlannedRun> settled_;  // of a program that lives on where memory is refused
 };
 
 }  // namespace gpumem

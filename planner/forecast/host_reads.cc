@@ -38,7 +38,7 @@ std::string OperationOf(absl::string_view function) {
 
 }  // namespace
 
-HostReadCounts CountHostReads(const OpenTrace& trace) {
+HostReadCounts CountHostReads(const OpenTrace& trace, uint64_t* last_alloc_ns) {
   HostReadCounts counts;
   const Checkpoint* const start = trace.checkpoints->Before(0);
   if (start == nullptr) return counts;
@@ -47,6 +47,7 @@ HostReadCounts CountHostReads(const OpenTrace& trace) {
   while (stream.Advance()) {
     const EventBatch& batch = stream.current();
     for (size_t i = 0; i < batch.count(); ++i) {
+      if (last_alloc_ns != nullptr && batch.kind(i) == trace::ALLOC) *last_alloc_ns = batch.time_ns(i);
       if (batch.kind(i) != trace::HOST_READ) continue;
       HostReadCount& count = counts[batch.stack(i)];
       ++count.count;

@@ -29,7 +29,8 @@ struct HostReadCount {
 };
 using HostReadCounts = std::map<uint64_t, HostReadCount>;  // by stack
 
-HostReadCounts CountHostReads(const OpenTrace& trace);
+// `last_alloc_ns`: when the last allocation succeeded; may be null.
+HostReadCounts CountHostReads(const OpenTrace& trace, uint64_t* last_alloc_ns = nullptr);
 
 enum class HostReadKind : uint8_t {
   kShape,   // how many were found decides the size of what comes next: nonzero, masks, unique

@@ -9,6 +9,10 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/secrets.h"
 #include "planner/forecast/host_reads.h"
 #include "report/state.h"
 #include "symbols/symbol_cache.h"
@@ -29,6 +33,51 @@ RunEnd EndOf(const RunOutcome& outcome, int exit_code) {
   return is(ProcessResult::Reason::kSteps) ? RunEnd::kSteps : RunEnd::kEnded;
 }
 
+// Of the device that the process calls `device`: CUDA_VISIBLE_DEVICES may give it another number.
+int PhysicalDevice(const ProcessInfo& process, int device) {
+  const auto found = process.environment.find("CUDA_VISIBLE_DEVICES");
+  if (found == process.environment.end()) return device;
+  const std::vector<std::string> numbers = absl::StrSplit(found->second, ',');
+  int physical = device;
+  const auto index = static_cast<size_t>(device);
+  return device >= 0 && index < numbers.size() && absl::SimpleAtoi(numbers[index], &physical) ? physical : device;
+}
+
+std::vector<DeviceHistory> HistoriesOf(const Analysis& analysis, uint64_t ended_ns) {
+  std::vector<DeviceHistory> histories;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    DeviceHistory history;
+    history.peaks = PeaksOfDevice(device);
+    history.peaks.device = PhysicalDevice(analysis.process, device.device);
+    history.begin_ns = analysis.origin_ns;
+    history.end_ns = ended_ns == 0 ? UINT64_MAX : std::max(ended_ns, analysis.end_ns);
+    for (const TimelinePoint& point : device.timeline)
+      history.uses.emplace_back(point.time_ns, point.max.total + history.peaks.context);
+    histories.push_back(std::move(history));
+  }
+  return histories;
+}
+
+PlannedProcess ProcessOf(const Analysis& analysis, const std::string& trace, ProcessResult reported,
+                         uint64_t last_alloc_ns) {
+  PlannedProcess process;
+  process.trace = trace;
+  process.reported = std::move(reported);
+  process.reported.pid = static_cast<int>(analysis.process.pid);
+  process.peaks = PeaksOf(analysis);
+  process.devices = HistoriesOf(analysis, process.reported.ended_ns);
+  process.name = absl::StrJoin(WithoutSecrets(analysis.process.command_line), " ");
+  process.managed = analysis.managed_peak;
+  process.pinned_host = analysis.host_pinned_peak;
+  for (const OomEvent& event : analysis.ooms) {
+    if (!event.final) continue;
+    ++process.refused;
+    process.largest_refused = std::max(process.largest_refused, event.requested);
+    process.gave_up = last_alloc_ns < event.time_ns;
+  }
+  return process;
+}
+
 int ExitCodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 void ReadTraces(Console* console, PlannedRun* run) {
@@ -40,7 +89,8 @@ void ReadTraces(Console* console, PlannedRun* run) {
     LoadRequest request;
     request.place = trace;
     request.symbols.cache_folder = SymbolCache::DefaultFolder();
-    request.look = [&](const OpenTrace& open) { counts = CountHostReads(open); };
+    uint64_t last_alloc_ns = 0;
+    request.look = [&](const OpenTrace& open) { counts = CountHostReads(open, &last_alloc_ns); };
     absl::StatusOr<std::unique_ptr<LoadedTrace>> read = LoadTrace(request);
     if (!read.ok()) {
       console->Complain(read.status().message());
@@ -48,11 +98,8 @@ void ReadTraces(Console* console, PlannedRun* run) {
     }
     std::unique_ptr<LoadedTrace> loaded = *std::move(read);
     if (loaded->is_damaged()) console->Complain(DamageText(loaded->input));
-    PlannedProcess process;
-    process.trace = trace;
-    process.reported = reported[static_cast<int>(loaded->analysis.process.pid)];
-    process.reported.pid = static_cast<int>(loaded->analysis.process.pid);
-    process.peaks = PeaksOf(loaded->analysis);
+    PlannedProcess process =
+        ProcessOf(loaded->analysis, trace, reported[static_cast<int>(loaded->analysis.process.pid)], last_alloc_ns);
     if (run->loaded == nullptr || process.peaks.process > largest) {
       largest = process.peaks.process;
       run->reads = DescribeHostReads(counts, loaded->input);
@@ -63,8 +110,19 @@ void ReadTraces(Console* console, PlannedRun* run) {
   std::stable_sort(run->processes.begin(), run->processes.end(),
                    [](const PlannedProcess& a, const PlannedProcess& b) { return a.peaks.process > b.peaks.process; });
   // Of a program that ended before it used memory, there is still what it said.
-  if (run->processes.empty() && !run->outcome.processes.empty())
-    run->processes.push_back({"", run->outcome.processes.front(), {}});
+  if (run->processes.empty() && !run->outcome.processes.empty()) {
+    run->processes.emplace_back();
+    run->processes.front().reported = run->outcome.processes.front();
+  }
+}
+
+// What the fullest device holds, of all of them.
+void AddUp(PlannedRun* run) {
+  run->shared = SharedDevices(run->processes);
+  if (run->shared.empty()) return;
+  uint64_t& together = run->processes.front().peaks.together;
+  together = run->shared.front().in_time;
+  for (const size_t process : run->shared.front().processes) together += run->processes[process].managed;
 }
 
 }  // namespace
@@ -75,6 +133,7 @@ PlannedRun ReadRun(RunOutcome outcome, Console* console) {
   run.exit_code = ExitCodeOf(run.outcome.status);
   run.end = EndOf(run.outcome, run.exit_code);
   ReadTraces(console, &run);
+  AddUp(&run);
   return run;
 }
 

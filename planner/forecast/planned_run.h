@@ -29,6 +29,7 @@ struct PlannedRun {
   std::vector<PlannedProcess> processes;  // largest peak first
   std::unique_ptr<LoadedTrace> loaded;    // of the first; null where there is none
   std::vector<HostRead> reads;            // of the first
+  std::vector<SharedDevice> shared;       // fullest first
 
   bool answered() const {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;

@@ -3,6 +3,7 @@
 
 #include "planner/forecast/planner.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,16 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMaxInput = 64 << 20;
+constexpr double kLookSeconds = 0.1;
+
+// A "-" among the words, or an interpreter without a program.
+bool ReadsInput(const std::vector<std::string>& command) {
+  return command.size() == 1 || std::any_of(command.begin(), command.end(), [](const std::string& word) {
+           return word == "-" || word == "/dev/stdin";
+         });
+}
 
 // What a trace is called where it is kept: it must not pass for one of a GPU.
 std::string KeptName(const std::string& trace) { return absl::StrCat("plan.", fs::path(trace).filename().string()); }
@@ -39,6 +51,7 @@ absl::Status Move(const std::string& from, const fs::path& to) {
 }  // namespace
 
 Planner::~Planner() {
+  pool_.reset();  // ends what writes into the folder
   std::error_code ignored;
   if (!folder_.empty()) fs::remove_all(folder_, ignored);
 }
@@ -55,16 +68,65 @@ absl::Status Planner::MakeFolder() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlannedRun> Planner::Run(RunRequest request, const std::string& what) {
+absl::Status Planner::KeepInput(const RunRequest& request) {
+  if (input_is_kept_) return absl::OkStatus();
+  input_is_kept_ = true;
+  struct stat status {};
+  if (fstat(STDIN_FILENO, &status) != 0 || isatty(STDIN_FILENO) != 0) return absl::OkStatus();
+  // A pipe may stay open for ever, so it is read only for a program that surely reads it.
+  if (!S_ISREG(status.st_mode) && !(S_ISFIFO(status.st_mode) && ReadsInput(request.command))) return absl::OkStatus();
+  std::string text;
+  char part[1 << 16];
+  for (ssize_t count = 0; (count = read(STDIN_FILENO, part, sizeof part)) > 0;) {
+    text.append(part, static_cast<size_t>(count));
+    if (text.size() > kMaxInput)
+      return absl::InvalidArgumentError("standard input is too long: give the program a file");
+  }
+  input_ = absl::StrCat(folder_, "/input");
+  std::ofstream file(input_, std::ios::binary);
+  file << text;
+  if (file.flush()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", input_));
+}
+
+absl::Status Planner::PrepareRun(RunRequest* request) {
   GPUMEM_RETURN_IF_ERROR(MakeFolder());
-  request.folder = absl::StrCat(folder_, "/", ++runs_);
+  GPUMEM_RETURN_IF_ERROR(KeepInput(*request));
+  request->input = input_;
+  request->folder = absl::StrCat(folder_, "/", ++runs_);
   std::error_code error;
-  if (!fs::create_directory(request.folder, error))
-    return absl::UnavailableError(absl::StrCat("cannot make ", request.folder, ": ", error.message()));
+  if (fs::create_directory(request->folder, error)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make ", request->folder, ": ", error.message()));
+}
+
+absl::StatusOr<PlannedRun> Planner::Run(RunRequest request, const std::string& what) {
+  GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
   const std::string text = absl::StrCat("run ", runs_, ": ", what);
   GPUMEM_ASSIGN_OR_RETURN(RunOutcome outcome, RunSimulated(tools_, request, [&] { console_->Working(text); }));
   console_->ProgressDone();
   return ReadRun(std::move(outcome), console_);
+}
+
+absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::string& what) {
+  if (!input_.empty()) return Run(std::move(request), what);
+  GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
+  if (pool_ == nullptr) {
+    const std::string servers = absl::StrCat(folder_, "/servers");
+    std::error_code error;
+    if (!fs::create_directory(servers, error)) return absl::UnavailableError(absl::StrCat("cannot make ", servers));
+    pool_ = std::make_unique<RunPool>(tools_, servers, RunPool::Start::kForked);
+  }
+  const std::string text = absl::StrCat("run ", runs_, ": ", what);
+  GPUMEM_RETURN_IF_ERROR(pool_->Begin(runs_, request));
+  while (true) {
+    GPUMEM_ASSIGN_OR_RETURN(std::vector<EndedRun> ended, pool_->Wait(kLookSeconds));
+    console_->Working(text);
+    for (EndedRun& run : ended) {
+      if (run.id != runs_) continue;
+      console_->ProgressDone();
+      return ReadRun(std::move(run.outcome), console_);
+    }
+  }
 }
 
 absl::Status Planner::KeepTraces(const std::string& wanted, PlannedRun* run) {

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "base/console.h"
 #include "planner/forecast/planned_run.h"
+#include "planner/launch/run_pool.h"
 #include "planner/launch/simulated_run.h"
 
 namespace gpumem {
@@ -34,6 +35,9 @@ class Planner {
   // `request.folder` is set here. `what` names the run in the line of progress.
   absl::StatusOr<PlannedRun> Run(RunRequest request, const std::string& what);
 
+  // The same for a further run of a program, which need not import again what the one before it imported (run_pool.h).
+  absl::StatusOr<PlannedRun> RunAgain(RunRequest request, const std::string& what);
+
   // Moves the run's traces to `wanted`: a file for the first one (the others beside it), a folder, or "" for the
   // working directory. Sets the processes' `trace`.
   absl::Status KeepTraces(const std::string& wanted, PlannedRun* run);
@@ -42,11 +46,17 @@ class Planner {
 
  private:
   absl::Status MakeFolder();
+  // An empty one for a run.
+  absl::Status PrepareRun(RunRequest* request);
+  // What a program is to read where somebody gives us something: each run reads it from its beginning.
+  absl::Status KeepInput(const RunRequest& request);
 
   const SignalGuard guard_;  // else the folder would stay
   const SimulationTools tools_;
   Console* const console_;
-  std::string folder_;
+  std::string folder_, input_;
+  bool input_is_kept_ = false;
+  std::unique_ptr<RunPool> pool_;
   int runs_ = 0;
 };
 

@@ -28,7 +28,7 @@ class Changes {
       : request_(request), need_(run.processes.front().peaks.process), planner_(planner) {}
 
   void Try(const std::string& name, const RunRequest& changed, bool only_where_it_applied = false) {
-    absl::StatusOr<PlannedRun> run = planner_->Run(changed, name);
+    absl::StatusOr<PlannedRun> run = planner_->RunAgain(changed, name);
     if (!run.ok() || !run->answered() || IsCutShort(run->end)) return;
     const PlannedProcess& process = run->processes.front();
     if (only_where_it_applied && process.reported.checkpointed == 0) return;

@@ -8,6 +8,7 @@ extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
 extern const char gpumem_plan_injected_script_begin[], gpumem_plan_injected_script_end[];
 extern const char gpumem_plan_fake_ranks_begin[], gpumem_plan_fake_ranks_end[];
 extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
+extern const char gpumem_plan_values_begin[], gpumem_plan_values_end[];
 }
 
 namespace gpumem {
@@ -28,6 +29,10 @@ absl::string_view EmbeddedFakeRanks() {
 absl::string_view EmbeddedForkServer() {
   return {gpumem_plan_fork_server_begin,
           static_cast<size_t>(gpumem_plan_fork_server_end - gpumem_plan_fork_server_begin)};
+}
+
+absl::string_view EmbeddedValues() {
+  return {gpumem_plan_values_begin, static_cast<size_t>(gpumem_plan_values_end - gpumem_plan_values_begin)};
 }
 
 }  // namespace gpumem

@@ -14,6 +14,7 @@ absl::string_view EmbeddedDevices();         // devices.json
 absl::string_view EmbeddedInjectedScript();  // injected_script.py
 absl::string_view EmbeddedForkServer();      // fork_server.py
 absl::string_view EmbeddedFakeRanks();       // fake_ranks.py
+absl::string_view EmbeddedValues();          // values.py
 
 }  // namespace gpumem
 

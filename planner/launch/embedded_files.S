@@ -19,4 +19,8 @@ gpumem_plan_fake_ranks_end:
 gpumem_plan_fork_server_begin:
         .incbin GPUMEM_PLAN_FORK_SERVER
 gpumem_plan_fork_server_end:
+        .global gpumem_plan_values_begin, gpumem_plan_values_end
+gpumem_plan_values_begin:
+        .incbin GPUMEM_PLAN_VALUES
+gpumem_plan_values_end:
         .section .note.GNU-stack, "", @progbits

@@ -3,10 +3,12 @@
 """The part of `gpumem plan` that runs in the planned program (GPUMEMSHIM_INJECTED_SCRIPT): it ends the program after its steps and says how they went.
 
     GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
-    GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "all": never; or a number
+    GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
+    GPUMEM_PLAN_LINGER    "1": go on for a while after that, since a program that comes to its end leaves nothing open; GPUMEM_PLAN_LINGER_SECONDS: how long
     GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEM_PLAN_WHAT_IF   "foreach", "checkpointing": what is changed for a comparison
     GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
+    GPUMEM_PLAN_VALUES    JSON: what values.py, which lies beside this file, is to do; not set: values are not computed
     GPUMEM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
 
 The program's own objects are left as they are, but for pins and what-ifs, which change what the program does: that is their purpose.
@@ -23,6 +25,7 @@ import sys
 import time
 
 LEAST_STEPS, STABLE_STEPS = 3, 2
+LEAST_LINGER, MOST_LINGER = 2.0, 15.0  # seconds; between them as long as it ran up to there
 BEFORE_DEADLINE = 2.0  # seconds
 PATIENCE_STEPS = 20  # after which a rank that never made a step counts as one that makes none
 GOODBYE_SECONDS = 20.0
@@ -87,6 +90,10 @@ class Run:
         self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
         self.pid, self.counts, self.peaks, self.reported, self.notes = os.getpid(), {}, [], False, {}
         self.highest, self.last_growth = (0, 0), 0
+        mode, _, least = self.wanted.partition(":")
+        self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
+        self.begin, self.until = time.monotonic(), None
+        self.lingers = environment.get("GPUMEM_PLAN_LINGER") == "1"
         self.ranks = Ranks(environment)
 
     # Steps.
@@ -119,9 +126,18 @@ class Run:
         if self.wanted == "all":
             return False
         if self.wanted == "stable":
-            return number >= LEAST_STEPS and number - self.last_growth >= STABLE_STEPS
+            return number >= self.least and number - self.last_growth >= STABLE_STEPS and not self.goes_on()
         others = [count for count in self.counts.values()]
         return number >= int(self.wanted) and (min(others) >= int(self.wanted) or number > int(self.wanted))
+
+    def goes_on(self):
+        if not self.lingers:
+            return False
+        now = time.monotonic()
+        if self.until is None:
+            as_long = min(max(now - self.begin, LEAST_LINGER), MOST_LINGER)
+            self.until = now + float(os.environ.get("GPUMEM_PLAN_LINGER_SECONDS", as_long))
+        return now < self.until
 
     # Ends.
 
@@ -147,11 +163,16 @@ class Run:
             self.notes.update(asked_workspaces(driver))
         except (OSError, AttributeError):  # another driver
             pass
-        reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks,
-                "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)), **self.notes}
+        reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks, "highest": self.highest,
+                "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)),
+                "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), **self.notes}
         self.write("json", reported)
         if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
             self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])
+
+    def pinned(self, text):
+        pinned = self.notes.setdefault("pinned", {})
+        pinned[text] = pinned.get(text, 0) + 1
 
     def write(self, ending, value):
         place = os.path.join(self.folder, f"{self.pid}.{ending}")
@@ -261,14 +282,13 @@ def with_checkpointing(run):
 def pin(run, pins):
     """What a tensor's value is where a source line has a text; other lines read what the simulation has: mostly zeros."""
     tensor = sys.modules["torch"].Tensor
-    run.notes["pinned"] = {}
 
     def pinned(frame):
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
         for text, value in pins:
             if text == place or (text in line and ":" not in text):
-                run.notes["pinned"][text] = run.notes["pinned"].get(text, 0) + 1
+                run.pinned(text)
                 return True, value
         return False, None
 
@@ -278,6 +298,18 @@ def pin(run, pins):
             return real(self, *arguments) if not found else value if kind is None else kind(value)
 
         setattr(tensor, name, read)
+
+
+def compute_values(run, options):
+    """An older PyTorch may lack what that needs: then it is said, and nothing is computed."""
+    path = os.path.join(os.path.dirname(os.environ["GPUMEMSHIM_INJECTED_SCRIPT"]), "values.py")
+    try:
+        scope = {"__name__": "gpumem_values", "__file__": path}
+        with open(path, encoding="utf-8") as file:
+            exec(compile(file.read(), path, "exec"), scope)
+        scope["begin"](run, options)
+    except Exception as error:
+        run.notes["values_failed"] = f"{type(error).__name__}: {error}"[:200]
 
 
 def begin(record):
@@ -296,6 +328,8 @@ def begin(record):
     pins = json.loads(environment.get("GPUMEM_PLAN_PINS", "[]"))
     if pins:
         pin(run, pins)
+    if environment.get("GPUMEM_PLAN_VALUES"):
+        compute_values(run, json.loads(environment["GPUMEM_PLAN_VALUES"]))
 
 
 begin(record)  # noqa: F821: the recorder gives it

@@ -93,7 +93,13 @@ ProcessResult Parse(const std::string& text) {
   for (const auto& [pin, count] : reported.value("pinned", std::map<std::string, json>()))
     result.pinned[pin] = Whole<uint64_t>(count);
   Read(reported, "event_queries", &result.event_queries);
+  Read(reported, "other_values", &result.other_values);
+  Read(reported, "other_integers", &result.other_integers);
+  result.values_failed = reported.value("values_failed", "");
   Read(reported, "checkpointing", &result.checkpointed);
+  Read(reported, "ended_ns", &result.ended_ns);
+  if (const auto highest = reported.find("highest"); highest != reported.end() && !highest->empty())
+    result.allocated_in_steps = Whole<uint64_t>(highest->at(0));
   ReadWorkspaces(reported, &result);
   return result;
 }

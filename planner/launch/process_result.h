@@ -33,10 +33,15 @@ struct ProcessResult {
   std::string torch;                       // version
   std::vector<std::string> built_for;      // where reason is kCapability: "sm_80", ...
   std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
+  uint64_t other_values = 0;               // values that were read, and given another way (RunRequest::Values::kOther)
+  uint64_t other_integers = 0;             // of those: whole numbers
+  std::string values_failed;               // why nothing could be computed; "" = it was
   uint64_t event_queries = 0;              // whether an event is ready: with several streams
   uint64_t checkpointed = 0;               // models that a what-if made recompute
   std::vector<WorkspaceUse> workspaces;    // by library
   KnownSize context;                       // of CUDA
+  uint64_t allocated_in_steps = 0;         // PyTorch's peak up to the last step; what came after may be more
+  uint64_t ended_ns = 0;                   // of CLOCK_MONOTONIC, when it ended; 0 = not known
 };
 
 // By rank, then process.

@@ -32,10 +32,6 @@ void AddSimulation(const RunRequest& run, Variables* variables) {
       {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
       {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
       {"SIMCUDA_SMEM", Known(run.device.shared_memory)},
-      {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
-      {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
-      {"SIMCUDA_WORKSPACES", run.workspaces},
-      {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
       {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
       {"SIMCUDA_L2", Known(run.device.l2_cache)},
       {"SIMCUDA_MEMORY_BUS", Known(run.device.memory_bus)},
@@ -43,8 +39,30 @@ void AddSimulation(const RunRequest& run, Variables* variables) {
       {"SIMCUDA_CLOCK", Known(1000 * run.device.clock_mhz)},
   };
   variables->insert(variables->end(), simulated.begin(), simulated.end());
+  // A run must not find what the one before it compiled: compiling takes memory, too.
+  if (std::getenv("TORCHINDUCTOR_FORCE_DISABLE_CACHES") == nullptr)
+    variables->emplace_back("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1");
   // Threads of OpenMP that wait must not take the processor from runs beside this one.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) variables->emplace_back("OMP_WAIT_POLICY", "passive");
+}
+
+// What is assumed of a device, which the simulation reads in each process anew.
+void AddAssumptions(const RunRequest& run, Variables* variables) {
+  const Variables assumed = {
+      {"SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0"},
+      {"SIMCUDA_OTHERS_MB", run.others_mib == 0 ? "" : absl::StrCat(run.others_mib)},
+      {"SIMCUDA_DATA_DEPENDENT", run.data_dependent},
+      {"SIMCUDA_WORKSPACES", run.workspaces},
+      {"SIMCUDA_EVENTS", run.late_events ? "late" : ""},
+  };
+  variables->insert(variables->end(), assumed.begin(), assumed.end());
+}
+
+// What values.py is to do; "": nothing.
+std::string ValuesJson(const RunRequest& run) {
+  if (run.on_gpu || run.values == RunRequest::Values::kNone) return "";
+  return absl::StrCat("{\"other\": ", run.values == RunRequest::Values::kOther ? "true" : "false",
+                      ", \"shares\": ", run.shares, "}");
 }
 
 // Behind a fork: only what is needed, then the program.
@@ -81,10 +99,15 @@ Variables RunVariables(const RunRequest& run, const std::string& injected_script
       {"GPUMEMSHIM_INJECTED_SCRIPT", injected_script},
       {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
       {"GPUMEM_PLAN_FOLDER", run.folder},
+      {"GPUMEM_PLAN_STEPS", run.steps},
+      {"GPUMEM_PLAN_WHAT_IF", run.what_if},
+      {"GPUMEM_PLAN_LINGER", run.lingers ? "1" : ""},
+      {"GPUMEM_PLAN_VALUES", ValuesJson(run)},
       {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
       {"SIMCUDA_NCCL_FOLDER", run.on_gpu ? "" : run.folder},
+      {"SIMCUDA_SHARED", run.on_gpu ? "" : absl::StrCat(run.folder, "/devices")},  // its processes share them
   };
-  if (!run.on_gpu) variables.emplace_back("SIMCUDA_OVERCOMMIT", run.overcommit ? "1" : "0");
+  if (!run.on_gpu) AddAssumptions(run, &variables);
   variables.insert(variables.end(), run.environment.begin(), run.environment.end());
   return variables;
 }
@@ -94,11 +117,9 @@ Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run
   const std::string preload =
       preloaded == nullptr || *preloaded == '\0' ? tools.recorder : absl::StrCat(tools.recorder, ":", preloaded);
   Variables variables = {
-      {"LD_PRELOAD", preload},          {"GPUMEMSHIM_QUIET", "1"},
-      {"GPUMEMSHIM_CONTROL", "0"},      {"GPUMEMSHIM_DISABLE", "0"},
-      {"GPUMEMSHIM_START", "on"},       {"GPUMEMSHIM_RING_SIZE", "64M"},
-      {"GPUMEM_PLAN_STEPS", run.steps}, {"GPUMEM_PLAN_WHAT_IF", run.what_if},
-      {"GPUMEM_PLAN_PINS", run.pins},   {"PYTHONFAULTHANDLER", ""},
+      {"LD_PRELOAD", preload},        {"GPUMEMSHIM_QUIET", "1"},  {"GPUMEMSHIM_CONTROL", "0"},
+      {"GPUMEMSHIM_DISABLE", "0"},    {"GPUMEMSHIM_START", "on"}, {"GPUMEMSHIM_RING_SIZE", "64M"},
+      {"GPUMEM_PLAN_PINS", run.pins}, {"PYTHONFAULTHANDLER", ""},
   };
   if (!run.on_gpu) AddSimulation(run, &variables);
   for (const Variables& more :
@@ -118,7 +139,7 @@ std::vector<std::string> ProgramWords(const SimulationTools& tools, bool on_gpu,
 absl::StatusOr<pid_t> StartProgram(const ProgramStart& start) {
   const int output = open(start.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (output < 0) return absl::UnavailableError(absl::StrCat("cannot write ", start.output, ": ", strerror(errno)));
-  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int input = open(start.input.empty() ? "/dev/null" : start.input.c_str(), O_RDONLY | O_CLOEXEC);
   std::vector<char*> arguments;
   for (const std::string& word : start.words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -41,6 +41,7 @@ struct ProgramStart {
   std::vector<std::string> words;
   Variables variables;
   std::string output;  // path of the file that standard output and error go to
+  std::string input;   // path of the file that standard input comes from; "" = there is none
   int inherited = -1;  // a descriptor that stays open in the program; -1 = none
 };
 

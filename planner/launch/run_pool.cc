@@ -69,7 +69,7 @@ absl::Status RunPool::BeginFresh(OneRun* one) {
   GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(one->run.folder));
   GPUMEM_ASSIGN_OR_RETURN(one->pid, StartProgram({ProgramWords(tools_, one->run.on_gpu, one->run.command),
                                                   ProgramEnvironment(tools_, one->run, injected_script),
-                                                  absl::StrCat(one->run.folder, "/output")}));
+                                                  absl::StrCat(one->run.folder, "/output"), one->run.input}));
   one->started = MonotonicSeconds();
   return absl::OkStatus();
 }

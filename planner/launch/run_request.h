@@ -31,16 +31,25 @@ struct RunRequest {
   int rank = 0;
   int local_world_size = 1;              // ranks on its machine
   bool overcommit = true;                // the device gives more than it has, to see how much is wanted
+  uint64_t others_mib = 0;               // memory of each device that somebody else holds
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
-  std::string steps = "stable";          // or "all", or a number
+  std::string steps = "stable";          // or "stable:N" (N at least), "all", or a number
+  bool lingers = false;                  // goes on for a while after that, to see whether the program ends
   double timeout_s = 300;
   std::string workspaces = "measured";  // SIMCUDA_WORKSPACES
   bool late_events = false;             // events are ready when somebody waits, and not at once
   uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
   std::string what_if;      // injected_script.py
   std::string pins = "[]";  // injected_script.py
-  std::string folder;       // an empty one, for traces and what the processes say
-  bool on_gpu = false;      // the machine's own, not a simulated one: all that describes a device is without meaning
+  enum class Values : uint8_t {
+    kComputed,  // values that decide are computed where that can be (values.py)
+    kOther,     // and where it cannot, reading one gives another than else
+    kNone,      // nothing is computed
+  } values = Values::kComputed;
+  std::string shares = "[]";  // JSON: [["train.py:57", 0.3]]: which share nonzero and its like find there
+  std::string input;          // a file that is standard input; "" = there is none
+  std::string folder;         // an empty one, for traces and what the processes say
+  bool on_gpu = false;        // the machine's own, not a simulated one: all that describes a device is without meaning
 };
 
 }  // namespace gpumem

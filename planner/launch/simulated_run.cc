@@ -120,7 +120,8 @@ absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder) {
   const fs::path fake_ranks = FakeRanksFolder(path);
   std::error_code error;
   fs::create_directory(fake_ranks, error);
-  if (!WriteFile(path, EmbeddedInjectedScript()) || !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
+  if (!WriteFile(path, EmbeddedInjectedScript()) || !WriteFile(absl::StrCat(folder, "/values.py"), EmbeddedValues()) ||
+      !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
     return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
 }
@@ -145,7 +146,7 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const RunR
   const double started = MonotonicSeconds();
   GPUMEM_ASSIGN_OR_RETURN(const pid_t pid, StartProgram({ProgramWords(tools, run.on_gpu, run.command),
                                                          ProgramEnvironment(tools, run, injected_script),
-                                                         absl::StrCat(run.folder, "/output")}));
+                                                         absl::StrCat(run.folder, "/output"), run.input}));
   bool timed_out = false;
   const int status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &timed_out);
   if (g_signal != 0) return absl::CancelledError("a signal came");

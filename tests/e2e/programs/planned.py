@@ -6,8 +6,11 @@
 """
 
 import argparse
+import ctypes
 import json
 import os
+import subprocess
+import sys
 import time
 
 import torch
@@ -49,6 +52,64 @@ def accumulated(arguments):
 def late_growth(arguments):
     """A larger batch comes in the eighth step."""
     train(arguments, lambda step: torch.randn(arguments.batch_size * (4 if step == 8 else 1), WIDTH, device="cuda"), steps=10)
+
+
+def long(arguments):
+    train(arguments, lambda step: torch.randn(arguments.batch_size, WIDTH, device="cuda"), steps=10**9)
+
+
+def two_processes(arguments):
+    if arguments.batch_size == 0:
+        torch.empty(50 << 30, dtype=torch.uint8, device="cuda")
+        time.sleep(2)
+        return
+    children = [subprocess.Popen([sys.executable, __file__, "two_processes", "--batch-size", "0"]) for _ in range(2)]
+    for child in children:
+        child.wait()
+
+
+def settles(arguments):
+    size = 256
+    while True:
+        try:
+            kept = torch.empty(size << 30, dtype=torch.uint8, device="cuda")
+            break
+        except torch.OutOfMemoryError:
+            size //= 2
+    torch.zeros(1000, device="cuda")
+    del kept
+
+
+def managed(arguments):
+    torch.zeros(1, device="cuda")
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    pointer = ctypes.c_void_p()
+    assert runtime.cudaMallocManaged(ctypes.byref(pointer), ctypes.c_size_t(3 << 30), 1) == 0
+
+
+def computed(arguments):
+    """Everything that decides here comes from the host."""
+    lengths = torch.tensor([3, 17, 5], device="cuda")
+    mask = torch.arange(20, device="cuda")[None] < lengths[:, None]
+    labels = torch.full((3, 20), -100, device="cuda").masked_fill(mask, 7)
+    positions = torch.zeros(4, dtype=torch.long, device="cuda")
+    positions += 3
+    positions[1] = 7
+    packed = torch.randn(3, 20, 8, device="cuda")[mask]
+    inverse = 1.0 / (10000 ** (torch.arange(0, 8, 2, device="cuda").float() / 8))
+    unique, counts = torch.unique(torch.tensor([5, 1, 2, 2, 5, 5], device="cuda"), return_counts=True)
+    order = torch.argsort(lengths, descending=True)
+    starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    found = {
+        "longest": lengths.max().item(), "total": int(lengths.sum()), "mask": mask.nonzero().tolist()[-1], "labels": int((labels != -100).sum()),
+        "positions": positions.tolist(), "packed": list(packed.shape), "inverse": [round(value, 6) for value in inverse.tolist()], "unique": unique.tolist(),
+        "counts": counts.tolist(), "order": order.tolist(), "starts": starts.tolist(), "repeated": list(torch.repeat_interleave(lengths).shape),
+        "where": torch.where(lengths == 17)[0].tolist(), "any": bool((lengths > 100).any()), "all": bool((lengths > 2).all()), "none": bool((lengths > 3).all()),
+        "causal": int(torch.tril(torch.ones(5, 5, dtype=torch.bool, device="cuda")).sum()), "top": torch.topk(lengths, 2).values.tolist(), "halves": (lengths // 2).tolist(),
+        "bins": torch.bincount(lengths).shape[0], "isin": torch.isin(lengths, torch.tensor([5], device="cuda")).tolist(), "hot": int(torch.nn.functional.one_hot(lengths).argmax(1).sum()),
+    }
+    with open("computed.json", "w", encoding="utf-8") as file:
+        json.dump(found, file)
 
 
 def masked(arguments):

@@ -33,7 +33,7 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   forecast.device.capability = 86;
   forecast.device.multiprocessors = 40;
   forecast.device.source = "made up for tests";
-  forecast.end = RunEnd::kStable;
+  forecast.end = RunEnd::kEnded;
   forecast.seconds = 4.25;
   forecast.timeout_s = 300;
   forecast.data_dependent = "upper";
@@ -43,7 +43,7 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   one.reported.steps = 4;
   one.reported.last_growth = 2;
   one.reported.torch = "2.11.0";
-  one.reported.context = {512 * kMiB, "nothing"};
+  one.reported.context = {512 * kMiB, "measured"};
   one.peaks = PeaksOfSize(process);
   forecast.processes = {one};
   return forecast;
@@ -59,7 +59,9 @@ inline std::vector<WorkspaceUse> SomeWorkspaces() {
 // The others of its verdicts.
 inline Forecast TightForecast() {
   Forecast forecast = ExampleForecast(12 * kGiB);
-  forecast.fits_when_tight = true;
+  forecast.wanted = 12 * kGiB;
+  forecast.fits_when_tight = forecast.tight_with_room = true;
+  forecast.when_tight = PeaksOfSize(9 * kGiB);
   return forecast;
 }
 inline Forecast TooLargeForecast() {
@@ -68,7 +70,7 @@ inline Forecast TooLargeForecast() {
   return forecast;
 }
 inline Forecast DataForecast() {
-  Forecast forecast = TooLargeForecast();
+  Forecast forecast = ExampleForecast(12 * kGiB);
   forecast.with_zero = PeaksOfSize(6 * kGiB);
   forecast.reads = {{HostReadKind::kShape, "aten::nonzero", "train.py:30", 4, 32}};
   return forecast;

@@ -21,8 +21,8 @@ json Parsed(const Forecast& forecast) { return json::parse(ForecastJson(forecast
 
 TEST(ForecastJsonTest, HasAWordForEachVerdict) {
   const std::pair<Forecast, const char*> verdicts[] = {{testing::ExampleForecast(), "fits"},
-                                                       {testing::TightForecast(), "fits_tightly"},
-                                                       {testing::DataForecast(), "depends_on_data"},
+                                                       {testing::TightForecast(), "fits"},
+                                                       {testing::DataForecast(), "too_close"},
                                                        {testing::TooLargeForecast(), "does_not_fit"},
                                                        {testing::OpenForecast(RunEnd::kTimedOut), "unknown"},
                                                        {testing::OpenForecast(RunEnd::kSpins), "unknown"},
@@ -32,7 +32,7 @@ TEST(ForecastJsonTest, HasAWordForEachVerdict) {
   for (const auto& [forecast, word] : verdicts) {
     const json answer = Parsed(forecast);
     EXPECT_EQ(answer["verdict"], word);
-    EXPECT_EQ(answer["fits"], std::string(word).rfind("fits", 0) == 0) << word;
+    EXPECT_EQ(answer["fits"], std::string(word) == "fits") << word;
   }
   Forecast late = testing::OpenForecast(RunEnd::kFailed);
   late.processes[0].peaks.process = 11 * kGiB;
@@ -41,29 +41,39 @@ TEST(ForecastJsonTest, HasAWordForEachVerdict) {
 
 TEST(ForecastJsonTest, SaysAllThatIsKnown) {
   Forecast forecast = testing::DataForecast();
+  forecast.processes[0].peaks = testing::PeaksOfSize(8 * kGiB);
+  forecast.processes[0].name = "python train.py";
   forecast.processes[0].reported.pinned = {{"n.item()", 3}};
   forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
-  forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
+  forecast.with_bounds = testing::PeaksOfSize(8 * kGiB);
   EXPECT_EQ(Parsed(forecast), json::parse(R"json({
     "schema_version": 3, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
     "device": {"name": "SIM10", "full_name": "A Simulated GPU of 10 GiB", "count": 1, "memory_bytes": 10737418240,
                "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "simulated_rank": null,
-    "verdict": "depends_on_data", "fits": false,
-    "peak": {"device": 0, "allocated_bytes": 11274289152, "reserved_bytes": 11811160064, "process_bytes": 12884901888,
-             "context_bytes": 536870912, "other_bytes": 536870912},
-    "end": "stable", "exit_code": 0, "stuck_at": "", "seconds": 4.25,
+    "verdict": "fits_unless", "fits": false,
+    "range": {"low_bytes": 6442450944, "likely_bytes": 8589934592, "high_bytes": 8589934592, "bounded": false},
+    "doubts": [
+      {"kind": "workspaces", "what": "workspaces of libraries, for which no bound is known", "less_bytes": 0,
+       "more_bytes": null, "settle": "scripts/gpu_check --workspaces on such a GPU"},
+      {"kind": "data", "what": "how much nonzero, masks and unique find", "less_bytes": 2147483648, "more_bytes": 0,
+       "settle": "--data-dependent expect=SHARE"}],
+    "tight": null,
+    "peak": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768, "process_bytes": 8589934592,
+             "context_bytes": 536870912, "other_bytes": 536870912, "device_bytes": 8589934592},
+    "end": "ended", "exit_code": 0, "stuck_at": "", "seconds": 4.25,
     "processes": [{"pid": 77, "rank": 0, "steps": 4, "last_growth": 2, "torch": "2.11.0",
+                   "command": "python train.py", "values_failed": null, "managed_bytes": 0, "pinned_host_bytes": 0, "refused_requests": 0,
                    "trace": "plan.python.77.gmtrace",
-                   "peak": {"device": 0, "allocated_bytes": 11274289152, "reserved_bytes": 11811160064,
-                            "process_bytes": 12884901888, "context_bytes": 536870912, "other_bytes": 536870912}}],
-    "skew_bytes": 0,
+                   "peak": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768,
+                            "process_bytes": 8589934592, "context_bytes": 536870912, "other_bytes": 536870912, "device_bytes": 8589934592}}],
+    "skew_bytes": 0, "shared_devices": [],
     "confidence": {
       "data_dependent": "upper",
       "peak_where_data_find_nothing": {"device": 0, "allocated_bytes": 4831838208, "reserved_bytes": 5368709120,
                                        "process_bytes": 6442450944, "context_bytes": 536870912,
-                                       "other_bytes": 536870912},
-      "peak_where_kernels_lag_behind": null,
+                                       "other_bytes": 536870912, "device_bytes": 6442450944},
+      "peak_with_other_values": null, "peak_where_kernels_lag_behind": null,
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
       "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN", "cuSPARSE"],
       "workspaces": [
@@ -73,10 +83,10 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
          "largest_bytes": 8, "largest_bound_bytes": 0},
         {"library": "cuSPARSE", "set": 0, "measured": 0, "similar": 0, "bounded": 0, "unknown": 1, "without_bound": 1,
          "largest_bytes": 0, "largest_bound_bytes": 0}],
-      "peak_where_workspaces_are_bounds": {"device": 0, "allocated_bytes": 5905580032, "reserved_bytes": 6442450944,
-                                           "process_bytes": 7516192768, "context_bytes": 536870912,
-                                           "other_bytes": 536870912},
-      "context": {"bytes": 536870912, "known": "nothing"}},
+      "peak_where_workspaces_are_bounds": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768,
+                                           "process_bytes": 8589934592, "context_bytes": 536870912,
+                                           "other_bytes": 536870912, "device_bytes": 8589934592},
+      "context": {"bytes": 536870912, "known": "measured"}},
     "what_if": []})json"));
 }
 

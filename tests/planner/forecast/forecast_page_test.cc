@@ -37,16 +37,57 @@ TEST(ForecastPageTest, OneThatFits) {
             "  allocated   6.50 GiB  peak of PyTorch's blocks\n"
             "  reserved       7 GiB  peak of PyTorch's segments\n"
             "  nvidia-smi     8 GiB  with 512 MiB of context and rounding and 512 MiB past PyTorch's allocator\n"
-            "  the program stopped after step 4: the peak did not grow since step 2 (4.2 s).\n");
+            "  the program ran to its end, 4 steps (4.2 s).\n");
 }
 
 TEST(ForecastPageTest, TheOtherVerdicts) {
   EXPECT_THAT(Text(AddVerdict, testing::TightForecast()),
               HasSubstr("  fits, but tightly: it would like 12 GiB of 10 GiB; with that PyTorch gives cached memory"));
   EXPECT_THAT(Text(AddVerdict, testing::DataForecast()),
-              HasSubstr("  may not fit: between 6 GiB and 12 GiB of 10 GiB, as the data are\n"));
+              AllOf(HasSubstr("  too close to say: 6 GiB to 12 GiB of 10 GiB. Open: how much nonzero, masks and unique "
+                              "find.\n"),
+                    HasSubstr("  -6 GiB  how much nonzero, masks and unique find. --data-dependent expect=SHARE\n")));
   EXPECT_THAT(Text(AddVerdict, testing::TooLargeForecast()),
               HasSubstr("  does not fit: 12 GiB are wanted, 2 GiB more than the 10 GiB of the device\n"));
+}
+
+TEST(ForecastPageTest, TheHeadlineSaysWhatWouldBreakItsWord) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.end = RunEnd::kStable;
+  forecast.processes[0].reported.context.known = "nothing";
+  EXPECT_THAT(
+      Text(AddVerdict, forecast),
+      AllOf(HasSubstr("  fits unless something after step 4 needs more, such as a longer batch or an evaluation: "
+                      "7.75 GiB to 8.50 GiB, likely 8 GiB of 10 GiB, at least 1.50 GiB are left\n"),
+            HasSubstr("  no upper end  the program was stopped after step 4. --steps all"),
+            HasSubstr("  -256 MiB, +512 MiB  the size of CUDA's context is a guess.\n")));
+}
+
+TEST(ForecastPageTest, AProgramThatIsRefusedMemoryAndGoesOn) {
+  Forecast forecast = testing::TightForecast();
+  forecast.refused_when_tight = 2;
+  forecast.largest_refused = 11 * kGiB;
+  EXPECT_THAT(
+      Text(AddVerdict, forecast),
+      HasSubstr("  fits: the program was refused 2 requests of up to 11 GiB, handled that and settled on 9 GiB of "
+                "10 GiB\n"));
+}
+
+TEST(ForecastPageTest, ProcessesThatShareADeviceAreNamedWithTheirSum) {
+  Forecast forecast = testing::ExampleForecast(6 * kGiB);
+  forecast.processes.push_back(forecast.processes[0]);
+  forecast.processes[0].name = "python one.py";
+  forecast.processes[1].name = "python two.py";
+  forecast.processes[0].peaks.together = 11 * kGiB;
+  forecast.shared = {{0, {0, 1}, 11 * kGiB, 12 * kGiB}};
+  EXPECT_THAT(
+      Text(AddVerdict, forecast),
+      AllOf(HasSubstr("  too close to say: 6 GiB to 12 GiB, likely 11 GiB of 10 GiB."),
+            HasSubstr("2 processes share GPU 0  together up to 11 GiB at a time; 12 GiB were all at their peaks"),
+            HasSubstr("python one.py\n"), HasSubstr("python two.py\n")));
+  forecast.fits_when_tight = false;
+  EXPECT_THAT(Text(AddVerdict, forecast),
+              HasSubstr("  does not fit: 11 GiB to 12 GiB are wanted, at least 1 GiB more"));
 }
 
 TEST(ForecastPageTest, WhatWasCutShortIsNotKnown) {
@@ -66,6 +107,8 @@ TEST(ForecastPageTest, WhatWasCutShortIsNotKnown) {
 
 TEST(ForecastPageTest, TheWaysToEnd) {
   Forecast forecast = testing::ExampleForecast();
+  forecast.end = RunEnd::kStable;
+  EXPECT_EQ(EndText(forecast), "stopped after step 4: the peak did not grow since step 2");
   forecast.end = RunEnd::kSteps;
   EXPECT_EQ(EndText(forecast), "stopped after step 4, as asked for; the peak grew last in step 2");
   forecast.end = RunEnd::kEnded;
@@ -157,7 +200,7 @@ TEST(ForecastPageTest, ChangesSayWhatTheyRestOn) {
 
 TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
   const std::string plain = Text(AddConfidence, testing::ExampleForecast());
-  EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, a guess"),
+  EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, as measured"),
                            HasSubstr("A Simulated GPU of 10 GiB: made up for tests."), HasSubstr("  streams ")));
   for (const char* absent : {"  data ", "  branches ", "  values ", "  pinned ", "are not measured"})
     EXPECT_THAT(plain, Not(HasSubstr(absent)));
@@ -206,6 +249,15 @@ TEST(ForecastPageTest, TheContextSaysHowItIsKnown) {
     forecast.processes[0].reported.context = {333 * kMiB, known};
     EXPECT_THAT(Joined(forecast), HasSubstr(words));
   }
+}
+
+TEST(ForecastPageTest, ValuesThatCouldNotBeComputedAreReported) {
+  Forecast forecast = testing::ExampleForecast();
+  EXPECT_THAT(Text(AddConfidence, forecast), Not(HasSubstr("were not computed")));
+  forecast.processes[0].reported.values_failed = "AttributeError: _handle";
+  EXPECT_THAT(
+      Text(AddConfidence, forecast),
+      HasSubstr("  values      values that decide were not computed (AttributeError: _handle): they count as 0.\n"));
 }
 
 TEST(ForecastPageTest, EachPolicyHasItsWords) {

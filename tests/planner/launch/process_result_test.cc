@@ -44,6 +44,7 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   Put("77.json",
       R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0+cu130",
           "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1,
+          "highest": [5, 6], "ended_ns": 99, "other_values": 3, "other_integers": 1, "values_failed": "older",
           "workspaces": {"cuDNN": {"set": 1, "measured": 2, "similar": 3, "bound": 4, "nothing": 5, "without_bound": 6,
                                    "largest": 7, "largest_bound": 8}, "cuFFT": {}},
           "context": {"known": "measured", "bytes": 9}})json");
@@ -59,6 +60,11 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   EXPECT_THAT(result.pinned, UnorderedElementsAre(Pair("n.item()", 8u)));
   EXPECT_EQ(result.event_queries, 12u);
   EXPECT_EQ(result.checkpointed, 1u);
+  EXPECT_EQ(result.allocated_in_steps, 5u);
+  EXPECT_EQ(result.ended_ns, 99u);
+  EXPECT_EQ(result.other_values, 3u);
+  EXPECT_EQ(result.other_integers, 1u);
+  EXPECT_EQ(result.values_failed, "older");
   ASSERT_EQ(result.workspaces.size(), 2u);
   const WorkspaceUse& use = result.workspaces[0];
   EXPECT_EQ(use.library, "cuDNN");

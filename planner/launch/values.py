@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The part of `gpumem plan` that computes the values which decide what a program does: lengths, masks, positions, counts.
+
+Simulated kernels write nothing. PyTorch's own CPU kernels compute what small tensors would hold, on the bytes that simulated CUDA keeps for device memory: after the real
+call of an operator, which asks for the same memory as without this, the same operator runs on CPU tensors that lie over these bytes.
+
+    begin(run, {"other": False, "shares": [["train.py:57", 0.3]], "routing": ""})
+
+A value is known where it came from the host, from a fill, or from an operator on known values. Integers and booleans are computed from others too, as if those were zeros, so
+that a program goes on sensibly; then the result is not known either, and reading it is reported. Floats are computed from known ones alone.
+
+Why at the dispatcher (the key BackendSelect, which is below autograd and above every kernel): a mode of Python's would change what torch.compile does; kernels of CUDA have
+no arguments that could be read without knowing each of them. Operators get there with their arguments whole, called from Python, C++ or the backward pass.
+
+Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
+"""
+
+import ctypes
+import math
+import os
+import sys
+
+LIMIT = 1 << 20  # bytes of a tensor of integers or booleans
+FLOAT_LIMIT = 64 << 10  # of floats
+
+# Whose results may be integers, booleans, or constants that become such: element by element, reductions, choosing, ordering.
+COMPUTED = set(
+    """abs add sub rsub mul div floor_divide remainder fmod pow neg sign sgn bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
+    logical_and logical_or logical_xor logical_not eq ne lt le gt ge where masked_fill masked_scatter masked_select index index_put _index_put_impl_ index_select index_add
+    index_fill index_copy gather scatter scatter_add scatter_reduce take put cat stack cumsum cumprod _cummax_helper _cummin_helper sum nansum prod mean max min amax amin aminmax argmax argmin all
+    any sort argsort topk kthvalue mode median nanmedian unique_dim _unique _unique2 unique_consecutive unique_dim_consecutive nonzero nonzero_static searchsorted bucketize bincount histc tril triu eye
+    fill zero copy clone roll flip repeat_interleave clamp clamp_min clamp_max minimum maximum fmax fmin floor ceil round trunc frac reciprocal sqrt rsqrt exp exp2 expm1
+    log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf isnan isinf isneginf isposinf isin count_nonzero trace dot mm bmm addmm baddbmm addcmul addcdiv lerp
+    _softmax _log_softmax softmax log_softmax linalg_vector_norm std var var_mean std_mean arange range linspace logspace complex polar hypot nan_to_num square gcd lcm heaviside diff
+    logical_not signbit copysign xlogy logaddexp logcumsumexp embedding constant_pad_nd _cdist_forward equal im2col""".split()
+)
+OVERWRITES = {"copy", "fill", "zero"}  # all of their target
+IGNORED = {"resize", "resize_as", "set", "record_stream", "_resize_output", "rename", "_local_scalar_dense"}
+COUNTED = {"nonzero", "_unique", "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive"}
+AMP = os.path.join("torch", "amp") + os.sep  # its test for infinite gradients: that a step is left out needs no memory
+
+
+class Unknown(Exception):
+    pass
+
+
+class Simulation:
+    """What libcuda says of the bytes of device memory. The functions hold the GIL: they are short."""
+
+    def __init__(self):
+        driver, preloaded = ctypes.PyDLL("libcuda.so.1"), ctypes.PyDLL(None)
+        self.bytes, self.learn, self.doubt, self.found = (getattr(driver, f"simcuda_{name}") for name in ("bytes", "learn", "doubt", "found"))
+        self.bytes.restype = self.learn.restype = ctypes.c_uint64
+        self.bytes.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int))
+        self.learn.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int)
+        self.doubt.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
+        self.found.argtypes = (ctypes.c_uint64,)
+        self.doubt.restype = self.found.restype = None
+        self.observe = preloaded.simcuda_observe
+        self.observe.restype, self.observe.argtypes = ctypes.py_object, (ctypes.py_object,)
+
+
+NOT_FOUND = (1 << 64) - 1
+
+
+class Values:
+    def __init__(self, torch, run, options):
+        self.torch, self.run, self.simulation = torch, run, Simulation()
+        self.other, self.shares = options.get("other", False), options.get("shares", [])
+        self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
+        self.is_verbose = "GPUMEM_PLAN_VALUES_VERBOSE" in os.environ
+        self.is_known = ctypes.c_int()
+        self.known_pointer = ctypes.byref(self.is_known)
+        self.no_function = torch._C.DisableTorchFunction
+
+    # Device memory as CPU tensors.
+
+    @staticmethod
+    def span(tensor):
+        """Bytes from its first element to behind its last."""
+        if tensor.numel() == 0:
+            return 0
+        return (1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))) * tensor.element_size()
+
+    def over(self, tensor, host, size):
+        flat = self.torch.frombuffer((ctypes.c_char * size).from_address(host), dtype=tensor.dtype)
+        return flat.as_strided(tensor.shape, tensor.stride())
+
+    def seen(self, tensor):
+        """(CPU tensor over what is there, whether that is known)."""
+        if not tensor.is_cuda:
+            if tensor.device.type != "cpu":
+                raise Unknown
+            return tensor, True
+        if tensor.numel() == 0:
+            return self.torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.cpu), True
+        size = self.span(tensor)
+        if size > LIMIT or tensor.numel() * tensor.element_size() > LIMIT:
+            raise Unknown
+        host = self.simulation.bytes(tensor.data_ptr(), size, self.known_pointer)
+        if host == 0:
+            raise Unknown
+        return self.over(tensor, host, size), self.is_known.value != 0
+
+    def copies(self, value, known):
+        """The arguments on the CPU; known[0] becomes False where one of them is not."""
+        if isinstance(value, self.tensor):
+            seen, is_known = self.seen(value)
+            known[0] = known[0] and is_known
+            return seen
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.copies(each, known) for each in value)
+        if isinstance(value, self.torch.Generator):
+            raise Unknown
+        if isinstance(value, self.torch.device):
+            return self.cpu
+        return value
+
+    def is_whole(self, tensor, size):
+        return size == tensor.numel() * tensor.element_size()
+
+    def put(self, tensor, value, is_known):
+        """`value` becomes what the device tensor holds."""
+        if tensor.numel() == 0:
+            return
+        size = self.span(tensor)
+        if size > LIMIT or value.shape != tensor.shape:
+            return self.simulation.doubt(tensor.data_ptr(), size)
+        if not self.is_whole(tensor, size):  # with gaps, which stay as they are
+            _, was_known = self.seen(tensor)
+            is_known = is_known and was_known
+        host = self.simulation.learn(tensor.data_ptr(), size, is_known)
+        if host != 0:
+            self.over(tensor, host, size).copy_(value)
+
+    def forget(self, tensor):
+        if tensor.is_cuda and tensor.numel() > 0:
+            self.simulation.doubt(tensor.data_ptr(), self.span(tensor))
+
+    # Operators.
+
+    def failed(self, handle, error):
+        """Not an operator's fault: what it was asked for cannot be computed here. Said where somebody wants to know."""
+        if self.is_verbose and not isinstance(error, Unknown):
+            import traceback; traceback.print_exc()
+            print(f"values: {handle}: {type(error).__name__}: {error}", file=sys.stderr)
+
+    def is_small(self, tensor):
+        if not tensor.is_cuda:
+            return False
+        size = tensor.numel() * tensor.element_size()
+        return size <= FLOAT_LIMIT or (size <= LIMIT and not tensor.is_floating_point() and not tensor.is_complex())
+
+    def is_counted(self, tensor):
+        return not tensor.is_floating_point() and not tensor.is_complex()
+
+    def results(self, result):
+        if isinstance(result, self.tensor):
+            return (result,)
+        return [each for each in result if isinstance(each, self.tensor)] if isinstance(result, (list, tuple)) else ()
+
+    def may_compute(self):
+        return not self.torch._C._cuda_isCurrentStreamCapturing()
+
+    def compute(self, handle, results, args, kwargs):
+        known = [True]
+        args = self.copies(args, known)
+        kwargs = {name: self.copies(value, known) for name, value in (kwargs or {}).items()}
+        if not known[0] and not all(self.is_counted(each) for each in results):
+            raise Unknown
+        values = self.results(handle(*args, **kwargs))
+        if len(values) != len(results):
+            raise Unknown
+        for tensor, value in zip(results, values):
+            if tensor.is_cuda:
+                self.put(tensor, value, known[0])
+
+    def finite(self, name, args):
+        """What is true of every finite float; None: it depends. A program that meets others has lost, whatever its memory."""
+        if not args or not isinstance(args[0], self.tensor) or not args[0].is_floating_point():
+            return None
+        if name == "isnan":
+            return False
+        if name not in ("eq", "ne") or len(args) < 2:
+            return None
+        is_same = isinstance(args[1], self.tensor) and args[1].data_ptr() == args[0].data_ptr() and args[1].stride() == args[0].stride()
+        is_infinite = isinstance(args[1], float) and math.isinf(args[1])
+        return name == "eq" if is_same else name == "ne" if is_infinite else None
+
+    def functional(self, handle, name):
+        def after(result, args, kwargs):
+            results = self.results(result)
+            if not results or not all(map(self.is_small, results)) or not self.may_compute():
+                return
+            if results[0].dtype is self.torch.bool and (truth := self.finite(name, args)) is not None:
+                with self.no_function():
+                    self.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), True)
+                return
+            with self.no_function():
+                try:
+                    self.compute(handle, results, args, kwargs)
+                except Unknown:
+                    pass  # fresh memory is not known
+                except Exception as error:
+                    self.failed(handle, error)
+
+        return after
+
+    def counted(self, handle, name, along):
+        """How much it finds is asked before it is called, since that is the size of its result."""
+        compute = self.functional(handle, name)
+
+        def before(args, kwargs):
+            found, source = NOT_FOUND, args[0]
+            if source.is_cuda and self.may_compute():
+                share = self.share_here()
+                with self.no_function():
+                    try:
+                        seen, is_known = self.seen(source)
+                        if is_known:
+                            found = self.results(handle(seen, *args[1:], **(kwargs or {})))[0].shape[args[1] if along and len(args) > 1 else 0]
+                    except Unknown:
+                        pass
+                    except Exception as error:
+                        self.failed(handle, error)
+                if found == NOT_FOUND and share is not None:
+                    found = math.ceil(share * source.numel())
+            self.simulation.found(found)
+
+        def after(result, args, kwargs):
+            self.simulation.found(NOT_FOUND)
+            compute(result, args, kwargs)
+
+        return before, after
+
+    def writing(self, handle, places, names, computed, overwrites):
+        def targets(args, kwargs):
+            for place in places:
+                yield from self.results(args[place]) if place < len(args) else ()
+            for name in names:
+                yield from self.results((kwargs or {}).get(name))
+
+        def after(result, args, kwargs):
+            written = [each for each in targets(args, kwargs) if each.is_cuda]
+            if not written:
+                return
+            with self.no_function():
+                try:
+                    if not computed or not all(map(self.is_small, written)) or not self.may_compute():
+                        raise Unknown
+                    self.write(handle, places, names, written, overwrites, args, kwargs)
+                except Exception as error:
+                    self.failed(handle, error)
+                    for each in written:
+                        self.forget(each)
+
+        return after
+
+    def write(self, handle, places, names, written, overwrites, args, kwargs):
+        known = [True]
+
+        def target(tensor):
+            if not isinstance(tensor, self.tensor):
+                raise Unknown
+            if overwrites or names:
+                return self.torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.cpu)
+            seen, is_known = self.seen(tensor)
+            known[0] = known[0] and is_known
+            return seen.clone()
+
+        args = [target(each) if place in places else self.copies(each, known) for place, each in enumerate(args)]
+        kwargs = {name: target(value) if name in names else self.copies(value, known) for name, value in (kwargs or {}).items()}
+        if not known[0] and not all(map(self.is_counted, written)):
+            raise Unknown
+        handle(*args, **kwargs)
+        values = [args[place] for place in places if place < len(args)] + [kwargs[name] for name in names if name in kwargs]
+        for tensor, value in zip(written, values):
+            self.put(tensor, value, known[0])
+
+    # Reading one number.
+
+    def share_here(self):
+        """The share that the user states for the line that asks; None: none."""
+        if not self.shares:
+            return None
+        frame = sys._getframe(1)
+        while frame is not None:
+            place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+            for wanted, share in self.shares:
+                if wanted == place:
+                    self.run.pinned(wanted)
+                    return share
+            frame = frame.f_back
+        return None
+
+    def read(self, args, _):
+        """With other values: what a program is given where it reads a number that nobody computed."""
+        tensor = args[0]
+        if not tensor.is_cuda:
+            return None
+        with self.no_function():
+            try:
+                seen, is_known = self.seen(tensor)
+            except Unknown:
+                return None
+            if is_known or AMP in sys._getframe(1).f_code.co_filename:
+                return None
+            value = seen.item()
+        self.run.notes["other_values"] = self.run.notes.get("other_values", 0) + 1
+        if isinstance(value, bool):
+            return (not value,)
+        if isinstance(value, int):
+            self.run.notes["other_integers"] = self.run.notes.get("other_integers", 0) + 1
+            return (64 if value == 0 else 0,)
+        return (1e4 if value == 0 else 0.0,)
+
+
+def operators(torch):
+    """(name, overload) of each that has a kernel for CUDA of its own: what is made of others is computed by these."""
+    has, aten = torch._C._dispatch_has_kernel_for_dispatch_key, torch.ops.aten
+    for name in torch._C._dispatch_get_all_op_names():
+        is_own = has(name, "CUDA") or name == "aten::copy_"
+        if not name.startswith("aten::") or not is_own or has(name, "BackendSelect") or has(name, "CompositeImplicitAutograd"):
+            continue
+        base, _, overload = name[6:].partition(".")
+        try:
+            yield base, getattr(getattr(aten, base), overload or "default")
+        except AttributeError:
+            continue
+
+
+def begin(run, options):
+    torch = run.torch
+    values = Values(torch, run, options)
+    library = torch.library.Library("aten", "IMPL")
+    mask = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    # Past the observed kernels, with the key that the operator's own kernels would have.
+    without, cuda, cpu = (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)) for key in ("BackendSelect", "CUDA", "CPU"))
+    guard = (torch._C._ForceDispatchKeyGuard, torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set, without, cuda, cpu)
+
+    for base, overload in operators(torch):
+        schema, bare = overload._schema, base.rstrip("_") if base != "_index_put_impl_" else base
+        if any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns):
+            continue
+        places = tuple(i for i, each in enumerate(schema.arguments) if not each.kwarg_only and each.alias_info is not None and each.alias_info.is_write)
+        names = tuple(each.name for each in schema.arguments if each.kwarg_only and each.alias_info is not None and each.alias_info.is_write)
+        seeded = torch.Tag.nondeterministic_seeded in overload.tags
+        if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
+            continue
+        computed, before = bare in COMPUTED and not seeded, None
+        if base == "_local_scalar_dense" and values.other:
+            before, after = values.read, lambda *_: None
+        elif bare in IGNORED:
+            continue
+        elif places or names:
+            after = values.writing(overload._op, places, names, computed, bare in OVERWRITES)
+        elif not computed:
+            continue
+        elif base in COUNTED:
+            before, after = values.counted(overload._op, base, base.startswith("unique_dim"))
+        else:
+            after = values.functional(overload._op, base)
+        numbers = tuple(i for i, each in enumerate(schema.arguments) if not each.kwarg_only and str(each.type) == "Tensor")
+        parts = (mask, overload._handle.redispatch_boxed, numbers, overload._op, guard, before, after)
+        library.impl(overload, values.simulation.observe(parts), "BackendSelect", with_keyset=True)
+    run.values = (values, library)  # as long as the process lives
