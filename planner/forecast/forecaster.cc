@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
+#include "planner/forecast/verdict.h"
 
 namespace gpumem {
 namespace {
@@ -109,15 +110,15 @@ std::string SitesOf(const std::vector<HostRead>& reads) {
 
 }  // namespace
 
-// The run of a search that had the chosen values, or a new one.
+// The run of a search that had the chosen values where that came to its end, or a new one.
 absl::StatusOr<PlannedRun> Forecaster::First() {
-  if (tried_.has_value() && tried_request_.command == chosen_.command &&
-      tried_request_.environment == chosen_.environment)
-    return *std::move(tried_);
+  const bool was_tried = tried_.has_value() && tried_request_.command == chosen_.command &&
+                         tried_request_.environment == chosen_.environment;
+  if (was_tried && tried_->end != RunEnd::kStable) return *std::move(tried_);
   tried_.reset();
   RunRequest first = chosen_;
   first.lingers = true;
-  return planner_->Run(first, "as it is");
+  return was_tried ? planner_->RunAgain(first, "as it is, for longer") : planner_->Run(first, "as it is");
 }
 
 // What a program does if each number that nobody computed is another one. Where it fails over that it ends there, and
@@ -206,16 +207,23 @@ absl::Status Forecaster::Search(const RunRequest& request, Place* largest) {
   return absl::OkStatus();
 }
 
-uint64_t Forecaster::Limit() const {
-  const uint64_t capacity = request_.device.memory_bytes();
-  return capacity - static_cast<uint64_t>(static_cast<double>(capacity) * forecast_.margin);
+uint64_t Forecaster::Wanted(const PlannedRun& run) const {
+  Forecast alone;
+  alone.device = forecast_.device;
+  alone.steps_given = forecast_.steps_given;
+  alone.end = run.end;
+  alone.processes = run.processes;
+  alone.shared = run.shared;
+  const Assessment assessment = Assess(alone);
+  if (assessment.doubts.empty()) return assessment.likely;
+  return std::max(assessment.high, static_cast<uint64_t>(static_cast<double>(assessment.likely) / (1 - forecast_.margin)));
 }
 
 absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place, Place* largest) {
   const Axis& axis = axes_.back();
   RunRequest fixed = request;
   for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
-  GPUMEM_ASSIGN_OR_RETURN(const Largest found, FindLargest(axis.values, Limit(), [&](int64_t value) {
+  GPUMEM_ASSIGN_OR_RETURN(const Largest found, FindLargest(axis.values, request_.device.memory_bytes(), [&](int64_t value) {
                             return Measure(fixed, value, place);
                           }));
   const bool is_first = largest->empty();
@@ -240,14 +248,14 @@ absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t va
   if (run.end == RunEnd::kFailed) varied.note = absl::StrCat("failed with exit code ", run.exit_code);
   if (run.end == RunEnd::kSpins) varied.note = absl::StrCat("waits at ", StuckPlace(run));
   if (!run.answered() && varied.note.empty()) varied.note = "used no CUDA";
-  varied.fits = Succeeded(run) && varied.peaks->need() <= Limit();
+  const uint64_t wanted = Succeeded(run) ? Wanted(run) : UINT64_MAX;
+  varied.fits = wanted <= request_.device.memory_bytes();
   forecast_.varied.push_back(varied);
-  const uint64_t need = Succeeded(run) ? varied.peaks->need() : UINT64_MAX;
   if (varied.fits && !varied.with_zero) {
     tried_request_ = request;
     tried_ = std::move(run);
   }
-  return need;
+  return wanted;
 }
 
 }  // namespace gpumem

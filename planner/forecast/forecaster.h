@@ -47,12 +47,12 @@ class Forecaster {
   absl::Status SearchAt(const RunRequest& request, const Place& place, Place* largest);
   // Where data decide: the largest values where they find nothing.
   absl::Status SearchOtherEnd();
-  // One try of a search: what it needs. A program that fails needs more than there is.
+  // One try of a search: how large a device it takes. A program that fails needs more than there is.
   absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place);
   // Of another run; none where it did not get through.
   absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
-  // What a value of --vary may need.
-  uint64_t Limit() const;
+  // How large a device must be for it: as its upper end, and so that --margin is left free where anything is open.
+  uint64_t Wanted(const PlannedRun& run) const;
   absl::StatusOr<PlannedRun> First();
   absl::Status TryTight();
   absl::Status TryOtherValues(const PlannedRun& run);

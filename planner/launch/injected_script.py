@@ -4,7 +4,7 @@
 
     GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
     GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
-    GPUMEM_PLAN_LINGER    "1": go on for a while after that, since a program that comes to its end leaves nothing open; GPUMEM_PLAN_LINGER_SECONDS: how long
+    GPUMEM_PLAN_LINGER    "1": go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
     GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEM_PLAN_WHAT_IF   "foreach", "checkpointing": what is changed for a comparison
     GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
@@ -25,7 +25,7 @@ import sys
 import time
 
 LEAST_STEPS, STABLE_STEPS = 3, 2
-LEAST_LINGER, MOST_LINGER = 2.0, 15.0  # seconds; between them as long as it ran up to there
+LINGER_STEPS, LINGER_REQUESTS = 60, 100_000  # counted, not timed: a busy machine must not change an answer
 BEFORE_DEADLINE = 2.0  # seconds
 PATIENCE_STEPS = 20  # after which a rank that never made a step counts as one that makes none
 GOODBYE_SECONDS = 20.0
@@ -92,8 +92,9 @@ class Run:
         self.highest, self.last_growth = (0, 0), 0
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
-        self.begin, self.until = time.monotonic(), None
         self.lingers = environment.get("GPUMEM_PLAN_LINGER") == "1"
+        now = time.clock_gettime(time.CLOCK_MONOTONIC)
+        self.half_time = (now + float(environment.get("GPUMEM_PLAN_DEADLINE", "inf"))) / 2
         self.ranks = Ranks(environment)
 
     # Steps.
@@ -126,18 +127,15 @@ class Run:
         if self.wanted == "all":
             return False
         if self.wanted == "stable":
-            return number >= self.least and number - self.last_growth >= STABLE_STEPS and not self.goes_on()
+            return number >= self.least and number - self.last_growth >= STABLE_STEPS and not self.goes_on(number)
         others = [count for count in self.counts.values()]
         return number >= int(self.wanted) and (min(others) >= int(self.wanted) or number > int(self.wanted))
 
-    def goes_on(self):
-        if not self.lingers:
+    def goes_on(self, number):
+        """Past the stable peak. Only where its time would be up before that it stops early: an answer is better than none."""
+        if not self.lingers or number >= LINGER_STEPS or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
             return False
-        now = time.monotonic()
-        if self.until is None:
-            as_long = min(max(now - self.begin, LEAST_LINGER), MOST_LINGER)
-            self.until = now + float(os.environ.get("GPUMEM_PLAN_LINGER_SECONDS", as_long))
-        return now < self.until
+        return sum(self.torch.cuda.memory_stats(device).get("allocation.all.allocated", 0) for device in range(self.torch.cuda.device_count())) < LINGER_REQUESTS
 
     # Ends.
 

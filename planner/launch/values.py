@@ -10,8 +10,9 @@ call of an operator, which asks for the same memory as without this, the same op
 A value is known where it came from the host, from a fill, or from an operator on known values. Integers and booleans are computed from others too, as if those were zeros, so
 that a program goes on sensibly; then the result is not known either, and reading it is reported. Floats are computed from known ones alone.
 
-Why at the dispatcher (the key BackendSelect, which is below autograd and above every kernel): a mode of Python's would change what torch.compile does; kernels of CUDA have
-no arguments that could be read without knowing each of them. Operators get there with their arguments whole, called from Python, C++ or the backward pass.
+Why at the dispatcher, at the key CUDA: below autograd, autocast, functorch and every subclass of tensors, so that none of them sees a difference, and calls on tensors of
+other devices (meta, CPU, fake ones) never come here. A mode of Python's would change what torch.compile does. Operators get there with their arguments whole, called from
+Python, C++ or the backward pass. PyTorch's own kernel, which is called in between, is to be had from 2.9 on.
 
 Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
 """
@@ -20,6 +21,7 @@ import ctypes
 import math
 import os
 import sys
+import warnings
 
 LIMIT = 1 << 20  # bytes of a tensor of integers or booleans
 FLOAT_LIMIT = 64 << 10  # of floats
@@ -321,7 +323,7 @@ def operators(torch):
     has, aten = torch._C._dispatch_has_kernel_for_dispatch_key, torch.ops.aten
     for name in torch._C._dispatch_get_all_op_names():
         is_own = has(name, "CUDA") or name == "aten::copy_"
-        if not name.startswith("aten::") or not is_own or has(name, "BackendSelect") or has(name, "CompositeImplicitAutograd"):
+        if not name.startswith("aten::") or not is_own or has(name, "CompositeImplicitAutograd"):
             continue
         base, _, overload = name[6:].partition(".")
         try:
@@ -330,38 +332,51 @@ def operators(torch):
             continue
 
 
+def written(schema):
+    """(positions, names) of the arguments that it writes."""
+    arguments = [(i, each) for i, each in enumerate(schema.arguments) if each.alias_info is not None and each.alias_info.is_write]
+    return tuple(i for i, each in arguments if not each.kwarg_only), tuple(each.name for _, each in arguments if each.kwarg_only)
+
+
+def looks(torch, values, base, overload):
+    """(before, after) for an operator; None: it is not observed."""
+    schema, bare = overload._schema, base.rstrip("_") if base != "_index_put_impl_" else base
+    if any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns):
+        return None
+    if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
+        return None
+    if base == "_local_scalar_dense" and values.other:
+        return values.read, lambda *_: None
+    if bare in IGNORED:
+        return None
+    computed = bare in COMPUTED and torch.Tag.nondeterministic_seeded not in overload.tags
+    places, names = written(schema)
+    if places or names:
+        return None, values.writing(overload._op, places, names, computed, bare in OVERWRITES)
+    if not computed:
+        return None
+    if base in COUNTED:
+        return values.counted(overload._op, base, base.startswith("unique_dim"))
+    return None, values.functional(overload._op, base)
+
+
+def quietly(torch, function):
+    """PyTorch warns of kernels that take another's place; where a method of a tensor is running, it does so by Python's warnings, elsewhere on standard error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.zeros(1, device="cpu").apply_(lambda element: function() or element)
+
+
 def begin(run, options):
     torch = run.torch
-    values = Values(torch, run, options)
-    library = torch.library.Library("aten", "IMPL")
-    mask = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
-    # Past the observed kernels, with the key that the operator's own kernels would have.
-    without, cuda, cpu = (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)) for key in ("BackendSelect", "CUDA", "CPU"))
-    guard = (torch._C._ForceDispatchKeyGuard, torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set, without, cuda, cpu)
+    values, own_kernel = Values(torch, run, options), torch._C._dispatch_get_computed_kernel_for_dispatch_key
+    library = torch.library.Library("aten", "IMPL", "CUDA")
+    observed = [(overload, both) for base, overload in operators(torch) if (both := looks(torch, values, base, overload)) is not None]
 
-    for base, overload in operators(torch):
-        schema, bare = overload._schema, base.rstrip("_") if base != "_index_put_impl_" else base
-        if any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns):
-            continue
-        places = tuple(i for i, each in enumerate(schema.arguments) if not each.kwarg_only and each.alias_info is not None and each.alias_info.is_write)
-        names = tuple(each.name for each in schema.arguments if each.kwarg_only and each.alias_info is not None and each.alias_info.is_write)
-        seeded = torch.Tag.nondeterministic_seeded in overload.tags
-        if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
-            continue
-        computed, before = bare in COMPUTED and not seeded, None
-        if base == "_local_scalar_dense" and values.other:
-            before, after = values.read, lambda *_: None
-        elif bare in IGNORED:
-            continue
-        elif places or names:
-            after = values.writing(overload._op, places, names, computed, bare in OVERWRITES)
-        elif not computed:
-            continue
-        elif base in COUNTED:
-            before, after = values.counted(overload._op, base, base.startswith("unique_dim"))
-        else:
-            after = values.functional(overload._op, base)
-        numbers = tuple(i for i, each in enumerate(schema.arguments) if not each.kwarg_only and str(each.type) == "Tensor")
-        parts = (mask, overload._handle.redispatch_boxed, numbers, overload._op, guard, before, after)
-        library.impl(overload, values.simulation.observe(parts), "BackendSelect", with_keyset=True)
+    def observe():
+        for overload, both in observed:
+            kernel = own_kernel(overload.name(), "CUDA").call_boxed
+            library.impl(overload, values.simulation.observe((kernel, *both)), "CUDA", with_keyset=True, allow_override=True)
+
+    quietly(torch, observe)
     run.values = (values, library)  # as long as the process lives

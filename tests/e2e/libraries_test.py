@@ -143,7 +143,7 @@ class PlansTest(unittest.TestCase):
 
     def plan(self, program, *arguments):
         with tempfile.TemporaryDirectory(prefix="gpumem-plan-") as folder:
-            environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "GPUMEM_PLAN_LINGER_SECONDS": "120"}
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
             command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "-o", f"{folder}/plan.gmtrace", "--", SETUP.python, str(program), *arguments]
             return json.loads(truth.run(command, SETUP, environment))
 

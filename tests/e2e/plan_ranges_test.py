@@ -34,7 +34,7 @@ def cases():
 def plan(setup, folder, case, **environment):
     steps = ["--steps", "all"] if environment else []
     done = subprocess.run([setup.gpumem, "plan", "--json", "--no-what-if", "-o", f"{folder}/", *steps, "--", setup.python, str(PROGRAM), case], cwd=folder,
-                          env=truth.environment_of_plans(setup, TMPDIR=folder, **({"GPUMEM_PLAN_LINGER_SECONDS": "1"} if case == "endless" else {}), **environment), capture_output=True, text=True, timeout=600, check=False)
+                          env=truth.environment_of_plans(setup, TMPDIR=folder, **environment), capture_output=True, text=True, timeout=600, check=False)
     if not done.stdout.startswith("{"):
         raise truth.Failure(f"{case}: {done.stdout[-500:]}{done.stderr[-1500:]}")
     answer = json.loads(done.stdout)

@@ -119,7 +119,7 @@ def environment_of(case, setup):
 
 def environment_of_plans(setup, **more):
     """For `gpumem plan` and `gpumem sweep`, which describe their devices themselves: nothing of simcuda's but where it lies."""
-    environment = {"GPUMEM_PLAN_LINGER_SECONDS": "60", **environment_of(Case("none"), setup)}  # no test may depend on how fast the machine is
+    environment = environment_of(Case("none"), setup)
     return {**{name: value for name, value in environment.items() if not name.startswith("SIMCUDA_") or name == "SIMCUDA_LIB"}, **more}
 
 

@@ -60,12 +60,15 @@ def long(arguments):
 
 def two_processes(arguments):
     if arguments.batch_size == 0:
-        torch.empty(50 << 30, dtype=torch.uint8, device="cuda")
-        time.sleep(2)
-        return
-    children = [subprocess.Popen([sys.executable, __file__, "two_processes", "--batch-size", "0"]) for _ in range(2)]
+        kept = torch.empty(50 << 30, dtype=torch.uint8, device="cuda")
+        print("ready", flush=True)
+        sys.stdin.read()
+        return kept
+    children = [subprocess.Popen([sys.executable, __file__, "two_processes", "--batch-size", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
     for child in children:
-        child.wait()
+        child.stdout.readline()
+    for child in children:
+        child.communicate()
 
 
 def settles(arguments):
