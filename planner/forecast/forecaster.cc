@@ -89,7 +89,7 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
   }
   GPUMEM_RETURN_IF_ERROR(TryOtherValues(run));
   if (forecast_.need() > forecast_.capacity()) return TryTight();
-  return absl::OkStatus();
+  return TryUpperEnd();
 }
 
 namespace {
@@ -144,30 +144,59 @@ absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
   return absl::OkStatus();
 }
 
-// First with as much left free as the context may be larger than its guess; then with nothing left.
+namespace {
+
+bool GaveUp(const PlannedRun& run) {
+  return !Succeeded(run) || std::any_of(run.processes.begin(), run.processes.end(),
+                                        [](const PlannedProcess& process) { return process.gave_up; });
+}
+
+uint64_t RefusedOf(const PlannedRun& run) {
+  uint64_t refused = 0;
+  for (const PlannedProcess& process : run.processes) refused += process.refused;
+  return refused;
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedRun> Forecaster::RunTight(uint64_t left) {
+  RunRequest tight = chosen_;
+  tight.overcommit = false;
+  tight.others_mib = left >> 20;
+  return planner_->RunAgain(tight, "with no more memory than there is");
+}
+
+// First with as much left free as all that is open may take; then with nothing left.
 absl::Status Forecaster::TryTight() {
-  const KnownSize& context = forecast_.processes.front().reported.context;
-  const uint64_t room = context.known == "nothing" ? context.bytes : context.known == "similar" ? context.bytes / 8 : 0;
+  const Assessment assessment = Assess(forecast_);
+  const uint64_t room = assessment.high - assessment.likely;
   forecast_.fits_when_tight = false;
   forecast_.wanted = forecast_.need();
   for (const uint64_t left : room == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{room, 0}) {
-    RunRequest tight = chosen_;
-    tight.overcommit = false;
-    tight.others_mib = left >> 20;
-    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->Run(tight, "with no more memory than there is"));
-    const bool gave_up = std::any_of(run.processes.begin(), run.processes.end(),
-                                     [](const PlannedProcess& process) { return process.gave_up; });
-    if (!Succeeded(run) || gave_up) continue;
+    if (left >= forecast_.capacity()) continue;
+    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, RunTight(left));
+    if (GaveUp(run)) continue;
     forecast_.fits_when_tight = true;
     forecast_.tight_with_room = left == room;
     forecast_.when_tight = run.processes.front().peaks;
-    for (const PlannedProcess& process : run.processes) {
-      forecast_.refused_when_tight += process.refused;
+    forecast_.refused_when_tight = RefusedOf(run);
+    for (const PlannedProcess& process : run.processes)
       forecast_.largest_refused = std::max(forecast_.largest_refused, process.largest_refused);
-    }
     if (forecast_.refused_when_tight > 0) settled_ = std::move(run);
     break;
   }
+  return absl::OkStatus();
+}
+
+// Where only the upper end is more than there is: PyTorch may give cached memory back then.
+absl::Status Forecaster::TryUpperEnd() {
+  const Assessment assessment = Assess(forecast_);
+  const uint64_t room = assessment.high - assessment.likely;
+  if (assessment.high <= forecast_.capacity() || room >= forecast_.capacity()) return absl::OkStatus();
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, RunTight(room));
+  if (GaveUp(run) || RefusedOf(run) > 0) return absl::OkStatus();
+  forecast_.fits_when_tight = true;
+  forecast_.tight_with_room = true;
   return absl::OkStatus();
 }
 
@@ -216,16 +245,17 @@ uint64_t Forecaster::Wanted(const PlannedRun& run) const {
   alone.shared = run.shared;
   const Assessment assessment = Assess(alone);
   if (assessment.doubts.empty()) return assessment.likely;
-  return std::max(assessment.high, static_cast<uint64_t>(static_cast<double>(assessment.likely) / (1 - forecast_.margin)));
+  return std::max(assessment.high,
+                  static_cast<uint64_t>(static_cast<double>(assessment.likely) / (1 - forecast_.margin)));
 }
 
 absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place, Place* largest) {
   const Axis& axis = axes_.back();
   RunRequest fixed = request;
   for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
-  GPUMEM_ASSIGN_OR_RETURN(const Largest found, FindLargest(axis.values, request_.device.memory_bytes(), [&](int64_t value) {
-                            return Measure(fixed, value, place);
-                          }));
+  GPUMEM_ASSIGN_OR_RETURN(const Largest found,
+                          FindLargest(axis.values, request_.device.memory_bytes(),
+                                      [&](int64_t value) { return Measure(fixed, value, place); }));
   const bool is_first = largest->empty();
   GPUMEM_RETURN_IF_ERROR(Put(axis, found.fits.value_or(axis.values.front()), &fixed));
   if (found.fits.has_value() || is_first) chosen_ = fixed;

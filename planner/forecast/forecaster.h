@@ -55,6 +55,9 @@ class Forecaster {
   uint64_t Wanted(const PlannedRun& run) const;
   absl::StatusOr<PlannedRun> First();
   absl::Status TryTight();
+  absl::Status TryUpperEnd();
+  // With no more memory than there is, of which `left` bytes are somebody else's.
+  absl::StatusOr<PlannedRun> RunTight(uint64_t left);
   absl::Status TryOtherValues(const PlannedRun& run);
   // Makes it the run that the forecast is of.
   void Tell(const PlannedRun& run);

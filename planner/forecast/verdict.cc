@@ -146,7 +146,7 @@ class Assessor {
       return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
     }
     if (assessment_.low > capacity) return Verdict::kDoesNotFit;
-    if (assessment_.high > capacity) return Verdict::kTooClose;
+    if (assessment_.high > capacity && !forecast_.tight_with_room) return Verdict::kTooClose;
     return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
   }
 

@@ -44,7 +44,11 @@ std::string BecauseText(const Assessment& assessment) {
 }
 
 std::string LeftText(const Assessment& assessment, uint64_t have) {
-  const uint64_t left = have - std::min(have, assessment.high);
+  if (assessment.high > have) {
+    return absl::StrCat(RangeText(assessment), " of ", FormatBytes(have),
+                        "; at the upper end PyTorch gives cached memory back, which costs time");
+  }
+  const uint64_t left = have - assessment.high;
   return absl::StrCat(RangeText(assessment), " of ", FormatBytes(have), ", ",
                       assessment.low == assessment.high ? "" : "at least ", FormatBytes(left), " are left");
 }
@@ -62,7 +66,7 @@ std::string TightText(const Forecast& forecast) {
 
 void AddFits(const Forecast& forecast, const Assessment& assessment, Page* page) {
   const uint64_t have = forecast.capacity();
-  const bool tight = forecast.when_tight.has_value();
+  const bool tight = forecast.when_tight.has_value(), barely = tight || assessment.high > have;
   switch (assessment.verdict) {
     case Verdict::kUnknown:
       page->Line({{Tone::kWarning, "  not known"},
@@ -70,8 +74,8 @@ void AddFits(const Forecast& forecast, const Assessment& assessment, Page* page)
                                               FormatBytes(have))}});
       return;
     case Verdict::kFits:
-      page->Paragraph(tight && forecast.refused_when_tight == 0 ? "  fits, but tightly: " : "  fits: ",
-                      tight ? TightText(forecast) : LeftText(assessment, have), tight ? Tone::kWarning : Tone::kGood);
+      page->Paragraph(barely && forecast.refused_when_tight == 0 ? "  fits, but tightly: " : "  fits: ",
+                      tight ? TightText(forecast) : LeftText(assessment, have), barely ? Tone::kWarning : Tone::kGood);
       return;
     case Verdict::kFitsUnless:
       page->Paragraph(

@@ -18,6 +18,7 @@ Failure: an operator that cannot be computed leaves its result not known. Nothin
 """
 
 import ctypes
+import functools
 import math
 import os
 import sys
@@ -351,13 +352,22 @@ def looks(torch, values, base, overload):
         return None
     computed = bare in COMPUTED and torch.Tag.nondeterministic_seeded not in overload.tags
     places, names = written(schema)
+    handle = on_cpu(torch, overload)
     if places or names:
-        return None, values.writing(overload._op, places, names, computed, bare in OVERWRITES)
-    if not computed:
+        return None, values.writing(handle, places, names, computed and handle is not None, bare in OVERWRITES)
+    if not computed or handle is None:
         return None
     if base in COUNTED:
-        return values.counted(overload._op, base, base.startswith("unique_dim"))
-    return None, values.functional(overload._op, base)
+        return values.counted(handle, base, base.startswith("unique_dim"))
+    return None, values.functional(handle, base)
+
+
+def on_cpu(torch, overload):
+    """PyTorch's own kernel for CPU tensors, past whatever modes the program has on; None: there is none."""
+    if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU"):
+        return None
+    kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(overload.name(), "CPU")
+    return functools.partial(kernel.call_boxed, torch._C.DispatchKeySet(torch._C.DispatchKey.CPU))
 
 
 def quietly(torch, function):

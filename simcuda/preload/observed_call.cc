@@ -92,12 +92,21 @@ Object* Tuple(const Python& python, Object* first, Object* second, Object* third
   return tuple;
 }
 
+// A call in which PyTorch takes numbers for tensors.
+Object* CallWithNumbers(const Python& python, Object* callable, Object* args, Object* kwargs) {
+  char guard[16];
+  python.allow_numbers(guard, true);
+  Object* const result = python.call(callable, args, kwargs);
+  python.allow_as_before(guard);
+  return result;
+}
+
 // What `look` returns for the arguments; a borrowed None, or a new reference to what is in its tuple. Errors are
 // dropped.
 Object* Look(const Python& python, Object* look, Object* arguments) {
   if (look == python.none || arguments == nullptr) return nullptr;
   t_looking = true;
-  Object* const answer = python.call(look, arguments, nullptr);
+  Object* const answer = CallWithNumbers(python, look, arguments, nullptr);
   t_looking = false;
   if (answer == nullptr) {
     python.clear_error();
@@ -113,17 +122,10 @@ Object* Look(const Python& python, Object* look, Object* arguments) {
   return result;
 }
 
-Object* Real(const Python& python, Object* parts, Object* args, Object* kwargs) {
-  char guard[16];
-  python.allow_numbers(guard, true);
-  Object* const result = python.call(python.item(parts, kCall), args, kwargs);
-  python.allow_as_before(guard);
-  return result;
-}
-
 Object* Observed(Object* parts, Object* args, Object* kwargs) {
   const Python& python = GetPython();
-  if (t_looking) return Real(python, parts, args, kwargs);
+  Object* const call = python.item(parts, kCall);
+  if (t_looking) return CallWithNumbers(python, call, args, kwargs);
   Object* const own = python.slice(args, 1, python.size(args));
   if (own == nullptr) return nullptr;
   Object* const keywords = kwargs == nullptr ? python.none : kwargs;
@@ -133,7 +135,7 @@ Object* Observed(Object* parts, Object* args, Object* kwargs) {
     result = Look(python, python.item(parts, kBefore), given);
     if (given != nullptr) python.decrement(given);
   }
-  if (result == nullptr && (result = Real(python, parts, args, kwargs)) != nullptr) {
+  if (result == nullptr && (result = CallWithNumbers(python, call, args, kwargs)) != nullptr) {
     Object* const given = Tuple(python, result, own, keywords);
     Object* const other = Look(python, python.item(parts, kAfter), given);
     if (given != nullptr) python.decrement(given);

@@ -200,6 +200,14 @@ class PlansTest(unittest.TestCase):
     def test_generated_text(self):
         self.check_plan(truth.PROGRAMS / "planned_libraries.py", "generate")
 
+    def test_the_cache_of_generated_text(self):
+        plan = self.plan(truth.PROGRAMS / "planned_libraries.py", "cache")
+        layer = 2 * 64 * 4 * 64 * 4 * (16 + 1999)  # keys and values; the last token is never an input
+        self.assertEqual((plan["verdict"], plan["end"]), ("fits", "ended"))
+        # While the last token is appended to the keys of a layer, the old ones and the new ones are there.
+        self.assertGreater(plan["peak"]["allocated_bytes"], 2 * layer + layer // 2)
+        self.assertLess(plan["peak"]["allocated_bytes"], 3 * layer + (200 << 20))
+
     def test_experts(self):
         self.check_plan(truth.PROGRAMS / "planned_libraries.py", "experts")
 

@@ -110,6 +110,7 @@ def computed(arguments):
         "where": torch.where(lengths == 17)[0].tolist(), "any": bool((lengths > 100).any()), "all": bool((lengths > 2).all()), "none": bool((lengths > 3).all()),
         "causal": int(torch.tril(torch.ones(5, 5, dtype=torch.bool, device="cuda")).sum()), "top": torch.topk(lengths, 2).values.tolist(), "halves": (lengths // 2).tolist(),
         "bins": torch.bincount(lengths).shape[0], "isin": torch.isin(lengths, torch.tensor([5], device="cuda")).tolist(), "hot": int(torch.nn.functional.one_hot(lengths).argmax(1).sum()),
+        "rest": torch.unique(lengths % 3).tolist(), "power": int((2 ** (lengths > 4).long()).sum()),
     }
     with open("computed.json", "w", encoding="utf-8") as file:
         json.dump(found, file)

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """What people run with transformers and values decide: text that is generated, and a mixture of experts that is trained. Random weights.
 
-    python planned_libraries.py generate|experts
+    python planned_libraries.py generate|cache|experts
 """
 
 import sys
@@ -19,6 +19,13 @@ def generate():
     print(tuple(tokens.shape))
 
 
+def cache():
+    """2,000 new tokens for each of 64 sequences: keys and values of 2 layers, 4 heads of 64 floats."""
+    wide = {**SMALL, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 4096}
+    model = LlamaForCausalLM(LlamaConfig(**wide)).cuda().eval()
+    model.generate(torch.randint(0, 1000, (64, 16), device="cuda"), max_new_tokens=2000)
+
+
 def experts():
     model = MixtralForCausalLM(MixtralConfig(**SMALL, num_local_experts=4)).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -29,4 +36,4 @@ def experts():
         optimizer.zero_grad()
 
 
-{"generate": generate, "experts": experts}[sys.argv[1]]()
+{"generate": generate, "cache": cache, "experts": experts}[sys.argv[1]]()

@@ -118,6 +118,16 @@ TEST(VerdictTest, WhatRunsOnlyWithNothingLeftIsTooClose) {
   EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
 }
 
+// The upper end is more than there is, but with that much taken the program ran: PyTorch gave cached memory back.
+TEST(VerdictTest, WhatRunsWithAllThatIsOpenTakenFits) {
+  Forecast forecast = testing::ExampleForecast(9 * kGiB);
+  forecast.processes[0].reported.context = {2 * kGiB, "nothing"};
+  ASSERT_GT(Assess(forecast).high, forecast.capacity());
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+  forecast.fits_when_tight = forecast.tight_with_room = true;
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);
+}
+
 TEST(VerdictTest, NoBoundIsBelowThePrediction) {
   for (const uint64_t need : {1, 5, 8, 9, 12}) {
     Forecast forecast = testing::ExampleForecast(need * kGiB + kGiB);
