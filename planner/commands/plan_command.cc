@@ -124,6 +124,10 @@ commands read the trace that it leaves.
         if (found != process.reported.pinned.end()) count += found->second;
       }
       if (count > 0) continue;
+      if (text == "--routing") {
+        return absl::InvalidArgumentError(
+            "--routing changed nothing: no topk or argmax over experts has scores that nobody computed");
+      }
       std::vector<std::string> sites;
       for (const HostRead& read : forecast.reads) sites.push_back(read.site);
       return absl::InvalidArgumentError(absl::StrCat(

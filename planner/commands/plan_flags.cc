@@ -110,6 +110,10 @@ void PlanFlags::AddFlags(Flags* flags) {
             "what nonzero, masks and unique find where that is not known: upper (everything), zero, expect=0.5, or "
             "FILE.py:LINE=expect=0.5")
       .Value("WHAT");
+  flags
+      ->Add("--routing", &routing,
+            "which experts a router chooses whose scores nobody computed: balanced, worst (all the same), or a seed")
+      .Value("HOW");
   flags->Add("--values", &values, "values that decide: computed, or none (0)").Value("WHICH");
   flags
       ->Add("--workspaces", &workspaces,
@@ -124,6 +128,7 @@ std::vector<std::string> PlanFlags::PinnedTexts() const {
   for (const std::string& policy : policies) {
     if (policy.find(':') < policy.find('=')) texts.push_back(policy.substr(0, policy.find('=')));
   }
+  if (!routing.empty()) texts.push_back("--routing");
   return texts;
 }
 
@@ -143,6 +148,12 @@ absl::Status PlanFlags::Fill(RunRequest* request) const {
   }
   GPUMEM_ASSIGN_OR_RETURN(request->data_dependent, ParsePolicy(policy));
   GPUMEM_ASSIGN_OR_RETURN(request->shares, SharesJson(policies));
+  uint32_t seed = 0;
+  if (!routing.empty() && routing != "balanced" && routing != "worst" && !absl::SimpleAtoi(routing, &seed))
+    return absl::InvalidArgumentError("--routing is balanced, worst or a number that random choices start from");
+  request->routing = routing;
+  if (!routing.empty() && values == "none")
+    return absl::InvalidArgumentError("--routing needs values that are computed: leave --values none out");
   if (values != "computed" && values != "none") return absl::InvalidArgumentError("--values is computed or none");
   request->values = values == "none" ? RunRequest::Values::kNone : RunRequest::Values::kComputed;
   if (workspaces != "measured" && workspaces != "bound" && workspaces != "none")

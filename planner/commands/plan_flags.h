@@ -30,6 +30,7 @@ struct PlanFlags {
   std::string steps = "stable";
   double timeout = 300;               // seconds
   std::vector<std::string> policies;  // none = upper
+  std::string routing;
   std::vector<std::string> pins;
   std::string workspaces = "measured", values = "computed";
 

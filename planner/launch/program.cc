@@ -62,7 +62,7 @@ void AddAssumptions(const RunRequest& run, Variables* variables) {
 std::string ValuesJson(const RunRequest& run) {
   if (run.on_gpu || run.values == RunRequest::Values::kNone) return "";
   return absl::StrCat("{\"other\": ", run.values == RunRequest::Values::kOther ? "true" : "false",
-                      ", \"shares\": ", run.shares, "}");
+                      ", \"shares\": ", run.shares, ", \"routing\": \"", run.routing, "\"}");
 }
 
 // Behind a fork: only what is needed, then the program.

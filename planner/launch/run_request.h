@@ -47,6 +47,7 @@ struct RunRequest {
     kNone,      // nothing is computed
   } values = Values::kComputed;
   std::string shares = "[]";  // JSON: [["train.py:57", 0.3]]: which share nonzero and its like find there
+  std::string routing;        // which experts unknown routers choose: "balanced", "worst", a seed; "" = not said
   std::string input;          // a file that is standard input; "" = there is none
   std::string folder;         // an empty one, for traces and what the processes say
   bool on_gpu = false;        // the machine's own, not a simulated one: all that describes a device is without meaning

@@ -5,7 +5,7 @@
 Simulated kernels write nothing. PyTorch's own CPU kernels compute what small tensors would hold, on the bytes that simulated CUDA keeps for device memory: after the real
 call of an operator, which asks for the same memory as without this, the same operator runs on CPU tensors that lie over these bytes.
 
-    begin(run, {"other": False, "shares": [["train.py:57", 0.3]], "routing": ""})
+    begin(run, {"other": False, "shares": [["train.py:57", 0.3]], "routing": "balanced"})
 
 A value is known where it came from the host, from a fill, or from an operator on known values. Integers and booleans are computed from others too, as if those were zeros, so
 that a program goes on sensibly; then the result is not known either, and reading it is reported. Floats are computed from known ones alone.
@@ -26,6 +26,7 @@ import warnings
 
 LIMIT = 1 << 20  # bytes of a tensor of integers or booleans
 FLOAT_LIMIT = 64 << 10  # of floats
+MOST_EXPERTS = 1024  # more are a vocabulary
 
 # Whose results may be integers, booleans, or constants that become such: element by element, reductions, choosing, ordering.
 COMPUTED = set(
@@ -70,7 +71,8 @@ NOT_FOUND = (1 << 64) - 1
 class Values:
     def __init__(self, torch, run, options):
         self.torch, self.run, self.simulation = torch, run, Simulation()
-        self.other, self.shares = options.get("other", False), options.get("shares", [])
+        self.other, self.shares, self.routing = options.get("other", False), options.get("shares", []), options.get("routing", "")
+        self.routed_calls = 0
         self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
         self.is_verbose = "GPUMEM_PLAN_VALUES_VERBOSE" in os.environ
         self.is_known = ctypes.c_int()
@@ -209,6 +211,36 @@ class Values:
                     self.failed(handle, error)
 
         return after
+
+    def routed(self, handle, name):
+        """Which experts a router of floats that nobody computed chooses: as --routing says."""
+        compute = self.functional(handle, name)
+
+        def after(result, args, kwargs):
+            compute(result, args, kwargs)
+            source, indices = args[0], self.results(result)[-1]
+            place, otherwise = (2, -1) if name == "topk" else (1, None)
+            dimension = args[place] if len(args) > place else otherwise
+            if not source.is_floating_point() or source.dim() < 2 or dimension not in (-1, source.dim() - 1) or source.shape[-1] > MOST_EXPERTS or not self.is_small(indices):
+                return
+            with self.no_function():
+                if self.seen(indices)[1] or not self.may_compute():
+                    return
+                self.put(indices, self.experts(indices.numel(), source.shape[-1], indices.shape[-1] if name == "topk" else 1).reshape(indices.shape), True)
+            self.run.pinned("--routing")
+
+        return after
+
+    def experts(self, number, experts, each):
+        """For number / each tokens in a row, `each` different ones of so many experts."""
+        torch, rows = self.torch, number // max(each, 1)
+        if self.routing == "worst":
+            return torch.arange(each, device=self.cpu).repeat(rows)
+        if self.routing == "balanced":
+            return torch.arange(number, device=self.cpu) % experts
+        self.routed_calls += 1
+        generator = torch.Generator(self.cpu).manual_seed(int(self.routing) + self.routed_calls)
+        return torch.rand(rows, experts, generator=generator, device=self.cpu).topk(each).indices.flatten()
 
     def counted(self, handle, name, along):
         """How much it finds is asked before it is called, since that is the size of its result."""
@@ -359,6 +391,8 @@ def looks(torch, values, base, overload):
         return None
     if base in COUNTED:
         return values.counted(handle, base, base.startswith("unique_dim"))
+    if values.routing and str(overload) in ("aten.topk.default", "aten.argmax.default"):
+        return None, values.routed(handle, base)
     return None, values.functional(handle, base)
 
 

@@ -65,8 +65,8 @@ std::string IdentityOf(const RunRequest& run, const std::string& version) {
   const DeviceProfile& device = run.device;
   return absl::StrCat(text, device.full_name, " ", device.memory_mib, " ", device.capability, " ",
                       device.multiprocessors, " x ", run.device_count, "\nrank ", run.rank, " of ", run.world_size,
-                      ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, " ", run.shares,
-                      " values ", static_cast<int>(run.values), "\nworkspaces ", run.workspaces, "\n");
+                      ", ", run.local_world_size, "\ndata ", run.data_dependent, " ", run.pins, " ", run.shares, " ",
+                      run.routing, " values ", static_cast<int>(run.values), "\nworkspaces ", run.workspaces, "\n");
 }
 
 // Values as rows, pictures and file names have them. A masked one gets the number of its configuration, so that two

@@ -194,6 +194,22 @@ class Values(Planned):
         plan = self.plan("masked", "--data-dependent", f"planned.py:{self.line('every[every.sum')}=0.25", batch=65536)
         self.assertIsNone(plan["confidence"]["peak_where_data_find_nothing"])
 
+    def test_which_experts_a_router_chooses(self):
+        peaks = {}
+        for routing in ("balanced", "worst", "7"):
+            plan = self.plan("experts", "--routing", routing, batch=8192)
+            self.assertIsNone(plan["confidence"]["peak_where_data_find_nothing"])
+            self.assertEqual(plan["confidence"]["pinned"], {"--routing": 1})
+            peaks[routing] = plan["peak"]["allocated_bytes"]
+        parameters = 4 * (8 * (1024 + 1) * 4096 + 8 * (1024 + 1))
+        kept = 2 * 8192 * 4096 * 4  # what all experts together make: each token twice
+        for peak in peaks.values():
+            self.assertGreater(peak, parameters + kept)
+        # The rows that an expert gets are there beside that: all of them, or an eighth of twice as many.
+        self.assertGreater(peaks["worst"], peaks["balanced"])
+        self.assertNotEqual(peaks["7"], peaks["balanced"])
+        self.assertIn("--routing changed nothing", self.run_plan("plain", "--routing", "balanced", "--steps", "1", expected=2, errors=True))
+
     def line(self, text):
         return next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line)
 

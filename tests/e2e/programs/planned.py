@@ -124,6 +124,16 @@ def masked(arguments):
     train(arguments, rows)
 
 
+def experts(arguments):
+    """Each gets what chose it."""
+    layers_of_experts = nn.ModuleList([nn.Linear(WIDTH, 4 * WIDTH) for _ in range(8)]).cuda()
+    router = nn.Linear(WIDTH, 8).cuda()
+    hidden = torch.randn(arguments.batch_size, WIDTH, device="cuda")
+    chosen = router(hidden).topk(2).indices
+    kept = [expert(hidden[torch.where(chosen == number)[0]]) for number, expert in enumerate(layers_of_experts)]
+    return kept
+
+
 def branch(arguments):
     model = layers()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
