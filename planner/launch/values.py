@@ -14,6 +14,8 @@ Why at the dispatcher, at the key CUDA: below autograd, autocast, functorch and 
 other devices (meta, CPU, fake ones) never come here. A mode of Python's would change what torch.compile does. Operators get there with their arguments whole, called from
 Python, C++ or the backward pass. PyTorch's own kernel, which is called in between, is to be had from 2.9 on.
 
+budget: it is injected into the program as one file.
+
 Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
 """
 

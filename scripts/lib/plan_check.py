@@ -17,9 +17,9 @@ EXAMPLES = (("train_gpt.py", ()), ("train_conv.py", ("--steps", "6")), ("train_v
 LIMIT_PERCENT = 1.0
 
 
-def output_of(command):
+def output_of(command, fine=(0,)):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode:
+    if done.returncode not in fine:
         raise RuntimeError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
     return done.stdout
 
@@ -35,7 +35,7 @@ def measured(gpumem, command, simulated, folder):
 
 def predicted(gpumem, command, machine, folder):
     options = ["--memory", str(machine["memory_bytes"]), "--capability", machine["compute_capability"], "--steps", "all", "--no-what-if", "--json"]
-    plan = json.loads(output_of([gpumem, "plan", *options, "-o", folder / "plan.gmtrace", "--", *command]))
+    plan = json.loads(output_of([gpumem, "plan", *options, "-o", folder / "plan.gmtrace", "--", *command], fine=(0, 1, 5, 6)))  # every verdict has a peak
     return plan["peak"]["allocated_bytes"], plan["peak"]["reserved_bytes"]
 
 
