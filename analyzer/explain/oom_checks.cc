@@ -23,6 +23,11 @@ Check Ask(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kOom, absl::StrCat("oom.", id), question);
 }
 
+// 0: not known, or only that less than the request would have fit.
+uint64_t MissingBytes(const OomEvent& oom) {
+  return oom.described && oom.requested > oom.would_have_fit + 1 ? oom.requested - oom.would_have_fit : 0;
+}
+
 Check Request(const OomEvent& oom, const ReportInput& input) {
   Check check = Ask("request", "Which request failed, and how much was missing?");
   check.outcome = CheckOutcome::kFound;
@@ -33,9 +38,9 @@ Check Request(const OomEvent& oom, const ReportInput& input) {
     check.outcome = CheckOutcome::kClear;
     return check;
   }
-  if (oom.described && oom.requested > oom.would_have_fit) {
+  if (const uint64_t missing = MissingBytes(oom); missing != 0) {
     absl::StrAppend(&check.evidence, "; at most ", FormatBytes(oom.would_have_fit), " would have fit, so ",
-                    FormatBytes(oom.requested - oom.would_have_fit), " were missing");
+                    FormatBytes(missing), " were missing");
   }
   if (oom.device_total != 0 && oom.requested > oom.device_total)
     check.action = "make the request smaller, or split it: it is larger than the device";
@@ -160,8 +165,7 @@ std::vector<Check> OomChecks(const ExplainSubject& subject) {
   if (!oom->final) return {Request(*oom, input)};
   std::vector<Check> checks = {Request(*oom, input), Limit(*oom),        Others(*oom),        Outside(*oom),
                                Fragmented(*oom),     Grown(*oom, input), Largest(*oom, input)};
-  const uint64_t missing =
-      oom->described && oom->requested > oom->would_have_fit ? oom->requested - oom->would_have_fit : 0;
+  const uint64_t missing = MissingBytes(*oom);
   for (Check& check : checks) {
     if (check.outcome != CheckOutcome::kFound || check.saving.bytes == 0 || missing == 0) continue;
     absl::StrAppend(&check.action, check.saving.bytes >= missing ? "; enough alone" : "; not enough alone");

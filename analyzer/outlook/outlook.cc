@@ -15,6 +15,7 @@
 #include "leaks/leaks.h"
 #include "report/leak_words.h"
 #include "report/names.h"
+#include "report/oom_story.h"
 #include "report/verdict.h"
 
 namespace gpumem {
@@ -136,7 +137,9 @@ Outlook OutlookOf(const ReportInput& input) {
   outlook.device = device->device;
   std::vector<double> levels;
   for (const AttributedStep& each : input.attribution->steps) {
-    if (!each.step.complete) continue;
+    const bool is_asked =
+        each.step.start.time_ns >= input.window_start_ns() && each.step.end.time_ns <= input.window_end_ns();
+    if (!each.step.complete || !is_asked) continue;
     levels.push_back(static_cast<double>(each.step.peak.values.allocated));
     outlook.level = each.step.peak.values.allocated;
     outlook.last_step = each.step.number;
@@ -153,6 +156,11 @@ Outlook OutlookOf(const ReportInput& input) {
   outlook.forecast = ForecastOf(levels, outlook.limit);
   outlook.risk = RiskOf(outlook.forecast, outlook.steps);
   outlook.sentence = SentenceOf(outlook);
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  if (oom != nullptr && oom->final && oom->device == outlook.device) {
+    outlook.sentence = absl::StrCat("it ran out of memory after step ", FormatCount(outlook.last_step),
+                                    " (gpumem oom). Seen from there: ", outlook.sentence);
+  }
   return outlook;
 }
 

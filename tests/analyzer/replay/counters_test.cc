@@ -70,6 +70,25 @@ TEST(Counters, ASampleIsComparedWithTheStateOfItsTime) {
   EXPECT_EQ(analysis.sampling.source, "NVML 1");
 }
 
+TEST(Counters, ASampleBehindTheWindowSaysNothingOfItsEnd) {
+  testing::TraceBuilder trace;
+  trace.Device(0, "GPU", 1000 * kMiB);
+  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
+  trace.Event(Row(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 200 * kMiB));
+  trace.FlushBatch();
+  trace.Counters(SampleAt(4 * kSecond, 812 * kMiB, 812 * kMiB));
+  trace.End();
+  AnalyzeOptions options;
+  options.to_ns = kSecond;  // after the first event
+  const Analysis analysis = AnalyzeTrace(trace, options);
+  ASSERT_EQ(analysis.devices.size(), 1u);
+  const MemoryBreakdown& end = analysis.devices[0].breakdown_at_end;
+  EXPECT_EQ(end.values.total, 100 * kMiB);
+  EXPECT_FALSE(end.has_reading);
+  EXPECT_EQ(end.process, kNotStated);
+  EXPECT_EQ(AnalyzeTrace(trace).devices[0].breakdown_at_end.process, 812 * kMiB);
+}
+
 TEST(Counters, WhatWasTakenWhileMemoryChangedCountsLess) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
