@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "commands/command.h"
 #include "commands/new_file.h"
+#include "commands/parquet_export.h"
 #include "commands/run_commands.h"
 #include "commands/trace_options.h"
 #include "commands/view_options.h"
@@ -67,7 +68,7 @@ class ExportCommand final : public Command {
  public:
   absl::string_view name() const override { return "export"; }
   absl::string_view summary() const override { return "a trace as a file of another tool"; }
-  absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]"; }
+  absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]..."; }
   absl::string_view help() const override {
     return R"(Writes a trace as a file that another tool opens, to -o FILE or to standard output. Of events:
 
@@ -80,13 +81,18 @@ Of what was alive at the peak, by stack (gpumem stacks has other choices):
 
   pprof, speedscope, collapsed
 
+Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
+
+  parquet     a folder: one folder a table, and in it one a rank, as Hive partitions
+
   gpumem export pytorch run.gmtrace -o run.pickle
   gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
   gpumem export csv run.gmtrace --layer torch | head
   gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+  gpumem export parquet runs/ -o tables
 )";
   }
-  size_t most_arguments() const override { return 2; }
+  size_t most_arguments() const override { return 10'000; }
 
   void AddFlags(Flags* flags) override {
     view_.trace.AddFlags(flags);
@@ -97,11 +103,12 @@ Of what was alive at the peak, by stack (gpumem stacks has other choices):
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     const std::string format = arguments.empty() ? "" : arguments.front();
+    if (format == "parquet") return ExportTables({arguments.begin() + 1, arguments.end()}, console);
     const bool is_of_events = IsIn(format, std::begin(kEventFormats), std::end(kEventFormats));
     if (!is_of_events && !IsIn(format, std::begin(kStackFormats), std::end(kStackFormats))) {
       return absl::InvalidArgumentError(
           absl::StrCat(format.empty() ? "no format given" : absl::StrCat(format, " is no format"),
-                       "; these are: pytorch, chrome, csv, jsonl, rmm, pprof, speedscope, collapsed"));
+                       "; these are: pytorch, chrome, csv, jsonl, rmm, pprof, speedscope, collapsed, parquet"));
     }
     if (view_.trace.json)
       return absl::InvalidArgumentError("export has no --json; its JSON formats are chrome and jsonl");
@@ -115,6 +122,7 @@ Of what was alive at the peak, by stack (gpumem stacks has other choices):
     }
     Output output(console);
     GPUMEM_RETURN_IF_ERROR(output.Open(output_));
+    if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));
     const std::vector<std::string> places(arguments.begin() + 1, arguments.end());
     GPUMEM_ASSIGN_OR_RETURN(const int code, is_of_events ? ExportEvents(format, places, most, &output, console)
                                                          : ExportStacks(format, places, &output, console));
@@ -123,6 +131,16 @@ Of what was alive at the peak, by stack (gpumem stacks has other choices):
   }
 
  private:
+  absl::StatusOr<int> ExportTables(const std::vector<std::string>& places, Console* console) const {
+    if (view_.trace.filters() || view_.trace.json || !max_size_.empty()) {
+      return absl::InvalidArgumentError(
+          "parquet is of whole traces. gpumem sql --format parquet -o FILE writes what a query chooses");
+    }
+    if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
+    GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, ExportParquet(places, output_, view_.trace.symbols, console));
+    return is_partial ? kExitDamaged : kExitFine;
+  }
+
   absl::StatusOr<int> ExportEvents(const std::string& format, const std::vector<std::string>& places, uint64_t most,
                                    Output* output, Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));

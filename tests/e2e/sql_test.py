@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem sql` as its users meet it: exit codes, what is refused, a damaged trace, and the shell on a terminal. `gpumem export parquet` is read back.
+
+    python tests/e2e/sql_test.py --build build/release
+"""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import tempfile
+import time
+import unittest
+
+import diff_pairs
+import truth
+
+SETUP = None
+
+
+class Terminal:
+    """gpumem on a terminal of its own."""
+
+    def __init__(self, arguments, environment):
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execve(SETUP.gpumem, ["gpumem", *arguments], environment)
+        self.text = ""
+
+    def read_until(self, words):
+        """Everything so far, once `words` were printed after what was returned before."""
+        deadline = time.monotonic() + 120
+        while words not in self.text and time.monotonic() < deadline:
+            if select.select([self.terminal], [], [], 1)[0]:
+                try:
+                    self.text += os.read(self.terminal, 65536).decode()
+                except OSError:  # it has ended
+                    break
+        found, self.text = self.text, ""
+        if words not in found:
+            raise AssertionError(f"{words!r} did not come: {found!r}")
+        return found
+
+    def type(self, line):
+        os.write(self.terminal, f"{line}\n".encode())
+
+    def end(self):
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(status)
+
+
+class SqlTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-sql-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        program = cls.folder / "train_gpt.py"
+        program.write_text(diff_pairs.text_of(diff_pairs.EVERY_DAY["batch"], False))
+        cls.trace = cls.folder / "run.gmtrace"
+        command = [*SETUP.command(program), "--batch", "2", "--length", "128", "--steps", "2"]
+        environment = {**truth.environment_of(truth.Case("none"), SETUP), "RANK": "3", "WORLD_SIZE": "8"}
+        truth.run(SETUP.recording(cls.trace, *command), SETUP, environment)
+        cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache"), "GPUMEM_INDEX_DIR": str(cls.folder / "index")}
+        tried = subprocess.run([SETUP.gpumem, "sql", cls.trace, "SELECT 1"], capture_output=True, text=True, timeout=120, env=cls.environment)
+        if tried.returncode == 3 and "DuckDB" in tried.stderr:
+            raise unittest.SkipTest(f"no DuckDB: {tried.stderr}")
+
+    def gpumem(self, *arguments, code=0):
+        done = subprocess.run([SETUP.gpumem, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=self.environment)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code in (0, 4) else done.stderr
+
+    def one(self, query, *more, code=0):
+        """The one value of a query."""
+        (row,) = json.loads(self.gpumem("sql", *(more or (self.trace,)), "--json", query, code=code))["rows"]
+        (value,) = row.values()
+        return value
+
+    def test_numbers_are_the_reports(self):
+        device = truth.report(SETUP, self.trace)["devices"][0]
+        self.assertEqual(self.one("SELECT max(allocated) FROM events"), device["peak"]["allocated_bytes"])
+        self.assertEqual(self.one("SELECT sum(size) FROM live_at('peak') WHERE layer = 'torch'"), device["peak"]["allocated_bytes"])
+
+    def test_exit_codes(self):
+        for query in ("SELEC 1 FROM blocks", "SELECT * FROM nothing", "SELECT"):
+            self.gpumem("sql", self.trace, query, code=2)
+        self.gpumem("sql", self.folder / "absent.gmtrace", "SELECT 1", code=3)
+        damaged = self.folder / "damaged.trace"
+        damaged.write_bytes(self.trace.read_bytes()[:-5000])
+        events = "SELECT count(*) FROM events"
+        self.assertTrue(0 < self.one(events, damaged, code=4) < self.one(events))
+        self.gpumem("sql", self.trace, "--format", "parquet", "SELECT 1", code=2)
+
+    def test_files_settings_and_other_databases_are_refused(self):
+        secret = self.folder / "secret.csv"
+        secret.write_text("a,b\n1,2\n")
+        target = self.folder / "stolen.csv"
+        for query in (
+            f"SELECT * FROM read_csv('{secret}')",
+            f"SELECT * FROM '{secret}'",
+            f"SELECT content FROM read_text('{secret}')",
+            f"COPY (SELECT 1) TO '{target}'",
+            f"ATTACH '{target}' AS other",
+            "PRAGMA database_list",
+            "SET memory_limit = '1TB'",
+            "INSTALL httpfs",
+            "SELECT * FROM read_csv('https://127.0.0.1/a.csv')",
+        ):
+            self.gpumem("sql", self.trace, query, code=2)
+        self.assertFalse(target.exists())
+        self.assertEqual(self.one(f"SELECT b FROM read_csv('{secret}')", self.trace, "--unsafe"), 2)
+
+    def test_the_shell_on_a_terminal(self):
+        terminal = Terminal(["sql", str(self.trace)], {**self.environment, "TERM": "xterm"})
+        terminal.read_until("sql> ")
+        terminal.type(".tables")
+        self.assertIn("blocks", terminal.read_until("human(bytes)"))
+        terminal.type(".schema steps")
+        terminal.read_until("end_allocated beyond begin_allocated")
+        terminal.type("SELECT 1000 + count(*) AS answer")
+        terminal.read_until("...> ")
+        terminal.type("FROM processes;")
+        terminal.read_until("1001")
+        terminal.type("SELECT * FROM nothing;")
+        terminal.read_until("does not exist")
+        terminal.type("SELECT count(*) FROM range(1000000000000);")
+        time.sleep(0.5)
+        os.write(terminal.terminal, b"\x03")
+        terminal.read_until("interrupted")
+        terminal.type(".quit")
+        self.assertEqual(terminal.end(), 0)
+        self.assertIn("FROM processes", "".join(path.read_text() for path in self.folder.rglob("sql_history")))
+
+    def test_parquet_has_all_rows_in_partitions_of_ranks(self):
+        tables = self.folder / "tables"
+        self.gpumem("export", "parquet", self.trace, "-o", tables)
+        self.assertEqual([path.name for path in (tables / "blocks").iterdir()], ["rank=3"])
+        for table in ("events", "blocks", "segments", "stacks", "frames", "steps", "modules", "processes", "losses"):
+            read = f"SELECT count(*) FROM read_parquet('{tables}/{table}/*/*.parquet', hive_partitioning = true) WHERE rank = 3"
+            self.assertEqual(self.one(read, self.trace, "--unsafe"), self.one(f"SELECT count(*) FROM {table}"), table)
+        both = f"SELECT max(allocated) FROM read_parquet('{tables}/events/*/*.parquet')"
+        self.assertEqual(self.one(both, self.trace, "--unsafe"), self.one("SELECT max(allocated) FROM events"))
+        self.assertIn("exists", self.gpumem("export", "parquet", self.trace, "-o", tables, code=2))
+        self.gpumem("export", "parquet", self.trace, "-o", self.folder / "other", "--device", "0", code=2)
+        self.gpumem("export", "parquet", self.folder / "absent.gmtrace", "-o", self.folder / "other", code=3)
+        self.assertEqual([path for path in self.folder.iterdir() if path.name.startswith(("other", "tables.tmp"))], [])
+
+
+if __name__ == "__main__":
+    truth.run_tests(globals())
