@@ -4,11 +4,14 @@
 #include "gpumem/all_commands.h"
 
 #include "commands/commands.h"
+#include "commands/what_if.h"
 #include "planner/commands/commands.h"
+#include "planner/commands/replay_what_if.h"
 
 namespace gpumem {
 
 CommandList AllCommands() {
+  SetWhatIfAsker(ReplayWhatIf);
   CommandList commands = TraceCommands();
   commands.push_back(MakePlanCommand());
   commands.push_back(MakeReplayCommand());

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <optional>
+
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
-#include "json/answers.h"
+#include "commands/what_if.h"
+#include "json/what_if.h"
 #include "report/sections.h"
+#include "report/what_if_words.h"
 
 namespace gpumem {
 namespace {
@@ -22,9 +26,11 @@ class FragmentationCommand final : public Command {
 and the largest range. external = 1 - largest / free: near 100 % means much free space but no room for a
 large request. rounding is the difference between block sizes and requested sizes. The list below names the
 blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
-whole segment. gpumem replay finds out whether other settings of the allocator would have avoided it.
+whole segment. Where more than a little is free at the peak or at the end, the requests are run with expandable segments in an
+installed PyTorch's own allocator (gpumem replay), which takes some seconds.
 
   gpumem fragmentation --device 0
+  gpumem fragmentation --no-replay            at once
   gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'
 )";
   }
@@ -32,18 +38,21 @@ whole segment. gpumem replay finds out whether other settings of the allocator w
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
     list_.AddFlags(flags, 10);
+    what_if_.AddFlag(flags);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, *loaded, console);
     if (trace_.json) {
-      console->Print(FragmentationJson(loaded->input, list_.ForJson()));
+      console->Print(FragmentationJson(loaded->input, what_if.has_value() ? &*what_if : nullptr, list_.ForJson()));
       return ExitCodeOf(*loaded);
     }
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kBrief, &page);
     for (const DeviceAnalysis& device : loaded->analysis.devices)
       AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &page);
+    if (what_if.has_value()) AddWhatIf(*what_if, &page);
     page.Gap();
     AddNotes(loaded->input, &page);
     console->Print(page.text());
@@ -51,6 +60,22 @@ whole segment. gpumem replay finds out whether other settings of the allocator w
   }
 
  private:
+  // Of the device that is shown, or that with the largest peak, where there is something to gain.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, const LoadedTrace& loaded,
+                                        Console* console) const {
+    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
+    if (device == nullptr || device->fragmentation.at_peak.reserved == 0 ||
+        (FreeSpaceOf(device->fragmentation.at_peak) == FreeSpace::kLittle &&
+         FreeSpaceOf(device->fragmentation.at_end) == FreeSpace::kLittle))
+      return std::nullopt;
+    TraceOptions whole;
+    whole.shows_stacks = false;
+    const absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
+    if (!request.ok()) return std::nullopt;
+    return what_if_.Ask({*request, device->device, nullptr}, console);
+  }
+
+  WhatIfFlag what_if_;
   TraceOptions trace_;
   ListOptions list_;
 };

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <optional>
+
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
-#include "json/answers.h"
+#include "commands/what_if.h"
+#include "json/what_if.h"
 #include "loading/leaks.h"
 #include "report/oom_story.h"
 #include "report/sections.h"
+#include "report/what_if_words.h"
 
 namespace gpumem {
 namespace {
@@ -23,12 +27,14 @@ class OomCommand final : public Command {
     return R"(Explains the last request that failed for good: who asked, where the device's memory was, what PyTorch tried
 before it gave up, what would have fit, which stacks filled the device, which blocks pin mostly empty
 segments, and what to do, with the evidence for each. Other failures are grouped by the line that asked.
-Requests that succeeded after memory was released are counted. What would have fit with expandable segments is an
-estimate; gpumem replay finds it out, by PyTorch's own allocator.
+Requests that succeeded after memory was released are counted. What would have fit with expandable segments is
+found by running the requests in an installed PyTorch's own allocator (gpumem replay), which takes some seconds;
+without a PyTorch, or with --no-replay, it is an estimate, and called one.
 
   gpumem oom                                 the newest trace here
   gpumem oom run.gmtrace --top 20 --full-stacks
   gpumem oom --to 90                         as of 90 s: an earlier failure
+  gpumem oom --no-replay                     at once
   gpumem oom --check && echo "it all fit"    exit code 1 if a request failed for good
   gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
 )";
@@ -37,6 +43,7 @@ estimate; gpumem replay finds it out, by PyTorch's own allocator.
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
     list_.AddFlags(flags, 10);
+    what_if_.AddFlag(flags);
     flags->Add("--check", &check_, "exit code 1 where a request failed for good");
   }
 
@@ -44,12 +51,14 @@ estimate; gpumem replay finds it out, by PyTorch's own allocator.
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
                             LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, loaded.get(), console);
+    const WhatIfAnswer* const answer = what_if.has_value() ? &*what_if : nullptr;
     if (trace_.json) {
-      console->Print(OomJson(loaded->input, list_.ForJson()));
+      console->Print(OomJson(loaded->input, answer, list_.ForJson()));
     } else {
       Page page(console->out_style());
       AddHead(loaded->input, Detail::kBrief, &page);
-      AddOomExplanation(loaded->input, list_.ForText(Detail::kFull), &page);
+      AddOomExplanation(loaded->input, answer, list_.ForText(Detail::kFull), &page);
       page.Gap();
       AddNotes(loaded->input, &page);
       console->Print(page.text());
@@ -60,6 +69,30 @@ estimate; gpumem replay finds it out, by PyTorch's own allocator.
   }
 
  private:
+  // Of the request that is explained, where it was PyTorch's own and can be replayed.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, LoadedTrace* loaded,
+                                        Console* console) const {
+    const OomEvent* const explained = OomToExplain(loaded->analysis.ooms);
+    if (explained == nullptr || !explained->final || !explained->described || explained->layer != kTorchLayer ||
+        !explained->fit_expandable.has_value())
+      return std::nullopt;
+    TraceOptions whole;
+    whole.shows_stacks = false;
+    const absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
+    if (!request.ok()) return std::nullopt;
+    std::optional<WhatIfAnswer> answer = what_if_.Ask({*request, explained->device, explained}, console);
+    if (!answer.has_value()) return answer;
+    if (answer->is_replayed() && !answer->other.fit.has_value())
+      answer->why_not = "with expandable segments it does not come as far as with the recorded settings";
+    if (answer->knows_fit())
+      loaded->analysis.ooms[static_cast<size_t>(explained - loaded->analysis.ooms.data())].fit_expandable =
+          answer->other.fit;
+    return answer;
+  }
+
+  static constexpr uint8_t kTorchLayer = 3;
+
+  WhatIfFlag what_if_;
   TraceOptions trace_;
   ListOptions list_;
   bool check_ = false;

@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "json/attribution.h"
 #include "json/parts.h"
+#include "json/what_if.h"
 #include "report/names.h"
 #include "report/verdict.h"
 
@@ -130,15 +131,21 @@ std::string LeaksJson(const ReportInput& input, size_t top) {
   });
 }
 
-std::string OomJson(const ReportInput& input, size_t top) {
+std::string OomJson(const ReportInput& input, size_t top) { return OomJson(input, nullptr, top); }
+
+std::string OomJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
   return Answer("oom", input, [&](JsonWriter* json) {
-    WriteJsonOoms(input.analysis->ooms, top, input, json);
+    WriteJsonOoms(input.analysis->ooms, what_if, top, input, json);
+    WriteJsonWhatIf(what_if, json);
     WriteDevices(input, json, [](const DeviceAnalysis&) {});
   });
 }
 
-std::string FragmentationJson(const ReportInput& input, size_t top) {
+std::string FragmentationJson(const ReportInput& input, size_t top) { return FragmentationJson(input, nullptr, top); }
+
+std::string FragmentationJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
   return Answer("fragmentation", input, [&](JsonWriter* json) {
+    WriteJsonWhatIf(what_if, json);
     WriteDevices(input, json,
                  [&](const DeviceAnalysis& device) { WriteJsonFragmentation(device.fragmentation, top, input, json); });
   });

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "json/parts.h"
+#include "json/what_if.h"
 #include "report/names.h"
 #include "report/oom_story.h"
 
@@ -61,22 +62,28 @@ void WriteChain(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
   FieldOrNull("torch_reserved_bytes", oom.torch_stated, oom.torch_reserved, json);
 }
 
-void WriteFits(const OomEvent& oom, JsonWriter* json) {
+void WriteFits(const OomEvent& oom, const WhatIfAnswer* what_if, JsonWriter* json) {
   FieldOrNull("would_have_fit_bytes", oom.described, oom.would_have_fit, json);
   FieldOrNull("fit_in_one_piece_bytes", oom.described, oom.fit_in_one_piece, json);
   FieldOrNull("fit_expandable_bytes", oom.fit_expandable.has_value(), oom.fit_expandable.value_or(0), json);
+  const bool is_replayed = what_if != nullptr && what_if->knows_fit();
+  WriteJsonTextOrNull("fit_expandable_basis",
+                      !is_replayed        ? "estimate"
+                      : what_if->is_exact ? "replay"
+                                          : "inexact_replay",
+                      oom.fit_expandable.has_value(), json);
   json->Key("expandable_segments");
   oom.described ? json->Value(oom.expandable_segments) : json->Null();
   json->Field("whole_segments", oom.whole_segments);
   json->Field("whole_segment_bytes", oom.whole_segment_bytes);
 }
 
-void WriteActions(const OomEvent& oom, const ReportInput& input, JsonWriter* json) {
+void WriteActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& input, JsonWriter* json) {
   json->Field("cause", CauseOfOom(oom));
   json->Key("actions");
   json->BeginArray();
   if (oom.described) {
-    for (const OomAction& action : ActionsOnOom(oom, input)) {
+    for (const OomAction& action : ActionsOnOom(oom, input, fit_is_replayed)) {
       json->BeginObject();
       json->Field("action", action.action);
       json->Field("evidence", action.evidence);
@@ -87,7 +94,9 @@ void WriteActions(const OomEvent& oom, const ReportInput& input, JsonWriter* jso
   json->EndArray();
 }
 
-void WriteOom(const OomEvent& oom, size_t top, const ReportInput& input, JsonWriter* json) {
+void WriteOom(const OomEvent& oom, const WhatIfAnswer* what_if, size_t top, const ReportInput& input,
+              JsonWriter* json) {
+  const bool is_replayed = what_if != nullptr && what_if->knows_fit();
   json->BeginObject();
   json->Field("time_ns", input.Since(oom.time_ns));
   json->Field("device", oom.device);
@@ -104,10 +113,10 @@ void WriteOom(const OomEvent& oom, size_t top, const ReportInput& input, JsonWri
   WriteJsonValues(oom.values, json);
   json->EndObject();
   WriteChain(oom, input, json);
-  WriteFits(oom, json);
+  WriteFits(oom, what_if, json);
   json->Key("fragmentation");
   WriteJsonFragmentationPoint(oom.fragmentation, input, json);
-  WriteActions(oom, input, json);
+  WriteActions(oom, is_replayed && what_if->is_exact, input, json);
   WriteJsonStack(oom.stack_id, oom.api, input, json);
   WriteJsonPinLines("pin_lines", oom.pin_groups, top, input, json);
   WriteJsonPins("pins", oom.pins, top, input, json);
@@ -131,9 +140,15 @@ void WriteRetries(const ServedRetries& retries, size_t top, const ReportInput& i
 }  // namespace
 
 void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json) {
+  WriteJsonOoms(ooms, nullptr, top, input, json);
+}
+
+void WriteJsonOoms(const std::vector<OomEvent>& ooms, const WhatIfAnswer* what_if, size_t top, const ReportInput& input,
+                   JsonWriter* json) {
+  const OomEvent* const explained = OomToExplain(ooms);
   json->Key("ooms");
   json->BeginArray();
-  for (const OomEvent& oom : ooms) WriteOom(oom, top, input, json);
+  for (const OomEvent& oom : ooms) WriteOom(oom, &oom == explained ? what_if : nullptr, top, input, json);
   json->EndArray();
   json->Key("served_retries");
   json->BeginArray();

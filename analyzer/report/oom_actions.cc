@@ -31,7 +31,8 @@ std::string Share(uint64_t part, uint64_t whole) {
 
 class Adviser {
  public:
-  Adviser(const OomEvent& oom, const ReportInput& input) : oom_(oom), input_(input) {}
+  Adviser(const OomEvent& oom, const ReportInput& input, bool fit_is_replayed)
+      : oom_(oom), input_(input), fit_is_replayed_(fit_is_replayed) {}
 
   std::vector<OomAction> Advise() {
     if (!oom_.final) {
@@ -107,7 +108,7 @@ class Adviser {
     const uint64_t fit = oom_.fit_expandable.value_or(0);
     if (fit <= oom_.would_have_fit) return;
     absl::StrAppend(&evidence, "; with expandable segments up to ", FormatBytes(fit),
-                    " would have been there for one request (estimate), ",
+                    " would have been there for one request (", fit_is_replayed_ ? "by replay" : "estimate", "), ",
                     fit >= oom_.requested ? "enough" : "not enough alone");
     Add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", std::move(evidence), fit - oom_.would_have_fit);
   }
@@ -195,6 +196,7 @@ class Adviser {
 
   const OomEvent& oom_;
   const ReportInput& input_;
+  const bool fit_is_replayed_;
   std::vector<OomAction> actions_;
 };
 
@@ -210,8 +212,8 @@ std::map<Stage, uint64_t> LiveByStage(const LiveSet& live, const ReportInput& in
   return bytes;
 }
 
-std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input) {
-  return Adviser(oom, input).Advise();
+std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input, bool fit_is_replayed) {
+  return Adviser(oom, input, fit_is_replayed).Advise();
 }
 
 }  // namespace gpumem

@@ -13,6 +13,7 @@
 #include "report/pin_lines.h"
 #include "report/sections.h"
 #include "report/stack_rows.h"
+#include "report/what_if_words.h"
 
 namespace gpumem {
 namespace {
@@ -92,7 +93,15 @@ void AddChain(const OomEvent& oom, Page* page) {
   page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
 }
 
-void AddFits(const OomEvent& oom, Page* page) {
+// On what the fit with expandable segments rests.
+std::string BasisText(const WhatIfAnswer* what_if) {
+  const absl::string_view meant = "with expandable segments from the start";
+  if (what_if == nullptr || !what_if->knows_fit()) return absl::StrCat("estimate: ", meant);
+  if (what_if->is_exact) return absl::StrCat(meant, ", by replay in PyTorch ", what_if->torch);
+  return absl::StrCat("estimate: ", meant, ", by a replay in PyTorch ", what_if->torch, " that is not exact");
+}
+
+void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Page* page) {
   if (oom.device < 0 || !oom.described) return;
   page->Gap();
   page->Line({{Tone::kHeading, "Would have fit"},
@@ -104,10 +113,10 @@ void AddFits(const OomEvent& oom, Page* page) {
        "at most, as it was"});
   if (oom.fragmentation.free > 0) {
     rows.push_back({FormatBytes(oom.fit_in_one_piece), "if all free space were one piece"});
-    if (oom.fit_expandable)
-      rows.push_back({FormatBytes(*oom.fit_expandable), "estimate: with expandable segments from the start"});
+    if (oom.fit_expandable) rows.push_back({FormatBytes(*oom.fit_expandable), BasisText(what_if)});
   }
   page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  if (what_if != nullptr) AddWhyEstimated(*what_if, page);
   const FragmentationPoint& pieces = oom.fragmentation;
   if (pieces.free == 0) return;
   page->Paragraph("  ", absl::StrCat("Fragmentation: ", FormatBytes(pieces.free), " free inside PyTorch's segments in ",
@@ -144,8 +153,8 @@ void AddPins(const OomEvent& oom, const ReportInput& input, const TextOptions& o
   AddPinLines(PinLines(oom.pin_groups, input), oom.time_ns, input, brief, page);
 }
 
-void AddActions(const OomEvent& oom, const ReportInput& input, Page* page) {
-  const std::vector<OomAction> actions = ActionsOnOom(oom, input);
+void AddActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& input, Page* page) {
+  const std::vector<OomAction> actions = ActionsOnOom(oom, input, fit_is_replayed);
   if (actions.empty()) return;
   page->Gap();
   page->Line({{Tone::kHeading, "What to do"}});
@@ -200,6 +209,10 @@ void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& 
 }  // namespace
 
 void AddOomExplanation(const ReportInput& input, const TextOptions& options, Page* page) {
+  AddOomExplanation(input, nullptr, options, page);
+}
+
+void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, Page* page) {
   const OomEvent* oom = OomToExplain(input.analysis->ooms);
   page->Gap();
   if (oom == nullptr) {
@@ -211,10 +224,10 @@ void AddOomExplanation(const ReportInput& input, const TextOptions& options, Pag
   page->Gap();
   AddStack(*oom, page);
   AddChain(*oom, page);
-  AddFits(*oom, page);
+  AddFits(*oom, what_if, page);
   AddFillers(*oom, input, options, page);
   AddPins(*oom, input, options, page);
-  AddActions(*oom, input, page);
+  AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, page);
   if (input.analysis->ooms.size() > 1 || !input.analysis->retries.empty()) {
     page->Gap();
     page->Line({{Tone::kHeading, "Other failures"}});

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "planner/replay/beginning.h"
 #include "planner/replay/hindsight.h"
+#include "planner/replay/history_files.h"
 #include "planner/replay/numbers.h"
 #include "planner/replay/release_reason.h"
 #include "planner/replay/request_file.h"
@@ -30,28 +31,12 @@ constexpr uint64_t kSmallestBlock = 512, kLargestSmall = 1 << 20;
 // Torch layer: a block that was freed before can be used again, since other streams had it in use until now.
 constexpr uint32_t kLateFree = 51;
 
-struct HistoryFiles {
-  RequestFile requests, beginning, anew;
-
-  static absl::StatusOr<HistoryFiles> Create(const std::string& path) {
-    GPUMEM_ASSIGN_OR_RETURN(RequestFile requests, RequestFile::Create(path));
-    GPUMEM_ASSIGN_OR_RETURN(RequestFile beginning, RequestFile::Create(BeginningFile(path)));
-    GPUMEM_ASSIGN_OR_RETURN(RequestFile anew, RequestFile::Create(AnewFile(path)));
-    return HistoryFiles{std::move(requests), std::move(beginning), std::move(anew)};
-  }
-  absl::Status Close() {
-    absl::Status status = requests.Close();
-    status.Update(beginning.Close());
-    status.Update(anew.Close());
-    return status;
-  }
-};
-
 class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
  public:
-  HistoryReader(const OpenTrace& trace, const Checkpoint& start, bool may_collect, Hindsight* hindsight,
-                HistoryFacts* facts)
-      : replay_(trace.reader, start),
+  HistoryReader(const OpenTrace& trace, const Checkpoint& start, bool may_collect, uint64_t until_failure_ns,
+                Hindsight* hindsight, HistoryFacts* facts)
+      : until_failure_ns_(until_failure_ns),
+        replay_(trace.reader, start),
         facts_(facts),
         hindsight_(hindsight),
         reasons_(trace.names),
@@ -119,6 +104,7 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   static uint64_t KeyOf(Held kind, uint32_t place) { return static_cast<uint64_t>(kind) << 32 | place; }
   static uint8_t DeviceByte(uint32_t slot) { return static_cast<uint8_t>(std::max(DeviceOfSlot(slot), 0)); }
 
+  const uint64_t until_failure_ns_;
   Replay replay_;
   RequestFile* file_ = nullptr;
   RequestFile* second_file_ = nullptr;
@@ -339,6 +325,7 @@ void HistoryReader::NoteFailure(const EventBatch& batch, size_t i) {
 }
 
 bool HistoryReader::Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+  if (facts_->ends_with_failure && batch.kind(i) != trace::OOM_DEVICE) return false;
   const uint32_t kind = batch.kind(i);
   const bool is_torch = batch.layer(i) == trace::TORCH;
   if (kind == trace::TORCH_LIMIT) facts_->limits[batch.device(i)] = batch.size(i);
@@ -367,17 +354,17 @@ bool HistoryReader::Take(const EventBatch& batch, size_t i, const EventBatch* fo
     failing_.insert(thread_);
   }
   replay_.state().Apply(batch, i, following);
-  if (is_torch && kind == trace::ALLOC_FAILED) NoteFailure(batch, i);
+  if (is_torch && kind == trace::ALLOC_FAILED) {
+    NoteFailure(batch, i);
+    facts_->ends_with_failure = until_failure_ns_ != 0 && batch.time_ns(i) >= until_failure_ns_;
+  }
   return true;
 }
 
 }  // namespace
 
-std::string BeginningFile(const std::string& path) { return path + ".beginning"; }
-std::string AnewFile(const std::string& path) { return path + ".anew"; }
-
 absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf,
-                         HistoryFacts* facts) {
+                         uint64_t until_failure_ns, HistoryFacts* facts) {
   const Checkpoint* const start = trace.checkpoints->Before(0);
   if (start == nullptr) return absl::OkStatus();
   const bool may_collect = absl::StrContains(conf, "garbage_collection_threshold");
@@ -387,7 +374,7 @@ absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const 
     *facts = {};
     GPUMEM_ASSIGN_OR_RETURN(HistoryFiles files, HistoryFiles::Create(path));
     trace.reader->Seek(start->place);
-    HistoryReader(trace, *start, may_collect, &hindsight, facts).Run(beginning, &files);
+    HistoryReader(trace, *start, may_collect, until_failure_ns, &hindsight, facts).Run(beginning, &files);
     GPUMEM_RETURN_IF_ERROR(files.Close());
     again = hindsight.TakeNew();
   }

@@ -46,16 +46,18 @@ struct HistoryFacts {
   std::map<int, std::pair<uint64_t, uint64_t>> spans;  // device -> from where to where segments lay at the beginning
   SegmentChanges segments;
 
+  bool ends_with_failure = false;  // that was asked for: nothing behind it was read
+
   bool begins_empty() const { return existing == 0 && existing_segments == 0; }
 };
 
 // Writes the requests of `trace` to `path`, and what comes before them, where it does not begin empty, to two files
-// beside it: to BeginningFile(path) what brings an empty allocator where the recorded one was (beginning.h), and to
-// AnewFile(path) what asks for the same blocks and nothing else. `conf`: PYTORCH_CUDA_ALLOC_CONF of the recorded
-// program.
-std::string BeginningFile(const std::string& path);
-std::string AnewFile(const std::string& path);
-absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf, HistoryFacts* facts);
+// beside it (history_files.h): to BeginningFile(path) what brings an empty allocator where the recorded one was
+// (beginning.h), and to AnewFile(path) what asks for the same blocks and nothing else. `conf`: PYTORCH_CUDA_ALLOC_CONF
+// of the recorded program. `until_failure_ns`: nothing is read behind the request that PyTorch turned down for good
+// then; 0 = all of it.
+absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf,
+                         uint64_t until_failure_ns, HistoryFacts* facts);
 
 }  // namespace gpumem
 

@@ -44,6 +44,7 @@ struct ReplayedRun {
   uint64_t served = 0;   // that failed when they were recorded, and not here
   uint64_t done = 0;     // requests
   std::optional<ReplayDeath> death;
+  std::optional<uint64_t> fit;  // the largest request that would be served in place of the last one
   std::vector<std::string> notes;
   std::string trace;  // of the replay; "" = not kept
 
@@ -73,6 +74,8 @@ struct ReplayAnswer {
   bool is_exact() const {
     return baseline.error.empty() && !baseline.death.has_value() && !difference.has_value() && doubts.empty();
   }
+  // How much memory the device had for all that is recorded.
+  bool knows_room() const { return capacity != 0 || facts.room.contains(device); }
   // What the what-ifs are held against.
   const ReplayedRun& compared() const { return anew.has_value() ? *anew : baseline; }
   // How far the replay of the recorded settings is from the recorded peak.

@@ -22,6 +22,7 @@ ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLA
 PAGE = 2 << 20  # in which CUDA gives memory out
 REGION = 32 << 20  # addresses are moved by whole ones
 HISTORY_BEGINS = b"gpumem replay: the history begins"  # replayed_segments.h
+HISTORY_ENDS = b"gpumem replay: the history ends"
 
 
 class Replay:
@@ -34,6 +35,7 @@ class Replay:
         self.live = [0] * facts["blocks"]
         self.at, self.died, self.served, self.failed, self.notes = 0, None, 0, 0, []
         self.pools, self.open_pool = {}, None
+        self.failures, self.fit, self.stats = 0, None, None
         torch.cuda.init()
         self.streams = [self.make_streams(device) for device in range(facts["devices"])]
         self.moves = {int(device): self.move(int(device), *span) for device, span in facts["spans"].items()}
@@ -176,7 +178,7 @@ class Replay:
                     else:
                         here = None
                         self.rare(kind, device, stream, pool, block, size)
-                        if self.died is not None:
+                        if self.died is not None or self.fit is not None:
                             return
                     self.at += 1
 
@@ -187,6 +189,9 @@ class Replay:
                 self.served += 1
             except self.out_of_memory:
                 self.failed += 1
+            self.failures += 1
+            if self.failures == self.facts["probe"]:
+                self.fit = self.probe(device, stream, pool)
         elif kind == EMPTY_CACHE:
             self.close_pool()
             self.torch.cuda.empty_cache()
@@ -203,9 +208,27 @@ class Replay:
             self.runtime.cudaFree(ctypes.c_void_p(self.live[block]))
             self.live[block] = 0
 
-    def result(self):
+    def probe(self, device, stream, pool):
+        """The largest request that would be served now, in whole pages. It ends the replay."""
+        self.stats = self.device_stats()
+        self.mark(HISTORY_ENDS)
+        handle = self.switch(device, stream, pool)
+        fits, too_much = 0, self.torch.cuda.get_device_properties(device).total_memory // PAGE + 1
+        while too_much - fits > 1:
+            pages = (fits + too_much) // 2
+            try:
+                self.free(self.alloc(pages * PAGE, handle))
+                fits = pages
+            except self.out_of_memory:
+                too_much = pages
+        return fits * PAGE
+
+    def device_stats(self):
         wanted = ("reserved_bytes.all.peak", "allocated_bytes.all.peak", "num_alloc_retries", "num_ooms")
         stats = {device: self.torch.cuda.memory_stats(device) for device in range(self.facts["devices"])}
+        return {str(device): {name: of.get(name, 0) for name in wanted} for device, of in stats.items()}
+
+    def result(self):
         return {
             "torch": self.torch.__version__,
             "backend": self.torch.cuda.get_allocator_backend(),
@@ -214,7 +237,8 @@ class Replay:
             "served": self.served,
             "failed": self.failed,
             "notes": self.notes,
-            "stats": {str(device): {name: of.get(name, 0) for name in wanted} for device, of in stats.items()},
+            "fit": self.fit,
+            "stats": self.stats or self.device_stats(),
         }
 
 

@@ -24,9 +24,13 @@ class SegmentReader final : public ReplayVisitor, public LifetimeObserver {
   }
 
   bool Take(const EventBatch& batch, size_t i, const EventBatch* following) {
-    if (batch.kind(i) == trace::MARK && names_ != nullptr && names_->string(batch.text(i)) == kHistoryBegins) {
-      log_.Begin();
-      found_.begin_ns = batch.time_ns(i) - origin_ns_;
+    if (batch.kind(i) == trace::MARK && names_ != nullptr) {
+      const std::string& text = names_->string(batch.text(i));
+      if (text == kHistoryEnds) return false;
+      if (text == kHistoryBegins) {
+        log_.Begin();
+        found_.begin_ns = batch.time_ns(i) - origin_ns_;
+      }
     }
     replay_.state().Apply(batch, i, following);
     return true;

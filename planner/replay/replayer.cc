@@ -28,6 +28,7 @@
 #include "planner/launch/run_pool.h"
 #include "planner/replay/embedded_driver.h"
 #include "planner/replay/find_torch.h"
+#include "planner/replay/history_files.h"
 #include "planner/replay/replayed_segments.h"
 
 namespace gpumem {
@@ -78,6 +79,8 @@ absl::Status TakeResult(const std::string& path, ReplayedRun* run) {
   run->done = result.value("done", uint64_t{0});
   run->served = result.value("served", uint64_t{0});
   run->failed = result.value("failed", uint64_t{0});
+  if (const auto fit = result.find("fit"); fit != result.end() && fit->is_number_unsigned())
+    run->fit = fit->get<uint64_t>();
   for (const auto& note : result.value("notes", nlohmann::json::array())) run->notes.push_back(note.get<std::string>());
   if (const auto died = result.find("died"); died != result.end() && died->is_object()) {
     run->death = ReplayDeath{died->value("at", uint64_t{0}), died->value("size", uint64_t{0}), died->value("device", 0),
@@ -138,7 +141,7 @@ absl::Status Replayer::Load(const LoadRequest& asked) {
     const std::map<std::string, std::string>& environment = open.analysis->process.environment;
     answer_.recorded_conf = Value(environment, "PYTORCH_CUDA_ALLOC_CONF");
     if (answer_.recorded_conf.empty()) answer_.recorded_conf = Value(environment, "PYTORCH_ALLOC_CONF");
-    status = ReadHistory(open, folder_ + "/requests", answer_.recorded_conf, &answer_.facts);
+    status = ReadHistory(open, folder_ + "/requests", answer_.recorded_conf, options_.until_failure_ns, &answer_.facts);
   };
   GPUMEM_ASSIGN_OR_RETURN(loaded_, LoadTrace(request));
   GPUMEM_RETURN_IF_ERROR(status);
@@ -185,6 +188,7 @@ void Replayer::DescribeRecorded() {
 absl::Status Replayer::WriteFacts(uint64_t memory, const std::string& path) const {
   const HistoryFacts& facts = answer_.facts;
   nlohmann::json json = {{"streams", facts.streams}, {"blocks", facts.blocks}, {"devices", facts.devices}};
+  json["probe"] = facts.ends_with_failure ? facts.failed : 0;
   json["fractions"] = json["room"] = json["spans"] = nlohmann::json::object();
   for (const auto& [device, span] : facts.spans) json["spans"][absl::StrCat(device)] = {span.first, span.second};
   const uint64_t capacity = answer_.capacity != 0 ? answer_.capacity : kUnknownMemory;

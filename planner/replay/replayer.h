@@ -38,6 +38,9 @@ struct ReplayOptions {
   int device = -1;    // that the answer is to be about; -1 = the one with the largest peak
   std::string keep;   // a folder for the traces of the replays; "" = none is kept
   double timeout_s = 600;
+  // The history up to the request that PyTorch turned down for good then, and what would have been served in its place;
+  // 0 = all of it.
+  uint64_t until_failure_ns = 0;
 };
 
 class Replayer {

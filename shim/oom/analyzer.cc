@@ -86,7 +86,7 @@ bool Analyzer::Prepare(const char* path) {
     complained_ = true;
     return false;
   }
-  const char* wanted[] = {"gpumem", "oom", "--top", "5", path, nullptr};
+  const char* wanted[] = {"gpumem", "oom", "--no-replay", "--top", "5", path, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   std::memcpy(arguments_, wanted, sizeof wanted);
   return true;

@@ -17,15 +17,20 @@ import unittest
 import truth
 
 SETUP, FULL = None, False
+RECORDED = tempfile.TemporaryDirectory(prefix="gpumem-replay-recorded-")
+KNOWN = {}  # each start of PyTorch costs seconds, so a run is recorded once
 EXPANDABLE = "expandable_segments:True"
 SETTINGS = (EXPANDABLE, "max_split_size_mb:32", "roundup_power2_divisions:4", "backend:cudaMallocAsync", "garbage_collection_threshold:0.6")
 
 
-def recorded(program, folder, conf="", devices=1, name="recorded"):
+def recorded(program, conf="", devices=1):
     """(trace, PyTorch's own numbers) of a run of the program under these settings."""
-    trace = pathlib.Path(folder) / f"{name}.gmtrace"
-    case = truth.Case(program, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}, devices=devices)
-    return trace, truth.record(case, SETUP, trace)
+    key = program, conf, devices
+    if key not in KNOWN:
+        trace = pathlib.Path(RECORDED.name) / f"{len(KNOWN)}.gmtrace"
+        case = truth.Case(program, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}, devices=devices)
+        KNOWN[key] = trace, truth.record(case, SETUP, trace)
+    return KNOWN[key]
 
 
 def replay(*arguments, python=None):
@@ -47,7 +52,7 @@ class ReplayTest(unittest.TestCase):
         self.folder = folder.name
 
     def is_exact(self, program, conf="", devices=1):
-        trace, numbers = recorded(program, self.folder, conf, devices)
+        trace, numbers = recorded(program, conf, devices)
         done = replay("--check", trace)
         got = answer(done)
         self.assertEqual((done.returncode, got["exact"], got["first_difference"], got["doubts"]), (0, True, None, []), program)
@@ -59,21 +64,39 @@ class ReplayTest(unittest.TestCase):
             self.assertEqual((of["peak_reserved_bytes"], of["peak_allocated_bytes"]), (device["max_memory_reserved"], device["max_memory_allocated"]))
         return got
 
-    def equals_real_runs(self, program, settings):
-        trace, _ = recorded(program, self.folder)
-        got = answer(replay(*(word for conf in settings for word in ("--conf", conf)), trace))
+    def equals_real_runs(self, program, settings, *flags):
+        trace, _ = recorded(program)
+        got = answer(replay(*(word for conf in settings for word in ("--conf", conf)), *flags, trace))
         self.assertTrue(got["exact"], got)
         self.assertEqual([run["settings"] for run in got["what_ifs"]], list(settings))
         for run in got["what_ifs"]:
             with self.subTest(program=program, settings=run["settings"]):
                 self.assertIsNone(run["error"])
-                _, numbers = recorded(program, self.folder, run["settings"], name="real")
+                _, numbers = recorded(program, run["settings"])
                 self.assertEqual(run["devices"][0]["peak_reserved_bytes"], numbers["devices"][0]["max_memory_reserved"])
         return got
 
     def test_a_real_run_under_the_setting_needs_the_same(self):
-        for program, settings in (("conv.py", (EXPANDABLE, "roundup_power2_divisions:4")), ("two_streams.py", (EXPANDABLE, "max_split_size_mb:32"))):
-            self.equals_real_runs(program, settings)
+        self.equals_real_runs("conv.py", ("roundup_power2_divisions:4",))
+
+    def test_oom_and_fragmentation_take_what_would_have_been_from_it(self):
+        """To the page, what PyTorch serves in a real run under the other setting."""
+        trace = pathlib.Path(self.folder) / "oom.gmtrace"
+        environment = {**truth.environment_of(truth.Case("none"), SETUP), "SIMCUDA_MEM_MB": "2048"}
+        command = SETUP.command(truth.PROGRAMS / "oom_pinned.py")
+        truth.run(SETUP.recording(trace, *command), SETUP, environment)
+        served = truth.last_json_line(truth.run([*command, "probe"], SETUP, {**environment, "PYTORCH_CUDA_ALLOC_CONF": EXPANDABLE}))["fits"]
+        with_replay = truth.environment_of_plans(SETUP, GPUMEM_SIMCUDA=str(truth.ROOT / "simcuda"), GPUMEM_PYTHON=SETUP.python)
+        asked = json.loads(truth.run([SETUP.gpumem, "oom", "--json", trace], SETUP, with_replay))
+        self.assertEqual((asked["what_if"]["replayed"], asked["what_if"]["exact"]), (True, True), asked["what_if"])
+        self.assertEqual(asked["what_if"]["other"]["settings"], EXPANDABLE)
+        self.assertEqual((asked["ooms"][-1]["fit_expandable_bytes"], asked["ooms"][-1]["fit_expandable_basis"]), (served, "replay"))
+        self.assertIn("by replay in PyTorch", truth.run([SETUP.gpumem, "fragmentation", trace], SETUP, with_replay))
+        estimated = truth.run([SETUP.gpumem, "oom", "--no-replay", trace], SETUP, with_replay)
+        self.assertIn("estimate: with expandable segments", estimated)
+        self.assertNotIn("by replay", estimated)
+        nowhere = {**with_replay, "GPUMEM_SIMCUDA": self.folder}
+        self.assertIn("An estimate, since nothing was replayed", truth.run([SETUP.gpumem, "oom", trace], SETUP, nowhere))
 
     def test_captured_graphs(self):
         self.is_exact("graphs.py")
@@ -84,7 +107,7 @@ class ReplayTest(unittest.TestCase):
         self.assertGreater(got["replayed"]["retries"], 0)
 
     def test_settings_that_do_not_get_to_the_end(self):
-        trace, numbers = recorded("gpt.py", self.folder)
+        trace, numbers = recorded("gpt.py")
         memory = 2 << 30  # of which the context takes a part
         self.assertGreater(numbers["devices"][0]["max_memory_allocated"], memory)
         got = answer(replay("--memory", f"{memory}B", "--conf", EXPANDABLE, "--conf", "no_such_setting:1", trace))
@@ -96,8 +119,7 @@ class ReplayTest(unittest.TestCase):
         self.assertIn("no_such_setting", refused["error"])
 
     def test_kept_traces_are_traces(self):
-        trace, _ = recorded("two_streams.py", self.folder)
-        got = answer(replay("--conf", EXPANDABLE, "--keep", os.path.join(self.folder, "kept"), trace))
+        got = self.equals_real_runs("two_streams.py", (EXPANDABLE,), "--keep", os.path.join(self.folder, "kept"))
         kept = got["what_ifs"][0]["trace"]
         peak = truth.report(SETUP, kept)["devices"][0]["peak"]["reserved_bytes"]
         self.assertEqual(peak, got["what_ifs"][0]["devices"][0]["peak_reserved_bytes"])
@@ -110,14 +132,14 @@ class ReplayTest(unittest.TestCase):
         done = replay(nothing)
         self.assertEqual((done.returncode, done.stdout), (3, ""))
         self.assertIn("backend:cudaMallocAsync", done.stderr)
-        trace, _ = recorded("pools_and_pins.py", self.folder)
+        trace, _ = recorded("conv.py")
         done = replay(trace, python="/bin/sh")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("--torch", done.stderr)
         self.assertEqual(replay("--memory", "nothing", trace).returncode, 2)
 
     def test_a_trace_whose_end_is_lost(self):
-        trace, _ = recorded("conv.py", self.folder)
+        trace, _ = recorded("conv.py")
         cut = pathlib.Path(self.folder) / "cut.gmtrace"
         cut.write_bytes(trace.read_bytes()[: trace.stat().st_size * 2 // 3])
         done = replay("--check", cut)

@@ -13,6 +13,7 @@
 #include "../report/fixture.h"
 #include "json/attribution.h"
 #include "json/parts.h"
+#include "json/what_if.h"
 #include "report/process_list.h"
 
 namespace gpumem {
@@ -69,6 +70,15 @@ std::vector<json> AllAnswers() {
         StepsJson(input, 0), ModulesJson(input, 0), ModelJson(input, example.objects, 0)}) {
     answers.push_back(json::parse(text));
   }
+  WhatIfAnswer what_if;
+  what_if.why_not = "no Python with PyTorch found";
+  answers.push_back(json::parse(FragmentationJson(input, &what_if, 0)));
+  EXPECT_EQ(answers.back()["what_if"]["replayed"], false);
+  what_if.why_not.clear();
+  what_if.is_exact = true;
+  what_if.other = {"expandable_segments:True", 5 << 20, 3 << 20};
+  answers.push_back(json::parse(OomJson(input, &what_if, 0)));
+  EXPECT_EQ(answers.back()["what_if"]["other"]["fit_bytes"], 3 << 20);
   ListedProcess listed = Listed(example.analysis);
   listed.process.ancestors.push_back({4200, 1, "torchrun"});
   answers.push_back(json::parse(ProcessListJson({listed}, "runs")));

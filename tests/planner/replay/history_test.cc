@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "loading/load_trace.h"
+#include "planner/replay/history_files.h"
 #include "requests.h"
 #include "testing/trace_builder.h"
 
@@ -23,14 +24,14 @@ struct Told {
   std::vector<std::string> requests, beginning, anew;
 };
 
-Told Read(TraceBuilder* trace, const std::string& conf = "") {
+Told Read(TraceBuilder* trace, const std::string& conf = "", uint64_t until_failure_ns = 0) {
   Told told;
   LoadRequest request;
   request.place = trace->WriteTemporary();
   request.resolves_stacks = false;
   const std::string path = request.place + ".requests";
   absl::Status status;
-  request.look = [&](const OpenTrace& open) { status = ReadHistory(open, path, conf, &told.facts); };
+  request.look = [&](const OpenTrace& open) { status = ReadHistory(open, path, conf, until_failure_ns, &told.facts); };
   const auto loaded = LoadTrace(request);
   EXPECT_TRUE(loaded.ok() && status.ok()) << loaded.status() << status;
   told.requests = ReadRequests(path);
@@ -124,6 +125,16 @@ TEST(HistoryTest, NorAreThoseThatGoForARequestThatFailsAllTheSame) {
   trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).TorchFree(kA, 4096).CudaFree(kA);
   trace.Event(Torch(trace::ALLOC_FAILED, 0, 0, 80 * kMiB)).End();
   EXPECT_THAT(Read(&trace).requests, ElementsAre("alloc 0 size=4096", "free 0", "failed 0 size=83886080"));
+}
+
+TEST(HistoryTest, NothingBehindTheFailureThatIsAskedAbout) {
+  TraceBuilder trace;
+  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 4096).AtTime(5000).Event(Torch(trace::ALLOC_FAILED, 0, 0, 80 * kMiB));
+  trace.AtTime(6000).TorchFree(kA, 4096).Event(Torch(trace::ALLOC_FAILED, 0, 0, 90 * kMiB)).End();
+  const Told told = Read(&trace, "", 5000);
+  EXPECT_THAT(told.requests, ElementsAre("alloc 0 size=4096", "failed 0 size=83886080"));
+  EXPECT_TRUE(told.facts.ends_with_failure);
+  EXPECT_EQ(Read(&trace, "", 0).requests.size(), 4u);
 }
 
 TEST(HistoryTest, WhatWasThereBefore) {

@@ -24,7 +24,8 @@ TEST(AnalyzerTest, IsWhatTheSettingNames) {
   analyzer.Find();
   ASSERT_TRUE(analyzer.Prepare("/tmp/a.gmtrace"));
   EXPECT_STREQ(analyzer.program(), "/bin/sh");
-  EXPECT_EQ(Listed(analyzer.arguments()), (std::vector<std::string>{"gpumem", "oom", "--top", "5", "/tmp/a.gmtrace"}));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "oom", "--no-replay", "--top", "5", "/tmp/a.gmtrace"}));
 }
 
 TEST(AnalyzerTest, SeesNothingOfThePreload) {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// How `oom` and `fragmentation` ask what other settings of PyTorch's allocator would have done, without knowing who
+// finds that out: the program that has both (gpumem/) names a WhatIfAsker before any command runs.
+//
+//   SetWhatIfAsker(ReplayWhatIf);
+//   what_if.AddFlag(flags);                              // --no-replay
+//   const std::optional<WhatIfAnswer> answer = what_if.Ask({request, device, failure}, console);
+//
+// Not thread-safe. Failure: an answer that says why there is none.
+
+#ifndef GPUMEM_ANALYZER_COMMANDS_WHAT_IF_H_
+#define GPUMEM_ANALYZER_COMMANDS_WHAT_IF_H_
+
+#include <functional>
+#include <optional>
+
+#include "base/console.h"
+#include "commands/flags.h"
+#include "loading/load_trace.h"
+#include "report/what_if.h"
+
+namespace gpumem {
+
+struct WhatIfQuestion {
+  LoadRequest trace;
+  int device = 0;
+  const OomEvent* failure = nullptr;  // up to which it is replayed; null: to the end
+};
+using WhatIfAsker = std::function<WhatIfAnswer(const WhatIfQuestion&, Console*)>;
+
+void SetWhatIfAsker(WhatIfAsker asker);
+
+class WhatIfFlag {
+ public:
+  void AddFlag(Flags* flags) {
+    flags->Add("--no-replay", &skips_, "estimate: do not run the requests through an installed PyTorch's allocator");
+  }
+  // Nothing where the user wants none, or there is nobody to ask. Ends the line of progress.
+  std::optional<WhatIfAnswer> Ask(const WhatIfQuestion& question, Console* console) const;
+
+ private:
+  bool skips_ = false;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_COMMANDS_WHAT_IF_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/commands/replay_what_if.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "planner/commands/plan_flags.h"
+#include "planner/replay/replayer.h"
+#include "start/child.h"
+
+namespace gpumem {
+namespace {
+
+constexpr double kMostSeconds = 60;
+constexpr absl::string_view kExpandable = "expandable_segments:";
+
+// The recorded settings with expandable segments, or without.
+std::string OtherSettings(const std::string& recorded) {
+  std::vector<std::string> parts;
+  bool was_on = false;
+  for (const absl::string_view part : absl::StrSplit(recorded, ',', absl::SkipWhitespace())) {
+    if (absl::StartsWith(part, kExpandable))
+      was_on = absl::EqualsIgnoreCase(part.substr(kExpandable.size()), "true");
+    else
+      parts.emplace_back(part);
+  }
+  if (!was_on) parts.push_back(absl::StrCat(kExpandable, "True"));
+  return absl::StrJoin(parts, ",");
+}
+
+WhatIfRun RunOf(const ReplayedRun& run, int device) { return {run.conf, run.Of(device).peak_reserved, run.fit}; }
+
+absl::StatusOr<WhatIfAnswer> Replayed(const WhatIfQuestion& question, Console* console) {
+  WhatIfAnswer answer;
+  answer.device = question.device;
+  GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
+  ReplayOptions options;
+  options.device = question.device;
+  options.timeout_s = kMostSeconds;
+  if (question.failure != nullptr) options.until_failure_ns = question.failure->time_ns;
+  Replayer replayer(tools, options, console);
+  GPUMEM_RETURN_IF_ERROR(replayer.Load(question.trace));
+  GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer replay, replayer.Run({{OtherSettings(replayer.recorded_conf())}}));
+  for (const ReplayedRun* run : {&replay.compared(), &replay.what_ifs[0]}) {
+    if (!run->error.empty()) return absl::UnavailableError(run->error);
+  }
+  if (question.failure != nullptr && !replay.knows_room())
+    return absl::UnavailableError("how much memory the GPU had for this program is not known");
+  answer.torch = replay.torch;
+  answer.is_exact = replay.is_exact();
+  answer.doubts = replay.doubts;
+  answer.recorded = RunOf(replay.compared(), question.device);
+  answer.other = RunOf(replay.what_ifs[0], question.device);
+  return answer;
+}
+
+}  // namespace
+
+WhatIfAnswer ReplayWhatIf(const WhatIfQuestion& question, Console* console) {
+  absl::StatusOr<WhatIfAnswer> answer = Replayed(question, console);
+  if (SignalGuard::Noted() != 0) EndLike(SignalGuard::Noted());
+  if (answer.ok()) return *std::move(answer);
+  WhatIfAnswer none;
+  none.device = question.device;
+  none.why_not = std::string(answer.status().message());
+  return none;
+}
+
+}  // namespace gpumem
