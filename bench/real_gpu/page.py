@@ -39,6 +39,10 @@ segments of the beginning lie where they lay in both. A block in an expandable s
 *Imported* is another matter: `gpumem import` reads the author's file as a trace, in which events, the block that each free ends, and allocated and reserved
 bytes at the end must be those of the file as ten lines of Python read it. They are, in {imported} files.
 
+*Replayed* is what a user gets: `gpumem replay --check` on the author's file. It is exact where the recorded settings, replayed, give every segment of the
+history in order and with its size, from where the history begins; {exact} files are, and the peak of reserved bytes is equal in {peaks}. Of {empty}
+files whose history begins empty, {empty_exact} are exact.
+
 {allocator}
 
 ## What differs, and why
@@ -50,6 +54,7 @@ bytes at the end must be those of the file as ten lines of Python read it. They 
     bench/real_gpu/run own --torch 2.11.0=.venv/bin/python
     bench/real_gpu/run script --checkouts DIR --torch 2.11.0=PYTHON --torch 2.6.0=PYTHON --torch 2.5.1=PYTHON --torch 2.11.0/3.12=PYTHON
     bench/real_gpu/run allocator --histories DIR --torch 2.11.0=PYTHON
+    bench/real_gpu/run replay --histories DIR --torch 2.11.0=PYTHON
     bench/real_gpu/run import --histories DIR
     bench/real_gpu/run page
 
@@ -91,6 +96,8 @@ def short(part, answer):
     if part == "allocator":
         found = [f"sequence {yes(each['sequence_identical'])}, placement {placement(each)}" for one in answer.values() for each in one.values()]
         return "; ".join(found).replace("**", "")
+    if part == "replay":
+        return f"exact {yes(answer['exact'])}, peak {yes(answer['peak_equal'])}".replace("**", "")
     if part == "import":
         return f"events {yes(answer['identical'])}, ends {yes(answer['ends_equal'])}".replace("**", "")
     return "written"
@@ -164,6 +171,7 @@ def calls(answer):
 
 def allocator_rows(histories, results):
     read = {history.name: answer for history, answer in answers(histories, results, "import")}
+    exact = {history.name: answer["exact"] for history, answer in answers(histories, results, "replay")}
     for history, device, simulated, imposed in replays(histories, results):
         name = link(history) + (f", GPU {device}" if device != "0" else "")
         yield (
@@ -177,6 +185,7 @@ def allocator_rows(histories, results):
             placement(simulated),
             placement(imposed),
             yes(read[history.name]["identical"] and read[history.name]["ends_equal"]) if history.name in read else "",
+            yes(exact[history.name]) if history.name in exact else "",
         )
 
 
@@ -224,14 +233,23 @@ def causes(histories, results):
 
 
 SCRIPT_HEAD = ("Source", "History", "GPU", "PyTorch there / here", "Events", "Same", "Peak", "Segments", "Blocks", "Our trace", "Analyzer", "Ours", "Remarks")
-ALLOCATOR_HEAD = ("Source", "History", "PyTorch there", "Events", "CUDA calls", "Sequence", "Segments", "Placement", "Placement, GPU's addresses", "Imported")
+ALLOCATOR_HEAD = ("Source", "History", "PyTorch there", "Events", "CUDA calls", "Sequence", "Segments", "Placement", "Placement, GPU's addresses", "Imported", "Replayed")
 
 
 def render(histories, results):
     torches = sorted({simulated["torch"] for _, _, simulated, _ in replays(histories, results)})
     dates = sorted({part["on"] for stored in results["histories"].values() for part in stored.values()})
     read = [answer for _, answer in answers(histories, results, "import")]
+    again = {history.name: answer for history, answer in answers(histories, results, "replay")}
+    begun = {}
+    for history, _, simulated, _ in replays(histories, results):
+        begun[history.name] = begun.get(history.name, True) and simulated["from_empty"]
+    empty = [name for name in again if begun.get(name)]
     return HEAD.format(
+        exact=ratio(sum(answer["exact"] for answer in again.values()), len(again)),
+        peaks=ratio(sum(answer["peak_equal"] for answer in again.values()), len(again)),
+        empty=len(empty),
+        empty_exact=sum(again[name]["exact"] for name in empty),
         imported=ratio(sum(answer["identical"] and answer["ends_equal"] for answer in read), len(read)),
         dates=f"on {dates[0]}" if len(dates) == 1 else f"between {dates[0]} and {dates[-1]}",
         summary=summary(histories, results),
