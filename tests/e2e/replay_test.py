@@ -36,7 +36,7 @@ def recorded(program, conf="", devices=1):
 def replay(*arguments, python=None):
     command = [SETUP.gpumem, "replay", "--json", "--torch", python or SETUP.python, *map(str, arguments)]
     environment = truth.environment_of_plans(SETUP, GPUMEM_SIMCUDA=str(truth.ROOT / "simcuda"))
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
 
 def answer(done):
