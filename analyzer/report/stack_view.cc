@@ -141,7 +141,9 @@ StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::st
 StackView ViewStack(const Frames& frames, absl::string_view api, absl::string_view working_directory) {
   StackView view;
   if (frames.empty()) {
-    view.site = api.empty() ? "(stack not known)" : absl::StrCat(api, " (stack not known)");
+    // Of imports: what is from before has no line, and says so in place of a function.
+    const bool says_why = absl::StartsWith(api, "allocated before ");
+    view.site = api.empty() ? "(stack not known)" : absl::StrCat(api, says_why ? "" : " (stack not known)");
   } else if (const auto site = FindSite(frames)) {
     view.site = FrameText(frames[*site], working_directory);
     view.through = FindThrough(frames, *site, working_directory);

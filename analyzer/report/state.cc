@@ -30,7 +30,10 @@ std::string VersionsText(const ProcessInfo& process) {
 std::string TraceText(const ReportInput& input) {
   const Analysis& analysis = *input.analysis;
   const EventCounts& events = analysis.events;
-  return absl::StrCat(analysis.path, ", ", FormatBytes(analysis.file_bytes), ": ",
+  // What was imported on the way lies in a cache: the file that was given is the one to name.
+  const bool is_imported = ImportInfoOf(analysis.process.settings).any() && !input.trace_argument.empty();
+  return absl::StrCat(is_imported ? input.trace_argument : analysis.path,
+                      is_imported ? "" : absl::StrCat(", ", FormatBytes(analysis.file_bytes)), ": ",
                       FormatCount(events.torch + events.runtime + events.driver), " events (torch ",
                       FormatCount(events.torch), ", runtime ", FormatCount(events.runtime), ", driver ",
                       FormatCount(events.driver), ") over ", FormatTime(input.Since(analysis.end_ns)));

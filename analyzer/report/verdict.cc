@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
@@ -70,8 +71,11 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   const SeriesPeak& peak = PeakOf(device, measure);
   const LiveSet& live = LiveAtPeak(device, measure);
   const Moment* const moment = MomentOfPeak(input, device);
-  std::string text = measure == Measure::kAllocated ? absl::StrCat(FormatBytes(peak.bytes), " allocated, ",
-                                                                   FormatBytes(live.values.reserved), " reserved")
+  // Blocks lie in segments: where there are none, nobody told of them (a profile, for one).
+  const std::string reserved = device.peak_reserved.bytes == 0
+                                   ? "reserved not recorded"
+                                   : absl::StrCat(FormatBytes(live.values.reserved), " reserved");
+  std::string text = measure == Measure::kAllocated ? absl::StrCat(FormatBytes(peak.bytes), " allocated, ", reserved)
                                                     : absl::StrCat(FormatBytes(peak.bytes), " of CUDA memory");
   if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
   absl::StrAppend(&text, " at ", PeakInstant(peak.time_ns, input), WhenText(live, input));
@@ -93,8 +97,10 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
   }
   const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);
   if (!lines.empty()) {
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "top line ", lines.front().view.site, ", ",
-                    FormatBytes(lines.front().use.bytes));
+    const std::string &site = lines.front().view.site, bytes = FormatBytes(lines.front().use.bytes);
+    const bool is_before = absl::StartsWith(site, "allocated before ");
+    absl::StrAppend(&text, text.empty() ? "" : "; ",
+                    is_before ? absl::StrCat(bytes, " ", site) : absl::StrCat("top line ", site, ", ", bytes));
   }
   return text;
 }

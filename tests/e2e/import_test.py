@@ -33,6 +33,34 @@ def environment():
     return {**os.environ, "XDG_CACHE_HOME": str(CACHE)}
 
 
+def stacks_of(device, kind):
+    return device["at_peak"]["stacks"] if kind == "peak" else device["alive"]["torch"]["stacks"]
+
+
+def line_of(stack, has_native_frames):
+    """"train.py:12", or "backward of X", X as far as it is known."""
+    for frame in stack["frames"]:
+        if frame["function"].startswith("<backward of "):
+            return frame["function"].strip("<>") if has_native_frames else "backward"
+    site = stack["site"].removesuffix(" (autograd thread)")
+    if site.startswith("backward of "):
+        return site
+    if not any(frame["python"] for frame in stack["frames"]):
+        return "backward"
+    return "/".join(site.split(" ")[0].split("/")[-2:])  # as much of the path as both show
+
+
+def lines_of(stacks, has_native_frames):
+    """{line: [bytes, blocks]}"""
+    lines = collections.defaultdict(lambda: [0, 0])
+    for stack in stacks:
+        if stack["layer"] == "torch":
+            line = lines[line_of(stack, has_native_frames)]
+            line[0] += stack["bytes"]
+            line[1] += stack["count"]
+    return dict(lines)
+
+
 class RecordedTest(unittest.TestCase):
     """The same run, told by PyTorch and by the recorder."""
 
@@ -61,7 +89,23 @@ class RecordedTest(unittest.TestCase):
                     self.assertEqual(ours[index]["peak"][f"{word}_bytes"], theirs[index]["peak"][f"{word}_bytes"])
                 self.assertEqual(self.blocks(pickle, index), self.blocks(trace, index, snapshot_facts.requests_of(facts, index)))
         self.assertEqual(len(imported["ooms"]), len(recorded["ooms"]))
+        if modes.get("context") != "none":
+            self.compare_lines(trace, pickle, has_native_frames=modes.get("stacks") == "all")
         return recorded, imported
+
+    def compare_lines(self, trace, pickle, has_native_frames):
+        """What is alive at the peak and at the end, by line. PyTorch's history knows no line for what autograd's threads allocate; the recorder gives
+        it the line of the forward pass, behind a frame `<backward of X>`. That is the one difference, and it is X that both know, if C++ frames are."""
+        for command, kinds in (("report", ("peak", "end")), ("leaks", ("end",))):
+            answers = [answer_of(path, command, "--top", "0") for path in (trace, pickle)]
+            for ours, theirs in zip(*(answer["devices"] for answer in answers)):
+                for kind in kinds:
+                    with self.subTest(command=command, device=ours["device"], alive=kind):
+                        expected = lines_of(stacks_of(ours, kind), has_native_frames)
+                        self.assertEqual(lines_of(stacks_of(theirs, kind), has_native_frames), expected)
+                        self.assertGreater(len(expected), 0)
+        highest = [[device["plateaus"][0] for device in answer_of(path, "peak")["devices"]] for path in (trace, pickle)]
+        self.assertEqual(*([(plateau["bytes"], plateau["count"]) for plateau in plateaus] for plateaus in highest))
 
     def blocks(self, path, device, requests=None):
         """[(kind, address, rounded size)] of PyTorch's blocks; of a recording as far as PyTorch's history goes."""
