@@ -3,6 +3,8 @@
 """Programs whose memory depends on what only a GPU, the data or other processes decide. With TRUTH set, what decides is stated, as it might be on a GPU: the peak of such a
 run is the truth that a plan without it must have in its range.
 
+budget: many small cases of one kind.
+
     python ranged.py CASE
     TRUTH=1 python ranged.py CASE
 """
@@ -353,10 +355,66 @@ def convolution(_):
         optimizer.zero_grad()
 
 
+# Written after values were computed.
+
+
+def bucketed(_):
+    """Batches by length, chosen on the device."""
+    lengths = torch.tensor([700, 12, 4100, 90, 65, 2500], device="cuda")
+    buckets = torch.bucketize(lengths, torch.tensor([100, 1000, 5000], device="cuda"))
+    train(lambda step: rows(20 * (lengths * (buckets == step % 3)).max()), steps=6)
+
+
+def windowed(_):
+    """How many tokens a sliding window lets each see: more bytes than are computed, so it stays open."""
+    positions = torch.arange(900, device="cuda")
+    seen = (positions[None] <= positions[:, None]) & (positions[:, None] - positions[None] < 256)
+    pairs = decided(seen.sum(), sum(min(position + 1, 256) for position in range(900)))
+    train(lambda step: rows(pairs // 3))
+
+
+def filled_up(_):
+    """Packs documents until a budget is full, by a number that the device counts."""
+    documents, used, number = torch.tensor([9000, 30000, 12000, 20000, 70000], device="cuda"), torch.zeros((), dtype=torch.long, device="cuda"), 0
+    while number < len(documents) and used + documents[number] <= 75000:
+        used += documents[number]
+        number += 1
+    train(lambda step: rows(int(used)))
+
+
+def deduplicated(_):
+    numbers = torch.arange(90000, device="cuda") % 7000
+    _, first = torch.unique(numbers, return_inverse=True)
+    train(lambda step: rows(10 * (int(first.max()) + 1)))
+
+
+def beams(_):
+    """The best of floats that nobody computed: which ones does not matter, how many does."""
+    scores, kept = torch.randn(40, 50, device="cuda"), []
+    for _ in range(30):
+        best = scores.flatten().topk(40).indices
+        kept.append(rows(1500)[best % 1500])
+        if bool((best < 0).any()):
+            kept.append(block(30))
+    return kept
+
+
+def clipped(_):
+    """A warning that no sane run gives."""
+
+    def after(step, loss):
+        norm = torch.linalg.vector_norm(loss)
+        if decided(bool(norm.isinf() | norm.isnan()), False):
+            raise SystemExit
+
+    train(lambda step: rows(70000), after=after)
+
+
 CASES = {
     **{function.__name__: function for function in (
         longest, packed, few_different, repeated, labelled, rotary, scheduled, starts, one_hot, padded, generates, skips_nan, scaled, sized_by_a_maximum, late_batch, evaluates,
-        endless, halves, in_pieces, two_processes, one_after_another, with_a_helper, overfull, managed, pinned_host, side_stream, convolution)},
+        endless, halves, in_pieces, two_processes, one_after_another, with_a_helper, overfull, managed, pinned_host, side_stream, convolution,
+        bucketed, windowed, filled_up, deduplicated, beams, clipped)},
     "routed_evenly": routed(0.25), "routed_to_one": routed(1.0), "detected_few": detected(0.1), "detected_many": detected(0.9), "loss_stays": grows_with_loss(False),
     "loss_grows": grows_with_loss(True), "stops_at_once": stops_early(True), "stops_never": stops_early(False), "converges_soon": converges(2), "converges_late": converges(17),
 }
