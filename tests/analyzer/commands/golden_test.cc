@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"sizes.txt", {"sizes", "run.gmtrace"}},
                       Case{"sizes.json", {"sizes", "--measure", "reserved", "--json", "run.gmtrace"}},
                       Case{"stacks.txt", {"stacks", "--total", "run.gmtrace"}},
-                      Case{"fragmentation.txt", {"fragmentation", "run.gmtrace"}},
+                      Case{"fragmentation.txt", {"fragmentation", "--no-replay", "run.gmtrace"}},
                       Case{"dump_events.txt", {"dump", "--events", "run.gmtrace"}}),
     [](const auto& each) {
       std::string name = each.param.file;
