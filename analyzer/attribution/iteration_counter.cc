@@ -100,7 +100,10 @@ bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const
       begin = std::min(begin, i);
       end = i + 1;
     }
-    if (iterations < kLeastIterations || IsSetUp(classifier_->Of(stack).stage)) continue;
+    if (iterations < kLeastIterations) continue;
+    const Stage stage = classifier_->Of(stack).stage;
+    const bool is_in_pass = stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kBackward;
+    if (IsSetUp(stage) || (may_be_one_pass_ && is_in_pass)) continue;
     const double expected = std::min(static_cast<double>(iterations), length);
     if (static_cast<double>(stretches) < kLeastSpread * expected) continue;
     if (static_cast<double>(begin - first) > kLatestStart * length) continue;

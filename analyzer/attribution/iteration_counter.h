@@ -53,9 +53,10 @@ inline constexpr uint64_t kLeastIterations = 8;
 
 class IterationCounter final : public LabelVisitor {
  public:
-  // What was before `from_ns` is left out.
-  IterationCounter(uint64_t from_ns, StackClassifier* classifier)
-      : from_ns_(from_ns), classifier_(classifier), steps_(Measure::kAllocated) {}
+  // What was before `from_ns` is left out. `may_be_one_pass`: the trace may be of a single forward or backward pass,
+  // whose layers repeat: then only stacks outside of both tell an iteration.
+  IterationCounter(uint64_t from_ns, StackClassifier* classifier, bool may_be_one_pass = false)
+      : from_ns_(from_ns), classifier_(classifier), may_be_one_pass_(may_be_one_pass), steps_(Measure::kAllocated) {}
 
   void BlockEnded(const TorchBlock&, const BlockLabel&, uint64_t, bool) override {}
   void CudaEnded(const CudaLife& life, uint64_t) override { outside_.insert(life.stack); }
@@ -83,6 +84,7 @@ class IterationCounter final : public LabelVisitor {
 
   uint64_t from_ns_;
   StackClassifier* classifier_;
+  bool may_be_one_pass_;
   StepLog steps_;
   absl::flat_hash_map<Source, Counted> counts_;
   absl::flat_hash_set<uint64_t> outside_;  // stacks of CUDA memory that is not PyTorch's segments

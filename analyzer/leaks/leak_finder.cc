@@ -30,7 +30,11 @@ LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const
   for (const DeviceAnalysis& device : analysis->devices) findings_.devices.push_back({device.device, {}, 0});
 }
 
-LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) { return &counter_.emplace(request_.from_ns, &classifier_); }
+// A history that others recorded begins and ends anywhere.
+LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) {
+  const bool is_import = analysis_->process.settings.contains("imported_format");
+  return &counter_.emplace(request_.from_ns, &classifier_, is_import);
+}
 
 void LeakFinder::EndFirst(const LabelReplay&) { loops_ = counter_->Loops(); }
 
