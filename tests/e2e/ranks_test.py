@@ -158,9 +158,6 @@ class WhatRanksHear(Ranks):
     def test_with_communicators_that_are_split(self):
         self.check(["--nproc-per-node", "4"], "--eager")
 
-    def test_with_gloo_beside(self):
-        self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
-
     def test_of_nobody(self):
         for options in ([], ["--eager"], ["--backend", "cpu:gloo,cuda:nccl"]):
             with self.subTest(options=options):
@@ -175,8 +172,15 @@ class WhatRanksHear(Ranks):
         self.assertEqual((self.folder / "reported").read_text(), "mine too")
 
 
+class MoreThatRanksHear(WhatRanksHear):
+    """Run with --full."""
+
+    def test_with_gloo_beside(self):
+        self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help="more ranks, instead of the everyday tests")
     SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
-    unittest.main(argv=[program, *(["MoreRanks"] if arguments.full else ["SimulatedRanks", "Sizes", "WhatRanksHear"]), *rest])
+    unittest.main(argv=[program, *(["MoreRanks", "MoreThatRanksHear.test_with_gloo_beside"] if arguments.full else ["SimulatedRanks", "Sizes", "WhatRanksHear"]), *rest])
