@@ -101,10 +101,16 @@ def setup_of_tests(parser=None):
     return setup, arguments, [sys.argv[0], *rest]
 
 
-def run_tests(module):
-    """The main of a test program without options of its own: `module` is its globals(), whose SETUP is set."""
-    module["SETUP"], _, rest = setup_of_tests()
-    unittest.main(argv=rest)
+def run_tests(module, rarer=()):
+    """The main of a test program without options of its own: `module` is its globals(), whose SETUP is set. The tests in `rarer` are run with --full, and only then."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--full", action="store_true", help="the rarer tests, instead of the everyday ones")
+    module["SETUP"], arguments, (program, *rest) = setup_of_tests(parser)
+    chosen = []
+    for name, kind in sorted(module.items()):
+        if isinstance(kind, type) and issubclass(kind, unittest.TestCase):
+            chosen += [f"{name}.{test}" for test in unittest.defaultTestLoader.getTestCaseNames(kind) if (test in rarer) == arguments.full]
+    unittest.main(argv=[program, *rest, *([] if any(not word.startswith("-") for word in rest) else chosen)])
 
 
 def environment_of(case, setup):
