@@ -159,7 +159,7 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       snapshot_ = item.end.snapshot();
     } else if (item.type == ItemType::kCounters) {
       // Behind the window the state stands still, and a sample of then would be compared with it.
-      if (item.counters.time_ns() > to_ns_) continue;
+      if (has_origin_ && item.counters.time_ns() > to_ns_) continue;
       if (clock_ns_ <= to_ns_) Compare(item.counters);
       counters_.Offer(item.counters);
     } else if (item.type == ItemType::kLosses) {
