@@ -135,8 +135,9 @@ def traced_calls(events):
 
 
 def rows_of_log(path):
+    """Rows of the simulated driver's log. The last one may be torn, where a process ended while its threads went on."""
     with open(path, newline="") as file:
-        yield from csv.DictReader(file, delimiter="\t")
+        yield from (row for row in csv.DictReader(file, delimiter="\t") if None not in row.values())
 
 
 def logged_calls(rows):
