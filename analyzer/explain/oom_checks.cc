@@ -68,7 +68,8 @@ Check Others(const OomEvent& oom) {
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
   if (!unseen) {
     check.outcome = CheckOutcome::kUnknown;
-    check.evidence = "the device did not state its free memory behind the failure";
+    check.evidence = oom.device_stated ? "the size of the device is not in this trace"
+                                       : "the device did not state its free memory behind the failure";
     return check;
   }
   check.evidence = absl::StrCat(FormatBytes(*unseen), " of ", FormatBytes(oom.device_total),
