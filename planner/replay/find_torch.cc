@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "planner/replay/recorded_here.h"
 #include "start/preload.h"
 
 namespace gpumem {
@@ -22,8 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Prints version and CUDA version of the torch that would be imported; nothing where there is none.
+// Prints version and CUDA version of the torch that would be imported; nothing where there is none. The working
+// directory is no place to find one: it may be somebody else's folder.
 constexpr char kAsk[] =
+    "import sys\n"
+    "sys.path = [p for p in sys.path if p not in ('', '.')]\n"
     "import importlib.util as u\n"
     "s = u.find_spec('torch')\n"
     "v = {}\n"
@@ -74,16 +78,16 @@ std::optional<Found> Ask(const std::string& python) {
 std::vector<std::string> Candidates(const ProcessInfo& process) {
   std::vector<std::string> all;
   if (const char* named = std::getenv("GPUMEM_PYTHON"); named != nullptr && *named != '\0') all.emplace_back(named);
-  std::error_code error;
-  if (!process.command_line.empty() && LooksLikePython(process.command_line.front())) {
+  const bool is_of_here = WasRecordedHere(process);
+  if (is_of_here && !process.command_line.empty() && LooksLikePython(process.command_line.front())) {
     const fs::path recorded = fs::path(process.working_directory) / process.command_line.front();
-    if (absl::StrContains(process.command_line.front(), '/') && fs::exists(recorded, error))
-      all.push_back(recorded.string());
+    if (absl::StrContains(process.command_line.front(), '/') && MayBeRun(recorded)) all.push_back(recorded.string());
   }
   if (const char* folder = std::getenv("VIRTUAL_ENV"); folder != nullptr && *folder != '\0')
     all.push_back((fs::path(folder) / "bin/python").string());
   all.emplace_back("python3");
-  if (LooksLikePython(process.executable) && fs::exists(process.executable, error)) all.push_back(process.executable);
+  if (is_of_here && LooksLikePython(process.executable) && MayBeRun(process.executable))
+    all.push_back(process.executable);
   return all;
 }
 

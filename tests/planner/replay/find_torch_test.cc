@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "planner/replay/recorded_here.h"
+
 namespace gpumem {
 namespace {
 
@@ -53,9 +55,34 @@ TEST_F(FindTorchTest, TheRecordedProgramsOwn) {
   ProcessInfo process;
   process.working_directory = ::testing::TempDir();
   process.command_line = {"./python_recorded", "train.py"};
+  process.boot_id = BootId();
+  ASSERT_EQ(process.boot_id.size(), 16u);
   const absl::StatusOr<TorchPython> found = FindTorch("", process);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->version, "2.11.0");
+}
+
+TEST_F(FindTorchTest, ATraceFromElsewhereDoesNotSayWhatIsRun) {
+  const std::string python = FakePython("python_sent", "gpumem 2.11.0 13.0");
+  ProcessInfo process;
+  process.working_directory = ::testing::TempDir();
+  process.command_line = {"./python_sent", "train.py"};
+  process.executable = python;
+  for (const std::string& boot_id : {std::string(), std::string(16, '\0'), std::string("guess")}) {
+    process.boot_id = boot_id;
+    const absl::StatusOr<TorchPython> found = FindTorch("", process);
+    EXPECT_FALSE(found.ok() && found->version == "2.11.0");
+  }
+}
+
+TEST_F(FindTorchTest, NorIsWhatOthersMayWrite) {
+  const std::string python = FakePython("python_open", "gpumem 2.11.0 13.0");
+  chmod(python.c_str(), 0777);
+  ProcessInfo process;
+  process.executable = python;
+  process.boot_id = BootId();
+  const absl::StatusOr<TorchPython> found = FindTorch("", process);
+  EXPECT_FALSE(found.ok() && found->version == "2.11.0");
 }
 
 TEST_F(FindTorchTest, NothingThatIsNoPythonIsStarted) {
@@ -64,6 +91,7 @@ TEST_F(FindTorchTest, NothingThatIsNoPythonIsStarted) {
   FakePython("rm_everything", "gpumem 2.11.0 13.0");
   process.command_line = {"./rm_everything"};
   process.executable = ::testing::TempDir() + "/rm_everything";
+  process.boot_id = BootId();
   const absl::StatusOr<TorchPython> found = FindTorch("", process);
   EXPECT_FALSE(found.ok() && found->version == "2.11.0");
 }
