@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+
+#include "base/mann_kendall.h"
 
 namespace gpumem {
 namespace {
@@ -28,21 +29,6 @@ std::vector<int64_t> LowsOf(const std::vector<int64_t>& values) {
     lows.push_back(*std::min_element(begin, end));
   }
   return lows;
-}
-
-double Confidence(const std::vector<int64_t>& lows) {
-  const auto n = static_cast<double>(lows.size());
-  double concordant = 0;
-  std::map<int64_t, double> ties;
-  for (size_t i = 0; i < lows.size(); ++i) {
-    ++ties[lows[i]];
-    for (size_t j = i + 1; j < lows.size(); ++j) concordant += lows[j] > lows[i] ? 1 : lows[j] < lows[i] ? -1 : 0;
-  }
-  double variance = n * (n - 1) * (2 * n + 5);
-  for (const auto& [value, count] : ties) variance -= count * (count - 1) * (2 * count + 5);
-  variance /= 18;
-  if (variance <= 0 || concordant <= 0) return 0;
-  return 0.5 * std::erfc(-(concordant - 1) / std::sqrt(2 * variance));
 }
 
 // What never falls below itself again: the lowest of all later values.
@@ -82,7 +68,7 @@ GrowthVerdict JudgeGrowth(const std::vector<int64_t>& values) {
     if (verdict.rises > 1) verdict.longest_gap = std::max(verdict.longest_gap, i - last_rise);
     last_rise = i;
   }
-  verdict.confidence = Confidence(lows);
+  verdict.confidence = RisingConfidence({lows.begin(), lows.end()});
   // As long as the rises go on, and as long again as from one to the next: the first one has taken that, too.
   const auto between = static_cast<double>(last_rise - verdict.first_rise);
   const double gap = verdict.rises > 1 ? between / static_cast<double>(verdict.rises - 1) : 1;

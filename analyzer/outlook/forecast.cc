@@ -7,8 +7,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
+
+#include "base/mann_kendall.h"
 
 namespace gpumem {
 namespace {
@@ -56,23 +57,6 @@ double SlopeOf(const Windows& windows, size_t from, size_t to) {
   return slopes.empty() ? 0 : Median(std::move(slopes));
 }
 
-// One-sided test of Mann (1945) and Kendall (1975), with its correction for ties.
-double ConfidenceOf(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  double concordant = 0;
-  std::map<double, double> ties;
-  for (size_t i = 0; i < values.size(); ++i) {
-    ++ties[values[i]];
-    for (size_t j = i + 1; j < values.size(); ++j)
-      concordant += values[j] > values[i] ? 1 : values[j] < values[i] ? -1 : 0;
-  }
-  double variance = n * (n - 1) * (2 * n + 5);
-  for (const auto& [value, count] : ties) variance -= count * (count - 1) * (2 * count + 5);
-  variance /= 18;
-  if (variance <= 0 || concordant <= 0) return 0;
-  return 1 - 0.5 * std::erfc((concordant - 1) / std::sqrt(2 * variance));
-}
-
 struct Stretch {
   size_t begin = 0;
   bool grows = false;
@@ -107,7 +91,7 @@ Stretch Look(const std::vector<double>& levels, size_t begin) {
   const Windows windows = WindowsOf(levels, begin);
   const size_t count = windows.level.size();
   stretch.slope = SlopeOf(windows, 0, count);
-  stretch.confidence = ConfidenceOf(windows.level);
+  stretch.confidence = RisingConfidence(windows.level);
   std::vector<double> rests;
   for (size_t i = 0; i < count; ++i) rests.push_back(windows.level[i] - stretch.slope * windows.at[i]);
   const double base = Median(std::move(rests));
@@ -193,17 +177,17 @@ Forecast ForecastOf(const std::vector<double>& levels, const ForecastLimit& limi
   forecast.grows_since = found.begin;
   forecast.per_step = found.slope;
   forecast.confidence = found.confidence;
-  const double settles = SettlesAt(levels, found.slows ? 0 : found.begin, found.level + found.above_most);
-  const double all = SettlesAt(levels, 0, found.level + found.above_most);
-  const double bound = std::min(settles, all);
+  const double highest = found.level + found.above_most;
+  double bound = SettlesAt(levels, 0, highest);
+  if (!found.slows && found.begin != 0) bound = std::min(bound, SettlesAt(levels, found.begin, highest));
   if (found.slows || bound < limit.low) {
     forecast.kind = ForecastKind::kSlowing;
     forecast.settles_at = bound;
     return forecast;
   }
   const double z = kNineOfTen * kFewBlocks;
-  forecast.likely = StepsTo((limit.low + limit.high) / 2 - found.level - found.above_most, found, 0);
-  forecast.earliest = StepsTo(limit.low - found.level - found.above_most, found, z);
+  forecast.likely = StepsTo((limit.low + limit.high) / 2 - highest, found, 0);
+  forecast.earliest = StepsTo(limit.low - highest, found, z);
   forecast.latest = StepsTo(limit.high - found.level - found.above_usual, found, -z);
   const double width = 1 + kLeastWidth * forecast.likely;
   forecast.earliest = std::max(0.0, std::min(forecast.earliest, forecast.likely - width));
