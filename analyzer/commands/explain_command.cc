@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "commands/command.h"
@@ -16,14 +16,6 @@
 
 namespace gpumem {
 namespace {
-
-constexpr CheckTopic kTopics[] = {CheckTopic::kOom, CheckTopic::kLeak, CheckTopic::kFragmentation, CheckTopic::kPeak};
-
-const CheckTopic* TopicNamed(const std::string& name) {
-  const auto* const found = std::find_if(std::begin(kTopics), std::end(kTopics),
-                                         [&](CheckTopic topic) { return CheckTopicName(topic) == name; });
-  return found == std::end(kTopics) ? nullptr : found;
-}
 
 class ExplainCommand final : public Command {
  public:
@@ -55,8 +47,8 @@ What this trace cannot tell is listed as not known. Without a topic: all four li
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     std::vector<std::string> places = arguments;
     std::vector<CheckTopic> topics;
-    if (!places.empty() && TopicNamed(places[0]) != nullptr) {
-      topics = {*TopicNamed(places[0])};
+    if (const auto topic = places.empty() ? std::nullopt : CheckTopicNamed(places[0])) {
+      topics = {*topic};
       places.erase(places.begin());
     }
     if (places.size() > 1)

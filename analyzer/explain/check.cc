@@ -15,6 +15,12 @@ absl::string_view CheckTopicName(CheckTopic topic) {
   return kNames[static_cast<size_t>(topic)];
 }
 
+std::optional<CheckTopic> CheckTopicNamed(absl::string_view name) {
+  for (const CheckTopic topic : kCheckTopics)
+    if (CheckTopicName(topic) == name) return topic;
+  return std::nullopt;
+}
+
 absl::string_view CheckOutcomeName(CheckOutcome outcome) {
   constexpr std::array<absl::string_view, 3> kNames = {"found", "clear", "unknown"};
   return kNames[static_cast<size_t>(outcome)];

@@ -14,6 +14,7 @@
 #define GPUMEM_ANALYZER_EXPLAIN_CHECK_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,8 @@
 namespace gpumem {
 
 enum class CheckTopic : uint8_t { kOom, kLeak, kFragmentation, kPeak };
+inline constexpr CheckTopic kCheckTopics[] = {CheckTopic::kOom, CheckTopic::kLeak, CheckTopic::kFragmentation,
+                                              CheckTopic::kPeak};
 
 enum class CheckOutcome : uint8_t {
   kFound,    // something to change, or to know
@@ -55,7 +58,8 @@ struct Check {
   Saving saving;
 };
 
-absl::string_view CheckTopicName(CheckTopic topic);        // "fragmentation"
+absl::string_view CheckTopicName(CheckTopic topic);  // "fragmentation"
+std::optional<CheckTopic> CheckTopicNamed(absl::string_view name);
 absl::string_view CheckOutcomeName(CheckOutcome outcome);  // "found", "clear", "unknown"
 absl::string_view SavingBasisName(SavingBasis basis);      // "at_most"
 

@@ -9,6 +9,7 @@
 #ifndef GPUMEM_ANALYZER_EXPLAIN_CHECKS_H_
 #define GPUMEM_ANALYZER_EXPLAIN_CHECKS_H_
 
+#include <string>
 #include <vector>
 
 #include "explain/check.h"
@@ -28,6 +29,9 @@ struct ExplainSubject {
   // The moment of the device's peak; nullptr where it was not attributed.
   const Moment* PeakMoment() const;
 };
+
+// "; most: train.py:42 main, 1.20 GiB": the line with most of `stacks`; "" of none.
+std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input);
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject);
 std::vector<Check> OomChecks(const ExplainSubject& subject);

@@ -12,8 +12,6 @@
 namespace gpumem {
 namespace {
 
-constexpr CheckTopic kTopics[] = {CheckTopic::kOom, CheckTopic::kLeak, CheckTopic::kFragmentation, CheckTopic::kPeak};
-
 std::vector<Check> ChecksOf(CheckTopic topic, const ExplainSubject& subject) {
   switch (topic) {
     case CheckTopic::kOom:
@@ -82,7 +80,7 @@ size_t Explanation::Count(CheckOutcome outcome) const {
 Explanation Explain(const ExplainSubject& subject, const std::vector<CheckTopic>& topics) {
   Explanation explanation;
   explanation.device = subject.device == nullptr ? -1 : subject.device->device;
-  for (const CheckTopic topic : kTopics) {
+  for (const CheckTopic topic : kCheckTopics) {
     if (!topics.empty() && std::find(topics.begin(), topics.end(), topic) == topics.end()) continue;
     std::vector<Check> checks = ChecksOf(topic, subject);
     std::move(checks.begin(), checks.end(), std::back_inserter(explanation.checks));

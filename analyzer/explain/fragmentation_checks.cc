@@ -20,11 +20,6 @@ Check Ask(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kFragmentation, absl::StrCat("fragmentation.", id), question);
 }
 
-bool IsExpandable(const Fragmentation& fragmentation) {
-  return std::any_of(fragmentation.pools.begin(), fragmentation.pools.end(),
-                     [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
-}
-
 Check Scattered(const DeviceAnalysis& device) {
   Check check = Ask("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
   const FragmentationPoint& point = device.fragmentation.at_peak;
@@ -36,7 +31,7 @@ Check Scattered(const DeviceAnalysis& device) {
   if (FreeSpaceOf(point) != FreeSpace::kScattered) return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kAtMost, point.free};
-  check.action = IsExpandable(device.fragmentation)
+  check.action = UsesExpandableSegments(device.fragmentation)
                      ? "expandable segments are on already: allocate blocks of fewer different sizes"
                      : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; gpumem replay --try measures it";
   return check;

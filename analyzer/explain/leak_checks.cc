@@ -10,7 +10,7 @@
 #include "explain/checks.h"
 #include "leaks/leaks.h"
 #include "report/leak_words.h"
-#include "report/stack_rows.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -77,15 +77,13 @@ Check Survivors(const ExplainSubject& subject) {
   Check check = Ask("survivors", "What was alive when the program's own code ended?");
   const Analysis& analysis = *subject.input->analysis;
   const LiveSet& alive = subject.device->leaks.at_end_torch;
-  if (!analysis.complete || analysis.snapshot || analysis.process.settings.contains("imported_format")) {
+  if (!analysis.complete || analysis.snapshot || ImportInfoOf(analysis.process.settings).any()) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "the program had not ended when this record did, as far as it tells";
     return check;
   }
-  const std::vector<StackGroup> lines = GroupStacks(alive.stacks, *subject.input, /*by_stack=*/false);
   check.evidence = absl::StrCat(FormatBytes(alive.bytes), " in ", FormatCountOf(alive.block_count, "block", "blocks"));
-  if (!lines.empty())
-    absl::StrAppend(&check.evidence, "; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
+  absl::StrAppend(&check.evidence, MostText(alive.stacks, *subject.input));
   return check;
 }
 

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "explain/checks.h"
 #include "leaks/leaks.h"
+#include "report/cells.h"
 #include "report/leak_words.h"
 #include "report/names.h"
 #include "report/oom_story.h"
@@ -124,10 +125,7 @@ Check Grown(const OomEvent& oom, const ReportInput& input) {
     return check;
   }
   check.evidence = LeakHeadline(*input.leaks, oom.device);
-  const LeakDevice* const device = LeaksOf(*input.leaks, oom.device);
-  uint64_t grown = 0;
-  for (size_t i = 0; device != nullptr && i < device->rows.size(); ++i)
-    if (device->rows[i].status == LeakStatus::kGrowing) grown += device->rows[i].grown_bytes;
+  const uint64_t grown = GrowingBytes(input.leaks, oom.device);
   if (grown == 0) return check;
   check.outcome = CheckOutcome::kFound;
   check.action = "a smaller batch only delays it: see the checks of leaks";
@@ -144,10 +142,9 @@ Check Largest(const OomEvent& oom, const ReportInput& input) {
     return check;
   }
   check.outcome = CheckOutcome::kFound;
-  check.evidence =
-      absl::StrCat(lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes), " (",
-                   FormatPercent(static_cast<double>(lines[0].use.bytes) / static_cast<double>(oom.live.bytes)),
-                   ") in ", FormatCountOf(lines[0].use.count, "block", "blocks"));
+  check.evidence = absl::StrCat(lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes), " (",
+                                ShareCell(lines[0].use.bytes, oom.live.bytes), ") in ",
+                                FormatCountOf(lines[0].use.count, "block", "blocks"));
   check.saving = {SavingBasis::kAtMost, lines[0].use.bytes};
   check.action = "gpumem oom lists the others";
   return check;

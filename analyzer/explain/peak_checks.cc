@@ -9,6 +9,7 @@
 #include "attribution/attribution.h"
 #include "base/format.h"
 #include "explain/checks.h"
+#include "report/cells.h"
 #include "report/live_moment.h"
 #include "report/model_parts.h"
 #include "report/names.h"
@@ -32,24 +33,18 @@ Check Ask(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kPeak, absl::StrCat("peak.", id), question);
 }
 
-std::string OfPeak(uint64_t bytes, uint64_t peak) {
-  return absl::StrCat(FormatBytes(bytes), " (",
-                      FormatPercent(peak == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(peak)),
-                      " of the peak)");
-}
-
 // What the checks of a peak share.
 class Peak {
  public:
   Peak(const ExplainSubject& subject, const Moment& moment)
-      : subject_(subject),
-        input_(*subject.input),
+      : input_(*subject.input),
         device_(*subject.device),
         moment_(moment),
         measure_(DefaultMeasure(device_)),
         bytes_(PeakOf(device_, measure_).bytes),
         live_(LiveAtPeak(device_, measure_)),
-        categories_(BytesOfPeak(moment, measure_)) {}
+        categories_(BytesOfPeak(moment, measure_)),
+        model_(TotalsOf(*input_.attribution, *subject.objects).all) {}
 
   std::vector<Check> Walk() const {
     return {Once(),       Line(), Activations(), GradientsInForward(), CarriedOver(), OptimizerState(),
@@ -58,6 +53,10 @@ class Peak {
 
  private:
   uint64_t Of(Category category) const { return categories_[Index(category)]; }
+  // "1.2 GiB (12 % of the peak)".
+  std::string OfPeak(uint64_t bytes) const {
+    return absl::StrCat(FormatBytes(bytes), " (", ShareCell(bytes, bytes_), " of the peak)");
+  }
   const AttributedStep* StepOfPeak() const {
     for (const AttributedStep& each : input_.attribution->steps)
       if (moment_.step != 0 && each.step.number == moment_.step) return &each;
@@ -103,7 +102,7 @@ class Peak {
       check.evidence = "no stack is known";
       return check;
     }
-    check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes, bytes_), " in ",
+    check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes), " in ",
                                   FormatCountOf(lines[0].use.count, "block", "blocks"));
     if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
     check.outcome = CheckOutcome::kFound;
@@ -114,7 +113,7 @@ class Peak {
 
   Check Activations() const {
     Check check = Ask("activations", "How much does autograd keep for the backward pass?");
-    check.evidence = absl::StrCat("activations: ", OfPeak(Of(Category::kActivation), bytes_));
+    check.evidence = absl::StrCat("activations: ", OfPeak(Of(Category::kActivation)));
     if (!HasPercent(Of(Category::kActivation), bytes_, kPercentOfLine)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action =
@@ -167,9 +166,7 @@ class Peak {
     }
     check.evidence = absl::StrCat(FormatBytes(bytes), " from before step ", moment_.step);
     if (!HasPercent(bytes, bytes_, kPercentCarried)) return check;
-    const std::vector<StackGroup> lines = GroupStacks(carried, input_, /*by_stack=*/false);
-    if (!lines.empty())
-      absl::StrAppend(&check.evidence, "; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
+    absl::StrAppend(&check.evidence, MostText(carried, input_));
     check.outcome = CheckOutcome::kFound;
     check.action = "let go of it before the next step (del, or keep loss.item() instead of loss)";
     check.saving = {SavingBasis::kAtMost, bytes};
@@ -179,30 +176,27 @@ class Peak {
   Check OptimizerState() const {
     Check check = Ask("optimizer_state", "Is the optimizer's state large for what is trained?");
     const uint64_t state = Of(Category::kOptimizerState);
-    const ModelTotals totals = TotalsOf(*input_.attribution, *subject_.objects);
-    check.evidence = absl::StrCat("optimizer state: ", OfPeak(state, bytes_));
-    const uint64_t numbers = totals.all.trainable_parameters;
+    check.evidence = absl::StrCat("optimizer state: ", OfPeak(state));
+    const uint64_t numbers = model_.trainable_parameters;
     if (numbers == 0 || !HasPercent(state, bytes_, kPercentWorth)) return check;
-    const double each = static_cast<double>(totals.all.state_bytes) / static_cast<double>(numbers);
+    const double each = static_cast<double>(model_.state_bytes) / static_cast<double>(numbers);
     absl::StrAppend(&check.evidence,
                     absl::StrCat(", ", FormatBytes(static_cast<uint64_t>(each)), " for each trainable number"));
     if (each < kFullAdamState) return check;
     check.outcome = CheckOutcome::kFound;
     check.action = "an optimizer with 8 bit states, or shard it (FSDP, ZeRO)";
     check.saving = {SavingBasis::kArithmetic,
-                    totals.all.state_bytes - std::min(totals.all.state_bytes, kSmallAdamState * numbers)};
+                    model_.state_bytes - std::min(model_.state_bytes, kSmallAdamState * numbers)};
     return check;
   }
 
   Check Parameters() const {
     Check check = Ask("parameters", "Are the parameters larger than they need be?");
     const uint64_t bytes = Of(Category::kParameter);
-    const ModelTotals totals = TotalsOf(*input_.attribution, *subject_.objects);
-    check.evidence = absl::StrCat("parameters: ", OfPeak(bytes, bytes_));
-    const ParameterSums& all = totals.all;
-    if (all.parameters == 0 || !HasPercent(bytes, bytes_, kPercentWorth)) return check;
-    const uint64_t frozen = all.parameter_bytes - std::min(all.parameter_bytes, all.trainable_bytes);
-    const uint64_t frozen_numbers = all.parameters - std::min(all.parameters, all.trainable_parameters);
+    check.evidence = absl::StrCat("parameters: ", OfPeak(bytes));
+    if (model_.parameters == 0 || !HasPercent(bytes, bytes_, kPercentWorth)) return check;
+    const uint64_t frozen = model_.parameter_bytes - std::min(model_.parameter_bytes, model_.trainable_bytes);
+    const uint64_t frozen_numbers = model_.parameters - std::min(model_.parameters, model_.trainable_parameters);
     if (frozen != 0) absl::StrAppend(&check.evidence, ", ", FormatBytes(frozen), " of them frozen");
     // Frozen ones need no master copy in four bytes.
     if (frozen_numbers == 0 || frozen < 4 * frozen_numbers) return check;
@@ -217,7 +211,7 @@ class Peak {
     uint64_t bytes = 0;
     for (const AttributedUse& use : moment_.uses)
       if (use.is_loss || use.stage == Stage::kLoss) bytes += use.bytes;
-    check.evidence = absl::StrCat("logits and loss: ", OfPeak(bytes, bytes_));
+    check.evidence = absl::StrCat("logits and loss: ", OfPeak(bytes));
     if (!HasPercent(bytes, bytes_, kPercentWorth)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action = "compute the loss in chunks over the tokens, or with a fused linear and cross-entropy kernel";
@@ -229,9 +223,7 @@ class Peak {
     Check check = Ask("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
     const MemoryBreakdown& parts = device_.breakdown_at_peak;
     check.evidence = absl::StrCat(FormatBytes(device_.peak_other.bytes), " at most");
-    const std::vector<StackGroup> lines = GroupStacks(parts.other, input_, /*by_stack=*/false);
-    if (!lines.empty())
-      absl::StrAppend(&check.evidence, "; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
+    absl::StrAppend(&check.evidence, MostText(parts.other, input_));
     if (!UsesTorch(device_) || !HasPercent(device_.peak_other.bytes, device_.peak_total.bytes, kPercentWorth))
       return check;
     check.outcome = CheckOutcome::kFound;
@@ -259,7 +251,6 @@ class Peak {
     return check;
   }
 
-  const ExplainSubject& subject_;
   const ReportInput& input_;
   const DeviceAnalysis& device_;
   const Moment& moment_;
@@ -267,6 +258,7 @@ class Peak {
   uint64_t bytes_;
   const LiveSet& live_;
   CategoryBytes categories_;
+  ParameterSums model_;
 };
 
 }  // namespace
@@ -274,6 +266,11 @@ class Peak {
 const Moment* ExplainSubject::PeakMoment() const {
   if (device == nullptr || input->attribution == nullptr || input->attribution->moments.empty()) return nullptr;
   return input->attribution->device == device->device ? &input->attribution->moments.front() : nullptr;
+}
+
+std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input) {
+  const std::vector<StackGroup> lines = GroupStacks(stacks, input, /*by_stack=*/false);
+  return lines.empty() ? "" : absl::StrCat("; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
 }
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "leaks/leak_rows.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -32,7 +33,7 @@ LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const
 
 // A history that others recorded begins and ends anywhere.
 LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) {
-  const bool is_import = analysis_->process.settings.contains("imported_format");
+  const bool is_import = ImportInfoOf(analysis_->process.settings).any();
   return &counter_.emplace(request_.from_ns, &classifier_, is_import);
 }
 

@@ -312,6 +312,11 @@ FreeSpace FreeSpaceOf(const FragmentationPoint& point) {
   return point.external_ratio >= 0.5 ? FreeSpace::kScattered : FreeSpace::kCached;
 }
 
+bool UsesExpandableSegments(const Fragmentation& fragmentation) {
+  return std::any_of(fragmentation.pools.begin(), fragmentation.pools.end(),
+                     [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
+}
+
 uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device) {
   return Layout(state, slot).LargestInHoles(state, RoundDown(free_on_device, kLargePage));
 }

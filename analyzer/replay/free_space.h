@@ -75,6 +75,9 @@ struct Fragmentation {
   std::vector<PinGroup> groups_at_end;
 };
 
+// At the peak or the end.
+bool UsesExpandableSegments(const Fragmentation& fragmentation);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_REPLAY_FREE_SPACE_H_

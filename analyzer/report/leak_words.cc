@@ -65,6 +65,16 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
   return "";
 }
 
+uint64_t GrowingBytes(const LeakFindings* findings, int device) {
+  const LeakDevice* const found = findings == nullptr ? nullptr : LeaksOf(*findings, device);
+  uint64_t bytes = 0;
+  if (found == nullptr) return 0;
+  for (const LeakRow& row : found->rows) {
+    if (row.status == LeakStatus::kGrowing) bytes += row.grown_bytes;
+  }
+  return bytes;
+}
+
 std::string LeakHeadline(const LeakFindings& findings, int device) {
   if (findings.loops.empty()) {
     return "growth is not judged: nothing repeats often enough (8 steps or iterations)";

@@ -18,6 +18,9 @@ namespace gpumem {
 // nullptr: no such device.
 const LeakDevice* LeaksOf(const LeakFindings& findings, int device);
 
+// What grew on a device in all lines that keep growing, bytes; 0 where nothing was judged (null).
+uint64_t GrowingBytes(const LeakFindings* findings, int device);
+
 // What keeps growing on a device; that nothing does; or that nothing repeats often enough to tell.
 std::string LeakHeadline(const LeakFindings& findings, int device);
 

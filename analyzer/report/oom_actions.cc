@@ -151,10 +151,7 @@ class Adviser {
 
   // A program that holds more after each step runs full whatever the batch.
   void Growth() {
-    const LeakDevice* const found = input_.leaks == nullptr ? nullptr : LeaksOf(*input_.leaks, oom_.device);
-    if (found == nullptr) return;
-    uint64_t grown = 0;
-    for (const LeakRow& row : found->rows) grown += row.status == LeakStatus::kGrowing ? row.grown_bytes : 0;
+    const uint64_t grown = GrowingBytes(input_.leaks, oom_.device);
     if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
     Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
   }

@@ -31,11 +31,6 @@ constexpr uint64_t kFragmentedPercentOfDevice = 2;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
-bool UsesExpandableSegments(const Fragmentation& fragmentation) {
-  return std::any_of(fragmentation.pools.begin(), fragmentation.pools.end(),
-                     [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
-}
-
 // The moment of the peak, where its categories are known.
 const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
   if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;
@@ -144,17 +139,6 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                                     : absl::StrCat(actions.front().action, "; gpumem oom has the evidence");
 }
 
-// What grows on a device, all lines together, and keeps growing.
-uint64_t GrowingBytes(const DeviceAnalysis& device, const ReportInput& input) {
-  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device.device);
-  uint64_t bytes = 0;
-  if (found == nullptr) return 0;
-  for (const LeakRow& row : found->rows) {
-    if (row.status == LeakStatus::kGrowing) bytes += row.grown_bytes;
-  }
-  return bytes;
-}
-
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = VerdictKind::kGrowing;
   verdict->problem = LeakHeadline(*input.leaks, device.device);
@@ -229,7 +213,7 @@ Verdict MakeVerdict(const ReportInput& input) {
     verdict.kind = VerdictKind::kFits;
     verdict.peak = PeakText(*device, input);
     verdict.mostly = MostlyText(*device, input);
-    const uint64_t growth = GrowingBytes(*device, input);
+    const uint64_t growth = GrowingBytes(input.leaks, device->device);
     if (growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent)) {
       JudgeGrowth(*device, input, &verdict);
     } else {
