@@ -8,8 +8,7 @@
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "explain/explain.h"
-#include "loading/attribute.h"
-#include "loading/leaks.h"
+#include "loading/findings.h"
 #include "loading/moment.h"
 #include "report/sections.h"
 #include "report/verdict.h"
@@ -55,16 +54,12 @@ What this trace cannot tell is listed as not known. Without a topic: all four li
       return absl::InvalidArgumentError(
           absl::StrCat("\"", places[0], "\" is no checklist: oom, leak, fragmentation or peak"));
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, places, console));
-    GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded.get()));
     AttributionRequest request;
     request.moments = {ParseMoment("peak", *loaded)};
     request.steps = true;
     request.modules = true;  // and with them the model's parameters
-    GPUMEM_ASSIGN_OR_RETURN(const auto attributor,
-                            LoadedAttributor::Make(std::move(request), flags_.rules, loaded.get()));
-    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {finder->analysis(), attributor->analysis()}));
-    const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
-    const std::unique_ptr<Attribution> attribution = attributor->Take(loaded.get());
+    GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings,
+                            LoadFindings(std::move(request), flags_.rules, loaded.get()));
     const ExplainSubject subject{&loaded->input, DeviceOfVerdict(loaded->input), &loaded->stacks.objects()};
     const Explanation explanation = Explain(subject, topics);
     if (trace_.json) {

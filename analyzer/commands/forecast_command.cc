@@ -4,8 +4,7 @@
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
-#include "loading/attribute.h"
-#include "loading/leaks.h"
+#include "loading/findings.h"
 #include "outlook/outlook.h"
 #include "report/sections.h"
 
@@ -36,13 +35,9 @@ Growth that gets less and less, that comes and goes, or that happened once is no
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
-    GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded.get()));
     AttributionRequest request;
     request.steps = true;
-    GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(std::move(request), "", loaded.get()));
-    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {finder->analysis(), attributor->analysis()}));
-    const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
-    const std::unique_ptr<Attribution> attribution = attributor->Take(loaded.get());
+    GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(request), "", loaded.get()));
     const Outlook outlook = OutlookOf(loaded->input);
     if (trace_.json) {
       console->Print(OutlookJson(outlook, loaded->input));
