@@ -24,11 +24,6 @@ Check Ask(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kOom, absl::StrCat("oom.", id), question);
 }
 
-// 0: not known, or only that less than the request would have fit.
-uint64_t MissingBytes(const OomEvent& oom) {
-  return oom.described && oom.requested > oom.would_have_fit + 1 ? oom.requested - oom.would_have_fit : 0;
-}
-
 Check Request(const OomEvent& oom, const ReportInput& input) {
   Check check = Ask("request", "Which request failed, and how much was missing?");
   check.outcome = CheckOutcome::kFound;

@@ -71,13 +71,9 @@ class Adviser {
     actions_.push_back({std::move(action), std::move(evidence), bytes});
   }
 
-  uint64_t MissingBytes() const {
-    return oom_.requested > oom_.would_have_fit ? oom_.requested - oom_.would_have_fit : 0;
-  }
-
-  // What is enough alone comes before what is not.
+  // What is enough alone comes before what is not; where that is not known, what gains anything.
   void SortFrom(size_t first) {
-    const uint64_t missing = MissingBytes();
+    const uint64_t missing = IsBoundedByRefusal(oom_) ? 1 : MissingBytes(oom_);
     std::stable_partition(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
                           [&](const OomAction& action) { return action.bytes >= missing; });
   }
@@ -174,8 +170,8 @@ class Adviser {
 
   void Missing() {
     const bool is_bounded = !oom_.limited || oom_.limit != 0;
-    const uint64_t missing = MissingBytes();
-    if (!oom_.described || !is_bounded || missing == 0) return;
+    const uint64_t missing = MissingBytes(oom_);
+    if (!is_bounded || missing == 0) return;
     Add(absl::StrCat("free ", FormatBytes(missing), " before this request, or ask for as much less"),
         absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)),
         missing);

@@ -106,11 +106,10 @@ void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Page* page) {
   page->Gap();
   page->Line({{Tone::kHeading, "Would have fit"},
               {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});
-  const bool is_bounded_by_refusal = oom.would_have_fit + 1 == oom.requested;
   std::vector<Page::Row> rows;
-  rows.push_back(
-      {is_bounded_by_refusal ? absl::StrCat("less than ", FormatBytes(oom.requested)) : FormatBytes(oom.would_have_fit),
-       "at most, as it was"});
+  rows.push_back({IsBoundedByRefusal(oom) ? absl::StrCat("less than ", FormatBytes(oom.requested))
+                                          : FormatBytes(oom.would_have_fit),
+                  "at most, as it was"});
   if (oom.fragmentation.free > 0) {
     rows.push_back({FormatBytes(oom.fit_in_one_piece), "if all free space were one piece"});
     if (oom.fit_expandable) rows.push_back({FormatBytes(*oom.fit_expandable), BasisText(what_if)});

@@ -32,9 +32,8 @@ std::string StateOf(const OomEvent& oom) {
 }
 
 std::string FitText(const OomEvent& oom) {
-  const bool is_bounded_by_refusal = oom.would_have_fit + 1 == oom.requested;
-  std::string text = is_bounded_by_refusal ? absl::StrCat("less than ", FormatBytes(oom.requested))
-                                           : absl::StrCat("at most ", FormatBytes(oom.would_have_fit));
+  std::string text = IsBoundedByRefusal(oom) ? absl::StrCat("less than ", FormatBytes(oom.requested))
+                                             : absl::StrCat("at most ", FormatBytes(oom.would_have_fit));
   if (oom.fragmentation.free > 0) {
     absl::StrAppend(&text, "; PyTorch's largest free range was ", FormatBytes(oom.fragmentation.largest_free_range),
                     " of ", FormatBytes(oom.fragmentation.free), " free in ",

@@ -69,6 +69,13 @@ std::optional<uint64_t> UnseenBytes(const OomEvent& oom) {
   return oom.device_total > seen ? oom.device_total - seen : 0;
 }
 
+bool IsBoundedByRefusal(const OomEvent& oom) { return oom.would_have_fit + 1 == oom.requested; }
+
+uint64_t MissingBytes(const OomEvent& oom) {
+  const bool is_known = oom.described && !IsBoundedByRefusal(oom) && oom.requested > oom.would_have_fit;
+  return is_known ? oom.requested - oom.would_have_fit : 0;
+}
+
 std::string CauseOfOom(const OomEvent& oom) {
   if (!oom.final)
     return "Served later: PyTorch gave cached memory back and asked again. That is slow when it happens often.";
@@ -95,9 +102,9 @@ std::string CauseOfOom(const OomEvent& oom) {
     return CauseWithoutStatement(oom);
   if (oom.device_total != 0 && oom.values.other > oom.values.reserved)
     return "Most of the memory is not PyTorch's: see gpumem peak --measure total.";
-  const uint64_t missing = oom.requested > oom.would_have_fit ? oom.requested - oom.would_have_fit : 0;
-  if (missing == 0 || !oom.described) return "";
-  return absl::StrCat("The device was full of live memory: ", FormatBytes(missing),
+  if (!oom.described || oom.requested <= oom.would_have_fit) return "";
+  if (IsBoundedByRefusal(oom)) return "The device was full of live memory.";
+  return absl::StrCat("The device was full of live memory: ", FormatBytes(MissingBytes(oom)),
                       " less somewhere below would have let this request through.");
 }
 

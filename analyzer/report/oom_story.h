@@ -43,6 +43,12 @@ uint64_t IdlePoolBytes(const OomEvent& oom);
 // only where the device stated its free memory.
 std::optional<uint64_t> UnseenBytes(const OomEvent& oom);
 
+// Nothing smaller was tried: less than the request would have fit, and how much less is not known.
+bool IsBoundedByRefusal(const OomEvent& oom);
+
+// By how much the request was too large; 0 where it is not known.
+uint64_t MissingBytes(const OomEvent& oom);
+
 // One sentence of judgement, "" where the numbers carry none.
 std::string CauseOfOom(const OomEvent& oom);
 

@@ -129,6 +129,19 @@ TEST(CauseOfOom, NamesOthersOnTheDevice) {
   EXPECT_THAT(ActionsOnOom(*oom, example.input()), Contains(Action("nvidia-smi", "57 GiB of the device")));
 }
 
+TEST(CauseOfOom, SaysHowMuchIsMissingOnlyWhereItIsKnown) {
+  Example example = testing::OomExample();
+  OomEvent* const oom = Stated(&example, 700 * kMiB);
+  oom->fragmentation = {};
+  oom->would_have_fit = oom->requested - kGiB;
+  EXPECT_THAT(CauseOfOom(*oom), HasSubstr("1 GiB less somewhere below"));
+  EXPECT_THAT(ActionsOnOom(*oom, example.input()), Contains(Action("free 1 GiB before this request")));
+  oom->would_have_fit = oom->requested - 1;  // bounded by the refusal alone
+  EXPECT_EQ(MissingBytes(*oom), 0u);
+  EXPECT_EQ(CauseOfOom(*oom), "The device was full of live memory.");
+  EXPECT_THAT(ActionsOnOom(*oom, example.input()), Not(Contains(Action("before this request, or ask for"))));
+}
+
 TEST(CauseOfOom, NamesALimit) {
   Example example = testing::OomExample();
   OomEvent* const oom = Stated(&example, 10 * kGiB);
