@@ -39,7 +39,7 @@ COMPUTED = set(
     fill zero copy clone roll flip repeat_interleave clamp clamp_min clamp_max minimum maximum fmax fmin floor ceil round trunc frac reciprocal sqrt rsqrt exp exp2 expm1
     log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf isnan isinf isneginf isposinf isin count_nonzero trace dot mm bmm addmm baddbmm addcmul addcdiv lerp
     _softmax _log_softmax softmax log_softmax linalg_vector_norm std var var_mean std_mean arange range linspace logspace complex polar hypot nan_to_num square gcd lcm heaviside diff
-    logical_not signbit copysign xlogy logaddexp logcumsumexp embedding constant_pad_nd _cdist_forward equal im2col""".split()
+    signbit copysign xlogy logaddexp logcumsumexp embedding constant_pad_nd _cdist_forward equal im2col""".split()
 )
 OVERWRITES = {"copy", "fill", "zero"}  # all of their target
 IGNORED = {"resize", "resize_as", "set", "record_stream", "_resize_output", "rename", "_local_scalar_dense"}
@@ -157,7 +157,7 @@ class Values:
         if not tensor.is_cuda:
             return False
         size = tensor.numel() * tensor.element_size()
-        return size <= FLOAT_LIMIT or (size <= LIMIT and not tensor.is_floating_point() and not tensor.is_complex())
+        return size <= FLOAT_LIMIT or (size <= LIMIT and self.is_counted(tensor))
 
     def is_counted(self, tensor):
         return not tensor.is_floating_point() and not tensor.is_complex()

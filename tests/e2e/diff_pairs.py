@@ -6,6 +6,8 @@ import dataclasses
 import pathlib
 import re
 
+import truth
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # A GPT that is built in a second: the changes are the same as in the large one.
@@ -137,6 +139,14 @@ def text_of(pair, is_b):
             raise AssertionError(f"{pair.program} no longer has {was!r}")
         text = text.replace(was, now)
     return text
+
+
+def record(setup, folder, pair, is_b, *arguments, **environment):
+    """The program of A or of B, recorded in `folder` with these arguments and this environment besides: its trace."""
+    program, trace = folder / pair.program, folder / "run.gmtrace"
+    program.write_text(text_of(pair, is_b))
+    truth.run(setup.recording(trace, *setup.command(program), *arguments), setup, {**truth.environment_of(truth.Case("none"), setup), **environment})
+    return trace
 
 
 def says(pair, headline):

@@ -32,11 +32,7 @@ class Recordings:
         if (text, arguments) not in self.traces:
             folder = self.folder / str(len(self.traces))
             folder.mkdir()
-            program = folder / pair.program
-            program.write_text(text)
-            trace = folder / "run.gmtrace"
-            truth.run(SETUP.recording(trace, *SETUP.command(program), *arguments), SETUP, truth.environment_of(truth.Case("none"), SETUP))
-            self.traces[text, arguments] = trace
+            self.traces[text, arguments] = diff_pairs.record(SETUP, folder, pair, is_b, *arguments)
         return self.traces[text, arguments]
 
 

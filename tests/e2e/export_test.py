@@ -72,11 +72,7 @@ class ExportTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-export-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        program = cls.folder / "train_gpt.py"
-        program.write_text(diff_pairs.text_of(diff_pairs.EVERY_DAY["leaked_tensor"], True))
-        cls.trace = cls.folder / "run.gmtrace"
-        command = [*SETUP.command(program), "--batch", "4", "--length", "256", "--steps", "8"]
-        truth.run(SETUP.recording(cls.trace, *command), SETUP, truth.environment_of(truth.Case("none"), SETUP))
+        cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["leaked_tensor"], True, "--batch", "4", "--length", "256", "--steps", "8")
         cls.report = truth.report(SETUP, cls.trace)
         cls.device = cls.report["devices"][0]
 

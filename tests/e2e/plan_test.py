@@ -2,10 +2,9 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """`gpumem plan` says of unmodified programs what PyTorch's own counters say, ends them after their steps, and says so where it cannot know.
 
-    python tests/e2e/plan_test.py --build build/release
+    python tests/e2e/plan_test.py --build build/release [--full]
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -26,6 +25,10 @@ COMPUTED = {
     "counts": [1, 2, 3], "order": [1, 2, 0], "starts": [0, 3, 20, 25], "repeated": [25], "where": [1], "any": False, "all": True, "none": False, "causal": 15, "top": [17, 5],
     "halves": [1, 8, 2], "bins": 18, "isin": [False, False, True], "hot": 25, "rest": [0, 2], "power": 5,
 }
+RARER = ("test_a_cache_that_can_be_given_back", "test_the_largest_where_the_data_decide", "test_kernels_that_lag_behind",
+         "test_computing_changes_no_request_for_memory", "test_a_share_for_one_line", "test_which_experts_a_router_chooses", "test_what_a_program_settles_on",
+         "test_managed_memory_counts", "test_a_program_that_never_ends", "test_a_program_without_cuda", "test_a_device_that_pytorch_has_no_code_for",
+         "test_a_program_that_is_over_at_once")
 
 
 class Planned(unittest.TestCase):
@@ -117,6 +120,14 @@ class Verdicts(Planned):
         text = self.run_plan("plain", "--memory", "1GiB", "--capability", "8.6", "--no-what-if", batch=65536, expected=1)
         self.assertIn("does not fit", text)
 
+    def test_a_cache_that_can_be_given_back(self):
+        plan = self.plan("cached", "--memory", "2GiB")
+        self.assertEqual((plan["verdict"], plan["tight"]["runs_through"], plan["tight"]["refused_requests"]), ("fits", True, 0))
+        self.assertGreater(plan["range"]["high_bytes"], 2048 * MIB)
+        # It wants more than there is; what it holds at a time fits even with the largest context that is thinkable, or with none that is larger than its guess.
+        self.assertEqual(self.plan("cached", "--memory", "1.5GiB", expected=5)["verdict"], "too_close")
+        self.assertEqual(self.plan("cached", "--memory", "8GiB")["tight"], None)
+
     def test_data_that_decide(self):
         plan = self.plan("masked", batch=65536)
         least, most = plan["confidence"]["peak_where_data_find_nothing"]["process_bytes"], plan["peak"]["process_bytes"]
@@ -129,6 +140,11 @@ class Verdicts(Planned):
         between = f"{(least + most) // 2 // MIB}MiB"
         self.assertEqual(self.plan("masked", "--memory", between, batch=65536, expected=5)["verdict"], "too_close")
 
+    def test_the_largest_where_the_data_decide(self):
+        vary = self.plan("masked", "--memory", "3GiB", "--vary", "batch-size=8192,16384,65536", batch=1)["vary"]
+        self.assertGreater(vary["largest_where_data_find_nothing"]["batch-size"], vary["largest"]["batch-size"])
+        self.assertEqual({run["data_find_nothing"] for run in vary["runs"]}, {False, True})
+
     def test_pins(self):
         as_it_is = self.plan("branch")
         self.assertIn("value", [read["kind"] for read in as_it_is["confidence"]["host_reads"]])
@@ -138,6 +154,11 @@ class Verdicts(Planned):
         self.assertIn("nothing was read where 'planned.py:1' says", self.run_plan("branch", "--pin", "planned.py:1=5", expected=2, errors=True))
         self.assertGreater(pinned["peak"]["allocated_bytes"], as_it_is["peak"]["allocated_bytes"])
         self.assertEqual(pinned["confidence"]["pinned"], {"batch.max().item()": pinned["processes"][0]["steps"]})
+
+    def test_kernels_that_lag_behind(self):
+        plan = self.plan("streams")
+        self.assertGreater(plan["confidence"]["peak_where_kernels_lag_behind"]["reserved_bytes"], plan["peak"]["reserved_bytes"])
+        self.assertIsNone(self.plan("plain")["confidence"]["peak_where_kernels_lag_behind"])
 
     def test_what_ifs(self):
         plan = json.loads(self.run_plan("plain", "--json", batch=32768))
@@ -159,89 +180,6 @@ class Values(Planned):
     def test_what_decides_is_computed(self):
         self.plan("computed")
         self.assertEqual(json.loads((self.folder / "computed.json").read_text()), COMPUTED)
-
-    def line(self, text):
-        return next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line)
-
-
-class SeveralProcesses(Planned):
-    def test_two_of_50_gib_do_not_fit_on_an_h100(self):
-        plan = self.plan("two_processes", expected=1)
-        self.assertEqual(plan["verdict"], "does_not_fit")
-        self.assertEqual(len(plan["shared_devices"][0]["pids"]), 2)
-        self.assertGreater(plan["range"]["low_bytes"], 100 << 30)
-
-
-class Input(Planned):
-    def test_a_program_from_standard_input(self):
-        program = "import sys, torch; kept = torch.empty(3 << 30, dtype=torch.uint8, device='cuda')\n"
-        command = [SETUP.gpumem, "plan", "--json", "--", SETUP.python, "-"]
-        done = subprocess.run(command, input=program, cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=200, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout[:2500] + done.stderr)
-        plan = json.loads(done.stdout)
-        self.assertEqual(plan["peak"]["allocated_bytes"], 3 << 30)
-
-
-class WithoutAnAnswer(Planned):
-    def test_a_loop_that_waits_for_a_value(self):
-        plan = self.plan("waits", expected=3)
-        self.assertEqual((plan["verdict"], plan["end"]), ("unknown", "spins"))
-        self.assertIn("planned.py:", plan["stuck_at"])
-        self.assertIn("waits", plan["stuck_at"])
-
-    def test_a_program_that_fails(self):
-        text = self.run_plan("fails", "--no-what-if", expected=3)
-        self.assertIn("not known", text)
-        self.assertIn("ValueError: no data at /data/imagenet", text)
-
-    def test_wrong_use(self):
-        for options in (["--device", "h1000"], ["--memory", "lots"], ["--capability", "9"], ["--steps", "few"], ["--vary", "batch"], ["--vary", "nothing=1..4"],
-                        ["--pin", "x"], ["--data-dependent", "some"], ["--device-count", "0"], ["--timeout", "0"]):
-            with self.subTest(options=options):
-                self.run_plan("plain", *options, expected=2)
-
-    def test_an_interrupt_ends_the_program_too(self):
-        process = subprocess.Popen(self.command("sleeps"), cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        marker = str(self.folder / "counters").encode()
-
-        def children():
-            found = []
-            for entry in pathlib.Path("/proc").glob("[0-9]*"):
-                try:
-                    if int(entry.name) != process.pid and marker in (entry / "environ").read_bytes():
-                        found.append(entry.name)
-                except OSError:
-                    continue
-            return found
-
-        while not children():
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(), -signal.SIGINT)
-        while children():  # the test's time limit is the only one
-            time.sleep(0.05)
-
-
-class Rarer(Planned):
-    """Run with --full: a start of PyTorch or two each."""
-
-    def test_a_cache_that_can_be_given_back(self):
-        plan = self.plan("cached", "--memory", "2GiB")
-        self.assertEqual((plan["verdict"], plan["tight"]["runs_through"], plan["tight"]["refused_requests"]), ("fits", True, 0))
-        self.assertGreater(plan["range"]["high_bytes"], 2048 * MIB)
-        # It wants more than there is; what it holds at a time fits even with the largest context that is thinkable, or with none that is larger than its guess.
-        self.assertEqual(self.plan("cached", "--memory", "1.5GiB", expected=5)["verdict"], "too_close")
-        self.assertEqual(self.plan("cached", "--memory", "8GiB")["tight"], None)
-
-    def test_the_largest_where_the_data_decide(self):
-        vary = self.plan("masked", "--memory", "3GiB", "--vary", "batch-size=8192,16384,65536", batch=1)["vary"]
-        self.assertGreater(vary["largest_where_data_find_nothing"]["batch-size"], vary["largest"]["batch-size"])
-        self.assertEqual({run["data_find_nothing"] for run in vary["runs"]}, {False, True})
-
-    def test_kernels_that_lag_behind(self):
-        plan = self.plan("streams")
-        self.assertGreater(plan["confidence"]["peak_where_kernels_lag_behind"]["reserved_bytes"], plan["peak"]["reserved_bytes"])
-        self.assertIsNone(self.plan("plain")["confidence"]["peak_where_kernels_lag_behind"])
 
     def test_computing_changes_no_request_for_memory(self):
         for case in ("computed", "masked", "streams"):
@@ -276,6 +214,17 @@ class Rarer(Planned):
         self.assertNotEqual(peaks["7"], peaks["balanced"])
         self.assertIn("--routing changed nothing", self.run_plan("plain", "--routing", "balanced", "--steps", "1", expected=2, errors=True))
 
+    def line(self, text):
+        return next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line)
+
+
+class SeveralProcesses(Planned):
+    def test_two_of_50_gib_do_not_fit_on_an_h100(self):
+        plan = self.plan("two_processes", expected=1)
+        self.assertEqual(plan["verdict"], "does_not_fit")
+        self.assertEqual(len(plan["shared_devices"][0]["pids"]), 2)
+        self.assertGreater(plan["range"]["low_bytes"], 100 << 30)
+
     def test_what_a_program_settles_on(self):
         plan = self.plan("settles")
         self.assertEqual((plan["verdict"], plan["tight"]["refused_requests"]), ("fits", 2))
@@ -287,10 +236,33 @@ class Rarer(Planned):
         self.assertGreater(plan["range"]["high_bytes"], 3 << 30)
         self.assertLess(plan["range"]["low_bytes"], 1 << 30)
 
+
+class Input(Planned):
+    def test_a_program_from_standard_input(self):
+        program = "import sys, torch; kept = torch.empty(3 << 30, dtype=torch.uint8, device='cuda')\n"
+        command = [SETUP.gpumem, "plan", "--json", "--", SETUP.python, "-"]
+        done = subprocess.run(command, input=program, cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[:2500] + done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual(plan["peak"]["allocated_bytes"], 3 << 30)
+
+
+class WithoutAnAnswer(Planned):
+    def test_a_loop_that_waits_for_a_value(self):
+        plan = self.plan("waits", expected=3)
+        self.assertEqual((plan["verdict"], plan["end"]), ("unknown", "spins"))
+        self.assertIn("planned.py:", plan["stuck_at"])
+        self.assertIn("waits", plan["stuck_at"])
+
     def test_a_program_that_never_ends(self):
         plan = self.plan("sleeps", "--timeout", "8", expected=3)
         self.assertEqual((plan["verdict"], plan["end"]), ("unknown", "timed_out"))
         self.assertIn("in sleeps", plan["stuck_at"])
+
+    def test_a_program_that_fails(self):
+        text = self.run_plan("fails", "--no-what-if", expected=3)
+        self.assertIn("not known", text)
+        self.assertIn("ValueError: no data at /data/imagenet", text)
 
     def test_a_program_without_cuda(self):
         self.assertIn("No CUDA memory was used", self.run_plan("no_cuda", expected=3))
@@ -301,11 +273,34 @@ class Rarer(Planned):
     def test_a_program_that_is_over_at_once(self):
         self.assertIn("has no code for capability 6.1", self.run_plan("fails", "--memory", "8GiB", "--capability", "6.1", expected=3))
 
+    def test_wrong_use(self):
+        for options in (["--device", "h1000"], ["--memory", "lots"], ["--capability", "9"], ["--steps", "few"], ["--vary", "batch"], ["--vary", "nothing=1..4"],
+                        ["--pin", "x"], ["--data-dependent", "some"], ["--device-count", "0"], ["--timeout", "0"]):
+            with self.subTest(options=options):
+                self.run_plan("plain", *options, expected=2)
+
+    def test_an_interrupt_ends_the_program_too(self):
+        process = subprocess.Popen(self.command("sleeps"), cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        marker = str(self.folder / "counters").encode()
+
+        def children():
+            found = []
+            for entry in pathlib.Path("/proc").glob("[0-9]*"):
+                try:
+                    if int(entry.name) != process.pid and marker in (entry / "environ").read_bytes():
+                        found.append(entry.name)
+                except OSError:
+                    continue
+            return found
+
+        while not children():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), -signal.SIGINT)
+        while children():  # the test's time limit is the only one
+            time.sleep(0.05)
+
 
 if __name__ == "__main__":
     os.environ.pop("LD_PRELOAD", None)
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--full", action="store_true", help="the rarer cases, instead of the everyday ones")
-    SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
-    everyday = ("Peaks", "Verdicts", "Values", "SeveralProcesses", "Input", "WithoutAnAnswer")
-    unittest.main(argv=[program, *(["Rarer"] if arguments.full else everyday), *rest])
+    truth.run_tests(globals(), RARER)

@@ -5,7 +5,6 @@
     python tests/e2e/ranks_test.py --build build/release [--full]
 """
 
-import argparse
 import json
 import pathlib
 import subprocess
@@ -17,6 +16,7 @@ import truth
 SETUP = None
 RANKED = truth.PROGRAMS / "ranked.py"
 PROGRAM = truth.ROOT / "examples" / "train_parallel.py"
+RARER = ("test_fsdp_of_eight", "test_hsdp_of_four", "test_with_gloo_beside")  # a start of PyTorch for each rank
 
 
 class Ranks(unittest.TestCase):
@@ -46,7 +46,9 @@ class Ranks(unittest.TestCase):
         return json.loads(truth.run([SETUP.gpumem, command, "--json", str(self.folder / process["trace"])], SETUP))
 
 
-class Compared(Ranks):
+class SimulatedRanks(Ranks):
+    """What one process needs that simulates a rank is what that rank needs among the others."""
+
     def compare(self, world, ranks, *arguments):
         plan, real = self.plan(["--nproc-per-node", str(world)], *arguments)
         self.assertEqual(set(real), set(range(world)))
@@ -66,10 +68,6 @@ class Compared(Ranks):
         self.assertEqual((plan["peak"]["process_bytes"], plan["processes"][0]["rank"] in real), (most, True))
         self.assertEqual(plan["skew_bytes"], most - min(process["peak"]["process_bytes"] for process in real.values()))
 
-
-class SimulatedRanks(Compared):
-    """What one process needs that simulates a rank is what that rank needs among the others."""
-
     def test_fsdp_of_four(self):
         self.compare_fsdp(4)
 
@@ -78,10 +76,6 @@ class SimulatedRanks(Compared):
 
     def test_tensor_parallel_of_two(self):
         self.compare(2, [0], "--parallel", "tp", "--width", "256", "--layers", "2")
-
-
-class MoreRanks(Compared):
-    """Run with --full: one start of PyTorch for each rank."""
 
     def test_fsdp_of_eight(self):
         self.compare_fsdp(8)
@@ -158,6 +152,9 @@ class WhatRanksHear(Ranks):
     def test_with_communicators_that_are_split(self):
         self.check(["--nproc-per-node", "4"], "--eager")
 
+    def test_with_gloo_beside(self):
+        self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
+
     def test_of_nobody(self):
         for options in ([], ["--eager"], ["--backend", "cpu:gloo,cuda:nccl"]):
             with self.subTest(options=options):
@@ -172,15 +169,5 @@ class WhatRanksHear(Ranks):
         self.assertEqual((self.folder / "reported").read_text(), "mine too")
 
 
-class MoreThatRanksHear(WhatRanksHear):
-    """Run with --full."""
-
-    def test_with_gloo_beside(self):
-        self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--full", action="store_true", help="more ranks, instead of the everyday tests")
-    SETUP, arguments, (program, *rest) = truth.setup_of_tests(parser)
-    unittest.main(argv=[program, *(["MoreRanks", "MoreThatRanksHear.test_with_gloo_beside"] if arguments.full else ["SimulatedRanks", "Sizes", "WhatRanksHear"]), *rest])
+    truth.run_tests(globals(), RARER)

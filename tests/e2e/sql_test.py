@@ -59,12 +59,7 @@ class SqlTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-sql-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        program = cls.folder / "train_gpt.py"
-        program.write_text(diff_pairs.text_of(diff_pairs.EVERY_DAY["batch"], False))
-        cls.trace = cls.folder / "run.gmtrace"
-        command = [*SETUP.command(program), "--batch", "2", "--length", "128", "--steps", "2"]
-        environment = {**truth.environment_of(truth.Case("none"), SETUP), "RANK": "3", "WORLD_SIZE": "8"}
-        truth.run(SETUP.recording(cls.trace, *command), SETUP, environment)
+        cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["batch"], False, "--batch", "2", "--length", "128", "--steps", "2", RANK="3", WORLD_SIZE="8")
         cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache"), "GPUMEM_INDEX_DIR": str(cls.folder / "index")}
         tried = subprocess.run([SETUP.gpumem, "sql", cls.trace, "SELECT 1"], capture_output=True, text=True, timeout=120, env=cls.environment)
         if tried.returncode == 3 and "DuckDB" in tried.stderr:
