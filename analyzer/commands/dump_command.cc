@@ -6,7 +6,6 @@
 
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/json_writer.h"
@@ -130,15 +129,10 @@ void AppendPacketJson(const RawPacket& packet, std::string* out) {
   out->push_back('\n');
 }
 
-std::string KindName(uint32_t kind) {
-  const std::string& name = trace::EventKind_Name(static_cast<trace::EventKind>(kind));
-  return name.empty() ? absl::StrCat(kind) : absl::AsciiStrToLower(name);
-}
-
 void AppendEventText(const EventRow& e, uint64_t since, const StackTable& table, std::string* out) {
   absl::StrAppendFormat(out, "%d.%09d %s %s %s device=%d address=0x%x size=%d", since / 1'000'000'000,
                         since % 1'000'000'000, std::string(LayerName(static_cast<uint8_t>(e.layer))),
-                        KindName(static_cast<uint32_t>(e.kind)),
+                        EventKindName(static_cast<uint32_t>(e.kind)),
                         std::string(MemoryName(static_cast<uint8_t>(e.memory))), e.device, e.address, e.size);
   const auto field = [out](const char* name, uint64_t value) {
     if (value != 0) absl::StrAppend(out, " ", name, "=", value);
@@ -159,15 +153,7 @@ void AppendEventJson(const EventRow& e, uint64_t since, const StackTable& table,
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kOneLine);
   json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("time_ns", since);
-  json.Field("layer", LayerName(static_cast<uint8_t>(e.layer)));
-  json.Field("kind", KindName(static_cast<uint32_t>(e.kind)));
-  json.Field("memory", MemoryName(static_cast<uint8_t>(e.memory)));
-  json.Field("device", e.device);
-  json.Field("address", absl::StrFormat("0x%x", e.address));
-  json.Field("size_bytes", e.size);
-  json.Field("requested_bytes", e.requested_size);
-  json.Field("stream", absl::StrFormat("0x%x", e.stream));
+  WriteJsonEvent(e, since, &json);
   json.Field("handle", absl::StrFormat("0x%x", e.handle));
   json.Field("result", e.result);
   json.Field("took_ns", e.duration_ns);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -9,12 +8,11 @@
 #include "base/utf8.h"
 #include "exports/exporter.h"
 #include "exports/site_names.h"
+#include "json/parts.h"
 #include "report/names.h"
 
 namespace gpumem {
 namespace {
-
-std::string KindName(const EventRow& row) { return absl::AsciiStrToLower(trace::EventKind_Name(row.kind)); }
 
 // RFC 4180; spreadsheets must not take a name for a formula.
 std::string CsvCell(const std::string& text) {
@@ -43,7 +41,8 @@ class CsvExporter final : public Exporter {
     const EventRow& row = event.row;
     const MeasureValues& values = ValuesOf(event);
     absl::StrAppendFormat(out_.text(), "%d,%s,%s,%s,%d,0x%x,%d,%d,0x%x,%d,%d,%d,%d,%d,%s,%s\r\n", event.since_ns,
-                          std::string(LayerName(static_cast<uint8_t>(row.layer))), KindName(row),
+                          std::string(LayerName(static_cast<uint8_t>(row.layer))),
+                          EventKindName(static_cast<uint32_t>(row.kind)),
                           std::string(MemoryName(static_cast<uint8_t>(row.memory))), row.device, row.address, row.size,
                           row.requested_size, row.stream, row.thread, row.stack, values.allocated, values.reserved,
                           values.other, CsvCell(loaded_->stacks.string(row.api)), CsvCell(sites_.Of(row.stack)));
@@ -65,15 +64,7 @@ class JsonLinesExporter final : public Exporter {
     const MeasureValues& values = ValuesOf(event);
     JsonWriter json(out_.text());
     json.BeginObject(JsonLayout::kOneLine);
-    json.Field("time_ns", event.since_ns);
-    json.Field("layer", LayerName(static_cast<uint8_t>(row.layer)));
-    json.Field("kind", KindName(row));
-    json.Field("memory", MemoryName(static_cast<uint8_t>(row.memory)));
-    json.Field("device", row.device);
-    json.Field("address", absl::StrFormat("0x%x", row.address));
-    json.Field("size_bytes", row.size);
-    json.Field("requested_bytes", row.requested_size);
-    json.Field("stream", absl::StrFormat("0x%x", row.stream));
+    WriteJsonEvent(row, event.since_ns, &json);
     json.Field("thread", row.thread);
     json.Field("stack", row.stack);
     json.Field("allocated_bytes", values.allocated);

@@ -219,6 +219,18 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json) {
+  json->Field("time_ns", since);
+  json->Field("layer", LayerName(static_cast<uint8_t>(row.layer)));
+  json->Field("kind", EventKindName(static_cast<uint32_t>(row.kind)));
+  json->Field("memory", MemoryName(static_cast<uint8_t>(row.memory)));
+  json->Field("device", row.device);
+  json->Field("address", absl::StrFormat("0x%x", row.address));
+  json->Field("size_bytes", row.size);
+  json->Field("requested_bytes", row.requested_size);
+  json->Field("stream", absl::StrFormat("0x%x", row.stream));
+}
+
 void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
                     bool with_frames) {
   const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);

@@ -18,6 +18,7 @@
 #include "base/json_writer.h"
 #include "replay/analysis.h"
 #include "report/input.h"
+#include "trace/event_batch.h"
 
 namespace gpumem {
 
@@ -29,6 +30,9 @@ void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string
 void WriteJsonValues(const MeasureValues& values, JsonWriter* json);  // members
 void WriteJsonEvents(const EventCounts& events, JsonWriter* json);    // "events": {...}
 void WriteJsonLosses(const LossCounts& losses, JsonWriter* json);     // "losses": {...}
+
+// Members of an event's object: when, what, where and how large. `since`: ns from the first event on.
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json);
 
 // "frames": [...], innermost first, and "site": the line that stands for the stack in text reports.
 void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,

@@ -123,36 +123,20 @@ void RowPass::WriteBlock(const Life& life, const AttributedUse& use) {
 }
 
 void RowPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  Life life;
+  Life life(block, label.alloc_event, end);
   // As other answers see it: whatever was alive when the program's own code ended was kept.
   life.kept = IsAliveAtEnd(end) || (frozen_at_ != UINT64_MAX && end >= frozen_at_);
   if (label.alloc_event >= frozen_at_) life.kept = false;
   const AttributedUse use = uses_.Of(block, label, life.kept ? std::min(end, frozen_at_) : end, alive || life.kept);
-  life.born = label.alloc_event;
-  life.time_ns = block.time_ns;
-  life.address = block.address;
-  life.size = block.size;
   life.requested = block.requested;
-  life.end = end;
-  life.slot = block.slot;
-  life.thread = block.thread;
-  life.api = block.api;
   life.saved = label.saved;
   WriteBlock(life, use);
 }
 
 void RowPass::CudaEnded(const CudaLife& cuda, uint64_t end) {
   freed_bytes_ = cuda.size;
-  Life life;
+  Life life(cuda, cuda.alloc_event, end);
   life.kept = (IsAliveAtEnd(end) || end >= frozen_at_) && cuda.alloc_event < frozen_at_;
-  life.born = cuda.alloc_event;
-  life.time_ns = cuda.time_ns;
-  life.address = cuda.address;
-  life.size = cuda.size;
-  life.end = end;
-  life.slot = cuda.slot;
-  life.thread = cuda.thread;
-  life.api = cuda.api;
   WriteBlock(life, uses_.Of(cuda));
 }
 

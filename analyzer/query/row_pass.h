@@ -56,6 +56,16 @@ class RowPass final : public LabelVisitor {
   };
   // What of an AttributedUse and a life makes a row of blocks.
   struct Life {
+    template <typename Ended>  // TorchBlock or CudaLife
+    Life(const Ended& ended, uint64_t alloc_event, uint64_t end_event)
+        : born(alloc_event),
+          time_ns(ended.time_ns),
+          address(ended.address),
+          size(ended.size),
+          end(end_event),
+          slot(ended.slot),
+          thread(ended.thread),
+          api(ended.api) {}
     uint64_t born = 0, time_ns = 0, address = 0, size = 0, requested = 0, end = 0;
     uint32_t slot = 0, thread = 0, api = 0;
     bool kept = false, saved = false;

@@ -3,7 +3,9 @@
 
 #include "report/names.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "gpumem/trace.pb.h"
 
 namespace gpumem {
 namespace {
@@ -30,6 +32,11 @@ absl::string_view MemoryName(uint8_t memory) {
                                                  "array",     "virtual",        "physical", "physical_host",
                                                  "multicast", "external"};
   return NameAt(kNames, memory);
+}
+
+std::string EventKindName(uint32_t kind) {
+  const std::string& name = trace::EventKind_Name(static_cast<trace::EventKind>(kind));
+  return name.empty() ? absl::StrCat(kind) : absl::AsciiStrToLower(name);
 }
 
 std::string DeviceLabel(int device) { return device < 0 ? "the host" : absl::StrCat("GPU ", device); }

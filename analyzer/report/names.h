@@ -17,6 +17,8 @@ namespace gpumem {
 absl::string_view MeasureName(Measure measure);  // "allocated"
 absl::string_view LayerName(uint8_t layer);      // "torch"
 absl::string_view MemoryName(uint8_t memory);    // "stream_ordered"
+// "alloc"; the number where this gpumem knows no name.
+std::string EventKindName(uint32_t kind);
 
 // "GPU 0"; "the host" for -1.
 std::string DeviceLabel(int device);
