@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What grows and what memory was for, of a loaded trace, in replays that both share.
+// What grows, and memory by category, of a loaded trace, in replays that both share.
 //
 //   AttributionRequest request;
 //   request.steps = true;
