@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
+#include "commands/what_if.h"
 #include "explain/explain.h"
 #include "loading/findings.h"
 #include "loading/moment.h"
@@ -25,13 +27,16 @@ class ExplainCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] [oom|leak|fragmentation|peak] [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Asks of this trace what people check by hand when GPU memory hurts (docs/explain.md): what was checked, what
-was found with its numbers, what to do, and how many bytes that saves. A saving is exact, at most (these bytes
-go; another moment may be nearly as high), by arithmetic, an estimate, or "not known"; it is never a guess.
-What this trace cannot tell is listed as not known. Without a topic: all four lists.
+was found with its numbers, what to do, and how many bytes that saves. A saving is exact, measured by replay,
+at most (these bytes go; another moment may be nearly as high), by arithmetic, an estimate, or "not known"; it is
+never a guess. Where space is free inside PyTorch's segments, or a request failed, the recorded requests are run
+through an installed PyTorch's own allocator with other settings, which takes some seconds. What this trace cannot
+tell is listed as not known. Without a topic: all four lists.
 
   gpumem explain                     the newest trace here
   gpumem explain oom run.gmtrace     why it ran out of memory
   gpumem explain --full              also the checks that found nothing
+  gpumem explain --no-replay         at once, without other settings
   gpumem explain leak --json | jq '.checks[] | select(.outcome == "found")'
 )";
   }
@@ -40,6 +45,7 @@ What this trace cannot tell is listed as not known. Without a topic: all four li
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
     flags_.AddFlags(flags);
+    what_if_.AddFlag(flags);
     flags->Add("--full", &full_, "also the checks that found nothing");
   }
 
@@ -60,7 +66,10 @@ What this trace cannot tell is listed as not known. Without a topic: all four li
     request.modules = true;  // and with them the model's parameters
     GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings,
                             LoadFindings(std::move(request), flags_.rules, loaded.get()));
-    const ExplainSubject subject{&loaded->input, DeviceOfVerdict(loaded->input), &loaded->stacks.objects()};
+    const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(topics, device, places, loaded.get(), console);
+    const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
+                                 what_if.has_value() ? &*what_if : nullptr};
     const Explanation explanation = Explain(subject, topics);
     if (trace_.json) {
       console->Print(ExplanationJson(explanation, loaded->input));
@@ -76,6 +85,28 @@ What this trace cannot tell is listed as not known. Without a topic: all four li
   }
 
  private:
+  // Where a request failed that can be replayed, up to it; else where there is something to gain.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<CheckTopic>& topics, const DeviceAnalysis* device,
+                                        const std::vector<std::string>& places, LoadedTrace* loaded,
+                                        Console* console) const {
+    const auto is_asked = [&](CheckTopic topic) {
+      return topics.empty() || std::find(topics.begin(), topics.end(), topic) != topics.end();
+    };
+    const bool wants_settings = is_asked(CheckTopic::kFragmentation);
+    const OomEvent* const failure =
+        wants_settings || is_asked(CheckTopic::kOom) ? ReplayableFailure(loaded->analysis) : nullptr;
+    if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(*device))) return std::nullopt;
+    TraceOptions whole;
+    whole.shows_stacks = false;
+    const absl::StatusOr<LoadRequest> request = whole.Request(places, console);
+    if (!request.ok()) return std::nullopt;
+    const int of = failure != nullptr ? failure->device : device->device;
+    std::optional<WhatIfAnswer> answer = what_if_.Ask({*request, of, failure, wants_settings}, console);
+    if (answer.has_value() && failure != nullptr) TakeFit(*failure, &*answer, &loaded->analysis);
+    return answer;
+  }
+
+  WhatIfFlag what_if_;
   TraceOptions trace_;
   AttributionFlags flags_;
   bool full_ = false;

@@ -72,25 +72,16 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
   // Of the request that is explained, where it was PyTorch's own and can be replayed.
   std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, LoadedTrace* loaded,
                                         Console* console) const {
-    const OomEvent* const explained = OomToExplain(loaded->analysis.ooms);
-    if (explained == nullptr || !explained->final || !explained->described || explained->layer != kTorchLayer ||
-        !explained->fit_expandable.has_value())
-      return std::nullopt;
+    const OomEvent* const explained = ReplayableFailure(loaded->analysis);
+    if (explained == nullptr) return std::nullopt;
     TraceOptions whole;
     whole.shows_stacks = false;
     const absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
     if (!request.ok()) return std::nullopt;
     std::optional<WhatIfAnswer> answer = what_if_.Ask({*request, explained->device, explained}, console);
-    if (!answer.has_value()) return answer;
-    if (answer->is_replayed() && !answer->other.fit.has_value())
-      answer->why_not = "with expandable segments it does not come as far as with the recorded settings";
-    if (answer->knows_fit())
-      loaded->analysis.ooms[static_cast<size_t>(explained - loaded->analysis.ooms.data())].fit_expandable =
-          answer->other.fit;
+    if (answer.has_value()) TakeFit(*explained, &*answer, &loaded->analysis);
     return answer;
   }
-
-  static constexpr uint8_t kTorchLayer = 3;
 
   WhatIfFlag what_if_;
   TraceOptions trace_;

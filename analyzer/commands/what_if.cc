@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "report/oom_story.h"
+
 namespace gpumem {
 namespace {
 
@@ -13,7 +15,23 @@ WhatIfAsker& Asker() {
   return *kAsker;
 }
 
+constexpr uint8_t kTorchLayer = 3;
+
 }  // namespace
+
+const OomEvent* ReplayableFailure(const Analysis& analysis) {
+  const OomEvent* const explained = OomToExplain(analysis.ooms);
+  const bool is_replayable = explained != nullptr && explained->final && explained->described &&
+                             explained->layer == kTorchLayer && explained->fit_expandable.has_value();
+  return is_replayable ? explained : nullptr;
+}
+
+void TakeFit(const OomEvent& failure, WhatIfAnswer* answer, Analysis* analysis) {
+  if (answer->is_replayed() && !answer->other.fit.has_value())
+    answer->why_not = "with expandable segments it does not come as far as with the recorded settings";
+  if (answer->knows_fit())
+    analysis->ooms[static_cast<size_t>(&failure - analysis->ooms.data())].fit_expandable = answer->other.fit;
+}
 
 void SetWhatIfAsker(WhatIfAsker asker) { Asker() = std::move(asker); }
 

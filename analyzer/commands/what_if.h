@@ -27,10 +27,16 @@ struct WhatIfQuestion {
   LoadRequest trace;
   int device = 0;
   const OomEvent* failure = nullptr;  // up to which it is replayed; null: to the end
+  bool tries_all = false;             // also the other settings that people try (gpumem replay --try)
 };
 using WhatIfAsker = std::function<WhatIfAnswer(const WhatIfQuestion&, Console*)>;
 
 void SetWhatIfAsker(WhatIfAsker asker);
+
+// The request that `oom` explains, where its replay tells what would have fit; else null.
+const OomEvent* ReplayableFailure(const Analysis& analysis);
+// What `answer` says of that request goes into the analysis, in place of the estimate.
+void TakeFit(const OomEvent& failure, WhatIfAnswer* answer, Analysis* analysis);
 
 class WhatIfFlag {
  public:
@@ -39,6 +45,7 @@ class WhatIfFlag {
   }
   // Nothing where the user wants none, or there is nobody to ask. Ends the line of progress.
   std::optional<WhatIfAnswer> Ask(const WhatIfQuestion& question, Console* console) const;
+  bool skips() const { return skips_; }
 
  private:
   bool skips_ = false;

@@ -27,7 +27,8 @@ absl::string_view CheckOutcomeName(CheckOutcome outcome) {
 }
 
 absl::string_view SavingBasisName(SavingBasis basis) {
-  constexpr std::array<absl::string_view, 6> kNames = {"none", "exact", "at_most", "arithmetic", "estimate", "unknown"};
+  constexpr std::array<absl::string_view, 7> kNames = {"none",       "exact",    "replayed", "at_most",
+                                                       "arithmetic", "estimate", "unknown"};
   return kNames[static_cast<size_t>(basis)];
 }
 
@@ -38,6 +39,9 @@ std::string SavingText(const Saving& saving) {
       return "";
     case SavingBasis::kExact:
       return absl::StrCat("saves ", FormatBytes(saving.bytes), rate);
+    case SavingBasis::kReplayed:
+      return saving.bytes == 0 ? "saves nothing (measured by replay)"
+                               : absl::StrCat("saves ", FormatBytes(saving.bytes), rate, " (measured by replay)");
     case SavingBasis::kAtMost:
       return absl::StrCat("saves at most ", FormatBytes(saving.bytes), rate);
     case SavingBasis::kArithmetic:

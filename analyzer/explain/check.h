@@ -36,6 +36,7 @@ enum class CheckOutcome : uint8_t {
 enum class SavingBasis : uint8_t {
   kNone,        // nothing is saved by it
   kExact,       // these very bytes, as recorded
+  kReplayed,    // measured: the recorded requests, run through PyTorch's own allocator
   kAtMost,      // these bytes go, and the peak falls by as much unless another moment is nearly as high
   kArithmetic,  // follows from the numbers of elements and their types
   kEstimate,    // by a rule
@@ -56,6 +57,7 @@ struct Check {
   std::string evidence;  // what was found, with its numbers; for kUnknown why it is not known
   std::string action;    // "" where nothing is to be done
   Saving saving;
+  bool is_minor = false;  // too little for a headline
 };
 
 absl::string_view CheckTopicName(CheckTopic topic);  // "fragmentation"

@@ -14,6 +14,7 @@
 
 #include "explain/check.h"
 #include "report/input.h"
+#include "report/what_if.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
@@ -25,6 +26,7 @@ struct ExplainSubject {
   const ReportInput* input = nullptr;      // with attribution (the peak's moment, steps, modules) and leaks
   const DeviceAnalysis* device = nullptr;  // the one to speak of; nullptr: no GPU memory at all
   const ObjectTable* objects = nullptr;    // of the program's tensors
+  const WhatIfAnswer* what_if = nullptr;   // other settings of PyTorch's allocator; nullptr: nobody was asked
 
   // The moment of the device's peak; nullptr where it was not attributed.
   const Moment* PeakMoment() const;
@@ -32,6 +34,12 @@ struct ExplainSubject {
 
 // "; most: train.py:42 main, 1.20 GiB": the line with most of `stacks`; "" of none.
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input);
+
+// Whether so much is free inside PyTorch's segments that other settings of its allocator could save something.
+bool HasRoomToSave(const DeviceAnalysis& device);
+
+// What expandable segments save at the peak: measured where the recorded requests were replayed with them.
+Saving SavingOfExpandable(const WhatIfAnswer& answer);
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject);
 std::vector<Check> OomChecks(const ExplainSubject& subject);

@@ -27,8 +27,9 @@ std::vector<Check> ChecksOf(CheckTopic topic, const ExplainSubject& subject) {
 }
 
 // What the program died of, then what grows: a rate comes to more than any single saving in the end. Then what is known
-// to save most.
+// to save most; what is too little for a headline comes last.
 int RankOf(const Check& check) {
+  if (check.is_minor) return 4;
   if (check.topic == CheckTopic::kOom) return check.saving.basis == SavingBasis::kNone ? 0 : 1;
   return check.saving.per_iteration ? 2 : 3;
 }
@@ -61,7 +62,7 @@ std::string Headline(const Explanation& explanation) {
   if (found.empty()) return absl::StrCat("none", of, " found anything to change", doubt);
   std::string text = absl::StrCat(found.size(), of, " found something");
   const auto useful = std::find_if(found.begin(), found.end(), [](const Check* check) {
-    return check->saving.bytes != 0 && !check->action.empty();
+    return check->saving.bytes != 0 && !check->action.empty() && !check->is_minor;
   });
   if (useful != found.end()) {
     absl::StrAppend(&text, "; most: ", (*useful)->evidence, " (", CheckTopicName((*useful)->topic), ", ",

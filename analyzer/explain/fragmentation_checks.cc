@@ -15,12 +15,58 @@ namespace {
 
 // Less than this of what is reserved is not worth a change.
 constexpr uint64_t kPercentWorth = 5;
+constexpr uint64_t kPercentOfSettings = 2;
 
 Check Ask(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kFragmentation, absl::StrCat("fragmentation.", id), question);
 }
 
-Check Scattered(const DeviceAnalysis& device) {
+// Of a replay that gives what was recorded it is a measurement.
+SavingBasis BasisOf(const WhatIfAnswer& answer) {
+  return answer.is_exact ? SavingBasis::kReplayed : SavingBasis::kEstimate;
+}
+
+uint64_t Less(const WhatIfAnswer& answer, const WhatIfRun& run) {
+  return answer.recorded.peak_reserved - std::min(answer.recorded.peak_reserved, run.peak_reserved);
+}
+
+Check Settings(const ExplainSubject& subject) {
+  Check check = Ask("settings", "Would other settings of PyTorch's allocator reserve less?");
+  if (subject.what_if == nullptr) {
+    if (!HasRoomToSave(*subject.device)) {
+      check.evidence = "little is free inside its segments, so none was tried";
+      return check;
+    }
+    check.outcome = CheckOutcome::kUnknown;
+    check.evidence = "the requests were not replayed";
+    check.action = "gpumem replay tries them";
+    return check;
+  }
+  const WhatIfAnswer& answer = *subject.what_if;
+  if (!answer.is_replayed() || answer.tried.empty()) {
+    check.outcome = CheckOutcome::kUnknown;
+    check.evidence = answer.is_replayed() ? "with no other setting would the program have come as far" : answer.why_not;
+    check.action = "gpumem replay says more";
+    return check;
+  }
+  const WhatIfRun& best = answer.tried.front();
+  const std::string name = best.settings.empty() ? "PyTorch's defaults" : best.settings;
+  check.evidence =
+      absl::StrCat(name, ": ", FormatBytes(best.peak_reserved), " reserved at most, with the recorded ones ",
+                   FormatBytes(answer.recorded.peak_reserved), "; the best of ",
+                   FormatCountOf(answer.tried.size(), "setting", "settings"), " replayed in PyTorch ", answer.torch,
+                   "'s own allocator");
+  if (!answer.is_exact) absl::StrAppend(&check.evidence, ", which does not give quite what was recorded");
+  if (!HasPercent(Less(answer, best), answer.recorded.peak_reserved, kPercentOfSettings)) return check;
+  check.outcome = CheckOutcome::kFound;
+  check.saving = {BasisOf(answer), Less(answer, best)};
+  check.action =
+      best.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF" : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", best.settings);
+  return check;
+}
+
+Check Scattered(const ExplainSubject& subject) {
+  const DeviceAnalysis& device = *subject.device;
   Check check = Ask("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
   const FragmentationPoint& point = device.fragmentation.at_peak;
   check.evidence = point.free == 0
@@ -31,9 +77,15 @@ Check Scattered(const DeviceAnalysis& device) {
   if (FreeSpaceOf(point) != FreeSpace::kScattered) return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kAtMost, point.free};
-  check.action = UsesExpandableSegments(device.fragmentation)
-                     ? "expandable segments are on already: allocate blocks of fewer different sizes"
-                     : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; gpumem replay --try measures it";
+  if (UsesExpandableSegments(device.fragmentation)) {
+    check.action = "expandable segments are on already: allocate blocks of fewer different sizes";
+    return check;
+  }
+  check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+  if (subject.what_if != nullptr && subject.what_if->is_replayed())
+    check.saving = SavingOfExpandable(*subject.what_if);
+  else
+    absl::StrAppend(&check.action, "; gpumem replay --try measures it");
   return check;
 }
 
@@ -117,6 +169,14 @@ Check Retries(const DeviceAnalysis& device, const Analysis& analysis) {
 
 }  // namespace
 
+bool HasRoomToSave(const DeviceAnalysis& device) {
+  return device.fragmentation.at_peak.reserved != 0 &&
+         (FreeSpaceOf(device.fragmentation.at_peak) != FreeSpace::kLittle ||
+          FreeSpaceOf(device.fragmentation.at_end) != FreeSpace::kLittle);
+}
+
+Saving SavingOfExpandable(const WhatIfAnswer& answer) { return {BasisOf(answer), Less(answer, answer.other)}; }
+
 std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
   const ReportInput& input = *subject.input;
   if (subject.device == nullptr || !UsesTorch(*subject.device)) {
@@ -126,7 +186,8 @@ std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
     return {check};
   }
   const DeviceAnalysis& device = *subject.device;
-  return {Scattered(device), Pins(device, input), Cached(device), Rounding(device), Retries(device, *input.analysis)};
+  return {Scattered(subject), Settings(subject), Pins(device, input),
+          Cached(device),     Rounding(device),  Retries(device, *input.analysis)};
 }
 
 }  // namespace gpumem

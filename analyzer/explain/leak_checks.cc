@@ -10,6 +10,7 @@
 #include "explain/checks.h"
 #include "leaks/leaks.h"
 #include "report/leak_words.h"
+#include "report/verdict.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -54,6 +55,8 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
     check.action =
         "find what keeps it: gpumem ctl tensors PID names the objects that hold a tensor, in a running program";
   check.saving = {SavingBasis::kExact, static_cast<uint64_t>(std::llround(rate)), true};
+  check.is_minor = !GrowsEnough(*subject.input, *subject.device);
+  if (check.is_minor) absl::StrAppend(&check.evidence, "; too little for a verdict");
   return check;
 }
 

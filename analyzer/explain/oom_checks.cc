@@ -87,7 +87,7 @@ Check Outside(const OomEvent& oom) {
   return check;
 }
 
-Check Fragmented(const OomEvent& oom) {
+Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
   Check check = Ask("fragmented", "Was enough free inside PyTorch's segments, but not in one piece?");
   if (!oom.described) {
     check.outcome = CheckOutcome::kUnknown;
@@ -105,10 +105,13 @@ Check Fragmented(const OomEvent& oom) {
     check.saving = {SavingBasis::kUnknown, 0};
     return check;
   }
-  check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; gpumem replay --try finds out whether it fits";
+  const bool is_replayed = what_if != nullptr && what_if->knows_fit() && what_if->is_exact;
+  check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+  if (!is_replayed) absl::StrAppend(&check.action, "; gpumem replay --try finds out whether it fits");
   const uint64_t fit = oom.fit_expandable.value_or(0);
-  check.saving = fit > oom.would_have_fit ? Saving{SavingBasis::kEstimate, fit - oom.would_have_fit}
-                                          : Saving{SavingBasis::kUnknown, 0};
+  check.saving = fit > oom.would_have_fit
+                     ? Saving{is_replayed ? SavingBasis::kReplayed : SavingBasis::kEstimate, fit - oom.would_have_fit}
+                     : Saving{is_replayed ? SavingBasis::kReplayed : SavingBasis::kUnknown, 0};
   return check;
 }
 
@@ -156,8 +159,9 @@ std::vector<Check> OomChecks(const ExplainSubject& subject) {
     return {check};
   }
   if (!oom->final) return {Request(*oom, input)};
-  std::vector<Check> checks = {Request(*oom, input), Limit(*oom),        Others(*oom),        Outside(*oom),
-                               Fragmented(*oom),     Grown(*oom, input), Largest(*oom, input)};
+  std::vector<Check> checks = {
+      Request(*oom, input), Limit(*oom),         Others(*oom), Outside(*oom), Fragmented(*oom, subject.what_if),
+      Grown(*oom, input),   Largest(*oom, input)};
   const uint64_t missing = MissingBytes(*oom);
   for (Check& check : checks) {
     if (check.outcome != CheckOutcome::kFound || check.saving.bytes == 0 || missing == 0) continue;

@@ -22,7 +22,6 @@
 namespace gpumem {
 namespace {
 
-// Growth below both is noise of caches that settle.
 constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kNearlyFullPercent = 85;  // of the device
@@ -196,6 +195,11 @@ CategoryBytes BytesOfPeak(const Moment& moment, Measure measure) {
   return bytes;
 }
 
+bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
+  const uint64_t growth = GrowingBytes(input.leaks, device.device);
+  return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
+}
+
 const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {
   const OomEvent* const oom = OomToExplain(input.analysis->ooms);
   for (const DeviceAnalysis& device : input.analysis->devices) {
@@ -213,8 +217,7 @@ Verdict MakeVerdict(const ReportInput& input) {
     verdict.kind = VerdictKind::kFits;
     verdict.peak = PeakText(*device, input);
     verdict.mostly = MostlyText(*device, input);
-    const uint64_t growth = GrowingBytes(input.leaks, device->device);
-    if (growth >= kLeastGrowth && HasPercent(growth, device->peak_total.bytes, kLeastGrowthPercent)) {
+    if (GrowsEnough(input, *device)) {
       JudgeGrowth(*device, input, &verdict);
     } else {
       JudgeRoom(*device, input, &verdict);

@@ -38,6 +38,10 @@ struct Verdict {
 // What PyTorch's blocks at a peak were for; with all other memory where the peak is not PyTorch's allocated bytes.
 CategoryBytes BytesOfPeak(const Moment& moment, Measure measure);
 
+// Whether what grows on a device is enough for a verdict: less than 1 MiB, or than 2 % of the peak, is noise of caches
+// that settle.
+bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);
+
 // Of the device with the largest peak; of the one that ran out of memory where one did.
 Verdict MakeVerdict(const ReportInput& input);
 

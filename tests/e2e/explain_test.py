@@ -53,6 +53,10 @@ for i in range(8):
     step()
 """,
     "leak": "kept = []\nfor i in range(20):\n    step()\n    kept.append(torch.empty(3 * MIB, dtype=torch.uint8, device='cuda'))\n",
+    # Far too little for a verdict, and the only thing that grows.
+    "small_leak": "kept = []\nfor i in range(20):\n    step()\n    kept.append(torch.empty(512, dtype=torch.uint8, device='cuda'))\n",
+    # No block fits into what the smaller one before left: with one segment that grows, the largest of them is all.
+    "fragmenting": "for size in range(30, 90, 8):\n    block = torch.empty(size * MIB, dtype=torch.uint8, device='cuda')\n    del block\n",
     "adam": "optimizer = torch.optim.Adam(model.parameters())\nfor i in range(5):\n    step()\n",
     "frozen": """
 base = nn.Sequential(*[nn.Linear(2048, 2048, bias=False) for _ in range(8)]).cuda().requires_grad_(False)
@@ -96,7 +100,8 @@ class ExplainTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def explain(self, name, *arguments, code=0):
+    def explain(self, name, *arguments, code=0, replays=False):
+        arguments = [*arguments, *([] if replays else ["--no-replay"])]
         done = subprocess.run([SETUP.gpumem, "explain", "--json", *arguments, self.traces.of(name)], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout)
@@ -141,6 +146,34 @@ class ExplainTest(unittest.TestCase):
         self.assertAlmostEqual(check["saving_bytes"], 3 << 20, delta=3 << 14)
         self.assertIn("a step", answer["headline"])
 
+    def test_a_tiny_growth_is_no_headline(self):
+        answer = self.explain("small_leak")
+        check = next(check for check in answer["checks"] if check["id"] == "leak.tensors")
+        self.assertEqual((check["outcome"], check["saving_bytes"]), ("found", 512))
+        self.assertNotEqual(answer["verdict"], "growing")
+        self.assertNotIn("a step", answer["headline"])
+        self.assertNotIn(check["evidence"], answer["headline"])
+
+    def test_what_other_settings_save_is_replayed(self):
+        trace = self.traces.of("fragmenting")
+        found = {check["id"]: check for check in self.explain("fragmenting", "fragmentation", replays=True)["checks"]}
+        done = subprocess.run([SETUP.gpumem, "replay", "--json", "--conf", "expandable_segments:True", trace], capture_output=True, text=True, timeout=120)
+        replay = json.loads(done.stdout)
+        reserved = [run["devices"][0]["peak_reserved_bytes"] for run in (replay["replayed"], replay["what_ifs"][0])]
+        self.assertGreater(reserved[0] - reserved[1], 200 << 20)
+        check = found["fragmentation.settings"]
+        self.assertEqual((check["outcome"], check["saving_basis"]), ("found", "replayed"), check)
+        self.assertGreaterEqual(check["saving_bytes"], reserved[0] - reserved[1])
+        self.assertIn("PYTORCH_CUDA_ALLOC_CONF=", check["action"])
+        scattered = found["fragmentation.scattered"]
+        if scattered["outcome"] == "found":
+            self.assertEqual((scattered["saving_basis"], scattered["saving_bytes"]), ("replayed", reserved[0] - reserved[1]))
+
+    def test_without_a_replay_nothing_is_said_of_other_settings(self):
+        found = {check["id"]: check for check in self.explain("fragmenting", "fragmentation")["checks"]}
+        self.assertEqual(found["fragmentation.settings"]["outcome"], "unknown")
+        self.assertNotIn("replayed", {check["saving_basis"] for check in found.values()})
+
     def test_the_state_of_adam(self):
         check = self.check("adam", "peak.optimizer_state")
         self.assertEqual((check["outcome"], check["saving_basis"]), ("found", "arithmetic"))
@@ -160,7 +193,7 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(answer["verdict"], "out_of_memory")
 
     def test_text_and_json_say_the_same(self):
-        text = subprocess.run([SETUP.gpumem, "explain", "--full", self.traces.of("leak")], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([SETUP.gpumem, "explain", "--full", "--no-replay", self.traces.of("leak")], capture_output=True, text=True, check=True).stdout
         flat = " ".join(text.split())
         for check in self.explain("leak")["checks"]:
             self.assertIn(check["question"], flat)
