@@ -3,7 +3,8 @@
 """Published measurements of GPU memory (bench/plan_validation_cases/*.toml) and what the simulated GPU says of the same configuration.
 
 A file holds one `[source]` and its `[[case]]`s; what all cases of a source have in common stands in the source. A case is a script that
-somebody could run on a GPU as it is; it ends with a line of JSON, PyTorch's own counters (counters.py).
+somebody could run on a GPU as it is. It is started as users start theirs, by `gpumem plan --json`, and run to its end. Peaks are those that the
+answer prints; what it does not print (memory at the end, a median of several peaks) are PyTorch's own counters at the script's end (counters.py).
 
     cases = validation.load()
     result = validation.run(cases[0], environment)   # Result(predicted=19.79, error=0.0011, ...)
@@ -33,7 +34,7 @@ METRICS = {
     "allocated": "allocated at the end",
     "reserved": "reserved at the end",
 }
-SHARED = ("script", "gpu", "torch", "metric", "unit", "packages")
+SHARED = ("script", "gpu", "torch", "metric", "unit", "packages", "ranks", "processes")
 
 
 class Malformed(Exception):
@@ -43,17 +44,14 @@ class Malformed(Exception):
 @dataclasses.dataclass(frozen=True)
 class Gpu:
     name: str
-    capability: int
-    multiprocessors: int
+    device: str
     memory_mib: int
+    capability: str = ""
 
-    def settings(self):
-        return {
-            "SIMCUDA_NAME": self.name,
-            "SIMCUDA_CC": str(self.capability),
-            "SIMCUDA_SMS": str(self.multiprocessors),
-            "SIMCUDA_MEM_MB": str(self.memory_mib),
-        }
+    def flags(self):
+        """What `gpumem plan` is told of it."""
+        capability = ["--capability", self.capability] if self.capability else []
+        return ["--device", self.device, "--memory", f"{self.memory_mib}MiB", *capability]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +74,32 @@ class Case:
     unit: str
     published: float
     arguments: str = ""
-    ranks: int = 1
+    ranks: int = 1  # of which one process simulates the first
+    processes: int = 1  # that torchrun starts
     packages: tuple = ()
     slow: bool = False
     why: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """What plan printed, in bytes of nvidia-smi's number. `context` is the part that is open about CUDA's context alone, below and above."""
+
+    low: int
+    likely: int
+    high: int
+    bounded: bool
+    context: tuple = (0, 0)
+
+    @property
+    def width(self):
+        return (self.high - self.low) / self.likely
+
+    def holds(self, off, without_context=False, rounding=0.0):
+        """Whether a number that differs by `off` bytes from the predicted one is in it; where there is no upper end, only the lower counts."""
+        less, more = self.context if without_context else (0, 0)
+        at = self.likely + off
+        return at >= self.low + less - rounding and (not self.bounded or at <= self.high - more + rounding)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +109,16 @@ class Result:
     seconds: float
     host_rss: int = 0
     failure: str = ""
+    range: Range | None = None
+
+    def held(self, without_context=False):
+        """Whether the published number is in the printed range, less what the metric does not count; None without a range."""
+        if self.range is None or self.predicted is None:
+            return None
+        unit = UNITS[self.case.unit]
+        digits = len(f"{self.case.published:.10g}".partition(".")[2])
+        digits = max(digits, 2 if unit >= 10**9 else 0)  # TOML keeps no trailing zero: 2.90 GB
+        return self.range.holds((self.case.published - self.predicted) * unit, without_context, rounding=0.5 * 10**-digits * unit)
 
     @property
     def error(self):
@@ -132,7 +162,7 @@ class Environment:
     """A Python with the libraries of the cases, below the build tree; libraries in other versions than its own lie beside it."""
 
     folder: pathlib.Path
-    simcuda: pathlib.Path
+    gpumem: pathlib.Path
     base: str
 
     @property
@@ -167,27 +197,13 @@ class Environment:
         return str(folder)
 
 
-def command_of(case, environment):
+def command_of(case, environment, trace):
     """How a case is started: the one place that knows."""
-    return [str(processes.ROOT / "simcuda" / "run"), environment.python, str(CASES / case.script), *shlex.split(case.arguments)]
-
-
-def fake_ranks(case, folder):
-    """What makes one process rank 0 of several, as `gpumem plan --world-size` does."""
-    if case.ranks == 1:
-        return {}
-    shutil.copy(processes.ROOT / "planner" / "launch" / "fake_ranks.py", pathlib.Path(folder) / "sitecustomize.py")
-    return {
-        "PYTHONPATH": str(folder),
-        "GPUMEM_PLAN_FAKE_RANKS": "1",
-        "SIMCUDA_NCCL_ALONE": "1",
-        "RANK": "0",
-        "LOCAL_RANK": "0",
-        "WORLD_SIZE": str(case.ranks),
-        "LOCAL_WORLD_SIZE": str(min(case.ranks, 8)),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29500",
-    }
+    ranks = [] if case.ranks == 1 else ["--world-size", str(case.ranks)]
+    if case.processes > 1:
+        ranks = ["--nproc-per-node", str(case.processes)]
+    plan = [str(environment.gpumem), "plan", "--json", "--no-what-if", "--steps", "all", "--timeout", "500", "-o", str(trace)]
+    return [*plan, *case.gpu.flags(), *ranks, "--", environment.python, str(CASES / case.script), *shlex.split(case.arguments)]
 
 
 def settings_of(case, environment, compiled):
@@ -195,40 +211,79 @@ def settings_of(case, environment, compiled):
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "SIMCUDA_", "GPUMEMSHIM_", "PYTHON", "LD_PRELOAD"))}
     return {
         **clean,
-        **case.gpu.settings(),
-        "SIMCUDA_LIB": str(environment.simcuda),
         "PYTHONPATH": os.pathsep.join(environment.package(requirement) for requirement in case.packages),
         "PYTHONWARNINGS": "ignore",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "2",
         "TORCHINDUCTOR_CACHE_DIR": str(compiled),
         "TRITON_CACHE_DIR": str(pathlib.Path(compiled) / "triton"),
-        **fake_ranks(case, compiled),
+        "GPUMEM_CASE_COUNTERS": str(pathlib.Path(compiled) / "counters.json"),
     }
 
 
-def counters(output):
-    """The last line that a case printed, as numbers."""
-    for line in reversed(output.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    raise ValueError("it printed no counters")
+def range_of(answer):
+    """What a plan prints as its range, from its JSON."""
+    printed = answer["range"]
+    context = [doubt for doubt in answer["doubts"] if doubt["kind"] == "context"]
+    return Range(
+        printed["low_bytes"],
+        printed["likely_bytes"],
+        printed["high_bytes"],
+        printed["bounded"],
+        (sum(doubt["less_bytes"] for doubt in context), sum(doubt["more_bytes"] for doubt in context)),
+    )
 
 
-def run(case, environment, timeout_s=600):
+def bytes_of(metric, answer, reported):
+    """The metric: a peak as plan's answer prints it, unless the source read its counter at another moment; else the script's own counter."""
+    printed = {"max_allocated": "allocated_bytes", "max_reserved": "reserved_bytes"}
+    if metric in printed and metric not in reported["overridden"]:
+        return answer["peak"][printed[metric]]
+    return reported[metric]
+
+
+def answered(case, done, folder, seconds):
+    """The result of a plan that came to an end."""
+    try:
+        answer = json.loads(done.stdout)
+        reported = json.loads((pathlib.Path(folder) / "counters.json").read_text())
+        predicted = bytes_of(case.metric, answer, reported) / UNITS[case.unit]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        said = done.stderr.strip().splitlines() or [f"exit {done.returncode}, {error!r}"]
+        return Result(case, None, seconds, failure=said[-1])
+    return Result(case, predicted, seconds, reported["host_rss"], range=range_of(answer))
+
+
+def run(case, environment, timeout_s=1500):
     begin = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="gpumem-compiled-") as compiled:
-            done = subprocess.run(command_of(case, environment), env=settings_of(case, environment, compiled), capture_output=True, text=True,
-                                  timeout=timeout_s, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
-        reported = counters(done.stdout) if done.returncode == 0 else None
-        failure = "" if reported else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-    except (subprocess.TimeoutExpired, ValueError, processes.Failure) as error:
-        reported, failure = None, str(error).splitlines()[0]
-    seconds = time.monotonic() - begin
-    if not reported:
-        return Result(case, None, seconds, failure=failure)
-    return Result(case, reported[case.metric] / UNITS[case.unit], seconds, reported["host_rss"])
+        with tempfile.TemporaryDirectory(prefix="gpumem-compiled-") as folder:
+            command = command_of(case, environment, pathlib.Path(folder) / "plan.gmtrace")
+            done = subprocess.run(command, env=settings_of(case, environment, folder), capture_output=True, text=True, timeout=timeout_s,
+                                  stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+            return answered(case, done, folder, time.monotonic() - begin)
+    except (subprocess.TimeoutExpired, processes.Failure) as error:
+        return Result(case, None, time.monotonic() - begin, failure=str(error).splitlines()[0])
+
+
+def keep(path, result):
+    """Adds a result to a file, so that a later call need not run its case again."""
+    row = {**dataclasses.asdict(result), "case": result.case.name}
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def kept(path, cases):
+    """Results of an earlier call by name of their case; those that failed, or whose case is another one now, are run again."""
+    found, by_name = {}, {case.name: case for case in cases}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        row = json.loads(line)
+        case = by_name.get(row["case"])
+        if case is None or row["failure"]:
+            continue
+        printed = Range(**{**row["range"], "context": tuple(row["range"]["context"])})
+        found[case.name] = Result(case, row["predicted"], row["seconds"], row["host_rss"], range=printed)
+    return found
 
 
 def median_error(results):
