@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +27,12 @@
 
 namespace gpumem::testing {
 
-// A folder that nobody else uses.
+// A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes again,
+// and what an earlier process left behind with it may be open to all.
 inline std::string NewFolder() {
-  static int made = 0;
-  return ::testing::TempDir() + "gpumem_query." + std::to_string(getpid()) + "." + std::to_string(made++);
+  std::string folder = ::testing::TempDir() + "gpumem_query.XXXXXX";
+  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  return folder + "/index";
 }
 
 class Asked {
