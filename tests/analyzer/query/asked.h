@@ -27,8 +27,8 @@
 
 namespace gpumem::testing {
 
-// A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes again,
-// and what an earlier process left behind with it may be open to all.
+// A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes
+// again, and what an earlier process left behind with it may be open to all.
 inline std::string NewFolder() {
   std::string folder = ::testing::TempDir() + "gpumem_query.XXXXXX";
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
