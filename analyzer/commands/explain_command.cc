@@ -95,13 +95,10 @@ tell is listed as not known. Without a topic: all four lists.
     const bool wants_settings = is_asked(CheckTopic::kFragmentation);
     const OomEvent* const failure =
         wants_settings || is_asked(CheckTopic::kOom) ? ReplayableFailure(loaded->analysis) : nullptr;
-    if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(*device))) return std::nullopt;
-    TraceOptions whole;
-    whole.shows_stacks = false;
-    const absl::StatusOr<LoadRequest> request = whole.Request(places, console);
-    if (!request.ok()) return std::nullopt;
+    if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(device->fragmentation)))
+      return std::nullopt;
     const int of = failure != nullptr ? failure->device : device->device;
-    std::optional<WhatIfAnswer> answer = what_if_.Ask({*request, of, failure, wants_settings}, console);
+    std::optional<WhatIfAnswer> answer = what_if_.Ask(places, {{}, of, failure, wants_settings}, console);
     if (answer.has_value() && failure != nullptr) TakeFit(*failure, &*answer, &loaded->analysis);
     return answer;
   }

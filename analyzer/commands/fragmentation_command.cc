@@ -64,15 +64,8 @@ installed PyTorch's own allocator (gpumem replay), which takes some seconds.
   std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, const LoadedTrace& loaded,
                                         Console* console) const {
     const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
-    if (device == nullptr || device->fragmentation.at_peak.reserved == 0 ||
-        (FreeSpaceOf(device->fragmentation.at_peak) == FreeSpace::kLittle &&
-         FreeSpaceOf(device->fragmentation.at_end) == FreeSpace::kLittle))
-      return std::nullopt;
-    TraceOptions whole;
-    whole.shows_stacks = false;
-    const absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
-    if (!request.ok()) return std::nullopt;
-    return what_if_.Ask({*request, device->device, nullptr}, console);
+    if (device == nullptr || !HasRoomToSave(device->fragmentation)) return std::nullopt;
+    return what_if_.Ask(arguments, {{}, device->device}, console);
   }
 
   WhatIfFlag what_if_;

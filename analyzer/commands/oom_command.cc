@@ -74,11 +74,7 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
                                         Console* console) const {
     const OomEvent* const explained = ReplayableFailure(loaded->analysis);
     if (explained == nullptr) return std::nullopt;
-    TraceOptions whole;
-    whole.shows_stacks = false;
-    const absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
-    if (!request.ok()) return std::nullopt;
-    std::optional<WhatIfAnswer> answer = what_if_.Ask({*request, explained->device, explained}, console);
+    std::optional<WhatIfAnswer> answer = what_if_.Ask(arguments, {{}, explained->device, explained}, console);
     if (answer.has_value()) TakeFit(*explained, &*answer, &loaded->analysis);
     return answer;
   }

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "commands/trace_options.h"
 #include "report/oom_story.h"
 
 namespace gpumem {
@@ -35,8 +36,14 @@ void TakeFit(const OomEvent& failure, WhatIfAnswer* answer, Analysis* analysis) 
 
 void SetWhatIfAsker(WhatIfAsker asker) { Asker() = std::move(asker); }
 
-std::optional<WhatIfAnswer> WhatIfFlag::Ask(const WhatIfQuestion& question, Console* console) const {
+std::optional<WhatIfAnswer> WhatIfFlag::Ask(const std::vector<std::string>& arguments, WhatIfQuestion question,
+                                            Console* console) const {
   if (skips_ || Asker() == nullptr) return std::nullopt;
+  TraceOptions whole;
+  whole.shows_stacks = false;
+  absl::StatusOr<LoadRequest> request = whole.Request(arguments, console);
+  if (!request.ok()) return std::nullopt;
+  question.trace = *std::move(request);
   WhatIfAnswer answer = Asker()(question, console);
   console->ProgressDone();
   return answer;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How `oom` and `fragmentation` ask what other settings of PyTorch's allocator would have done, without knowing who
-// finds that out: the program that has both (gpumem/) names a WhatIfAsker before any command runs.
+// How `oom`, `fragmentation` and `explain` ask what other settings of PyTorch's allocator would have done, without
+// knowing who finds that out: the program that has both (gpumem/) names a WhatIfAsker before any command runs.
 //
 //   SetWhatIfAsker(ReplayWhatIf);
 //   what_if.AddFlag(flags);                              // --no-replay
-//   const std::optional<WhatIfAnswer> answer = what_if.Ask({request, device, failure}, console);
+//   const std::optional<WhatIfAnswer> answer = what_if.Ask(arguments, {{}, device, failure}, console);
 //
 // Not thread-safe. Failure: an answer that says why there is none.
 
@@ -15,6 +15,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/console.h"
 #include "commands/flags.h"
@@ -43,9 +45,10 @@ class WhatIfFlag {
   void AddFlag(Flags* flags) {
     flags->Add("--no-replay", &skips_, "estimate: do not run the requests through an installed PyTorch's allocator");
   }
-  // Nothing where the user wants none, or there is nobody to ask. Ends the line of progress.
-  std::optional<WhatIfAnswer> Ask(const WhatIfQuestion& question, Console* console) const;
-  bool skips() const { return skips_; }
+  // Of the whole trace that `arguments` name, whatever part of it is shown: `question.trace` is set here. Nothing where
+  // the user wants none, or there is nobody to ask. Ends the line of progress.
+  std::optional<WhatIfAnswer> Ask(const std::vector<std::string>& arguments, WhatIfQuestion question,
+                                  Console* console) const;
 
  private:
   bool skips_ = false;

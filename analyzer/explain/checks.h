@@ -35,12 +35,6 @@ struct ExplainSubject {
 // "; most: train.py:42 main, 1.20 GiB": the line with most of `stacks`; "" of none.
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input);
 
-// Whether so much is free inside PyTorch's segments that other settings of its allocator could save something.
-bool HasRoomToSave(const DeviceAnalysis& device);
-
-// What expandable segments save at the peak: measured where the recorded requests were replayed with them.
-Saving SavingOfExpandable(const WhatIfAnswer& answer);
-
 std::vector<Check> PeakChecks(const ExplainSubject& subject);
 std::vector<Check> OomChecks(const ExplainSubject& subject);
 std::vector<Check> LeakChecks(const ExplainSubject& subject);

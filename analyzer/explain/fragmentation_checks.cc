@@ -15,6 +15,7 @@ namespace {
 
 // Less than this of what is reserved is not worth a change.
 constexpr uint64_t kPercentWorth = 5;
+// Of settings less is enough: a variable of the environment is all that they take.
 constexpr uint64_t kPercentOfSettings = 2;
 
 Check Ask(const char* id, const char* question) {
@@ -33,7 +34,7 @@ uint64_t Less(const WhatIfAnswer& answer, const WhatIfRun& run) {
 Check Settings(const ExplainSubject& subject) {
   Check check = Ask("settings", "Would other settings of PyTorch's allocator reserve less?");
   if (subject.what_if == nullptr) {
-    if (!HasRoomToSave(*subject.device)) {
+    if (!HasRoomToSave(subject.device->fragmentation)) {
       check.evidence = "little is free inside its segments, so none was tried";
       return check;
     }
@@ -83,7 +84,7 @@ Check Scattered(const ExplainSubject& subject) {
   }
   check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
   if (subject.what_if != nullptr && subject.what_if->is_replayed())
-    check.saving = SavingOfExpandable(*subject.what_if);
+    check.saving = {BasisOf(*subject.what_if), Less(*subject.what_if, subject.what_if->other)};
   else
     absl::StrAppend(&check.action, "; gpumem replay --try measures it");
   return check;
@@ -168,14 +169,6 @@ Check Retries(const DeviceAnalysis& device, const Analysis& analysis) {
 }
 
 }  // namespace
-
-bool HasRoomToSave(const DeviceAnalysis& device) {
-  return device.fragmentation.at_peak.reserved != 0 &&
-         (FreeSpaceOf(device.fragmentation.at_peak) != FreeSpace::kLittle ||
-          FreeSpaceOf(device.fragmentation.at_end) != FreeSpace::kLittle);
-}
-
-Saving SavingOfExpandable(const WhatIfAnswer& answer) { return {BasisOf(answer), Less(answer, answer.other)}; }
 
 std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
   const ReportInput& input = *subject.input;

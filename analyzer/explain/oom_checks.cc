@@ -109,9 +109,9 @@ Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
   check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
   if (!is_replayed) absl::StrAppend(&check.action, "; gpumem replay --try finds out whether it fits");
   const uint64_t fit = oom.fit_expandable.value_or(0);
-  check.saving = fit > oom.would_have_fit
-                     ? Saving{is_replayed ? SavingBasis::kReplayed : SavingBasis::kEstimate, fit - oom.would_have_fit}
-                     : Saving{is_replayed ? SavingBasis::kReplayed : SavingBasis::kUnknown, 0};
+  const uint64_t more = fit - std::min(fit, oom.would_have_fit);
+  const SavingBasis basis_of_estimate = more != 0 ? SavingBasis::kEstimate : SavingBasis::kUnknown;
+  check.saving = {is_replayed ? SavingBasis::kReplayed : basis_of_estimate, more};
   return check;
 }
 

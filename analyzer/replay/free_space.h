@@ -78,6 +78,10 @@ struct Fragmentation {
 // At the peak or the end.
 bool UsesExpandableSegments(const Fragmentation& fragmentation);
 
+// So much is free inside PyTorch's segments, at the peak or the end, that other settings of its allocator could save
+// something.
+bool HasRoomToSave(const Fragmentation& fragmentation);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_REPLAY_FREE_SPACE_H_

@@ -80,6 +80,11 @@ class Case:
     slow: bool = False
     why: str = ""
 
+    @property
+    def digits(self):
+        """Behind the point, as many as the source gave; of giga two at least, as a TOML number keeps no trailing zero (2.90 GB)."""
+        return max(len(f"{self.published:.10g}".partition(".")[2]), 2 if self.unit.startswith("G") else 0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Range:
@@ -116,9 +121,7 @@ class Result:
         if self.range is None or self.predicted is None:
             return None
         unit = UNITS[self.case.unit]
-        digits = len(f"{self.case.published:.10g}".partition(".")[2])
-        digits = max(digits, 2 if unit >= 10**9 else 0)  # TOML keeps no trailing zero: 2.90 GB
-        return self.range.holds((self.case.published - self.predicted) * unit, without_context, rounding=0.5 * 10**-digits * unit)
+        return self.range.holds((self.case.published - self.predicted) * unit, without_context, rounding=0.5 * 10**-self.case.digits * unit)
 
     @property
     def error(self):

@@ -36,14 +36,8 @@ guess (256 MiB to 1 GiB) and not in PyTorch's numbers. Without the context's par
 COLUMNS = "| source | configuration | GPU | torch of the source | metric | published | predicted | error | range held | its width |\n|---|---|---|---|---|---:|---:|---:|---|---:|\n"
 
 
-def digits(published):
-    """As many as the source gave."""
-    text = f"{published:.10g}"
-    return len(text.partition(".")[2])
-
-
 def value(number, case):
-    return f"{number:,.{min(4, max(digits(case.published), 2 if case.unit.startswith('G') else 0))}f} {case.unit}"
+    return f"{number:,.{min(4, case.digits)}f} {case.unit}"
 
 
 def error(result):
