@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/file_output.h"
 #include "base/format.h"
 #include "commands/command.h"
@@ -15,6 +16,8 @@
 #include "commands/trace_options.h"
 #include "commands/view_options.h"
 #include "exports/exporter.h"
+#include "exports/hta.h"
+#include "exports/openmetrics.h"
 #include "exports/pytorch.h"
 #include "exports/stack_profiles.h"
 #include "views/stack_list.h"
@@ -23,11 +26,30 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kEventFormats[] = {"pytorch", "chrome", "csv", "jsonl", "rmm"};
-constexpr absl::string_view kStackFormats[] = {"pprof", "speedscope", "collapsed"};
+enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables };
 
-bool IsIn(absl::string_view name, const absl::string_view* begin, const absl::string_view* end) {
-  return std::find(begin, end, name) != end;
+struct Format {
+  absl::string_view name;
+  FormatKind kind = FormatKind::kNone;
+};
+
+constexpr Format kFormats[] = {
+    {"pytorch", FormatKind::kEvents},   {"chrome", FormatKind::kEvents},       {"perfetto", FormatKind::kEvents},
+    {"hta", FormatKind::kEvents},       {"csv", FormatKind::kEvents},          {"jsonl", FormatKind::kEvents},
+    {"rmm", FormatKind::kEvents},       {"pprof", FormatKind::kStacks},        {"speedscope", FormatKind::kStacks},
+    {"collapsed", FormatKind::kStacks}, {"openmetrics", FormatKind::kNumbers}, {"parquet", FormatKind::kTables},
+};
+
+FormatKind KindOf(absl::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& format) { return format.name == name; });
+  return found == std::end(kFormats) ? FormatKind::kNone : found->kind;
+}
+
+absl::Status NoSuchFormat(const std::string& format) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      format.empty() ? "no format given" : absl::StrCat(format, " is no format"), "; these are: ",
+      absl::StrJoin(kFormats, ", ", [](std::string* out, const Format& each) { absl::StrAppend(out, each.name); })));
 }
 
 // Where the bytes go, and how many went.
@@ -74,12 +96,18 @@ class ExportCommand final : public Command {
 
   pytorch     torch.cuda.memory's snapshot, for _memory_viz.py and pytorch.org/memory_viz
   chrome      Trace Event Format: counters, steps and marks, for ui.perfetto.dev
+  perfetto    the same as Perfetto's protobuf trace; cat joins those of several processes
+  hta         one GPU by category, as torch.profiler's *.raw.json.gz, for Holistic Trace Analysis
   csv, jsonl  one line an event, with the totals behind it and the line of the program
   rmm         RMM's log of allocations, for its replay benchmark
 
 Of what was alive at the peak, by stack (gpumem stacks has other choices):
 
   pprof, speedscope, collapsed
+
+Of its numbers (peaks, end, categories, events) as gauges:
+
+  openmetrics for Prometheus, its textfile collector and its Pushgateway
 
 Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
 
@@ -89,6 +117,8 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
   gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
   gpumem export csv run.gmtrace --layer torch | head
   gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+  gpumem export hta run.gmtrace -o run.raw.json.gz
+  gpumem export openmetrics run.gmtrace -o run.prom
   gpumem export parquet runs/ -o tables
 )";
   }
@@ -104,18 +134,14 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     const std::string format = arguments.empty() ? "" : arguments.front();
     if (format == "parquet") return ExportTables({arguments.begin() + 1, arguments.end()}, console);
-    const bool is_of_events = IsIn(format, std::begin(kEventFormats), std::end(kEventFormats));
-    if (!is_of_events && !IsIn(format, std::begin(kStackFormats), std::end(kStackFormats))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(format.empty() ? "no format given" : absl::StrCat(format, " is no format"),
-                       "; these are: pytorch, chrome, csv, jsonl, rmm, pprof, speedscope, collapsed, parquet"));
-    }
+    const FormatKind kind = KindOf(format);
+    if (kind == FormatKind::kNone) return NoSuchFormat(format);
     if (view_.trace.json)
       return absl::InvalidArgumentError("export has no --json; its JSON formats are chrome and jsonl");
     uint64_t most = UINT64_MAX;
     if (!max_size_.empty()) {
       const std::optional<uint64_t> size = ParseBytes(max_size_);
-      if (!size || !is_of_events)
+      if (!size || kind != FormatKind::kEvents)
         return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is no size, in --max-size. Give 512MiB")
                                                 : "--max-size is for formats of events");
       most = *size;
@@ -124,8 +150,10 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     GPUMEM_RETURN_IF_ERROR(output.Open(output_));
     if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));
     const std::vector<std::string> places(arguments.begin() + 1, arguments.end());
-    GPUMEM_ASSIGN_OR_RETURN(const int code, is_of_events ? ExportEvents(format, places, most, &output, console)
-                                                         : ExportStacks(format, places, &output, console));
+    GPUMEM_ASSIGN_OR_RETURN(const int code,
+                            kind == FormatKind::kEvents   ? ExportEvents(format, places, most, &output, console)
+                            : kind == FormatKind::kStacks ? ExportStacks(format, places, &output, console)
+                                                          : ExportNumbers(places, &output, console));
     GPUMEM_RETURN_IF_ERROR(output.Close());
     return code;
   }
@@ -154,6 +182,8 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     ExportResult result;
     if (format == "pytorch") {
       GPUMEM_ASSIGN_OR_RETURN(result, ExportPyTorch(request, loaded.get(), output->sink(), more));
+    } else if (format == "hta") {
+      GPUMEM_ASSIGN_OR_RETURN(result, ExportHta(request, loaded.get(), output->sink(), more));
     } else {
       const std::unique_ptr<Exporter> exporter = MakeExporter(format, loaded.get(), output->sink());
       GPUMEM_ASSIGN_OR_RETURN(result, RunExport(request, loaded.get(), exporter.get(), more));
@@ -167,7 +197,15 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     if (format == "csv") return MakeCsvExporter(loaded, std::move(sink));
     if (format == "jsonl") return MakeJsonLinesExporter(loaded, std::move(sink));
     if (format == "rmm") return MakeRmmExporter(loaded, std::move(sink));
+    if (format == "perfetto") return MakePerfettoExporter(loaded, std::move(sink));
     return MakeChromeExporter(loaded, std::move(sink));
+  }
+
+  absl::StatusOr<int> ExportNumbers(const std::vector<std::string>& places, Output* output, Console* console) const {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(timed, places, console));
+    GPUMEM_RETURN_IF_ERROR(WriteOpenMetrics(loaded.get(), output->sink()));
+    return ExitCodeOf(*loaded);
   }
 
   absl::StatusOr<int> ExportStacks(const std::string& format, const std::vector<std::string>& places, Output* output,

@@ -8,7 +8,7 @@
 #include "base/json_writer.h"
 #include "exports/exporter.h"
 #include "exports/site_names.h"
-#include "loading/attribute.h"
+#include "exports/steps.h"
 
 namespace gpumem {
 namespace {
@@ -71,12 +71,7 @@ class ChromeExporter final : public Exporter {
   }
 
   void AddSteps() {
-    AttributionRequest request;
-    request.steps = true;
-    const auto attribution = AttributeLoaded(request, "", loaded_);
-    loaded_->input.attribution = nullptr;
-    if (!attribution.ok()) return;
-    for (const AttributedStep& each : (*attribution)->steps) {
+    for (const AttributedStep& each : StepsOf(loaded_)) {
       const uint64_t start = loaded_->input.Since(each.step.start.time_ns),
                      end = loaded_->input.Since(each.step.end.time_ns);
       Comma();

@@ -27,6 +27,7 @@ namespace gpumem {
 
 struct ExportedEvent {
   const EventRow& row;
+  uint64_t index = 0;      // number of the event in its trace
   uint64_t since_ns = 0;   // since the trace's first event
   uint32_t slot = 0;       // of its device; 0 = of none
   const LiveState& state;  // behind it
@@ -39,6 +40,8 @@ class Exporter {
   virtual ~Exporter() = default;
   virtual void Begin() {}
   virtual void Take(const ExportedEvent& event) = 0;
+  // An event before the window, or of a device or layer that was not asked for.
+  virtual void Skip(const ExportedEvent& event) { static_cast<void>(event); }
   virtual void End(const LiveState& state) { static_cast<void>(state); }
 };
 
@@ -68,6 +71,8 @@ std::unique_ptr<Exporter> MakeJsonLinesExporter(LoadedTrace* loaded, TextSink si
 std::unique_ptr<Exporter> MakeRmmExporter(LoadedTrace* loaded, TextSink sink);
 // Trace Event Format: counter tracks of each GPU, steps and marks. Perfetto and chrome://tracing open it.
 std::unique_ptr<Exporter> MakeChromeExporter(LoadedTrace* loaded, TextSink sink);
+// The same as Perfetto's own protobuf trace, with wall-clock times. Of several processes: `cat` joins them.
+std::unique_ptr<Exporter> MakePerfettoExporter(LoadedTrace* loaded, TextSink sink);
 
 }  // namespace gpumem
 

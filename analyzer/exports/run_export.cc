@@ -25,11 +25,16 @@ class ExportVisitor final : public ReplayVisitor, public LifetimeObserver {
     has_freed_ = false;
     LiveState& state = replay_->state();
     state.Apply(batch, i, following);
-    if (!is_wanted) return true;
     const EventRow row = batch.Row(i);
     const bool is_free = has_freed_ && row.kind == trace::FREE && row.layer == trace::TORCH;
-    exporter_->Take({row, since, SlotOfDevice(row.device), state, is_free ? &freed_ : nullptr});
-    ++result_.written_events;
+    const ExportedEvent event{row,   replay_->index(),           since, SlotOfDevice(row.device),
+                              state, is_free ? &freed_ : nullptr};
+    if (is_wanted) {
+      exporter_->Take(event);
+      ++result_.written_events;
+    } else {
+      exporter_->Skip(event);
+    }
     return true;
   }
 

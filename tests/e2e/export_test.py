@@ -6,8 +6,10 @@
 """
 
 import csv
+import gzip
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -105,6 +107,64 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(max(each["reserved"] for each in counters), self.device["peak"]["reserved_bytes"])
         self.assertEqual([event["name"] for event in events if event["ph"] == "X"][:8], [f"step {i}" for i in range(1, 9)])
 
+    def test_perfetto_has_the_peak_and_the_steps(self):
+        tracks, highest, begun, ended, sequences = {}, {}, [], 0, set()
+        for field, packet in varints(self.export("perfetto").read_bytes()):
+            self.assertEqual(field, 1)
+            parts = dict(varints(packet))
+            sequences.add(parts[10])
+            if 60 in parts:
+                described = dict(varints(parts[60]))
+                tracks[described[1]] = described.get(2, b"").decode()
+            elif 11 in parts:
+                event = dict(varints(parts[11]))
+                track = tracks[event[11]]
+                if event[9] == 4:
+                    highest[track] = max(highest.get(track, 0), event[30])
+                begun += [event[23].decode()] if event[9] == 1 else []
+                ended += event[9] == 2
+        self.assertEqual((highest["GPU 0 allocated"], highest["GPU 0 reserved"]), (self.peak(), self.device["peak"]["reserved_bytes"]))
+        self.assertEqual((begun[:8], ended), ([f"step {i}" for i in range(1, 9)], len(begun)))
+        self.assertEqual(len(sequences), 1)
+
+    def timeline(self, *options):
+        return json.loads(gzip.decompress(self.export("hta", *options).read_bytes()))
+
+    def test_hta_has_the_peak_by_category(self):
+        now, at_peak = [0] * 8, [0] * 8
+        for _, action, size, category in self.timeline():
+            self.assertEqual(size > 0, action == 2)
+            now[category] += size
+            self.assertGreaterEqual(now[category], 0)
+            if sum(now) > sum(at_peak):
+                at_peak = list(now)
+        self.assertEqual(sum(at_peak), self.peak())
+        told = json.loads(self.gpumem("at", "peak", "--json", self.trace, code=0))["categories"]
+        names = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient")
+        self.assertEqual({name: told[name] for name in names}, dict(zip(names, at_peak)))
+
+    def test_a_window_of_hta_begins_with_what_was_alive(self):
+        part = self.timeline("--from", "step 3", "--to", "step 4")
+        before = [entry for entry in part if entry[0] == -1]
+        self.assertEqual(part[: len(before)], before)
+        self.assertTrue(before and all(action == 1 for _, action, _, _ in before))
+        lines = [json.loads(line) for line in self.export("jsonl", "--from", "step 3", "--to", "step 4").read_text().splitlines()]
+        self.assertEqual(sum(size for _, _, size, _ in part), [line["allocated_bytes"] for line in lines if line["device"] == 0][-1])
+
+    def test_openmetrics_are_gauges_that_say_the_peak(self):
+        lines = self.export("openmetrics").read_text().splitlines()
+        self.assertEqual(lines[-1], "# EOF")
+        values = {}
+        for line in lines[:-1]:
+            if not line.startswith("#"):
+                name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} ([0-9.]+)", line).groups()
+                values.setdefault(name, {})[tuple(sorted(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels)))] = float(value)
+        for measure in ("allocated", "reserved", "total"):
+            self.assertEqual(list(values[f"gpumem_peak_{measure}_bytes"].values()), [self.device["peak"][f"{measure}_bytes"]])
+        self.assertEqual(sum(values["gpumem_events"].values()), sum(self.report["events"][layer] for layer in ("torch", "runtime", "driver")))
+        self.assertEqual([line for line in lines if line.startswith("# TYPE") and not line.endswith(" gauge")], [])
+        self.assertIn("activation", {dict(labels)["category"] for labels in values["gpumem_peak_category_bytes"]})
+
     def test_csv_and_json_lines_have_every_event(self):
         rows = list(csv.DictReader(self.export("csv").read_text().splitlines()))
         self.assertEqual(len(rows), self.report["events"]["total"] if "total" in self.report["events"] else len(rows))
@@ -169,7 +229,7 @@ class ExportTest(unittest.TestCase):
     def test_a_damaged_trace_is_exported_in_part(self):
         damaged = self.folder / "damaged.gmtrace"
         damaged.write_bytes(self.trace.read_bytes()[:-20000])
-        for format_ in ("pytorch", "chrome", "csv", "jsonl", "rmm", "pprof", "speedscope", "collapsed"):
+        for format_ in ("pytorch", "chrome", "perfetto", "hta", "csv", "jsonl", "rmm", "pprof", "speedscope", "collapsed", "openmetrics"):
             self.gpumem("export", format_, damaged, "-o", self.folder / "part", code=4)
         damaged.unlink()
 
