@@ -20,13 +20,14 @@
 #include "exports/openmetrics.h"
 #include "exports/pytorch.h"
 #include "exports/stack_profiles.h"
+#include "exports/tool_file.h"
 #include "views/stack_list.h"
 #include "views/stack_tree.h"
 
 namespace gpumem {
 namespace {
 
-enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables };
+enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables, kTool };
 
 struct Format {
   absl::string_view name;
@@ -34,10 +35,27 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {"pytorch", FormatKind::kEvents},   {"chrome", FormatKind::kEvents},       {"perfetto", FormatKind::kEvents},
-    {"hta", FormatKind::kEvents},       {"csv", FormatKind::kEvents},          {"jsonl", FormatKind::kEvents},
-    {"rmm", FormatKind::kEvents},       {"pprof", FormatKind::kStacks},        {"speedscope", FormatKind::kStacks},
-    {"collapsed", FormatKind::kStacks}, {"openmetrics", FormatKind::kNumbers}, {"parquet", FormatKind::kTables},
+    {"pytorch", FormatKind::kEvents},
+    {"chrome", FormatKind::kEvents},
+    {"perfetto", FormatKind::kEvents},
+    {"hta", FormatKind::kEvents},
+    {"csv", FormatKind::kEvents},
+    {"jsonl", FormatKind::kEvents},
+    {"rmm", FormatKind::kEvents},
+    {"pprof", FormatKind::kStacks},
+    {"speedscope", FormatKind::kStacks},
+    {"collapsed", FormatKind::kStacks},
+    {"openmetrics", FormatKind::kNumbers},
+    {"parquet", FormatKind::kTables},
+    {"gpumemoryprofiler-json", FormatKind::kTool},
+    {"gpumemoryprofiler-log", FormatKind::kTool},
+    {"gpumemoryprofiler-timeline", FormatKind::kTool},
+    {"memorydebugger-snapshots", FormatKind::kTool},
+    {"memorydebugger-comparison", FormatKind::kTool},
+    {"memorydebugger-report", FormatKind::kTool},
+    {"memorydebugger-log", FormatKind::kTool},
+    {"tinytorch-status", FormatKind::kTool},
+    {"tinytorch-log", FormatKind::kTool},
 };
 
 FormatKind KindOf(absl::string_view name) {
@@ -109,6 +127,12 @@ Of its numbers (peaks, end, categories, events) as gauges:
 
   openmetrics for Prometheus, its textfile collector and its Pushgateway
 
+Files of other tools, in their keys and words, with exact numbers:
+
+  gpumemoryprofiler-json, -log, -timeline     GPUMemoryProfiler: events by name, its log, its console timeline
+  memorydebugger-snapshots, -comparison, -report, -log     memoryDebugger.py and quickMemoryDebug.py
+  tinytorch-status, -log                      Tiny Torch's tools.memory: status report, warnings and summary
+
 Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
 
   parquet     a folder: one folder a table, and in it one a rank, as Hive partitions
@@ -150,10 +174,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     GPUMEM_RETURN_IF_ERROR(output.Open(output_));
     if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));
     const std::vector<std::string> places(arguments.begin() + 1, arguments.end());
-    GPUMEM_ASSIGN_OR_RETURN(const int code,
-                            kind == FormatKind::kEvents   ? ExportEvents(format, places, most, &output, console)
-                            : kind == FormatKind::kStacks ? ExportStacks(format, places, &output, console)
-                                                          : ExportNumbers(places, &output, console));
+    GPUMEM_ASSIGN_OR_RETURN(const int code, ExportAs(kind, format, places, most, &output, console));
     GPUMEM_RETURN_IF_ERROR(output.Close());
     return code;
   }
@@ -169,14 +190,32 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     return is_partial ? kExitDamaged : kExitFine;
   }
 
+  absl::StatusOr<int> ExportAs(FormatKind kind, const std::string& format, const std::vector<std::string>& places,
+                               uint64_t most, Output* output, Console* console) {
+    switch (kind) {
+      case FormatKind::kEvents:
+        return ExportEvents(format, places, most, output, console);
+      case FormatKind::kStacks:
+        return ExportStacks(format, places, output, console);
+      case FormatKind::kTool:
+        return ExportToolFile(format, places, output, console);
+      default:
+        return ExportNumbers(places, output, console);
+    }
+  }
+
+  // The analysis is of the whole trace, as times count from its first event.
+  static TraceOptions WithoutWindow(TraceOptions options) {
+    options.from.clear();
+    options.to.clear();
+    return options;
+  }
+
   absl::StatusOr<int> ExportEvents(const std::string& format, const std::vector<std::string>& places, uint64_t most,
                                    Output* output, Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
     GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
-    TraceOptions whole = timed;  // the analysis is of the whole trace, as times count from its first event
-    whole.from.clear();
-    whole.to.clear();
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(whole, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
     const ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
     const auto more = [&] { return output->written() < most && !output->failed(); };
     ExportResult result;
@@ -199,6 +238,16 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     if (format == "rmm") return MakeRmmExporter(loaded, std::move(sink));
     if (format == "perfetto") return MakePerfettoExporter(loaded, std::move(sink));
     return MakeChromeExporter(loaded, std::move(sink));
+  }
+
+  absl::StatusOr<int> ExportToolFile(const std::string& format, const std::vector<std::string>& places, Output* output,
+                                     Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
+    ToolFile file{format, {window.device, LayerFilter::kAll, window.from_ns, window.to_ns}, output_};
+    GPUMEM_RETURN_IF_ERROR(WriteToolFile(file, loaded.get(), output->sink()));
+    return ExitCodeOf(*loaded);
   }
 
   absl::StatusOr<int> ExportNumbers(const std::vector<std::string>& places, Output* output, Console* console) const {

@@ -19,6 +19,11 @@ import truth
 
 SETUP = None
 
+TOOL_FILES = (
+    *("gpumemoryprofiler-json", "gpumemoryprofiler-log", "gpumemoryprofiler-timeline", "tinytorch-status", "tinytorch-log"),
+    *("memorydebugger-snapshots", "memorydebugger-comparison", "memorydebugger-report", "memorydebugger-log"),
+)
+
 # Runs in the Python that has PyTorch: its own functions on our file, and the history replayed as its viewer does.
 READ_SNAPSHOT = """
 import importlib.util, json, pickle, sys, pathlib, torch
@@ -165,6 +170,18 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([line for line in lines if line.startswith("# TYPE") and not line.endswith(" gauge")], [])
         self.assertIn("activation", {dict(labels)["category"] for labels in values["gpumem_peak_category_bytes"]})
 
+    def test_files_of_other_tools_have_the_peak(self):
+        events = json.loads(self.export("gpumemoryprofiler-json").read_text())
+        self.assertEqual((list(events), len(events["参数更新"])), (["初始化", "参数更新", "峰值内存"], 8))
+        self.assertEqual(events["峰值内存"][0]["max_allocated"] * 2**20, self.peak())
+        status = json.loads(self.export("tinytorch-status").read_text())["devices"]["0"]
+        self.assertEqual(status["statistics"]["max_utilization"], self.device["peak"]["total_bytes"] / self.device["capacity_bytes"] * 100)
+        changes = json.loads(self.export("memorydebugger-comparison").read_text())
+        self.assertEqual([each["to"] for each in changes], [*(f"step_{i}_end" for i in range(1, 9)), "final"])
+        ends = [step["end_bytes"] for step in json.loads(self.gpumem("steps", "--json", self.trace, code=0))["steps"][:8]]
+        self.assertEqual([each["gpu_changes"][0]["memory_change_mb"] * 2**20 for each in changes[1:8]], [b - a for a, b in zip(ends, ends[1:])])
+        self.assertIn("[WARNING] 发现 1 个潜在内存泄漏:\n   GPU 0: ", self.export("tinytorch-log").read_text())
+
     def test_csv_and_json_lines_have_every_event(self):
         rows = list(csv.DictReader(self.export("csv").read_text().splitlines()))
         self.assertEqual(len(rows), self.report["events"]["total"] if "total" in self.report["events"] else len(rows))
@@ -229,7 +246,7 @@ class ExportTest(unittest.TestCase):
     def test_a_damaged_trace_is_exported_in_part(self):
         damaged = self.folder / "damaged.gmtrace"
         damaged.write_bytes(self.trace.read_bytes()[:-20000])
-        for format_ in ("pytorch", "chrome", "perfetto", "hta", "csv", "jsonl", "rmm", "pprof", "speedscope", "collapsed", "openmetrics"):
+        for format_ in ("pytorch", "chrome", "perfetto", "hta", "csv", "jsonl", "rmm", "pprof", "speedscope", "collapsed", "openmetrics", *TOOL_FILES):
             self.gpumem("export", format_, damaged, "-o", self.folder / "part", code=4)
         damaged.unlink()
 
