@@ -18,7 +18,7 @@ import tempfile
 import truth
 
 PROGRAM = truth.PROGRAMS / "ranged.py"
-EVERYDAY = ["longest", "detected_many", "overfull"]
+EVERYDAY = ["longest", "detected_many"]  # plan_test has two processes every day
 NARROW, NARROW_CASES = 0.1, 20
 CODES = {"fits": 0, "does_not_fit": 1, "unknown": 3, "too_close": 5, "fits_unless": 6}
 

@@ -46,96 +46,95 @@ class Ranks(unittest.TestCase):
         return json.loads(truth.run([SETUP.gpumem, command, "--json", str(self.folder / process["trace"])], SETUP))
 
 
-class SimulatedRanks(Ranks):
-    """What one process needs that simulates a rank is what that rank needs among the others."""
+WIDTH, LAYERS, WORDS = 256, 2, 4001
+SHAPE = ["--width", "256", "--inner", "768", "--layers", "2", "--vocabulary", "4001", "--heads", "4", "--batch-size", "1", "--seq-len", "64"]
 
-    def compare(self, world, ranks, *arguments):
-        plan, real = self.plan(["--nproc-per-node", str(world)], *arguments)
+
+def shapes():
+    shapes = {"embedding.weight": (WORDS, WIDTH), "head.weight": (WORDS, WIDTH), "norm.weight": (WIDTH,)}
+    for layer in range(LAYERS):
+        block = {f"attention.{name}": (WIDTH, WIDTH) for name in ("query", "key", "value", "out")}
+        block.update({"feed_forward.gate": (3 * WIDTH, WIDTH), "feed_forward.up": (3 * WIDTH, WIDTH), "feed_forward.down": (WIDTH, 3 * WIDTH)})
+        block.update(norm1=(WIDTH,), norm2=(WIDTH,))
+        shapes.update({f"blocks.{layer}.{name}.weight": shape for name, shape in block.items()})
+    return shapes
+
+
+def elements(shape, rank=0, ranks=1):
+    """FSDP2 gives each rank as many rows as the first has, while there are any."""
+    rows = -(-shape[0] // ranks)
+    return min(rows, max(0, shape[0] - rank * rows)) * (shape[1] if len(shape) > 1 else 1)
+
+
+class SimulatedRanks(Ranks):
+    """What one process needs that simulates a rank is what that rank needs among the others, and what can be computed by hand."""
+
+    def compare(self, world, ranks, *arguments, options=()):
+        """(the plan of all ranks, its processes, {rank: (the plan of that rank alone, its processes)})."""
+        plan, real = self.plan(["--nproc-per-node", str(world), *options], *arguments)
         self.assertEqual(set(real), set(range(world)))
         self.assertEqual({process["steps"] for process in real.values()}, {plan["processes"][0]["steps"]}, "all end at the same step")
+        alone = {}
         for rank in ranks:
-            simulated, _ = self.plan(["--rank", str(rank), "--world-size", str(world)], *arguments)
+            simulated, processes = alone[rank] = self.plan(["--rank", str(rank), "--world-size", str(world), *options], *arguments)
             self.assertEqual(simulated["simulated_rank"], {"rank": rank, "world_size": world})
             self.assertEqual(simulated["peak"]["allocated_bytes"], real[rank]["peak"]["allocated_bytes"], rank)
             self.assertEqual(simulated["peak"]["device"], rank)
-        return plan, real
-
-    def compare_fsdp(self, world):
-        # 4001 words do not divide by 4 or 8: the last rank's share is smaller.
-        plan, real = self.compare(world, [0, world - 1], "--parallel", "fsdp", "--width", "256", "--layers", "2", "--vocabulary", "4001")
-        self.assertLess(real[world - 1]["peak"]["allocated_bytes"], real[0]["peak"]["allocated_bytes"])
-        most = max(process["peak"]["process_bytes"] for process in real.values())
-        self.assertEqual((plan["peak"]["process_bytes"], plan["processes"][0]["rank"] in real), (most, True))
-        self.assertEqual(plan["skew_bytes"], most - min(process["peak"]["process_bytes"] for process in real.values()))
-
-    def test_fsdp_of_four(self):
-        self.compare_fsdp(4)
-
-    def test_ddp_of_two(self):
-        self.compare(2, [1], "--parallel", "ddp", "--width", "256", "--layers", "2")
-
-    def test_tensor_parallel_of_two(self):
-        self.compare(2, [0], "--parallel", "tp", "--width", "256", "--layers", "2")
-
-    def test_fsdp_of_eight(self):
-        self.compare_fsdp(8)
-
-    def test_hsdp_of_four(self):
-        self.compare(4, [3], "--parallel", "hsdp", "--width", "256", "--layers", "2")
-
-
-class Sizes(Ranks):
-    """Against numbers computed by hand."""
-
-    WIDTH, INNER, LAYERS, WORDS = 256, 768, 2, 4001
-    SHAPE = ["--width", "256", "--inner", "768", "--layers", "2", "--vocabulary", "4001", "--heads", "4", "--batch-size", "1", "--seq-len", "64"]
-
-    def shapes(self):
-        shapes = {"embedding.weight": (self.WORDS, self.WIDTH), "head.weight": (self.WORDS, self.WIDTH), "norm.weight": (self.WIDTH,)}
-        for layer in range(self.LAYERS):
-            block = {f"attention.{name}": (self.WIDTH, self.WIDTH) for name in ("query", "key", "value", "out")}
-            block.update({"feed_forward.gate": (self.INNER, self.WIDTH), "feed_forward.up": (self.INNER, self.WIDTH), "feed_forward.down": (self.WIDTH, self.INNER)})
-            block.update(norm1=(self.WIDTH,), norm2=(self.WIDTH,))
-            shapes.update({f"blocks.{layer}.{name}.weight": shape for name, shape in block.items()})
-        return shapes
-
-    @staticmethod
-    def elements(shape, rank=0, ranks=1):
-        """FSDP2 gives each rank as many rows as the first has, while there are any."""
-        rows = -(-shape[0] // ranks)
-        return min(rows, max(0, shape[0] - rank * rows)) * (shape[1] if len(shape) > 1 else 1)
+        return plan, real, alone
 
     def communication(self, plan):
         return [(row["fqn"], row["bytes"], row["count"]) for row in plan["stacks"] if row["category"] == "communication"]
 
-    def test_of_fsdp(self):
-        block = sum(self.elements(shape) for name, shape in self.shapes().items() if name.startswith("blocks.0."))
-        for rank in (0, 7):
-            plan, processes = self.plan(["--rank", str(rank), "--world-size", "8"], "--parallel", "fsdp", *self.SHAPE)
-            model = self.report("model", processes[rank])
-            found = {each["name"]: (each["elements"], each["bytes"], each["gradient_bytes"], each["optimizer_state_bytes"]) for each in model["parameters"]}
-            expected = {name: self.elements(shape, rank, 8) for name, shape in self.shapes().items()}
-            # fp32; two moments, and a count of steps on the host.
-            self.assertEqual(found, {name: (count, 4 * count, 4 * count, 8 * count + 4) for name, count in expected.items()})
-            # In the first block's backward pass: its parameters gathered in bf16, and the gradients of the one before in fp32 on their way to their ranks.
-            self.assertIn(("blocks.0", 2 * block, 9), self.communication(plan))
-            self.assertIn(("blocks.1", 4 * block, 1), self.communication(plan))
+    def compare_fsdp(self, world, options=()):
+        # 4001 words do not divide by 2, 4 or 8: the last rank's share is smaller.
+        plan, real, alone = self.compare(world, [0, world - 1], "--parallel", "fsdp", *SHAPE, options=options)
+        self.assertLess(real[world - 1]["peak"]["allocated_bytes"], real[0]["peak"]["allocated_bytes"])
+        most = max(process["peak"]["process_bytes"] for process in real.values())
+        self.assertEqual((plan["peak"]["process_bytes"], plan["processes"][0]["rank"] in real), (most, True))
+        self.assertEqual(plan["skew_bytes"], most - min(process["peak"]["process_bytes"] for process in real.values()))
+        for rank, (simulated, processes) in alone.items():
+            self.check_shares(processes, rank, world)
 
-    def test_of_ddp(self):
-        whole = sum(4 * self.elements(shape) for shape in self.shapes().values())
-        plan, _ = self.plan(["--rank", "1", "--world-size", "2"], "--parallel", "ddp", *self.SHAPE)
+    def check_shares(self, processes, rank, world):
+        model = self.report("model", processes[rank])
+        found = {each["name"]: (each["elements"], each["bytes"], each["gradient_bytes"], each["optimizer_state_bytes"]) for each in model["parameters"]}
+        expected = {name: elements(shape, rank, world) for name, shape in shapes().items()}
+        # fp32; two moments, and a count of steps on the host.
+        self.assertEqual(found, {name: (count, 4 * count, 4 * count, 8 * count + 4) for name, count in expected.items()})
+
+    def test_the_last_of_eight_with_fsdp(self):
+        plan, processes = self.plan(["--rank", "7", "--world-size", "8", "--values", "none"], "--parallel", "fsdp", *SHAPE)
+        self.check_shares(processes, 7, 8)
+        block = sum(elements(shape) for name, shape in shapes().items() if name.startswith("blocks.0."))
+        # In the first block's backward pass: its parameters gathered in bf16, and the gradients of the one before in fp32 on their way to their ranks.
+        self.assertIn(("blocks.0", 2 * block, 9), self.communication(plan))
+        self.assertIn(("blocks.1", 4 * block, 1), self.communication(plan))
+
+    def test_fsdp_of_two(self):
+        self.compare_fsdp(2, options=["--values", "none"])  # with values all is run once more, where the printed loss is another
+
+    def test_fsdp_of_eight(self):
+        self.compare_fsdp(8)
+
+    def test_ddp_of_two(self):
+        _, _, alone = self.compare(2, [1], "--parallel", "ddp", *SHAPE)
+        whole = sum(4 * elements(shape) for shape in shapes().values())
+        plan, _ = alone[1]
         self.assertEqual(sum(size for _, size, _ in self.communication(plan)), whole, "the buckets hold every gradient once")
         details = {row["category"]: row["tensor_bytes"] for row in plan["category_details"]}
         self.assertEqual((details["parameter"], details["gradient"]), (whole, whole))
 
-    def test_of_tensor_parallel(self):
-        _, processes = self.plan(["--world-size", "2"], "--parallel", "tp", *self.SHAPE)
-        found = {each["name"]: each["elements"] for each in self.report("model", processes[0])["parameters"]}
+    def test_tensor_parallel_of_two(self):
+        _, _, alone = self.compare(2, [0], "--parallel", "tp", *SHAPE, options=["--values", "none"])
+        found = {each["name"]: each["elements"] for each in self.report("model", alone[0][1][0])["parameters"]}
         whole = ("norm1.weight", "norm2.weight", "norm.weight")
-        expected = {name: self.elements(shape) // (1 if name.endswith(whole) else 2) for name, shape in self.shapes().items()}
+        expected = {name: elements(shape) // (1 if name.endswith(whole) else 2) for name, shape in shapes().items()}
         # Embedding and head are split by words: the first rank has the odd one.
-        expected.update({name: 2001 * self.WIDTH for name in ("embedding.weight", "head.weight")})
+        expected.update({name: 2001 * WIDTH for name in ("embedding.weight", "head.weight")})
         self.assertEqual(found, expected)
+
+    def test_hsdp_of_four(self):
+        self.compare(4, [3], "--parallel", "hsdp", "--width", "256", "--layers", "2")
 
 
 class WhatRanksHear(Ranks):
@@ -147,7 +146,7 @@ class WhatRanksHear(Ranks):
         return plan
 
     def test_of_each_other(self):
-        self.assertEqual(len(self.check(["--nproc-per-node", "4"])["processes"]), 4)
+        self.assertEqual(len(self.check(["--nproc-per-node", "2"])["processes"]), 2)
 
     def test_with_communicators_that_are_split(self):
         self.check(["--nproc-per-node", "4"], "--eager")

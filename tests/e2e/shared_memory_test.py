@@ -16,7 +16,7 @@ import truth
 SETUP = None
 PROGRAM = truth.PROGRAMS / "shared_memory.py"
 SHARED_MIB = 64
-WORKERS = 8
+WORKERS = 3
 
 
 def can_mount():

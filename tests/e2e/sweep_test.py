@@ -170,9 +170,9 @@ class Failures(Swept):
         for what, reported in (("cuda", "uses CUDA"), ("thread", "threads"), ("process", "processes"), ("dies", "afresh"), ("capability", None)):
             with self.subTest(what):
                 environment = {"PYTHONPATH": str(packages), "AWKWARD": what}
-                answer = self.sweep("--axis", "batch-size=64,128,256", "--results-dir", what, program=[SETUP.python, program / "swept.py", "--batch-size", "1"], environment=environment.items())
+                answer = self.sweep("--axis", "batch-size=64,128", "--results-dir", what, program=[SETUP.python, program / "swept.py", "--batch-size", "1"], environment=environment.items())
                 rows = answer["configurations"]
-                self.assertEqual([row["state"] for row in rows], ["fits"] * 3)
+                self.assertEqual([row["state"] for row in rows], ["fits"] * 2)
                 extra = 512 if what == "cuda" else 0
                 self.assertEqual(rows[0]["peak_allocated_bytes"], expected + extra)
                 notes = " ".join(answer["notes"])
@@ -196,7 +196,7 @@ class Failures(Swept):
 
 
 class Going(Swept):
-    AXIS = ["--axis", "batch-size=1,2,3,4,5,6,7,8", "--json", "--no-files"]
+    AXIS = ["--axis", "batch-size=1,2,3,4,5", "--json", "--no-files"]
 
     def start(self):
         program = [SETUP.python, PROGRAM, "slow", "--batch-size", "1"]
@@ -230,15 +230,15 @@ class Going(Swept):
         self.assertEqual(self.end_when_rows_are_there(signal.SIGKILL), -signal.SIGKILL)
         kept = self.kept()
         before = [run["batch_size"] for run in self.runs()]
-        self.assertLess(len(kept), 8)
+        self.assertLess(len(kept), 5)
         process = self.start()
         out, err = process.communicate()
         self.assertEqual(process.returncode, 0, err)
         rows = json.loads(out)["configurations"]
-        self.assertEqual([(row["values"]["batch-size"], row["state"]) for row in rows], [(number, "fits") for number in range(1, 9)])
+        self.assertEqual([(row["values"]["batch-size"], row["state"]) for row in rows], [(number, "fits") for number in range(1, 6)])
         again = [run["batch_size"] for run in self.runs()][len(before):]
-        self.assertEqual(len(again), 8 - len(kept), "what was done did not run again, the rest did once")
-        self.assertEqual(set(before) | set(again), set(range(1, 9)))
+        self.assertEqual(len(again), 5 - len(kept), "what was done did not run again, the rest did once")
+        self.assertEqual(set(before) | set(again), set(range(1, 6)))
         self.assertFalse((self.folder / "sweep_results" / "running").exists())
 
     def test_an_interrupt_ends_it_and_says_how_to_go_on(self):

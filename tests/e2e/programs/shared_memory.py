@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""A training loop whose eight DataLoader workers need most of a container's /dev/shm, and touch CUDA once where they may. It knows nothing of the
+"""A training loop whose three DataLoader workers need most of a container's /dev/shm, and touch CUDA once where they may. It knows nothing of the
 recorder.
 
     shared_memory.py fork|spawn|forkserver
@@ -13,8 +13,8 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-WORKERS = 8
-BATCH_BYTES = 3 << 20  # of 8 x 2 that wait in /dev/shm
+WORKERS = 3
+BATCH_BYTES = 8 << 20  # of 3 x 2 that wait in /dev/shm
 
 
 class Numbers(Dataset):
