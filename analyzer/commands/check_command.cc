@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <iterator>
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "commands/command.h"
+#include "commands/load_checked_run.h"
 #include "commands/run_commands.h"
 #include "commands/trace_options.h"
 #include "compare/check.h"
 #include "compare/diff.h"
-#include "compare/load_run.h"
-#include "compare/text_file.h"
 #include "loading/find_traces.h"
 
 namespace gpumem {
 namespace {
-
-// A run of which more is known than what is checked, where it is a trace.
-struct LoadedRun {
-  CheckedRun checked;
-  std::optional<RunFacts> facts;
-};
 
 class CheckCommand final : public Command {
  public:
@@ -42,8 +33,8 @@ damaged, lost events, or was cut short) is unknown, never passed.
   gpumem check runs/ --limits budget.yaml --format junit > memory.xml
   gpumem plan --json -- python train.py > plan.json; gpumem check plan.json --limits budget.yaml --format github
 
-Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot be read; 4: no limit is broken,
-but one is unknown.
+Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot be read. Where no limit is broken:
+5: one is within a plan's range, too close to say; else 4: one is unknown.
 )";
   }
   size_t most_arguments() const override { return 10'000; }
@@ -72,22 +63,17 @@ but one is unknown.
       return absl::InvalidArgumentError(
           "no limit given. Like this: gpumem check run.gmtrace --max-peak 70GiB, or --limits budget.yaml");
     }
-    LoadedRun baseline;
-    if (!limits.baseline.empty()) {
-      GPUMEM_ASSIGN_OR_RETURN(baseline, Load(limits.baseline, console));
-      if (!baseline.checked.doubt.empty() || !baseline.checked.peak)
-        console->Complain(absl::StrCat("the baseline ", limits.baseline, " is uncertain: ", baseline.checked.doubt));
-    }
+    GPUMEM_ASSIGN_OR_RETURN(const LoadedRun baseline, LoadBaseline(trace_, limits, console));
     std::vector<CheckLine> lines;
     for (const std::string& place : Places(arguments)) {
-      GPUMEM_ASSIGN_OR_RETURN(const LoadedRun run, Load(place, console));
+      GPUMEM_ASSIGN_OR_RETURN(const LoadedRun run, LoadCheckedRun(trace_, place, console));
       std::string why;
       if (run.facts && baseline.facts) why = DiffRuns(*baseline.facts, *run.facts, false).headline;
       std::vector<CheckLine> of_run =
           CheckRun(run.checked, limits, limits.baseline.empty() ? nullptr : &baseline.checked, why);
       std::move(of_run.begin(), of_run.end(), std::back_inserter(lines));
     }
-    console->Print(FormatCheck(lines, Format()));
+    console->Print(FormatCheck(lines, CheckFormatOf(trace_.json ? "json" : format_)));
     return ExitCodeOfCheck(lines);
   }
 
@@ -116,26 +102,6 @@ but one is unknown.
       places.insert(places.end(), traces.begin(), traces.end());
     }
     return places;
-  }
-
-  absl::StatusOr<LoadedRun> Load(const std::string& place, Console* console) const {
-    LoadedRun run;
-    if (absl::EndsWith(place, ".json")) {
-      GPUMEM_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(place));
-      GPUMEM_ASSIGN_OR_RETURN(run.checked, ParsePlanJson(text, place));
-      return run;
-    }
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, {place}, console));
-    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, "", place}, loaded.get()));
-    run.facts = std::move(facts.front());
-    run.checked = CheckedRunOf(loaded->analysis, *run.facts);
-    return run;
-  }
-
-  CheckFormat Format() const {
-    if (trace_.json || format_ == "json") return CheckFormat::kJson;
-    if (format_ == "junit") return CheckFormat::kJUnit;
-    return format_ == "github" ? CheckFormat::kGitHub : CheckFormat::kText;
   }
 
   TraceOptions trace_;

@@ -32,7 +32,10 @@ class Checker {
     if (measured->most && *measured->most <= limit.least) return End(std::move(line), CheckResult::kPassed, "");
     if (measured->most && measured->least != *measured->most)
       line.measured = absl::StrCat(FormatBytes(measured->least), " to ", FormatBytes(*measured->most));
-    End(std::move(line), CheckResult::kUnknown, doubt);
+    if (run_.is_planned && !measured->most)
+      line.measured = absl::StrCat("at least ", FormatBytes(measured->least), ", no upper bound");
+    const bool has_ends = measured->most && limit.most == limit.least;
+    End(std::move(line), run_.is_planned && has_ends ? CheckResult::kTooClose : CheckResult::kUnknown, doubt);
   }
 
   void CheckLeak(uint64_t limit) {
@@ -87,7 +90,9 @@ class Checker {
   std::vector<CheckLine> lines_;
 };
 
-std::string TotalDoubt(const CheckedRun& run) { return run.doubt.empty() ? run.total_doubt : run.doubt; }
+std::string TotalDoubt(const CheckedRun& run) {
+  return run.doubt.empty() || (run.is_planned && !run.total_doubt.empty()) ? run.total_doubt : run.doubt;
+}
 
 void CheckBaseline(const CheckedRun& run, const CheckedRun& baseline, double tolerance, const std::string& why_larger,
                    Checker* checker) {
@@ -115,8 +120,17 @@ void CheckBaseline(const CheckedRun& run, const CheckedRun& baseline, double tol
 }  // namespace
 
 absl::string_view CheckResultName(CheckResult result) {
-  if (result == CheckResult::kPassed) return "passed";
-  return result == CheckResult::kFailed ? "failed" : "unknown";
+  switch (result) {
+    case CheckResult::kPassed:
+      return "passed";
+    case CheckResult::kFailed:
+      return "failed";
+    case CheckResult::kTooClose:
+      return "too_close";
+    case CheckResult::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
 }
 
 std::vector<CheckLine> CheckRun(const CheckedRun& run, const Limits& limits, const CheckedRun* baseline,
@@ -136,13 +150,13 @@ std::vector<CheckLine> CheckRun(const CheckedRun& run, const Limits& limits, con
 }
 
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines) {
-  constexpr int kPassed = 0, kFailed = 1, kUnknown = 4;
-  int code = kPassed;
-  for (const CheckLine& line : lines) {
-    if (line.result == CheckResult::kFailed) return kFailed;
-    if (line.result == CheckResult::kUnknown) code = kUnknown;
-  }
-  return code;
+  constexpr int kPassed = 0, kFailed = 1, kUnknown = 4, kTooClose = 5;
+  const auto has = [&](CheckResult result) {
+    return std::any_of(lines.begin(), lines.end(), [&](const CheckLine& line) { return line.result == result; });
+  };
+  if (has(CheckResult::kFailed)) return kFailed;
+  if (has(CheckResult::kTooClose)) return kTooClose;
+  return has(CheckResult::kUnknown) ? kUnknown : kPassed;
 }
 
 }  // namespace gpumem

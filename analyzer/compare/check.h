@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // CheckRun: a run against Limits, one verdict a limit. What a trace cannot answer is unknown, never passed: a peak of a
-// run that was cut short is only the least that it was, and where frees are missing it may have been less. Pure
-// functions.
+// run that was cut short is only the least that it was, and where frees are missing it may have been less. A plan's
+// number is a range: a limit within it is too close to say. Pure functions.
 //
 //   for (const CheckLine& line : CheckRun(run, limits, baseline)) line.name, line.result, line.measured
 //   return ExitCodeOfCheck(lines);
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/json_writer.h"
 #include "compare/limits.h"
 #include "compare/run_facts.h"
 
@@ -39,13 +40,15 @@ struct CheckedRun {
   bool leak_is_exact = true;
   std::optional<double> fragmentation;  // share of what is reserved at its peak that no tensor uses
   bool fragmentation_is_least = false, fragmentation_is_exact = true;
+  bool is_planned = false;  // by gpumem plan: `least` and `most` are the ends of its range
   std::string doubt;        // why a number is not exact; "" = all are
   std::string total_doubt;  // the same, of `total` alone
   std::string refused;      // "it asked for 2 GiB more and ran out of memory"; in `least` of all
 };
 
-enum class CheckResult : uint8_t { kPassed, kFailed, kUnknown };
-absl::string_view CheckResultName(CheckResult result);  // "passed"
+// kTooClose: the limit lies within the range of a plan.
+enum class CheckResult : uint8_t { kPassed, kFailed, kTooClose, kUnknown };
+absl::string_view CheckResultName(CheckResult result);  // "passed", "too_close"
 
 struct CheckLine {
   std::string run, name;  // of the run; "max_peak"
@@ -65,8 +68,11 @@ CheckedRun CheckedRunOf(const Analysis& analysis, const RunFacts& facts);
 // The answer of `gpumem plan --json`: its range. InvalidArgument where it is none.
 absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::string& name);
 
-// 0 passed, 1 one failed, 4 none failed and one is unknown (docs/exit-codes.md).
+// 0 passed, 1 one failed; none failed: 5 one is too close to say, else 4 one is unknown (docs/exit-codes.md).
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines);
+
+// The list "checks", into an object that has been begun.
+void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json);
 
 enum class CheckFormat : uint8_t { kText, kJson, kJUnit, kGitHub };
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format);

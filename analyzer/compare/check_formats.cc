@@ -20,6 +20,10 @@ std::string Sentence(const CheckLine& line) {
   return text;
 }
 
+std::string ResultText(CheckResult result) {
+  return result == CheckResult::kTooClose ? "too close" : std::string(CheckResultName(result));
+}
+
 std::string Text(const std::vector<CheckLine>& lines) {
   std::string out;
   std::string run;
@@ -28,8 +32,8 @@ std::string Text(const std::vector<CheckLine>& lines) {
     run = line.run;
     std::string name = line.name;
     name.resize(std::max<size_t>(name.size(), 17), ' ');
-    std::string result(CheckResultName(line.result));
-    result.resize(7, ' ');
+    std::string result = ResultText(line.result);
+    result.resize(9, ' ');
     absl::StrAppend(&out, "  ", result, "  ", name, "  ", EscapeControls(Sentence(line)), "\n");
   }
   return out;
@@ -47,19 +51,7 @@ std::string Json(const std::vector<CheckLine>& lines) {
   json.Field("schema_version", kJsonSchemaVersion);
   json.Field("command", "check");
   json.Field("exit_code", ExitCodeOfCheck(lines));
-  json.Key("checks");
-  json.BeginArray();
-  for (const CheckLine& line : lines) {
-    json.BeginObject(JsonLayout::kOneLine);
-    json.Field("run", line.run);
-    json.Field("name", line.name);
-    json.Field("result", CheckResultName(line.result));
-    WriteNumber("measured", line.measured_value, &json);
-    WriteNumber("limit", line.limit_value, &json);
-    json.Field("why", line.why);
-    json.EndObject();
-  }
-  json.EndArray();
+  WriteChecks(lines, &json);
   json.EndObject();
   out += '\n';
   return out;
@@ -79,15 +71,17 @@ std::string JUnit(const std::vector<CheckLine>& lines) {
   std::string out = absl::StrCat(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"gpumem check\" "
       "tests=\"",
-      lines.size(), "\" failures=\"", count(CheckResult::kFailed), "\" errors=\"", count(CheckResult::kUnknown),
-      "\" skipped=\"0\">\n");
+      lines.size(), "\" failures=\"", count(CheckResult::kFailed), "\" errors=\"",
+      count(CheckResult::kUnknown) + count(CheckResult::kTooClose), "\" skipped=\"0\">\n");
   for (const CheckLine& line : lines) {
     absl::StrAppend(&out, "    <testcase classname=\"", Xml(line.run), "\" name=\"", Xml(line.name), "\">");
     if (line.result == CheckResult::kPassed)
       absl::StrAppend(&out, "<system-out>", Xml(Sentence(line)), "</system-out>");
     if (line.result == CheckResult::kFailed) absl::StrAppend(&out, "<failure message=\"", Xml(Sentence(line)), "\"/>");
-    if (line.result == CheckResult::kUnknown)
-      absl::StrAppend(&out, "<error message=\"", Xml(absl::StrCat("unknown: ", Sentence(line))), "\"/>");
+    if (line.result == CheckResult::kUnknown || line.result == CheckResult::kTooClose) {
+      absl::StrAppend(&out, "<error message=\"", Xml(absl::StrCat(ResultText(line.result), ": ", Sentence(line))),
+                      "\"/>");
+    }
     absl::StrAppend(&out, "</testcase>\n");
   }
   return absl::StrCat(out, "  </testsuite>\n</testsuites>\n");
@@ -104,17 +98,33 @@ std::string Property(const std::string& text) {
 std::string GitHub(const std::vector<CheckLine>& lines) {
   std::string out;
   for (const CheckLine& line : lines) {
-    const absl::string_view level = line.result == CheckResult::kFailed    ? "error"
-                                    : line.result == CheckResult::kUnknown ? "warning"
-                                                                           : "notice";
+    const absl::string_view level = line.result == CheckResult::kFailed   ? "error"
+                                    : line.result == CheckResult::kPassed ? "notice"
+                                                                          : "warning";
     absl::StrAppend(&out, "::", level,
-                    " title=", Property(absl::StrCat("gpumem ", line.name, " ", CheckResultName(line.result))),
+                    " title=", Property(absl::StrCat("gpumem ", line.name, " ", ResultText(line.result))),
                     "::", Annotation(absl::StrCat(line.run, ": ", Sentence(line))), "\n");
   }
   return out;
 }
 
 }  // namespace
+
+void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json) {
+  json->Key("checks");
+  json->BeginArray();
+  for (const CheckLine& line : lines) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("run", line.run);
+    json->Field("name", line.name);
+    json->Field("result", CheckResultName(line.result));
+    WriteNumber("measured", line.measured_value, json);
+    WriteNumber("limit", line.limit_value, json);
+    json->Field("why", line.why);
+    json->EndObject();
+  }
+  json->EndArray();
+}
 
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format) {
   switch (format) {

@@ -34,7 +34,7 @@ uint64_t Add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : 
 struct Slack {
   uint64_t less = 0, more = 0;
   bool bounded = true;
-  std::vector<std::string> what;
+  std::vector<std::string> what, of_total;  // the latter: with what is open of the device alone
 };
 
 absl::StatusOr<Slack> SlackOf(const Json& doubts) {
@@ -42,13 +42,15 @@ absl::StatusOr<Slack> SlackOf(const Json& doubts) {
   if (!doubts.is_array()) return absl::InvalidArgumentError("its doubts are no list");
   for (const Json& doubt : doubts) {
     if (!doubt.is_object()) return absl::InvalidArgumentError("a doubt is no object");
-    const std::string kind = Text(doubt, "kind");
+    const std::string kind = Text(doubt, "kind"), settle = Text(doubt, "settle");
+    const std::string what = absl::StrCat(Text(doubt, "what"), settle.empty() ? "" : ". To settle it: ", settle);
+    slack.of_total.push_back(what);
     if (kind == "context" || kind == "processes" || kind == "managed") continue;
     slack.less = Add(slack.less, Number(doubt, "less_bytes").value_or(0));
     const std::optional<uint64_t> more = Number(doubt, "more_bytes");
     slack.bounded &= more.has_value();
     slack.more = Add(slack.more, more.value_or(0));
-    slack.what.push_back(Text(doubt, "what"));
+    slack.what.push_back(what);
   }
   return slack;
 }
@@ -94,7 +96,7 @@ absl::Status ReadRange(const Json& root, CheckedRun* run, uint64_t allocated, ui
   run->reserved = With(reserved, slack);
   run->total = CheckedBytes{*likely, *low, {}};
   if (is_bounded) run->total->most = *high;
-  run->total_doubt = "the plan gives a range";
+  run->total_doubt = absl::StrJoin(slack.of_total, "; ");
   return absl::OkStatus();
 }
 
@@ -124,6 +126,7 @@ absl::Status ReadPlan(const Json& root, CheckedRun* run) {
 absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::string& name) {
   CheckedRun run;
   run.name = name;
+  run.is_planned = true;
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const absl::Status status = root.is_discarded() ? absl::InvalidArgumentError("it is no JSON") : ReadPlan(root, &run);
   if (status.ok()) return run;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "absl/strings/numbers.h"
+#include <functional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
@@ -12,6 +12,7 @@
 #include "loading/attribute.h"
 #include "loading/moment.h"
 #include "planner/commands/commands.h"
+#include "planner/commands/plan_check.h"
 #include "planner/commands/plan_flags.h"
 #include "planner/forecast/forecast_json.h"
 #include "planner/forecast/forecast_page.h"
@@ -64,12 +65,14 @@ made of, which changes would save most, and how certain the number is. No GPU is
   gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
   gpumem plan --nproc-per-node 2 -- python train.py
   gpumem plan --rank 0 --world-size 64 -- python train.py
+  gpumem plan --check budget.yaml -- python train.py
   gpumem plan --json -- python train.py | jq '.verdict, .peak'
   gpumem plan --list-devices
 
 Exit code 0: it fits; 1: it does not fit; 5: too close to say; 6: it fits unless something happens that the run
-did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. All
-commands read the trace that it leaves.
+did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. With
+--check the limits decide: 0: all hold; 1: one is broken; 5: one is within the range, too close to say; 4: one is
+unknown; 3: no answer. All commands read the trace that it leaves.
 )";
   }
   bool takes_command_line() const override { return true; }
@@ -79,6 +82,7 @@ commands read the trace that it leaves.
     flags->Add("--vary", &vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
         .Value("AXIS");
     flags->Add("--margin", &margin_, "share of the device that a value of --vary must leave free (5%)").Value("SHARE");
+    check_.AddFlags(flags);
     flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
     flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
     flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");
@@ -96,6 +100,9 @@ commands read the trace that it leaves.
     if (const absl::Status status = MakeRequest(&request, &axes); !status.ok()) {
       return absl::InvalidArgumentError(status.message());
     }
+    if (check_.given() && !vary_.empty())
+      return absl::InvalidArgumentError("--check is for one program: leave --vary out, or plan with the value found");
+    GPUMEM_RETURN_IF_ERROR(check_.Read(console));
     GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
     const absl::StatusOr<int> code = Plan(request, axes, tools, console);  // leaves no file, whatever happens
     if (SignalGuard::Noted() != 0) return EndLike(SignalGuard::Noted());
@@ -137,13 +144,6 @@ commands read the trace that it leaves.
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<double> ParseMargin(absl::string_view text) {
-    double percent = -1;
-    if (absl::ConsumeSuffix(&text, "%") && absl::SimpleAtod(text, &percent) && percent >= 0 && percent < 100)
-      return percent / 100;
-    return absl::InvalidArgumentError("--margin is a share of the device, such as 5%");
-  }
-
   int ListDevices(Console* console) const {
     Page page(console->out_style());
     std::vector<Page::Row> rows{{"name", "memory", "capability", "SMs", "source"}};
@@ -173,20 +173,36 @@ commands read the trace that it leaves.
     const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
     if (!attribution.ok()) console->Complain(attribution.status().message());
     const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
-    if (!no_what_if_ && vary_.empty() && !IsCutShort(run.end))
+    if (!no_what_if_ && vary_.empty() && !check_.given() && !IsCutShort(run.end))
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
     if (SignalGuard::Noted() != 0) return kExitCannotRead;
+    const std::string why_larger = check_.WhyLarger(run.loaded.get());
     GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
     forecast.processes = run.processes;
     const ReportInput& input = run.loaded->input;
+    return PrintChecked(
+        forecast, why_larger, console, [&] { PrintPage(forecast, moment, input, console); },
+        [&](JsonWriter* json) {
+          if (moment != nullptr) WriteJsonAt(input, 0, json);
+        });
+  }
+
+  // The answer, with the verdicts of --check before it, in it, or in its place.
+  int PrintChecked(const Forecast& forecast, const std::string& why_larger, Console* console,
+                   const std::function<void()>& print_page,
+                   const std::function<void(JsonWriter*)>& write_moment) const {
+    const std::vector<CheckLine> lines = check_.given() ? check_.Lines(forecast, why_larger) : std::vector<CheckLine>();
+    const int code = check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);
     if (json_) {
       console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
-        if (moment != nullptr) WriteJsonAt(input, 0, json);
+        if (check_.given()) WriteChecks(lines, json);
+        if (write_moment) write_moment(json);
       }));
-    } else {
-      PrintPage(forecast, moment, input, console);
+      return code;
     }
-    return ExitCodeOf(Assess(forecast).verdict);
+    if (check_.given()) console->Print(absl::StrCat(check_.Text(lines), check_.for_machines() ? "" : "\n"));
+    if (!check_.for_machines()) print_page();
+    return code;
   }
 
   static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
@@ -208,17 +224,18 @@ commands read the trace that it leaves.
   }
 
   int PrintFailure(const Forecast& forecast, Console* console) const {
-    if (json_) {
-      console->Print(ForecastJson(forecast, nullptr));
-    } else {
-      Page page(console->out_style());
-      AddFailure(forecast, &page);
-      console->Print(page.text());
-    }
-    return kExitCannotRead;
+    return PrintChecked(
+        forecast, "", console,
+        [&] {
+          Page page(console->out_style());
+          AddFailure(forecast, &page);
+          console->Print(page.text());
+        },
+        nullptr);
   }
 
   PlanFlags flags_;
+  PlanCheck check_;
   std::string output_, margin_ = "5%";
   std::vector<std::string> vary_;
   bool no_what_if_ = false, list_ = false, json_ = false;

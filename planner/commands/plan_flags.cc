@@ -163,6 +163,13 @@ absl::Status PlanFlags::Fill(RunRequest* request) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> ParseMargin(absl::string_view text) {
+  double percent = -1;
+  if (absl::ConsumeSuffix(&text, "%") && absl::SimpleAtod(text, &percent) && percent >= 0 && percent < 100)
+    return percent / 100;
+  return absl::InvalidArgumentError("--margin is a share of the device, such as 5%");
+}
+
 absl::StatusOr<SimulationTools> FindSimulation() {
   GPUMEM_ASSIGN_OR_RETURN(const std::string recorder, FindShimLibrary());
   std::error_code error;

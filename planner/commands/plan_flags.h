@@ -48,6 +48,9 @@ struct PlanFlags {
   std::vector<std::string> PinnedTexts() const;
 };
 
+// "5%" as 0.05; InvalidArgument where it is no share.
+absl::StatusOr<double> ParseMargin(absl::string_view text);
+
 // The recorder and the simulated CUDA beside this program.
 absl::StatusOr<SimulationTools> FindSimulation();
 

@@ -88,6 +88,8 @@ answer.
         .Repeats();
     flags->Add("--on", &on_, "simulated (the default) or gpu: the machine's own").Value("WHERE");
     plan_.AddFlags(flags);
+    flags->Add("--margin", &margin_, "share of the device that the largest that fits must leave free (5%)")
+        .Value("SHARE");
     flags->Add("--results-dir,--results_dir", &results_dir_, "where rows, traces and pictures go (sweep_results)")
         .Value("DIR");
     flags->Add("-j,--workers", &workers_, "runs at once (as many as there are processors and memory for; on a GPU 1)")
@@ -214,6 +216,7 @@ answer.
     GPUMEM_RETURN_IF_ERROR(plan_.Fill(base));
     spec_.command = base->command;  // torchrun may be in front of it now
     base->on_gpu = on_ == "gpu";
+    GPUMEM_ASSIGN_OR_RETURN(share_free_, ParseMargin(margin_));
     GPUMEM_ASSIGN_OR_RETURN(*configurations, Configurations(spec_, &excluded_));
     if (configurations->empty()) return absl::InvalidArgumentError("the constraints leave no configuration");
     for (const Configuration& values : *configurations) GPUMEM_RETURN_IF_ERROR(CommandOf(spec_, values).status());
@@ -269,6 +272,7 @@ answer.
     answer->command = WithoutSecrets(spec_.command);
     answer->simulated = !base.on_gpu;
     answer->steps = base.steps;
+    answer->margin = share_free_;
     answer->version = GPUMEM_VERSION;
     answer->scaling = FitScaling(answer->rows);
     answer->directory = results_dir_;
@@ -308,7 +312,8 @@ answer.
   OpacusScanOptions opacus_scan_options_;
   SweepSpec spec_;
   std::vector<std::string> axes_, constraints_;
-  std::string on_, results_dir_, language_ = "en", opacus_token_;
+  std::string on_, results_dir_, language_ = "en", opacus_token_, margin_ = "5%";
+  double share_free_ = 0;
   int workers_ = 0;
   size_t excluded_ = 0;
   bool fresh_ = false, retry_ = false, no_fork_ = false, no_files_ = false, list_ = false, json_ = false,

@@ -52,6 +52,17 @@ uint64_t Forecast::skew() const {
   return most - std::min(least, most);
 }
 
+const VariedRun* Forecast::next_larger() const {
+  const VariedRun* next = nullptr;
+  for (const VariedRun& run : varied) {
+    if (largest.empty() || run.with_zero || run.values.size() != largest.size()) continue;
+    if (!std::equal(largest.begin(), largest.end() - 1, run.values.begin())) continue;
+    if (run.values.back().second <= largest.back().second) continue;
+    if (next == nullptr || run.values.back().second < next->values.back().second) next = &run;
+  }
+  return next;
+}
+
 uint64_t Forecast::managed() const {
   uint64_t bytes = 0;
   if (fullest() == nullptr) return 0;

@@ -85,9 +85,10 @@ struct WhatIf {
 struct VariedRun {
   std::vector<std::pair<std::string, int64_t>> values;  // by axis
   std::optional<RunPeaks> peaks;                        // none: it failed
-  bool fits = false;
+  bool fits = false;                                    // with the margin
   std::string note;
   bool with_zero = false;  // with data that find nothing, where the forecast is for others
+  uint64_t wanted = 0;     // bytes that the device must have to fit with the margin; 0 where it failed
 };
 
 struct Forecast {
@@ -134,6 +135,9 @@ struct Forecast {
   // By how much the processes' needs differ.
   uint64_t skew() const;
   uint64_t capacity() const { return device.memory_bytes(); }
+  // The run of --vary that comes next after the largest that fits: the least larger value that was tried; nullptr =
+  // none, or nothing fits.
+  const VariedRun* next_larger() const;
   // What the fullest device must hold, all processes on it added up in time, with managed memory.
   uint64_t need() const { return peaks().need(); }
   // That device; nullptr where nothing was used.

@@ -181,6 +181,9 @@ void WriteVaried(const Forecast& forecast, JsonWriter* json) {
   json->BeginObject();
   WriteValuesOrNull("largest", forecast.largest, json);
   WriteValuesOrNull("largest_where_data_find_nothing", forecast.largest_with_zero, json);
+  json->Field("margin", forecast.margin);
+  const VariedRun* const next = forecast.next_larger();
+  WriteValuesOrNull("next_larger", next == nullptr ? decltype(forecast.largest)() : next->values, json);
   json->Key("runs");
   json->BeginArray();
   for (const VariedRun& run : forecast.varied) {
@@ -189,6 +192,8 @@ void WriteVaried(const Forecast& forecast, JsonWriter* json) {
     json->Field("data_find_nothing", run.with_zero);
     WritePeaks("peak", Or(run.peaks), json);
     json->Field("fits", run.fits);
+    json->Key("wanted_bytes");
+    run.wanted == 0 ? json->Null() : json->Value(run.wanted);
     json->Field("note", run.note);
     json->EndObject();
   }

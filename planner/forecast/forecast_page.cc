@@ -115,6 +115,20 @@ std::string MarginText(const Forecast& forecast) {
   return forecast.margin == 0 ? "" : absl::StrFormat(" with %.3g %% of the device left free", forecast.margin * 100);
 }
 
+// How close the next value is.
+std::string NextText(const VariedRun& next, const Forecast& forecast) {
+  if (!next.note.empty() || !next.peaks.has_value()) return next.note;
+  const uint64_t need = next.peaks->need(), have = forecast.capacity();
+  if (need > have) return absl::StrCat("needs ", FormatBytes(need - have), " more than there is");
+  const std::string left =
+      absl::StrCat("leaves ", FormatBytes(have - need), " (",
+                   FormatPercent(static_cast<double>(have - need) / static_cast<double>(have)), ")");
+  const std::string lacks = absl::StrCat(FormatBytes(next.wanted - std::min(next.wanted, have)), " too little");
+  return absl::StrCat(
+      left, ": ", lacks,
+      forecast.margin == 0 ? " at the upper end of its range" : " for the margin and the upper end of its range");
+}
+
 }  // namespace
 
 void AddVaried(const Forecast& forecast, Page* page) {
@@ -126,6 +140,8 @@ void AddVaried(const Forecast& forecast, Page* page) {
                                         : absl::StrCat("The largest that fits", MarginText(forecast), ": ", largest)},
        {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
        {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
+  if (const VariedRun* const next = forecast.next_larger())
+    page->Line(absl::StrCat("The next, ", ValuesText(next->values), ", ", NextText(*next, forecast)));
   Page::Row heading;
   std::vector<Align> columns;
   if (!forecast.varied.empty()) {

@@ -244,7 +244,6 @@ uint64_t Forecaster::Wanted(const PlannedRun& run) const {
   alone.processes = run.processes;
   alone.shared = run.shared;
   const Assessment assessment = Assess(alone);
-  if (assessment.doubts.empty()) return assessment.likely;
   return std::max(assessment.high,
                   static_cast<uint64_t>(static_cast<double>(assessment.likely) / (1 - forecast_.margin)));
 }
@@ -280,6 +279,7 @@ absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t va
   if (!run.answered() && varied.note.empty()) varied.note = "used no CUDA";
   const uint64_t wanted = Succeeded(run) ? Wanted(run) : UINT64_MAX;
   varied.fits = wanted <= request_.device.memory_bytes();
+  varied.wanted = wanted == UINT64_MAX ? 0 : wanted;
   forecast_.varied.push_back(varied);
   if (varied.fits && !varied.with_zero) {
     tried_request_ = request;

@@ -51,7 +51,7 @@ class Forecaster {
   absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place);
   // Of another run; none where it did not get through.
   absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
-  // How large a device must be for it: as its upper end, and so that --margin is left free where anything is open.
+  // How large a device must be for it: as its upper end, and so that --margin is left free beside what is likely.
   uint64_t Wanted(const PlannedRun& run) const;
   absl::StatusOr<PlannedRun> First();
   absl::Status TryTight();

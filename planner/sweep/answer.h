@@ -29,6 +29,7 @@ struct SweepAnswer {
   std::string device;                // "H100 80GB"
   uint64_t capacity = 0;             // bytes of its memory, as a program sees it; 0 = not known
   bool simulated = true;             // false: the programs ran on a GPU
+  double margin = 0;                 // the share of the device that the largest that fits leaves free
   std::string steps;                 // how far each run went: "5", "stable", "all"
   std::string version;               // of gpumem
   uint64_t started_realtime_ns = 0;  // since 1970; 0 = not known

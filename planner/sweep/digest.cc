@@ -29,6 +29,9 @@ const SweepRow* Find(const std::vector<SweepRow>& rows, Wanted wanted, const Con
 }
 
 bool Fits(const SweepRow& row) { return row.state == RowState::kFits && row.peak_allocated > 0; }
+bool LeavesFree(const SweepRow& row, double margin) {
+  return row.capacity == 0 || static_cast<double>(NeedOf(row)) <= static_cast<double>(row.capacity) * (1 - margin);
+}
 bool HasParts(const SweepRow& row) { return !row.components.empty() || !row.categories.empty(); }
 
 size_t OperationOf(const std::string& stage) {
@@ -45,7 +48,13 @@ uint64_t NeedOf(const SweepRow& row) {
 
 bool IsPeakKnown(const SweepRow& row) { return row.peak_allocated > 0 && HasAnswer(row); }
 
-const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMax, Fits); }
+const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows, double margin) {
+  return Find(rows, Wanted::kMax, [&](const SweepRow& row) { return Fits(row) && LeavesFree(row, margin); });
+}
+const SweepRow* NextAfterLargest(const std::vector<SweepRow>& rows, double margin) {
+  return Find(rows, Wanted::kMin,
+              [&](const SweepRow& row) { return IsPeakKnown(row) && !(Fits(row) && LeavesFree(row, margin)); });
+}
 const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMin, Fits); }
 
 const SweepRow* RowToExplain(const std::vector<SweepRow>& rows) {

@@ -31,9 +31,12 @@ uint64_t NeedOf(const SweepRow& row);
 // It fits, or it was seen how much is missing.
 bool IsPeakKnown(const SweepRow& row);
 
-// Null where there is none. Largest and least are by allocated memory.
-const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows);
+// Null where there is none. Largest and least are by allocated memory. `margin`: the share of its device that the
+// largest must leave free.
+const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows, double margin = 0);
 const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows);
+// The one that comes next: of those that do not fit so, the one that needs least.
+const SweepRow* NextAfterLargest(const std::vector<SweepRow>& rows, double margin);
 // The one whose parts are shown: the largest that fits, else the largest of which parts are known.
 const SweepRow* RowToExplain(const std::vector<SweepRow>& rows);
 

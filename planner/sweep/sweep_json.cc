@@ -138,7 +138,9 @@ std::string SweepJson(const SweepAnswer& answer) {
   WriteHead(answer, &json);
   json.Field("not_run", answer.left);
   WriteAxes(answer, &json);
-  WriteNumberOrNull("largest_that_fits", LargestThatFits(answer.rows), &json);
+  json.Field("margin", answer.margin);
+  WriteNumberOrNull("largest_that_fits", LargestThatFits(answer.rows, answer.margin), &json);
+  WriteNumberOrNull("next_larger", NextAfterLargest(answer.rows, answer.margin), &json);
   WriteNumberOrNull("least_memory", LeastThatFits(answer.rows), &json);
   WriteScaling(answer, &json);
   json.Key("configurations");

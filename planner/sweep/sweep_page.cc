@@ -100,20 +100,41 @@ void AddRows(const SweepAnswer& answer, Page* page) {
   AddReasons(answer, page);
 }
 
-void AddOne(SweepWord word, const SweepRow& row, const SweepAnswer& answer, Page* page) {
+void AddOne(const std::string& what, const SweepRow& row, const std::string& more, const SweepAnswer& answer,
+            Page* page) {
   page->Paragraph(
-      absl::StrCat("  ", Word(word, answer.language), ": "),
+      absl::StrCat("  ", what, ": "),
       absl::StrCat("#", row.number, ": ", ConfigurationText(row.values), "; ", Text(SweepWord::kAllocated, answer), " ",
-                   FormatBytes(row.peak_allocated), ", nvidia-smi ", BytesOrDash(row.peak_process)));
+                   FormatBytes(row.peak_allocated), ", nvidia-smi ", BytesOrDash(row.peak_process), more));
+}
+
+// " (5 % of the device free)".
+std::string MarginText(const SweepAnswer& answer) {
+  if (answer.margin == 0) return "";
+  return absl::StrCat(" (", FormatPercent(answer.margin), " ", Text(SweepWord::kWithMargin, answer), ")");
+}
+
+// How close the next one is.
+void AddNext(const SweepAnswer& answer, Page* page) {
+  const SweepRow* const next = NextAfterLargest(answer.rows, answer.margin);
+  if (next == nullptr || next->capacity == 0) return;
+  const uint64_t need = NeedOf(*next), have = next->capacity;
+  const std::string close = absl::StrCat(", ", need <= have ? FormatBytes(have - need) : FormatBytes(need - have), " ",
+                                         Text(need <= have ? SweepWord::kIsLeft : SweepWord::kIsMissing, answer));
+  AddOne(Text(SweepWord::kNextLarger, answer), *next, close, answer, page);
 }
 
 void AddBest(const SweepAnswer& answer, Page* page) {
   if (answer.rows.empty()) return;
   page->Gap();
-  const SweepRow *largest = LargestThatFits(answer.rows), *least = LeastThatFits(answer.rows);
-  if (largest == nullptr) return page->Line(absl::StrCat("  ", Text(SweepWord::kNothingFits, answer)), Tone::kAlarm);
-  AddOne(SweepWord::kLargestThatFits, *largest, answer, page);
-  if (least != largest) AddOne(SweepWord::kLeastMemory, *least, answer, page);
+  const SweepRow *largest = LargestThatFits(answer.rows, answer.margin), *least = LeastThatFits(answer.rows);
+  if (largest == nullptr) {
+    page->Line(absl::StrCat("  ", Text(SweepWord::kNothingFits, answer), MarginText(answer)), Tone::kAlarm);
+  } else {
+    AddOne(absl::StrCat(Text(SweepWord::kLargestThatFits, answer), MarginText(answer)), *largest, "", answer, page);
+  }
+  AddNext(answer, page);
+  if (least != nullptr && least != largest) AddOne(Text(SweepWord::kLeastMemory, answer), *least, "", answer, page);
 }
 
 void AddScaling(const SweepAnswer& answer, Page* page) {

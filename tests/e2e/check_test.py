@@ -34,8 +34,8 @@ class CheckTest(unittest.TestCase):
 
     def test_limits_decide_the_exit_code(self):
         self.gpumem("check", self.trace, "--max-peak", self.peak, code=0)
-        self.assertIn("failed   max_peak", self.gpumem("check", self.trace, "--max-peak", self.peak - 1, code=1))
-        self.assertIn("failed   max_leak", self.gpumem("check", self.trace, "--max-leak", "31MiB/step", code=1))
+        self.assertIn("failed     max_peak", self.gpumem("check", self.trace, "--max-peak", self.peak - 1, code=1))
+        self.assertIn("failed     max_leak", self.gpumem("check", self.trace, "--max-leak", "31MiB/step", code=1))
         self.gpumem("check", self.trace, "--max-leak", "33MiB/step", code=0)
         self.gpumem("check", self.trace, code=2)
         self.gpumem("check", self.trace, "--limits", self.folder / "absent.yaml", code=2)
@@ -43,9 +43,9 @@ class CheckTest(unittest.TestCase):
     def test_a_damaged_trace_never_passes(self):
         damaged = self.folder / "damaged.trace"
         damaged.write_bytes(self.trace.read_bytes()[:-20000])
-        self.assertIn("unknown  max_peak", self.gpumem("check", damaged, "--max-peak", "1TiB", code=4))
+        self.assertIn("unknown    max_peak", self.gpumem("check", damaged, "--max-peak", "1TiB", code=4))
         # What was read before the cut was allocated, whatever followed.
-        self.assertIn("failed   max_peak", self.gpumem("check", damaged, "--max-peak", "1", code=1))
+        self.assertIn("failed     max_peak", self.gpumem("check", damaged, "--max-peak", "1", code=1))
 
     def test_what_follows_a_gap_decides_nothing(self):
         whole = self.trace.read_bytes()
@@ -53,8 +53,8 @@ class CheckTest(unittest.TestCase):
         damaged = self.folder / "gap.trace"
         damaged.write_bytes(whole[:middle] + b"\0" * 4000 + whole[middle + 4000 :])
         output = self.gpumem("check", damaged, "--max-peak", self.peak - 1, "--max-leak", "1", code=4)
-        self.assertIn("unknown  max_peak", output)
-        self.assertIn("unknown  max_leak", output)
+        self.assertIn("unknown    max_peak", output)
+        self.assertIn("unknown    max_leak", output)
 
     def test_a_baseline_and_formats(self):
         limits = self.folder / "budget.yaml"

@@ -17,7 +17,8 @@ using testing::kMiB;
 
 MATCHER_P2(Is, name, result, "") { return arg.name == name && arg.result == result; }
 
-constexpr auto kPassed = CheckResult::kPassed, kFailed = CheckResult::kFailed, kUnknown = CheckResult::kUnknown;
+constexpr auto kPassed = CheckResult::kPassed, kFailed = CheckResult::kFailed, kUnknown = CheckResult::kUnknown,
+               kTooClose = CheckResult::kTooClose;
 
 CheckedRun RunWith(uint64_t peak) {
   CheckedRun run;
@@ -138,22 +139,30 @@ TEST(PlanTest, PeaksOfAPlanAreChecked) {
               ElementsAre(Is("max_fragmentation", kUnknown)));
 }
 
-TEST(PlanTest, ALimitInsideTheRangeIsUnknown) {
+TEST(PlanTest, ALimitInsideTheRangeIsTooCloseToSay) {
   const absl::StatusOr<CheckedRun> run = ParsePlanJson(
       PlanJson(R"("range": {"low_bytes": 100, "likely_bytes": 120, "high_bytes": 150, "bounded": true}, "doubts": [
           {"kind": "context", "what": "a guess", "less_bytes": 10, "more_bytes": 20},
-          {"kind": "data", "what": "what nonzero finds", "less_bytes": 10, "more_bytes": 10}])"),
+          {"kind": "data", "what": "what nonzero finds", "less_bytes": 10, "more_bytes": 10, "settle": "--x"}])"),
       "plan.json");
   ASSERT_TRUE(run.ok()) << run.status();
   const auto result = [&](const std::string& limit) { return CheckRun(*run, Of(limit), nullptr, "")[0]; };
   EXPECT_THAT(result("max_peak: 59"), Is("max_peak", kFailed));
-  EXPECT_THAT(result("max_peak: 60"), Is("max_peak", kUnknown));
+  EXPECT_THAT(result("max_peak: 60"), Is("max_peak", kTooClose));
   EXPECT_EQ(result("max_peak: 79").measured, "60 B to 80 B");
-  EXPECT_EQ(result("max_peak: 79").why, "what nonzero finds");
+  EXPECT_EQ(result("max_peak: 79").why, "what nonzero finds. To settle it: --x");
   EXPECT_THAT(result("max_peak: 80"), Is("max_peak", kPassed));
   EXPECT_THAT(result("max_total: 99"), Is("max_total", kFailed));
-  EXPECT_THAT(result("max_total: 149"), Is("max_total", kUnknown));
+  EXPECT_THAT(result("max_total: 149"), Is("max_total", kTooClose));
+  EXPECT_EQ(result("max_total: 149").why, "a guess; what nonzero finds. To settle it: --x");
   EXPECT_THAT(result("max_total: 150"), Is("max_total", kPassed));
+  EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 59\nmax_total: 149"), nullptr, "")), 1);
+  EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 80\nmax_total: 149\nmax_leak: 1"), nullptr, "")), 5);
+  EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 80\nmax_leak: 1"), nullptr, "")), 4);
+  const std::vector<CheckLine> close = CheckRun(*run, Of("max_total: 149"), nullptr, "");
+  EXPECT_THAT(FormatCheck(close, CheckFormat::kText), HasSubstr("  too close  max_total"));
+  EXPECT_THAT(FormatCheck(close, CheckFormat::kJUnit), HasSubstr("errors=\"1\""));
+  EXPECT_THAT(FormatCheck(close, CheckFormat::kGitHub), HasSubstr("::warning title=gpumem max_total too close::"));
 }
 
 TEST(PlanTest, WhatHasNoUpperEndNeverPasses) {
@@ -165,6 +174,7 @@ TEST(PlanTest, WhatHasNoUpperEndNeverPasses) {
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_THAT(CheckRun(*run, Of("max_peak: 1TiB\nmax_total: 1TiB"), nullptr, ""),
                 ElementsAre(Is("max_peak", kUnknown), Is("max_total", kUnknown)));
+    EXPECT_THAT(CheckRun(*run, Of("max_peak: 1TiB"), nullptr, "")[0].measured, HasSubstr("no upper bound"));
     EXPECT_THAT(CheckRun(*run, Of("max_peak: 69"), nullptr, ""), ElementsAre(Is("max_peak", kFailed)));
   }
 }
@@ -190,7 +200,7 @@ TEST(FormatTest, HostileNamesStayInTheirPlace) {
   EXPECT_THAT(junit, HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\""));
   EXPECT_THAT(junit, ::testing::Not(HasSubstr("<b>")));
   EXPECT_THAT(junit, ::testing::Not(HasSubstr("\x1b")));
-  EXPECT_THAT(FormatCheck(lines, CheckFormat::kText), HasSubstr("  failed   max_peak           1 MiB, at most 1 B"));
+  EXPECT_THAT(FormatCheck(lines, CheckFormat::kText), HasSubstr("  failed     max_peak           1 MiB, at most 1 B"));
 }
 
 }  // namespace

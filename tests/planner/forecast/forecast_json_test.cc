@@ -148,6 +148,9 @@ TEST(ForecastJsonTest, ASearchHasItsRuns) {
   EXPECT_TRUE(vary["runs"][1]["peak"].is_null());
   EXPECT_EQ(vary["runs"][1]["fits"], false);
   EXPECT_EQ(vary["runs"][1]["note"], "failed with exit code 1");
+  EXPECT_TRUE(vary["runs"][1]["wanted_bytes"].is_null());
+  EXPECT_EQ(vary["margin"], 0);
+  EXPECT_EQ(vary["next_larger"], (json{{"seq", 512}, {"batch", 9}}));
 }
 
 TEST(ForecastJsonTest, EndsAndKindsHaveNamesOfTheirOwn) {

@@ -176,11 +176,35 @@ TEST(ForecastPageTest, ASearchShowsItsRuns) {
                      {{{"seq", 1024}, {"batch", 8}}, std::nullopt, false, "failed with exit code 1"}};
   EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("Nothing that was tried fits  3 runs\n"));
   forecast.largest = {{"seq", 512}, {"batch", 8}};
-  EXPECT_THAT(Text(AddVaried, forecast), AllOf(HasSubstr("The largest that fits: seq = 512, batch = 8  3 runs\n"),
-                                               ContainsRegex("seq +batch +allocated +reserved +nvidia-smi"),
-                                               ContainsRegex("512 +8 +6.50 GiB +7 GiB +8 GiB +fits\n"),
-                                               ContainsRegex("512 +16 +12.50 GiB +13 GiB +14 GiB +does not fit\n"),
-                                               ContainsRegex("1024 +8 +- +- +- +failed with exit code 1\n")));
+  EXPECT_THAT(Text(AddVaried, forecast),
+              AllOf(HasSubstr("The largest that fits: seq = 512, batch = 8  3 runs\n"),
+                    ContainsRegex("seq +batch +allocated +reserved +nvidia-smi"),
+                    ContainsRegex("512 +8 +6.50 GiB +7 GiB +8 GiB +fits\n"),
+                    ContainsRegex("512 +16 +12.50 GiB +13 GiB +14 GiB +does not fit\n"),
+                    ContainsRegex("1024 +8 +- +- +- +failed with exit code 1\n"),
+                    HasSubstr("The next, seq = 512, batch = 16, needs 4 GiB more than there is\n")));
+}
+
+TEST(ForecastPageTest, ASearchSaysHowCloseTheNextValueIs) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.searched = true;
+  forecast.margin = 0.05;
+  const auto of = [](int64_t batch, uint64_t need, uint64_t wanted) {
+    VariedRun run{{{"batch", batch}}, testing::PeaksOfSize(need), wanted <= 10 * kGiB, ""};
+    run.wanted = wanted;
+    return run;
+  };
+  forecast.varied = {of(8, 8 * kGiB, 9 * kGiB), of(64, 14 * kGiB, 15 * kGiB), of(9, 9 * kGiB, 10 * kGiB + kGiB / 2)};
+  forecast.largest = {{"batch", 8}};
+  EXPECT_THAT(Text(AddVaried, forecast),
+              AllOf(HasSubstr("The largest that fits with 5 % of the device left free: batch = 8  3 runs\n"),
+                    HasSubstr("The next, batch = 9, leaves 1 GiB (10 %): 512 MiB too little for the margin and the "
+                              "upper end of its range\n")));
+  forecast.varied.pop_back();
+  EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("The next, batch = 64, needs 4 GiB more than there is\n"));
+  forecast.varied.back().wanted = 0;
+  forecast.varied.back().note = "failed with exit code 1";
+  EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("The next, batch = 64, failed with exit code 1\n"));
 }
 
 TEST(ForecastPageTest, ChangesSayWhatTheyRestOn) {

@@ -35,6 +35,19 @@ TEST(DigestTest, LargestAndLeastAreOfThoseThatFit) {
   EXPECT_EQ(LargestThatFits({}), nullptr);
 }
 
+TEST(DigestTest, TheLargestLeavesAMarginFree) {
+  std::vector<SweepRow> rows = {RowOf(1, {{"n", "1"}}, kGiB), RowOf(2, {{"n", "2"}}, 2 * kGiB),
+                                RowOf(3, {{"n", "3"}}, 3 * kGiB)};
+  for (SweepRow& row : rows) row.capacity = NeedOf(rows[1]);
+  rows[2].state = RowState::kOutOfMemory;
+  EXPECT_EQ(LargestThatFits(rows)->number, 2);
+  EXPECT_EQ(NextAfterLargest(rows, 0)->number, 3);
+  EXPECT_EQ(LargestThatFits(rows, 0.05)->number, 1);
+  EXPECT_EQ(NextAfterLargest(rows, 0.05)->number, 2);
+  rows[2].peak_allocated = 0;  // it died on a GPU: what it wants is not known
+  EXPECT_EQ(NextAfterLargest(rows, 0), nullptr);
+}
+
 TEST(DigestTest, NeedIsWhatIsKnown) {
   SweepRow row = RowOf(1, {}, kGiB);
   EXPECT_EQ(NeedOf(row), row.peak_process);
