@@ -137,7 +137,7 @@ class Failures(Swept):
     MIXED = [truth.PROGRAMS / "swept.py", "mixed", "--batch-size", "1"]
 
     def test_what_fails_hangs_or_does_not_fit_is_a_row(self):
-        options = ["--axis", "batch-size=1,2,3,4,5,6,30000000", "--timeout", "8", "--memory", "40GiB"]
+        options = ["--axis", "batch-size=1,2,3,4,5,6,30000000", "--timeout", "20", "--memory", "40GiB"]
         program = [SETUP.python, *self.MIXED]
         rows = {row["values"]["batch-size"]: row for row in self.sweep(*options, expected=1, program=program)["configurations"]}
         self.assertEqual({number: row["state"] for number, row in rows.items()},
