@@ -28,16 +28,17 @@ ROLES = ("parameter", "buffer", "gradient", "optimizer_state")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
-def install(environment, python):
+def install(environment, python, requirements="libraries.txt"):
+    """An environment with the packages of scripts/requirements/REQUIREMENTS over those of `python`. Where they cannot be had, the test ends as skipped."""
     shutil.rmtree(environment, ignore_errors=True)
     subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
     others = wheels_test.site_packages(pathlib.Path(python).parent.parent)
     (wheels_test.site_packages(environment) / "others.pth").write_text(f"{others}\n")
     pip = [python, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar", "off"]
-    done = subprocess.run([*pip, "-r", str(truth.ROOT / "scripts" / "requirements" / "libraries.txt")], capture_output=True, text=True, check=False)
+    done = subprocess.run([*pip, "-r", str(truth.ROOT / "scripts" / "requirements" / requirements)], capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(environment, ignore_errors=True)
-        wheels_test.skip(f"pip cannot install the libraries: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
+        wheels_test.skip(f"pip cannot install {requirements}: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
 
 
 class Training:
