@@ -190,6 +190,16 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     return is_partial ? kExitDamaged : kExitFine;
   }
 
+  static void NoteEnd(const LoadedTrace& loaded, Console* console) {
+    const Analysis& analysis = loaded.analysis;
+    if (analysis.complete || analysis.snapshot || loaded.is_damaged()) return;
+    console->Complain(absl::StrCat(
+        analysis.path,
+        analysis.state == Analysis::Process::kRunning
+            ? ": the program still runs. The export ends with what it has recorded so far."
+            : " has no end: the program was killed, or still runs. The export ends with what was recorded."));
+  }
+
   absl::StatusOr<int> ExportAs(FormatKind kind, const std::string& format, const std::vector<std::string>& places,
                                uint64_t most, Output* output, Console* console) {
     switch (kind) {
@@ -229,6 +239,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     }
     if (result.was_cut && !output->failed())
       console->Complain(absl::StrCat("stopped at --max-size after ", FormatCount(result.written_events), " events"));
+    NoteEnd(*loaded, console);
     return ExitCodeOf(*loaded);
   }
 
@@ -247,6 +258,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
     ToolFile file{format, {window.device, LayerFilter::kAll, window.from_ns, window.to_ns}, output_};
     GPUMEM_RETURN_IF_ERROR(WriteToolFile(file, loaded.get(), output->sink()));
+    NoteEnd(*loaded, console);
     return ExitCodeOf(*loaded);
   }
 
@@ -254,6 +266,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(timed, places, console));
     GPUMEM_RETURN_IF_ERROR(WriteOpenMetrics(loaded.get(), output->sink()));
+    NoteEnd(*loaded, console);
     return ExitCodeOf(*loaded);
   }
 
@@ -270,6 +283,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
       const StackTree tree(view->aggregated, view->frames.get());
       WriteCollapsedStacks(tree, *view->frames, /*by_count=*/false, output->sink());
     }
+    NoteEnd(*view->trace, console);
     return ExitCodeOf(*view->trace);
   }
 

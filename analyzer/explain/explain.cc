@@ -51,6 +51,10 @@ std::vector<const Check*> Found(const Explanation& explanation) {
 std::string DoubtOf(const Analysis& analysis) {
   if (!analysis.damage.empty()) return "Unsure, the trace is damaged: ";
   const uint64_t lost = analysis.losses.Total();
+  if (lost == 0 && !analysis.complete && !analysis.snapshot) {
+    if (analysis.state == Analysis::Process::kRunning) return "So far, as the program still runs: ";
+    if (analysis.end_unknown) return "Unsure, the trace has no end: ";
+  }
   return lost == 0 ? "" : absl::StrCat("Unsure, ", FormatCountOf(lost, "event is", "events are"), " missing: ");
 }
 

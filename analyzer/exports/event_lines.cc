@@ -96,19 +96,26 @@ class RmmExporter final : public Exporter {
     const EventRow& row = event.row;
     const bool is_alloc = row.kind == trace::ALLOC, is_free = row.kind == trace::FREE;
     const bool is_failed = row.kind == trace::ALLOC_FAILED;
+    if (uses_torch_) {
+      for (const TorchBlock& block : event.dropped) AddLine("free", block.address, block.size, row, event.since_ns);
+    }
     if ((row.layer == trace::TORCH) != uses_torch_ || (!is_alloc && !is_free && !is_failed)) return;
-    const ThreadInfo* const thread = loaded_->stacks.thread(row.thread);
-    const uint64_t size = event.freed != nullptr ? event.freed->size : row.size;
-    absl::StrAppendFormat(out_.text(), "%d,%s,%s,0x%x,%d,0x%x\n", thread == nullptr ? 0 : thread->tid,
-                          TimeText(event.since_ns),
-                          is_alloc  ? "allocate"
-                          : is_free ? "free"
-                                    : "allocate failure",
-                          row.address, size, row.stream);
+    // What was not seen allocated cannot be freed in a replay.
+    if (is_free && uses_torch_ && event.freed == nullptr) return;
+    AddLine(is_alloc  ? "allocate"
+            : is_free ? "free"
+                      : "allocate failure",
+            row.address, event.freed != nullptr ? event.freed->size : row.size, row, event.since_ns);
     out_.MaybeFlush();
   }
 
  private:
+  void AddLine(const char* action, uint64_t address, uint64_t size, const EventRow& row, uint64_t since_ns) {
+    const ThreadInfo* const thread = loaded_->stacks.thread(row.thread);
+    absl::StrAppendFormat(out_.text(), "%d,%s,%s,0x%x,%d,0x%x\n", thread == nullptr ? 0 : thread->tid,
+                          TimeText(since_ns), action, address, size, row.stream);
+  }
+
   // "14:03:22.123456", UTC.
   std::string TimeText(uint64_t since_ns) const {
     const uint64_t us = (start_realtime_ns_ + since_ns) / 1000;

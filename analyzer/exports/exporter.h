@@ -18,6 +18,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/text_sink.h"
 #include "loading/load_trace.h"
 #include "state/live_state.h"
@@ -33,6 +34,9 @@ struct ExportedEvent {
   const LiveState& state;  // behind it
   // PyTorch's free: the block that it ended, as it was allocated; else null.
   const TorchBlock* freed = nullptr;
+  // PyTorch's blocks that this event ended without being their free: their own is missing (it fell into a gap), and
+  // their memory is used anew, or given back to CUDA.
+  absl::Span<const TorchBlock> dropped;
 };
 
 class Exporter {

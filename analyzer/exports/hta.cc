@@ -73,18 +73,23 @@ class HtaExporter final : public Exporter {
 
   void Apply(const ExportedEvent& event, bool is_wanted) {
     const EventRow& row = event.row;
+    for (const TorchBlock& block : event.dropped) Free(block.address, event, is_wanted);
     if (event.slot != slot_ || row.layer != trace::TORCH) return;
     if (row.kind == trace::ALLOC) {
       const Block block{row.size, categories_->Of(event.index)};
       live_[row.address] = block;
       if (is_wanted) Add(TimeOf(event), Action::kCreate, static_cast<int64_t>(block.size), block.category);
     } else if (event.freed != nullptr) {
-      const auto found = live_.find(row.address);
-      if (found == live_.end()) return;
-      const Block block = found->second;
-      live_.erase(found);
-      if (is_wanted) Add(TimeOf(event), Action::kDestroy, -static_cast<int64_t>(block.size), block.category);
+      Free(row.address, event, is_wanted);
     }
+  }
+
+  void Free(uint64_t address, const ExportedEvent& event, bool is_wanted) {
+    const auto found = live_.find(address);
+    if (found == live_.end()) return;
+    const Block block = found->second;
+    live_.erase(found);
+    if (is_wanted) Add(TimeOf(event), Action::kDestroy, -static_cast<int64_t>(block.size), block.category);
   }
 
   void AddPreexisting() {

@@ -92,6 +92,7 @@ class PyTorchExporter final : public Exporter {
   void Take(const ExportedEvent& event) override {
     const EventRow& row = event.row;
     if (!writes_history_) return;
+    for (const TorchBlock& block : event.dropped) AddFree(block, block.stack, event);
     if (row.layer != trace::TORCH) return TakeCuda(event);
     if (row.kind == trace::ALLOC) {
       streams_[row.address] = row.stream;
@@ -100,10 +101,7 @@ class PyTorchExporter final : public Exporter {
     } else if (row.kind == trace::FREE) {
       // What was not seen allocated cannot be freed in a history that is read backwards.
       if (event.freed == nullptr) return;
-      const uint64_t size = event.freed->requested == 0 ? event.freed->size : event.freed->requested;
-      Entry("free_requested", row, row.address, size, event.since_ns);
-      Entry("free_completed", row, row.address, size, event.since_ns);
-      streams_.erase(row.address);
+      AddFree(*event.freed, row.stack, event);
     } else if (row.kind == trace::ALLOC_FAILED) {
       Entry("oom", row, 0, row.requested_size == 0 ? row.size : row.requested_size, event.since_ns);
     }
@@ -126,6 +124,19 @@ class PyTorchExporter final : public Exporter {
   }
 
  private:
+  void AddFree(const TorchBlock& block, uint64_t stack, const ExportedEvent& event) {
+    EventRow row = event.row;
+    row.stack = stack;
+    if (row.address != block.address || row.layer != trace::TORCH) {
+      const auto stream = streams_.find(block.address);
+      row.stream = stream == streams_.end() ? 0 : stream->second;
+    }
+    const uint64_t size = block.requested == 0 ? block.size : block.requested;
+    Entry("free_requested", row, block.address, size, event.since_ns);
+    Entry("free_completed", row, block.address, size, event.since_ns);
+    streams_.erase(block.address);
+  }
+
   // The rest of what a device's list holds.
   void Entry(const char* action, const EventRow& row, uint64_t address, uint64_t size, uint64_t since_ns) {
     pickle_->Item();

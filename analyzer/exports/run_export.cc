@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <vector>
+
 #include "base/status_macros.h"
 #include "exports/exporter.h"
 #include "state/replay.h"
@@ -22,13 +24,19 @@ class ExportVisitor final : public ReplayVisitor, public LifetimeObserver {
       result_.was_cut = true;
       return false;
     }
-    has_freed_ = false;
+    ended_.clear();
     LiveState& state = replay_->state();
     state.Apply(batch, i, following);
     const EventRow row = batch.Row(i);
-    const bool is_free = has_freed_ && row.kind == trace::FREE && row.layer == trace::TORCH;
-    const ExportedEvent event{row,   replay_->index(),           since, SlotOfDevice(row.device),
-                              state, is_free ? &freed_ : nullptr};
+    const bool is_free = !ended_.empty() && row.kind == trace::FREE && row.layer == trace::TORCH;
+    const absl::Span<const TorchBlock> ended = ended_;
+    const ExportedEvent event{row,
+                              replay_->index(),
+                              since,
+                              SlotOfDevice(row.device),
+                              state,
+                              is_free ? &ended.back() : nullptr,
+                              is_free ? ended.first(ended.size() - 1) : ended};
     if (is_wanted) {
       exporter_->Take(event);
       ++result_.written_events;
@@ -49,8 +57,7 @@ class ExportVisitor final : public ReplayVisitor, public LifetimeObserver {
   void OnAlloc(Held, uint32_t) override {}
   void OnFree(Held kind, uint32_t place) override {
     if (kind != Held::kBlock) return;
-    freed_ = replay_->state().blocks()[place];
-    has_freed_ = true;
+    ended_.push_back(replay_->state().blocks()[place]);
   }
 
   const ExportRequest& request_;
@@ -58,8 +65,7 @@ class ExportVisitor final : public ReplayVisitor, public LifetimeObserver {
   Replay* replay_;
   Exporter* exporter_;
   const std::function<bool()>& more_;
-  TorchBlock freed_;
-  bool has_freed_ = false;
+  std::vector<TorchBlock> ended_;  // by the event at hand
   ExportResult result_;
 };
 
