@@ -88,7 +88,8 @@ absl::Status ReadRange(const Json& root, CheckedRun* run, uint64_t allocated, ui
              high = Number(*range, "high_bytes");
   const auto bounded = range->find("bounded");
   const bool is_bounded = bounded != range->end() && bounded->is_boolean() && bounded->get<bool>();
-  if (!low || !likely || !high || *low > *likely || *likely > *high)
+  const bool has_high = range->contains("high_bytes") && !(*range)["high_bytes"].is_null();
+  if (!low || !likely || *low > *likely || (has_high || is_bounded ? !high || *likely > *high : false))
     return absl::InvalidArgumentError("its range has no bytes in order");
   GPUMEM_ASSIGN_OR_RETURN(const Slack slack, SlackOf(root.value("doubts", Json::array())));
   run->doubt = absl::StrJoin(slack.what, "; ");

@@ -206,7 +206,8 @@ void WriteRange(const Assessment& assessment, JsonWriter* json) {
   json->BeginObject(JsonLayout::kOneLine);
   json->Field("low_bytes", assessment.low);
   json->Field("likely_bytes", assessment.likely);
-  json->Field("high_bytes", assessment.high);
+  json->Key("high_bytes");
+  assessment.has_upper() ? json->Value(assessment.high) : json->Null();
   json->Field("bounded", assessment.bounded());
   json->EndObject();
   json->Key("doubts");

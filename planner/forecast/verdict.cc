@@ -57,10 +57,25 @@ class Assessor {
 
   // Where values decide and the run with others did not get through.
   void AddReads() {
-    if (forecast_.other_values_failed.empty()) return;
-    Add({Doubt::Kind::kValues, absl::StrCat("values that are not computed: ", forecast_.other_values_failed),
-         absl::StrCat("a value is another one at ", forecast_.other_values_failed), "--pin 'FILE.py:LINE=VALUE'", 0, 0,
-         false});
+    const std::string& sites = forecast_.other_values_failed;
+    if (AddNoValues() || sites.empty()) return;
+    const std::string path = sites.substr(0, sites.find_first_of(" ,"));
+    const std::string first = path.substr(path.rfind('/') + 1);  // pins go by the file's name
+    Add({Doubt::Kind::kValues, absl::StrCat("sizes or branches depend on values that are not computed, at ", sites),
+         absl::StrCat("a value is another one at ", sites), absl::StrCat("--pin '", first, "=VALUE'"), 0, 0, false});
+  }
+
+  // Where nothing was computed at all, whatever was read may be another value. True: it is so.
+  bool AddNoValues() {
+    const auto failed = std::find_if(forecast_.processes.begin(), forecast_.processes.end(),
+                                     [](const PlannedProcess& one) { return !one.reported.values_failed.empty(); });
+    if (failed == forecast_.processes.end() || forecast_.reads.empty()) return false;
+    Add({Doubt::Kind::kValues,
+         absl::StrCat("values that decide could not be computed (", failed->reported.values_failed,
+                      "), and count as 0; they were read at ", forecast_.reads.front().site),
+         "a value that was not computed decides otherwise",
+         "PyTorch 2.9 or newer, and all parts of one build of gpumem", 0, 0, false});
+    return true;
   }
 
   void AddRuns() {
@@ -160,6 +175,11 @@ bool Assessment::bounded() const {
   return std::all_of(doubts.begin(), doubts.end(), [](const Doubt& doubt) { return doubt.bounded; });
 }
 
+bool Assessment::has_upper() const {
+  return std::all_of(doubts.begin(), doubts.end(),
+                     [](const Doubt& doubt) { return doubt.bounded || doubt.kind == Doubt::Kind::kLaterSteps; });
+}
+
 Assessment Assess(const Forecast& forecast) { return Assessor(forecast).Make(); }
 
 absl::string_view VerdictName(Verdict verdict) {
@@ -203,6 +223,7 @@ absl::string_view DoubtName(Doubt::Kind kind) {
 std::string RangeText(const Assessment& assessment) {
   const std::string low = FormatBytes(assessment.low), high = FormatBytes(assessment.high),
                     likely = FormatBytes(assessment.likely);
+  if (!assessment.has_upper()) return absl::StrCat("at least ", low, " with the values tried, no upper bound");
   if (low == high) return likely;
   return absl::StrCat(low, " to ", high, low == likely || high == likely ? "" : absl::StrCat(", likely ", likely));
 }

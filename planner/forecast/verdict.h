@@ -54,6 +54,8 @@ struct Assessment {
   uint64_t low = 0, likely = 0, high = 0;  // of the device that is fullest
   std::vector<Doubt> doubts;               // largest first; those without an end before them
   bool bounded() const;
+  // Whether `high` is an upper bound of what was run: later steps are not in it, but nothing in it may be larger.
+  bool has_upper() const;
 };
 
 Assessment Assess(const Forecast& forecast);
@@ -63,7 +65,7 @@ absl::string_view VerdictName(Verdict verdict);
 // "later_steps", ...
 absl::string_view DoubtName(Doubt::Kind kind);
 
-// "7.75 GiB to 8.5 GiB, likely 8 GiB"; one number where there is no range.
+// "7.75 GiB to 8.5 GiB, likely 8 GiB"; one number where there is no range, no upper one where that is no bound.
 std::string RangeText(const Assessment& assessment);
 
 }  // namespace gpumem

@@ -43,7 +43,18 @@ std::string BecauseText(const Assessment& assessment) {
   return causes.empty() ? "" : absl::StrCat(" Open: ", absl::StrJoin(causes, "; "), ".");
 }
 
+// What would settle that there is no upper bound.
+std::string SettleText(const Assessment& assessment) {
+  std::vector<std::string> ways;
+  for (const Doubt& doubt : assessment.doubts) {
+    if (!doubt.bounded && doubt.kind != Doubt::Kind::kLaterSteps && !doubt.settle.empty()) ways.push_back(doubt.settle);
+  }
+  return ways.empty() ? "" : absl::StrCat(". To settle it: ", absl::StrJoin(ways, "; "));
+}
+
 std::string LeftText(const Assessment& assessment, uint64_t have) {
+  if (!assessment.has_upper())
+    return absl::StrCat(RangeText(assessment), "; there are ", FormatBytes(have), SettleText(assessment));
   if (assessment.high > have) {
     return absl::StrCat(RangeText(assessment), " of ", FormatBytes(have),
                         "; at the upper end PyTorch gives cached memory back, which costs time");
@@ -109,7 +120,7 @@ void AddDoubts(const Assessment& assessment, Page* page) {
   page->Gap();
   page->Line("What is open, and how much it may change", Tone::kHeading);
   for (const Doubt& doubt : assessment.doubts) {
-    const std::string less = Signed(doubt.less, '-'), more = doubt.bounded ? Signed(doubt.more, '+') : "no upper end";
+    const std::string less = Signed(doubt.less, '-'), more = doubt.bounded ? Signed(doubt.more, '+') : "no upper bound";
     const std::string change = absl::StrCat(less, less.empty() || more.empty() ? "" : ", ", more);
     page->Paragraph(absl::StrCat("  ", change, "  "),
                     absl::StrCat(doubt.what, ".", doubt.settle.empty() ? "" : absl::StrCat(" ", doubt.settle)));

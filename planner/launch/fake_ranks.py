@@ -8,7 +8,7 @@ Where all ranks are here, lists of objects are put together on the host: kernels
 With --world-size (GPUMEM_PLAN_FAKE_RANKS) one process simulates a rank of many that are not there:
 
     stores         nobody is waited for; what an absent rank would have written is what this one wrote under its own name
-    gloo           PyTorch's "fake" backend: gathers give what this rank gave
+    gloo           PyTorch's "fake" backend: gathers give what this rank gave. Its futures hold the tensors, as DistributedDataParallel wants them
     object lists   that come from an absent rank stay as they are
     NCCL           PyTorch's own process group, on the simulated library, for which every rank holds the same data (SIMCUDA_NCCL_ALONE)
 
@@ -136,7 +136,49 @@ def without_gloo(c10d, backend):
         return backend
     from torch.testing._internal.distributed import fake_pg  # noqa: F401: it registers the backend
 
+    if text == Backend.GLOO and register_alone(c10d):
+        return Backend(ALONE)
     return Backend(text.replace(Backend.GLOO, "fake"))
+
+
+ALONE = "gpumem_alone"
+COLLECTIVES = """allreduce allreduce_coalesced broadcast barrier reduce allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced gather scatter
+    reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall alltoall_base send recv recv_anysource monitored_barrier""".split()
+
+
+def register_alone(c10d):
+    """The fake backend, whose futures hold nothing, as a group whose futures hold the tensors: DistributedDataParallel and its hooks read them."""
+    if ALONE in c10d.Backend.backend_list:
+        return True
+    native, plugin = sys.modules["torch._C._distributed_c10d"], getattr(c10d.Backend, "_plugins", {}).get("FAKE")
+    if plugin is None or not plugin.extended_api or not hasattr(native, "_create_work_from_future"):
+        return False
+
+    class AloneGroup(native.ProcessGroup):
+        def __init__(self, rank, size, fake):
+            super().__init__(rank, size)
+            self.fake = fake
+            for device in ("cpu", "cuda"):  # where c10d asks for what is behind the group
+                self._register_backend(sys.modules["torch"].device(device), native.ProcessGroup.BackendType.CUSTOM, fake)
+
+        def getBackendName(self):  # a group of another name would be looked into for its backend
+            return ALONE
+
+    def collective(name):
+        def run(self, *arguments, **options):
+            getattr(self.fake, name)(*arguments, **options)
+            future = sys.modules["torch.futures"].Future()
+            future.set_result(arguments[0] if arguments and isinstance(arguments[0], list) else [])
+            return native._create_work_from_future(future)
+
+        return run
+
+    for name in COLLECTIVES:
+        if hasattr(native.Backend, name):
+            setattr(AloneGroup, name, collective(name))
+    c10d.Backend.register_backend(ALONE, lambda options, more: AloneGroup(options.group_rank, options.group_size, plugin.creator_fn(options, more)), extended_api=True,
+                                  devices=["cpu", "cuda"])
+    return True
 
 
 def replace_groups(c10d):

@@ -52,14 +52,15 @@ def judge(setup, case):
     real, capacity = stated["range"]["likely_bytes"], planned["device"]["memory_bytes"]
     real_fits = stated["verdict"] in ("fits", "fits_unless") or (stated["tight"] or {}).get("runs_through", False)
     wrong = []
-    if not (low <= real and (real <= high or not bounded)):
+    if not (low <= real and (high is None or real <= high)):
         wrong.append("the truth is outside")
     if planned["verdict"] == "fits" and not real_fits:
         wrong.append("it does not fit")
     if planned["verdict"] == "does_not_fit" and real <= capacity and real_fits:
         wrong.append("it fits")
     width = (high - low) / max(real, 1) if bounded else None
-    line = f"{case:20} {planned['verdict']:13} {low / 2**30:8.2f} .. {high / 2**30:8.2f}{' ' if bounded else '+'} truth {real / 2**30:8.2f}  {'open' if width is None else f'{width:.1%}':>6}"
+    upper = f"{high / 2**30:8.2f}" if high is not None else "no bound"
+    line = f"{case:20} {planned['verdict']:13} {low / 2**30:8.2f} .. {upper}{' ' if bounded else '+'} truth {real / 2**30:8.2f}  {'open' if width is None else f'{width:.1%}':>6}"
     return ", ".join(wrong), width, line
 
 

@@ -87,10 +87,18 @@ def alone(rank, ranks):
     check((dist.get_backend(gloo), dist.get_rank(gloo)), ("gloo", rank))
     dist.all_gather_object(heard := [None] * ranks, rank, group=gloo)
     check(heard, [rank] * ranks)
+    data_parallel(gloo)
     dist.monitored_barrier(gloo)
     store = dist.TCPStore("somewhere.invalid", 1, ranks, False)
     store.set(f"ready/{rank}", "yes")
     check(store.multi_get([f"ready/{i}" for i in range(ranks)]), [b"yes"] * ranks)
+
+
+def data_parallel(group):
+    """Its gradients come from the futures of the group."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1, bias=False).cuda(), process_group=group)
+    model(torch.ones(2, 4, device="cuda")).sum().backward()
+    check(model.module.weight.grad.shape, (1, 4))
 
 
 def main():

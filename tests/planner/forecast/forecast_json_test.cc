@@ -52,7 +52,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
     "device": {"name": "SIM10", "full_name": "A Simulated GPU of 10 GiB", "count": 1, "memory_bytes": 10737418240,
                "capability": "8.6", "multiprocessors": 40, "source": "made up for tests"}, "simulated_rank": null,
     "verdict": "fits_unless", "fits": false,
-    "range": {"low_bytes": 6442450944, "likely_bytes": 8589934592, "high_bytes": 8589934592, "bounded": false},
+    "range": {"low_bytes": 6442450944, "likely_bytes": 8589934592, "high_bytes": null, "bounded": false},
     "doubts": [
       {"kind": "workspaces", "what": "workspaces of libraries, for which no bound is known", "less_bytes": 0,
        "more_bytes": null, "settle": "scripts/gpu_check --workspaces on such a GPU"},

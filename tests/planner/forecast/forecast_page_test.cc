@@ -59,8 +59,19 @@ TEST(ForecastPageTest, TheHeadlineSaysWhatWouldBreakItsWord) {
       Text(AddVerdict, forecast),
       AllOf(HasSubstr("  fits unless something after step 4 needs more, such as a longer batch or an evaluation: "
                       "7.75 GiB to 8.50 GiB, likely 8 GiB of 10 GiB, at least 1.50 GiB are left\n"),
-            HasSubstr("  no upper end  the program was stopped after step 4. --steps all"),
+            HasSubstr("  no upper bound  the program was stopped after step 4. --steps all"),
             HasSubstr("  -256 MiB, +512 MiB  the size of CUDA's context is a guess.\n")));
+}
+
+TEST(ForecastPageTest, NoUpperNumberIsPrintedThatIsNoBound) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.other_values_failed = "train.py:12 main";
+  forecast.with_other_values = testing::PeaksOfSize(9 * kGiB);
+  const std::string text = Text(AddVerdict, forecast);
+  EXPECT_THAT(text,
+              HasSubstr("  fits unless a value is another one at train.py:12 main: at least 8 GiB with the values "
+                        "tried, no upper bound; there are 10 GiB. To settle it: --pin 'train.py:12=VALUE'\n"));
+  EXPECT_THAT(text, Not(HasSubstr("9 GiB")));
 }
 
 TEST(ForecastPageTest, AProgramThatIsRefusedMemoryAndGoesOn) {

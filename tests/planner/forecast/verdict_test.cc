@@ -99,6 +99,30 @@ TEST(VerdictTest, ValuesThatNoRunCouldChangeHaveNoUpperEnd) {
   forecast.other_values_failed = "train.py:12";
   EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
   EXPECT_EQ(Assess(forecast).doubts.front().unless, "a value is another one at train.py:12");
+  EXPECT_EQ(RangeText(Assess(forecast)), "at least 8 GiB with the values tried, no upper bound");
+  forecast.other_values_failed = "src/train.py:12 main, train.py:40 main";
+  EXPECT_EQ(Assess(forecast).doubts.front().settle, "--pin 'train.py:12=VALUE'");
+}
+
+TEST(VerdictTest, LaterStepsLeaveTheUpperBoundOfWhatWasRun) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.end = RunEnd::kStable;
+  EXPECT_TRUE(Assess(forecast).has_upper());
+  EXPECT_EQ(RangeText(Assess(forecast)), "8 GiB");
+}
+
+TEST(VerdictTest, WithoutComputedValuesWhateverWasReadIsOpen) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.processes[0].reported.values_failed = "OSError: libsimcuda_preload.so";
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);  // nothing was read, so nothing could be decided
+  forecast.reads = {{HostReadKind::kCopy, "aten::nonzero", "train.py:7 main", 1, 8}};
+  forecast.other_values_failed = "train.py:9 main";
+  const Assessment assessment = Assess(forecast);
+  EXPECT_EQ(assessment.verdict, Verdict::kFitsUnless);
+  ASSERT_EQ(assessment.doubts.size(), 1u);
+  EXPECT_EQ(assessment.doubts[0].what,
+            "values that decide could not be computed (OSError: libsimcuda_preload.so), and count as 0; they were read "
+            "at train.py:7 main");
 }
 
 TEST(VerdictTest, ManagedMemoryMayLieElsewhere) {
