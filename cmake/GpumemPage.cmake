@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 #
-# Makes one HTML file of a page's sources: the style sheet and the scripts are put where the page has @STYLE@ and @SCRIPT@, and their hashes
+# Makes one HTML file of a page's sources: the style sheets and the scripts are put where the page has @STYLE@ and @SCRIPT@, and their hashes
 # where its content security policy has @STYLE_HASH@ and @SCRIPT_HASH@, so that a browser runs these and nothing else.
 #
-#   cmake -DPAGE=page.html -DSTYLE=style.css "-DSCRIPTS=a.js,b.js" -DOUT=whole.html -P GpumemPage.cmake
+#   cmake -DPAGE=page.html -DSTYLES=base.css,style.css "-DSCRIPTS=a.js,b.js" -DOUT=whole.html -P GpumemPage.cmake
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -34,7 +34,12 @@ function(hash_for_policy text result)
 endfunction()
 
 file(READ "${PAGE}" page)
-file(READ "${STYLE}" style)
+set(style "")
+string(REPLACE "," ";" STYLES "${STYLES}")
+foreach(name IN LISTS STYLES)
+  file(READ "${name}" text)
+  string(APPEND style "${text}")
+endforeach()
 set(script "'use strict';\n(() => {\n")
 string(REPLACE "," ";" SCRIPTS "${SCRIPTS}")
 foreach(name IN LISTS SCRIPTS)

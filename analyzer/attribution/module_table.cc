@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "attribution/component.h"
 
 namespace gpumem {
@@ -22,6 +23,11 @@ bool IsGeneric(absl::string_view component) {
 }
 
 }  // namespace
+
+std::string ModuleText(const ModuleRow& row) {
+  if (!row.fqn.empty() || row.class_name.empty()) return row.fqn;
+  return absl::StrCat("(", row.class_name, ")");
+}
 
 ModuleTable::ModuleTable(const ObjectTable* objects, const Rules* rules) : objects_(objects), rules_(rules) {
   rows_[0].component = "other";

@@ -33,6 +33,9 @@ struct ModuleRow {
   std::string root_class;  // "" where not known
 };
 
+// The name of a module in tables and pictures: where it has none, its class in parentheses; "" of row 0.
+std::string ModuleText(const ModuleRow& row);
+
 class ModuleTable {
  public:
   // Both must outlive it.

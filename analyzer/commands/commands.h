@@ -27,6 +27,7 @@ std::unique_ptr<Command> MakeModulesCommand();
 std::unique_ptr<Command> MakeModelCommand();
 std::unique_ptr<Command> MakeLeaksCommand();
 std::unique_ptr<Command> MakeFlameCommand();
+std::unique_ptr<Command> MakeHtmlCommand();
 std::unique_ptr<Command> MakeTreeCommand();
 std::unique_ptr<Command> MakeTableCommand();
 std::unique_ptr<Command> MakeDiffCommand();

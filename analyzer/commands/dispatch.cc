@@ -42,8 +42,8 @@ const std::vector<CommandGroup>& CommandGroups() {
   static const auto* const groups =
       new std::vector<CommandGroup>{{"Record", {"run", "attach", "detach", "doctor"}},
                                     {"Look",
-                                     {"report", "peak", "timeline", "leaks", "oom", "explain", "fragmentation", "flame",
-                                      "tree", "table", "sizes", "stacks", "sql"}},
+                                     {"report", "peak", "timeline", "leaks", "oom", "explain", "fragmentation", "html",
+                                      "flame", "tree", "table", "sizes", "stacks", "sql"}},
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
                                     {"Compare", {"diff", "compare", "check"}},
                                     {"Predict", {"forecast", "plan", "replay", "sweep"}},

@@ -26,6 +26,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeDiffCommand());
   commands.push_back(MakeCompareCommand());
   commands.push_back(MakeCheckCommand());
+  commands.push_back(MakeHtmlCommand());
   commands.push_back(MakeFlameCommand());
   commands.push_back(MakeTreeCommand());
   commands.push_back(MakeTableCommand());

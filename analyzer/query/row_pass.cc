@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "attribution/two_passes.h"
 #include "query/schema.h"
 #include "state/accounts.h"
 #include "trace/mark_thread.h"
@@ -20,12 +19,11 @@ bool IsDeviceKnown(int device) { return device >= 0 && device < kMaxDevices; }
 }  // namespace
 
 RowPass::RowPass(const Needs& needs, Database* database)
-    : needs_(needs),
-      uses_(needs.uses),
+    : LifePass(needs.lives),
+      needs_(needs),
       events_(database, EventsTable(), needs.texts->dictionaries()),
       blocks_(database, BlocksTable(), needs.texts->dictionaries()),
-      segments_(database, SegmentsTable(), needs.texts->dictionaries()),
-      program_end_ns_(EndOfProgram(*needs.analysis)) {}
+      segments_(database, SegmentsTable(), needs.texts->dictionaries()) {}
 
 uint32_t RowPass::ThreadOf(uint32_t thread) const {
   const ThreadInfo* const info = needs_.names->thread(thread);
@@ -35,19 +33,11 @@ uint32_t RowPass::ThreadOf(uint32_t thread) const {
 void RowPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (has_pending_) WriteEvent();
   has_pending_ = batch != nullptr;
-  if (batch == nullptr) {
-    is_over_ = true;
-    end_of_events_ = index;
-    return;
-  }
+  LifePass::Before(index, batch, i);
+  if (batch == nullptr) return;
   pending_ = batch->Row(i);
   pending_index_ = index;
   freed_bytes_ = 0;
-  if (pending_.time_ns > program_end_ns_ && frozen_at_ == UINT64_MAX) {
-    frozen_at_ = index;
-    uses_.Freeze();
-  }
-  uses_.Before(index, batch, i);
   if (needs_.progress && index % kEventsPerProgress == 0) needs_.progress(index);
 }
 
@@ -76,12 +66,11 @@ void RowPass::WriteEvent() {
 }
 
 void RowPass::WriteTotals(uint32_t slot, bool has_device) {
-  const LiveState& state = needs_.uses.replay->state();
-  if (!has_device || slot >= state.slots()) {
+  if (!has_device || slot >= state().slots()) {
     for (int i = 0; i < 6; ++i) events_.Null();
     return;
   }
-  const MeasureValues& values = state.values(slot);
+  const MeasureValues& values = state().values(slot);
   if (slot >= highest_.size()) highest_.resize(slot + 1);
   Highest& highest = highest_[slot];
   highest.allocated = std::max(highest.allocated, values.allocated);
@@ -95,15 +84,14 @@ void RowPass::WriteStep(uint64_t event, TableWriter* writer) const {
   step == nullptr ? writer->Null() : writer->UInt(step->number);
 }
 
-// Told anew behind a gap is what was alive before it: its row ends there, though nothing freed it.
 void RowPass::WriteBirthAndDeath(uint64_t born, uint64_t time_ns, uint64_t end, TableWriter* writer) {
   const bool lives = IsAliveAtEnd(end);
   writer->UInt(born).IntOrNull(end, !lives);
-  time_ns == 0 || time_ns < needs_.analysis->origin_ns ? writer->Null() : writer->Int(Since(time_ns));
-  lives ? writer->Null() : writer->Int(Since(pending_.time_ns));
+  time_ns == 0 || time_ns < needs_.lives.analysis->origin_ns ? writer->Null() : writer->Int(Since(time_ns));
+  lives ? writer->Null() : writer->Int(Since(now_ns()));
 }
 
-void RowPass::WriteBlock(const Life& life, const AttributedUse& use) {
+void RowPass::Lived(const Life& life, const AttributedUse& use) {
   const RowTexts& texts = *needs_.texts;
   WriteBirthAndDeath(life.born, life.time_ns, life.end, &blocks_);
   blocks_.Bool(life.kept);
@@ -122,22 +110,9 @@ void RowPass::WriteBlock(const Life& life, const AttributedUse& use) {
   blocks_.EndRow();
 }
 
-void RowPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  Life life(block, label.alloc_event, end);
-  // As other answers see it: whatever was alive when the program's own code ended was kept.
-  life.kept = IsAliveAtEnd(end) || (frozen_at_ != UINT64_MAX && end >= frozen_at_);
-  if (label.alloc_event >= frozen_at_) life.kept = false;
-  const AttributedUse use = uses_.Of(block, label, life.kept ? std::min(end, frozen_at_) : end, alive || life.kept);
-  life.requested = block.requested;
-  life.saved = label.saved;
-  WriteBlock(life, use);
-}
-
 void RowPass::CudaEnded(const CudaLife& cuda, uint64_t end) {
   freed_bytes_ = cuda.size;
-  Life life(cuda, cuda.alloc_event, end);
-  life.kept = (IsAliveAtEnd(end) || end >= frozen_at_) && cuda.alloc_event < frozen_at_;
-  WriteBlock(life, uses_.Of(cuda));
+  LifePass::CudaEnded(cuda, end);
 }
 
 void RowPass::SegmentEnded(const CudaLife& cuda, uint64_t end) {

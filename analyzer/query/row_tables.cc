@@ -14,20 +14,6 @@
 #include "symbols/stack_hash.h"
 
 namespace gpumem {
-namespace {
-
-AttributionRequest RequestOf(const Analysis& analysis) {
-  AttributionRequest request;
-  request.steps = true;
-  if (const DeviceAnalysis* const device = LargestDevice(analysis)) {
-    request.device = device->device;
-    request.measure = DefaultMeasure(*device);
-  }
-  return request;
-}
-
-}  // namespace
-
 // The index pass of attribution, and beside it what the columns of the second pass can say.
 class RowTables::FirstPass final : public LabelVisitor {
  public:
@@ -64,31 +50,23 @@ class RowTables::FirstPass final : public LabelVisitor {
 };
 
 RowTables::RowTables(LoadedTrace* loaded, Database* database, Progress progress)
-    : loaded_(loaded),
+    : LivesAnalysis(loaded),
       database_(database),
       progress_(std::move(progress)),
-      request_(RequestOf(loaded->analysis)),
-      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
-      modules_(&loaded->stacks.objects(), &rules_),
-      user_stages_(&loaded->analysis.marks, &loaded->stacks),
-      texts_(loaded, &classifier_, &modules_) {}
+      texts_(loaded, classifier(), modules()) {}
 
-LabelVisitor* RowTables::BeginFirst(const LabelReplay& replay) {
-  index_pass_.emplace(request_, SlotOfDevice(request_.device), &replay, &loaded_->stacks, &classifier_, &user_stages_);
-  if (loaded_->analysis.events.by_kind.count("OPTIMIZER_STEP") == 0) index_pass_->CountIterations();
-  first_pass_ = std::make_unique<FirstPass>(&*index_pass_, &texts_, &user_stages_, &progress_);
+LabelVisitor* RowTables::First(IndexPass* index_pass, const LabelReplay&) {
+  first_pass_ = std::make_unique<FirstPass>(index_pass, &texts_, user_stages(), &progress_);
   return first_pass_.get();
 }
 
-void RowTables::EndFirst(const LabelReplay&) { texts_.Finish(user_stages_.names()); }
+void RowTables::EndFirst(const LabelReplay&) { texts_.Finish(user_stages()->names()); }
 
-LabelVisitor* RowTables::BeginSecond(const LabelReplay& replay) {
+LabelVisitor* RowTables::Second(const LifePass::Needs& lives) {
   RowPass::Needs needs;
-  needs.uses = {&replay,   &index_pass_->places(), index_pass_->has_tensors(), &classifier_,
-                &modules_, &user_stages_,          index_pass_->LastLoop(),    index_pass_->FirstStackOfCalls()};
-  needs.analysis = &loaded_->analysis;
-  needs.names = &loaded_->stacks;
-  needs.steps = &index_pass_->steps();
+  needs.lives = lives;
+  needs.names = &loaded()->stacks;
+  needs.steps = &steps();
   needs.texts = &texts_;
   if (progress_) needs.progress = [this](uint64_t done) { progress_(2, done); };
   row_pass_.emplace(needs, database_);
@@ -105,9 +83,9 @@ absl::Status RowTables::Finish() {
 
 absl::Status RowTables::WriteSteps() {
   TableWriter writer(database_, StepsTable());
-  const auto since = [&](uint64_t time_ns) { return loaded_->input.Since(time_ns); };
-  for (const Step& step : index_pass_->steps().steps()) {
-    writer.UInt(step.number).Bool(step.complete).Int(request_.device);
+  const auto since = [&](uint64_t time_ns) { return loaded()->input.Since(time_ns); };
+  for (const Step& step : steps().steps()) {
+    writer.UInt(step.number).Bool(step.complete).Int(device());
     writer.UInt(since(step.start.time_ns)).UInt(since(step.peak.time_ns)).UInt(since(step.end.time_ns));
     writer.UInt(step.start.event_index).UInt(step.peak.event_index).UInt(step.end.event_index);
     writer.UInt(step.start.values.allocated).UInt(step.peak.values.allocated).UInt(step.peak.values.reserved);
@@ -121,13 +99,13 @@ absl::Status RowTables::WriteSteps() {
 absl::Status RowTables::WriteStacks() {
   TableWriter stacks(database_, StacksTable()), frames(database_, FramesTable());
   for (const uint64_t stack : texts_.Stacks()) {
-    const std::vector<ResolvedFrame> resolved = loaded_->source->Frames(stack);
-    const StackView view = ViewStack(resolved, "", loaded_->analysis.process.working_directory);
-    const StackClassification classification = classifier_.Of(stack);
-    stacks.UInt(stack).UInt(StackHash(loaded_->stacks, stack)).TextOrNull(view.site).TextOrNull(view.through);
+    const std::vector<ResolvedFrame> resolved = loaded()->source->Frames(stack);
+    const StackView view = ViewStack(resolved, "", loaded()->analysis.process.working_directory);
+    const StackClassification classification = classifier()->Of(stack);
+    stacks.UInt(stack).UInt(StackHash(loaded()->stacks, stack)).TextOrNull(view.site).TextOrNull(view.through);
     stacks.TextOrNull(absl::StrJoin(view.callers, " < ")).UInt(resolved.size());
     stacks.Text(StageName(classification.stage));
-    stacks.TextOrNull(ModuleText(modules_.row(modules_.RowOf(classification.module)))).EndRow();
+    stacks.TextOrNull(ModuleText(modules()->row(modules()->RowOf(classification.module)))).EndRow();
     for (size_t depth = 0; depth < resolved.size(); ++depth) {
       const ResolvedFrame& frame = resolved[depth];
       frames.UInt(stack).UInt(depth).Text(frame.short_function).TextOrNull(frame.file).IntOrNull(frame.line);

@@ -15,27 +15,20 @@
 #include <functional>
 #include <optional>
 
-#include "attribution/index_pass.h"
-#include "attribution/two_passes.h"
+#include "loading/lives.h"
 #include "query/row_pass.h"
 #include "query/row_texts.h"
 
 namespace gpumem {
 
-class RowTables final : public TwoPassAnalysis {
+class RowTables final : public LivesAnalysis {
  public:
   // How far: event `done` of pass 1 or 2.
   using Progress = std::function<void(int pass, uint64_t done)>;
 
   RowTables(LoadedTrace* loaded, Database* database, Progress progress);
-  RowTables(const RowTables&) = delete;
-  RowTables& operator=(const RowTables&) = delete;
 
-  uint64_t FirstEnd() const override { return loaded_->analysis.end_ns; }
-  LabelVisitor* BeginFirst(const LabelReplay& replay) override;
   void EndFirst(const LabelReplay& replay) override;
-  uint64_t SecondEnd() const override { return loaded_->analysis.end_ns; }
-  LabelVisitor* BeginSecond(const LabelReplay& replay) override;
   void EndSecond() override;
 
   // Once, after both replays: the tables that need no replay of their own, and the first error of any.
@@ -45,19 +38,14 @@ class RowTables final : public TwoPassAnalysis {
  private:
   class FirstPass;
 
+  LabelVisitor* First(IndexPass* index_pass, const LabelReplay& replay) override;
+  LabelVisitor* Second(const LifePass::Needs& needs) override;
   absl::Status WriteSteps();
   absl::Status WriteStacks();
 
-  LoadedTrace* loaded_;
   Database* database_;
   Progress progress_;
-  AttributionRequest request_;
-  Rules rules_;
-  StackClassifier classifier_;
-  ModuleTable modules_;
-  UserStages user_stages_;
   RowTexts texts_;
-  std::optional<IndexPass> index_pass_;
   std::unique_ptr<LabelVisitor> first_pass_;
   std::optional<RowPass> row_pass_;
   absl::Status status_;

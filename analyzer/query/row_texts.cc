@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "attribution/category.h"
 #include "attribution/stage.h"
 #include "report/names.h"
@@ -19,11 +18,6 @@ constexpr RowTexts::StackTexts kNoStack;
 constexpr RowTexts::ModuleTexts kNoModule;
 
 }  // namespace
-
-std::string ModuleText(const ModuleRow& row) {
-  if (!row.fqn.empty() || row.class_name.empty()) return row.fqn;
-  return absl::StrCat("(", row.class_name, ")");
-}
 
 void RowTexts::Finish(const std::vector<std::string>& user_stages) {
   for (int kind = 0; kind <= trace::EventKind_MAX; ++kind) {

@@ -25,9 +25,6 @@
 
 namespace gpumem {
 
-// The name of a module in every table: where it has none, its class; "" of row 0.
-std::string ModuleText(const ModuleRow& row);
-
 class RowTexts {
  public:
   // Numbers in dictionaries.

@@ -9,6 +9,7 @@
 #include "report/live_moment.h"
 #include "report/marks.h"
 #include "report/names.h"
+#include "views/trace_about.h"
 
 namespace gpumem {
 namespace {
@@ -94,37 +95,8 @@ std::string MomentText(const AggregatedStacks& view, const AggregatedDevice& dev
                       FormatBytes(weight.bytes), " by ", count, memory);
 }
 
-std::vector<Remark> FlameFacts(const FlameInput& input) {
-  std::vector<Remark> facts = {{"process", ProcessText(*input.report), Tone::kPlain}};
-  for (Remark& fact : HeadFacts(*input.report, /*full=*/true)) facts.push_back(std::move(fact));
-  const std::vector<std::string> losses = LossLines(*input.report);
-  facts.push_back(
-      {"losses", losses.empty() ? "none: every event is in the trace" : absl::StrJoin(losses, "; "), Tone::kPlain});
-  for (const std::string& note : input.report->analysis->notes) facts.push_back({"note", note, Tone::kPlain});
-  return facts;
-}
-
 std::vector<Remark> FlameWarnings(const FlameInput& input, const FlameTree& tree) {
-  std::vector<Remark> warnings;
-  for (Remark& remark : StateRemarks(*input.report)) {
-    if (remark.lead != "LOST") warnings.push_back(std::move(remark));
-  }
-  const std::vector<std::string> losses = LossLines(*input.report);
-  if (!losses.empty()) {
-    const bool alarm = input.report->analysis->losses.Total() > 0;
-    warnings.push_back({"losses",
-                        absl::StrCat("Lost: ", absl::StrJoin(losses, "; "), alarm ? ". Totals may be off." : "."),
-                        alarm ? Tone::kAlarm : Tone::kWarning});
-  }
-  for (const Remark& fact : HeadFacts(*input.report, false)) {
-    if (fact.tone == Tone::kWarning || fact.lead == "window")
-      warnings.push_back({fact.lead,
-                          absl::StrCat(fact.lead == "window"     ? "Shown is the window from "
-                                       : fact.lead == "recorded" ? "The trace was recorded "
-                                                                 : "This GPU is ",
-                                       fact.text, "."),
-                          fact.tone});
-  }
+  std::vector<Remark> warnings = TraceWarnings(*input.report);
   if (!input.filters.empty()) {
     warnings.push_back(
         {"filters", absl::StrCat("Not everything is shown: ", absl::StrJoin(input.filters, " "), "."), Tone::kWarning});

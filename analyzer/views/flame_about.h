@@ -29,11 +29,8 @@ ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold);
 std::string MomentText(const AggregatedStacks& view, const AggregatedDevice& device, const Weight& weight,
                        const FlameInput& input);
 
-// All that is known of the trace, for who wants to know.
-std::vector<Remark> FlameFacts(const FlameInput& input);
-
-// What a reader must know before believing a number: damage, losses, filters. Stacks that the tree merged are numbers
-// of each view.
+// TraceWarnings, and what the page's filters and its size leave out. Stacks that the tree merged are numbers of each
+// view.
 std::vector<Remark> FlameWarnings(const FlameInput& input, const FlameTree& tree);
 
 }  // namespace gpumem

@@ -7,42 +7,19 @@
 #include <map>
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/json_writer.h"
-#include "base/utf8.h"
 #include "json/parts.h"
 #include "report/names.h"
+#include "views/columns.h"
 #include "views/flame_about.h"
+#include "views/trace_about.h"
 
 namespace gpumem {
 namespace {
 
 constexpr int kKindMerged = 6;  // behind those of FrameClass
-
-std::string Shown(absl::string_view text) {
-  if (text.size() > kLongestName) {
-    // EscapeControls would spell out half a character at the cut.
-    size_t end = kLongestName;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-    return absl::StrCat(EscapeControls(text.substr(0, end)), "…");
-  }
-  return EscapeControls(text);
-}
-
-// A column of numbers as a JSON array.
-class Column {
- public:
-  void Add(uint64_t value) { absl::StrAppend(&text_, text_.empty() ? "" : ",", value); }
-  void Write(absl::string_view key, JsonWriter* json) const {
-    json->Key(key);
-    json->Raw(absl::StrCat("[", text_, "]"));
-  }
-
- private:
-  std::string text_;
-};
 
 // Equal neighbours as value and times.
 class Runs {
@@ -69,43 +46,8 @@ class Runs {
     times_ = 0;
   }
 
-  Column column_;
+  NumberColumn column_;
   uint64_t value_ = 0, times_ = 0;
-};
-
-class Strings {
- public:
-  uint32_t Place(absl::string_view text) {
-    const auto [it, is_new] = places_.try_emplace(Shown(text), static_cast<uint32_t>(list_.size()));
-    if (is_new) list_.push_back(it->first);
-    return it->second;
-  }
-  void Write(JsonWriter* json) const {
-    json->Key("strings");
-    json->BeginArray(JsonLayout::kOneLine);
-    for (const std::string& text : list_) json->Value(text);
-    json->EndArray();
-  }
-
- private:
-  std::map<std::string, uint32_t> places_;
-  std::vector<std::string> list_;
-};
-
-// Numbers in the order of their first use.
-template <typename T>
-class Places {
- public:
-  uint32_t Place(T value) {
-    const auto [it, is_new] = places_.try_emplace(value, static_cast<uint32_t>(list_.size()));
-    if (is_new) list_.push_back(value);
-    return it->second;
-  }
-  const std::vector<T>& list() const { return list_; }
-
- private:
-  absl::flat_hash_map<T, uint32_t> places_;
-  std::vector<T> list_;
 };
 
 class Writer {
@@ -117,13 +59,12 @@ class Writer {
     WriteViews();
     WriteNodes();
     WriteFrames();
-    strings_.Write(json_);
+    strings_.Write("strings", json_);
     WriteLabels();
   }
 
  private:
   void WriteAbout();
-  void WriteRemarks(absl::string_view key, const std::vector<Remark>& remarks);
   void WriteViews();
   void WriteView(size_t place);
   void WriteMoments(const AggregatedStacks& view, const FlameView& rows);
@@ -138,40 +79,23 @@ class Writer {
   const FlameInput& input_;
   const FlameTree& tree_;
   JsonWriter* json_;
-  Strings strings_;
-  Places<uint32_t> frames_, threads_;
-  Places<int> devices_;
+  StringTable strings_;
+  PlaceTable<uint32_t> frames_, threads_;
+  PlaceTable<int> devices_;
 };
-
-absl::string_view ToneName(Tone tone) {
-  if (tone == Tone::kAlarm) return "alarm";
-  return tone == Tone::kWarning ? "warning" : "note";
-}
-
-void Writer::WriteRemarks(absl::string_view key, const std::vector<Remark>& remarks) {
-  json_->Key(key);
-  json_->BeginArray();
-  for (const Remark& remark : remarks) {
-    json_->BeginObject(JsonLayout::kOneLine);
-    json_->Field("lead", Shown(remark.lead));
-    json_->Field("text", Shown(remark.text));
-    json_->Field("level", ToneName(remark.tone));
-    json_->EndObject();
-  }
-  json_->EndArray();
-}
 
 void Writer::WriteAbout() {
   const Analysis& analysis = *input_.report->analysis;
   const std::vector<std::string> losses = LossLines(*input_.report);
   json_->Key("about");
   json_->BeginObject();
-  json_->Field("program", analysis.process.program.empty() ? "(program not known)" : Shown(analysis.process.program));
+  json_->Field("program",
+               analysis.process.program.empty() ? "(program not known)" : ShownName(analysis.process.program));
   json_->Field("generator", input_.generator);
   json_->Field("simulated", IsSimulated(analysis));
   json_->Field("lossless", losses.empty());
-  WriteRemarks("facts", FlameFacts(input_));
-  WriteRemarks("warnings", FlameWarnings(input_, tree_));
+  WriteJsonRemarks("facts", TraceFacts(*input_.report), json_);
+  WriteJsonRemarks("warnings", FlameWarnings(input_, tree_), json_);
   json_->EndObject();
   const FlameStart& start = input_.start;
   json_->Key("start");
@@ -236,14 +160,14 @@ void Writer::WriteMoments(const AggregatedStacks& view, const FlameView& rows) {
     json_->Field("device", devices_.Place(device.device));
     json_->Field("measure", ViewMeasureName(device.measure));
     json_->Field("time_ns", input_.report->Since(device.time_ns));
-    json_->Field("text", Shown(MomentText(view, device, weights[device.device], input_)));
+    json_->Field("text", ShownName(MomentText(view, device, weights[device.device], input_)));
     json_->EndObject();
   }
   json_->EndArray();
 }
 
 void Writer::WriteRows(const FlameView& view) {
-  Column node, bytes, count;
+  NumberColumn node, bytes, count;
   Runs device, thread;
   uint32_t before = 0;
   for (const FlameRow& row : view.rows) {
@@ -265,7 +189,7 @@ void Writer::WriteRows(const FlameView& view) {
 }
 
 void Writer::WriteNodes() {
-  Column up, frame;
+  NumberColumn up, frame;
   for (uint32_t i = 1; i < tree_.nodes().size(); ++i) {
     up.Add(i - tree_.nodes()[i].parent);
     frame.Add(frames_.Place(tree_.nodes()[i].frame));
@@ -278,7 +202,7 @@ void Writer::WriteNodes() {
 }
 
 void Writer::WriteFrames() {
-  Column function, file, path, line, module, kind;
+  NumberColumn function, file, path, line, module, kind;
   for (const uint32_t index : frames_.list()) {
     ViewFrame frame;
     frame.function = "(smaller stacks, merged)";
@@ -319,11 +243,11 @@ std::string Writer::ThreadText(uint32_t thread) const {
 void Writer::WriteLabels() {
   json_->Key("devices");
   json_->BeginArray(JsonLayout::kOneLine);
-  for (const int device : devices_.list()) json_->Value(Shown(DeviceText(device)));
+  for (const int device : devices_.list()) json_->Value(ShownName(DeviceText(device)));
   json_->EndArray();
   json_->Key("threads");
   json_->BeginArray(JsonLayout::kOneLine);
-  for (const uint32_t thread : threads_.list()) json_->Value(Shown(ThreadText(thread)));
+  for (const uint32_t thread : threads_.list()) json_->Value(ShownName(ThreadText(thread)));
   json_->EndArray();
 }
 

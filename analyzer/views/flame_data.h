@@ -49,9 +49,6 @@ struct FlameInput {
   std::string generator;             // "gpumem 0.1.0"
 };
 
-// Longest text of one name, in bytes; longer ones are cut and marked.
-inline constexpr size_t kLongestName = 2000;
-
 // The page's data: compact, and without `<`.
 std::string FlameData(const FlameInput& input, const FlameTree& tree);
 

@@ -4,24 +4,6 @@
 // Everything that is text around the picture: head, warnings, tooltip, way, legend's numbers, help. Names come from the
 // trace and are only ever set as text, never as markup.
 
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === 'class') made.className = value;
-    else if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
-    else made.setAttribute(name, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-const byId = (id) => document.getElementById(id);
-
-// A name apart from what stands around it, whatever direction it is written in.
-function nameElement(text) {
-  return element('bdi', {}, text);
-}
-
 function showAbout(data) {
   const {about} = data;
   document.title = `${about.program} · GPU memory · gpumem flame`;

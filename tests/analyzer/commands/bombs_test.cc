@@ -51,10 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"dump", "--events"}, std::vector<std::string>{"tree"},
                       std::vector<std::string>{"table"}, std::vector<std::string>{"sizes"},
                       std::vector<std::string>{"stacks"}, std::vector<std::string>{"flame", "-o", "out"},
-                      std::vector<std::string>{"steps"}, std::vector<std::string>{"stages"},
-                      std::vector<std::string>{"modules"}, std::vector<std::string>{"model"},
-                      std::vector<std::string>{"at", "1ms"}, std::vector<std::string>{"symbolize", "-o", "out"},
-                      std::vector<std::string>{"recover"}),
+                      std::vector<std::string>{"html", "-o", "out"}, std::vector<std::string>{"steps"},
+                      std::vector<std::string>{"stages"}, std::vector<std::string>{"modules"},
+                      std::vector<std::string>{"model"}, std::vector<std::string>{"at", "1ms"},
+                      std::vector<std::string>{"symbolize", "-o", "out"}, std::vector<std::string>{"recover"}),
     [](const auto& instance) {
       std::string name;
       for (const std::string& word : instance.param) {

@@ -31,17 +31,29 @@ using testing::RunGpumem;
 // A stop, no measure.
 constexpr testing::Limits kLimits{20, uint64_t{1} << 30};
 
-const std::vector<std::vector<std::string>> kCommands = {{"report"},    {"report", "--json"},
-                                                         {"peak"},      {"leaks"},
-                                                         {"timeline"},  {"fragmentation"},
-                                                         {"oom"},       {"info"},
-                                                         {"dump"},      {"tree"},
-                                                         {"table"},     {"sizes"},
-                                                         {"stacks"},    {"flame", "-o", "-"},
-                                                         {"steps"},     {"stages"},
-                                                         {"modules"},   {"model"},
-                                                         {"at", "1ms"}, {"symbolize", "-o", "out"},
-                                                         {"recover"},   {"explain"}};
+const std::vector<std::vector<std::string>> kCommands = {{"report"},
+                                                         {"report", "--json"},
+                                                         {"peak"},
+                                                         {"leaks"},
+                                                         {"timeline"},
+                                                         {"fragmentation"},
+                                                         {"oom"},
+                                                         {"info"},
+                                                         {"dump"},
+                                                         {"tree"},
+                                                         {"table"},
+                                                         {"sizes"},
+                                                         {"stacks"},
+                                                         {"flame", "-o", "-"},
+                                                         {"html", "-o", "-"},
+                                                         {"steps"},
+                                                         {"stages"},
+                                                         {"modules"},
+                                                         {"model"},
+                                                         {"at", "1ms"},
+                                                         {"symbolize", "-o", "out"},
+                                                         {"recover"},
+                                                         {"explain"}};
 
 std::string SomeTrace(uint64_t events) {
   testing::TraceBuilder trace(100);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// Writes the traces that flame_test.py looks at: `flame_traces small FILE`, `flame_traces many FILE STACKS`.
+// Writes the traces that flame_test.py and html_test.py look at: `flame_traces small FILE`, `flame_traces many FILE
+// STACKS`, `flame_traces training FILE`.
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "testing/trace_builder.h"
+#include "testing/training_trace.h"
 
 namespace gpumem {
 namespace {
@@ -86,6 +88,29 @@ void WriteMany(const std::string& path, uint64_t stacks) {
   trace.End().Write(path);
 }
 
+// Eight steps of 60 MiB of activations that each keep 2 MiB, on a GPU of 1 GiB.
+void WriteTraining(const std::string& path) {
+  testing::TrainingTrace trace;
+  testing::TraceBuilder& builder = trace.builder();
+  builder.header().set_program("train");
+  builder.Device(0, "GPU", 1024 * kMiB);
+  const uint32_t model = trace.Root("Net"), layer = trace.Module(model, "mlp", "MLP"), sgd = trace.Optimizer("SGD");
+  const uint64_t forward = trace.Stack({testing::Code("MLP.forward", "/job/model.py", 7), testing::Call(layer),
+                                        testing::Call(model), testing::Code("<module>", "/job/train.py", 9)});
+  const uint64_t kept =
+      trace.Stack({testing::Code("remember", "/job/cache.py", 88), testing::Code("<module>", "/job/train.py", 9)});
+  builder.CudaAlloc(kSegment, 900 * kMiB, forward);
+  for (uint64_t step = 0; step < 8; ++step) {
+    for (uint64_t i = 0; i < 3; ++i) builder.TorchAlloc(kSegment + i * 20 * kMiB, 20 * kMiB, forward);
+    trace.Saved(kSegment);
+    for (uint64_t i = 0; i < 3; ++i) builder.TorchFree(kSegment + i * 20 * kMiB, 20 * kMiB);
+    builder.TorchAlloc(kSegment + (100 + step * 4) * kMiB, 2 * kMiB, kept);
+    builder.AtTime(builder.time_ns() + 10'000'000);
+    trace.StepBegins(sgd).StepEnds(sgd);
+  }
+  builder.End().Write(path);
+}
+
 }  // namespace
 }  // namespace gpumem
 
@@ -94,8 +119,10 @@ int main(int argc, char** argv) {
     gpumem::WriteSmall(argv[2]);
   } else if (argc == 4 && strcmp(argv[1], "many") == 0) {
     gpumem::WriteMany(argv[2], strtoull(argv[3], nullptr, 10));
+  } else if (argc == 3 && strcmp(argv[1], "training") == 0) {
+    gpumem::WriteTraining(argv[2]);
   } else {
-    fprintf(stderr, "usage: flame_traces small FILE | many FILE STACKS\n");
+    fprintf(stderr, "usage: flame_traces small FILE | many FILE STACKS | training FILE\n");
     return 2;
   }
   return 0;

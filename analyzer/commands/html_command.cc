@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/file_output.h"
+#include "base/format.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "compare/diff.h"
+#include "compare/diff_page.h"
+#include "compare/load_run.h"
+#include "json/answers.h"
+#include "json/attribution.h"
+#include "loading/attribute.h"
+#include "loading/find_traces.h"
+#include "loading/leaks.h"
+#include "loading/moment.h"
+#include "page/packed_data.h"
+#include "page/page_data.h"
+#include "page/report_page.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMostTraces = 64;
+constexpr size_t kLeastBlocks = 2'000;  // of each trace, where there are many
+constexpr size_t kTop = 100;            // of each list of stacks
+constexpr size_t kSteps = 5'000, kModules = 2'000;
+
+// A trace with all that its part of the page is made of.
+struct PageTrace {
+  std::unique_ptr<LoadedTrace> loaded;
+  std::unique_ptr<PagePass> pass;
+  std::unique_ptr<LeakFindings> leaks;
+  std::unique_ptr<Attribution> attribution;
+
+  PageInput input() const {
+    const ReportInput& input = loaded->input;
+    return {loaded.get(),
+            pass.get(),
+            {{"report", ReportJson(input, kTop)},
+             {"leaks", LeaksJson(input, kTop)},
+             {"fragmentation", FragmentationJson(input, kTop)},
+             {"timeline", TimelineJson(input)},
+             {"steps", StepsJson(input, kSteps)},
+             {"stages", StagesJson(input, kSteps)},
+             {"modules", ModulesJson(input, kModules)},
+             {"model", ModelJson(input, loaded->stacks.objects(), kModules)}}};
+  }
+};
+
+class HtmlCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "html"; }
+  absl::string_view summary() const override { return "one offline page: timeline, any moment, leaks, steps, modules"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR ...] [-o OUT.html]"; }
+  absl::string_view help() const override {
+    return R"(Writes one HTML page to look at a run: the timeline of its memory, stacked by category, module, line or
+stream; what was alive at any moment of it, as a table, a treemap, a flame graph and a map of addresses; what
+leaks, its steps, its modules. Click a moment, drag to zoom, search by regular expression; ? lists all keys.
+The page works from disk without a network and sends nothing. Several traces, or a folder of them, are put
+side by side. Without -o the page is NAME.html beside the trace; -o - writes to standard output.
+
+  gpumem html                                of the newest trace here
+  gpumem html run.gmtrace -o report.html
+  gpumem html snapshot.pickle                a memory snapshot of PyTorch
+  gpumem html before.gmtrace after.gmtrace   two runs side by side
+  gpumem html runs/                          all ranks of a job
+  gpumem html --max-blocks 200000            more of the smallest blocks by name, a larger page
+  gpumem html --json | jq '.traces[0].devices[0].rows.allocated'
+)";
+  }
+  size_t most_arguments() const override { return kMostTraces; }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    flags_.AddFlags(flags);
+    flags->Add("-o,--output", &output_, "where the page goes; - = standard output").Value("FILE");
+    flags
+        ->Add("--max-blocks", &max_blocks_,
+              "most blocks in the page by name; smaller ones beyond are only in its sums (40000)")
+        .Value("N")
+        .Between(1, 10'000'000);
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override;
+
+ private:
+  absl::StatusOr<std::vector<std::string>> Places(const std::vector<std::string>& arguments) const;
+  absl::StatusOr<PageTrace> Read(const std::string& place, size_t traces, Console* console) const;
+  absl::StatusOr<std::string> Difference(const std::vector<PageTrace>& traces) const;
+  absl::Status WritePage(const std::vector<PageTrace>& traces, const std::string& page, Console* console) const;
+
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  std::string output_;
+  size_t max_blocks_ = PageLimits().blocks;
+};
+
+// Folders stand for all traces in them, where several were named or there are several.
+absl::StatusOr<std::vector<std::string>> HtmlCommand::Places(const std::vector<std::string>& arguments) const {
+  std::vector<std::string> places;
+  for (const std::string& argument : arguments) {
+    const std::vector<std::string> traces = TracesOfFolder(argument);
+    traces.empty() ? places.push_back(argument) : void(places.insert(places.end(), traces.begin(), traces.end()));
+  }
+  if (places.empty()) places.emplace_back();
+  if (places.size() > kMostTraces) {
+    return absl::InvalidArgumentError(absl::StrCat("a page shows at most ", kMostTraces, " traces, not ", places.size(),
+                                                   ". Name some of them; gpumem compare takes any number"));
+  }
+  return places;
+}
+
+absl::StatusOr<PageTrace> HtmlCommand::Read(const std::string& place, size_t traces, Console* console) const {
+  PageTrace trace;
+  GPUMEM_ASSIGN_OR_RETURN(trace.loaded, LoadTrace(trace_, {place}, console));
+  LoadedTrace* const loaded = trace.loaded.get();
+  PageLimits limits;
+  limits.blocks = std::max(std::min(max_blocks_, kLeastBlocks), max_blocks_ / traces);
+  const uint64_t events =
+      loaded->analysis.events.torch + loaded->analysis.events.runtime + loaded->analysis.events.driver;
+  trace.pass = std::make_unique<PagePass>(loaded, limits, [console, events](int replay, uint64_t done) {
+    console->Progress(replay == 1 ? "replaying" : "following each block", done, std::max(done, events));
+  });
+  AttributionRequest request;
+  request.moments = {ParseMoment("peak", *loaded)};
+  request.steps = request.modules = request.stages = true;
+  GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(std::move(request), flags_.rules, loaded));
+  GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded));
+  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), finder->analysis(), trace.pass.get()}));
+  console->ProgressDone();
+  trace.leaks = finder->Take(loaded);
+  trace.attribution = attributor->Take(loaded);
+  return trace;
+}
+
+// Of two traces: the second beside the first, at their peaks.
+absl::StatusOr<std::string> HtmlCommand::Difference(const std::vector<PageTrace>& traces) const {
+  if (traces.size() != 2) return std::string();
+  std::vector<RunFacts> sides;
+  for (const PageTrace& trace : traces) {
+    const std::string& path = trace.loaded->analysis.path;
+    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, flags_.rules, path}, trace.loaded.get()));
+    std::move(facts.begin(), facts.end(), std::back_inserter(sides));
+    // It looked at the trace with an attribution of its own.
+    trace.loaded->input.attribution = trace.attribution.get();
+    trace.loaded->input.leaks = trace.leaks.get();
+  }
+  return DiffJson(DiffRuns(std::move(sides[0]), std::move(sides[1]), false), kTop);
+}
+
+absl::Status HtmlCommand::WritePage(const std::vector<PageTrace>& traces, const std::string& page,
+                                    Console* console) const {
+  const std::string& trace = traces.front().loaded->analysis.path;
+  const std::string path = output_.empty() ? absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".html") : output_;
+  for (const PageTrace& each : traces) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, each.loaded->analysis.path, ignored)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " is the trace itself. Name another file with -o."));
+    }
+  }
+  if (const absl::Status status = WriteOutput(path, page, trace); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
+  }
+  uint64_t blocks = 0, left_out = 0;
+  for (const PageTrace& each : traces) {
+    blocks += each.pass->blocks().lives().size();
+    left_out += each.pass->blocks().left_out();
+  }
+  console->Print(absl::StrCat(
+      path, ": ", FormatBytes(page.size()), ", ", FormatCountOf(blocks, "block", "blocks"),
+      left_out == 0 ? std::string() : absl::StrCat(" by name, ", FormatCount(left_out), " smaller ones in sums"),
+      ". Open it in a browser; it needs no network.\n"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> HtmlCommand::Run(const std::vector<std::string>& arguments, Console* console) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> places, Places(arguments));
+  std::vector<PageTrace> traces;
+  int code = kExitFine;
+  for (const std::string& place : places) {
+    GPUMEM_ASSIGN_OR_RETURN(PageTrace trace, Read(place, places.size(), console));
+    code = std::max(code, ExitCodeOf(*trace.loaded));
+    traces.push_back(std::move(trace));
+  }
+  std::vector<PageInput> inputs;
+  for (const PageTrace& trace : traces) inputs.push_back(trace.input());
+  GPUMEM_ASSIGN_OR_RETURN(const std::string diff, Difference(traces));
+  const std::string data = PageData(inputs, diff, "gpumem " GPUMEM_VERSION);
+  if (trace_.json) {
+    console->Print(data + "\n");
+    return code;
+  }
+  const std::string page = ReportPage(PackedData(data));
+  if (output_ == "-") {
+    console->Print(page);
+    return code;
+  }
+  GPUMEM_RETURN_IF_ERROR(WritePage(traces, page, console));
+  return code;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> MakeHtmlCommand() { return std::make_unique<HtmlCommand>(); }
+
+}  // namespace gpumem

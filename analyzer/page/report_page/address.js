@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What was chosen, as it stands in the page's address, and what keys do.
+
+const THEMES = ['', 'light', 'dark'];  // '' = as the system has it
+
+const TABS = [
+  {key: 'blocks', label: 'Blocks', moment: true, groups: ['category', 'module', 'line', 'stream', 'block']},
+  {key: 'treemap', label: 'Treemap', moment: true, picture: true},
+  {key: 'stacks', label: 'Call stacks', moment: true, picture: true},
+  {key: 'addresses', label: 'Addresses', moment: true, picture: true},
+  {key: 'leaks', label: 'Leaks'}, {key: 'steps', label: 'Steps'}, {key: 'modules', label: 'Modules'}, {key: 'model', label: 'Model'},
+  {key: 'fragmentation', label: 'Fragmentation'}, {key: 'runs', label: 'Runs'},
+];
+const TAB_KEYS = TABS.map(({key}) => key);
+
+// Fills `choice`; what the address does not say is as a reader wants it first. Returns the view that was asked for, or null.
+function readAddress(traces, choice) {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const number = (key, most) => Math.min(Math.max(Number.parseInt(asked.get(key) ?? '0', 10) || 0, 0), Math.max(most, 0));
+  const one = (key, all, otherwise) => (all.includes(asked.get(key)) ? asked.get(key) : otherwise);
+  choice.trace = number('trace', traces.length - 1);
+  const trace = traces[choice.trace];
+  choice.device = number('device', trace.devices.length - 1);
+  choice.by = one('by', LAYERS, 'category');
+  choice.x = one('x', ['time', 'events'], trace.tellsTime(choice.device) ? 'time' : 'events');
+  choice.upTo = one('to', ['use', 'reserved', 'capacity'], 'reserved');
+  choice.tab = one('tab', TAB_KEYS, traces.length > 1 ? 'runs' : 'blocks');
+  choice.group = one('group', TABS[0].groups, 'line');
+  choice.query = asked.get('search') ?? '';
+  choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
+  language = one('lang', LANGUAGES, 'en');
+  document.documentElement.dataset.theme = one('theme', THEMES, '');
+  const view = ['from', 'until'].map((key) => Number(asked.get(key) ?? NaN));
+  return view.every(Number.isFinite) && view[0] < view[1] ? view : null;
+}
+
+function writeAddress(choice, timeline) {
+  const asked = new URLSearchParams({tab: choice.tab, by: choice.by, x: choice.x, to: choice.upTo, group: choice.group});
+  for (const key of ['trace', 'device']) if (choice[key] > 0) asked.set(key, choice[key]);
+  if (choice.query !== '') asked.set('search', choice.query);
+  if (choice.event >= 0) asked.set('event', choice.event);
+  if (timeline.what !== undefined && timeline.zoomed) {
+    asked.set('from', timeline.from);
+    asked.set('until', timeline.to);
+  }
+  if (language !== 'en') asked.set('lang', language);
+  if (document.documentElement.dataset.theme) asked.set('theme', document.documentElement.dataset.theme);
+  history.replaceState(null, '', `#${asked}`);
+}
+
+// What a key does on a page; undefined: nothing.
+function actionOf(event, page) {
+  const {timeline, device, choice} = page;
+  if (/^[1-9]$/.test(event.key)) return () => byId('tabs').querySelectorAll('button')[Number(event.key) - 1]?.click();
+  const step = (by) => () => timeline.choose(timeline.row + by * (event.shiftKey ? 10 : 1));
+  return new Map([
+    ['ArrowLeft', step(-1)], ['ArrowRight', step(1)],
+    ['p', () => page.goTo({event: device.peakEvent})], ['e', () => timeline.choose(device.rowCount - 1)],
+    ['[', () => page.nextStep(-1)], [']', () => page.nextStep(1)],
+    ['+', () => timeline.zoom(0.6)], ['=', () => timeline.zoom(0.6)], ['-', () => timeline.zoom(1 / 0.6)], ['0', () => timeline.viewAll()],
+    ['a', () => timeline.pan(-0.2)], ['d', () => timeline.pan(0.2)], [' ', () => page.play()], ['t', () => page.nextTheme()],
+    ['c', () => page.choose({by: LAYERS[(LAYERS.indexOf(choice.by) + 1) % LAYERS.length]})],
+    ['/', () => byId('search').focus()], ['?', () => byId('help').showModal()],
+    ['Escape', () => (choice.query === '' ? timeline.viewAll() : page.searchFor(''))],
+  ]).get(event.key);
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Puts the parts together: one choice of trace, device, layers and moment, and the views that follow it. The choice
+// stays in the address, so that a page can be reloaded and its link be passed on.
+
+const PLAY_MS = 60;
+
+class ReportPage {
+  constructor(data) {
+    this.generator = data.generator;
+    this.diff = spelledOut(data.diff);
+    this.traces = data.traces.map((raw, i) => new Trace(raw, i));
+    this.choice = {};
+    this.asked = readAddress(this.traces, this.choice);
+    this.pattern = null;
+    this.timeline = new Timeline(byId('timeline'), {
+      chosen: (row) => this.chosen(row),
+      viewed: () => this.remember(),
+      hovered: (row, event) => this.hoverTimeline(row, event),
+    });
+    this.table = new MomentTable(byId('block-table'), {block: (i) => this.showBlock(i)});
+    this.treemap = new Treemap(byId('treemap'), {hovered: showTip, chosen: (name) => this.searchFor(escapePattern(name))});
+    this.stacks = new StackChart({chart: byId('chart'), room: byId('room'), canvas: byId('stack-canvas'), path: byId('path')}, {hovered: showTip});
+    this.map = new AddressMap(byId('map-box'), byId('map'), {hovered: showTip, block: (i) => this.showBlock(i)});
+    this.listen();
+    this.translate();
+    this.openTrace(this.choice.trace, true);
+  }
+
+  get trace() { return this.traces[this.choice.trace]; }
+  get device() { return this.trace.devices[this.choice.device]; }
+
+  remember() {
+    writeAddress(this.choice, this.timeline);
+  }
+
+  listen() {
+    const press = (id, act) => byId(id).addEventListener('click', act);
+    press('to-peak', () => this.goTo({event: this.device.peakEvent}));
+    press('to-end', () => this.timeline.choose(this.device.rowCount - 1));
+    press('whole', () => this.timeline.viewAll());
+    press('play', () => this.play());
+    press('help-button', () => byId('help').showModal());
+    press('theme', () => this.nextTheme());
+    press('language', () => this.nextLanguage());
+    press('png', () => savePicture(this, 'png'));
+    press('svg', () => savePicture(this, 'svg'));
+    byId('trace').addEventListener('change', (event) => this.openTrace(Number(event.target.value), false));
+    byId('device').addEventListener('change', (event) => this.choose({device: Number(event.target.value), event: -1}));
+    byId('search').addEventListener('input', (event) => this.searchFor(event.target.value));
+    addEventListener('keydown', (event) => this.key(event));
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.applyTheme());
+  }
+
+  openTrace(index, isFirst) {
+    this.choice.trace = index;
+    if (!isFirst) Object.assign(this.choice, {device: 0, event: -1});
+    const {trace} = this;
+    showAbout(trace, this.generator);
+    fillSelect('trace', this.traces.map(runName), index);
+    fillSelect('device', trace.devices.map(({label, name}) => `${label} ${name}`), this.choice.device);
+    const empty = trace.devices.length === 0;
+    byId('waiting').hidden = true;
+    byId('all').hidden = empty;
+    byId('empty').hidden = !empty;
+    byId('empty').textContent = empty ? t('Nothing was allocated on a GPU in this trace.') : '';
+    byId('search').value = this.choice.query;
+    this.setPattern(this.choice.query);
+    this.applyTheme();
+    if (!empty) this.choose({});
+    if (isFirst && this.asked !== null && !empty) this.timeline.view(...this.asked);
+  }
+
+  choose(changes) {
+    Object.assign(this.choice, changes);
+    const {choice, device} = this;
+    radios('layers', LAYERS.map((key) => [key, t(key)]), choice.by, (by) => this.choose({by}));
+    radios('across', ['time', 'events'].map((key) => [key, t(key)]), choice.x, (x) => this.choose({x}));
+    radios('up-to', [['use', t('in use')], ['reserved', t('reserved')], ['capacity', t('capacity')]], choice.upTo, (upTo) => this.choose({upTo}));
+    this.timeline.show({device, by: choice.by, x: choice.x, upTo: choice.upTo, ...this.bands(), whole: this.whole()});
+    this.showLegend();
+    const event = choice.event >= 0 ? choice.event : device.peakEvent;
+    this.timeline.choose(device.rowAt('event', event), false);
+  }
+
+  whole() {
+    const {rows, rowCount} = this.device;
+    const last = this.choice.x === 'time' ? rows.time_ns[rowCount - 1] : rows.event[rowCount - 1];
+    return [0, Math.max(last * 1.01, 1)];
+  }
+
+  // Steps below the picture; where there are none, stages. What happened outside of memory as lines in it.
+  bands() {
+    const {trace, device, choice} = this;
+    const place = (time) => (choice.x === 'time' ? time : device.rows.event[device.rowAt('time_ns', time)]);
+    const spans = trace.steps.length > 0 ? trace.steps.map((step) => ({...step, label: `${t('step')} ${step.step}`, short: `${step.step}`}))
+      : trace.stages.map((stage) => ({...stage, label: stage.stage, short: ''}));
+    const marks = trace.marks.filter(({kind}) => kind === 'mark').slice(0, 500).map((mark) => ({at: place(mark.time_ns), text: mark.text, bad: false}));
+    const ooms = trace.ooms.filter((oom) => oom.final && oom.device === device.number).map((oom) => ({at: place(oom.time_ns), text: `out of memory: ${formatBytes(oom.requested_bytes)} requested`, bad: true}));
+    return {bands: spans.map((span) => ({label: span.label, short: span.short, from: place(span.start_ns), to: place(span.end_ns)})), marks: [...marks, ...ooms]};
+  }
+
+  showLegend() {
+    const {timeline, choice, device} = this;
+    const buttons = timeline.layers.map((layer, place) => {
+      const swatch = element('span', {class: 'swatch'});
+      swatch.style.background = colorOf(choice.by, layer.name, place);
+      return element('button', {type: 'button', 'aria-pressed': String(!timeline.hidden.has(place)), title: `at most ${formatBytes(layer.highest)}`,
+        onclick: () => {
+          if (!timeline.hidden.delete(place)) timeline.hidden.add(place);
+          timeline.repaint();
+          this.showLegend();
+        },
+        onpointerenter: () => { timeline.lit = place; timeline.repaint(); },
+        onpointerleave: () => { timeline.lit = -1; timeline.repaint(); }}, swatch, nameElement(layerName(layer, choice.by)));
+    });
+    const line = (color, text) => {
+      const swatch = element('span', {class: 'swatch line'});
+      swatch.style.background = color;
+      return element('span', {class: 'aside choice'}, swatch, text);
+    };
+    byId('legend').replaceChildren(...buttons, line(this.theme.reserved, `${t('reserved')} + CUDA`), ...(device.capacity > 0 ? [line(this.theme.capacity, `${t('capacity')} ${formatBytes(device.capacity)}`)] : []));
+  }
+
+  chosen(row) {
+    const {device, trace} = this;
+    this.choice.event = device.rows.event[row];
+    const time = device.rows.time_ns[row];
+    const step = trace.stepAt(time);
+    const list = trace.blocksAt(device.number, this.choice.event);
+    const named = list.reduce((sum, i) => sum + trace.blocks.size[i], 0);
+    const held = device.held[row];
+    const rest = Math.max(held - named, 0);
+    this.moment = {trace, device: device.number, event: this.choice.event, list, bytes: held, rest, by: this.choice.by, layers: this.timeline.layers,
+      theme: this.theme, matches: (i) => this.matches(i)};
+    const what = this.choice.event === device.peakEvent ? `${t('Peak')} · ` : '';
+    byId('moment').replaceChildren(
+      what, element('strong', {}, formatBytes(held)), ` ${t('in use')}, ${formatCountOf(list.length, 'block', 'blocks')}` +
+      (rest > 0 ? ` and ${formatBytes(rest)} that no block here explains` : ''),
+      ` · ${formatBytes(device.rows.reserved[row])} ${t('reserved')}` + (device.rows.other[row] > 0 ? ` · ${formatBytes(device.rows.other[row])} CUDA outside of PyTorch` : ''),
+      ` · ${trace.hasTimes ? formatTime(time) : ''}${step === undefined ? '' : `, ${t('step')} ${step.step}`}, event ${formatCount(this.choice.event)}`);
+    this.showTab();
+    this.remember();
+  }
+
+  hoverTimeline(row, event) {
+    if (row < 0 || event === undefined) return showTip(null);
+    const {device, choice, trace} = this;
+    const layers = this.timeline.layers.map((layer) => ({layer, bytes: layer.values[row]})).filter(({bytes}) => bytes > 0).sort((a, b) => b.bytes - a.bytes);
+    const at = this.timeline.painter.xOf(device.rows[this.timeline.column][row]);
+    const near = this.timeline.what.marks.filter((mark) => Math.abs(this.timeline.painter.xOf(mark.at) - at) < 5);
+    const step = trace.stepAt(device.rows.time_ns[row]);
+    return showTip([
+      `${formatBytes(device.held[row])} ${t('in use')}, ${formatBytes(device.rows.reserved[row])} ${t('reserved')}`,
+      `${formatTime(device.rows.time_ns[row])}${step === undefined ? '' : ` · ${t('step')} ${step.step}`} · event ${formatCount(device.rows.event[row])}`,
+      ...near.map(({text}) => text),
+      ...layers.slice(0, 8).map(({layer, bytes}) => `${formatBytes(bytes)}  ${layerName(layer, choice.by)}`),
+      ...(layers.length > 8 ? [`… ${layers.length - 8} ${t('others')}`] : [])], event);
+  }
+
+  matches(i) {
+    if (this.pattern === null) return true;
+    const {trace} = this;
+    const {blocks, strings} = trace;
+    const texts = [blocks.category, blocks.module, blocks.line, blocks.name].map((column) => strings[column[i]]);
+    if (texts.some((text) => this.pattern.test(text))) return true;
+    const stack = blocks.stack[i];
+    if (!this.foundStacks.has(stack)) {
+      this.foundStacks.set(stack, trace.stacks[stack].some((frame) => this.pattern.test(trace.frames.searched(frame))));
+    }
+    return this.foundStacks.get(stack);
+  }
+
+  setPattern(query) {
+    this.choice.query = query;
+    this.foundStacks = new Map();
+    let error = '';
+    try {
+      this.pattern = query === '' ? null : new RegExp(query, 'i');
+    } catch (problem) {
+      this.pattern = null;
+      error = `not a regular expression: ${problem.message.replace(/^Invalid regular expression: /, '')}`;
+    }
+    byId('search').classList.toggle('wrong', error !== '');
+    byId('matched').textContent = error;
+    return error === '';
+  }
+
+  searchFor(query) {
+    byId('search').value = query;
+    if (!this.setPattern(query)) return;
+    this.showTab();
+    this.remember();
+  }
+
+  showTab() {
+    const {choice, moment} = this;
+    byId('tabs').replaceChildren(...TABS.filter(({key}) => key !== 'runs' || this.traces.length > 1).flatMap((tab, i, all) => [
+      ...(i > 0 && all[i - 1].moment && !tab.moment ? [element('span', {class: 'apart'})] : []),
+      element('button', {type: 'button', role: 'tab', id: `to-${tab.key}`, 'aria-selected': String(tab.key === choice.tab), onclick: () => this.openTab(tab.key)}, t(tab.label))]));
+    const tab = TABS.find(({key}) => key === choice.tab);
+    for (const id of ['blocks', 'treemap', 'stacks', 'addresses']) byId(`tab-${id}`).hidden = id !== tab.key;
+    byId('tab-text').hidden = tab.moment === true;
+    byId('group-choice').hidden = tab.groups === undefined;
+    byId('block-details').replaceChildren();
+    if (tab.moment && this.pattern !== null) {
+      const bytes = moment.list.reduce((sum, i) => sum + (this.matches(i) ? moment.trace.blocks.size[i] : 0), 0);
+      byId('matched').textContent = bytes === 0 ? t('nothing matches') : `${formatBytes(bytes)}, ${formatPercent(bytes, moment.bytes)}`;
+    } else if (this.pattern !== null || choice.query === '') {
+      byId('matched').textContent = '';
+    }
+    this.fillTab(tab);
+  }
+
+  fillTab(tab) {
+    const {choice, moment, trace} = this;
+    const goTo = (where) => this.goTo(where);
+    const text = {
+      leaks: () => leaksTab(trace, goTo, this.theme), steps: () => stepsTab(trace, goTo), model: () => modelTab(trace), fragmentation: () => fragmentationTab(trace),
+      modules: () => modulesTab(trace, (name) => { this.openTab('blocks'); this.searchFor(`^${escapePattern(name)}`); }),
+      runs: () => runsTab(this.traces, this.diff, (other) => this.openTrace(other.index, false)),
+    };
+    const shownMoment = {...moment, rest: this.pattern === null ? moment.rest : 0};
+    if (tab.key === 'blocks') {
+      radios('group', tab.groups.map((key) => [key, t(key)]), choice.group, (group) => { choice.group = group; this.showTab(); this.remember(); });
+      this.table.show({...shownMoment, by: choice.group});
+    } else if (tab.key === 'treemap') this.treemap.show(moment);
+    else if (tab.key === 'stacks') this.stacks.show(shownMoment, choice.query, this.themeName);
+    else if (tab.key === 'addresses') this.map.show(moment);
+    else if (this.shownText !== `${tab.key} ${choice.trace} ${language} ${this.themeName}`) byId('tab-text').replaceChildren(...text[tab.key]());
+    this.shownText = tab.moment ? '' : `${tab.key} ${choice.trace} ${language} ${this.themeName}`;
+  }
+
+  openTab(key) {
+    this.choice.tab = key;
+    this.showTab();
+    this.remember();
+  }
+
+  goTo({time, event}) {
+    const {device} = this;
+    this.timeline.choose(event === undefined ? device.rowAt('time_ns', time) : device.rowAt('event', event));
+  }
+
+  // A block with its whole stack.
+  showBlock(i) {
+    const {trace} = this;
+    if (this.choice.tab !== 'blocks') this.openTab('blocks');
+    const frames = [...trace.stacks[trace.blocks.stack[i]]].reverse();
+    byId('block-details').replaceChildren(
+      ...blockLines(trace, i).map((line, place) => element('p', {class: place === 0 ? 'tip-name' : 'aside'}, nameElement(line))),
+      element('ol', {}, ...frames.map((frame) => element('li', {}, nameElement(trace.frames.name(frame)), ' ', element('span', {class: 'aside'}, nameElement(trace.frames.place(frame)))))));
+    byId('block-details').scrollIntoView({block: 'nearest'});
+  }
+
+  play() {
+    if (this.playing !== undefined) {
+      clearInterval(this.playing);
+      this.playing = undefined;
+    } else {
+      const {timeline, device} = this;
+      const column = device.rows[timeline.column];
+      if (timeline.row >= device.rowCount - 1 || column[timeline.row] >= timeline.to) timeline.choose(device.rowAt(timeline.column, timeline.from));
+      const step = (timeline.to - timeline.from) / 250;
+      this.playing = setInterval(() => {
+        const row = Math.max(device.rowAt(timeline.column, column[timeline.row] + step), timeline.row + 1);
+        if (row >= device.rowCount || column[row] > timeline.to) return this.play();
+        return timeline.choose(row);
+      }, PLAY_MS);
+    }
+    byId('play').textContent = t(this.playing === undefined ? 'Play' : 'Stop');
+  }
+
+  nextTheme() {
+    const root = document.documentElement;
+    root.dataset.theme = THEMES[(THEMES.indexOf(root.dataset.theme ?? '') + 1) % THEMES.length];
+    this.applyTheme();
+    this.remember();
+  }
+
+  applyTheme() {
+    const chosen = document.documentElement.dataset.theme ?? '';
+    byId('theme').textContent = t({'': 'Theme: auto', light: 'Theme: light', dark: 'Theme: dark'}[chosen]);
+    this.themeName = chosen || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+    this.theme = THEME_COLORS[this.themeName];
+    this.timeline.theme = this.theme;
+    if (this.moment === undefined) return;
+    this.moment.theme = this.theme;
+    this.timeline.repaint();
+    this.showLegend();
+    this.showTab();
+  }
+
+  nextLanguage() {
+    language = LANGUAGES[(LANGUAGES.indexOf(language) + 1) % LANGUAGES.length];
+    this.translate();
+    this.applyTheme();
+    if (this.moment !== undefined) this.choose({});
+    this.remember();
+  }
+
+  translate() {
+    document.documentElement.lang = language;
+    for (const each of document.querySelectorAll('[data-text]')) {
+      each.dataset.text ||= each.textContent;
+      each.textContent = t(each.dataset.text);
+    }
+    byId('search').placeholder = t('Search: regular expression (/)');
+    byId('language').textContent = language === 'en' ? '中文' : 'English';
+    fillHelp();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId('help').open || byId('all').hidden) return;
+    if (event.target.matches('input, select, textarea')) {
+      if (event.key === 'Escape') (event.target.blur(), this.searchFor(''));
+      return;
+    }
+    if (event.target.matches('button, summary, tr') && (event.key === 'Enter' || event.key === ' ')) return;
+    const act = actionOf(event, this);
+    if (act === undefined) return;
+    event.preventDefault();
+    act();
+  }
+
+  nextStep(way) {
+    const {trace, device, timeline} = this;
+    const time = device.rows.time_ns[timeline.row];
+    const peaks = trace.steps.map((each) => each.peak_ns);
+    const next = way > 0 ? peaks.find((each) => each > time) : peaks.findLast((each) => device.rowAt('time_ns', each) < timeline.row);
+    if (next !== undefined) this.goTo({time: next});
+  }
+}
+
+unpack(byId('data').textContent).then((data) => new ReportPage(data)).catch((error) => {
+  byId('waiting').textContent = `This page cannot be read: ${error.message}`;
+  throw error;
+});

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Several traces: their figures side by side, and what the peak of each was made of.
+
+function runsTab(traces, diff, open) {
+  const rows = traces.flatMap((trace) => trace.devices.map((device) => {
+    const report = trace.answers.report.devices.find((each) => each.device === device.number);
+    const growing = (report?.leaks ?? []).filter((leak) => leak.status === 'growing').length;
+    return {trace, device, report, growing, verdict: trace.answers.report.verdict};
+  }));
+  const most = Math.max(...rows.map(({device}) => device.peakBytes), 1);
+  const first = rows[0]?.device.peakBytes ?? 0;
+  const parts = [tableElement([
+    textColumn('run', ({trace}) => runName(trace)),
+    textColumn('Device', ({device}) => device.label),
+    bytesColumn('peak', ({device}) => device.peakBytes, {bar: ({device}) => device.peakBytes / most}),
+    numberColumn('beside the first', ({device}) => device.peakBytes - first, ({device}) => signedBytes(device.peakBytes - first)),
+    bytesColumn('reserved', ({report}) => report?.peak.reserved_bytes ?? 0),
+    numberColumn('steps', ({trace}) => trace.steps.length),
+    numberColumn('growing lines', ({growing}) => growing),
+    textColumn('ended', ({trace, verdict}) => (verdict.kind === 'out_of_memory' ? 'out of memory' : trace.answers.report.complete ? 'completed' : 'not completed')),
+  ], rows, '', {sort: 2, click: ({trace}) => open(trace)})];
+  const atPeak = rows.map(({trace, device}) => peakParts(trace, device));
+  const names = [...new Set(atPeak.flatMap((parts) => [...parts.keys()]))]
+    .sort((a, b) => Math.max(...atPeak.map((p) => p.get(b) ?? 0)) - Math.max(...atPeak.map((p) => p.get(a) ?? 0)));
+  parts.push(sectionElement(`${t('Peak')}: ${t('category')}`, tableElement([
+    textColumn('category', (name) => name),
+    ...rows.slice(0, 8).map((row, i) => bytesColumn(`${runName(row.trace)} ${row.device.label}`, (name) => atPeak[i].get(name) ?? 0,
+      {bar: (name) => (atPeak[i].get(name) ?? 0) / most})),
+    ...(rows.length === 2 ? [numberColumn('difference', (name) => (atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0),
+      (name) => signedBytes((atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0)))] : []),
+  ], names, '', {sort: 1})));
+  return diff === null ? parts : [...diffParts(diff), ...parts];
+}
+
+// What `gpumem diff` says of two traces.
+function diffParts(diff) {
+  const rows = diff.lines.filter((row) => row.delta_bytes !== 0);
+  const most = Math.max(...rows.map((row) => Math.abs(row.delta_bytes)), 1);
+  return [element('p', {}, element('strong', {}, nameElement(diff.headline))), tableElement([
+    numberColumn('difference', (row) => Math.abs(row.delta_bytes), (row) => signedBytes(row.delta_bytes), {bar: (row) => Math.abs(row.delta_bytes) / most}),
+    textColumn('change', (row) => row.change),
+    bytesColumn('first', (row) => row.a_bytes),
+    bytesColumn('second', (row) => row.b_bytes),
+    numberColumn('blocks', (row) => row.b_count - row.a_count, (row) => `${formatCount(row.a_count)} → ${formatCount(row.b_count)}`),
+    textColumn('line', (row) => (row.was ? `${row.name} (was ${row.was})` : row.name)),
+  ], rows, '', {most: 15})];
+}
+
+function signedBytes(bytes) {
+  return bytes === 0 ? '0 B' : `${bytes < 0 ? '-' : '+'}${formatBytes(Math.abs(bytes))}`;
+}
+
+function runName(trace) {
+  const {rank} = trace.answers.report.process;
+  const name = trace.about.file.split('/').pop().replace(/\.gmtrace$/, '');
+  return rank === null || rank === undefined ? name : `rank ${rank}: ${name}`;
+}
+
+// Category -> bytes of a device at its peak.
+function peakParts(trace, device) {
+  const row = device.rowAt('event', device.peakEvent);
+  const parts = new Map();
+  for (const {name, values} of device.layers('category')) {
+    if (values[row] > 0) parts.set(name ?? t('before the recording or in a gap'), values[row]);
+  }
+  return parts;
+}
