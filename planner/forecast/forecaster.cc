@@ -68,7 +68,7 @@ std::string Forecaster::StepsAgain(const PlannedRun& run) const {
 }
 
 absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
-  if (!Succeeded(run)) return absl::OkStatus();
+  if (!Succeeded(run)) return TryRefused(run);
   const bool data_decide = std::any_of(run.reads.begin(), run.reads.end(),
                                        [](const HostRead& read) { return read.kind == HostReadKind::kShape; });
   if (data_decide && !policy_given) {
@@ -163,6 +163,7 @@ absl::StatusOr<PlannedRun> Forecaster::RunTight(uint64_t left) {
   RunRequest tight = chosen_;
   tight.overcommit = false;
   tight.others_mib = left >> 20;
+  tight.lingers = forecast_.end == RunEnd::kFailed;  // it is the first that gets through
   return planner_->RunAgain(tight, "with no more memory than there is");
 }
 
@@ -186,6 +187,12 @@ absl::Status Forecaster::TryTight() {
     break;
   }
   return absl::OkStatus();
+}
+
+// A program that asks for more until it is refused may fail only because it was given all that it asked for.
+absl::Status Forecaster::TryRefused(const PlannedRun& run) {
+  const bool asks_on = run.answered() && run.end == RunEnd::kFailed && RefusedOf(run) > 0;
+  return asks_on && forecast_.need() > forecast_.capacity() ? TryTight() : absl::OkStatus();
 }
 
 // Where only the upper end is more than there is: PyTorch may give cached memory back then.

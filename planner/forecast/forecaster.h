@@ -56,6 +56,7 @@ class Forecaster {
   absl::StatusOr<PlannedRun> First();
   absl::Status TryTight();
   absl::Status TryUpperEnd();
+  absl::Status TryRefused(const PlannedRun& run);
   // With no more memory than there is, of which `left` bytes are somebody else's.
   absl::StatusOr<PlannedRun> RunTight(uint64_t left);
   absl::Status TryOtherValues(const PlannedRun& run);

@@ -41,7 +41,7 @@ class Assessor {
   }
 
   // Between what is likely and a run that was otherwise in one thing.
-  void AddRun(Doubt::Kind kind, const std::optional<RunPeaks>& other, const char* what, const char* settle) {
+  void AddRun(Doubt::Kind kind, const std::optional<RunPeaks>& other, const char* what, const std::string& settle) {
     if (!other.has_value()) return;
     const uint64_t likely = forecast_.need(), need = other->need();
     Add({kind, what, "", settle, likely - std::min(likely, need), need - std::min(likely, need), true});
@@ -78,13 +78,27 @@ class Assessor {
     return true;
   }
 
+  // One run on a GPU writes a row for each common shape; until then cuDNN can be held to less.
+  std::string SettleWorkspaces() const {
+    uint64_t convolutions = 0;
+    std::vector<std::string> counts;
+    for (const WorkspaceUse& use : forecast_.workspaces()) {
+      if (use.unknown == 0) continue;
+      if (use.library == "cuDNN") convolutions = use.unknown;
+      counts.push_back(absl::StrCat(use.library, " ", use.unknown));
+    }
+    return absl::StrCat("one scripts/gpu_check --workspaces on such a GPU measures common shapes (not measured here: ",
+                        absl::StrJoin(counts, ", "), ")",
+                        convolutions == 0 ? "" : "; CUDNN_CONV_WSCAP_DBG=MIB caps a convolution's, here too");
+  }
+
   void AddRuns() {
     AddRun(Doubt::Kind::kValues, forecast_.with_other_values, "values that are not computed decide what is run",
            "--pin 'FILE.py:LINE=VALUE'");
     AddRun(Doubt::Kind::kData, forecast_.with_zero, "how much nonzero, masks and unique find",
            "--data-dependent expect=SHARE");
     AddRun(Doubt::Kind::kWorkspaces, forecast_.with_bounds, "workspaces of libraries, which nobody measured on it",
-           "scripts/gpu_check --workspaces on such a GPU");
+           SettleWorkspaces());
     AddRun(Doubt::Kind::kStreams, forecast_.with_late_events, "how far kernels lag behind the host", "");
     const std::vector<WorkspaceUse>& uses = forecast_.workspaces();
     const bool no_bound =

@@ -43,6 +43,7 @@ COMPUTED = set(
 )
 OVERWRITES = {"copy", "fill", "zero"}  # all of their target
 IGNORED = {"resize", "resize_as", "set", "record_stream", "_resize_output", "rename", "_local_scalar_dense"}
+POSITIONS = {"argmax", "argmin", "topk", "sort", "argsort", "kthvalue", "mode"}  # whose last result is never negative, whatever the values are
 COUNTED = {"nonzero", "_unique", "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive"}
 AMP = os.path.join("torch", "amp") + os.sep  # its test for infinite gradients: that a step is left out needs no memory
 
@@ -75,6 +76,7 @@ class Values:
         self.torch, self.run, self.simulation = torch, run, Simulation()
         self.other, self.shares, self.routing = options.get("other", False), options.get("shares", []), options.get("routing", "")
         self.routed_calls = 0
+        self.positions = {}  # address: elements, of what POSITIONS wrote there last
         self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
         self.is_verbose = "GPUMEM_PLAN_VALUES_VERBOSE" in os.environ
         self.is_known = ctypes.c_int()
@@ -195,12 +197,33 @@ class Values:
         is_infinite = isinstance(args[1], float) and math.isinf(args[1])
         return name == "eq" if is_same else name == "ne" if is_infinite else None
 
+    def note_positions(self, name, results):
+        for each in results if self.positions else ():
+            self.positions.pop(each.data_ptr(), None)
+        if name in POSITIONS and results and results[-1].dtype is self.torch.int64 and results[-1].numel() > 0:
+            self.positions[results[-1].data_ptr()] = results[-1].numel()
+
+    def position(self, name, args):
+        """What is true of every position in a tensor; None: it depends."""
+        if len(args) < 2 or not isinstance(args[0], self.tensor) or isinstance(args[1], bool) or not isinstance(args[1], int):
+            return None
+        if args[0].dtype is not self.torch.int64 or args[0].numel() > self.positions.get(args[0].data_ptr(), 0):
+            return None
+        if args[1] == 0:
+            return {"lt": False, "ge": True}.get(name)
+        return {"lt": False, "le": False, "eq": False, "ge": True, "gt": True, "ne": True}.get(name) if args[1] < 0 else None
+
     def functional(self, handle, name):
         def after(result, args, kwargs):
             results = self.results(result)
+            self.note_positions(name, results)
             if not results or not all(map(self.is_small, results)) or not self.may_compute():
                 return
-            if results[0].dtype is self.torch.bool and (truth := self.finite(name, args)) is not None:
+            truth = None
+            if results[0].dtype is self.torch.bool:
+                truth = self.finite(name, args)
+                truth = self.position(name, args) if truth is None and self.positions else truth
+            if truth is not None:
                 with self.no_function():
                     self.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), True)
                 return
@@ -282,6 +305,7 @@ class Values:
             written = [each for each in targets(args, kwargs) if each.is_cuda]
             if not written:
                 return
+            self.note_positions("", written)
             with self.no_function():
                 try:
                     if not computed or not all(map(self.is_small, written)) or not self.may_compute():

@@ -19,7 +19,8 @@ std::string NumberText(double number) { return absl::StrFormat("%.6g", number); 
 
 std::string BytesText(double bytes) {
   const double size = std::min(std::abs(bytes), 1.8e19);
-  return absl::StrCat(bytes < 0 ? "-" : "", FormatBytes(static_cast<uint64_t>(std::llround(std::min(size, 9.2e18)))));
+  const auto rounded = static_cast<uint64_t>(std::llround(std::min(size, 9.2e18)));
+  return absl::StrCat(bytes < 0 && rounded > 0 ? "-" : "", FormatBytes(rounded));
 }
 
 // Of a curve's error, as an upper end: finer than this is noise.
@@ -29,6 +30,7 @@ std::string PercentText(double share) { return FormatPercent(std::max(share, 0.0
 std::string Formula(const ScalingFit& fit) {
   std::string text = BytesText(fit.constant);
   const auto add = [&text](double bytes, absl::string_view power) {
+    if (std::llround(std::min(std::abs(bytes), 9.2e18)) == 0) return;
     absl::StrAppend(&text, bytes < 0 ? " - " : " + ", BytesText(std::abs(bytes)), power);
   };
   add(fit.linear, " n");

@@ -101,6 +101,11 @@ class Rows(Scratch):
 
 
 class Bounds(Scratch):
+    def test_a_cap_of_cudnns_own(self):
+        most = self.use(self.plan("conv"), "cuDNN")["largest_bound_bytes"]
+        self.assertGreater(most, MIB)
+        self.assertEqual(self.use(self.plan("conv", CUDNN_CONV_WSCAP_DBG="1"), "cuDNN")["largest_bound_bytes"], MIB)
+
     def test_the_other_end_is_told_where_nobody_measured(self):
         for case, library in (("conv", "cuDNN"), ("lstm", "cuDNN"), ("fft", "cuFFT"), ("linalg", "cuSOLVER")):
             plan = self.plan(case)

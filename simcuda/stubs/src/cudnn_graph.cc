@@ -107,13 +107,20 @@ uint64_t AddTensors(const Descriptor* operation, TextLine* line) {
   return bytes;
 }
 
+// CUDNN_CONV_WSCAP_DBG: the most that cuDNN takes for one convolution, in MiB.
+uint64_t Capped(uint64_t bound) {
+  const uint64_t cap_mib = stub_setting("CUDNN_CONV_WSCAP_DBG", 0);
+  if (cap_mib == 0 || cap_mib > (UINT64_MAX >> 20)) return bound;
+  return bound < cap_mib << 20 ? bound : cap_mib << 20;
+}
+
 }  // namespace
 
 void Ask(Descriptor* const* operations, int64_t count, Question* question) {
   Convolution convolution;
   if (count == 1 && operations[0] != nullptr && ReadConvolution(operations[0], &convolution)) {
     question->operation = OperationName(convolution.direction);
-    question->bound = WorkspaceBound(convolution);
+    question->bound = Capped(WorkspaceBound(convolution));
     Describe(convolution, question->parameters, sizeof(question->parameters));
     return;
   }

@@ -410,11 +410,106 @@ def clipped(_):
     train(lambda step: rows(70000), after=after)
 
 
+# Written after plans had limits and printed no upper number that is none.
+
+
+def greedy(_):
+    """Generates until each sequence has as many tokens as it was to have."""
+    wanted, made, cache = torch.tensor([40, 900, 7, 300], device="cuda"), torch.zeros(4, dtype=torch.long, device="cuda"), []
+    while not bool((made >= wanted).all()):
+        cache.append([rows(60) for _ in range(2)])
+        made += 1
+
+
+def doubled_cache(_):
+    """A cache of keys that doubles when a position is beyond it."""
+    cache, position = rows(1000), torch.zeros((), dtype=torch.long, device="cuda")
+    for _ in range(30):
+        position += 7000
+        while position >= cache.shape[0]:
+            cache = torch.cat([cache, torch.empty_like(cache)])
+
+
+def masked_tokens(share):
+    """The head sees the tokens that are to be guessed: those that chance chose on the GPU."""
+
+    def case(_):
+        hidden, head = rows(200000), nn.Linear(WIDTH, 20000, bias=False, device="cuda")
+        chosen = torch.rand(200000, device="cuda") < 0.15
+        if TRUTH:  # such a mask is small enough to be known where it comes from the host
+            chosen = (torch.arange(200000) < int(share * 200000)).cuda()
+        head(hidden[chosen]).sum().backward()
+
+    return case
+
+
+def finds_its_batch(_):
+    """Doubles the batch until it is too large, and trains with half of that."""
+    net, size = model(), 10000
+    while True:
+        try:
+            net(rows(size)).sum().backward()
+            size *= 2
+        except torch.OutOfMemoryError:
+            break
+    torch.cuda.empty_cache()
+    train(lambda step: rows(size // 2), net=net, steps=3)
+
+
+def evaluates_late(_):
+    net = model()
+
+    def after(step, loss):
+        if step == 30:
+            with torch.no_grad():
+                net(rows(300000))
+
+    train(lambda step: rows(50000), net=net, steps=40, after=after)
+
+
+def three_in_turn(_):
+    children("0,10,3", "1,10,3", "6,25,1")
+
+
+def paged(_):
+    """Managed memory for a while, as paged optimizers have."""
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    pointer = ctypes.c_void_p()
+    train(lambda step: rows(60000), steps=3)
+    assert runtime.cudaMallocManaged(ctypes.byref(pointer), ctypes.c_size_t(2 * GIB), 1) == 0
+    train(lambda step: rows(60000), steps=3)
+    assert runtime.cudaFree(pointer) == 0
+
+
+def unet(_):
+    down, up = nn.Conv2d(16, 64, 3, stride=2, padding=1).cuda(), nn.ConvTranspose2d(64, 16, 2, stride=2).cuda()
+    for _ in range(3):
+        image = torch.randn(64, 16, 256, 256, device="cuda")
+        (up(torch.relu(down(image))) - image).pow(2).mean().backward()
+
+
+def leaves_early(truth):
+    """Layers run until one is sure of its answer."""
+
+    def case(_):
+        kept = []
+        for layer in range(24):
+            hidden = rows(20000)
+            kept.append(hidden)
+            if decided(bool(torch.softmax(hidden[:8], -1).max() > 0.9), layer == truth):
+                break
+        return kept
+
+    return case
+
+
 CASES = {
     **{function.__name__: function for function in (
         longest, packed, few_different, repeated, labelled, rotary, scheduled, starts, one_hot, padded, generates, skips_nan, scaled, sized_by_a_maximum, late_batch, evaluates,
         endless, halves, in_pieces, two_processes, one_after_another, with_a_helper, overfull, managed, pinned_host, side_stream, convolution,
-        bucketed, windowed, filled_up, deduplicated, beams, clipped)},
+        bucketed, windowed, filled_up, deduplicated, beams, clipped,
+        greedy, doubled_cache, finds_its_batch, evaluates_late, three_in_turn, paged, unet)},
+    "masked_tokens": masked_tokens(0.15), "leaves_early": leaves_early(5), "leaves_late": leaves_early(23),
     "routed_evenly": routed(0.25), "routed_to_one": routed(1.0), "detected_few": detected(0.1), "detected_many": detected(0.9), "loss_stays": grows_with_loss(False),
     "loss_grows": grows_with_loss(True), "stops_at_once": stops_early(True), "stops_never": stops_early(False), "converges_soon": converges(2), "converges_late": converges(17),
 }

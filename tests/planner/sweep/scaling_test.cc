@@ -15,6 +15,7 @@
 namespace gpumem {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::kGiB;
 using testing::kMiB;
@@ -146,6 +147,12 @@ TEST(ScalingTest, FailedRowsDoNotCount) {
   const AxisScaling scaling = FitScaling(rows)[0];
   EXPECT_EQ(scaling.values, (std::vector<double>{1, 2, 8}));
   EXPECT_EQ(scaling.allocated.model, ScalingModel::kLinear);
+}
+
+TEST(ScalingTest, NothingIsMinusZeroBytes) {
+  AxisScaling scaling = ScalingBy({256, 512, 1024, 2048}, [](uint64_t n) { return kGiB + n * n * 4096; });
+  scaling.allocated.linear = -0.3;
+  EXPECT_THAT(English(scaling), AllOf(Not(HasSubstr("0 B")), HasSubstr("1 GiB + 4 KiB n^2")));
 }
 
 TEST(ScalingTest, SpeaksChinese) {
