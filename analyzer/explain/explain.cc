@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -45,6 +46,47 @@ std::vector<const Check*> Found(const Explanation& explanation) {
     if (check.outcome == CheckOutcome::kFound) found.push_back(&check);
   std::stable_sort(found.begin(), found.end(), IsMoreUseful);
   return found;
+}
+
+// What an action sets, "expandable_segments:True"; "" where it is no setting.
+absl::string_view SettingsOf(absl::string_view action) {
+  return absl::ConsumePrefix(&action, "PYTORCH_CUDA_ALLOC_CONF=") ? action.substr(0, action.find(';'))
+                                                                  : absl::string_view();
+}
+
+bool HasAllOf(absl::string_view settings, absl::string_view others) {
+  const std::vector<absl::string_view> of = absl::StrSplit(settings, ',');
+  const std::vector<absl::string_view> wanted = absl::StrSplit(others, ',');
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](absl::string_view each) { return std::find(of.begin(), of.end(), each) != of.end(); });
+}
+
+// Whether who follows one piece of advice has followed the other.
+bool IsSameAdvice(const Check& a, const Check& b) {
+  if (a.action.empty() || b.action.empty()) return false;
+  if (a.action == b.action) return true;
+  const absl::string_view first = SettingsOf(a.action), second = SettingsOf(b.action);
+  return !first.empty() && !second.empty() && (HasAllOf(first, second) || HasAllOf(second, first));
+}
+
+// Checks that advise the same, as one piece of advice: the surest saving first, whose action is the one to show.
+std::vector<std::vector<const Check*>> Advice(const std::vector<const Check*>& found) {
+  std::vector<std::vector<const Check*>> advice;
+  for (const Check* const check : found) {
+    const auto same = std::find_if(advice.begin(), advice.end(), [&](const std::vector<const Check*>& each) {
+      return IsSameAdvice(*each.front(), *check);
+    });
+    if (same == advice.end()) {
+      advice.push_back({check});
+      continue;
+    }
+    const auto is_surer = [](const Saving& a, const Saving& b) {
+      return a.basis != SavingBasis::kNone && (a.basis < b.basis || (a.basis == b.basis && a.bytes > b.bytes));
+    };
+    const bool is_surest = is_surer(check->saving, same->front()->saving);
+    same->insert(is_surest ? same->begin() : same->end(), check);
+  }
+  return advice;
 }
 
 // Why all of it may be wrong.
@@ -101,15 +143,19 @@ void AddExplanation(const Explanation& explanation, bool full, Page* page) {
   page->Gap();
   page->Paragraph("", explanation.headline, Tone::kHeading);
   if (!explanation.verdict.empty()) page->Paragraph("Verdict  ", explanation.verdict);
-  for (const Check* check : Found(explanation)) {
+  const std::vector<std::vector<const Check*>> advice = Advice(Found(explanation));
+  for (const std::vector<const Check*>& checks : advice) {
     page->Gap();
-    page->Line(absl::StrCat("  ", check->question), Tone::kHeading);
-    page->Paragraph("    found   ", check->evidence);
-    if (!check->action.empty()) page->Paragraph("    do      ", check->action);
-    if (const std::string saving = SavingText(check->saving); !saving.empty())
+    for (const Check* const check : checks) {
+      page->Line(absl::StrCat("  ", check->question), Tone::kHeading);
+      page->Paragraph("    found   ", check->evidence);
+    }
+    const Check& surest = *checks.front();
+    if (!surest.action.empty()) page->Paragraph("    do      ", surest.action);
+    if (const std::string saving = SavingText(surest.saving); !saving.empty())
       page->Paragraph("            ", saving, Tone::kAside);
   }
-  if (Found(explanation).size() > 1) {
+  if (advice.size() > 1) {
     page->Gap();
     page->Line("Savings do not add up where they name the same memory.", Tone::kAside);
   }
