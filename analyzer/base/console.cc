@@ -29,10 +29,14 @@ uint64_t NowNs() {
 Console::Console()
     : out_style_(DetectStyle(STDOUT_FILENO)), error_style_(DetectStyle(STDERR_FILENO)), started_ns_(NowNs()) {}
 
-void Console::Print(absl::string_view text) {
+void Console::Print(absl::string_view text) { WriteOut(ForTerminal(text)); }
+
+void Console::PrintFile(absl::string_view bytes) { out_style_.terminal ? Print(bytes) : WriteOut(bytes); }
+
+void Console::WriteOut(absl::string_view bytes) {
   if (print_failed_) return;
   ProgressDone();
-  if (WriteAll(STDOUT_FILENO, ForTerminal(text))) return;
+  if (WriteAll(STDOUT_FILENO, bytes)) return;
   print_failed_ = true;
   Complain(absl::StrCat("cannot write to standard output: ", strerror(errno), ". Give it a place with room."));
 }

@@ -24,6 +24,8 @@ class Console {
   // Writes all of `text` to standard output, control characters made visible (ForTerminal). A failure is complained
   // about once and remembered.
   void Print(absl::string_view text);
+  // The same for the bytes of a file, which stay as they are; on a terminal they are shown as Print shows them.
+  void PrintFile(absl::string_view bytes);
   bool print_failed() const { return print_failed_; }
 
   // "gpumem: what, where. Next step." on standard error, control characters made visible.
@@ -36,6 +38,8 @@ class Console {
   void ProgressDone();
 
  private:
+  void WriteOut(absl::string_view bytes);
+
   TextStyle out_style_, error_style_;
   bool print_failed_ = false;
   bool progress_shown_ = false;

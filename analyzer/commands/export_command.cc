@@ -64,6 +64,10 @@ FormatKind KindOf(absl::string_view name) {
   return found == std::end(kFormats) ? FormatKind::kNone : found->kind;
 }
 
+bool IsBinary(absl::string_view format) {
+  return format == "pytorch" || format == "perfetto" || format == "hta" || format == "pprof";
+}
+
 absl::Status NoSuchFormat(const std::string& format) {
   return absl::InvalidArgumentError(absl::StrCat(
       format.empty() ? "no format given" : absl::StrCat(format, " is no format"), "; these are: ",
@@ -83,7 +87,7 @@ class Output {
   }
   void Write(absl::string_view bytes) {
     written_ += bytes.size();
-    if (file_ == nullptr) return console_->Print(bytes);
+    if (file_ == nullptr) return console_->PrintFile(bytes);
     if (status_.ok() && !WriteAll(file_->descriptor(), bytes)) status_ = FileError("write", path_);
   }
   absl::Status Close() {
@@ -170,6 +174,9 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
                                                 : "--max-size is for formats of events");
       most = *size;
     }
+    if (output_.empty() && console->out_style().terminal && IsBinary(format))
+      return absl::InvalidArgumentError(
+          absl::StrCat(format, " is no text. Name a file with -o, or redirect the output"));
     Output output(console);
     GPUMEM_RETURN_IF_ERROR(output.Open(output_));
     if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));

@@ -218,6 +218,12 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(strings[0], "")
         self.assertIn("inuse_space", strings)
 
+    def test_standard_output_has_the_bytes_of_the_file(self):
+        for format_ in ("pytorch", "perfetto", "hta", "pprof", "csv", "chrome", "gpumemoryprofiler-log"):
+            done = subprocess.run([SETUP.gpumem, "export", format_, str(self.trace)], capture_output=True, timeout=120)
+            expected = self.export(format_).read_bytes().replace(str(self.folder / f"out.{format_}").encode(), b"stdout")
+            self.assertEqual((done.returncode, done.stdout), (0, expected), format_)
+
     def test_windows_and_sizes_bound_an_export(self):
         whole = self.export("jsonl").read_text().splitlines()
         part = [json.loads(line) for line in self.export("jsonl", "--from", "step 2", "--to", "step 3").read_text().splitlines()]
