@@ -123,10 +123,10 @@ std::string NextText(const VariedRun& next, const Forecast& forecast) {
   const std::string left =
       absl::StrCat("leaves ", FormatBytes(have - need), " (",
                    FormatPercent(static_cast<double>(have - need) / static_cast<double>(have)), ")");
-  const std::string lacks = absl::StrCat(FormatBytes(next.wanted - std::min(next.wanted, have)), " too little");
-  return absl::StrCat(
-      left, ": ", lacks,
-      forecast.margin == 0 ? " at the upper end of its range" : " for the margin and the upper end of its range");
+  const auto with_margin = static_cast<uint64_t>(static_cast<double>(need) / (1 - forecast.margin));
+  if (with_margin > have) return absl::StrCat(left, ": less than the margin");
+  return absl::StrCat(left, ", but the upper end of its range is ",
+                      FormatBytes(next.wanted - std::min(next.wanted, have)), " more than there is");
 }
 
 }  // namespace

@@ -209,8 +209,10 @@ TEST(ForecastPageTest, ASearchSaysHowCloseTheNextValueIs) {
   forecast.largest = {{"batch", 8}};
   EXPECT_THAT(Text(AddVaried, forecast),
               AllOf(HasSubstr("The largest that fits with 5 % of the device left free: batch = 8  3 runs\n"),
-                    HasSubstr("The next, batch = 9, leaves 1 GiB (10 %): 512 MiB too little for the margin and the "
-                              "upper end of its range\n")));
+                    HasSubstr("The next, batch = 9, leaves 1 GiB (10 %), but the upper end of its range is 512 MiB "
+                              "more than there is\n")));
+  forecast.varied.back() = of(9, 10 * kGiB - kGiB / 4, 10 * kGiB + kGiB / 4);
+  EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("batch = 9, leaves 256 MiB (2.5 %): less than the margin\n"));
   forecast.varied.pop_back();
   EXPECT_THAT(Text(AddVaried, forecast), HasSubstr("The next, batch = 64, needs 4 GiB more than there is\n"));
   forecast.varied.back().wanted = 0;
