@@ -5,6 +5,7 @@
 // time and memory; then every query of a document (its ```sql blocks), each as often as it takes to have a median.
 //
 //   build/release/bin/query_bench [EVENTS] [docs/sql.md]
+//   build/release/bin/query_bench EVENTS --write run.gmtrace     the trace alone (peers.py)
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -101,6 +102,10 @@ int Run(int argc, char** argv) {
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &events)) {
     std::fprintf(stderr, "usage: %s [EVENTS] [DOCUMENT]\n", argv[0]);
     return 2;
+  }
+  if (argc == 4 && std::string(argv[2]) == "--write") {
+    WriteTraining(events, argv[3]);
+    return 0;
   }
   const char* const temporary = std::getenv("TMPDIR");
   const std::string folder = absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/gpumem_query_bench.", getpid());
