@@ -134,8 +134,9 @@ void WriteProfilerLog(const ProfilerEvents& events, const std::string& file, con
                                   absl::StrCat("GPU数量: ", events.gpus.size())})
     line(0, text);
   for (const ProfilerEvents::Gpu& gpu : events.gpus) {
-    line(0, absl::StrFormat("GPU %d: %s (%.1fGB)", gpu.device, EscapeControls(gpu.name),
-                            MegaBytes(gpu.capacity) / 1024.0));
+    const std::string size = gpu.capacity == 0 ? "未知" : absl::StrFormat("%.1fGB", MegaBytes(gpu.capacity) / 1024.0);
+    line(0,
+         absl::StrCat("GPU ", gpu.device, ": ", gpu.name.empty() ? "未知" : EscapeControls(gpu.name), " (", size, ")"));
   }
   for (const ProfilerEvent& event : events.events) line(event.since_ns, LineOf(event));
 }

@@ -95,6 +95,14 @@ TEST_F(ToolFileTest, ProfilerLogIsAsItsDocumentShowsIt) {
   EXPECT_THAT(log, HasSubstr("| 耗时: 2.00s | 额外信息: loss=0.1234\n"));
 }
 
+TEST_F(ToolFileTest, WhatIsNotKnownIsNoNumber) {
+  trace_.definitions().clear_devices();
+  trace_.CudaAlloc(kAt, 256 * kMiB).TorchAlloc(kAt, 128 * kMiB);
+  EXPECT_THAT(Of("gpumemoryprofiler-log"), HasSubstr("GPU 0: 未知 (未知)\n"));
+  EXPECT_THAT(Of("memorydebugger-log"), HasSubstr("[INFO]   GPU 0: 128.0MB / 未知 (未知)\n"));
+  EXPECT_THAT(Of("tinytorch-status"), HasSubstr("\"total\": null,\n        \"utilization_percent\": null"));
+}
+
 TEST_F(ToolFileTest, ProfilerJsonIsByEventName) {
   Train();
   Mark(kStart + 4'000'000'000, trace::MARK, "模型创建");
