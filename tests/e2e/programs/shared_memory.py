@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 WORKERS = 3
-BATCH_BYTES = 8 << 20  # of 3 x 2 that wait in /dev/shm
+BATCH_BYTES = 7 << 20  # of 3 x 2 that wait in /dev/shm; two more are in hand while one is fetched: 56 MiB at most
 
 
 class Numbers(Dataset):
