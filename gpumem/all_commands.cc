@@ -14,6 +14,7 @@ CommandList AllCommands() {
   SetWhatIfAsker(ReplayWhatIf);
   CommandList commands = TraceCommands();
   commands.push_back(MakePlanCommand());
+  commands.push_back(MakePlotCommand());
   commands.push_back(MakeReplayCommand());
   commands.push_back(MakeSweepCommand());
   return commands;

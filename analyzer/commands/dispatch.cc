@@ -43,7 +43,7 @@ const std::vector<CommandGroup>& CommandGroups() {
       new std::vector<CommandGroup>{{"Record", {"run", "attach", "detach", "doctor"}},
                                     {"Look",
                                      {"report", "peak", "timeline", "leaks", "oom", "explain", "fragmentation", "html",
-                                      "flame", "tree", "table", "sizes", "stacks", "sql"}},
+                                      "plot", "flame", "tree", "table", "sizes", "stacks", "sql"}},
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
                                     {"Compare", {"diff", "compare", "check"}},
                                     {"Predict", {"forecast", "plan", "replay", "sweep"}},

@@ -18,14 +18,10 @@
 #include "compare/diff.h"
 #include "compare/diff_page.h"
 #include "compare/load_run.h"
-#include "json/answers.h"
-#include "json/attribution.h"
-#include "loading/attribute.h"
 #include "loading/find_traces.h"
-#include "loading/leaks.h"
-#include "loading/moment.h"
 #include "page/packed_data.h"
 #include "page/page_data.h"
+#include "page/page_trace.h"
 #include "page/report_page.h"
 
 namespace gpumem {
@@ -33,30 +29,7 @@ namespace {
 
 constexpr size_t kMostTraces = 64;
 constexpr size_t kLeastBlocks = 2'000;  // of each trace, where there are many
-constexpr size_t kTop = 100;            // of each list of stacks
-constexpr size_t kSteps = 5'000, kModules = 2'000;
-
-// A trace with all that its part of the page is made of.
-struct PageTrace {
-  std::unique_ptr<LoadedTrace> loaded;
-  std::unique_ptr<PagePass> pass;
-  std::unique_ptr<LeakFindings> leaks;
-  std::unique_ptr<Attribution> attribution;
-
-  PageInput input() const {
-    const ReportInput& input = loaded->input;
-    return {loaded.get(),
-            pass.get(),
-            {{"report", ReportJson(input, kTop)},
-             {"leaks", LeaksJson(input, kTop)},
-             {"fragmentation", FragmentationJson(input, kTop)},
-             {"timeline", TimelineJson(input)},
-             {"steps", StepsJson(input, kSteps)},
-             {"stages", StagesJson(input, kSteps)},
-             {"modules", ModulesJson(input, kModules)},
-             {"model", ModelJson(input, loaded->stacks.objects(), kModules)}}};
-  }
-};
+constexpr size_t kTop = 100;            // of the lists of a difference
 
 class HtmlCommand final : public Command {
  public:
@@ -122,25 +95,13 @@ absl::StatusOr<std::vector<std::string>> HtmlCommand::Places(const std::vector<s
 }
 
 absl::StatusOr<PageTrace> HtmlCommand::Read(const std::string& place, size_t traces, Console* console) const {
-  PageTrace trace;
-  GPUMEM_ASSIGN_OR_RETURN(trace.loaded, LoadTrace(trace_, {place}, console));
-  LoadedTrace* const loaded = trace.loaded.get();
+  GPUMEM_ASSIGN_OR_RETURN(auto loaded, LoadTrace(trace_, {place}, console));
   PageLimits limits;
   limits.blocks = std::max(std::min(max_blocks_, kLeastBlocks), max_blocks_ / traces);
-  const uint64_t events =
-      loaded->analysis.events.torch + loaded->analysis.events.runtime + loaded->analysis.events.driver;
-  trace.pass = std::make_unique<PagePass>(loaded, limits, [console, events](int replay, uint64_t done) {
-    console->Progress(replay == 1 ? "replaying" : "following each block", done, std::max(done, events));
-  });
-  AttributionRequest request;
-  request.moments = {ParseMoment("peak", *loaded)};
-  request.steps = request.modules = request.stages = true;
-  GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(std::move(request), flags_.rules, loaded));
-  GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded));
-  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), finder->analysis(), trace.pass.get()}));
+  absl::StatusOr<PageTrace> trace = ReadPageTrace(
+      std::move(loaded), limits, flags_.rules,
+      [console](const std::string& what, uint64_t done, uint64_t all) { console->Progress(what, done, all); });
   console->ProgressDone();
-  trace.leaks = finder->Take(loaded);
-  trace.attribution = attributor->Take(loaded);
   return trace;
 }
 
@@ -194,7 +155,7 @@ absl::StatusOr<int> HtmlCommand::Run(const std::vector<std::string>& arguments, 
     traces.push_back(std::move(trace));
   }
   std::vector<PageInput> inputs;
-  for (const PageTrace& trace : traces) inputs.push_back(trace.input());
+  for (const PageTrace& trace : traces) inputs.push_back(trace.Input());
   GPUMEM_ASSIGN_OR_RETURN(const std::string diff, Difference(traces));
   const std::string data = PageData(inputs, diff, "gpumem " GPUMEM_VERSION);
   if (trace_.json) {

@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kLayersOfCategory = kCategories;
 constexpr size_t kLayersOfOthers = 24;  // more colours cannot be told apart
-constexpr absl::string_view kLayerNames[kPageLayers] = {"category", "module", "line", "stream"};
 
 class Writer {
  public:
@@ -58,7 +57,6 @@ class Writer {
   void WriteLives(absl::string_view key, const PageLives& lives);
   void WriteStacks();
   void WriteFrames();
-  std::string KeyText(PageLayer by, uint32_t key) const;
 
   const PageInput& input_;
   const LoadedTrace& loaded_;
@@ -134,20 +132,6 @@ void Writer::WriteRows(const TimeRows& rows) {
   json_->EndObject();
 }
 
-std::string Writer::KeyText(PageLayer by, uint32_t key) const {
-  switch (by) {
-    case PageLayer::kCategory:
-      return std::string(CategoryTitle(static_cast<Category>(key)));
-    case PageLayer::kModule:
-      return input_.pass->ModuleName(key);
-    case PageLayer::kLine:
-      return input_.pass->lines()[key];
-    case PageLayer::kStream:
-      break;
-  }
-  return key == 0 ? "default stream" : absl::StrCat("stream 0x", absl::Hex(input_.pass->streams()[key]));
-}
-
 void Writer::WriteLayer(const Layer& layer, size_t rows, PageLayer by) {
   NumberColumn row, bytes;
   for (const LayerChange& change : layer.changes) {
@@ -157,7 +141,7 @@ void Writer::WriteLayer(const Layer& layer, size_t rows, PageLayer by) {
   }
   json_->BeginObject();
   json_->Key("name");  // null: all others, "": not known
-  layer.key == kOtherKeys ? json_->Null() : json_->Value(strings_.Place(KeyText(by, layer.key)));
+  layer.key == kOtherKeys ? json_->Null() : json_->Value(strings_.Place(input_.pass->KeyText(by, layer.key)));
   json_->Field("keys", layer.keys);
   json_->Field("highest", layer.highest);
   row.Write("row", json_);
@@ -170,7 +154,7 @@ void Writer::WriteLayers(PageDevice* device) {
   json_->BeginObject();
   for (size_t i = 0; i < kPageLayers; ++i) {
     const auto by = static_cast<PageLayer>(i);
-    json_->Key(kLayerNames[i]);
+    json_->Key(PageLayerName(by));
     json_->BeginArray();
     for (const Layer& layer : device->layers[i].Take(by == PageLayer::kCategory ? kLayersOfCategory : kLayersOfOthers))
       WriteLayer(layer, device->rows.rows().size(), by);
@@ -194,8 +178,8 @@ void Writer::WriteLives(absl::string_view key, const PageLives& lives) {
     requested.Add(life.requested);
     category.Add(strings_.Place(CategoryTitle(row.category)));
     evidence.Add(strings_.Place(EvidenceName(row.evidence)));
-    module.Add(strings_.Place(input_.pass->ModuleName(row.module)));
-    line.Add(strings_.Place(input_.pass->lines()[row.line]));
+    module.Add(strings_.Place(input_.pass->KeyText(PageLayer::kModule, row.module)));
+    line.Add(strings_.Place(input_.pass->KeyText(PageLayer::kLine, row.line)));
     const uint32_t place = stacks_.Place(row.stack_id);
     if (place == stack_rows_.size()) {
       stack_rows_.push_back({row.stack_id, row.device, life.thread, life.api, 0, {}, 0});

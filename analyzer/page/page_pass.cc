@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "report/input.h"
 #include "report/stack_view.h"
 #include "state/accounts.h"
@@ -18,6 +19,11 @@ constexpr uint64_t kEventsPerProgress = 1u << 18;
 bool IsGpu(uint32_t slot) { return slot > 0 && DeviceOfSlot(slot) < kMaxDevices; }
 
 }  // namespace
+
+absl::string_view PageLayerName(PageLayer layer) {
+  constexpr absl::string_view kNames[kPageLayers] = {"category", "module", "line", "stream"};
+  return kNames[static_cast<size_t>(layer)];
+}
 
 // The index pass of attribution, and the totals behind each event.
 class PagePass::Rows final : public LabelVisitor {
@@ -100,7 +106,8 @@ uint64_t PagePass::Lives::TakeStream(uint64_t event) {
 void PagePass::Lives::AddLayers(const PageLife& life) {
   PageDevice* const device = page_->DeviceOf(SlotOfDevice(life.device));
   const size_t from = device->rows.At(life.life.born), to = device->rows.At(life.life.end);
-  const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line, page_->StreamOf(life.stream)};
+  const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line,
+                           page_->StreamNumber(life.stream)};
   for (size_t layer = 0; layer < kPageLayers; ++layer) {
     device->layers[layer].Add(keys[layer], from, to, life.life.size);
   }
@@ -196,13 +203,25 @@ uint32_t PagePass::LineOf(uint64_t stack_id) {
   return line_of_stack_[stack_id] = line->second;
 }
 
-uint32_t PagePass::StreamOf(uint64_t stream) {
+uint32_t PagePass::StreamNumber(uint64_t stream) {
   if (stream == 0) return 0;
   const auto [found, is_new] = stream_numbers_.try_emplace(stream, static_cast<uint32_t>(streams_.size()));
   if (is_new) streams_.push_back(stream);
   return found->second;
 }
 
-std::string PagePass::ModuleName(uint32_t module) { return ModuleText(modules()->row(module)); }
+std::string PagePass::KeyText(PageLayer by, uint32_t key) {
+  switch (by) {
+    case PageLayer::kCategory:
+      return std::string(CategoryTitle(static_cast<Category>(key)));
+    case PageLayer::kModule:
+      return ModuleText(modules()->row(key));
+    case PageLayer::kLine:
+      return lines_[key];
+    case PageLayer::kStream:
+      break;
+  }
+  return key == 0 ? "default stream" : absl::StrCat("stream 0x", absl::Hex(streams_[key]));
+}
 
 }  // namespace gpumem

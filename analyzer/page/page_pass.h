@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "loading/lives.h"
 #include "page/layers.h"
 #include "page/page_lives.h"
@@ -37,6 +38,7 @@ struct PageLimits {
 // What the timeline can be stacked by.
 enum class PageLayer : uint8_t { kCategory, kModule, kLine, kStream };
 inline constexpr size_t kPageLayers = 4;
+absl::string_view PageLayerName(PageLayer layer);  // "category"
 
 struct PageDevice {
   int device = 0;
@@ -62,9 +64,9 @@ class PagePass final : public LivesAnalysis {
   uint64_t events() const { return events_; }
   uint64_t end_event() const { return end_event_; }  // the last of the program's own code
   // What PageLife::module and ::line, and the keys of layers, are numbers of; "" = not known.
-  std::string ModuleName(uint32_t module);
-  const std::vector<std::string>& lines() const { return lines_; }
-  const std::vector<uint64_t>& streams() const { return streams_; }
+  std::string KeyText(PageLayer by, uint32_t key);
+  // The key of PageLife::stream.
+  uint32_t StreamNumber(uint64_t stream);
 
  private:
   class Rows;
@@ -74,7 +76,6 @@ class PagePass final : public LivesAnalysis {
   LabelVisitor* Second(const LifePass::Needs& needs) override;
   PageDevice* DeviceOf(uint32_t slot);
   uint32_t LineOf(uint64_t stack_id);
-  uint32_t StreamOf(uint64_t stream);
 
   PageLimits limits_;
   Progress progress_;

@@ -42,6 +42,7 @@ struct LineSeries {
   Color color{};
   std::vector<Point> points{};  // in values, ascending in x
   bool line = true, marks = true, area = false, stepped = false, dashed = false;
+  bool solid = false;  // the area hides what is behind it: a layer of a stack, whose points are sums, highest first
 };
 
 struct LineChart {
@@ -98,12 +99,51 @@ struct PieChart {
   std::vector<PieSlice> slices{};
 };
 
-using Chart = std::variant<LineChart, BarChart, Heatmap, PieChart>;
+// Areas as large as their values: groups, and inside each its parts.
+struct TreemapPart {
+  std::string name{};
+  double value = 0;
+};
+
+struct TreemapGroup {
+  std::string name{};
+  Color color{};
+  std::vector<TreemapPart> parts{};
+};
+
+struct Treemap {
+  Unit unit = Unit::kBytes;
+  std::vector<TreemapGroup> groups{};
+};
+
+// Rows that begin at 0, each with pieces of it that are filled: segments and their blocks. The first rows are drawn, as
+// far as there is room; the others are counted.
+struct Span {
+  double from = 0, to = 0;
+  Color color{};
+  bool alarm = false;  // framed
+};
+
+struct SpanRow {
+  std::string label{};  // left of it
+  std::string note{};   // right of it
+  double length = 0;
+  std::vector<Span> spans{};
+};
+
+struct SpanChart {
+  Unit unit = Unit::kBytes;
+  std::vector<SpanRow> rows{};
+};
+
+using Chart = std::variant<LineChart, BarChart, Heatmap, PieChart, Treemap, SpanChart>;
 
 void Draw(const LineChart& chart, const Box& box, Canvas* canvas);
 void Draw(const BarChart& chart, const Box& box, Canvas* canvas);
 void Draw(const Heatmap& chart, const Box& box, Canvas* canvas);
 void Draw(const PieChart& chart, const Box& box, Canvas* canvas);
+void Draw(const Treemap& chart, const Box& box, Canvas* canvas);
+void Draw(const SpanChart& chart, const Box& box, Canvas* canvas);
 
 }  // namespace gpumem::plots
 

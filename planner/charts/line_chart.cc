@@ -62,7 +62,7 @@ class Plot {
       std::vector<Point> outline = points;
       outline.push_back({points.back().x, y_.At(0)});
       outline.push_back({points.front().x, y_.At(0)});
-      canvas_->Polygon(std::move(outline), WithAlpha(series.color, 0.25));
+      canvas_->Polygon(std::move(outline), series.solid ? series.color : WithAlpha(series.color, 0.25));
     }
     if (series.line) canvas_->Polyline(points, {series.color, kLineWidth, series.dashed});
     if (!series.marks && points.size() > 1) return;

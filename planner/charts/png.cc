@@ -3,80 +3,16 @@
 
 #include "planner/charts/png.h"
 
-#include <cairo.h>
-
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "base/utf8.h"
-#include "planner/charts/font.h"
-#include "planner/charts/text_measure.h"
+#include "planner/charts/cairo_painter.h"
 
 namespace gpumem::plots {
 namespace {
 
 constexpr double kMaxPixels = 32767;  // a side, of cairo's images
-
-// Draws marks into one context of cairo's. Errors stay in the context, so only its status is asked, at the end.
-class Painter {
- public:
-  explicit Painter(cairo_t* context) : context_(context) {}
-
-  void operator()(const PathMark& mark) const {
-    for (const Point& point : mark.points) cairo_line_to(context_, point.x, point.y);  // the first one moves there
-    if (mark.closed) cairo_close_path(context_);
-    FillAndStroke(mark.fill, mark.stroke);
-  }
-
-  void operator()(const CircleMark& mark) const {
-    cairo_arc(context_, mark.center.x, mark.center.y, mark.radius, 0, 2 * std::numbers::pi);
-    cairo_close_path(context_);
-    FillAndStroke(mark.fill, mark.stroke);
-  }
-
-  void operator()(const TextMark& mark) const {
-    const std::string text = EscapeControls(mark.text);  // valid UTF-8 without NUL: others are an error to cairo
-    cairo_save(context_);
-    UseFont(mark.look.size, mark.look.bold, context_);
-    cairo_translate(context_, mark.at.x, mark.at.y);
-    cairo_rotate(context_, mark.look.degrees * std::numbers::pi / 180);
-    Use(mark.look.color);
-    const double width = TextWidth(mark.text, mark.look.size, mark.look.bold);
-    cairo_move_to(context_, -width * 0.5 * static_cast<double>(mark.look.anchor), 0);
-    cairo_show_text(context_, text.c_str());
-    cairo_restore(context_);
-    cairo_new_path(context_);
-  }
-
- private:
-  void Use(Color color) const {
-    cairo_set_source_rgba(context_, color.red / 255.0, color.green / 255.0, color.blue / 255.0, color.alpha);
-  }
-
-  void FillAndStroke(const std::optional<Color>& fill, const std::optional<Stroke>& stroke) const {
-    if (fill.has_value()) {
-      Use(*fill);
-      cairo_fill_preserve(context_);
-    }
-    if (stroke.has_value()) {
-      Use(stroke->color);
-      cairo_set_line_width(context_, stroke->width);
-      const double dashes[] = {4 * stroke->width, 3 * stroke->width};
-      cairo_set_dash(context_, dashes, stroke->dashed ? 2 : 0, 0);
-      cairo_stroke(context_);
-    }
-    cairo_new_path(context_);
-  }
-
-  cairo_t* context_;
-};
-
-cairo_status_t AppendBytes(void* closure, const unsigned char* bytes, unsigned int count) {
-  static_cast<std::string*>(closure)->append(reinterpret_cast<const char*>(bytes), count);
-  return CAIRO_STATUS_SUCCESS;
-}
 
 }  // namespace
 
@@ -90,11 +26,7 @@ absl::StatusOr<std::string> PngBytes(const Canvas& canvas, double scale) {
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height));
   cairo_t* const context = cairo_create(surface);
   cairo_scale(context, scale, scale);
-  cairo_set_line_join(context, CAIRO_LINE_JOIN_ROUND);
-  cairo_set_source_rgb(context, 1, 1, 1);
-  cairo_paint(context);
-  const Painter painter(context);
-  for (const Mark& mark : canvas.marks()) std::visit(painter, mark);
+  PaintCanvas(canvas, context);
   std::string bytes;
   cairo_status_t status = cairo_status(context);
   if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png_stream(surface, AppendBytes, &bytes);

@@ -13,6 +13,7 @@
 namespace gpumem {
 
 std::unique_ptr<Command> MakePlanCommand();
+std::unique_ptr<Command> MakePlotCommand();
 std::unique_ptr<Command> MakeReplayCommand();
 std::unique_ptr<Command> MakeSweepCommand();
 

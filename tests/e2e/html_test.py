@@ -22,13 +22,12 @@ SETUP = None
 TIMEOUT_S = 60
 TABS = ("blocks", "treemap", "stacks", "addresses", "leaks", "steps", "modules", "model", "fragmentation")
 
-# How many different colours a canvas has: 1 where nothing was drawn.
+# How many colours a canvas has.
 COLOURS = """((id) => {
   const canvas = document.getElementById(id);
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   return new Set(new Uint32Array(data.buffer)).size;
 })"""
-BODY = "document.querySelector('#tab-text')"
 
 
 def rows_of(selector):
@@ -136,8 +135,7 @@ class SmallTest(PageTest):
         details = self.page.text("#block-details")
         self.assertIn("</script><script>document.title='owned'</script><!-- \\x1b[31m \\u{202e} \" ' &", details)
         self.assertIn("<img src=x onerror=", details)
-        for tab in TABS:
-            self.open(tab)
+        any(map(self.open, TABS))
         self.assertNotIn("owned", self.page.evaluate("document.title"))
         self.assertEqual(self.page.evaluate("document.querySelectorAll('img, b, i, script:not([id]):not(:last-of-type)').length"), 0)
 
@@ -352,6 +350,25 @@ class CommandTest(unittest.TestCase):
         refused = self.gpumem(trace, "-o", trace)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("is the trace itself", refused.stderr)
+
+    def test_plots_are_files_of_their_kind(self):
+        trace = SETUP.trace("training", name="plotted")
+        plot = lambda *arguments: subprocess.run([SETUP.gpumem, "plot", *map(str, arguments)], capture_output=True)
+        for ending, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+            out = SETUP.folder / f"picture{ending}"
+            self.assertEqual(plot("timeline", trace, "-o", out).returncode, 0)
+            self.assertTrue(out.read_bytes().startswith(begin), ending)
+        self.assertEqual(plot("peak", trace).returncode, 0)
+        self.assertTrue((SETUP.folder / "plotted.peak.png").exists())
+        self.assertEqual(plot("comparison", trace, SETUP.trace("small"), "-o", SETUP.folder / "two.png").returncode, 0)
+        for wrong, words in ((("pie", trace), b"Name one of timeline"), (("timeline", trace, "-o", "x.gif"), b"End its name with"),
+                             (("timeline", trace, trace), b"only gpumem plot comparison")):
+            done = plot(*wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(words, done.stderr)
+        lacks = plot("steps", SETUP.trace("small"))
+        self.assertEqual(lacks.returncode, 3)
+        self.assertIn(b"this trace has no training steps", lacks.stderr)
 
     def test_a_damaged_trace_is_shown_with_a_warning(self):
         whole = SETUP.trace("training", name="whole").read_bytes()

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/plot/plot_parts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "report/verdict.h"
+
+namespace gpumem {
+namespace {
+
+// Of categories: those of the page (report_page/colors.js), after Okabe and Ito.
+struct CategoryColor {
+  absl::string_view title;
+  plots::Color color;
+};
+constexpr CategoryColor kCategoryColors[] = {
+    {"parameters", {0, 114, 178}},      {"buffers", {86, 180, 233}},      {"gradients", {213, 94, 0}},
+    {"optimizer state", {0, 158, 115}}, {"activations", {230, 159, 0}},   {"temporaries", {204, 121, 167}},
+    {"inputs", {240, 228, 66}},         {"workspaces", {140, 140, 140}},  {"communication", {122, 81, 149}},
+    {"KV cache", {47, 75, 124}},        {"kept tensors", {156, 117, 95}}, {"CUDA graph pool", {118, 183, 178}},
+    {"other libraries", {89, 161, 79}}, {"unknown", {186, 176, 172}},
+};
+constexpr plots::Color kRest{169, 169, 169};
+
+}  // namespace
+
+PlotDevice::PlotDevice(const PlotTrace& trace, int device) : trace_(trace) {
+  if (device < 0) {
+    analysis_ = LargestDevice(trace.loaded->analysis);
+  } else {
+    for (const DeviceAnalysis& each : trace.loaded->analysis.devices)
+      analysis_ = each.device == device ? &each : analysis_;
+  }
+  if (analysis_ == nullptr) return;
+  for (PageDevice& each : trace.pass->devices()) page_ = each.device == analysis_->device ? &each : page_;
+}
+
+size_t PlotDevice::peak_row() const {
+  return std::min(page_->rows.At(peak().event_index), page_->rows.rows().size() - 1);
+}
+
+std::string PlotDevice::KeyText(PageLayer by, const PageLife& life) const {
+  const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line,
+                           trace_.pass->StreamNumber(life.stream)};
+  return trace_.pass->KeyText(by, keys[static_cast<size_t>(by)]);
+}
+
+plots::Color PlotDevice::ColorOf(PageLayer by, const std::string& name, size_t place) const {
+  if (by == PageLayer::kCategory) {
+    for (const CategoryColor& each : kCategoryColors) {
+      if (each.title == name) return each.color;
+    }
+  }
+  return plots::PaletteColor(place);
+}
+
+std::vector<PlotLayer> PlotDevice::TakeLayers(PageLayer by) {
+  const size_t count = rows().size();
+  std::vector<PlotLayer> layers;
+  std::vector<double> rest(count);
+  for (size_t row = 0; row < count; ++row)
+    rest[row] = static_cast<double>(rows()[row].values.allocated + rows()[row].values.other);
+  for (const Layer& layer : page_->layers[static_cast<size_t>(by)].Take(kPlotLayers)) {
+    const bool is_rest = layer.key == kOtherKeys;
+    std::string name = is_rest ? absl::StrCat(layer.keys, " others") : trace_.pass->KeyText(by, layer.key);
+    if (name.empty()) name = by == PageLayer::kModule ? "no module" : "not known";
+    PlotLayer made{name, is_rest ? kRest : ColorOf(by, name, layers.size()), std::vector<double>(count)};
+    double bytes = 0;
+    size_t next = 0;
+    for (size_t row = 0; row < count; ++row) {
+      for (; next < layer.changes.size() && layer.changes[next].row == row; ++next)
+        bytes += static_cast<double>(layer.changes[next].bytes);
+      made.bytes[row] = bytes;
+      rest[row] -= bytes;
+    }
+    layers.push_back(std::move(made));
+  }
+  if (std::any_of(rest.begin(), rest.end(), [](double bytes) { return bytes > 0; })) {
+    for (double& bytes : rest) bytes = std::max(bytes, 0.0);
+    layers.push_back({"before the recording or in a gap", kRest, std::move(rest)});
+  }
+  return layers;
+}
+
+std::vector<const PageLife*> PlotDevice::AliveAt(uint64_t event) const {
+  std::vector<const PageLife*> alive;
+  for (const PageLife& row : trace_.pass->blocks().lives()) {
+    if (row.device == analysis_->device && row.life.born <= event && event < row.life.end) alive.push_back(&row);
+  }
+  return alive;
+}
+
+std::string PeakSentence(const PlotTrace& trace) {
+  const Verdict verdict = MakeVerdict(trace.loaded->input);
+  return verdict.problem.empty() ? verdict.peak : absl::StrCat(verdict.problem, ". ", verdict.peak);
+}
+
+}  // namespace gpumem

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Plots over time: timeline, steps, survivors, fragmentation. Pure functions; `trace` and `device` as in plot.h.
+
+#ifndef GPUMEM_PLANNER_PLOT_TIME_PLOTS_H_
+#define GPUMEM_PLANNER_PLOT_TIME_PLOTS_H_
+
+#include "absl/status/statusor.h"
+#include "planner/plot/plot_parts.h"
+
+namespace gpumem {
+
+plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, PlotDevice* device);
+absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace);  // NotFound: no steps
+absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const PlotTrace& trace,
+                                            const PlotDevice& device);  // NotFound: nothing is alive at the end
+plots::Panel FragmentationPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_PLANNER_PLOT_TIME_PLOTS_H_
