@@ -9,6 +9,8 @@ extern const char gpumem_plan_injected_script_begin[], gpumem_plan_injected_scri
 extern const char gpumem_plan_fake_ranks_begin[], gpumem_plan_fake_ranks_end[];
 extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
 extern const char gpumem_plan_values_begin[], gpumem_plan_values_end[];
+extern const char gpumem_plan_changes_begin[], gpumem_plan_changes_end[];
+extern const char gpumem_plan_chunked_loss_begin[], gpumem_plan_chunked_loss_end[];
 }
 
 namespace gpumem {
@@ -33,6 +35,15 @@ absl::string_view EmbeddedForkServer() {
 
 absl::string_view EmbeddedValues() {
   return {gpumem_plan_values_begin, static_cast<size_t>(gpumem_plan_values_end - gpumem_plan_values_begin)};
+}
+
+absl::string_view EmbeddedChanges() {
+  return {gpumem_plan_changes_begin, static_cast<size_t>(gpumem_plan_changes_end - gpumem_plan_changes_begin)};
+}
+
+absl::string_view EmbeddedChunkedLoss() {
+  return {gpumem_plan_chunked_loss_begin,
+          static_cast<size_t>(gpumem_plan_chunked_loss_end - gpumem_plan_chunked_loss_begin)};
 }
 
 }  // namespace gpumem

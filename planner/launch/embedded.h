@@ -15,6 +15,8 @@ absl::string_view EmbeddedInjectedScript();  // injected_script.py
 absl::string_view EmbeddedForkServer();      // fork_server.py
 absl::string_view EmbeddedFakeRanks();       // fake_ranks.py
 absl::string_view EmbeddedValues();          // values.py
+absl::string_view EmbeddedChanges();         // changes.py
+absl::string_view EmbeddedChunkedLoss();     // chunked_loss.py
 
 }  // namespace gpumem
 

@@ -23,4 +23,12 @@ gpumem_plan_fork_server_end:
 gpumem_plan_values_begin:
         .incbin GPUMEM_PLAN_VALUES
 gpumem_plan_values_end:
+        .global gpumem_plan_changes_begin, gpumem_plan_changes_end
+gpumem_plan_changes_begin:
+        .incbin GPUMEM_PLAN_CHANGES
+gpumem_plan_changes_end:
+        .global gpumem_plan_chunked_loss_begin, gpumem_plan_chunked_loss_end
+gpumem_plan_chunked_loss_begin:
+        .incbin GPUMEM_PLAN_CHUNKED_LOSS
+gpumem_plan_chunked_loss_end:
         .section .note.GNU-stack, "", @progbits

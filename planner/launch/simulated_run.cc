@@ -121,6 +121,8 @@ absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder) {
   std::error_code error;
   fs::create_directory(fake_ranks, error);
   if (!WriteFile(path, EmbeddedInjectedScript()) || !WriteFile(absl::StrCat(folder, "/values.py"), EmbeddedValues()) ||
+      !WriteFile(absl::StrCat(folder, "/changes.py"), EmbeddedChanges()) ||
+      !WriteFile(absl::StrCat(folder, "/chunked_loss.py"), EmbeddedChunkedLoss()) ||
       !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
     return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
