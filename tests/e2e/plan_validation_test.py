@@ -41,6 +41,12 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(first.source, second.source)
         self.assertEqual(first.gpu.flags(), ["--device", "A100-40", "--memory", "1000MiB"])
 
+    def test_a_string_keeps_the_digits_of_the_source(self):
+        first, second = self.load(HEAD + CASE.format("a", '"60.0"') + CASE.format("b", 2.9))
+        self.assertEqual((first.published, first.digits, second.digits), (60.0, 1, 2))
+        with self.assertRaises(validation.Malformed):
+            self.load(HEAD + CASE.format("a", '"about 60"'))
+
     def test_malformed_files_are_refused(self):
         for document in ("nonsense", HEAD, HEAD + CASE.format("a", -1), HEAD + CASE.format("a", 1) + 'gpu = "two"\n',
                          HEAD + CASE.format("a", 1) + "color = 1\n", HEAD + CASE.format("a", 1) * 2):  # fmt: skip
