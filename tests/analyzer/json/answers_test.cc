@@ -221,6 +221,10 @@ const std::set<std::string> kFlameKeys = {
     "flame", "split",     "depth",     "views",    "label",   "meaning",  "empty",        "counted",      "moments",
     "text",  "rows",      "nodes",     "frames",   "strings", "threads",  "merged_bytes", "merged_stacks"};
 
+// Keys of html, which tests/e2e/html_test.py reads.
+const std::set<std::string> kHtmlKeys = {"answers", "born",   "changes_in_row", "died_ns", "diff", "highest",
+                                         "keys",    "layers", "requested",      "row",     "size", "traces"};
+
 // Keys of plan, which tests/planner/forecast/forecast_json_test.cc looks at.
 const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",     "verdict",    "fits",
                                          "exit_code", "stuck_at",       "seconds",   "confidence", "what_if",
@@ -237,6 +241,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   std::set<std::string> emitted = kOtherCommandsKeys;
   emitted.insert(kViewKeys.begin(), kViewKeys.end());
   emitted.insert(kFlameKeys.begin(), kFlameKeys.end());
+  emitted.insert(kHtmlKeys.begin(), kHtmlKeys.end());
   emitted.insert(kPlanKeys.begin(), kPlanKeys.end());
   emitted.insert(kKeysOfSymbolizeAndSeries.begin(), kKeysOfSymbolizeAndSeries.end());
   emitted.insert(kKeysOfLiveTensors.begin(), kKeysOfLiveTensors.end());
