@@ -3,42 +3,31 @@
 
 #include "exports/block_categories.h"
 
-#include "report/input.h"
-#include "state/accounts.h"
-
 namespace gpumem {
-namespace {
 
-AttributionRequest RequestOf(const Analysis& analysis) {
-  AttributionRequest request;
-  if (const DeviceAnalysis* const device = LargestDevice(analysis)) request.device = device->device;
-  return request;
+class BlockCategories::Pass final : public LifePass {
+ public:
+  Pass(const LifePass::Needs& needs, std::vector<Category>* by_event) : LifePass(needs), by_event_(by_event) {}
+
+ private:
+  void Lived(const Life& life, const AttributedUse& use) override {
+    if (use.layer != static_cast<uint8_t>(trace::TORCH)) return;
+    if (life.born >= by_event_->size()) by_event_->resize(life.born + 1, Category::kUnknown);
+    (*by_event_)[life.born] = use.category;
+  }
+
+  std::vector<Category>* by_event_;
+};
+
+BlockCategories::BlockCategories(LoadedTrace* loaded) : LivesAnalysis(loaded) {}
+
+BlockCategories::~BlockCategories() = default;
+
+LabelVisitor* BlockCategories::Second(const LifePass::Needs& needs) {
+  pass_ = std::make_unique<Pass>(needs, &by_event_);
+  return pass_.get();
 }
 
-}  // namespace
-
-BlockCategories::BlockCategories(LoadedTrace* loaded)
-    : loaded_(loaded),
-      request_(RequestOf(loaded->analysis)),
-      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
-      modules_(&loaded->stacks.objects(), &rules_),
-      user_stages_(&loaded->analysis.marks, &loaded->stacks) {}
-
-LabelVisitor* BlockCategories::BeginFirst(const LabelReplay& replay) {
-  index_pass_.emplace(request_, SlotOfDevice(request_.device), &replay, &loaded_->stacks, &classifier_, &user_stages_);
-  if (loaded_->analysis.events.by_kind.count("OPTIMIZER_STEP") == 0) index_pass_->CountIterations();
-  return &*index_pass_;
-}
-
-LabelVisitor* BlockCategories::BeginSecond(const LabelReplay& replay) {
-  uses_.emplace(BlockUses::Needs{&replay, &index_pass_->places(), index_pass_->has_tensors(), &classifier_, &modules_,
-                                 &user_stages_, index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()});
-  return this;
-}
-
-void BlockCategories::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  if (label.alloc_event >= by_event_.size()) by_event_.resize(label.alloc_event + 1, Category::kUnknown);
-  by_event_[label.alloc_event] = uses_->Of(block, label, end, alive).category;
-}
+void BlockCategories::EndSecond() { pass_.reset(); }
 
 }  // namespace gpumem

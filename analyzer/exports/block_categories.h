@@ -13,47 +13,34 @@
 #define GPUMEM_ANALYZER_EXPORTS_BLOCK_CATEGORIES_H_
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
-#include "attribution/block_use.h"
-#include "attribution/index_pass.h"
-#include "attribution/two_passes.h"
-#include "loading/load_trace.h"
+#include "loading/lives.h"
 
 namespace gpumem {
 
-class BlockCategories final : public TwoPassAnalysis, private LabelVisitor {
+class BlockCategories final : public LivesAnalysis {
  public:
   explicit BlockCategories(LoadedTrace* loaded);
-  BlockCategories(const BlockCategories&) = delete;
-  BlockCategories& operator=(const BlockCategories&) = delete;
+  ~BlockCategories() override;
 
-  uint64_t FirstEnd() const override { return loaded_->analysis.end_ns; }
-  LabelVisitor* BeginFirst(const LabelReplay& replay) override;
   void EndFirst(const LabelReplay&) override {}
   // What is alive when the program's own code ends was kept.
-  uint64_t SecondEnd() const override { return EndOfProgram(loaded_->analysis); }
-  LabelVisitor* BeginSecond(const LabelReplay& replay) override;
-  void EndSecond() override { uses_.reset(); }
+  uint64_t SecondEnd() const override { return EndOfProgram(loaded()->analysis); }
+  void EndSecond() override;
 
   Category Of(uint64_t alloc_event) const {
     return alloc_event < by_event_.size() ? by_event_[alloc_event] : Category::kUnknown;
   }
 
  private:
-  void Before(uint64_t index, const EventBatch* batch, size_t i) override { uses_->Before(index, batch, i); }
-  void BlockAllocated(const TorchBlock& block) override { uses_->Allocated(block); }
-  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
+  class Pass;
 
-  LoadedTrace* loaded_;
-  AttributionRequest request_;
-  Rules rules_;
-  StackClassifier classifier_;
-  ModuleTable modules_;
-  UserStages user_stages_;
-  std::optional<IndexPass> index_pass_;
-  std::optional<BlockUses> uses_;
+  LabelVisitor* First(IndexPass* index_pass, const LabelReplay&) override { return index_pass; }
+  LabelVisitor* Second(const LifePass::Needs& needs) override;
+
+  std::unique_ptr<Pass> pass_;
   std::vector<Category> by_event_;
 };
 

@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   };
   const absl::StatusOr<ReadableTrace> readable = MakeReadable(found, import_progress);
   if (!readable.ok()) return AsReadError(readable.status());
+  loaded->file = found;
   const std::string& path = readable->path;
   const auto progress = [&](uint64_t done, uint64_t all) {
     if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);

@@ -45,6 +45,7 @@ struct LoadRequest {
 };
 
 struct LoadedTrace {
+  std::string file;  // that was named or found: `analysis.path`, but what an import was made from
   Analysis analysis;
   StackTable stacks;
   std::unique_ptr<Symbolizer> symbolizer;

@@ -8,8 +8,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_writer.h"
+#include "page/category_colors.h"
 #include "report/names.h"
 #include "views/columns.h"
+#include "views/frame_columns.h"
 #include "views/frame_source.h"
 #include "views/frame_table.h"
 #include "views/trace_about.h"
@@ -74,7 +76,7 @@ void Writer::WriteAbout() {
   json_->BeginObject();
   json_->Field("program",
                analysis.process.program.empty() ? "(program not known)" : ShownName(analysis.process.program));
-  json_->Field("file", ShownName(analysis.path));
+  json_->Field("file", ShownName(loaded_.file));
   json_->Field("simulated", IsSimulated(analysis));
   json_->Field("lossless", LossLines(loaded_.input).empty());
   json_->Field("events", input_.pass->events());
@@ -120,16 +122,15 @@ void Writer::WriteRows(const TimeRows& rows) {
     most_reserved.AddStep(row.most_reserved);
     most_total.AddStep(row.most_total);
   }
-  json_->Key("rows");
-  json_->BeginObject();
-  event.Write("event", json_);
-  time.Write("time_ns", json_);
-  allocated.Write("allocated", json_);
-  reserved.Write("reserved", json_);
-  other.Write("other", json_);
-  most_reserved.Write("most_reserved", json_);
-  most_total.Write("most_total", json_);
-  json_->EndObject();
+  WriteJsonColumns("rows",
+                   {{"event", &event},
+                    {"time_ns", &time},
+                    {"allocated", &allocated},
+                    {"reserved", &reserved},
+                    {"other", &other},
+                    {"most_reserved", &most_reserved},
+                    {"most_total", &most_total}},
+                   json_);
 }
 
 void Writer::WriteLayer(const Layer& layer, size_t rows, PageLayer by) {
@@ -218,25 +219,10 @@ void Writer::WriteStacks() {
 }
 
 void Writer::WriteFrames() {
-  NumberColumn function, file, path, line, module, kind;
-  for (uint32_t i = 0; i < frames_.size(); ++i) {
-    const ViewFrame& frame = frames_.frame(i);
-    function.Add(strings_.Place(frame.function.empty() ? frame.label : frame.function));
-    file.Add(strings_.Place(frame.file));
-    path.Add(strings_.Place(frame.path));
-    line.Add(frame.line);
-    module.Add(strings_.Place(frame.module));
-    kind.Add(static_cast<uint32_t>(frame.kind));
-  }
-  json_->Key("frames");
-  json_->BeginObject();
-  function.Write("function", json_);
-  file.Write("file", json_);
-  path.Write("path", json_);
-  line.Write("line", json_);
-  module.Write("module", json_);
-  kind.Write("kind", json_);
-  json_->EndObject();
+  FrameColumns columns;
+  for (uint32_t i = 0; i < frames_.size(); ++i)
+    columns.Add(frames_.frame(i), static_cast<uint64_t>(frames_.frame(i).kind), &strings_);
+  columns.Write(json_);
 }
 
 }  // namespace
@@ -247,6 +233,11 @@ std::string PageData(const std::vector<PageInput>& traces, absl::string_view dif
   json.BeginObject();
   json.Field("schema_version", kJsonSchemaVersion);
   json.Field("generator", generator);
+  json.Key("category_colors");
+  json.BeginObject(JsonLayout::kOneLine);
+  for (const auto& [category, color] : kCategoryColors)
+    json.Field(CategoryTitle(category), absl::StrCat("#", absl::Hex(color, absl::kZeroPad6)));
+  json.EndObject();
   json.Key("diff");
   diff.empty() ? json.Null() : json.Raw(absl::StripTrailingAsciiWhitespace(diff));
   json.Key("traces");

@@ -33,7 +33,6 @@ struct PageLife {
   uint32_t line = 0;    // PagePass::lines
   uint32_t name = 0;    // string id
   uint8_t layer = 0, memory = 0;
-  bool is_segment = false;  // of PyTorch's allocator: what blocks lie in
 };
 
 class PageLives {

@@ -148,7 +148,6 @@ void PagePass::Lives::SegmentEnded(const CudaLife& cuda, uint64_t end) {
   row.line = page_->LineOf(cuda.stack);
   row.layer = cuda.layer;
   row.memory = cuda.memory;
-  row.is_segment = true;
   page_->segments_.Add(row, IsWanted(row.life));
 }
 

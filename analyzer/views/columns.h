@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -57,6 +58,16 @@ class NumberColumn {
   std::string text_;
   uint64_t last_ = 0;
 };
+
+// "key": {"name": [...], ...}, all of one length: the rows of one table.
+inline void WriteJsonColumns(absl::string_view key,
+                             const std::vector<std::pair<absl::string_view, const NumberColumn*>>& columns,
+                             JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  for (const auto& [name, column] : columns) column->Write(name, json);
+  json->EndObject();
+}
 
 class StringTable {
  public:

@@ -14,6 +14,7 @@
 #include "report/names.h"
 #include "views/columns.h"
 #include "views/flame_about.h"
+#include "views/frame_columns.h"
 #include "views/trace_about.h"
 
 namespace gpumem {
@@ -194,35 +195,22 @@ void Writer::WriteNodes() {
     up.Add(i - tree_.nodes()[i].parent);
     frame.Add(frames_.Place(tree_.nodes()[i].frame));
   }
-  json_->Key("nodes");
-  json_->BeginObject();
-  up.Write("up", json_);
-  frame.Write("frame", json_);
-  json_->EndObject();
+  WriteJsonColumns("nodes", {{"up", &up}, {"frame", &frame}}, json_);
 }
 
 void Writer::WriteFrames() {
-  NumberColumn function, file, path, line, module, kind;
+  ViewFrame merged;
+  merged.function = "(smaller stacks, merged)";
+  FrameColumns columns;
   for (const uint32_t index : frames_.list()) {
-    ViewFrame frame;
-    frame.function = "(smaller stacks, merged)";
-    if (index != FlameTree::kMerged) frame = input_.frames->frame(index);
-    function.Add(strings_.Place(frame.function.empty() ? frame.label : frame.function));
-    file.Add(strings_.Place(frame.file));
-    path.Add(strings_.Place(frame.path == frame.file ? "" : frame.path));
-    line.Add(frame.line);
-    module.Add(strings_.Place(frame.module));
-    kind.Add(index == FlameTree::kMerged ? kKindMerged : static_cast<uint64_t>(frame.kind));
+    if (index == FlameTree::kMerged) {
+      columns.Add(merged, kKindMerged, &strings_);
+    } else {
+      const ViewFrame& frame = input_.frames->frame(index);
+      columns.Add(frame, static_cast<uint64_t>(frame.kind), &strings_);
+    }
   }
-  json_->Key("frames");
-  json_->BeginObject();
-  function.Write("function", json_);
-  file.Write("file", json_);
-  path.Write("path", json_);
-  line.Write("line", json_);
-  module.Write("module", json_);
-  kind.Write("kind", json_);
-  json_->EndObject();
+  columns.Write(json_);
 }
 
 std::string Writer::DeviceText(int device) const {

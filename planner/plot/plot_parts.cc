@@ -4,25 +4,15 @@
 #include "planner/plot/plot_parts.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "page/category_colors.h"
 #include "report/verdict.h"
 
 namespace gpumem {
 namespace {
 
-// Of categories: those of the page (report_page/colors.js), after Okabe and Ito.
-struct CategoryColor {
-  absl::string_view title;
-  plots::Color color;
-};
-constexpr CategoryColor kCategoryColors[] = {
-    {"parameters", {0, 114, 178}},      {"buffers", {86, 180, 233}},      {"gradients", {213, 94, 0}},
-    {"optimizer state", {0, 158, 115}}, {"activations", {230, 159, 0}},   {"temporaries", {204, 121, 167}},
-    {"inputs", {240, 228, 66}},         {"workspaces", {140, 140, 140}},  {"communication", {122, 81, 149}},
-    {"KV cache", {47, 75, 124}},        {"kept tensors", {156, 117, 95}}, {"CUDA graph pool", {118, 183, 178}},
-    {"other libraries", {89, 161, 79}}, {"unknown", {186, 176, 172}},
-};
 constexpr plots::Color kRest{169, 169, 169};
 
 }  // namespace
@@ -50,8 +40,8 @@ std::string PlotDevice::KeyText(PageLayer by, const PageLife& life) const {
 
 plots::Color PlotDevice::ColorOf(PageLayer by, const std::string& name, size_t place) const {
   if (by == PageLayer::kCategory) {
-    for (const CategoryColor& each : kCategoryColors) {
-      if (each.title == name) return each.color;
+    if (const std::optional<uint32_t> color = CategoryColor(name)) {
+      return {static_cast<uint8_t>(*color >> 16), static_cast<uint8_t>(*color >> 8), static_cast<uint8_t>(*color)};
     }
   }
   return plots::PaletteColor(place);

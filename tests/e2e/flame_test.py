@@ -10,10 +10,9 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-import chromium
+import pages
 
 SETUP = None
 ROW = 21  # paint.js
@@ -33,18 +32,10 @@ COLOURED = """((r, g, b) => {
 })"""
 
 
-class Setup:
+class Setup(pages.PageSetup):
     def __init__(self, arguments):
-        self.gpumem = str(arguments.build / "bin" / "gpumem")
-        self.traces = str(arguments.build / "tests" / "e2e" / "flame_traces")
+        super().__init__(arguments.build)
         self.stacks = arguments.stacks
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumem-flame-"))
-        self.browser = None
-
-    def trace(self, *what):
-        path = self.folder / f"{what[0]}.gmtrace"
-        subprocess.run([self.traces, what[0], str(path), *what[1:]], check=True)
-        return path
 
     def page(self, trace, *flags, name="page.html"):
         path = self.folder / name
@@ -265,14 +256,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--stacks", type=int, default=3000)
     arguments, rest = parser.parse_known_args()
-    if chromium.find() is None:
-        print("skipped: no Chromium here (scripts/bootstrap installs it)")
-        return 77
     SETUP = Setup(arguments)
-    with chromium.Browser() as browser:
-        SETUP.browser = browser
-        outcome = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
-    return 0 if outcome.wasSuccessful() else 1
+    return pages.run(SETUP, rest)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,7 @@
 // Colours that people with any colour vision can tell apart (after Okabe and Ito, then darker and lighter ones), the
 // theme of the canvases, and ticks of axes.
 
-const CATEGORY_COLORS = {
-  parameters: '#0072b2', buffers: '#56b4e9', gradients: '#d55e00', 'optimizer state': '#009e73', activations: '#e69f00',
-  temporaries: '#cc79a7', inputs: '#f0e442', workspaces: '#8c8c8c', communication: '#7a5195', 'KV cache': '#2f4b7c',
-  'kept tensors': '#9c755f', 'CUDA graph pool': '#76b7b2', 'other libraries': '#59a14f', unknown: '#bab0ac',
-};
+let categoryColors = {};  // title -> colour: page_data.h
 const COLORS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#f0e442', '#7a5195', '#4e79a7', '#b07aa1',
   '#76b7b2', '#ff9da7', '#9c755f', '#59a14f', '#edc948', '#2f4b7c', '#a05195', '#f95d6a', '#8cd17d', '#499894',
   '#d37295', '#86bcb6', '#79706e', '#bab0ac'];
@@ -24,7 +20,7 @@ const THEME_COLORS = {
 // `name`: null of all others, undefined of what is not known.
 function colorOf(by, name, place) {
   if (name === null || name === undefined) return REST_COLOR;
-  if (by === 'category' && CATEGORY_COLORS[name] !== undefined) return CATEGORY_COLORS[name];
+  if (by === 'category' && categoryColors[name] !== undefined) return categoryColors[name];
   return COLORS[place % COLORS.length];
 }
 

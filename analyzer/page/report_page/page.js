@@ -9,6 +9,7 @@ const PLAY_MS = 60;
 class ReportPage {
   constructor(data) {
     this.generator = data.generator;
+    categoryColors = data.category_colors;
     this.diff = spelledOut(data.diff);
     this.traces = data.traces.map((raw, i) => new Trace(raw, i));
     this.choice = {};

@@ -222,8 +222,9 @@ const std::set<std::string> kFlameKeys = {
     "text",  "rows",      "nodes",     "frames",   "strings", "threads",  "merged_bytes", "merged_stacks"};
 
 // Keys of html, which tests/e2e/html_test.py reads.
-const std::set<std::string> kHtmlKeys = {"answers", "born",   "changes_in_row", "died_ns", "diff", "highest",
-                                         "keys",    "layers", "requested",      "row",     "size", "traces"};
+const std::set<std::string> kHtmlKeys = {"answers", "born", "category_colors", "changes_in_row", "died_ns", "diff",
+                                         "highest", "keys", "layers",          "requested",      "row",     "size",
+                                         "traces"};
 
 // Keys of plan, which tests/planner/forecast/forecast_json_test.cc looks at.
 const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",     "verdict",    "fits",
