@@ -45,7 +45,7 @@ column is marked with *, if the run completed and lost nothing. Without TRACE: t
       if (places.empty()) places.push_back(argument);
       for (const std::string& place : places) {
         GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, {place}, console));
-        GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, "", place}, loaded.get()));
+        GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, ""}, loaded.get()));
         facts.front().groups.clear();  // of many runs only the totals are kept
         runs.push_back(std::move(facts.front()));
       }

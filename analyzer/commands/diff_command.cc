@@ -74,7 +74,7 @@ Moments are those of gpumem at: peak, end, a time, step N, a mark.
 
   absl::Status Load(const std::string& place, const Moments& moments, Console* console, std::vector<RunFacts>* sides) {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, {place}, console));
-    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({moments, flags_.rules, place}, loaded.get()));
+    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({moments, flags_.rules}, loaded.get()));
     std::move(facts.begin(), facts.end(), std::back_inserter(*sides));
     return absl::OkStatus();
   }

@@ -3,14 +3,12 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "base/file_output.h"
 #include "base/format.h"
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/view_file.h"
 #include "commands/view_options.h"
 #include "views/aggregate.h"
 #include "views/flame_data.h"
@@ -19,12 +17,9 @@
 namespace gpumem {
 namespace {
 
+constexpr char kEnding[] = ".flame.html";
 constexpr size_t kDefaultNodes = 100'000;
 constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary};
-
-std::string DefaultOutput(const std::string& trace) {
-  return absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".flame.html");
-}
 
 class FlameCommand final : public Command {
  public:
@@ -65,8 +60,8 @@ shown first; the page has all four.
   absl::StatusOr<FrameRules> Rules() const;
   std::vector<AggregatedStacks> Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
   std::vector<std::string> Filters() const;
-  static absl::Status WritePage(const std::string& path, const std::string& trace, const std::string& page,
-                                const FlameTree& tree, Console* console);
+  absl::Status WritePage(const LoadedTrace& loaded, const std::string& page, const FlameTree& tree,
+                         Console* console) const;
 
   ViewOptions view_;
   StackSelection selection_;
@@ -119,11 +114,9 @@ std::vector<std::string> FlameCommand::Filters() const {
   return filters;
 }
 
-absl::Status FlameCommand::WritePage(const std::string& path, const std::string& trace, const std::string& page,
-                                     const FlameTree& tree, Console* console) {
-  if (const absl::Status status = WriteOutput(path, page, trace); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
-  }
+absl::Status FlameCommand::WritePage(const LoadedTrace& loaded, const std::string& page, const FlameTree& tree,
+                                     Console* console) const {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, WriteViewFile(output_, kEnding, page, {&loaded}));
   console->Print(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
                               FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
                               ". Open it in a browser; it needs no network.\n"));
@@ -138,11 +131,7 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
   std::vector<AggregatedStacks> views;
   const auto look = [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); };
   GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(view_.trace, arguments, console, look));
-  const std::string path = output_.empty() ? DefaultOutput(loaded->analysis.path) : output_;
-  std::error_code ignored;
-  if (std::filesystem::equivalent(path, loaded->analysis.path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is the trace itself. Name another file with -o."));
-  }
+  GPUMEM_RETURN_IF_ERROR(CheckViewPath(ViewPath(output_, kEnding, *loaded), {loaded.get()}));
   SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
   std::unique_ptr<ViewGroups> groups;
   if (!view_.by.empty()) {
@@ -171,11 +160,11 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
     return ExitCodeOf(*loaded);
   }
   const std::string page = FlamePage(FlameData(input, tree));
-  if (path == "-") {
+  if (output_ == "-") {
     console->Print(page);
     return ExitCodeOf(*loaded);
   }
-  GPUMEM_RETURN_IF_ERROR(WritePage(path, loaded->analysis.path, page, tree, console));
+  GPUMEM_RETURN_IF_ERROR(WritePage(*loaded, page, tree, console));
   return ExitCodeOf(*loaded);
 }
 

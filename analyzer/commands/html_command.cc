@@ -2,19 +2,16 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "base/file_output.h"
 #include "base/format.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
+#include "commands/view_file.h"
 #include "compare/diff.h"
 #include "compare/diff_page.h"
 #include "compare/load_run.h"
@@ -110,29 +107,18 @@ absl::StatusOr<std::string> HtmlCommand::Difference(const std::vector<PageTrace>
   if (traces.size() != 2) return std::string();
   std::vector<RunFacts> sides;
   for (const PageTrace& trace : traces) {
-    const std::string& path = trace.loaded->analysis.path;
-    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, flags_.rules, path}, trace.loaded.get()));
-    std::move(facts.begin(), facts.end(), std::back_inserter(sides));
-    // It looked at the trace with an attribution of its own.
-    trace.loaded->input.attribution = trace.attribution.get();
-    trace.loaded->input.leaks = trace.leaks.get();
+    GPUMEM_ASSIGN_OR_RETURN(auto facts,
+                            RunFactsOf({"peak"}, *trace.attribution, trace.leaks.get(), trace.loaded.get()));
+    sides.push_back(std::move(facts.front()));
   }
   return DiffJson(DiffRuns(std::move(sides[0]), std::move(sides[1]), false), kTop);
 }
 
 absl::Status HtmlCommand::WritePage(const std::vector<PageTrace>& traces, const std::string& page,
                                     Console* console) const {
-  const std::string& trace = traces.front().loaded->analysis.path;
-  const std::string path = output_.empty() ? absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".html") : output_;
-  for (const PageTrace& each : traces) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(path, each.loaded->analysis.path, ignored)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " is the trace itself. Name another file with -o."));
-    }
-  }
-  if (const absl::Status status = WriteOutput(path, page, trace); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
-  }
+  std::vector<const LoadedTrace*> read;
+  for (const PageTrace& each : traces) read.push_back(each.loaded.get());
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, WriteViewFile(output_, ".html", page, read));
   uint64_t blocks = 0, left_out = 0;
   for (const PageTrace& each : traces) {
     blocks += each.pass->blocks().lives().size();

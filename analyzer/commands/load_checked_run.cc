@@ -21,7 +21,7 @@ absl::StatusOr<LoadedRun> LoadCheckedRun(const TraceOptions& options, const std:
     return run;
   }
   GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(options, {place}, console));
-  GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, "", place}, loaded.get()));
+  GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{"peak"}, ""}, loaded.get()));
   run.facts = std::move(facts.front());
   run.checked = CheckedRunOf(loaded->analysis, *run.facts);
   return run;

@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "loading/findings.h"
 #include "loading/moment.h"
-#include "trace/import_info.h"
 
 namespace gpumem {
 
@@ -19,14 +18,18 @@ absl::StatusOr<std::vector<RunFacts>> LoadRunFacts(const MomentsRequest& request
   GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(asked), request.rules_file, loaded));
   loaded->input.leaks = nullptr;  // both end here
   loaded->input.attribution = nullptr;
-  const bool is_import = ImportInfoOf(loaded->analysis.process.settings).any();
-  const std::string name = is_import && !request.place.empty() ? request.place : loaded->analysis.path;
+  return RunFactsOf(request.moments, *findings.attribution, findings.leaks.get(), loaded);
+}
+
+absl::StatusOr<std::vector<RunFacts>> RunFactsOf(const std::vector<std::string>& moments,
+                                                 const Attribution& attribution, const LeakFindings* leaks,
+                                                 LoadedTrace* loaded) {
   std::vector<RunFacts> result;
-  for (size_t i = 0; i < request.moments.size(); ++i) {
-    const Moment& moment = findings.attribution->moments[i];
-    if (!moment.found && request.moments[i] != "peak") return NoSuchMoment(request.moments[i], *loaded);
-    result.push_back(ReadRunFacts(loaded->input, loaded->stacks.objects(), *findings.attribution, moment,
-                                  findings.leaks.get(), {name, request.moments[i]}));
+  for (size_t i = 0; i < moments.size(); ++i) {
+    const Moment& moment = attribution.moments[i];
+    if (!moment.found && moments[i] != "peak") return NoSuchMoment(moments[i], *loaded);
+    result.push_back(
+        ReadRunFacts(loaded->input, loaded->stacks.objects(), attribution, moment, leaks, {loaded->file, moments[i]}));
     result.back().recomputes = UsesCheckpointing(loaded->stacks);
   }
   return result;

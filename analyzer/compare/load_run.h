@@ -22,11 +22,15 @@ namespace gpumem {
 struct MomentsRequest {
   std::vector<std::string> moments{"peak"};
   std::string rules_file;  // of attribution; "" = none
-  std::string place;       // as the user named it; an import goes by it, for its trace is a file of the cache
 };
 
 // One for each moment. A trace without any memory gives facts without a moment for "peak".
 absl::StatusOr<std::vector<RunFacts>> LoadRunFacts(const MomentsRequest& request, LoadedTrace* loaded);
+
+// The same of moments that are known already, without a replay: `attribution` has them, in this order, and steps.
+absl::StatusOr<std::vector<RunFacts>> RunFactsOf(const std::vector<std::string>& moments,
+                                                 const Attribution& attribution, const LeakFindings* leaks,
+                                                 LoadedTrace* loaded);
 
 }  // namespace gpumem
 

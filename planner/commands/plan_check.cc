@@ -34,7 +34,7 @@ absl::Status PlanCheck::Read(Console* console) {
 
 std::string PlanCheck::WhyLarger(LoadedTrace* loaded) const {
   if (loaded == nullptr || !baseline_.facts.has_value()) return "";
-  const absl::StatusOr<std::vector<RunFacts>> facts = LoadRunFacts({{"peak"}, "", ""}, loaded);
+  const absl::StatusOr<std::vector<RunFacts>> facts = LoadRunFacts({{"peak"}, ""}, loaded);
   return facts.ok() ? DiffRuns(*baseline_.facts, facts->front(), false).headline : "";
 }
 

@@ -9,12 +9,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
-#include "base/file_output.h"
 #include "base/format.h"
 #include "base/utf8.h"
 #include "commands/command.h"
 #include "commands/trace_options.h"
+#include "commands/view_file.h"
 #include "loading/find_traces.h"
 #include "page/page_trace.h"
 #include "planner/charts/png.h"
@@ -32,8 +31,8 @@ std::string KindNames() {
                        [](std::string* out, const PlotKindInfo& each) { absl::StrAppend(out, each.name); });
 }
 
-std::string NameOf(const std::string& path) {
-  return std::string(absl::StripSuffix(std::filesystem::path(path).filename().string(), ".gmtrace"));
+std::string NameOf(const LoadedTrace& loaded) {
+  return std::filesystem::path(ViewPath("", "", loaded)).filename().string();
 }
 
 class PlotCommand final : public Command {
@@ -76,7 +75,7 @@ class PlotCommand final : public Command {
  private:
   absl::StatusOr<PlotRequest> Request(const std::vector<std::string>& arguments) const;
   absl::StatusOr<std::vector<std::string>> Places(const std::vector<std::string>& arguments, PlotKind kind) const;
-  absl::Status Write(const plots::Canvas& canvas, const std::string& trace, const std::string& kind,
+  absl::Status Write(const plots::Canvas& canvas, const LoadedTrace& loaded, const std::string& kind,
                      Console* console) const;
 
   TraceOptions trace_;
@@ -119,10 +118,10 @@ absl::StatusOr<std::vector<std::string>> PlotCommand::Places(const std::vector<s
   return places;
 }
 
-absl::Status PlotCommand::Write(const plots::Canvas& canvas, const std::string& trace, const std::string& kind,
+absl::Status PlotCommand::Write(const plots::Canvas& canvas, const LoadedTrace& loaded, const std::string& kind,
                                 Console* console) const {
-  const std::string path =
-      output_.empty() ? absl::StrCat(absl::StripSuffix(trace, ".gmtrace"), ".", kind, ".png") : output_;
+  const std::string default_ending = absl::StrCat(".", kind, ".png");
+  const std::string path = ViewPath(output_, default_ending, loaded);
   const std::string ending = absl::AsciiStrToLower(std::filesystem::path(path).extension().string());
   if (path != "-" && ending != ".png" && ending != ".svg" && ending != ".pdf") {
     return absl::InvalidArgumentError(
@@ -136,8 +135,7 @@ absl::Status PlotCommand::Write(const plots::Canvas& canvas, const std::string& 
     console->Print(bytes);
     return absl::OkStatus();
   }
-  if (const absl::Status status = WriteOutput(path, bytes, trace); !status.ok())
-    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
+  GPUMEM_RETURN_IF_ERROR(WriteViewFile(output_, default_ending, bytes, {&loaded}).status());
   console->Print(absl::StrCat(path, ": ", FormatBytes(bytes.size()), "\n"));
   return absl::OkStatus();
 }
@@ -159,15 +157,14 @@ absl::StatusOr<int> PlotCommand::Run(const std::vector<std::string>& arguments, 
     traces.push_back(std::move(trace));
   }
   for (const PageTrace& trace : traces)
-    plotted.push_back(
-        {trace.loaded.get(), trace.pass.get(), trace.attribution.get(), NameOf(trace.loaded->analysis.path)});
+    plotted.push_back({trace.loaded.get(), trace.pass.get(), trace.attribution.get(), NameOf(*trace.loaded)});
   const absl::StatusOr<plots::Figure> figure = MakePlot(request, plotted);
   if (!figure.ok()) {
     return absl::Status(figure.status().code(), absl::StrCat("no picture: ", figure.status().message(),
                                                              ". gpumem report says what the trace has."));
   }
   const plots::Canvas canvas = plots::DrawFigure(*figure);
-  GPUMEM_RETURN_IF_ERROR(Write(canvas, traces.front().loaded->analysis.path, arguments.front(), console));
+  GPUMEM_RETURN_IF_ERROR(Write(canvas, *traces.front().loaded, arguments.front(), console));
   return code;
 }
 

@@ -12,11 +12,10 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-import chromium
+import pages
 
 SETUP = None
 TIMEOUT_S = 60
@@ -35,18 +34,7 @@ def rows_of(selector):
             "Array.from(row.cells).map((cell) => cell.innerText.trim()))")
 
 
-class Setup:
-    def __init__(self, arguments):
-        self.gpumem = str(arguments.build / "bin" / "gpumem")
-        self.traces = str(arguments.build / "tests" / "e2e" / "flame_traces")
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumem-html-"))
-        self.browser = None
-
-    def trace(self, *what, name=""):
-        path = self.folder / f"{name or what[0]}.gmtrace"
-        subprocess.run([self.traces, what[0], str(path), *what[1:]], check=True)
-        return path
-
+class Setup(pages.PageSetup):
     def page(self, *traces, flags=(), name="page.html"):
         path = self.folder / name
         done = subprocess.run([self.gpumem, "html", *map(str, traces), "-o", str(path), *flags], check=True, stdout=subprocess.PIPE, text=True)
@@ -351,6 +339,16 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("is the trace itself", refused.stderr)
 
+    def test_what_is_made_of_an_import_stands_beside_the_import(self):
+        """Not in the cache, where the trace made of it is; and its name is what the page calls it."""
+        snapshot = SETUP.folder / "snapshot.pickle"
+        subprocess.run([SETUP.gpumem, "export", "pytorch", str(SETUP.trace("training")), "-o", str(snapshot)], check=True, stdout=subprocess.PIPE)
+        for command, ending in ((("html",), ".html"), (("flame",), ".flame.html"), (("plot", "peak"), ".peak.png")):
+            subprocess.run([SETUP.gpumem, *command, str(snapshot)], check=True, stdout=subprocess.PIPE)
+            self.assertTrue(snapshot.with_suffix(ending).exists(), command)
+        self.assertEqual(SETUP.answer("html", snapshot)["traces"][0]["about"]["file"], str(snapshot))
+        self.assertEqual(self.gpumem(snapshot, "-o", snapshot).returncode, 2)
+
     def test_plots_are_files_of_their_kind(self):
         trace = SETUP.trace("training", name="plotted")
         plot = lambda *arguments: subprocess.run([SETUP.gpumem, "plot", *map(str, arguments)], capture_output=True)
@@ -386,14 +384,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--full", action="store_true")
     arguments, rest = parser.parse_known_args()
-    if chromium.find() is None:
-        print("skipped: no Chromium here (scripts/bootstrap installs it)")
-        return 77
-    SETUP = Setup(arguments)
-    with chromium.Browser() as browser:
-        SETUP.browser = browser
-        outcome = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
-    return 0 if outcome.wasSuccessful() else 1
+    SETUP = Setup(arguments.build)
+    return pages.run(SETUP, rest)
 
 
 if __name__ == "__main__":
