@@ -55,7 +55,7 @@ function fillHelp() {
 function layerName(layer, by) {
   if (layer.name === null) return `${formatCount(layer.keys)} ${t('others')}`;
   if (layer.name === undefined) return t('before the recording or in a gap');
-  return layer.name || t(by === 'module' ? 'no module' : 'not known');
+  return nameIn(by, layer.name);
 }
 
 function radios(id, items, chosen, choose) {

@@ -113,7 +113,7 @@ class MomentTable {
       numberColumn('share', (row) => row.bytes, (row) => formatPercent(row.bytes, bytes)),
       numberColumn('blocks', (row) => row.blocks, (row) => (row.name === null ? '' : formatCount(row.blocks))),
       bytesColumn('largest', (row) => row.largest, {text: (row) => (row.largest === 0 ? '' : formatBytes(row.largest))}),
-      textColumn(by, (row) => (row.name === null ? 'smaller blocks, in sums only' : row.name || t(by === 'module' ? 'no module' : 'not known'))),
+      textColumn(by, (row) => (row.name === null ? 'smaller blocks, in sums only' : nameIn(by, row.name))),
     ]).show(rows, t('nothing matches'));
   }
 

@@ -31,3 +31,8 @@ let language = 'en';
 function t(text) {
   return language === 'zh' ? CHINESE[text] ?? text : text;
 }
+
+// The words for a value of a property: what has no name says what that means.
+function nameIn(by, name) {
+  return name || t(by === 'module' ? 'no module' : 'not known');
+}

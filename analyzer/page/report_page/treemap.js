@@ -92,7 +92,7 @@ class Treemap {
       const head = group.height > 34 && group.width > 60 ? 17 : 0;
       context.fillStyle = color;
       context.fillRect(group.x, group.y, Math.max(group.width - 1, 0.5), Math.max(group.height - 1, 0.5));
-      if (head > 0) this.label(context, `${group.name || t('not known')}  ${formatBytes(group.bytes)}`, group, 9, inkOn(color));
+      if (head > 0) this.label(context, `${nameIn(by, group.name)}  ${formatBytes(group.bytes)}`, group, 9, inkOn(color));
       const inner = [...group.inner.values()].sort((a, b) => b.bytes - a.bytes);
       squarify(inner, {x: group.x + 1, y: group.y + head, width: Math.max(group.width - 3, 0), height: Math.max(group.height - head - 3, 0)});
       for (const box of inner) this.paintBox(context, group, box, color);
@@ -141,8 +141,8 @@ class Treemap {
   hover(event) {
     const box = this.boxAt(event);
     if (box === undefined) return this.told.hovered(null);
-    const {bytes} = this.moment;
-    return this.told.hovered([box.name || t('not known'), `${box.group || t('not known')} · ${formatBytes(box.bytes)} · ${formatPercent(box.bytes, bytes)}` +
+    const {bytes, by} = this.moment;
+    return this.told.hovered([box.name || t('not known'), `${nameIn(by, box.group)} · ${formatBytes(box.bytes)} · ${formatPercent(box.bytes, bytes)}` +
       (box.blocks > 0 ? ` · ${formatCountOf(box.blocks, 'block', 'blocks')}` : '')], event);
   }
 
