@@ -161,7 +161,7 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
   }
   const std::string page = FlamePage(FlameData(input, tree));
   if (output_ == "-") {
-    console->Print(page);
+    console->PrintFile(page);
     return ExitCodeOf(*loaded);
   }
   GPUMEM_RETURN_IF_ERROR(WritePage(*loaded, page, tree, console));

@@ -150,7 +150,7 @@ absl::StatusOr<int> HtmlCommand::Run(const std::vector<std::string>& arguments, 
   }
   const std::string page = ReportPage(PackedData(data));
   if (output_ == "-") {
-    console->Print(page);
+    console->PrintFile(page);
     return code;
   }
   GPUMEM_RETURN_IF_ERROR(WritePage(traces, page, console));

@@ -132,7 +132,7 @@ absl::Status PlotCommand::Write(const plots::Canvas& canvas, const LoadedTrace& 
                           : ending == ".pdf" ? plots::VectorBytes(canvas, plots::VectorFormat::kPdf)
                                              : plots::PngBytes(canvas));
   if (path == "-") {
-    console->Print(bytes);
+    console->PrintFile(bytes);
     return absl::OkStatus();
   }
   GPUMEM_RETURN_IF_ERROR(WriteViewFile(output_, default_ending, bytes, {&loaded}).status());

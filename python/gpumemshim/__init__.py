@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What a program says to gpumemshim, the recorder of GPU memory, about itself.
-
-Where libgpumemshim.so is not preloaded each call is a test of one variable, and does nothing. Nothing is imported but the standard library; no call
-raises for what the recorder does or does not do; every call may be made from any thread.
+"""gpumemshim, the recorder of GPU memory, from Python: what a program says about itself, recording parts of it, and what traces say.
 
     import gpumemshim
 
@@ -14,14 +11,54 @@ raises for what the recorder does or does not do; every call may be made from an
         gpumemshim.mark("loss known", loss=loss.item())
     gpumemshim.snapshot("trained")
 
-Then `gpumem steps`, `gpumem stages`, `gpumem at trained`. Functions that torch.compile compiles are left where one of these is called in them: call
-them around.
+Then `gpumem steps`, `gpumem stages`, `gpumem at trained`. Where libgpumemshim.so is not loaded each of these calls is a test of one variable, and does
+nothing. None of them raises for what the recorder does or does not do; every call may be made from any thread. Functions that torch.compile compiles are
+left where one of these is called in them: call them around.
+
+    with gpumemshim.record() as recording:      # also without LD_PRELOAD
+        train()
+    print(recording, recording.peak().categories)
+
+    gpumemshim.report("run.gmtrace")["verdict"]
+    gpumemshim.steps("run.gmtrace").to_pandas()
+
+These ask the program `gpumem`, and raise GpumemError where there is no answer. Nothing is imported but the standard library, and of this second half
+nothing before it is used.
 """
+
+import importlib
 
 from gpumemshim._live import GradientStats, LiveTensor, gradients, tensors
 from gpumemshim._annotations import mark, pause, recording, resume, snapshot, stage, step, tag
 from gpumemshim._attach import attach
 from gpumemshim._watch import Change, watch
 
-__all__ = ["Change", "GradientStats", "LiveTensor", "attach", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch"]
+_LATER = {
+    "_answers": ("Peak", "diff", "html", "leaks", "peak", "report", "sql", "steps"),
+    "_program": ("GpumemError",),
+    "_record": ("Recording", "record"),
+    "_tables": ("Table",),
+}
+_PLACES = {name: module for module, names in _LATER.items() for name in names}
+
+__all__ = ["Change", "GradientStats", "LiveTensor", "attach", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch", *sorted(_PLACES)]
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module 'gpumemshim' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"gpumemshim.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_PLACES})
+
+
+def load_ipython_extension(shell):
+    """`%load_ext gpumemshim` gives IPython and Jupyter the magics %gpumem and %%gpumem."""
+    from gpumemshim import _notebook
+
+    _notebook.load(shell)

@@ -19,7 +19,7 @@ def candidates():
         return
     here = pathlib.Path(__file__).resolve().parent
     yield here / NAME
-    program = shutil.which("gpumem")
+    program = os.environ.get("GPUMEMSHIM_GPUMEM") or shutil.which("gpumem")
     if program:
         folder = pathlib.Path(program).resolve().parent
         yield from (folder.parent / "lib" / NAME, folder / NAME, folder.parent / "lib" / "gpumemshim" / NAME)

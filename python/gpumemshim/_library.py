@@ -77,3 +77,14 @@ def use(loaded):
 def text(value):
     """As the library takes it: UTF-8 up to the first NUL, of which there is none then."""
     return str(value).encode("utf-8", "replace").replace(b"\0", b"\xef\xbf\xbd")
+
+
+def path():
+    """Path of the loaded library; "" where it is not loaded."""
+    if find() is None:
+        return ""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            return next((line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.rstrip("\n").endswith("/libgpumemshim.so")), "")
+    except OSError:
+        return ""

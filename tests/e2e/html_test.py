@@ -334,10 +334,18 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(self.gpumem(trace).returncode, 0)
         self.assertTrue(trace.with_suffix(".html").exists())
         self.assertEqual(trace.with_suffix(".html").stat().st_mode, trace.stat().st_mode)
-        self.assertIn("<!doctype html>", self.gpumem(trace, "-o", "-").stdout)
+        page = subprocess.run([SETUP.gpumem, "html", str(trace), "-o", "-"], capture_output=True, check=True).stdout
+        self.assertEqual(page, trace.with_suffix(".html").read_bytes())
         refused = self.gpumem(trace, "-o", trace)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("is the trace itself", refused.stderr)
+
+    def test_a_picture_on_standard_output_is_the_picture(self):
+        trace, picture = SETUP.trace("training", name="drawn"), SETUP.folder / "drawn.png"
+        subprocess.run([SETUP.gpumem, "plot", "peak", str(trace), "-o", str(picture)], capture_output=True, check=True)
+        written = subprocess.run([SETUP.gpumem, "plot", "peak", str(trace), "-o", "-"], capture_output=True, check=True).stdout
+        self.assertEqual(written[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(written, picture.read_bytes())
 
     def test_what_is_made_of_an_import_stands_beside_the_import(self):
         """Not in the cache, where the trace made of it is; and its name is what the page calls it."""
