@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/loader_name.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -162,12 +163,10 @@ folders are made.
 
   absl::Status SetEnvironment(const std::string& pattern) {
     GPUMEM_ASSIGN_OR_RETURN(const std::string library, FindShimLibrary());
-    if (library.find_first_of(": ") != std::string::npos) {
-      return absl::UnavailableError(absl::StrCat(library,
-                                                 " has a blank or colon in its path, which LD_PRELOAD cannot hold. "
-                                                 "Copy it elsewhere and set GPUMEMSHIM_LIBRARY."));
-    }
-    setenv("LD_PRELOAD", PreloadValue(library, std::getenv("LD_PRELOAD")).c_str(), 1);
+    GPUMEM_ASSIGN_OR_RETURN(const LoaderName name, NameForLoader(library));
+    setenv("LD_PRELOAD", PreloadValue(name.preload, std::getenv("LD_PRELOAD")).c_str(), 1);
+    if (!name.folder.empty())
+      setenv("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), name.folder).c_str(), 1);
     setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
     setenv("NVTX_INJECTION64_PATH", library.c_str(), 0);  // another tool that the user named goes first
     if (no_native_) native_ = "none";

@@ -37,9 +37,6 @@ std::vector<std::string> Candidates() {
     candidates.push_back(folder + "/../lib/gpumem/libduckdb.so");
     candidates.push_back(folder + "/libduckdb.so");
   }
-#ifdef GPUMEM_DUCKDB_BUILT
-  candidates.push_back(GPUMEM_DUCKDB_BUILT);
-#endif
   candidates.push_back("libduckdb.so");
   return candidates;
 }

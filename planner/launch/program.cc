@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/loader_name.h"
 #include "planner/launch/ranks.h"
 
 namespace gpumem {
@@ -114,13 +115,16 @@ Variables RunVariables(const RunRequest& run, const std::string& injected_script
 
 Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run, const std::string& injected_script) {
   const char* preloaded = std::getenv("LD_PRELOAD");
+  const LoaderName recorder = NameForLoader(tools.recorder).value_or(LoaderName{tools.recorder, ""});
   const std::string preload =
-      preloaded == nullptr || *preloaded == '\0' ? tools.recorder : absl::StrCat(tools.recorder, ":", preloaded);
+      preloaded == nullptr || *preloaded == '\0' ? recorder.preload : absl::StrCat(recorder.preload, ":", preloaded);
   Variables variables = {
       {"LD_PRELOAD", preload},        {"GPUMEMSHIM_QUIET", "1"},  {"GPUMEMSHIM_CONTROL", "0"},
       {"GPUMEMSHIM_DISABLE", "0"},    {"GPUMEMSHIM_START", "on"}, {"GPUMEMSHIM_RING_SIZE", "64M"},
       {"GPUMEM_PLAN_PINS", run.pins}, {"PYTHONFAULTHANDLER", ""},
   };
+  if (!recorder.folder.empty())
+    variables.emplace_back("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), recorder.folder));
   if (!run.on_gpu) AddSimulation(run, &variables);
   for (const Variables& more :
        {FakeRanksEnvironment(run, FakeRanksFolder(injected_script)), RunVariables(run, injected_script)})

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/loader_name.h"
 #include "base/status_macros.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/program.h"
@@ -96,6 +97,7 @@ int SignalGuard::Noted() { return g_signal; }
 absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, const std::string& recorder) {
   SimulationTools tools;
   tools.recorder = recorder;
+  if (const auto name = NameForLoader(recorder); !name.ok()) return name.status();
   const fs::path beside = fs::path(program).parent_path();
   const char* named = std::getenv("GPUMEM_SIMCUDA");
   const fs::path folder = named != nullptr && *named != '\0' ? fs::path(named) : beside / "../share/gpumem/simcuda";
@@ -108,9 +110,9 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
   }
   if (fs::exists(folder / "run", error)) tools.launcher = fs::weakly_canonical(folder / "run", error).string();
   if (tools.launcher.empty() || tools.libraries.empty()) {
-    return absl::NotFoundError(absl::StrCat("the simulated CUDA is not here (", (folder / "run").string(), ", ",
-                                            (beside / "../lib/simcuda").string(),
-                                            "). Build it (scripts/build), or name its folder by GPUMEM_SIMCUDA."));
+    return absl::NotFoundError(absl::StrCat(
+        "the simulated CUDA is not here (", (folder / "run").string(), ", ", (beside / "../lib/simcuda").string(),
+        "). Build or install it (docs/packaging.md), or name its folder by GPUMEM_SIMCUDA."));
   }
   return tools;
 }

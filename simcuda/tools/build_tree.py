@@ -20,7 +20,7 @@ def find(start, environ=os.environ):
     for _ in range(LEVELS):
         candidates = [os.path.join(folder, "build", preset, "lib", "simcuda") for preset in ("release", "dev")]
         candidates += sorted(glob.glob(os.path.join(glob.escape(folder), "build", "*", "lib", "simcuda")))
-        candidates += [os.path.join(folder, "lib", "simcuda")]
+        candidates += [os.path.join(folder, "lib", "simcuda"), os.path.join(folder, "lib", "gpumemshim", "simcuda")]
         for candidate in candidates:
             if os.path.exists(os.path.join(candidate, MARK)):
                 return candidate

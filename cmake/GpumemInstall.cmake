@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+#
+# What `cmake --install build/release --prefix P` makes beside the targets, whose own CMakeLists.txt install them. The tree works from wherever it
+# is moved to: each part finds the others from its own place.
+#
+#   bin/gpumem
+#   lib/gpumemshim/libgpumemshim.so, lib/gpumemshim/simcuda/   private: on no search path, whatever the machine calls its library folder
+#   lib/gpumem/libduckdb.so                                   where scripts/bootstrap could get it
+#   share/gpumem/simcuda/, share/gpumem/python/               the launcher of `gpumem plan`; the package gpumemshim
+#   share/man, share/bash-completion, share/zsh, share/fish   made by scripts/lib/install_pages.py
+#   share/doc/gpumemshim/                                     licences of all that is in the files
+set(GPUMEM_INSTALL_LIB lib/gpumemshim)
+set(GPUMEM_INSTALL_DOC share/doc/gpumemshim)
+
+install(FILES include/gpumemshim.h DESTINATION include)
+install(DIRECTORY python/ DESTINATION share/gpumem/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.toml" PATTERN "README.md"
+  PATTERN "__pycache__" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${GPUMEM_INSTALL_DOC})
+
+# Manual pages, completions and licences come from the installed program itself, docs/commands and the packages that were linked.
+function(gpumem_install_pages)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  install(CODE "
+    execute_process(
+      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/lib/install_pages.py --gpumem $<TARGET_FILE:gpumem> --version ${PROJECT_VERSION}
+              --duckdb ${GPUMEM_DUCKDB} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\"
+      COMMAND_ERROR_IS_FATAL ANY)")
+endfunction()

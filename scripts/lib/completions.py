@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Completions of gpumem for bash, zsh and fish, made of what its own --help lists: commands, and the flags of each.
+
+    commands = read("build/release/bin/gpumem")
+    bash(commands), zsh(commands), fish(commands)     the texts of the three files
+"""
+
+import dataclasses
+import re
+import subprocess
+
+COMMAND = re.compile(r"^  ([a-z]+) {2,}(\S.*)$")
+FLAG = re.compile(r"^  ((?:--?[\w-]+, )*--?[\w-]+)(?: ([A-Z][^ ]*))? +(\S.*)$")
+# What follows is another program's command line.
+TAKES_COMMAND = ("run", "plan", "doctor", "sweep", "replay")
+
+
+@dataclasses.dataclass
+class Flag:
+    names: list  # ["-o", "--output"]
+    value: str  # "FILE"; "" of a switch
+    about: str
+
+
+@dataclasses.dataclass
+class Command:
+    name: str
+    about: str
+    flags: list
+
+
+def text_of(gpumem, *arguments):
+    return subprocess.run([gpumem, *arguments, "--help"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout
+
+
+def flags_of(text):
+    rows = (FLAG.match(line) for line in text.rpartition("\nFlags:\n")[2].splitlines())
+    return [Flag(row[1].split(", "), row[2] or "", row[3]) for row in rows if row]
+
+
+def read(gpumem):
+    """The commands in the order of --help. Raises CalledProcessError where gpumem does not run."""
+    overview = text_of(gpumem).partition("\nFlags:\n")[0]
+    rows = [COMMAND.match(line) for line in overview.partition("\n\nRecord\n")[2].splitlines()]
+    return [Command(row[1], row[2], flags_of(text_of(gpumem, row[1]))) for row in rows if row]
+
+
+def bash(commands):
+    cases = "".join(f"    {command.name}) flags='{' '.join(name for flag in command.flags for name in flag.names)}' ;;\n" for command in commands)
+    names = " ".join(command.name for command in commands)
+    return f"""# gpumem's completion for bash. Made of gpumem --help.
+_gpumem() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} flags='' i
+  COMPREPLY=()
+  if [ "$COMP_CWORD" = 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W '{names} help --help --version' -- "$cur")
+    return
+  fi
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    if [ "${{COMP_WORDS[i]}}" = -- ]; then
+      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1)); else compopt -o default; fi
+      return
+    fi
+  done
+  case ${{COMP_WORDS[1]}} in
+{cases}    help) flags='{names}' ;;
+  esac
+  case $cur in
+    -*) mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur") ;;
+    *) [ "${{COMP_WORDS[1]}}" != help ] || mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur") ;;
+  esac
+}}
+complete -o bashdefault -o default -F _gpumem gpumem
+"""
+
+
+def zsh_quoted(text, specials):
+    """Within single quotes, with what _arguments and _describe would read as their own."""
+    return "".join("\\" + letter if letter in specials else letter for letter in text).replace("'", "'\\''")
+
+
+def zsh_specs(flag):
+    about = zsh_quoted(flag.about, "[]:\\")
+    value = f":{flag.value}:_files" if flag.value else ""
+    return [f"'*{name}[{about}]{value}'" for name in flag.names]
+
+
+def zsh(commands):
+    listed = "".join(f"    '{command.name}:{zsh_quoted(command.about, ':')}'\n" for command in commands)
+    cases = ""
+    for command in commands:
+        last = "'*::command: _normal'" if command.name in TAKES_COMMAND else "'*:file:_files'"
+        specs = " \\\n      ".join([spec for flag in command.flags for spec in zsh_specs(flag)] + [last])
+        cases += f"  {command.name})\n    _arguments -S \\\n      {specs}\n    ;;\n"
+    return f"""#compdef gpumem
+# gpumem's completion for zsh. Made of gpumem --help.
+local -a commands
+if (( CURRENT == 2 )); then
+  commands=(
+{listed}  )
+  _describe command commands
+  return
+fi
+local command=$words[2]
+shift words
+(( CURRENT -= 1 ))
+case $command in
+{cases}  *) _files ;;
+esac
+"""
+
+
+def fish_quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def fish(commands):
+    lines = ["# gpumem's completion for fish. Made of gpumem --help."]
+    for command in commands:
+        lines.append(f"complete -c gpumem -n __fish_use_subcommand -f -a {command.name} -d {fish_quoted(command.about)}")
+        for flag in command.flags:
+            names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names)
+            value = " -r" if flag.value else ""
+            lines.append(f"complete -c gpumem -n '__fish_seen_subcommand_from {command.name}' {names}{value} -d {fish_quoted(flag.about)}")
+    return "\n".join(lines) + "\n"

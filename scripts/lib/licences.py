@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""The licences of what is linked into the files of a package: Debian's copyright files of the packages that the archives came from, the licence texts
+that these refer to, and a list of all with versions.
+
+    files, absent = collected(pathlib.Path(".deps/duckdb/LICENSE"))     {"libabsl-dev.txt": "...", "README.md": "..."}, ["libfoo-dev"]
+"""
+
+import pathlib
+import re
+import subprocess
+
+# Debian's package -> what of it is in which file. docs/dependencies.md says why each is used.
+PARTS = {
+    "libabsl-dev": "abseil, in gpumem",
+    "libprotobuf-dev": "protobuf, in gpumem",
+    "libdw-dev": "elfutils (libdw, libelf), in gpumem",
+    "liblzma-dev": "xz (liblzma), in gpumem",
+    "libbz2-dev": "bzip2, in gpumem",
+    "zlib1g-dev": "zlib, in gpumem",
+    "libzstd-dev": "zstd, in gpumem",
+    "liblz4-dev": "LZ4, in gpumem and libgpumemshim.so",
+    "libxxhash-dev": "xxHash, in gpumem and libgpumemshim.so",
+    "libcairo2-dev": "cairo, in gpumem",
+    "libpixman-1-dev": "pixman, in gpumem",
+    "libfontconfig-dev": "fontconfig, in gpumem",
+    "libfreetype-dev": "FreeType, in gpumem",
+    "libpng-dev": "libpng, in gpumem",
+    "libexpat1-dev": "expat, in gpumem",
+    "libbrotli-dev": "brotli, in gpumem",
+    "fonts-dejavu-core": "DejaVu Sans, in gpumem",
+    "libyaml-cpp-dev": "yaml-cpp, in gpumem",
+    "libcli11-dev": "CLI11, in gpumem",
+    "nlohmann-json3-dev": "nlohmann-json, in gpumem",
+    "libstdc++-12-dev": "libstdc++ and libgcc, with the GCC runtime library exception, in gpumem, libgpumemshim.so and simcuda",
+    "libc6-dev": "glibc's start-up objects, which its licence lets be linked without condition, in all",
+}
+COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z]+(?:-[0-9.]*[0-9])?)")
+LIST = """# Licences of what is in this package
+
+gpumemshim itself is under Apache-2.0 (LICENSE). These parts are linked into its files; each one's licence is in the file beside this one.
+
+| part | version | file |
+|---|---|---|
+{rows}
+
+elfutils is free software under LGPL-3.0-or-later or GPL-2.0-or-later, used here under the former. It is linked {how}. You may
+change it and link gpumem again: gpumemshim's sources, `scripts/build` and `scripts/package` do that with whatever libdw and libelf are installed. Its
+source is Debian's source package elfutils in the version above (`apt-get source elfutils={version}`). cairo is used under MPL-1.1; its source is Debian's
+source package cairo.
+"""
+
+
+def version_of(package):
+    try:
+        done = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def collected(duckdb, how, doc=pathlib.Path("/usr/share/doc"), common=pathlib.Path("/usr/share/common-licenses")):
+    """`how` elfutils is linked: "statically" or "dynamically". -> the files by name, and the packages without a copyright file."""
+    files, absent, rows, wanted = {}, [], [], {"LGPL-3", "GPL-3", "MPL-1.1"}
+    for package, part in PARTS.items():
+        path = doc / package / "copyright"
+        if not path.is_file():
+            absent.append(package)
+            continue
+        files[f"{package}.txt"] = path.read_text(encoding="utf-8", errors="replace")
+        wanted |= set(COMMON.findall(files[f"{package}.txt"]))
+        rows.append(f"| {part} | {version_of(package)} | {package}.txt |")
+    if duckdb.is_file():
+        files["duckdb.txt"] = duckdb.read_text(encoding="utf-8")
+        rows.append("| DuckDB, libduckdb.so, unchanged from its npm package | see scripts/requirements/duckdb.txt | duckdb.txt |")
+    for name in sorted(wanted):
+        if (common / name).is_file():
+            files[f"common-{name}.txt"] = (common / name).read_text(encoding="utf-8", errors="replace")
+    files["README.md"] = LIST.format(rows="\n".join(rows), version=version_of("libdw-dev"), how=how)
+    return files, absent

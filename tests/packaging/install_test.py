@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`cmake --install`, then the tree moved into a folder with a blank in its name: all parts still find each other there.
+
+    python tests/packaging/install_test.py --build build/release
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SKIPPED = 77
+BUILD = PYTHON = None
+
+
+def text_of(*command, **more):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, **more).stdout
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-install-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.said = text_of("cmake", "--install", BUILD, "--prefix", cls.folder / "first", "--strip")
+        cls.tree = cls.folder / "moved to another place"
+        shutil.move(cls.folder / "first", cls.tree)
+        cls.gpumem = cls.tree / "bin/gpumem"
+
+    def test_the_moved_tree_works(self):
+        steps = ["version", "record", "report", "plan"]
+        if (self.tree / "lib/gpumem/libduckdb.so").exists():
+            steps.insert(3, "sql")
+        else:
+            print("not asked: sql, since scripts/bootstrap could not get DuckDB")
+        done = subprocess.run([sys.executable, str(HERE / "exercise.py"), "--gpumem", str(self.gpumem), "--python", PYTHON, "--folder", str(self.folder / "work"),
+                               "--steps", ",".join(steps)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_nothing_in_it_names_the_place_where_it_was_built(self):
+        for path in self.tree.rglob("*"):
+            if path.is_file() and path.read_bytes().startswith(b"\x7fELF"):
+                self.assertNotIn(str(ROOT).encode() + b"/", path.read_bytes(), path)
+
+    def test_the_package_for_python_is_there(self):
+        environment = {**os.environ, "PYTHONPATH": str(self.tree / "share/gpumem/python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.assertEqual(text_of(sys.executable, "-c", "import gpumemshim; print(gpumemshim.recording())", env=environment, cwd=self.folder), "False\n")
+
+    def commands(self):
+        overview = text_of(self.gpumem, "--help").partition("\nRecord\n")[2].partition("\nFlags:\n")[0]
+        return [line.split()[0] for line in overview.splitlines() if line.startswith("  ")]
+
+    def test_bash_completes_commands_and_flags(self):
+        script = self.tree / "share/bash-completion/completions/gpumem"
+        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gpumem; echo "${COMPREPLY[*]}"'
+
+        def completed(*words):
+            return text_of("bash", "--norc", "-c", ask, "bash", script, *words).split()
+
+        self.assertEqual(completed("gpumem", "repo"), ["report"])
+        self.assertEqual(completed("gpumem", "report", "--full"), ["--full-stacks", "--full"])
+        for command in self.commands():
+            self.assertIn(command, completed("gpumem", command))
+            self.assertIn("--help", completed("gpumem", command, "--h"), command)
+
+    def test_other_shells_take_theirs(self):
+        for shell, name in (("zsh", "share/zsh/site-functions/_gpumem"), ("fish", "share/fish/vendor_completions.d/gpumem.fish")):
+            text = (self.tree / name).read_text()
+            for command in self.commands():
+                self.assertIn(command, text)
+            if shutil.which(shell):
+                text_of(shell, "-n", self.tree / name)
+            else:
+                print(f"not asked: {shell}, which is not installed, whether it can read {name}")
+
+    def test_each_document_of_a_command_is_a_manual_page(self):
+        if "no manual pages" in self.said:
+            print("not asked: manual pages, since go-md2man is not installed")
+            return
+        for document in (ROOT / "docs/commands").glob("*.md"):
+            name = "gpumem" if document.stem == "README" else f"gpumem-{document.stem}"
+            page = (self.tree / f"share/man/man1/{name}.1").read_text()
+            self.assertIn(f".TH {name.upper()} 1 ", page)
+            self.assertIn(".SH NAME", page)
+
+    def test_every_licence_is_there(self):
+        licences = self.tree / "share/doc/gpumemshim/licences"
+        for part in ("abseil", "protobuf", "elfutils", "cairo", "libstdc++", "zlib"):
+            self.assertIn(part, (licences / "README.md").read_text())
+        self.assertIn("Apache License", (self.tree / "share/doc/gpumemshim/LICENSE").read_text())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"))
+    arguments, rest = parser.parse_known_args()
+    BUILD, PYTHON = arguments.build.resolve(), arguments.python
+    if not os.access(PYTHON, os.X_OK):
+        print(f"skipped: no PyTorch to run programs with ({PYTHON} is missing). Run scripts/bootstrap, or pass --python")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *rest])
