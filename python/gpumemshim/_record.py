@@ -140,7 +140,7 @@ class record:  # noqa: N801 (used as a function)
         self.output = None if output is None else pathlib.Path(output).absolute()
         self.name, self.tell, self.optional = name or "record", tell, optional
         self.was_named, self.keep = name is not None, keep
-        self._running = threading.local()
+        self._running = []  # (thread, Recording): one object may decorate a function that several threads call
 
     def __enter__(self):
         global _open, _began_here
@@ -158,13 +158,13 @@ class record:  # noqa: N801 (used as a function)
             _open += 1
         recording = Recording(self.name)
         mark(recording.begin, of=self.name)
-        stack = self._running.__dict__.setdefault("stack", [])
-        stack.append(recording)
+        with _lock:
+            self._running.append((threading.get_ident(), recording))
         return recording
 
     def __exit__(self, *_):
         global _open
-        recording = self._running.stack.pop()
+        recording = self._pop()
         recording.end = recording.begin.replace("begins", "ends")
         mark(recording.end, of=self.name)
         trace = recording.trace
@@ -179,6 +179,12 @@ class record:  # noqa: N801 (used as a function)
             recording._trace = str(self.output)
         if self.tell is not None:
             self.tell(recording)
+
+    def _pop(self):
+        """The innermost recording of this thread; of any, where another thread ends what one began."""
+        with _lock:
+            own = [place for place, (thread, _) in enumerate(self._running) if thread == threading.get_ident()]
+            return self._running.pop(own[-1] if own else -1)[1]
 
     def __call__(self, function):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function):
