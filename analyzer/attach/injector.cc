@@ -113,13 +113,13 @@ absl::Status CheckLibrary(pid_t pid, const std::string& library) {
 
 struct Target {
   ProcessMap map;
-  ObjectFunctions c_library;
+  std::vector<CLibraryPart> c_library;  // the first is libc.so.6
   CLibrary functions;
-  AddressRange c_library_code, room;
+  AddressRange room;
 };
 
 AddressRange FindRoom(pid_t pid, const Target& target) {
-  AddressRange best = target.c_library.spare;
+  AddressRange best = target.c_library.front().functions.spare;
   for (const MappedObject& object : target.map.objects) {
     if (best.end - best.start >= 2048) break;
     if (object.code.empty() || !absl::StartsWith(fs::path(object.path).filename().string(), "lib")) continue;
@@ -142,12 +142,12 @@ absl::Status FindFunctions(pid_t pid, Target* target) {
       if (*address == 0) *address = functions.AddressOf(function);
     }
   };
-  take_from(target->c_library);
-  for (const absl::string_view name : {"libpthread.so.0", "libdl.so.2"}) {
-    const MappedObject* object = target->map.Find(name);
-    if (object == nullptr) continue;
-    GPUMEM_ASSIGN_OR_RETURN(const ObjectFunctions functions, ReadFunctions(pid, *object));
+  for (const absl::string_view name : {"libc", "libpthread", "libdl"}) {
+    const MappedObject* object = target->map.FindOfGlibc(name);
+    if (object == nullptr || object->code.empty()) continue;
+    GPUMEM_ASSIGN_OR_RETURN(ObjectFunctions functions, ReadFunctions(pid, *object));
     take_from(functions);
+    target->c_library.push_back({std::move(functions), {object->code.front().start, object->code.back().end}});
   }
   for (const auto& [function, address] : wanted) {
     if (*address == 0) return absl::UnimplementedError(absl::StrCat("the program's C library has no ", function));
@@ -158,7 +158,7 @@ absl::Status FindFunctions(pid_t pid, Target* target) {
 absl::StatusOr<Target> ReadTarget(pid_t pid) {
   Target target;
   GPUMEM_ASSIGN_OR_RETURN(target.map, ReadProcessMap(pid));
-  const MappedObject* const c_library = target.map.Find("libc.so.6");
+  const MappedObject* const c_library = target.map.FindOfGlibc("libc");
   if (c_library == nullptr) {
     const bool is_musl = target.map.Find("ld-musl") != nullptr;
     return absl::UnimplementedError(
@@ -167,9 +167,7 @@ absl::StatusOr<Target> ReadTarget(pid_t pid) {
                              : " is linked statically, so nothing can be loaded into it",
                      "; CUDA's own libraries need glibc too, so it is likely another process that uses CUDA"));
   }
-  GPUMEM_ASSIGN_OR_RETURN(target.c_library, ReadFunctions(pid, *c_library));
   if (c_library->code.empty()) return absl::UnimplementedError("the program's C library has no code");
-  target.c_library_code = {c_library->code.front().start, c_library->code.back().end};
   GPUMEM_RETURN_IF_ERROR(FindFunctions(pid, &target));
   target.room = FindRoom(pid, target);
   return target;
@@ -276,7 +274,7 @@ class Injector {
         target_(target),
         payload_(std::move(payload)),
         memory_(memory),
-        safe_point_(target.map, target.c_library, target.c_library_code) {}
+        safe_point_(target.map, target.c_library) {}
 
   absl::StatusOr<Injection> Run() {
     const Clock::time_point deadline = Clock::now() + kLongestSearch;

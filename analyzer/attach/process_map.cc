@@ -55,6 +55,11 @@ const MappedObject* ProcessMap::Find(absl::string_view prefix) const {
   return nullptr;
 }
 
+const MappedObject* ProcessMap::FindOfGlibc(absl::string_view name) const {
+  const MappedObject* const found = Find(absl::StrCat(name, ".so."));
+  return found != nullptr ? found : Find(absl::StrCat(name, "-2."));
+}
+
 absl::StatusOr<ProcessMap> ReadProcessMap(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
   ProcessMap map;

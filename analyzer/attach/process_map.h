@@ -7,7 +7,7 @@
 // Thread-safety: none needed. Failure: a status with the reason; an object whose symbols cannot be read has none.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(ProcessMap map, ReadProcessMap(4242));
-//   if (const MappedObject* libc = map.Find("libc.so.6")) ReadFunctions(4242, *libc);
+//   if (const MappedObject* libc = map.FindOfGlibc("libc")) ReadFunctions(4242, *libc);
 
 #ifndef GPUMEM_ANALYZER_ATTACH_PROCESS_MAP_H_
 #define GPUMEM_ANALYZER_ATTACH_PROCESS_MAP_H_
@@ -40,6 +40,8 @@ struct ProcessMap {
 
   // The first object whose file name begins so; nullptr: there is none.
   const MappedObject* Find(absl::string_view prefix) const;
+  // A library of glibc's: "libc" is libc.so.6, and libc-2.31.so where glibc is older than 2.34.
+  const MappedObject* FindOfGlibc(absl::string_view name) const;
 };
 
 absl::StatusOr<ProcessMap> ReadProcessMap(pid_t pid);

@@ -84,19 +84,25 @@ constexpr size_t kInCall = 512 / sizeof(uint64_t), kInCode = 128 / sizeof(uint64
 
 }  // namespace
 
-SafePoint::SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code)
-    : c_library_(c_library_code) {
+SafePoint::SafePoint(const ProcessMap& map, absl::Span<const CLibraryPart> c_library) {
   for (const MappedObject& object : map.objects) {
     if (IsLoader(object.path)) forbidden_.insert(forbidden_.end(), object.code.begin(), object.code.end());
     if (IsAllocator(object.path)) allocators_.insert(allocators_.end(), object.code.begin(), object.code.end());
   }
-  // Functions that are not exported lie beside the one that is of the same source file: all from the end of the one
-  // before to the begin of the one behind.
-  uint64_t before = c_library_.start;
-  const std::vector<Function>& functions = c_library.functions;
+  for (const CLibraryPart& part : c_library) {
+    c_library_.push_back(part.code);
+    ForbidFunctionsOf(part);
+  }
+}
+
+// Functions that are not exported lie beside the one that is of the same source file: all from the end of the one
+// before to the begin of the one behind.
+void SafePoint::ForbidFunctionsOf(const CLibraryPart& part) {
+  uint64_t before = part.code.start;
+  const std::vector<Function>& functions = part.functions.functions;
   for (size_t i = 0; i < functions.size(); ++i) {
     if (Allocator().count(functions[i].name) != 0 || IsOfThreadsOrLoader(functions[i].name)) {
-      const uint64_t next = i + 1 < functions.size() ? functions[i + 1].start : c_library_.end;
+      const uint64_t next = i + 1 < functions.size() ? functions[i + 1].start : part.code.end;
       forbidden_.push_back({before, std::max(next, functions[i].end)});
     }
     before = std::max(before, functions[i].end);
@@ -148,7 +154,7 @@ bool SafePoint::Allows(const user_regs_struct& registers, absl::Span<const uint6
                        absl::FunctionRef<bool(size_t)> is_left_over) const {
   const auto system_call = static_cast<long>(registers.orig_rax);  // NOLINT(google-runtime-int)
   const bool is_in_call = system_call >= 0;
-  if (is_in_call ? !MayStopIn(system_call) : c_library_.Holds(registers.rip)) return false;
+  if (is_in_call ? !MayStopIn(system_call) : Holds(c_library_, registers.rip)) return false;
   if (IsForbidden(registers.rip) || stack.empty()) return false;
   bool allows = true;
   // All of them are asked for, since the caller learns what stays where it is.

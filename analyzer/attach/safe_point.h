@@ -26,11 +26,17 @@
 
 namespace gpumem {
 
+// libc.so.6, and before glibc 2.34 those of threads and of the loader's functions.
+struct CLibraryPart {
+  ObjectFunctions functions;
+  AddressRange code;
+};
+
 class SafePoint {
  public:
   static constexpr size_t kStackBytes = 512;  // of the stack that are looked at, from the innermost on
 
-  SafePoint(const ProcessMap& map, const ObjectFunctions& c_library, const AddressRange& c_library_code);
+  SafePoint(const ProcessMap& map, absl::Span<const CLibraryPart> c_library);
 
   // `is_left_over(i)`: word i of the stack has been the same for so long that it can only be left from a call that is
   // over, or from one that waits outside of what it calls. It does not count, except as an allocator's of the
@@ -47,10 +53,10 @@ class SafePoint {
   static bool EndsWithStop(long system_call);  // NOLINT(google-runtime-int): the kernel's type
 
  private:
+  void ForbidFunctionsOf(const CLibraryPart& part);
   bool IsForbidden(uint64_t address) const;
 
-  std::vector<AddressRange> forbidden_, allocators_;
-  AddressRange c_library_;
+  std::vector<AddressRange> forbidden_, allocators_, c_library_;
 };
 
 }  // namespace gpumem

@@ -30,8 +30,10 @@ class SafePointTest : public ::testing::Test {
     registers.rip = rip;
     registers.orig_rax = static_cast<uint64_t>(call);
     stack.resize(64, 7);
-    return SafePoint(map_, libc_, map_.objects[1].code[0]).Allows(registers, stack);
+    return SafePoint(map_, Parts()).Allows(registers, stack);
   }
+
+  std::vector<CLibraryPart> Parts() const { return {{libc_, map_.objects[1].code[0]}}; }
 
   ProcessMap map_;
   ObjectFunctions libc_;
@@ -73,7 +75,7 @@ TEST_F(SafePointTest, WhatStaysWhereItIsDoesNotCountUnlessAnAllocatorCalled) {
   user_regs_struct registers{};
   registers.rip = kProgram;
   registers.orig_rax = ~uint64_t{0};
-  const SafePoint safe_point(map_, libc_, map_.objects[1].code[0]);
+  const SafePoint safe_point(map_, Parts());
   const auto is_first = [](size_t i) { return i == 0; };
   EXPECT_TRUE(safe_point.Allows(registers, {kLoader + 1, 7, 7}, is_first));
   EXPECT_FALSE(safe_point.Allows(registers, {7, kLoader + 1, 7}, is_first));
@@ -82,11 +84,36 @@ TEST_F(SafePointTest, WhatStaysWhereItIsDoesNotCountUnlessAnAllocatorCalled) {
   EXPECT_FALSE(safe_point.Allows(registers, {7}, is_first));
 }
 
+// As before glibc 2.34: files with the version in their names, threads in a library of their own.
+TEST_F(SafePointTest, OlderGlibcHasSeveralLibraries) {
+  constexpr uint64_t kThreads = 0xc0000;
+  map_.objects[1].path = "/lib/libc-2.31.so";
+  map_.objects.push_back({"/lib/libpthread-2.31.so", kThreads, {{kThreads, kThreads + 0x10000}}});
+  map_.objects.push_back({"/lib/libcrypt-2.so", 0xf0000, {{0xf0000, 0xf1000}}});
+  EXPECT_EQ(map_.FindOfGlibc("libc"), &map_.objects[1]);
+  EXPECT_EQ(map_.FindOfGlibc("libpthread"), &map_.objects[4]);
+  EXPECT_EQ(map_.FindOfGlibc("libdl"), nullptr);
+  ObjectFunctions threads;
+  threads.functions = {{"pthread_join", kThreads + 0x100, kThreads + 0x200},
+                       {"pthread_create", kThreads + 0x1000, kThreads + 0x1100},
+                       {"pthread_cond_wait", kThreads + 0x2000, kThreads + 0x2100}};
+  const SafePoint safe_point(map_, std::vector<CLibraryPart>{Parts()[0], {threads, map_.objects[4].code[0]}});
+  user_regs_struct registers{};
+  const auto allows = [&](uint64_t rip, long call) {  // NOLINT(google-runtime-int)
+    registers.rip = rip;
+    registers.orig_rax = static_cast<uint64_t>(call);
+    return safe_point.Allows(registers, {kProgram, 7, 7});
+  };
+  EXPECT_FALSE(allows(kThreads + 0x2010, -1));
+  EXPECT_TRUE(allows(kThreads + 0x2010, SYS_futex));
+  EXPECT_FALSE(allows(kThreads + 0x1010, SYS_futex));
+}
+
 TEST_F(SafePointTest, AStackThatCannotBeReadIsNone) {
   user_regs_struct registers{};
   registers.rip = kProgram;
   registers.orig_rax = ~uint64_t{0};
-  EXPECT_FALSE(SafePoint(map_, libc_, map_.objects[1].code[0]).Allows(registers, {}));
+  EXPECT_FALSE(SafePoint(map_, Parts()).Allows(registers, {}));
 }
 
 }  // namespace
