@@ -13,6 +13,12 @@
 set(GPUMEM_INSTALL_LIB lib/gpumemshim)
 set(GPUMEM_INSTALL_DOC share/doc/gpumemshim)
 
+# gpumem_install(TARGET FOLDER): and scripts/package, which builds what is installed, knows of it.
+function(gpumem_install target folder)
+  install(TARGETS ${target} RUNTIME DESTINATION ${folder} LIBRARY DESTINATION ${folder})
+  set_property(GLOBAL APPEND PROPERTY GPUMEM_INSTALLED ${target})
+endfunction()
+
 install(FILES include/gpumemshim.h DESTINATION include)
 install(DIRECTORY python/ DESTINATION share/gpumem/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.toml" PATTERN "README.md"
   PATTERN "__pycache__" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)

@@ -7,7 +7,7 @@ import os
 import pathlib
 import shutil
 
-from gpumemshim import _library
+from gpumemshim import _installed, _library
 
 NAME = "libgpumemshim.so"
 
@@ -18,7 +18,7 @@ def candidates():
         yield pathlib.Path(os.environ["GPUMEMSHIM_LIBRARY"])
         return
     here = pathlib.Path(__file__).resolve().parent
-    yield here / NAME
+    yield from filter(None, (_installed.recorder(), here / NAME))
     program = os.environ.get("GPUMEMSHIM_GPUMEM") or shutil.which("gpumem")
     if program:
         folder = pathlib.Path(program).resolve().parent
@@ -33,8 +33,8 @@ def attach(output=None):
         gpumemshim.pause()
 
     output: path of the trace; default as `gpumem run`. What PyTorch's allocator holds at this moment is known from its own snapshot, without stacks.
-    Where the recorder is loaded already this is resume(), and the file stays. The library is that of GPUMEMSHIM_LIBRARY, else of the `gpumem` on PATH;
-    without it this returns False.
+    Where the recorder is loaded already this is resume(), and the file stays. The library is that of GPUMEMSHIM_LIBRARY, else what was installed with this
+    package, else of the `gpumem` on PATH; without it this returns False.
     """
     library = _library.find()
     if library is None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from gpumemshim import _library
+from gpumemshim import _installed, _library
 
 ANSWERED = (0, 1, 4)  # fine; a check failed; damaged, but answered in part
 
@@ -28,7 +28,7 @@ def candidates():
         yield pathlib.Path(os.environ["GPUMEMSHIM_GPUMEM"])
         return
     here = pathlib.Path(__file__).resolve().parent
-    yield from (here / "bin" / "gpumem", here / "gpumem")
+    yield from filter(None, (_installed.program(), here / "bin" / "gpumem", here / "gpumem"))
     library = _library.path()
     if library:
         folder = pathlib.Path(library).resolve().parent

@@ -18,10 +18,31 @@ def needed(library):
     return re.findall(r"\(NEEDED\)\s+Shared library: \[(.+?)\]", tool("readelf", "-dW", library))
 
 
+def versions(library):
+    """What it asks of the versions of other libraries' symbols: {"GLIBC_2.2.5", "GLIBCXX_3.4.11", ...}."""
+    return set(re.findall(r"^\s+0x[0-9a-f]+:\s+Name: (\S+)\s+Flags:", tool("readelf", "-VW", library).partition(".gnu.version_r")[2], re.M))
+
+
+def versioned_imports(library):
+    """(symbol, version) of what it takes from other libraries."""
+    rows = [line.split() for line in tool("nm", "-D", "--undefined-only", library).splitlines()]
+    return sorted(tuple(row[-1].split("@")) for row in rows if "@" in row[-1])
+
+
 def exports(library):
     """Names of the defined dynamic symbols, without the version nodes themselves."""
     rows = [line.split() for line in tool("nm", "-D", "--defined-only", "--without-symbol-versions", library).splitlines()]
     return sorted({row[-1] for row in rows if row[-2] != "A"})
+
+
+def search_paths(library):
+    """The folders of RPATH and RUNPATH."""
+    lists = re.findall(r"\((?:RPATH|RUNPATH)\)\s+Library (?:rpath|runpath): \[(.*?)\]", tool("readelf", "-dW", library))
+    return [folder for text in lists for folder in text.split(":")]
+
+
+def has_debug_sections(library):
+    return ".debug_info" in tool("readelf", "-SW", library)
 
 
 def unbound(library):

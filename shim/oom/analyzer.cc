@@ -36,7 +36,8 @@ bool Analyzer::FindBesideLibrary() {
   const char* end = std::strrchr(info.dli_fname, '/');
   if (end == nullptr) return false;
   const auto size = static_cast<size_t>(end - info.dli_fname);
-  return Try(info.dli_fname, size, "../bin/gpumem") || Try(info.dli_fname, size, "gpumem");
+  return Try(info.dli_fname, size, "../bin/gpumem") || Try(info.dli_fname, size, "../../bin/gpumem") ||
+         Try(info.dli_fname, size, "gpumem");
 }
 
 bool Analyzer::FindOnPath() {

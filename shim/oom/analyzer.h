@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Analyzer: how `gpumem oom` is started: which file, with which arguments, in which environment. GPUMEMSHIM_GPUMEM
-// names it; else it lies where the library was installed (../bin of its directory, or beside it), else on PATH. Of the
-// environment it sees what a terminal and a locale need and nothing else: not our preload, not the host's libraries.
+// names it; else it lies where the library was installed (../bin or ../../bin of its directory, or beside it), else on
+// PATH. Of the environment it sees what a terminal and a locale need and nothing else: not our preload, not the host's
+// libraries.
 //
 // Thread-safety: Find before others; reads the environment. Failure: Prepare is false, after one line on stderr.
 

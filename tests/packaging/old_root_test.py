@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Wheel and tarball in a root of Debian 11 (glibc 2.31, Python 3.9, no compiler), as a user without rights, on the unmodified CUDA wheel of PyTorch 2.8.
+
+    python tests/packaging/old_root_test.py [--root FOLDER]
+
+debootstrap makes the root, which needs root here; in it everything is user 1000. 0.9 GB are fetched: pip and debootstrap keep nothing of it here unless
+--root names a folder, which then is made once and kept.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import packages
+
+SUITE = "bullseye"
+TORCH = "torch==2.8.0"  # the last for Python 3.9
+BESIDE = ("numpy<2.1", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "sympy", "typing_extensions")
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
+ENTER = """
+mount -t proc proc "$1/proc"
+mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm"
+root=$1; shift
+exec chroot --userspec=1000:1000 "$root" /usr/bin/env -i HOME=/home/user PATH=/usr/bin:/bin LANG=C.UTF-8 PIP_DISABLE_PIP_VERSION_CHECK=1 sh -ec "$1"
+"""
+ROOT = None
+
+
+def tail(text):
+    return (text.strip().splitlines() or ["no reason given"])[-1]
+
+
+def make_root(folder):
+    """The root with its Python, and PyTorch's wheels beside it. Skips where they cannot be had."""
+    made = subprocess.run(["debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, str(folder)], capture_output=True, text=True)
+    if made.returncode:
+        packages.skip(f"debootstrap made no root of Debian 11: {tail(made.stdout + made.stderr)}")
+    wheels = folder / "home/user/wheels"
+    wheels.mkdir(parents=True)
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    got = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--python-version", "3.9",
+                          "--implementation", "cp", *platforms, "-d", str(wheels), TORCH, *BESIDE], capture_output=True, text=True)
+    if got.returncode:
+        packages.skip(f"pip could not download {TORCH} for Python 3.9: {tail(got.stderr)}")
+    (folder / "complete").touch()
+
+
+def inside(script):
+    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-ec", ENTER, "enter", str(ROOT), f"cd; {script}"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise AssertionError(f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class OldRootTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        home = ROOT / "home/user"
+        shutil.rmtree(home / "work", ignore_errors=True)
+        for path in packages.made("wheel", "tarball"):
+            shutil.copy(path, home)
+        shutil.copy(packages.EXERCISE, home)
+        for path in [home, *home.rglob("*")]:
+            os.chown(path, 1000, 1000, follow_symlinks=False)
+        inside("rm -rf venv tree; python3 -m venv venv")
+        names = " ".join(f"'{name}'" for name in (TORCH, *BESIDE))
+        inside(f"venv/bin/pip install --quiet --no-index --no-deps --find-links wheels {names}")
+
+    def test_it_is_what_is_promised(self):
+        self.assertIn("2.31", inside("ldd --version | head -n 1"))
+        self.assertEqual(inside("id -u").strip(), "1000")
+        self.assertEqual(inside("for name in cc gcc clang; do command -v $name || true; done"), "")
+
+    def test_the_wheel(self):
+        before = set(inside("find venv -name __pycache__ -prune -o -type f -print").splitlines())
+        inside("venv/bin/pip install --quiet --no-index gpumemshim-*.whl")
+        self.assertRegex(inside("venv/bin/python -m gpumemshim --version"), r"^gpumem \d")
+        print(inside('venv/bin/python exercise.py --gpumem venv/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
+        inside("venv/bin/pip uninstall --quiet --yes gpumemshim")
+        self.assertEqual(set(inside("find venv -name __pycache__ -prune -o -type f -print").splitlines()) - before, set())
+
+    def test_the_tarball(self):
+        inside("mkdir tree && tar -xzf gpumem-*.tar.gz -C tree")
+        print(inside('venv/bin/python exercise.py --gpumem tree/*/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
+
+    def test_from_inside_the_program(self):
+        """gpumemshim.record() where nothing is preloaded."""
+        inside("venv/bin/pip install --quiet --no-index gpumemshim-*.whl")
+        (ROOT / "home/user/inside.py").write_text("import gpumemshim, torch\nwith gpumemshim.record() as part:\n    kept = torch.ones(1 << 20, device='cuda')\n"
+                                                  "print(part.peak_bytes, part.grown_bytes)")
+        self.assertEqual(inside("venv/bin/python venv/share/gpumem/simcuda/run venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, help="keep the root here")
+    arguments, rest = packages.arguments_of(parser)
+    for tool in ("debootstrap", "unshare"):
+        if shutil.which(tool) is None:
+            packages.skip(f"{tool} is not installed")
+    if os.geteuid() != 0:
+        packages.skip("making a root with debootstrap needs root")
+    with tempfile.TemporaryDirectory(prefix="gpumem-root-") as scratch:
+        ROOT = (arguments.root or pathlib.Path(scratch) / "root").absolute()
+        if not (ROOT / "complete").exists():
+            make_root(ROOT)
+        packages.run_tests(rest)
