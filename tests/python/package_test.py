@@ -7,8 +7,10 @@ include/gpumemshim.h, installs, and runs on every Python from 3.9 on that is fou
 """
 
 import asyncio
+import importlib
 import os
 import pathlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -237,9 +239,23 @@ class Installed(unittest.TestCase):
         self.assertTrue(found)
         for python in found:
             with self.subTest(python=python.path):
-                command = [python.path, __file__, "WithoutTheRecorder", "WithARecorder", "Table"]
+                command = [python.path, __file__, "WithoutTheRecorder", "WithARecorder", "Table", "Modules"]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=120)
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Modules(unittest.TestCase):
+    """Each module can be imported, on every Python here; those of foreign packages are tested in tests/e2e/integrations_test.py."""
+
+    FOREIGN = {"gpumemshim.pytest_plugin", "gpumemshim.integrations.transformers", "gpumemshim.integrations.lightning"}
+
+    def test_they_import_the_standard_library_alone(self):
+        names = {module.name for module in pkgutil.walk_packages(gpumemshim.__path__, "gpumemshim.")}
+        self.assertGreater(len(names), 25)
+        self.assertLessEqual(self.FOREIGN, names)
+        for name in sorted(names - self.FOREIGN - {"gpumemshim.__main__"}):
+            with self.subTest(module=name):
+                importlib.import_module(name)
 
 
 if __name__ == "__main__":
