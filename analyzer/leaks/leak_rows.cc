@@ -299,16 +299,19 @@ class RowMaker {
     }
   }
 
+  // What is reserved follows the peaks: larger batches need more of it, and nothing is scattered then.
   void JudgeAllocator(size_t loop) {
     const Window window = WindowOf(loop);
-    std::vector<int64_t> reserved, allocated;
+    std::vector<int64_t> reserved, highest;
     for (size_t anchor = 0; anchor < pass_.anchor_count(); ++anchor) {
       reserved.push_back(static_cast<int64_t>(pass_.TotalsAt(anchor, slot_).reserved));
-      allocated.push_back(static_cast<int64_t>(pass_.TotalsAt(anchor, slot_).allocated));
+      highest.push_back(static_cast<int64_t>(pass_.HighestBefore(anchor, slot_)));
     }
     LeakRow row;
     if (window.first == window.end || !Judge(reserved, loop, &row) || row.status != LeakStatus::kGrowing) return;
-    const int64_t grown = allocated[window.end - 1] - allocated[window.first];
+    const int64_t grown = *std::max_element(highest.begin() + static_cast<ptrdiff_t>(window.first),
+                                            highest.begin() + static_cast<ptrdiff_t>(window.end)) -
+                          highest[window.first];
     if (static_cast<double>(grown) >= kOwnGrowth * static_cast<double>(row.grown_bytes)) return;
     row.kind = LeakKind::kAllocator;
     rows_.push_back(std::move(row));

@@ -87,6 +87,17 @@ const MeasureValues& SurvivalPass::TotalsAt(size_t anchor, uint32_t slot) const 
   return slot < totals_[anchor].size() ? totals_[anchor][slot] : kNothing;
 }
 
+uint64_t SurvivalPass::HighestBefore(size_t anchor, uint32_t slot) const {
+  return slot < highest_[anchor].size() ? highest_[anchor][slot] : 0;
+}
+
+void SurvivalPass::NoteHighest() {
+  const LiveState& state = replay_->state();
+  if (highest_now_.size() < state.slots()) highest_now_.resize(state.slots());
+  for (uint32_t slot = 0; slot < state.slots(); ++slot)
+    highest_now_[slot] = std::max(highest_now_[slot], state.values(slot).allocated);
+}
+
 bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i) {
   if (loop.kind == Loop::Kind::kStack) return batch != nullptr && loop.Ticks(index, *batch, i);
   if (next_step_ >= loop.anchors.size() || loop.anchors[next_step_] > index) return false;
@@ -96,6 +107,7 @@ bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, const EventBatc
 
 void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (batch != nullptr) last_ns_ = std::max(last_ns_, batch->time_ns(i));
+  NoteHighest();
   while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) ++loop_;
   if (loop_ == loops_.size() || !IsIteration(loops_[loop_], index, batch, i)) return;
   Pace& pace = paces_[loop_];
@@ -108,6 +120,7 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const LiveState& state = replay_->state();
   std::vector<MeasureValues>& totals = totals_.emplace_back();
   for (uint32_t slot = 0; slot < state.slots(); ++slot) totals.push_back(state.values(slot));
+  highest_.push_back(std::exchange(highest_now_, {}));
 }
 
 void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes) {

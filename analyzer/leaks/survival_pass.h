@@ -95,6 +95,8 @@ class SurvivalPass final : public LabelVisitor {
   // Bytes that autograd saved in an average iteration of loop `i` on a device.
   double SavedPerIteration(size_t loop, uint32_t slot) const;
   const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
+  // The most that PyTorch had allocated between the anchor before and this one.
+  uint64_t HighestBefore(size_t anchor, uint32_t slot) const;
   using Curves = absl::flat_hash_map<SurvivorKey, SurvivalCurve>;
   const Curves& curves() const { return curves_; }
   // Of memory that lives at anchors, but never for the delay: what is made anew in each iteration.
@@ -110,6 +112,7 @@ class SurvivalPass final : public LabelVisitor {
     bool has_anchor = false;
     std::vector<uint64_t> saved;  // bytes, by slot, between the first iteration's end and the last one's
   };
+  void NoteHighest();
   bool IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i);
   void Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes);
 
@@ -119,6 +122,8 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<uint64_t> anchors_, times_;           // events, and when
   std::vector<uint32_t> delays_;                    // by anchor
   std::vector<std::vector<MeasureValues>> totals_;  // by anchor, by slot
+  std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
+  std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
   Curves curves_, short_curves_;
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;

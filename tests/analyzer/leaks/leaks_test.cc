@@ -145,6 +145,30 @@ TEST(FindLeaks, SegmentsAreNoIterations) {
   }
 }
 
+// Segments that grow because the batches do are not scattered, although no more is left at the end of a step.
+TEST(FindLeaks, LargerBatchesReserveMore) {
+  for (const bool larger : {false, true}) {
+    TrainingTrace trace;
+    const uint64_t stack = trace.Stack({Code("batch", "/job/train.py", 5), Code("<module>", "/job/train.py")});
+    const uint32_t optimizer = trace.Optimizer("SGD");
+    for (uint64_t i = 0; i < 40; ++i) {
+      const uint64_t segment = kSegment + (i << 30), blocks = larger ? i + 1 : 1;
+      trace.builder().CudaAlloc(segment, 20 * kMiB, stack);
+      for (uint64_t block = 0; block < blocks; ++block)
+        trace.builder().TorchAlloc(segment - (block << 30), 20 * kMiB, stack);
+      for (uint64_t block = 0; block < blocks; ++block) trace.builder().TorchFree(segment - (block << 30), 20 * kMiB);
+      trace.StepBegins(optimizer);
+      trace.StepEnds(optimizer);
+    }
+    trace.builder().End();
+    const LeakFindings found = Find(trace);
+    ASSERT_EQ(found.devices.at(0).rows.size(), larger ? 0u : 1u);
+    if (!larger) {
+      EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kAllocator);
+    }
+  }
+}
+
 // seen = torch.cat([seen, new]): each step makes it anew and frees the old one.
 TEST(FindLeaks, WhatIsJoinedToItselfGrowsThoughNoBlockStays) {
   for (const bool concatenates : {true, false}) {
