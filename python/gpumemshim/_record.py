@@ -7,6 +7,7 @@ import inspect
 import itertools
 import os
 import pathlib
+import sys
 import threading
 
 from gpumemshim import _answers, _library, _program
@@ -37,7 +38,7 @@ class Recording:
     def __init__(self, name):
         self.name = name
         self.begin, self.end, self.is_over = f"record {next(_numbers)} begins", "", False
-        self._trace, self._sizes = None, None
+        self._trace, self._sizes, self._error = None, None, None
 
     @property
     def trace(self):
@@ -48,6 +49,8 @@ class Recording:
     def window(self):
         """Arguments by which gpumem looks at this part of the trace."""
         trace = self.trace
+        if self._error is not None:
+            raise self._error
         if trace is None:
             raise GpumemError(f"{self.name}: nothing was recorded. Was GPU memory used inside it?")
         return ["--from", self.begin, *(["--to", self.end] if self.is_over else []), trace]
@@ -85,6 +88,8 @@ class Recording:
         return self._sizes
 
     def measure(self):
+        if self._error is not None:
+            raise self._error
         if self.trace is None:
             return 0, 0, 0
         devices = self.report()["devices"]
@@ -167,16 +172,22 @@ class record:  # noqa: N801 (used as a function)
         recording = self._pop()
         recording.end = recording.begin.replace("begins", "ends")
         mark(recording.end, of=self.name)
-        trace = recording.trace
+        try:
+            trace = recording.trace
+        except GpumemError as error:  # what is asked of the recording will say so; the program goes on
+            trace, recording._error = None, error
         recording.is_over = True
         with _lock:
             _open -= 1
             if _open == 0 and _began_here and not self.keep:
                 pause()
         if trace and self.output and not same_file(trace, self.output):
-            self.output.parent.mkdir(parents=True, exist_ok=True)
-            _program.run("ctl", str(os.getpid()), "dump", "--force", "-o", self.output)
-            recording._trace = str(self.output)
+            try:
+                self.output.parent.mkdir(parents=True, exist_ok=True)
+                _program.run("ctl", str(os.getpid()), "dump", "--force", "-o", self.output)
+                recording._trace = str(self.output)
+            except (GpumemError, OSError) as error:
+                print(f"gpumemshim: no copy in {self.output}: {error}. The trace is {trace}", file=sys.stderr)
         if self.tell is not None:
             self.tell(recording)
 

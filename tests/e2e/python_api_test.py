@@ -91,6 +91,10 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(self.reported["error"], "the program's own")
         self.assertEqual(self.reported["fails"][1] - self.reported["fails"][0], 8 * MIB)
 
+    def test_nothing_that_goes_wrong_stops_the_program(self):
+        self.assertEqual(self.reported["unwritable"], 2 * MIB)
+        self.assertIn("gpumem is not on PATH", self.reported["without_gpumem"])
+
     def test_threads(self):
         one, two = self.reported["threads"]["one"], self.reported["threads"]["two"]
         self.assertEqual((one[1] - one[0], two[1] - two[0]), (3 * MIB, 5 * MIB))

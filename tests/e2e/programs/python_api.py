@@ -6,6 +6,7 @@
 """
 
 import json
+import os
 import pathlib
 import sys
 import threading
@@ -73,6 +74,24 @@ def threads(reported):
     reported["threads"] = found
 
 
+def without_gpumem(reported):
+    """What cannot be asked, and what cannot be written, stops no program; the reason comes when something is asked."""
+    with gpumemshim.record("/proc/no/such/folder.gmtrace") as unwritable:
+        mib(2)
+    reported["unwritable"] = unwritable.peak_bytes - unwritable.start_bytes
+    os.environ["GPUMEMSHIM_GPUMEM"] = "/nonexistent"
+    try:
+        with gpumemshim.record() as recording:
+            mib(2)
+            raise ValueError("the program's own")
+    except ValueError:
+        pass
+    try:
+        recording.peak()
+    except gpumemshim.GpumemError as error:
+        reported["without_gpumem"] = str(error)
+
+
 told, before = [], mib(16)
 reported = {"preloaded": gpumemshim.recording(), "decorated_doc": decorated.__doc__}
 with gpumemshim.record(FOLDER / "with.gmtrace", name="with") as recording:
@@ -96,4 +115,5 @@ threads(reported)
 with gpumemshim.record(name="nothing") as nothing:
     pass
 reported["nothing"] = sizes_of(nothing)
+without_gpumem(reported)
 print(json.dumps(reported))
