@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Wheel and tarball in a root of Debian 11 (glibc 2.31, Python 3.9, no compiler), as a user without rights, on the unmodified CUDA wheel of PyTorch 2.8.
+"""Wheel, tarball and Debian package in a root of Debian 11 (glibc 2.31, Python 3.9, no compiler), as a user without rights, on the unmodified CUDA wheel of PyTorch 2.8.
 
     python tests/packaging/old_root_test.py [--root FOLDER]
 
@@ -27,7 +27,7 @@ ENTER = """
 mount -t proc proc "$1/proc"
 mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm"
 root=$1; shift
-exec chroot --userspec=1000:1000 "$root" /usr/bin/env -i HOME=/home/user PATH=/usr/bin:/bin LANG=C.UTF-8 PIP_DISABLE_PIP_VERSION_CHECK=1 sh -ec "$1"
+exec chroot --userspec="$1" "$root" /usr/bin/env -i HOME=/home/user PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 PIP_DISABLE_PIP_VERSION_CHECK=1 sh -ec "$2"
 """
 ROOT = None
 
@@ -51,8 +51,8 @@ def make_root(folder):
     (folder / "complete").touch()
 
 
-def inside(script):
-    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-ec", ENTER, "enter", str(ROOT), f"cd; {script}"], capture_output=True, text=True,
+def inside(script, user="1000:1000"):
+    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-ec", ENTER, "enter", str(ROOT), user, f"cd; {script}"], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL)
     if done.returncode:
         raise AssertionError(f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -64,7 +64,7 @@ class OldRootTest(unittest.TestCase):
     def setUpClass(cls):
         home = ROOT / "home/user"
         shutil.rmtree(home / "work", ignore_errors=True)
-        for path in packages.made("wheel", "tarball"):
+        for path in packages.made("wheel", "tarball", "deb"):
             shutil.copy(path, home)
         shutil.copy(packages.EXERCISE, home)
         for path in [home, *home.rglob("*")]:
@@ -80,6 +80,7 @@ class OldRootTest(unittest.TestCase):
 
     def test_the_wheel(self):
         before = set(inside("find venv -name __pycache__ -prune -o -type f -print").splitlines())
+        self.assertEqual([name for name in before if "gpumem" in name], [])
         inside("venv/bin/pip install --quiet --no-index gpumemshim-*.whl")
         self.assertRegex(inside("venv/bin/python -m gpumemshim --version"), r"^gpumem \d")
         print(inside('venv/bin/python exercise.py --gpumem venv/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
@@ -90,9 +91,19 @@ class OldRootTest(unittest.TestCase):
         inside("mkdir tree && tar -xzf gpumem-*.tar.gz -C tree")
         print(inside('venv/bin/python exercise.py --gpumem tree/*/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
 
+    def test_the_debian_package(self):
+        """Only installing it needs rights."""
+        inside("dpkg -i gpumem_*_amd64.deb", user="0:0")
+        print(inside('venv/bin/python exercise.py --gpumem /usr/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
+        self.assertEqual(inside("python3 -c 'from gpumemshim import _program; print(_program.find())'"), "/usr/bin/gpumem\n")
+        self.assertEqual(inside("test -s /usr/share/man/man1/gpumem-report.1.gz && test -s /usr/share/doc/gpumem/copyright && echo both"), "both\n")
+        inside("dpkg --purge gpumem", user="0:0")
+        self.assertEqual(inside("find /usr -name '*gpumem*' ! -path '/usr/share/doc/*'"), "")
+
     def test_from_inside_the_program(self):
         """gpumemshim.record() where nothing is preloaded."""
         inside("venv/bin/pip install --quiet --no-index gpumemshim-*.whl")
+        self.addCleanup(inside, "venv/bin/pip uninstall --quiet --yes gpumemshim")
         (ROOT / "home/user/inside.py").write_text("import gpumemshim, torch\nwith gpumemshim.record() as part:\n    kept = torch.ones(1 << 20, device='cuda')\n"
                                                   "print(part.peak_bytes, part.grown_bytes)")
         self.assertEqual(inside("venv/bin/python venv/share/gpumem/simcuda/run venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
