@@ -289,24 +289,6 @@ class TrainingTest(PageTest):
         self.assertEqual(self.page.text("#moment"), end)
 
 
-class RunsTest(PageTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.traces = [SETUP.trace("small"), SETUP.trace("training")]
-        cls.path = SETUP.page(*cls.traces)
-
-    def test_side_by_side(self):
-        self.assertEqual(self.page.evaluate("document.querySelector('#tabs [aria-selected=true]').id"), "to-runs")
-        text = self.page.text("#tab-text")
-        self.assertIn(SETUP.answer("diff", *self.traces)["headline"], text)
-        for name in ("small", "training"):
-            self.assertIn(name, text)
-        self.page.evaluate("document.getElementById('trace').value = 1, document.getElementById('trace').dispatchEvent(new Event('change'))")
-        self.page.settle()
-        self.assertEqual(self.page.text("#title"), "train")
-        self.assertIn("74 MiB in use", self.page.text("#moment"))
-
-
 class ManyTest(PageTest):
     """More blocks than have room by name: sums stay whole, and the page says so."""
 

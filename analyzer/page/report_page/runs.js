@@ -3,6 +3,8 @@
 //
 // Several traces: their figures side by side, and what the peak of each was made of.
 
+const MOST_CATEGORIES = 8; // that have a column each, where there are many runs
+
 function runsTab(traces, diff, open) {
   const rows = traces.flatMap((trace) => trace.devices.map((device) => {
     const report = trace.answers.report.devices.find((each) => each.device === device.number);
@@ -24,14 +26,31 @@ function runsTab(traces, diff, open) {
   const atPeak = rows.map(({trace, device}) => peakParts(trace, device));
   const names = [...new Set(atPeak.flatMap((parts) => [...parts.keys()]))]
     .sort((a, b) => Math.max(...atPeak.map((p) => p.get(b) ?? 0)) - Math.max(...atPeak.map((p) => p.get(a) ?? 0)));
-  parts.push(sectionElement(`${t('Peak')}: ${t('category')}`, tableElement([
+  parts.push(sectionElement(`${t('Peak')}: ${t('category')}`, rows.length > 3 ? manyRunsTable(rows, atPeak, names, most) : fewRunsTable(rows, atPeak, names, most)));
+  return diff === null ? parts : [...diffParts(diff), ...parts];
+}
+
+// A row for each category, a column for each run.
+function fewRunsTable(rows, atPeak, names, most) {
+  return tableElement([
     textColumn('category', (name) => name),
-    ...rows.slice(0, 8).map((row, i) => bytesColumn(`${runName(row.trace)} ${row.device.label}`, (name) => atPeak[i].get(name) ?? 0,
+    ...rows.map((row, i) => bytesColumn(`${runName(row.trace)} ${row.device.label}`, (name) => atPeak[i].get(name) ?? 0,
       {bar: (name) => (atPeak[i].get(name) ?? 0) / most})),
     ...(rows.length === 2 ? [numberColumn('difference', (name) => (atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0),
       (name) => signedBytes((atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0)))] : []),
-  ], names, '', {sort: 1})));
-  return diff === null ? parts : [...diffParts(diff), ...parts];
+  ], names, '', {sort: 1});
+}
+
+// A row for each run, a column for each of the largest categories.
+function manyRunsTable(rows, atPeak, names, most) {
+  const shown = names.slice(0, MOST_CATEGORIES), others = names.slice(MOST_CATEGORIES);
+  const runs = rows.map((row, i) => ({name: `${runName(row.trace)} ${row.device.label}`, parts: atPeak[i]}));
+  const sum = (run) => others.reduce((bytes, name) => bytes + (run.parts.get(name) ?? 0), 0);
+  return tableElement([
+    textColumn('run', (run) => run.name),
+    ...shown.map((name) => bytesColumn(name, (run) => run.parts.get(name) ?? 0, {bar: (run) => (run.parts.get(name) ?? 0) / most})),
+    ...(others.length > 0 ? [bytesColumn('others', sum)] : []),
+  ], runs, '', {sort: 1});
 }
 
 // What `gpumem diff` says of two traces.
