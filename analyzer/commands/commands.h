@@ -31,6 +31,7 @@ std::unique_ptr<Command> MakeHtmlCommand();
 std::unique_ptr<Command> MakeTreeCommand();
 std::unique_ptr<Command> MakeTableCommand();
 std::unique_ptr<Command> MakeDiffCommand();
+std::unique_ptr<Command> MakeRanksCommand();
 std::unique_ptr<Command> MakeExplainCommand();
 std::unique_ptr<Command> MakeForecastCommand();
 std::unique_ptr<Command> MakeSizesCommand();

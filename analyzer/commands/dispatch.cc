@@ -45,7 +45,7 @@ const std::vector<CommandGroup>& CommandGroups() {
                                      {"report", "peak", "timeline", "leaks", "oom", "explain", "fragmentation", "html",
                                       "plot", "flame", "tree", "table", "sizes", "stacks", "sql"}},
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
-                                    {"Compare", {"diff", "compare", "check"}},
+                                    {"Compare", {"diff", "ranks", "compare", "check"}},
                                     {"Predict", {"forecast", "plan", "replay", "sweep"}},
                                     {"Live", {"ctl"}},
                                     {"Files", {"import", "info", "dump", "recover", "symbolize"}}};

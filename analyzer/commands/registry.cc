@@ -24,6 +24,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeModelCommand());
   commands.push_back(MakeLeaksCommand());
   commands.push_back(MakeDiffCommand());
+  commands.push_back(MakeRanksCommand());
   commands.push_back(MakeCompareCommand());
   commands.push_back(MakeCheckCommand());
   commands.push_back(MakeHtmlCommand());

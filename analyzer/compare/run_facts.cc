@@ -116,30 +116,6 @@ void ReadObjects(const ObjectTable& objects, RunFacts* facts) {
   std::sort(facts->inputs.begin(), facts->inputs.end());
 }
 
-// Whether a whole step came after.
-bool WentOn(uint64_t time_ns, const Attribution& attribution) {
-  return std::any_of(attribution.steps.begin(), attribution.steps.end(), [&](const AttributedStep& each) {
-    return each.step.complete && each.step.start.time_ns > time_ns;
-  });
-}
-
-void ReadEnding(const Analysis& analysis, const Attribution& attribution, RunFacts* facts) {
-  facts->is_damaged = !analysis.damage.empty();
-  facts->lost_events = analysis.losses.Total();
-  facts->ending = analysis.complete ? RunEnding::kCompleted : RunEnding::kUnknown;
-  if (!analysis.complete && analysis.state == Analysis::Process::kRunning) facts->ending = RunEnding::kRunning;
-  // What a damaged trace does not show may be its end.
-  if (!analysis.complete && !facts->is_damaged && analysis.state == Analysis::Process::kEnded)
-    facts->ending = RunEnding::kKilled;
-  for (const OomEvent& oom : analysis.ooms) {
-    if (!oom.final || (oom.device != facts->device && oom.device >= 0)) continue;
-    if (WentOn(oom.time_ns, attribution)) continue;
-    facts->ending = RunEnding::kOutOfMemory;
-    facts->refused_bytes = oom.requested;
-    facts->needed_bytes = std::max(facts->needed_bytes, oom.values.allocated + oom.requested);
-  }
-}
-
 void ReadLeaks(const LeakFindings* leaks, int device, RunFacts* facts) {
   if (leaks == nullptr) return;
   facts->judged_leaks = !leaks->loops.empty();
@@ -191,6 +167,29 @@ absl::string_view RunEndingName(RunEnding ending) {
   return "unknown";
 }
 
+bool HasStepAfter(uint64_t time_ns, const Attribution& attribution) {
+  return std::any_of(attribution.steps.begin(), attribution.steps.end(), [&](const AttributedStep& each) {
+    return each.step.complete && each.step.start.time_ns > time_ns;
+  });
+}
+
+void ReadRunEnding(const Analysis& analysis, const Attribution& attribution, RunFacts* facts) {
+  facts->is_damaged = !analysis.damage.empty();
+  facts->lost_events = analysis.losses.Total();
+  facts->ending = analysis.complete ? RunEnding::kCompleted : RunEnding::kUnknown;
+  if (!analysis.complete && analysis.state == Analysis::Process::kRunning) facts->ending = RunEnding::kRunning;
+  // What a damaged trace does not show may be its end.
+  if (!analysis.complete && !facts->is_damaged && analysis.state == Analysis::Process::kEnded)
+    facts->ending = RunEnding::kKilled;
+  for (const OomEvent& oom : analysis.ooms) {
+    if (!oom.final || (oom.device != facts->device && oom.device >= 0)) continue;
+    if (HasStepAfter(oom.time_ns, attribution)) continue;
+    facts->ending = RunEnding::kOutOfMemory;
+    facts->refused_bytes = oom.requested;
+    facts->needed_bytes = std::max(facts->needed_bytes, oom.values.allocated + oom.requested);
+  }
+}
+
 std::string PlaceText(const CodePlace& place) {
   if (place.line == 0) return place.function;
   return absl::StrCat(place.file, ":", place.line, place.function.empty() ? "" : " ", place.function);
@@ -225,7 +224,7 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
           1 - static_cast<double>(std::min(full.allocated, full.reserved)) / static_cast<double>(full.reserved);
     facts.context = device.residual.context_bytes + device.residual.module_bytes;
   }
-  ReadEnding(*input.analysis, attribution, &facts);
+  ReadRunEnding(*input.analysis, attribution, &facts);
   ReadObjects(objects, &facts);
   ReadSteps(attribution, &facts);
   ReadLeaks(leaks, attribution.device, &facts);

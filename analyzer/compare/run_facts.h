@@ -112,6 +112,12 @@ struct RunNames {
   std::string run, moment;
 };
 
+// Whether a whole step began after this time of CLOCK_MONOTONIC.
+bool HasStepAfter(uint64_t time_ns, const Attribution& attribution);
+
+// How the run ended for facts->device, and what was lost of it.
+void ReadRunEnding(const Analysis& analysis, const Attribution& attribution, RunFacts* facts);
+
 // Whether any recorded stack is below torch.utils.checkpoint.
 bool UsesCheckpointing(const StackTable& stacks);
 

@@ -53,7 +53,8 @@ const std::vector<std::vector<std::string>> kCommands = {{"report"},
                                                          {"at", "1ms"},
                                                          {"symbolize", "-o", "out"},
                                                          {"recover"},
-                                                         {"explain"}};
+                                                         {"explain"},
+                                                         {"ranks"}};
 
 std::string SomeTrace(uint64_t events) {
   testing::TraceBuilder trace(100);

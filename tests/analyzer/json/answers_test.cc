@@ -166,6 +166,46 @@ const std::set<std::string> kKeysOfForecast = {"sentence",
                                                "step_ns",
                                                "settles_at_bytes"};
 
+// Keys of ranks, which tests/e2e/ranks_command_test.py compares with its answers.
+const std::set<std::string> kKeysOfRanks = {"headline",
+                                            "doubts",
+                                            "verdict",
+                                            "program",
+                                            "job_id",
+                                            "expected_ranks",
+                                            "present_ranks",
+                                            "missing_ranks",
+                                            "damaged_ranks",
+                                            "running_ranks",
+                                            "not_compared_ranks",
+                                            "transient_ranks",
+                                            "other_traces",
+                                            "measure",
+                                            "subject",
+                                            "moment",
+                                            "first_step",
+                                            "last_step",
+                                            "min_bytes",
+                                            "median_bytes",
+                                            "mean_bytes",
+                                            "max_bytes",
+                                            "skew_bytes",
+                                            "max_over_mean",
+                                            "max_over_median",
+                                            "median_rank",
+                                            "model_parts",
+                                            "deviations",
+                                            "compared_to_rank",
+                                            "bytes",
+                                            "compared_to_bytes",
+                                            "compared_to_moment",
+                                            "stragglers",
+                                            "first_oom",
+                                            "ranks",
+                                            "communicator_bytes",
+                                            "other_devices",
+                                            "max_rank"};
+
 // Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
 const std::set<std::string> kKeysOfReplayAndImport = {"answer",
                                                       "exact",
@@ -249,6 +289,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(kKeysOfCtlAndMarks.begin(), kKeysOfCtlAndMarks.end());
   emitted.insert(kKeysOfDiff.begin(), kKeysOfDiff.end());
   emitted.insert(kKeysOfExplain.begin(), kKeysOfExplain.end());
+  emitted.insert(kKeysOfRanks.begin(), kKeysOfRanks.end());
   emitted.insert(kKeysOfForecast.begin(), kKeysOfForecast.end());
   emitted.insert(kKeysOfReplayAndImport.begin(), kKeysOfReplayAndImport.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "commands/command.h"
+#include "commands/commands.h"
+#include "commands/trace_options.h"
+#include "compare/load_run.h"
+#include "ranks/judge.h"
+#include "ranks/rank_causes.h"
+#include "ranks/rank_files.h"
+#include "ranks/ranks_report.h"
+#include "ranks/read_rank.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMostCauses = 4;  // each opens a trace again
+constexpr size_t kMostFiles = 1'000'000;
+
+class RanksCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "ranks"; }
+  absl::string_view summary() const override { return "which rank of a job is not like the others, and why"; }
+  absl::string_view arguments() const override { return "[FLAGS] [DIR|FILE|PATTERN]..."; }
+  absl::string_view help() const override {
+    return R"(Compares the ranks of one job by their traces, step by step: who is missing, who holds more than the median rank
+and why, who ran out of memory first, who stopped early. The first line names the ranks and the cause, found as by
+gpumem diff between that rank and the median rank at the same step. Ranks within 2 % of the median are balanced. Ranks
+that hold another part of the model (a pipeline's stages, experts) differ by design, and are reported as such.
+Traces are read one at a time. Exit code 4 where ranks are missing, damaged or of another job.
+
+  gpumem run -o 'runs/%h.%n.r%r.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
+  gpumem ranks runs/
+  gpumem ranks runs/ --step 100
+  gpumem ranks 'runs/node?.*.gmtrace' --by step --top 20
+  gpumem ranks runs/ --json | jq -r .headline
+)";
+  }
+  size_t most_arguments() const override { return kMostFiles; }
+
+  void AddFlags(Flags* flags) override {
+    flags->Add("--json", &trace_.json, "exact numbers for machines (docs/json.md)");
+    flags->Add("--device", &trace_.device, "only this GPU of each rank (the one with its largest peak)")
+        .Value("N")
+        .AtLeastZero();
+    step_option_ =
+        flags->Add("--step", &step_, "compare in this step (the common one with the highest peak)").Value("N");
+    flags->Add("--by", &by_, "rank, or also the peaks of all ranks by step").Value("WHAT").OneOf({"rank", "step"});
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list, and most causes that are looked for; 0 = all (10)")
+                      .Value("K");
+    trace_.symbols.AddFlags(flags);
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> files, RankFiles(arguments));
+    std::vector<RankSummary> ranks;
+    std::vector<OtherTrace> unreadable;
+    GPUMEM_RETURN_IF_ERROR(ReadAll(files, console, &ranks, &unreadable));
+    if (ranks.empty()) return kExitCannotRead;
+    Job job = SortIntoJob(std::move(ranks));
+    job.others.insert(job.others.begin(), unreadable.begin(), unreadable.end());
+    RanksQuery query;
+    if (step_option_.given()) query.step = step_;
+    RanksVerdict verdict = JudgeRanks(job, query);
+    FindRankCauses(
+        job, top_option_.given() ? top_ : kMostCauses,
+        [&](const RankSummary& rank, const std::string& moment) { return Facts(rank, moment, console); }, &verdict);
+    console->ProgressDone();
+    const RanksReport report{job, verdict};
+    const RanksOptions options{top_, by_ == "step"};
+    if (trace_.json) {
+      console->Print(RanksJson(report, options));
+    } else {
+      Page page(console->out_style());
+      AddRanks(report, options, &page);
+      console->Print(page.text());
+    }
+    return IsWhole(job) ? kExitFine : kExitDamaged;
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<LoadedTrace>> Load(const std::string& file, Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, trace_.Request({file}, console));
+    request.progress = nullptr;  // the files are what is counted
+    return LoadTrace(request);
+  }
+
+  // What cannot be read is complained about and listed.
+  absl::Status ReadAll(const std::vector<std::string>& files, Console* console, std::vector<RankSummary>* ranks,
+                       std::vector<OtherTrace>* unreadable) {
+    for (size_t i = 0; i < files.size(); ++i) {
+      console->Progress("reading ranks", i, files.size());
+      const auto summary = [&]() -> absl::StatusOr<RankSummary> {
+        GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(files[i], console));
+        return ReadRank(loaded.get());
+      }();
+      if (absl::IsInvalidArgument(summary.status())) return summary.status();  // a flag that makes no sense
+      if (summary.ok()) {
+        ranks->push_back(*summary);
+      } else {
+        console->Complain(summary.status().message());
+        unreadable->push_back(
+            {OtherTrace::Why::kUnreadable, files[i], RankOfName(files[i]), std::string(summary.status().message())});
+      }
+    }
+    console->ProgressDone();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunFacts> Facts(const RankSummary& rank, const std::string& moment, Console* console) {
+    console->Working(absl::StrCat("comparing rank ", rank.rank));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(rank.file, console));
+    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{moment}, ""}, loaded.get()));
+    return std::move(facts.front());
+  }
+
+  static bool IsWhole(const Job& job) {
+    const bool is_damaged =
+        std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankSummary& rank) { return !rank.damage.empty(); });
+    const bool lacks =
+        std::any_of(job.others.begin(), job.others.end(), [](const OtherTrace& other) { return other.matters(); });
+    return job.missing.empty() && !is_damaged && !lacks;
+  }
+
+  TraceOptions trace_;
+  size_t step_ = 0;
+  std::string by_ = "rank";
+  size_t top_ = 10;
+  Flag step_option_, top_option_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRanksCommand() { return std::make_unique<RanksCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// RankSummary: what is kept of one rank's trace while the other ranks' are read: some ten KB, whatever the size of the
+// trace. Plain values; what is not known is empty, -1 or 0 as said.
+
+#ifndef GPUMEM_ANALYZER_RANKS_RANK_SUMMARY_H_
+#define GPUMEM_ANALYZER_RANKS_RANK_SUMMARY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attribution/category.h"
+#include "compare/run_facts.h"
+#include "ranks/step_peaks.h"
+
+namespace gpumem {
+
+// A parameter's name, and its elements in this rank.
+struct HeldParameter {
+  uint64_t name = 0;    // hash
+  uint64_t folded = 0;  // hash of the name with "*" for numbers
+  uint64_t elements = 0;
+
+  friend auto operator<=>(const HeldParameter&, const HeldParameter&) = default;
+};
+
+// Which job a process says it is part of.
+struct JobKey {
+  std::string id;  // of the launcher: SLURM_JOB_ID, TORCHELASTIC_RUN_ID; "" = none
+  std::string program;
+  int world_size = -1;
+
+  friend auto operator<=>(const JobKey&, const JobKey&) = default;
+};
+
+struct TimedBytes {
+  uint64_t realtime_ns = 0, bytes = 0;
+};
+
+struct RankSummary {
+  std::string file;
+  int rank = -1;
+  bool rank_of_name = false;  // the trace does not say its rank, its file's name does
+  int local_rank = -1;
+  std::string hostname;
+  JobKey job;
+  uint32_t pid = 0;
+  uint64_t start_ticks = 0;         // of the process
+  std::vector<uint32_t> ancestors;  // pids, parent first
+  uint64_t start_realtime_ns = 0;   // of the recording; 0 = not known
+  uint64_t last_realtime_ns = 0;    // of the last event; 0 = not known
+  uint64_t events = 0, lost_events = 0;
+  std::string damage;  // "" = none
+  RunEnding ending = RunEnding::kUnknown;
+
+  int device = -1;                        // -1 = no GPU memory
+  std::map<int, uint64_t> other_devices;  // bytes that this process has on GPUs that are not its own
+  Measure measure = Measure::kAllocated;  // by which ranks are compared: total where PyTorch did nothing
+  uint64_t capacity = 0;
+  uint64_t peak_allocated = 0, peak_reserved = 0, peak_total = 0, context = 0;
+  CategoryBytes categories{};       // at the peak
+  uint64_t communicator_bytes = 0;  // of NCCL at the peak, outside of PyTorch
+  StepPeaks steps;
+  std::vector<HeldParameter> parameters;  // by name
+
+  uint64_t oom_realtime_ns = 0;  // of the request that failed for good; 0 = none did
+  uint64_t oom_step = 0, refused_bytes = 0, allocated_at_oom = 0;
+  std::vector<TimedBytes> timeline;  // of the measure, at most some hundred points; a point is the highest of its time
+
+  uint64_t Peak() const { return measure == Measure::kAllocated ? peak_allocated : peak_total; }
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_RANKS_RANK_SUMMARY_H_

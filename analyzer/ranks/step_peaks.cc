@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ranks/step_peaks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpumem {
+
+void StepPeaks::Merge(uint64_t window, const StepPeak& peak) {
+  const auto [it, is_new] = windows_.try_emplace(window, peak);
+  if (!is_new && Of(peak) > Of(it->second)) it->second = peak;
+}
+
+void StepPeaks::Add(const StepPeak& peak, bool complete) {
+  last_begun_ = std::max(last_begun_, peak.step);
+  if (!complete) return;
+  last_ended_ = std::max(last_ended_, peak.step);
+  ++complete_;
+  Merge(peak.step / width_, peak);
+  if (windows_.size() > kMaxWindows) CoarsenTo(width_ * 2);
+}
+
+void StepPeaks::CoarsenTo(uint64_t width) {
+  if (width <= width_) return;
+  const auto before = std::exchange(windows_, {});
+  const uint64_t ratio = width / width_;
+  width_ = width;
+  for (const auto& [window, peak] : before) Merge(window / ratio, peak);
+}
+
+const StepPeak* StepPeaks::InWindow(uint64_t window) const {
+  const auto found = windows_.find(window);
+  return found == windows_.end() ? nullptr : &found->second;
+}
+
+}  // namespace gpumem
