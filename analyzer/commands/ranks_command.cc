@@ -2,9 +2,11 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "commands/command.h"
 #include "commands/commands.h"
@@ -15,6 +17,7 @@
 #include "ranks/rank_files.h"
 #include "ranks/ranks_report.h"
 #include "ranks/read_rank.h"
+#include "ranks/summary_file.h"
 
 namespace gpumem {
 namespace {
@@ -38,6 +41,7 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
   gpumem ranks runs/
   gpumem ranks runs/ --step 100
   gpumem ranks 'runs/node?.*.gmtrace' --by step --top 20
+  gpumem ranks runs/ --write-summaries
   gpumem ranks runs/ --json | jq -r .headline
 )";
   }
@@ -53,6 +57,8 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
     flags->Add("--by", &by_, "rank, or also the peaks of all ranks by step").Value("WHAT").OneOf({"rank", "step"});
     top_option_ = flags->Add("--top,--limit", &top_, "longest list, and most causes that are looked for; 0 = all (10)")
                       .Value("K");
+    flags->Add("--write-summaries", &writes_summaries_,
+               "write TRACE.summary beside each trace; later calls read those");
     trace_.symbols.AddFlags(flags);
   }
 
@@ -90,23 +96,34 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
     return LoadTrace(request);
   }
 
+  // Of a trace, or of a file of summaries.
+  absl::StatusOr<std::vector<RankSummary>> ReadOne(const std::string& file, Console* console) {
+    if (absl::EndsWith(file, kSummarySuffix)) return ReadSummaries(file);
+    if (trace_.device < 0) {
+      if (std::optional<RankSummary> known = FreshSummary(file)) return std::vector<RankSummary>{*std::move(known)};
+    }
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
+    GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
+    // Of a process that goes on, the trace does too.
+    if (writes_summaries_ && trace_.device < 0 && rank.ending != RunEnding::kRunning)
+      GPUMEM_RETURN_IF_ERROR(WriteSummary(rank));
+    return std::vector<RankSummary>{std::move(rank)};
+  }
+
   // What cannot be read is complained about and listed.
   absl::Status ReadAll(const std::vector<std::string>& files, Console* console, std::vector<RankSummary>* ranks,
                        std::vector<OtherTrace>* unreadable) {
     for (size_t i = 0; i < files.size(); ++i) {
       console->Progress("reading ranks", i, files.size());
-      const auto summary = [&]() -> absl::StatusOr<RankSummary> {
-        GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(files[i], console));
-        return ReadRank(loaded.get());
-      }();
-      if (absl::IsInvalidArgument(summary.status())) return summary.status();  // a flag that makes no sense
-      if (summary.ok()) {
-        ranks->push_back(*summary);
-      } else {
-        console->Complain(summary.status().message());
-        unreadable->push_back(
-            {OtherTrace::Why::kUnreadable, files[i], RankOfName(files[i]), std::string(summary.status().message())});
+      absl::StatusOr<std::vector<RankSummary>> read = ReadOne(files[i], console);
+      if (absl::IsInvalidArgument(read.status())) return read.status();  // a flag that makes no sense
+      if (read.ok()) {
+        std::move(read->begin(), read->end(), std::back_inserter(*ranks));
+        continue;
       }
+      console->Complain(read.status().message());
+      unreadable->push_back(
+          {OtherTrace::Why::kUnreadable, files[i], RankOfName(files[i]), std::string(read.status().message())});
     }
     console->ProgressDone();
     return absl::OkStatus();
@@ -128,6 +145,7 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
   }
 
   TraceOptions trace_;
+  bool writes_summaries_ = false;
   size_t step_ = 0;
   std::string by_ = "rank";
   size_t top_ = 10;

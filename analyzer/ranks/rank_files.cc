@@ -13,14 +13,26 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
+#include "ranks/summary_file.h"
 
 namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<std::string> SummariesOfFolder(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == std::string(kSummarySuffix)) files.push_back(entry->path().string());
+  }
+  return files;
+}
+
 std::vector<std::string> OfFolder(const std::string& folder) {
   std::vector<std::string> files = TracesOfFolder(folder);
+  if (files.empty()) files = SummariesOfFolder(folder);
   if (!files.empty()) return files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// RankFiles: the traces that a user means by files, folders and patterns. A folder gives its traces, and if it has none
-// those of the folders in it (one a node). Reads directories alone; thread-safe.
+// RankFiles: the traces that a user means by files, folders and patterns. A folder gives its traces, else its summaries
+// (summary_file.h), else the traces of the folders in it (one a node). Reads directories alone; thread-safe.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> files, RankFiles({"runs/", "more/*.r?.gmtrace"}));
 //

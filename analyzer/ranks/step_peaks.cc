@@ -4,6 +4,7 @@
 #include "ranks/step_peaks.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace gpumem {
@@ -28,6 +29,17 @@ void StepPeaks::CoarsenTo(uint64_t width) {
   const uint64_t ratio = width / width_;
   width_ = width;
   for (const auto& [window, peak] : before) Merge(window / ratio, peak);
+}
+
+bool StepPeaks::Restore(const Totals& totals, const std::vector<StepPeak>& peaks) {
+  if (!std::has_single_bit(totals.width) || peaks.size() > kMaxWindows + 1) return false;
+  width_ = totals.width;
+  complete_ = totals.complete;
+  last_begun_ = totals.last_begun;
+  last_ended_ = totals.last_ended;
+  windows_.clear();
+  for (const StepPeak& peak : peaks) Merge(peak.step / width_, peak);
+  return true;
 }
 
 const StepPeak* StepPeaks::InWindow(uint64_t window) const {

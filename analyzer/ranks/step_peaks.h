@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace gpumem {
 
@@ -37,6 +38,13 @@ class StepPeaks {
   void Add(const StepPeak& peak, bool complete);
   // A power of two; nothing happens where windows are as wide already.
   void CoarsenTo(uint64_t width);
+
+  // What width() and its neighbours were, to make the same again.
+  struct Totals {
+    uint64_t width = 1, complete = 0, last_begun = 0, last_ended = 0;
+  };
+  // False, and nothing changed, where no windows can be so.
+  bool Restore(const Totals& totals, const std::vector<StepPeak>& peaks);
 
   uint64_t width() const { return width_; }
   uint64_t complete() const { return complete_; }                           // steps

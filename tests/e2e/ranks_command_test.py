@@ -106,6 +106,27 @@ class EveryDay(unittest.TestCase):
         self.assertRegex(answer["headline"], r"^1 trace is of another job \(.*world size 2\); rank 2 holds")
         self.assertEqual([(each["why"], each["rank"]) for each in answer["other_traces"]], [("other_job", 1)])
 
+    def test_summaries_answer_as_the_traces_do(self):
+        folder = self.copy("summaries")
+        expected = ranks(folder)
+        self.assertEqual(list(folder.glob("*.summary")), [])
+        self.assertEqual(ranks("--write-summaries", folder), expected)
+        summaries = sorted(folder.glob("*.summary"))
+        self.assertEqual(len(summaries), 4)
+        self.assertEqual(ranks(folder), expected)
+        together = folder / "job.summary"
+        together.write_text("".join(path.read_text() for path in summaries))
+        self.assertEqual(ranks(together), expected)
+        # A trace that changed is read itself.
+        trace = folder / self.traces[1].name
+        trace.write_bytes(trace.read_bytes()[:-5000])
+        self.assertEqual(ranks(folder, code=4)["damaged_ranks"], [1])
+        # Without traces all but the cause is known.
+        for trace in folder.glob("*.gmtrace"):
+            trace.unlink()
+        answer = ranks(together)
+        self.assertEqual((answer["ranks"], answer["deviations"][0]["cause"]["kind"]), (expected["ranks"], "unknown"))
+
     def test_text_and_documented_keys(self):
         text = truth.run([SETUP.gpumem, "ranks", "--by", "step", "--top", "3", str(self.runs)], SETUP)
         for part in ("rank 2 holds", "max/median", "Next: gpumem diff", "most in rank", "1 more (--top 0 shows them)"):

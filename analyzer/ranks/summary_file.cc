@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ranks/summary_file.h"
+
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file_output.h"
+#include "base/json_writer.h"
+#include "base/status_macros.h"
+#include "compare/text_file.h"
+
+namespace gpumem {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr size_t kMaxRows = 200'000;  // of any list in a line
+
+void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& rows, JsonWriter* writer) {
+  writer->Key(key);
+  writer->BeginArray();
+  for (const std::vector<uint64_t>& row : rows) {
+    writer->BeginArray();
+    for (const uint64_t number : row) writer->Value(number);
+    writer->EndArray();
+  }
+  writer->EndArray();
+}
+
+// Reads members of an object; what is missing or of another type makes the whole one bad.
+class Members {
+ public:
+  explicit Members(const json& object) : object_(object), ok_(object.is_object()) {}
+
+  bool ok() const { return ok_; }
+
+  void Read(const char* key, std::string* value) {
+    if (const json* const found = Find(key); found != nullptr && Check(found->is_string())) *value = *found;
+  }
+  void Read(const char* key, bool* value) {
+    if (const json* const found = Find(key); found != nullptr && Check(found->is_boolean())) *value = *found;
+  }
+  void Read(const char* key, uint64_t* value) {
+    if (const json* const found = Find(key); found != nullptr && Check(found->is_number_unsigned())) *value = *found;
+  }
+  void Read(const char* key, uint32_t* value) {
+    uint64_t number = 0;
+    Read(key, &number);
+    if (Check(number <= UINT32_MAX)) *value = static_cast<uint32_t>(number);
+  }
+  void Read(const char* key, int* value) {
+    const json* const found = Find(key);
+    if (found == nullptr || !Check(found->is_number_integer())) return;
+    const int64_t number =
+        found->is_number_unsigned() && found->get<uint64_t>() > INT32_MAX ? -2 : found->get<int64_t>();
+    if (Check(number >= -1 && number <= INT32_MAX)) *value = static_cast<int>(number);
+  }
+  // Lists of so many unsigned numbers each.
+  std::vector<std::vector<uint64_t>> Rows(const char* key, size_t columns) {
+    std::vector<std::vector<uint64_t>> rows;
+    const json* const found = Find(key);
+    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return rows;
+    for (const json& row : *found) {
+      if (!Check(row.is_array() && row.size() == columns)) return rows;
+      rows.emplace_back();
+      for (const json& number : row) {
+        if (!Check(number.is_number_unsigned())) return rows;
+        rows.back().push_back(number.get<uint64_t>());
+      }
+    }
+    return rows;
+  }
+
+ private:
+  const json* Find(const char* key) {
+    if (!ok_) return nullptr;
+    const auto found = object_.find(key);
+    return Check(found != object_.end()) ? &*found : nullptr;
+  }
+  bool Check(bool is_good) { return ok_ = ok_ && is_good; }
+
+  const json& object_;
+  bool ok_;
+};
+
+// One list of members for both directions, so that none is forgotten in one of them. `rank` is const for writing.
+template <typename Rank, typename Each>
+void ForEachMember(Rank* rank, const Each& each) {
+  each("file", &rank->file);
+  each("rank", &rank->rank);
+  each("rank_of_name", &rank->rank_of_name);
+  each("local_rank", &rank->local_rank);
+  each("hostname", &rank->hostname);
+  each("job_id", &rank->job.id);
+  each("program", &rank->job.program);
+  each("world_size", &rank->job.world_size);
+  each("pid", &rank->pid);
+  each("start_ticks", &rank->start_ticks);
+  each("start_realtime_ns", &rank->start_realtime_ns);
+  each("last_realtime_ns", &rank->last_realtime_ns);
+  each("events", &rank->events);
+  each("lost_events", &rank->lost_events);
+  each("damage", &rank->damage);
+  each("device", &rank->device);
+  each("capacity", &rank->capacity);
+  each("peak_allocated_bytes", &rank->peak_allocated);
+  each("peak_reserved_bytes", &rank->peak_reserved);
+  each("peak_total_bytes", &rank->peak_total);
+  each("context_bytes", &rank->context);
+  each("communicator_bytes", &rank->communicator_bytes);
+  each("oom_realtime_ns", &rank->oom_realtime_ns);
+  each("oom_step", &rank->oom_step);
+  each("refused_bytes", &rank->refused_bytes);
+  each("allocated_at_oom", &rank->allocated_at_oom);
+}
+
+void WriteLists(const RankSummary& rank, JsonWriter* writer) {
+  std::vector<std::vector<uint64_t>> steps, parameters, timeline, devices, ancestors, categories;
+  for (const auto& [window, peak] : rank.steps.windows()) steps.push_back({peak.step, peak.allocated, peak.total});
+  for (const HeldParameter& each : rank.parameters) parameters.push_back({each.name, each.folded, each.elements});
+  for (const TimedBytes& each : rank.timeline) timeline.push_back({each.realtime_ns, each.bytes});
+  for (const auto& [device, bytes] : rank.other_devices) devices.push_back({static_cast<uint64_t>(device), bytes});
+  for (const uint32_t pid : rank.ancestors) ancestors.push_back({pid});
+  for (const uint64_t bytes : rank.categories) categories.push_back({bytes});
+  WriteRows("steps", steps, writer);
+  WriteRows("parameters", parameters, writer);
+  WriteRows("timeline", timeline, writer);
+  WriteRows("other_devices", devices, writer);
+  WriteRows("ancestors", ancestors, writer);
+  WriteRows("categories", categories, writer);
+}
+
+bool ReadLists(Members* members, RankSummary* rank) {
+  for (const auto& row : members->Rows("parameters", 3)) rank->parameters.push_back({row[0], row[1], row[2]});
+  for (const auto& row : members->Rows("timeline", 2)) rank->timeline.push_back({row[0], row[1]});
+  for (const auto& row : members->Rows("other_devices", 2))
+    rank->other_devices[static_cast<int>(row[0] & 0xffff)] = row[1];
+  for (const auto& row : members->Rows("ancestors", 1)) rank->ancestors.push_back(static_cast<uint32_t>(row[0]));
+  const auto categories = members->Rows("categories", 1);
+  for (size_t i = 0; i < kCategories && i < categories.size(); ++i) rank->categories[i] = categories[i][0];
+  StepPeaks::Totals totals;
+  members->Read("step_width", &totals.width);
+  members->Read("complete_steps", &totals.complete);
+  members->Read("last_begun_step", &totals.last_begun);
+  members->Read("last_ended_step", &totals.last_ended);
+  std::vector<StepPeak> peaks;
+  for (const auto& row : members->Rows("steps", 3)) peaks.push_back({row[0], row[1], row[2]});
+  return rank->steps.Restore(totals, peaks);
+}
+
+}  // namespace
+
+FileStamp StampOf(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {static_cast<uint64_t>(status.st_size),
+          static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+}
+
+std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp) {
+  std::string line;
+  JsonWriter writer(&line);
+  writer.BeginObject(JsonLayout::kOneLine);
+  writer.Field("gpumem_rank_summary", kVersion);
+  writer.Field("trace_bytes", stamp.bytes);
+  writer.Field("trace_changed_ns", stamp.changed_ns);
+  ForEachMember(&rank, [&](const char* key, const auto* value) { writer.Field(key, *value); });
+  writer.Field("of_total", rank.measure != Measure::kAllocated);
+  writer.Field("ended", RunEndingName(rank.ending));
+  writer.Field("step_width", rank.steps.width());
+  writer.Field("complete_steps", rank.steps.complete());
+  writer.Field("last_begun_step", rank.steps.last_begun());
+  writer.Field("last_ended_step", rank.steps.last_ended());
+  WriteLists(rank, &writer);
+  writer.EndObject();
+  line += '\n';
+  return line;
+}
+
+absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stamp) {
+  const json parsed = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  const auto bad = [] { return absl::DataLossError("no summary of a rank that this version knows"); };
+  Members members(parsed);
+  int version = 0;
+  members.Read("gpumem_rank_summary", &version);
+  if (!members.ok() || version != kVersion) return bad();
+  RankSummary rank;
+  FileStamp read;
+  members.Read("trace_bytes", &read.bytes);
+  members.Read("trace_changed_ns", &read.changed_ns);
+  ForEachMember(&rank, [&](const char* key, auto* value) { members.Read(key, value); });
+  bool of_total = false;
+  std::string ended;
+  members.Read("of_total", &of_total);
+  members.Read("ended", &ended);
+  rank.measure = of_total ? Measure::kTotal : Measure::kAllocated;
+  rank.steps = StepPeaks(of_total);
+  for (const RunEnding each :
+       {RunEnding::kCompleted, RunEnding::kOutOfMemory, RunEnding::kKilled, RunEnding::kRunning}) {
+    if (RunEndingName(each) == ended) rank.ending = each;
+  }
+  if (!ReadLists(&members, &rank) || !members.ok()) return bad();
+  if (stamp != nullptr) *stamp = read;
+  return rank;
+}
+
+absl::Status WriteSummary(const RankSummary& rank) {
+  return ReplaceFile(absl::StrCat(rank.file, kSummarySuffix), SummaryLine(rank, StampOf(rank.file)), rank.file);
+}
+
+std::optional<RankSummary> FreshSummary(const std::string& trace) {
+  const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(trace, kSummarySuffix));
+  if (!text.ok()) return std::nullopt;
+  FileStamp stamp;
+  absl::StatusOr<RankSummary> rank = ParseSummary(*text, &stamp);
+  if (!rank.ok() || stamp != StampOf(trace)) return std::nullopt;
+  rank->file = trace;  // it may have been moved together with its summary
+  return *std::move(rank);
+}
+
+absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  std::vector<RankSummary> ranks;
+  size_t number = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    absl::StatusOr<RankSummary> rank = ParseSummary(line, nullptr);
+    if (!rank.ok()) return absl::DataLossError(absl::StrCat(path, ", line ", number, ": ", rank.status().message()));
+    ranks.push_back(*std::move(rank));
+  }
+  return ranks;
+}
+
+}  // namespace gpumem

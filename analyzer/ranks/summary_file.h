@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Summaries of ranks as files, so that a second `gpumem ranks` does not read the traces: one line of JSON a rank. The
+// file of one trace is TRACE.summary, and says which size and time of change the trace had. Files put together by `cat`
+// are a file of summaries. docs/commands/ranks.md.
+//
+//   GPUMEM_RETURN_IF_ERROR(WriteSummary(rank));                       // rank.file + ".summary"
+//   if (const auto rank = FreshSummary("run.gmtrace")) rank->steps    // nothing where the trace changed since
+//   GPUMEM_ASSIGN_OR_RETURN(const auto ranks, ReadSummaries("all.summary"));
+//
+// What is read is hostile until checked. Thread-safe.
+
+#ifndef GPUMEM_ANALYZER_RANKS_SUMMARY_FILE_H_
+#define GPUMEM_ANALYZER_RANKS_SUMMARY_FILE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ranks/rank_summary.h"
+
+namespace gpumem {
+
+inline constexpr absl::string_view kSummarySuffix = ".summary";
+
+// Size and time of a trace's last change; zeros where there is none.
+struct FileStamp {
+  uint64_t bytes = 0, changed_ns = 0;
+
+  friend auto operator<=>(const FileStamp&, const FileStamp&) = default;
+};
+FileStamp StampOf(const std::string& path);
+
+// One line, with its end.
+std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp);
+// DataLoss where the line is none; `stamp` may be null.
+absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stamp);
+
+absl::Status WriteSummary(const RankSummary& rank);
+std::optional<RankSummary> FreshSummary(const std::string& trace);
+// NotFound, or DataLoss with the number of the line.
+absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_RANKS_SUMMARY_FILE_H_

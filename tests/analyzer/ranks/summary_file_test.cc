@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ranks/summary_file.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "ranks.h"
+#include "ranks/ranks_report.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::kMiB;
+using testing::MakeRank;
+using testing::MakeRanks;
+
+RankSummary FullRank() {
+  RankSummary rank = MakeRank(3, 8, 100 * kMiB, 3000);
+  rank.damage = "cut \"off\"\nthere";
+  rank.ancestors = {7, 1};
+  rank.other_devices[0] = 5;
+  rank.categories[Index(Category::kActivation)] = 77;
+  rank.parameters = {{1, 2, 3}, {UINT64_MAX, 5, 6}};
+  rank.timeline = {{10, 20}, {30, 40}};
+  rank.oom_realtime_ns = 9;
+  rank.oom_step = 4;
+  rank.ending = RunEnding::kOutOfMemory;
+  return rank;
+}
+
+TEST(SummaryFileTest, WhatIsWrittenIsRead) {
+  const RankSummary rank = FullRank();
+  FileStamp stamp;
+  const std::string line = SummaryLine(rank, {12, 34});
+  const absl::StatusOr<RankSummary> read = ParseSummary(line, &stamp);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(stamp, (FileStamp{12, 34}));
+  EXPECT_EQ(SummaryLine(*read, stamp), line);
+  EXPECT_EQ(read->parameters, rank.parameters);
+  EXPECT_EQ(read->steps.windows(), rank.steps.windows());
+  EXPECT_EQ(read->job, rank.job);
+  EXPECT_EQ(read->damage, rank.damage);
+  EXPECT_EQ(read->ending, rank.ending);
+}
+
+TEST(SummaryFileTest, OtherTextIsRefused) {
+  for (const char* text : {"", "x", "[]", "{}", "{\"gpumem_rank_summary\": 1}", "{\"gpumem_rank_summary\": 2}", "null"})
+    EXPECT_EQ(ParseSummary(text, nullptr).status().code(), absl::StatusCode::kDataLoss) << text;
+}
+
+TEST(SummaryFileTest, DamagedLinesDoNoHarm) {
+  const std::string line = SummaryLine(FullRank(), {});
+  std::mt19937 random(5);
+  size_t refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string harmed = line;
+    harmed[random() % harmed.size()] = static_cast<char>(random());
+    refused += ParseSummary(harmed, nullptr).ok() ? 0 : 1;
+    refused += ParseSummary(line.substr(0, random() % (line.size() - 2)), nullptr).ok() ? 0 : 1;
+  }
+  EXPECT_GE(refused, 300u) << "each shortened line at least";
+}
+
+TEST(SummaryFileTest, AWindowsWidthThatIsNoneIsRefused) {
+  std::string line = SummaryLine(FullRank(), {});
+  const size_t at = line.find("\"step_width\": ");
+  ASSERT_NE(at, std::string::npos);
+  line[at + 14] = '0';
+  line[at + 15] = ',';
+  EXPECT_FALSE(ParseSummary(line, nullptr).ok());
+}
+
+class SummaryFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "gpumem-summary-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string folder_;
+};
+
+TEST_F(SummaryFolderTest, IsUsedWhileTheTraceIsTheSame) {
+  RankSummary rank = FullRank();
+  rank.file = folder_ + "/a.gmtrace";
+  std::ofstream(rank.file) << "trace";
+  ASSERT_TRUE(WriteSummary(rank).ok());
+  const std::optional<RankSummary> read = FreshSummary(rank.file);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->rank, 3);
+  std::ofstream(rank.file, std::ios::app) << " that goes on";
+  EXPECT_FALSE(FreshSummary(rank.file).has_value());
+}
+
+TEST_F(SummaryFolderTest, FilesPutTogetherAreOne) {
+  const std::string path = folder_ + "/all.summary";
+  std::ofstream file(path);
+  for (const RankSummary& rank : MakeRanks(20, 100 * kMiB)) file << SummaryLine(rank, {});
+  file.close();
+  const absl::StatusOr<std::vector<RankSummary>> ranks = ReadSummaries(path);
+  ASSERT_TRUE(ranks.ok());
+  EXPECT_EQ(SortIntoJob(*ranks).ranks.size(), 20u);
+  std::ofstream(path, std::ios::app) << "nonsense\n";
+  EXPECT_THAT(ReadSummaries(path).status().message(), HasSubstr("line 21"));
+}
+
+}  // namespace
+}  // namespace gpumem
