@@ -71,7 +71,13 @@ Finding CheckLibrary() {
 }
 
 Finding CheckUnwinder() {
-  void* handle = dlopen("libunwind.so.8", RTLD_LAZY | RTLD_LOCAL);
+  const absl::StatusOr<std::string> recorder = FindShimLibrary();
+  void* handle = nullptr;
+  if (recorder.ok()) {  // a package has it beside the recorder, which looks there first
+    const fs::path beside = fs::path(*recorder).parent_path() / "libunwind.so.8";
+    handle = dlopen(beside.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  }
+  if (handle == nullptr) handle = dlopen("libunwind.so.8", RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     return {"unwinder", Health::kWarning,
             "libunwind.so.8 is not here: native frames come from libgcc's unwinder, which is slower",

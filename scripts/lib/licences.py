@@ -33,6 +33,7 @@ PARTS = {
     "libcli11-dev": "CLI11, in gpumem",
     "nlohmann-json3-dev": "nlohmann-json, in gpumem",
     "libstdc++-12-dev": "libstdc++ and libgcc, with the GCC runtime library exception, in gpumem, libgpumemshim.so and simcuda",
+    "libunwind-dev": "libunwind, libunwind.so.8 in packages",
     "libc6-dev": "glibc's start-up objects, which its licence lets be linked without condition, in all",
 }
 COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z]+(?:-[0-9.]*[0-9])?)")

@@ -28,7 +28,7 @@ def pinned():
 def run(*command, **more):
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, **more)
     if done.returncode:
-        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}")
+        raise RuntimeError(f"{' '.join(map(str, command[:4]))} failed:\n{done.stdout[-2000:]}")
 
 
 def the_one(folder, name):

@@ -4,8 +4,11 @@
 #include "shim/stack/native_unwind.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 
 #include "shim/base/loaded_modules.h"
 #include "shim/base/loader.h"
@@ -39,9 +42,29 @@ std::atomic<Unwinder> g_unwinder{Unwinder::kNone};
 #define GPUMEM_UNWIND_SYMBOL(name) "_ULaarch64_" name
 #endif
 
+bool LoadLibunwind();
+
+// A package has the library beside us, since many machines have none; without that the machine's own is taken.
+void* OpenLibunwind() {
+  constexpr char kName[] = "libunwind.so.8";
+  Dl_info own;
+  char path[PATH_MAX];
+  if (dladdr(reinterpret_cast<const void*>(&LoadLibunwind), &own) != 0 && own.dli_fname != nullptr) {
+    const char* slash = std::strrchr(own.dli_fname, '/');
+    const size_t folder = slash == nullptr ? 0 : static_cast<size_t>(slash + 1 - own.dli_fname);
+    if (folder != 0 && folder + sizeof kName <= sizeof path) {
+      std::memcpy(path, own.dli_fname, folder);
+      std::memcpy(path + folder, kName, sizeof kName);
+      void* library = access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+      if (library != nullptr) return library;
+    }
+  }
+  return dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+}
+
 bool LoadLibunwind() {
   const loader::Use use;
-  void* library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+  void* library = OpenLibunwind();
   if (library == nullptr) {
     dlerror();
     return false;

@@ -82,8 +82,14 @@ class Exercise:
         program.write_text(PROGRAM)
         done = self.run(*self.launcher, self.gpumem, "run", "--force", "-o", self.trace, "--", self.python, program)
         expect("ld.so" not in done.stderr, done.stderr)
+        self.check_unwinder()
         self.said = json.loads(done.stdout.splitlines()[-1])
         return f"torch {self.said['version']}, peak {self.said['peak']}"
+
+    def check_unwinder(self):
+        """A package brings a fast one, on machines that have none."""
+        if (self.gpumem.resolve().parent.parent / "lib/gpumemshim/libunwind.so.8").exists():
+            expect('"unwinder": "libunwind"' in self.run(self.gpumem, "info", "--json", self.trace).stdout, "native stacks do not come from libunwind")
 
     def report(self):
         device = self.json("report", "--json", self.trace)["devices"][0]

@@ -6,6 +6,7 @@
 """
 
 import argparse
+import ctypes.util
 import os
 import pathlib
 import shutil
@@ -44,6 +45,26 @@ class InstallTest(unittest.TestCase):
         done = subprocess.run([sys.executable, str(HERE / "exercise.py"), "--gpumem", str(self.gpumem), "--python", PYTHON, "--folder", str(self.folder / "work"),
                                "--steps", ",".join(steps)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_libunwind_beside_the_recorder_is_taken(self):
+        """As packages have one, whatever the machine has."""
+        theirs = ctypes.util.find_library("unwind")
+        if theirs is None:
+            print("not asked: which libunwind is taken, since this machine has none to copy")
+            return
+        program = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); print([line.split()[-1] for line in open('/proc/self/maps') if 'libunwind' in line][0])"
+        maps = [line.split(maxsplit=5)[-1].strip() for line in self.maps_with(theirs) if theirs in line]
+        beside = self.tree / "lib/gpumemshim/libunwind.so.8"
+        shutil.copy(maps[0], beside)
+        self.addCleanup(beside.unlink)
+        # The path has blanks: its last word tells enough.
+        taken = text_of(sys.executable, self.tree / "share/gpumem/simcuda/run", self.gpumem, "run", "-q", "-o", self.folder / "u.gmtrace", "--", sys.executable, "-c", program)
+        self.assertEqual(taken.strip(), str(beside).split()[-1])
+        self.assertIn(f"unwinder    {beside}", text_of(self.gpumem, "doctor"))
+
+    @staticmethod
+    def maps_with(library):
+        return text_of(sys.executable, "-c", f"import ctypes; ctypes.CDLL({library!r}); print(open('/proc/self/maps').read())").splitlines()
 
     def test_nothing_in_it_names_the_place_where_it_was_built(self):
         for path in self.tree.rglob("*"):
