@@ -78,8 +78,17 @@ class Judge {
     if (steps_.common().empty()) return std::nullopt;
     const uint64_t highest = steps_.Highest(lasting_.windows());
     // A rank that ran out of memory before is what everybody asks about.
-    if (verdict_.first_oom && !Contains(steps_.In(highest), verdict_.first_oom->rank)) return std::nullopt;
+    if (verdict_.first_oom && !Contains(steps_.In(highest), verdict_.first_oom->rank))
+      return LastOf(verdict_.first_oom->rank);
     return highest;
+  }
+
+  // The last common step that this rank completed too.
+  std::optional<uint64_t> LastOf(int rank) const {
+    const std::vector<uint64_t>& common = steps_.common();
+    const auto found = std::find_if(common.rbegin(), common.rend(),
+                                    [&](uint64_t window) { return Contains(steps_.In(window), rank); });
+    return found == common.rend() ? std::nullopt : std::optional<uint64_t>(*found);
   }
 
   void Compare() {
@@ -149,7 +158,7 @@ class Judge {
       for (const ValueCluster& cluster : clusters) {
         if (cluster.is_main) continue;
         const ValueCluster lasting =
-            window && !query_.step ? WithoutTransients(cluster, main->median().bytes) : cluster;
+            window && ListsLasting(*window) ? WithoutTransients(cluster, main->median().bytes) : cluster;
         if (!lasting.members.empty()) AddDeviation(lasting, ComparedTo(*main), part, /*by_design=*/false, window);
       }
     }
@@ -174,6 +183,12 @@ class Judge {
   const RankValue& ComparedTo(const ValueCluster& main) const {
     const RankValue& median = MedianOf(verdict_.values);
     return Contains(main.members, median.rank) ? median : main.median();
+  }
+
+  // Whether it is known of the window what lasts: it was not asked for, nor chosen for a rank that stopped before.
+  bool ListsLasting(uint64_t window) const {
+    const std::vector<uint64_t>& windows = lasting_.windows();
+    return !query_.step && std::binary_search(windows.begin(), windows.end(), window);
   }
 
   // Without ranks that are like the others in most steps.

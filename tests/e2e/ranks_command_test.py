@@ -6,18 +6,20 @@
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import rank_jobs
 import truth
 
 SETUP = None
-RARER = ("test_plantings", "test_balanced_jobs", "test_a_pipeline_differs_by_design", "test_an_outlier_in_a_pipeline")
+RARER = ("test_plantings", "test_balanced_jobs", "test_a_pipeline_differs_by_design", "test_an_outlier_in_a_pipeline", "test_the_first_out_of_memory")
 
 
 def ranks(*arguments, code=0):
@@ -160,6 +162,16 @@ class EveryDay(unittest.TestCase):
                 answer = ranks(rank_jobs.record(SETUP, self.in_folder(f"balanced_{name}"), planting, 8))
                 self.assertEqual((answer["verdict"], answer["deviations"]), ("balanced", []), answer["headline"])
                 self.assertRegex(answer["headline"], r"^balanced: 8 ranks")
+
+    def test_the_first_out_of_memory(self):
+        # 48 MiB more each step on a device of 1,200 MiB, of which a context takes a part.
+        leak = rank_jobs.before_backward(f"KEPT.append(torch.zeros(12 << 20, device=device)) if {rank_jobs.HERE} else None")
+        folder = self.in_folder("out_of_memory")
+        with unittest.mock.patch.dict(os.environ, SIMCUDA_MEM_MB="1200"), self.assertRaises(truth.Failure):
+            rank_jobs.record(SETUP, folder, rank_jobs.Planting(leak, "", rank=2), 4)
+        answer = ranks(folder)
+        self.assertRegex(answer["headline"], r"^rank 2 ran out of memory first, at step \d+ \(48 MiB refused, .* the others held 1\d\d.*; rank 2 holds .* more .*main keeps 48 MiB more")
+        self.assertEqual([each["rank"] for each in sorted(answer["first_oom"]["others"], key=lambda each: each["rank"])], [0, 1, 3])
 
     def test_a_pipeline_differs_by_design(self):
         answer = ranks(rank_jobs.record_program(SETUP, self.in_folder("pipeline"), truth.PROGRAMS / "pipelined.py", 4))

@@ -226,6 +226,20 @@ TEST(JudgeTest, TheFirstOutOfMemoryComesFirstWithWhatOthersHeld) {
           "rank 2 ran out of memory first, at step 11 (8 MiB refused, 200 MiB allocated), the others held 90 MiB"));
 }
 
+TEST(JudgeTest, ARankThatRanOutOfMemoryEarlyIsComparedInItsLastStep) {
+  std::vector<RankSummary> ranks = MakeRanks(4, 100 * kMiB, 40);
+  ranks[2] = MakeRank(2, 4, 100 * kMiB, 7);
+  for (uint64_t step = 1; step <= 7; ++step) SetPeaks(step, step, (100 + 20 * step) * kMiB, &ranks[2]);
+  ranks[2].oom_realtime_ns = 5;
+  ranks[2].oom_step = 8;
+  ranks[2].ending = RunEnding::kOutOfMemory;
+  const RanksVerdict verdict = Judge(ranks);
+  EXPECT_EQ(verdict.last_step, 7u);
+  ASSERT_EQ(verdict.deviations.size(), 1u);
+  EXPECT_THAT(verdict.deviations[0].ranks, ElementsAre(2));
+  EXPECT_EQ(verdict.deviations[0].delta(), static_cast<int64_t>(140 * kMiB));
+}
+
 TEST(JudgeTest, OneRankIsNothingToCompare) {
   EXPECT_EQ(Judge(MakeRanks(1, 100 * kMiB)).kind, RanksKind::kNothing);
   EXPECT_EQ(Judge({}).kind, RanksKind::kNothing);
