@@ -119,7 +119,7 @@ class Judge {
   void CompareValues(std::vector<RankValue> values, std::optional<uint64_t> window) {
     verdict_.by_step = window.has_value();
     verdict_.first_step = window ? std::max<uint64_t>(*window * steps_.width(), 1) : 0;
-    verdict_.last_step = window ? (*window + 1) * steps_.width() - 1 : 0;
+    verdict_.last_step = window ? std::min((*window + 1) * steps_.width() - 1, LastStep()) : 0;
     verdict_.values = std::move(values);
     verdict_.deviations.clear();
     verdict_.not_compared.clear();
@@ -132,6 +132,12 @@ class Judge {
     Summarize();
     if (verdict_.values.size() < 2) return;
     FindDeviations(window);
+  }
+
+  uint64_t LastStep() const {
+    uint64_t last = 1;
+    for (const RankSummary& rank : job_.ranks) last = std::max(last, rank.steps.last_ended());
+    return last;
   }
 
   void Summarize() {
@@ -236,9 +242,9 @@ class Judge {
   void ListSteps() {
     for (const uint64_t window : steps_.All()) {
       const std::vector<RankValue> values = steps_.In(window);
-      verdict_.steps.push_back({std::max<uint64_t>(window * steps_.width(), 1), (window + 1) * steps_.width() - 1,
-                                values.front().bytes, MedianOf(values).bytes, values.back().bytes, values.back().rank,
-                                values.size()});
+      verdict_.steps.push_back({std::max<uint64_t>(window * steps_.width(), 1),
+                                std::min((window + 1) * steps_.width() - 1, LastStep()), values.front().bytes,
+                                MedianOf(values).bytes, values.back().bytes, values.back().rank, values.size()});
     }
   }
 
