@@ -14,6 +14,8 @@
 #include "planner/commands/commands.h"
 #include "planner/commands/plan_check.h"
 #include "planner/commands/plan_flags.h"
+#include "planner/forecast/explanation_page.h"
+#include "planner/forecast/find_reductions.h"
 #include "planner/forecast/forecast_json.h"
 #include "planner/forecast/forecast_page.h"
 #include "planner/forecast/forecaster.h"
@@ -63,6 +65,7 @@ made of, which changes would save most, and how certain the number is. No GPU is
   gpumem plan --device rtx4090 -- python train.py --batch-size 8
   gpumem plan --memory 40GiB --capability 8.0 -- python train.py
   gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
+  gpumem plan --explain --device rtx4090 -- python train.py
   gpumem plan --nproc-per-node 2 -- python train.py
   gpumem plan --rank 0 --world-size 64 -- python train.py
   gpumem plan --check budget.yaml -- python train.py
@@ -84,6 +87,8 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     flags->Add("--margin", &margin_, "share of the device that a value of --vary must leave free (5%)").Value("SHARE");
     check_.AddFlags(flags);
     flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
+    flags->Add("--explain", &explain_, "measure what each of nine changes would save, and what it takes to fit");
+    flags->Add("--fit", &fit_, "with --explain: the size to fit into (the device's memory)").Value("SIZE");
     flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
     flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");
     flags->Add("--json", &json_, "exact numbers for machines (docs/json.md)");
@@ -158,11 +163,19 @@ unknown; 3: no answer. All commands read the trace that it leaves.
 
   absl::Status MakeRequest(RunRequest* request, std::vector<Axis>* axes) {
     GPUMEM_RETURN_IF_ERROR(flags_.Fill(request));
+    if (!fit_.empty() && !explain_) return absl::InvalidArgumentError("--fit is the goal of --explain: give both");
+    if (!fit_.empty() && ParseBytes(fit_).value_or(0) == 0)
+      return absl::InvalidArgumentError(absl::StrCat("--fit ", fit_, " is no size. Like this: 24GiB"));
+    if (explain_) request->what_if = "look";
     for (const std::string& text : vary_) {
       GPUMEM_ASSIGN_OR_RETURN(Axis axis, ParseAxis(text));
       axes->push_back(std::move(axis));
     }
     return absl::OkStatus();
+  }
+
+  uint64_t GoalOf(const Forecast& forecast) const {
+    return fit_.empty() ? forecast.capacity() : ParseBytes(fit_).value_or(0);
   }
 
   absl::StatusOr<int> Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
@@ -173,8 +186,11 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
     if (!attribution.ok()) console->Complain(attribution.status().message());
     const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
-    if (!no_what_if_ && vary_.empty() && !check_.given() && !IsCutShort(run.end))
+    if (explain_ && !IsCutShort(run.end)) {
+      forecast.explanation = FindReductions(forecaster->chosen(), forecast, GoalOf(forecast), MeasureBy(planner));
+    } else if (!no_what_if_ && vary_.empty() && !check_.given() && !IsCutShort(run.end)) {
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
+    }
     if (SignalGuard::Noted() != 0) return kExitCannotRead;
     const std::string why_larger = check_.WhyLarger(run.loaded.get());
     GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
@@ -216,6 +232,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     if (const DeviceAnalysis* const device = LargestDevice(*input.analysis))
       AddPeak(*device, DefaultMeasure(*device), input, {}, &page);
     AddWhatIfs(forecast, &page);
+    AddExplanation(forecast, &page);
     AddConfidence(forecast, &page);
     AddLosses(input, &page);
     page.Gap();
@@ -236,9 +253,9 @@ unknown; 3: no answer. All commands read the trace that it leaves.
 
   PlanFlags flags_;
   PlanCheck check_;
-  std::string output_, margin_ = "5%";
+  std::string output_, margin_ = "5%", fit_;
   std::vector<std::string> vary_;
-  bool no_what_if_ = false, list_ = false, json_ = false;
+  bool no_what_if_ = false, explain_ = false, list_ = false, json_ = false;
 };
 
 }  // namespace

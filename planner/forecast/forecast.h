@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/forecast/host_reads.h"
+#include "planner/forecast/reduction.h"
 #include "planner/launch/device_profile.h"
 #include "planner/launch/process_result.h"
 #include "replay/analysis.h"
@@ -117,6 +118,7 @@ struct Forecast {
   bool tight_with_room = false;               // with the most that is open left free
   std::vector<HostRead> reads;
   std::vector<WhatIf> what_ifs;
+  std::optional<Explanation> explanation;  // --explain
   std::vector<VariedRun> varied;
   std::vector<std::pair<std::string, int64_t>> largest;  // that fits
   std::vector<std::pair<std::string, int64_t>>

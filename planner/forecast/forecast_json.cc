@@ -4,6 +4,7 @@
 #include "planner/forecast/forecast_json.h"
 
 #include "json/parts.h"
+#include "planner/forecast/explanation_page.h"
 #include "planner/forecast/verdict.h"
 
 namespace gpumem {
@@ -318,6 +319,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   WriteShared(forecast, &json);
   WriteConfidence(forecast, &json);
   WriteWhatIfs(forecast, &json);
+  WriteExplanation(forecast, &json);
   WriteVaried(forecast, &json);
   if (write_moment) write_moment(&json);
   json.EndObject();

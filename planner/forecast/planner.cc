@@ -12,6 +12,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxInput = 64 << 20;
 constexpr double kLookSeconds = 0.1;
+constexpr size_t kMaxAtOnce = 4;  // of host memory they may want much
 
 // A "-" among the words, or an interpreter without a program.
 bool ReadsInput(const std::vector<std::string>& command) {
@@ -107,15 +110,19 @@ absl::StatusOr<PlannedRun> Planner::Run(RunRequest request, const std::string& w
   return ReadRun(std::move(outcome), console_);
 }
 
+absl::Status Planner::MakePool() {
+  if (pool_ != nullptr) return absl::OkStatus();
+  const std::string servers = absl::StrCat(folder_, "/servers");
+  std::error_code error;
+  if (!fs::create_directory(servers, error)) return absl::UnavailableError(absl::StrCat("cannot make ", servers));
+  pool_ = std::make_unique<RunPool>(tools_, servers, RunPool::Start::kForked);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::string& what) {
   if (!input_.empty()) return Run(std::move(request), what);
   GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
-  if (pool_ == nullptr) {
-    const std::string servers = absl::StrCat(folder_, "/servers");
-    std::error_code error;
-    if (!fs::create_directory(servers, error)) return absl::UnavailableError(absl::StrCat("cannot make ", servers));
-    pool_ = std::make_unique<RunPool>(tools_, servers, RunPool::Start::kForked);
-  }
+  GPUMEM_RETURN_IF_ERROR(MakePool());
   const std::string text = absl::StrCat("run ", runs_, ": ", what);
   GPUMEM_RETURN_IF_ERROR(pool_->Begin(runs_, request));
   while (true) {
@@ -127,6 +134,40 @@ absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::stri
       return ReadRun(std::move(run.outcome), console_);
     }
   }
+}
+
+void Planner::RunAll(const std::vector<std::pair<RunRequest, std::string>>& runs,
+                     const std::function<void(size_t, absl::StatusOr<PlannedRun>)>& ended) {
+  const size_t at_once = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxAtOnce);
+  std::map<int, size_t> running;  // index by the run's number
+  std::string text;
+  for (size_t next = 0; (next < runs.size() || !running.empty()) && SignalGuard::Noted() == 0;) {
+    if (next < runs.size() && running.size() < at_once) {
+      const size_t index = next++;
+      RunRequest request = runs[index].first;
+      absl::Status status = PrepareRun(&request);
+      text = absl::StrCat("run ", runs[index].second);
+      if (status.ok() && !input_.empty()) {  // each reads it from its beginning
+        ended(index, Run(std::move(request), runs[index].second));
+        continue;
+      }
+      if (status.ok()) status = MakePool();
+      if (status.ok()) status = pool_->Begin(runs_, request);
+      if (!status.ok()) ended(index, status);
+      if (status.ok()) running[runs_] = index;
+      continue;
+    }
+    absl::StatusOr<std::vector<EndedRun>> over = pool_->Wait(kLookSeconds);
+    if (!over.ok()) return;
+    console_->Working(text);
+    for (EndedRun& run : *over) {
+      const auto found = running.find(run.id);
+      if (found == running.end()) continue;
+      ended(found->second, ReadRun(std::move(run.outcome), console_));
+      running.erase(found);
+    }
+  }
+  console_->ProgressDone();
 }
 
 absl::Status Planner::KeepTraces(const std::string& wanted, PlannedRun* run) {

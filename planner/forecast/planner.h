@@ -13,8 +13,10 @@
 #ifndef GPUMEM_PLANNER_FORECAST_PLANNER_H_
 #define GPUMEM_PLANNER_FORECAST_PLANNER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,6 +40,11 @@ class Planner {
   // The same for a further run of a program, which need not import again what the one before it imported (run_pool.h).
   absl::StatusOr<PlannedRun> RunAgain(RunRequest request, const std::string& what);
 
+  // Further runs, as many at once as the machine has processors for; `ended` gets the index of each that is over, and
+  // what it says. After a signal the others are left out.
+  void RunAll(const std::vector<std::pair<RunRequest, std::string>>& runs,
+              const std::function<void(size_t, absl::StatusOr<PlannedRun>)>& ended);
+
   // Moves the run's traces to `wanted`: a file for the first one (the others beside it), a folder, or "" for the
   // working directory. Sets the processes' `trace`.
   absl::Status KeepTraces(const std::string& wanted, PlannedRun* run);
@@ -50,6 +57,8 @@ class Planner {
   absl::Status PrepareRun(RunRequest* request);
   // What a program is to read where somebody gives us something: each run reads it from its beginning.
   absl::Status KeepInput(const RunRequest& request);
+  // The place where further runs are made.
+  absl::Status MakePool();
 
   const SignalGuard guard_;  // else the folder would stay
   const SimulationTools tools_;

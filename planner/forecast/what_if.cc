@@ -4,11 +4,10 @@
 #include "planner/forecast/what_if.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "planner/forecast/change_kinds.h"
 #include "planner/forecast/vary.h"
 
 namespace gpumem {
@@ -31,7 +30,8 @@ class Changes {
     absl::StatusOr<PlannedRun> run = planner_->RunAgain(changed, name);
     if (!run.ok() || !run->answered() || IsCutShort(run->end)) return;
     const PlannedProcess& process = run->processes.front();
-    if (only_where_it_applied && process.reported.checkpointed == 0) return;
+    const std::vector<ChangeReport>& reports = process.reported.changes;
+    if (only_where_it_applied && (reports.empty() || reports.front().applied == 0)) return;
     Add({name, process.peaks, std::nullopt, ""});
   }
 
@@ -68,22 +68,14 @@ void TryBatch(Changes* changes) {
 }
 
 void TryExpandable(Changes* changes) {
-  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
-    const char* set = std::getenv(variable);
-    if (set != nullptr && (absl::StrContains(set, "expandable_segments") || absl::StrContains(set, "backend:"))) return;
-  }
-  const char* before = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
-  const std::string value =
-      absl::StrCat(before == nullptr || *before == '\0' ? "" : absl::StrCat(before, ","), "expandable_segments:True");
-  RunRequest expandable = changes->request();
-  expandable.environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", value);
-  changes->Try(absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", value), expandable);
+  const std::optional<std::string> value = ExpandableSetting();
+  if (!value.has_value()) return;
+  changes->Try(absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", *value),
+               WithChanges(changes->request(), {{ChangeKind::kExpandable}, 0}, std::nullopt));
 }
 
-void TryInside(const char* what_if, const char* name, bool only_where_it_applied, Changes* changes) {
-  RunRequest changed = changes->request();
-  changed.what_if = what_if;
-  changes->Try(name, changed, only_where_it_applied);
+void TryInside(ChangeKind kind, const char* name, Changes* changes) {
+  changes->Try(name, WithChanges(changes->request(), {{kind}, 0}, std::nullopt), true);
 }
 
 }  // namespace
@@ -95,8 +87,8 @@ std::vector<WhatIf> TryChanges(const RunRequest& request, const PlannedRun& run,
   TryBatch(&changes);
   TryExpandable(&changes);
   if (trains) {
-    TryInside("foreach", "foreach=False in the optimizer", false, &changes);
-    TryInside("checkpointing", "gradient checkpointing (transformers: gradient_checkpointing=True)", true, &changes);
+    TryInside(ChangeKind::kForeach, "foreach=False in the optimizer", &changes);
+    TryInside(ChangeKind::kCheckpointing, "gradient checkpointing of all blocks", &changes);
   }
   if (trains && moment != nullptr) {
     const uint64_t states = moment->categories[static_cast<size_t>(Category::kOptimizerState)];

@@ -3,36 +3,49 @@
 
 #include "planner/launch/embedded.h"
 
-extern "C" {
-extern const char gpumem_plan_devices_begin[], gpumem_plan_devices_end[];
-extern const char gpumem_plan_injected_script_begin[], gpumem_plan_injected_script_end[];
-extern const char gpumem_plan_fake_ranks_begin[], gpumem_plan_fake_ranks_end[];
-extern const char gpumem_plan_fork_server_begin[], gpumem_plan_fork_server_end[];
-extern const char gpumem_plan_values_begin[], gpumem_plan_values_end[];
-}
+// embedded_files.S
+#define GPUMEM_EMBEDDED(name) extern "C" const char gpumem_plan_##name##_begin[], gpumem_plan_##name##_end[]
+
+GPUMEM_EMBEDDED(devices);
+GPUMEM_EMBEDDED(injected_script);
+GPUMEM_EMBEDDED(fork_server);
+GPUMEM_EMBEDDED(fake_ranks);
+GPUMEM_EMBEDDED(values);
+GPUMEM_EMBEDDED(changes);
+GPUMEM_EMBEDDED(change);
+GPUMEM_EMBEDDED(optimizer_changes);
+GPUMEM_EMBEDDED(accumulation);
+GPUMEM_EMBEDDED(checkpointing);
+GPUMEM_EMBEDDED(chunked_loss);
+GPUMEM_EMBEDDED(offload);
+
+#undef GPUMEM_EMBEDDED
 
 namespace gpumem {
+namespace {
 
-absl::string_view EmbeddedDevices() {
-  return {gpumem_plan_devices_begin, static_cast<size_t>(gpumem_plan_devices_end - gpumem_plan_devices_begin)};
+absl::string_view Between(const char* begin, const char* end) { return {begin, static_cast<size_t>(end - begin)}; }
+
+}  // namespace
+
+#define GPUMEM_TEXT(name) Between(gpumem_plan_##name##_begin, gpumem_plan_##name##_end)
+
+absl::string_view EmbeddedDevices() { return GPUMEM_TEXT(devices); }
+absl::string_view EmbeddedForkServer() { return GPUMEM_TEXT(fork_server); }
+absl::string_view EmbeddedFakeRanks() { return GPUMEM_TEXT(fake_ranks); }
+
+std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
+  return {{"injected_script.py", GPUMEM_TEXT(injected_script)},
+          {"values.py", GPUMEM_TEXT(values)},
+          {"changes.py", GPUMEM_TEXT(changes)},
+          {"change.py", GPUMEM_TEXT(change)},
+          {"optimizer_changes.py", GPUMEM_TEXT(optimizer_changes)},
+          {"accumulation.py", GPUMEM_TEXT(accumulation)},
+          {"checkpointing.py", GPUMEM_TEXT(checkpointing)},
+          {"chunked_loss.py", GPUMEM_TEXT(chunked_loss)},
+          {"offload.py", GPUMEM_TEXT(offload)}};
 }
 
-absl::string_view EmbeddedInjectedScript() {
-  return {gpumem_plan_injected_script_begin,
-          static_cast<size_t>(gpumem_plan_injected_script_end - gpumem_plan_injected_script_begin)};
-}
-
-absl::string_view EmbeddedFakeRanks() {
-  return {gpumem_plan_fake_ranks_begin, static_cast<size_t>(gpumem_plan_fake_ranks_end - gpumem_plan_fake_ranks_begin)};
-}
-
-absl::string_view EmbeddedForkServer() {
-  return {gpumem_plan_fork_server_begin,
-          static_cast<size_t>(gpumem_plan_fork_server_end - gpumem_plan_fork_server_begin)};
-}
-
-absl::string_view EmbeddedValues() {
-  return {gpumem_plan_values_begin, static_cast<size_t>(gpumem_plan_values_end - gpumem_plan_values_begin)};
-}
+#undef GPUMEM_TEXT
 
 }  // namespace gpumem

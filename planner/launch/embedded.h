@@ -6,15 +6,21 @@
 #ifndef GPUMEM_PLANNER_LAUNCH_EMBEDDED_H_
 #define GPUMEM_PLANNER_LAUNCH_EMBEDDED_H_
 
+#include <vector>
+
 #include "absl/strings/string_view.h"
 
 namespace gpumem {
 
-absl::string_view EmbeddedDevices();         // devices.json
-absl::string_view EmbeddedInjectedScript();  // injected_script.py
-absl::string_view EmbeddedForkServer();      // fork_server.py
-absl::string_view EmbeddedFakeRanks();       // fake_ranks.py
-absl::string_view EmbeddedValues();          // values.py
+absl::string_view EmbeddedDevices();     // devices.json
+absl::string_view EmbeddedForkServer();  // fork_server.py
+absl::string_view EmbeddedFakeRanks();   // fake_ranks.py
+
+struct EmbeddedFile {
+  absl::string_view name, text;
+};
+// injected_script.py, and what it loads from its folder.
+std::vector<EmbeddedFile> EmbeddedInjectedFiles();
 
 }  // namespace gpumem
 

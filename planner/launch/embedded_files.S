@@ -2,25 +2,24 @@
    SPDX-FileCopyrightText: The gpumemshim authors
 
    Files as bytes of the program: embedded.h. */
+        .macro embed name, path
+        .global gpumem_plan_\name\()_begin, gpumem_plan_\name\()_end
+gpumem_plan_\name\()_begin:
+        .incbin "\path"
+gpumem_plan_\name\()_end:
+        .endm
+
         .section .rodata
-        .global gpumem_plan_devices_begin, gpumem_plan_devices_end
-        .global gpumem_plan_injected_script_begin, gpumem_plan_injected_script_end
-        .global gpumem_plan_fake_ranks_begin, gpumem_plan_fake_ranks_end
-gpumem_plan_devices_begin:
-        .incbin GPUMEM_PLAN_DEVICES
-gpumem_plan_devices_end:
-gpumem_plan_injected_script_begin:
-        .incbin GPUMEM_PLAN_INJECTED_SCRIPT
-gpumem_plan_injected_script_end:
-gpumem_plan_fake_ranks_begin:
-        .incbin GPUMEM_PLAN_FAKE_RANKS
-gpumem_plan_fake_ranks_end:
-        .global gpumem_plan_fork_server_begin, gpumem_plan_fork_server_end
-gpumem_plan_fork_server_begin:
-        .incbin GPUMEM_PLAN_FORK_SERVER
-gpumem_plan_fork_server_end:
-        .global gpumem_plan_values_begin, gpumem_plan_values_end
-gpumem_plan_values_begin:
-        .incbin GPUMEM_PLAN_VALUES
-gpumem_plan_values_end:
+        embed devices, GPUMEM_PLAN_DEVICES
+        embed injected_script, GPUMEM_PLAN_INJECTED_SCRIPT
+        embed fork_server, GPUMEM_PLAN_FORK_SERVER
+        embed fake_ranks, GPUMEM_PLAN_FAKE_RANKS
+        embed values, GPUMEM_PLAN_VALUES
+        embed changes, GPUMEM_PLAN_CHANGES
+        embed change, GPUMEM_PLAN_CHANGE
+        embed optimizer_changes, GPUMEM_PLAN_OPTIMIZER_CHANGES
+        embed accumulation, GPUMEM_PLAN_ACCUMULATION
+        embed checkpointing, GPUMEM_PLAN_CHECKPOINTING
+        embed chunked_loss, GPUMEM_PLAN_CHUNKED_LOSS
+        embed offload, GPUMEM_PLAN_OFFLOAD
         .section .note.GNU-stack, "", @progbits

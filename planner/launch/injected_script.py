@@ -6,7 +6,7 @@
     GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
     GPUMEM_PLAN_LINGER    "1": go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
     GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
-    GPUMEM_PLAN_WHAT_IF   "foreach", "checkpointing": what is changed for a comparison
+    GPUMEM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
     GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
     GPUMEM_PLAN_VALUES    JSON: what values.py, which lies beside this file, is to do; not set: values are not computed
     GPUMEM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
@@ -88,7 +88,7 @@ class Run:
     def __init__(self, record, environment):
         self.record, self.torch = record, sys.modules["torch"]
         self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
-        self.pid, self.counts, self.peaks, self.reported, self.notes = os.getpid(), {}, [], False, {}
+        self.pid, self.counts, self.peaks, self.reported, self.notes, self.changes = os.getpid(), {}, [], False, {}, []
         self.highest, self.last_growth = (0, 0), 0
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
@@ -163,7 +163,7 @@ class Run:
             pass
         reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks, "highest": self.highest,
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)),
-                "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), **self.notes}
+                "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), "changes": [change.report() for change in self.changes], **self.notes}
         self.write("json", reported)
         if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
             self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])
@@ -249,31 +249,6 @@ def hook_steps(run):
     optimizer.register_optimizer_step_post_hook(after)
 
 
-# What-ifs.
-
-
-def without_foreach():
-    """Optimizers that choose by themselves take the plain loop: no temporaries of the size of all parameters."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.optim") and hasattr(module, "_default_to_fused_or_foreach"):
-            module._default_to_fused_or_foreach = lambda *arguments, **options: (False, False)
-
-
-def with_checkpointing(run):
-    """Models of transformers recompute their layers in the backward pass, from their first call on."""
-    done = set()
-
-    def before(module, _):
-        enable = getattr(module, "gradient_checkpointing_enable", None)
-        if enable is None or id(module) in done or getattr(module, "is_gradient_checkpointing", True) or not module.training:
-            return
-        done.add(id(module))
-        enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        run.notes["checkpointing"] = run.notes.get("checkpointing", 0) + 1
-
-    sys.modules["torch.nn.modules.module"].register_module_forward_pre_hook(before)
-
-
 # Pins.
 
 
@@ -298,14 +273,19 @@ def pin(run, pins):
         setattr(tensor, name, read)
 
 
+def loaded(name):
+    """What a file beside this one defines."""
+    path = os.path.join(os.path.dirname(os.environ["GPUMEMSHIM_INJECTED_SCRIPT"]), f"{name}.py")
+    scope = {"__name__": f"gpumem_{name}", "__file__": path}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), scope)
+    return scope
+
+
 def compute_values(run, options):
     """An older PyTorch may lack what that needs: then it is said, and nothing is computed."""
-    path = os.path.join(os.path.dirname(os.environ["GPUMEMSHIM_INJECTED_SCRIPT"]), "values.py")
     try:
-        scope = {"__name__": "gpumem_values", "__file__": path}
-        with open(path, encoding="utf-8") as file:
-            exec(compile(file.read(), path, "exec"), scope)
-        scope["begin"](run, options)
+        loaded("values")["begin"](run, options)
     except Exception as error:
         run.notes["values_failed"] = f"{type(error).__name__}: {error}"[:200]
 
@@ -318,11 +298,8 @@ def begin(record):
     if "GPUMEM_PLAN_DEADLINE" in environment:
         run.watch(float(environment["GPUMEM_PLAN_DEADLINE"]))
     hook_steps(run)
-    what_if = environment.get("GPUMEM_PLAN_WHAT_IF", "")
-    if what_if == "foreach":
-        without_foreach()
-    elif what_if == "checkpointing":
-        with_checkpointing(run)
+    if environment.get("GPUMEM_PLAN_WHAT_IF"):
+        loaded("changes")["begin"](run, environment["GPUMEM_PLAN_WHAT_IF"])
     pins = json.loads(environment.get("GPUMEM_PLAN_PINS", "[]"))
     if pins:
         pin(run, pins)

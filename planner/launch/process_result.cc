@@ -76,6 +76,23 @@ void ReadWorkspaces(const json& reported, ProcessResult* result) {
   }
 }
 
+void ReadChanges(const json& reported, ProcessResult* result) {
+  for (const json& each : reported.value("changes", std::vector<json>())) {
+    ChangeReport change;
+    change.name = each.value("name", "");
+    Read(each, "applied", &change.applied);
+    Read(each, "of", &change.of);
+    change.why = each.value("why", "");
+    change.other_results = each.value("other_results", "");
+    Read(each, "bytes", &change.moved);
+    if (const auto batch = each.find("batch"); batch != each.end() && batch->is_array() && batch->size() == 2) {
+      change.batch_flag = batch->at(0).get<std::string>();
+      change.batch = Whole<int64_t>(batch->at(1));
+    }
+    result->changes.push_back(std::move(change));
+  }
+}
+
 ProcessResult Parse(const std::string& text) {
   const json reported = json::parse(text);
   ProcessResult result;
@@ -96,7 +113,7 @@ ProcessResult Parse(const std::string& text) {
   Read(reported, "other_values", &result.other_values);
   Read(reported, "other_integers", &result.other_integers);
   result.values_failed = reported.value("values_failed", "");
-  Read(reported, "checkpointing", &result.checkpointed);
+  ReadChanges(reported, &result);
   Read(reported, "ended_ns", &result.ended_ns);
   if (const auto highest = reported.find("highest"); highest != reported.end() && !highest->empty())
     result.allocated_in_steps = Whole<uint64_t>(highest->at(0));

@@ -19,6 +19,17 @@
 
 namespace gpumem {
 
+// What became of a change that the run was to be made with (changes.py).
+struct ChangeReport {
+  std::string name;              // "checkpointing"
+  uint64_t applied = 0, of = 0;  // places
+  std::string why;               // not to all of them
+  std::string other_results;     // why the program computes other numbers with it; "" = the same, but for rounding
+  uint64_t moved = 0;            // bytes a step, one way, where it transfers
+  std::string batch_flag;        // of "look": "--batch"; "" = not found
+  int64_t batch = 0;             // and its value
+};
+
 struct ProcessResult {
   enum class Reason : uint8_t {
     kEnded,       // by itself
@@ -37,7 +48,7 @@ struct ProcessResult {
   uint64_t other_integers = 0;             // of those: whole numbers
   std::string values_failed;               // why nothing could be computed; "" = it was
   uint64_t event_queries = 0;              // whether an event is ready: with several streams
-  uint64_t checkpointed = 0;               // models that a what-if made recompute
+  std::vector<ChangeReport> changes;       // in the order of RunRequest::what_if
   std::vector<WorkspaceUse> workspaces;    // by library
   KnownSize context;                       // of CUDA
   uint64_t allocated_in_steps = 0;         // PyTorch's peak up to the last step; what came after may be more

@@ -39,7 +39,7 @@ struct RunRequest {
   std::string workspaces = "measured";  // SIMCUDA_WORKSPACES
   bool late_events = false;             // events are ready when somebody waits, and not at once
   uint64_t most_reads = 0;  // of device memory by the host, beyond which the program waits for ever; 0 = no limit
-  std::string what_if;      // injected_script.py
+  std::string what_if;      // changes.py: "foreach,checkpointing:6"
   std::string pins = "[]";  // injected_script.py
   enum class Values : uint8_t {
     kComputed,  // values that decide are computed where that can be (values.py)

@@ -122,9 +122,10 @@ absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder) {
   const fs::path fake_ranks = FakeRanksFolder(path);
   std::error_code error;
   fs::create_directory(fake_ranks, error);
-  if (!WriteFile(path, EmbeddedInjectedScript()) || !WriteFile(absl::StrCat(folder, "/values.py"), EmbeddedValues()) ||
-      !WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks()))
-    return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
+  bool is_written = WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks());
+  for (const EmbeddedFile& file : EmbeddedInjectedFiles())
+    is_written = WriteFile(absl::StrCat(folder, "/", file.name), file.text) && is_written;
+  if (!is_written) return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
   return path;
 }
 

@@ -23,7 +23,8 @@ using nlohmann::json;
 
 constexpr char kGood[] =
     R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0", "rank": 1,
-            "built_for": ["sm_80"], "pinned": {"n.item()": 8}, "event_queries": 3, "checkpointing": 1,
+            "built_for": ["sm_80"], "pinned": {"n.item()": 8}, "event_queries": 3,
+            "changes": [{"name": "look", "applied": 1, "of": 2, "why": "x", "bytes": 5, "batch": ["--batch", 8]}],
             "workspaces": {"cuDNN": {"set": 1, "nothing": 5, "largest_bound": 8}}, "context": {"known": "set", "bytes": 9}})json";
 constexpr char kStacks[] =
     "Timeout (0:00:03)!\nThread 0x00007f2ad1c4b080 (most recent call first):\n"

@@ -267,9 +267,9 @@ const std::set<std::string> kHtmlKeys = {"answers", "born", "category_colors", "
                                          "traces"};
 
 // Keys of plan, which tests/planner/forecast/forecast_json_test.cc looks at.
-const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",     "verdict",    "fits",
-                                         "exit_code", "stuck_at",       "seconds",   "confidence", "what_if",
-                                         "vary",      "simulated_rank", "skew_bytes"};
+const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",      "verdict",    "fits",
+                                         "exit_code", "stuck_at",       "seconds",    "confidence", "what_if",
+                                         "vary",      "simulated_rank", "skew_bytes", "explain"};
 
 // Keys of symbolize, and of series of files, which the example is not.
 const std::set<std::string> kKeysOfSymbolizeAndSeries = {

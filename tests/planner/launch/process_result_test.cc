@@ -43,7 +43,9 @@ class ProcessResultTest : public ::testing::Test {
 TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   Put("77.json",
       R"json({"pid": 77, "reason": "stable", "steps": 4, "last_growth": 2, "peaks": [[1, 2]], "torch": "2.11.0+cu130",
-          "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12, "checkpointing": 1,
+          "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12,
+          "changes": [{"name": "offload", "applied": 3, "of": 4, "why": "small", "bytes": 5, "other_results": "rounded"},
+                      {"name": "look", "batch": ["--batch", 16]}, {"name": "look", "batch": null}],
           "highest": [5, 6], "ended_ns": 99, "other_values": 3, "other_integers": 1, "values_failed": "older",
           "workspaces": {"cuDNN": {"set": 1, "measured": 2, "similar": 3, "bound": 4, "nothing": 5, "without_bound": 6,
                                    "largest": 7, "largest_bound": 8}, "cuFFT": {}},
@@ -59,7 +61,16 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   EXPECT_EQ(result.torch, "2.11.0+cu130");
   EXPECT_THAT(result.pinned, UnorderedElementsAre(Pair("n.item()", 8u)));
   EXPECT_EQ(result.event_queries, 12u);
-  EXPECT_EQ(result.checkpointed, 1u);
+  ASSERT_EQ(result.changes.size(), 3u);
+  EXPECT_EQ(result.changes[0].name, "offload");
+  EXPECT_EQ(result.changes[0].applied, 3u);
+  EXPECT_EQ(result.changes[0].of, 4u);
+  EXPECT_EQ(result.changes[0].why, "small");
+  EXPECT_EQ(result.changes[0].moved, 5u);
+  EXPECT_EQ(result.changes[0].other_results, "rounded");
+  EXPECT_EQ(result.changes[1].batch_flag, "--batch");
+  EXPECT_EQ(result.changes[1].batch, 16);
+  EXPECT_EQ(result.changes[2].batch, 0);
   EXPECT_EQ(result.allocated_in_steps, 5u);
   EXPECT_EQ(result.ended_ns, 99u);
   EXPECT_EQ(result.other_values, 3u);
@@ -122,7 +133,8 @@ TEST_F(ProcessResultTest, ANumberThatIsNoneLeavesItsFileOut) {
   for (const char* text :
        {R"({"steps": -1})", R"({"steps": 1e300})", R"({"steps": 1.5})", R"({"steps": 18446744073709551616})",
         R"({"pid": 4294967297})", R"({"pid": -1})", R"({"rank": 1e10})", R"({"pid": true})", R"({"pinned": {"x": -1}})",
-        R"({"checkpointing": null})", R"({"last_growth": [1]})", R"({"torch": 2.4})", R"({"built_for": "sm_80"})"})
+        R"({"changes": [{"applied": null}]})", R"({"changes": 3})", R"({"last_growth": [1]})", R"({"torch": 2.4})",
+        R"({"built_for": "sm_80"})"})
     EXPECT_THAT(ReadOne(text), IsEmpty()) << text;
   EXPECT_EQ(ReadOne(R"({"steps": 18446744073709551615})").size(), 1u);
 }
