@@ -68,8 +68,8 @@ def unrolled():
     train(model, torch.optim.AdamW(model.parameters(), fused=True))
 
 
-def compiled():
-    model = blocks(6).cuda()
+def compiled(count="0"):
+    model = Recomputed(int(count)).cuda()
     train(torch.compile(model, backend="aot_eager"), torch.optim.AdamW(model.parameters()))
 
 
