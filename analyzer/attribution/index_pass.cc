@@ -28,13 +28,17 @@ StepPass PassOf(const StackClassification& classification) {
 
 }  // namespace
 
-void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
+void NotePlace(const TorchBlock& block, const BlockLabel& label, PlaceRoles* places) {
   if (label.role != TensorRole::kGradient && label.role != TensorRole::kInput) return;
   for (const uint32_t turn : {label.turn, kAnyTurn}) {
-    PlaceRole& place = places_[{block.stack, block.size, turn}];
+    PlaceRole& place = (*places)[{block.stack, block.size, turn}];
     if (place.role == TensorRole::kGradient && label.role == TensorRole::kInput) continue;
     place = {label.role, label.tensor, label.tensor_bytes};
   }
+}
+
+void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
+  NotePlace(block, label, &places_);
 }
 
 // A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one

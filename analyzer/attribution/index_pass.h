@@ -33,6 +33,9 @@ struct PlaceRole {
 };
 using PlaceRoles = absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, PlaceRole>;  // stack, size, turn
 
+// Takes what a block that ends says of its place.
+void NotePlace(const TorchBlock& block, const BlockLabel& label, PlaceRoles* places);
+
 class IndexPass final : public LabelVisitor {
  public:
   IndexPass(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,

@@ -54,12 +54,17 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
 void LabelReplay::OnFree(Held kind, uint32_t place) { End(kind, place, false); }
 
 void LabelReplay::End(Held kind, uint32_t place, bool alive) {
+  Show(kind, place, alive, visitor_);
   if (kind == Held::kBlock) {
-    const TorchBlock& block = state().blocks()[place];
-    visitor_->BlockEnded(block, labels_[place], replay_.index(), alive);
-    block_at_.erase(block.address);
-    return;
+    block_at_.erase(state().blocks()[place].address);
+  } else if (kind == Held::kAllocation) {
+    const auto at = allocation_at_.find(state().cuda().allocations()[place].address);
+    if (at != allocation_at_.end() && at->second == place) allocation_at_.erase(at);
   }
+}
+
+void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visitor) const {
+  if (kind == Held::kBlock) return visitor->BlockEnded(state().blocks()[place], labels_[place], replay_.index(), alive);
   const CudaMemory& cuda = state().cuda();
   const std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   const CudaLabel label = place < labels.size() ? labels[place] : CudaLabel{};
@@ -78,13 +83,11 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
     life.slot = thing.slot;
     life.layer = thing.layer;
     life.memory = thing.memory;
-    if (is_segment) return visitor_->SegmentEnded(life, replay_.index());
-    visitor_->CudaEnded(life, replay_.index());
+    if (is_segment) return visitor->SegmentEnded(life, replay_.index());
+    visitor->CudaEnded(life, replay_.index());
   };
   if (kind == Held::kPhysical) return show(cuda.physicals()[place], cuda.physicals()[place].handle);
   show(cuda.allocations()[place], cuda.allocations()[place].address);
-  const auto at = allocation_at_.find(cuda.allocations()[place].address);
-  if (at != allocation_at_.end() && at->second == place) allocation_at_.erase(at);
 }
 
 void LabelReplay::BeginAll() {
@@ -182,9 +185,18 @@ bool LabelReplay::Take(const EventBatch& batch, size_t i, const EventBatch* foll
   if (IsLabel(batch.kind(i))) {
     ApplyLabel(batch, i);
   } else {
-    replay_.state().Apply(batch, i, following);
+    visitor_->Applied(replay_.index(), replay_.state().Apply(batch, i, following), batch, i);
   }
   return true;
+}
+
+bool LabelReplay::Follow(LabelVisitor* visitor, bool plays_newest, size_t most_batches) {
+  if (std::exchange(visitor_, visitor) == nullptr) replay_.Observe(this);
+  return replay_.Follow(this, plays_newest, most_batches);
+}
+
+void LabelReplay::ShowLive(LabelVisitor* visitor) const {
+  state().ForEachPlace([&](Held kind, uint32_t place) { Show(kind, place, true, visitor); });
 }
 
 void LabelReplay::Run(LabelVisitor* visitor) {

@@ -61,6 +61,10 @@ class LabelVisitor {
   virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}     // outside of PyTorch's allocator
   virtual void SegmentEnded(const CudaLife&, uint64_t /*end*/) {}  // counted as reserved by PyTorch
   virtual void BlockAllocated(const TorchBlock&) {}
+  // Event number `index` took effect, on the totals of this slot. Not of labels.
+  virtual void Applied(uint64_t /*index*/, uint32_t /*slot*/, const EventBatch&, size_t /*i*/) {}
+  // What the file says between batches.
+  virtual void TakeItems(const std::vector<BatchStream::Item>&) {}
   virtual void BlockSaved(const TorchBlock&) {}  // for the first time
   // Before event number `index` takes effect, and once behind the last one (batch null).
   virtual void Before(uint64_t /*index*/, const EventBatch* /*batch*/, size_t /*i*/) {}
@@ -77,6 +81,12 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
 
   void Run(LabelVisitor* visitor);
 
+  // For a trace that is still being written (Replay::Follow): what there is now. Always with the same visitor.
+  bool Follow(LabelVisitor* visitor, bool plays_newest, size_t most_batches);
+  // Shows `visitor` what is alive as if the trace ended here: BlockEnded, CudaEnded, SegmentEnded.
+  void ShowLive(LabelVisitor* visitor) const;
+  const Replay& replay() const { return replay_; }
+
   const LiveState& state() const { return replay_.state(); }
   uint32_t optimizer_steps() const { return optimizer_steps_; }  // that began so far
   uint32_t optimizer_ends() const { return optimizer_ends_; }
@@ -88,10 +98,12 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   void OnAlloc(Held kind, uint32_t place) override;
   void OnFree(Held kind, uint32_t place) override;
   void End(Held kind, uint32_t place, bool alive);
+  void Show(Held kind, uint32_t place, bool alive, LabelVisitor* visitor) const;
   friend class Replay;  // of which this is a visitor
   bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
   void BeforeSnapshot();
   void AfterSnapshot(const std::vector<LiveSnapshotBatch>&) { BeginAll(); }
+  void TakeItems(const std::vector<BatchStream::Item>& items) { visitor_->TakeItems(items); }
   void ApplyLabel(const EventBatch& batch, size_t i);
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);

@@ -42,6 +42,7 @@ std::unique_ptr<Command> MakeInfoCommand();
 std::unique_ptr<Command> MakeDumpCommand();
 std::unique_ptr<Command> MakeRecoverCommand();
 std::unique_ptr<Command> MakeSymbolizeCommand();
+std::unique_ptr<Command> MakeLiveCommand();
 std::unique_ptr<Command> MakeCtlCommand();
 std::unique_ptr<Command> MakeAttachCommand();
 std::unique_ptr<Command> MakeDetachCommand();

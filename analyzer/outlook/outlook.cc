@@ -33,13 +33,11 @@ std::string TimeOf(const Outlook& outlook, double steps) {
   return FormatTime(static_cast<uint64_t>(std::llround(steps * outlook.step_ns)));
 }
 
-double MedianStep(const std::vector<AttributedStep>& steps) {
+std::vector<double> Durations(const std::vector<AttributedStep>& steps) {
   std::vector<double> took;
-  for (size_t i = steps.size() - std::min(steps.size(), kStepsForPace); i < steps.size(); ++i)
-    took.push_back(static_cast<double>(steps[i].step.end.time_ns - steps[i].step.start.time_ns));
-  if (took.empty()) return 0;
-  std::nth_element(took.begin(), took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2), took.end());
-  return took[took.size() / 2];
+  for (const AttributedStep& each : steps)
+    took.push_back(static_cast<double>(each.step.end.time_ns - each.step.start.time_ns));
+  return took;
 }
 
 // What of the device PyTorch cannot have: this process's other memory, contexts, other processes.
@@ -88,6 +86,7 @@ std::string Reaches(const Outlook& outlook) {
                                   has_end ? TimeOf(outlook, forecast.latest) : "a time not known", " (step ",
                                   StepNumber(outlook, forecast.earliest), has_end ? " to " : " or later",
                                   has_end ? StepNumber(outlook, forecast.latest) : "", ")");
+  if (!outlook.has_cause) return text;
   absl::StrAppend(&text, outlook.cause.empty()
                              ? ": the peaks of steps grow, but no line keeps more from step to step (longer inputs?)"
                              : absl::StrCat(", because ", outlook.cause));
@@ -127,6 +126,23 @@ absl::string_view RiskLevelName(RiskLevel risk) {
   return kNames[static_cast<size_t>(risk)];
 }
 
+double StepPace(std::vector<double> took) {
+  if (took.size() > kStepsForPace) took.erase(took.begin(), took.end() - kStepsForPace);
+  if (took.empty()) return 0;
+  std::nth_element(took.begin(), took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2), took.end());
+  return took[took.size() / 2];
+}
+
+void JudgeOutlook(const std::vector<double>& levels, Outlook* outlook) {
+  if (outlook->limit.high <= 0) {
+    outlook->sentence = "not known: this trace does not say how much memory the GPU has";
+    return;
+  }
+  outlook->forecast = ForecastOf(levels, outlook->limit);
+  outlook->risk = RiskOf(outlook->forecast, outlook->steps);
+  outlook->sentence = SentenceOf(*outlook);
+}
+
 Outlook OutlookOf(const ReportInput& input) {
   Outlook outlook;
   const DeviceAnalysis* const device = DeviceOfVerdict(input);
@@ -145,17 +161,12 @@ Outlook OutlookOf(const ReportInput& input) {
     outlook.last_step = each.step.number;
   }
   outlook.steps = levels.size();
-  outlook.step_ns = MedianStep(input.attribution->steps);
+  outlook.step_ns = StepPace(Durations(input.attribution->steps));
   outlook.overhead = OverheadOf(*device);
   outlook.limit = LimitOf(*device, outlook.overhead);
   outlook.cause = CauseOf(input, device->device);
-  if (outlook.limit.high <= 0) {
-    outlook.sentence = "not known: this trace does not say how much memory the GPU has";
-    return outlook;
-  }
-  outlook.forecast = ForecastOf(levels, outlook.limit);
-  outlook.risk = RiskOf(outlook.forecast, outlook.steps);
-  outlook.sentence = SentenceOf(outlook);
+  JudgeOutlook(levels, &outlook);
+  if (outlook.limit.high <= 0) return outlook;
   const OomEvent* const oom = OomToExplain(input.analysis->ooms);
   if (oom != nullptr && oom->final && oom->device == outlook.device) {
     outlook.sentence = absl::StrCat("it ran out of memory after step ", FormatCount(outlook.last_step),

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "outlook/forecast.h"
 #include "report/input.h"
@@ -34,8 +35,16 @@ struct Outlook {
   uint64_t overhead = 0;  // of the device: context, libraries, other processes
   double step_ns = 0;     // median of the last ones
   std::string cause;      // the line that grows most; "" = none does
+  bool has_cause = true;  // false: lines were not judged
   std::string sentence;
 };
+
+// `levels`: the peaks of the complete steps. What the outlook has of steps, level, limit and pace is taken from it;
+// forecast, risk and sentence are set.
+void JudgeOutlook(const std::vector<double>& levels, Outlook* outlook);
+
+// Median of the newest, of how long steps took (ns); 0 where there is none.
+double StepPace(std::vector<double> took);
 
 // Of the device whose steps were attributed. `input` needs attribution with steps, and leaks.
 Outlook OutlookOf(const ReportInput& input);

@@ -7,28 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "replay/losses.h"
 
 namespace gpumem {
 namespace {
 
 constexpr size_t kMaxDisagreements = 3;
-
-std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
-  constexpr size_t kMaxUnseen = 64, kMaxFunctions = 64;
-  std::vector<UnseenCalls> all;
-  for (const trace::Unseen& unseen : losses.unseen()) {
-    if (all.size() == kMaxUnseen) break;
-    const int cause = static_cast<int>(unseen.cause());
-    UnseenCalls& calls = all.emplace_back();
-    if (cause >= 0 && cause <= trace::UNSEEN_SECOND_DRIVER) calls.cause = static_cast<UnseenCalls::Cause>(cause);
-    calls.object = unseen.object();
-    calls.function_count = unseen.function_count();
-    for (const std::string& function : unseen.functions()) {
-      if (calls.functions.size() < kMaxFunctions) calls.functions.push_back(function);
-    }
-  }
-  return all;
-}
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
@@ -163,16 +147,8 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       if (clock_ns_ <= to_ns_) Compare(item.counters);
       counters_.Offer(item.counters);
     } else if (item.type == ItemType::kLosses) {
-      // Counted from the start each time: the last one holds.
-      losses_.dropped_allocs = item.losses.dropped_allocs();
-      losses_.dropped_frees = item.losses.dropped_frees();
-      losses_.dropped_definitions = item.losses.dropped_definitions();
-      losses_.unwritten_events = item.losses.unwritten_events();
-      losses_.truncated_stacks = item.losses.truncated_stacks();
-      losses_.unread_python_frames = item.losses.unread_python_frames();
+      TakeLosses(item.losses, &losses_);
       recovered_events_ = item.losses.recovered_events();
-      losses_.write_error = item.losses.write_error();
-      losses_.unseen = ToUnseen(item.losses);
     }
   }
 }

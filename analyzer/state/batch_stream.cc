@@ -30,7 +30,11 @@ void BatchStream::ReadAhead() {
   has_following_ = false;
   items_.clear();
   following_entry_ = {};
-  if (found_next_section_) return;
+  ReadOn();
+}
+
+void BatchStream::ReadOn() {
+  if (found_next_section_ || has_following_) return;
   for (;;) {
     Item item;
     item.type = reader_->Next();
@@ -77,6 +81,7 @@ void BatchStream::TakeExisting() {
       return !existing.is_complete();
     });
   }
+  lacks_existing_ |= !existing.is_complete();
   if (existing.is_known()) following_entry_.live_snapshot = {existing.Make()};
 }
 

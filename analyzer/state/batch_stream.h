@@ -41,6 +41,14 @@ class BatchStream {
 
   explicit BatchStream(TraceReader* reader) : reader_(reader) { ReadAhead(); }
 
+  // Of a trace that is still being written, where following() is null: looks again whether it is there.
+  void ReadOn();
+  // The items so far were taken; those that come before the next batch are added to none.
+  void ForgetItems() { items_.clear(); }
+  // Behind the beginning of a recording what was alive then is told, and that was not there yet: what was replayed
+  // since lacks it, for good.
+  bool lacks_existing() const { return lacks_existing_; }
+
   // On to the next batch. False at the end of the section; items() then are those behind the last batch of a section
   // without any.
   bool Advance();
@@ -76,6 +84,7 @@ class BatchStream {
   TraceReader::Place current_place_, following_place_;
   bool has_following_ = false;
   bool found_next_section_ = false;
+  bool lacks_existing_ = false;
   std::vector<Item> items_;
 };
 

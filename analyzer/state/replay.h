@@ -62,6 +62,12 @@ class Replay {
   template <typename Visitor>
   bool Run(Visitor* visitor, const ProgressCallback& progress = nullptr, uint64_t last = UINT64_MAX);
 
+  // The same for a trace that is still being written: what is there now, but not the newest batch, since what follows
+  // it may say what it means (Lookahead); with `plays_newest` that one, too. To be called again when the reader has
+  // more. At most so many batches; false where there may be more of them now.
+  template <typename Visitor>
+  bool Follow(Visitor* visitor, bool plays_newest, size_t most_batches);
+
   LiveState& state() { return state_; }
   const LiveState& state() const { return state_; }
   uint64_t index() const { return index_; }  // of the next event
@@ -127,6 +133,25 @@ bool Replay::NextBatch(Visitor* visitor) {
   }
   visitor->BeginBatch();
   return true;
+}
+
+template <typename Visitor>
+bool Replay::Follow(Visitor* visitor, bool plays_newest, size_t most_batches) {
+  for (size_t batches = 0; batches < most_batches; ++batches) {
+    if (stream_.following() == nullptr) stream_.ReadOn();
+    const EventBatch* const following = stream_.following();
+    if (following == nullptr && !plays_newest) return true;
+    const EventBatch& batch = stream_.current();
+    for (; next_in_batch_ < batch.count(); ++next_in_batch_, ++index_) visitor->Take(batch, next_in_batch_, following);
+    if (following != nullptr) {
+      NextBatch(visitor);
+      continue;
+    }
+    visitor->TakeItems(stream_.items());
+    stream_.ForgetItems();
+    return true;
+  }
+  return false;
 }
 
 template <typename Visitor>

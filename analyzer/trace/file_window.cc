@@ -57,6 +57,12 @@ FileWindow& FileWindow::operator=(FileWindow&& other) noexcept {
   return *this;
 }
 
+void FileWindow::Refresh() {
+  struct stat info {};
+  if (fstat(descriptor_, &info) == 0) file_bytes_ = static_cast<uint64_t>(info.st_size);
+  filled_ = 0;
+}
+
 FileWindow::~FileWindow() {
   if (descriptor_ >= 0) close(descriptor_);
 }

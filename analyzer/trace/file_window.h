@@ -33,8 +33,10 @@ class FileWindow {
   // Up to `size` bytes from `offset` on; fewer only where the file ends.
   absl::string_view Read(uint64_t offset, uint64_t size);
 
-  // The size when it was opened; what a running program appends later is not seen.
+  // The size when it was opened, or at the last Refresh; what a running program appended later is not seen.
   uint64_t file_bytes() const { return file_bytes_; }
+  // Takes the size that the file has now, and forgets what was read of it.
+  void Refresh();
   // From the disk, so far: what a walk through the file cost.
   uint64_t bytes_read() const { return bytes_read_; }
 

@@ -3,13 +3,10 @@
 
 #include "trace/packet_reader.h"
 
-#include <lz4.h>
-#include <xxhash.h>
-#include <zstd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
+#include "trace/decompress.h"
 #include "trace/file_window.h"
-#include "trace/limits.h"
 #include "trace/packet_frame.h"
 #include "trace/wire.h"
 
@@ -38,37 +35,6 @@ bool IsPayload(uint32_t field) {
 
 bool IsData(uint32_t field) {
   return field >= trace::Packet::kHeaderFieldNumber && field < trace::Packet::kChecksumFieldNumber;
-}
-
-// Decompresses `payload` into `out`, which gets exactly `size` bytes. Returns what is wrong, or "".
-std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size, absl::string_view dictionary,
-                       std::string* out) {
-  const uint64_t most = std::min(kMaxUncompressed, kAlwaysUncompressed + kMaxRatio * payload.size());
-  if (size > most)
-    return absl::StrCat("a compressed packet claims ", size, " bytes; at most ", most, " are allowed for its ",
-                        payload.size());
-  out->resize(size);
-  if (codec == trace::CODEC_LZ4_BLOCK) {
-    const int got =
-        LZ4_decompress_safe(payload.data(), out->data(), static_cast<int>(payload.size()), static_cast<int>(size));
-    return got >= 0 && static_cast<uint64_t>(got) == size ? "" : "an LZ4 block is broken";
-  }
-  if (codec == trace::CODEC_LZ4_CHAINED) {
-    const int got =
-        LZ4_decompress_safe_usingDict(payload.data(), out->data(), static_cast<int>(payload.size()),
-                                      static_cast<int>(size), dictionary.data(), static_cast<int>(dictionary.size()));
-    return got >= 0 && static_cast<uint64_t>(got) == size ? "" : "a chained LZ4 block is broken";
-  }
-  if (codec == trace::CODEC_ZSTD) {
-    const size_t got = ZSTD_decompress(out->data(), size, payload.data(), payload.size());
-    return ZSTD_isError(got) == 0 && got == size ? "" : "a zstd frame is broken";
-  }
-  if (codec == trace::CODEC_NONE) {
-    if (payload.size() != size) return "a stored packet has another size than it claims";
-    out->assign(payload.data(), payload.size());
-    return "";
-  }
-  return absl::StrCat("compression codec ", codec, " is not known to this version of gpumem");
 }
 
 }  // namespace
@@ -109,6 +75,12 @@ struct PacketReader::State {
   bool again = false;    // it is being read again
   bool cut_short = false;
   bool at_end = false;  // nothing whole follows
+  // As it was before the end that nothing whole follows: a packet may still be on its way there (Refresh).
+  struct Damage {
+    std::string text;
+    uint64_t places = 0, bytes = 0, went_on = 0, last_to = 0, read_to = 0;
+  };
+  std::optional<Damage> before_end;
 
   std::string dictionary;              // of the next chained packet
   bool chain_broken = false;           // it lacks a packet that is missing
@@ -290,7 +262,10 @@ PacketReader::Outcome PacketReader::State::SkipDamage(const PacketFrame& frame) 
     read_to = std::max(read_to, offset);
     return Outcome::kPacket;
   }
-  if (!again) cut_short = cut && damaged_places == 0;
+  if (!again) {
+    cut_short = cut && damaged_places == 0;
+    before_end = Damage{damage, damaged_places, damaged_bytes, went_on, last_damage_to, read_to};
+  }
   NoteDamage(offset, window.file_bytes(), what);
   at_end = true;
   read_to = window.file_bytes();
@@ -363,6 +338,23 @@ void PacketReader::Seek(uint64_t position) {
   state.offset = position;
   state.inner.clear();
   state.at_end = false;
+}
+
+bool PacketReader::Refresh() {
+  State& state = *state_;
+  state.window.Refresh();
+  if (state.before_end) {
+    state.damage = std::move(state.before_end->text);
+    state.damaged_places = state.before_end->places;
+    state.damaged_bytes = state.before_end->bytes;
+    state.went_on = state.before_end->went_on;
+    state.last_damage_to = state.before_end->last_to;
+    state.read_to = state.before_end->read_to;
+    state.cut_short = false;
+    state.before_end.reset();
+  }
+  state.at_end = false;
+  return state.window.file_bytes() >= state.offset;
 }
 
 std::vector<uint64_t> PacketReader::TakeChainStarts() { return std::move(state_->chain_starts); }

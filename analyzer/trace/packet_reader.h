@@ -76,6 +76,10 @@ class PacketReader {
   // as its dictionary needs them read again.
   void Seek(uint64_t position);
 
+  // For a file that is still being written: what was added since, and what was cut off or damaged at its end, is read
+  // by the next call of Next. False where the file has become shorter than what was read: it is another one now.
+  bool Refresh();
+
   // Where such chains begin, as far as was read: what another reader of the same file needs for its Seek.
   std::vector<uint64_t> TakeChainStarts();
   void SetChainStarts(std::vector<uint64_t> starts);

@@ -97,7 +97,8 @@ uint64_t TraceReader::missing_events() const {
 }
 
 std::string TraceReader::damage() const {
-  return !earlier_damage_.empty() ? earlier_damage_ : healed_ ? "" : packets_.damage();
+  const bool is_on_its_way = MayGrow() && packets_.cut_short();  // half a packet
+  return !earlier_damage_.empty() ? earlier_damage_ : healed_ || is_on_its_way ? "" : packets_.damage();
 }
 
 ItemType TraceReader::StartSection(const RawPacket& packet) {
@@ -160,6 +161,7 @@ bool TraceReader::OpenFile(size_t index) {
   packets_.SetChainStarts(std::move(chain_starts_[index]));
   file_ = index;
   next_ordinal_ = 0;
+  if (follows_) inode_ = InodeOf(files()[index].path);
   return true;
 }
 
@@ -257,7 +259,7 @@ ItemType TraceReader::Next() {
   do {
     if (NextInFile()) return type_;
   } while (!stays_in_section_ && NextFile());
-  if (stays_in_section_) return type_ = ItemType::kEndOfStream;
+  if (stays_in_section_ || MayGrow()) return type_ = ItemType::kEndOfStream;
   CloseGap(0);
   if (!EndIsMissing() || !RecoverBefore(kAtTheEnd)) return type_ = ItemType::kEndOfStream;
   healed_ = packets_.cut_short() && (recovery_.read_ring || recovery_.process == ProcessState::kRunning);

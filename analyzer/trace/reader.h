@@ -35,6 +35,7 @@
 #include "gpumem/trace.pb.h"
 #include "trace/event_batch.h"
 #include "trace/packet_reader.h"
+#include "trace/process_state.h"
 #include "trace/ring_recovery.h"
 #include "trace/series.h"
 #include "trace/stack_table.h"
@@ -120,6 +121,14 @@ class TraceReader final : public EventSource {
   // is as before then; batch() is that batch again where it was not swapped away.
   void LookAhead(const std::function<bool(const EventBatch&)>& look);
 
+  // For a trace that is still being written. From now on the end of what is there is the trace's end only once its
+  // process has ended; before that, Next says kEndOfStream, and goes on behind a call of Refresh.
+  void Follow();
+  // Looks at the files again, and at the process. False where the file was replaced, or cut: it is another one now.
+  bool Refresh();
+  ProcessState process() const { return process_; }  // at the last call of Follow or Refresh
+  bool ended() const { return ended_; }              // the section's End was read
+
   // Of all files.
   uint64_t file_bytes() const { return files().back().bytes_before + files().back().bytes; }
   uint64_t position() const { return files()[file_].bytes_before + packets_.position(); }
@@ -158,6 +167,8 @@ class TraceReader final : public EventSource {
   ItemType Damaged(absl::string_view what);
   ItemType StartSection(const RawPacket& packet);
   bool GoesOn(const trace::Header& header) const;
+  bool MayGrow() const { return follows_ && !ended_ && process_ != ProcessState::kEnded; }
+  void AddNewFiles();
   bool NextIsElsewhere() const { return continued_ && !series_.next_was_begun; }
   bool GoesOn(const RawPacket& packet);
   ItemType ParseLiveSnapshot(const RawPacket& packet);
@@ -221,6 +232,9 @@ class TraceReader final : public EventSource {
   bool in_ring_ = false;  // the section's items in the file are through
   bool healed_ = false;
   bool forget_stacks_ = false;
+  bool follows_ = false;
+  uint64_t inode_ = 0;  // of the open file, where it is followed
+  ProcessState process_ = ProcessState::kUnknown;
 };
 
 }  // namespace gpumem

@@ -4,6 +4,7 @@
 #include "trace/series.h"
 
 #include <google/protobuf/stubs/logging.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -87,6 +88,17 @@ Series FindSeries(absl::string_view path) {
   const std::string next = absl::StrCat(stem, ".part", series.files.back().number + 1, kExtension);
   series.next_was_begun = std::count(unreadable.begin(), unreadable.end(), next) != 0;
   return series;
+}
+
+std::string SeriesFileName(absl::string_view path, uint32_t number) {
+  const fs::path named{std::string(path)};
+  const std::string part = number == 1 ? "" : absl::StrCat(".part", number);
+  return (named.parent_path() / absl::StrCat(StemOf(named.filename().string()), part, kExtension)).string();
+}
+
+uint64_t InodeOf(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 
 bool IsSameSeries(const trace::Part& a, const trace::Part& b) { return a.series() == b.series() && a.series() != 0; }

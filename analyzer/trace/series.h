@@ -36,6 +36,12 @@ struct Series {
 
 Series FindSeries(absl::string_view path);
 
+// How the file of this number is called by default, beside `path`, which is another one of the series.
+std::string SeriesFileName(absl::string_view path, uint32_t number);
+
+// Which file a name means now; 0 = none.
+uint64_t InodeOf(const std::string& path);
+
 bool IsSameSeries(const trace::Part& a, const trace::Part& b);
 
 // The part begins a later file of the series to which `before` belongs.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "live/trace_follower.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "attribution/attribution_pass.h"
+#include "base/status_macros.h"
+#include "replay/live_set.h"
+#include "replay/process_info.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kBatchesASlice = 16;
+constexpr std::chrono::milliseconds kSlice(100);
+
+SymbolizerOptions PythonAlone() {
+  SymbolizerOptions options;
+  options.native = false;
+  return options;
+}
+
+FrameResolver ResolverOf(Symbolizer* symbolizer) {
+  return [symbolizer](uint32_t frame) -> const std::vector<ResolvedFrame>& { return symbolizer->ResolveFrame(frame); };
+}
+
+class PlaceCollector final : public LabelVisitor {
+ public:
+  explicit PlaceCollector(PlaceRoles* places) : places_(places) {}
+  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) override {
+    NotePlace(block, label, places_);
+  }
+
+ private:
+  PlaceRoles* places_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceFollower>> TraceFollower::Open(const std::string& path, const Options& options) {
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
+  if (reader.Next() != ItemType::kHeader)
+    return absl::InvalidArgumentError(absl::StrCat(path, " is damaged: its header cannot be read"));
+  reader.Follow();
+  return std::unique_ptr<TraceFollower>(new TraceFollower(path, options, std::move(reader)));
+}
+
+TraceFollower::TraceFollower(std::string path, const Options& options, TraceReader reader)
+    : path_(std::move(path)),
+      options_(options),
+      process_(ProcessInfoOf(reader.header())),
+      reader_(std::move(reader)),
+      step_symbolizer_(std::make_unique<Symbolizer>(&reader_.stacks(), PythonAlone())),
+      step_classifier_(
+          std::make_unique<StackClassifier>(&reader_.stacks(), &rules_, ResolverOf(step_symbolizer_.get()))),
+      replay_(&reader_, &reader_.stacks().objects(), UINT64_MAX),
+      tally_(options.focus, &replay_, &reader_.stacks(), step_classifier_.get()) {
+  tally_.OnProgramEnd([this] { at_program_end_ = TakeDetail(); });
+}
+
+absl::Status TraceFollower::Poll(bool to_the_end) {
+  const auto until = std::chrono::steady_clock::now() + kSlice;
+  if (is_through_ || reader_.position() == 0) {
+    if (!reader_.Refresh())
+      return absl::AbortedError(absl::StrCat(path_, " was replaced, or cut, while it was read. It is read anew."));
+  }
+  bool plays_newest = to_the_end || reader_.ended();
+  do {
+    is_through_ = replay_.Follow(&tally_, plays_newest, kBatchesASlice);
+    if (!is_through_ || plays_newest) continue;
+    // Nothing came since the last time, or nothing will.
+    const bool is_over = reader_.ended() || reader_.process() == ProcessState::kEnded;
+    plays_newest = is_over || tally_.events() == events_at_last_poll_;
+    if (plays_newest) is_through_ = false;
+  } while (!is_through_ && (to_the_end || std::chrono::steady_clock::now() < until));
+  if (is_through_) events_at_last_poll_ = tally_.events();
+  if (replay_.replay().stream().lacks_existing() && is_through_ && !to_the_end)
+    return absl::AbortedError(absl::StrCat(path_, " is read anew: what was alive when recording began came late."));
+  return absl::OkStatus();
+}
+
+LiveFocus TraceFollower::WantedFocus() const {
+  constexpr double kClearly = 1.1;  // lest it goes to and fro between devices that are alike
+  LiveFocus wanted = tally_.focus();
+  const auto size = [&](uint32_t slot) {
+    const DeviceSeries* const series = tally_.series(slot);
+    return series == nullptr ? 0 : std::max(series->peak_total().bytes, series->peak_allocated().bytes);
+  };
+  for (uint32_t slot = 0; slot < tally_.slots(); ++slot) {
+    if (static_cast<double>(size(slot)) > kClearly * static_cast<double>(size(wanted.slot))) wanted.slot = slot;
+  }
+  if (const DeviceSeries* const series = tally_.series(wanted.slot)) {
+    const bool uses_torch = series->peak_allocated().bytes > 0 || series->peak_reserved().bytes > 0;
+    wanted.measure = uses_torch ? Measure::kAllocated : Measure::kTotal;
+  }
+  return wanted;
+}
+
+// Takes a twentieth of the time at most: a program that starts up has new frames all the while.
+void TraceFollower::LookUpNames() {
+  const size_t frames = reader_.stacks().frame_count();
+  const auto start = std::chrono::steady_clock::now();
+  if (symbolizer_ && (frames == frames_named_ || start < named_until_)) return;
+  frames_named_ = frames;
+  SymbolizerOptions options = options_.symbols;
+  options.search.working_directory = process_.working_directory;
+  classifier_.reset();
+  symbolizer_ = std::make_unique<Symbolizer>(&reader_.stacks(), std::move(options));
+  classifier_ = std::make_unique<StackClassifier>(&reader_.stacks(), &rules_, ResolverOf(symbolizer_.get()));
+  symbolizer_->Prepare();
+  const auto end = std::chrono::steady_clock::now();
+  named_until_ = end + 20 * (end - start);
+}
+
+// What blocks that ended, and those that live, say of their places.
+PlaceRoles TraceFollower::Places() const {
+  PlaceRoles places = tally_.index().places();
+  PlaceCollector collector(&places);
+  replay_.ShowLive(&collector);
+  return places;
+}
+
+// As `gpumem at end` would say it of a trace that ended here.
+TraceFollower::Detail TraceFollower::TakeDetail() {
+  Detail detail;
+  const LiveState& state = replay_.state();
+  const LiveFocus& focus = tally_.focus();
+  for (uint32_t slot = 0; slot < state.slots(); ++slot) detail.values.push_back(state.values(slot));
+  const uint64_t index = replay_.replay().index();
+  if (index == 0 || focus.slot >= state.slots()) return detail;
+  LookUpNames();
+  detail.found = true;
+  detail.stacks = CollectLiveSet(state, focus.slot, focus.measure, tally_.now_ns(), index - 1, reader_.stacks()).stacks;
+  AttributionRequest request;
+  request.device = DeviceOfSlot(focus.slot);
+  request.measure = focus.measure;
+  ModuleTable modules(&reader_.stacks().objects(), &rules_);
+  UserStages user_stages(&tally_.marks(), &reader_.stacks());
+  const PlaceRoles places = Places();
+  AttributionPass pass({&request, focus.slot,
+                        BlockUses::Needs{&replay_, &places, tally_.index().has_tensors(), classifier_.get(), &modules,
+                                         &user_stages, Loop(), 0}},
+                       {index - 1}, {index - 1});
+  pass.Before(index, nullptr, 0);
+  replay_.ShowLive(&pass);
+  pass.Sum();
+  pass.Describe(index - 1, &detail.moment);
+  return detail;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// TraceFollower: one process's trace while it grows. Everything in the file is read, unpacked and replayed once; a call
+// of Poll takes what was appended since the one before, and costs what that is worth. Files of a series are followed in
+// their order. The process is never asked for anything.
+//
+//   file    |header|events|events|events|ev...          ^ = read so far; half a packet waits until it is whole
+//                                       ^
+//   state   totals, blocks, labels, steps, curve: as `gpumem report` and `gpumem at` have them after that event
+//
+// The newest batch of events waits for one poll, since what follows tells what an allocation became; where nothing
+// follows until then it is taken as it is.
+//
+// Not thread-safe. Errors: of Open as of TraceReader::Open. A file that was cut, or replaced by another one, is an
+// error of Poll (kAborted): open it again, the old numbers are of another program.
+//
+//   GPUMEM_ASSIGN_OR_RETURN(auto follower, TraceFollower::Open("run.gmtrace", {}));
+//   GPUMEM_RETURN_IF_ERROR(follower->Poll(true));
+//   const LiveProcess shown = follower->Frame();
+
+#ifndef GPUMEM_ANALYZER_LIVE_TRACE_FOLLOWER_H_
+#define GPUMEM_ANALYZER_LIVE_TRACE_FOLLOWER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "attribution/attribution.h"
+#include "attribution/label_replay.h"
+#include "attribution/module_table.h"
+#include "attribution/rules.h"
+#include "attribution/stack_classification.h"
+#include "live/live_frame.h"
+#include "live/live_tally.h"
+#include "report/stack_rows.h"
+#include "symbols/symbolizer.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+
+class TraceFollower {
+ public:
+  struct Options {
+    SymbolizerOptions symbols;
+    LiveFocus focus;
+  };
+  static absl::StatusOr<std::unique_ptr<TraceFollower>> Open(const std::string& path, const Options& options);
+  TraceFollower(const TraceFollower&) = delete;
+  TraceFollower& operator=(const TraceFollower&) = delete;
+
+  // Reads on. `to_the_end`: all that is there, and the newest batch too, however long it takes; else for about a tenth
+  // of a second. Aborted where the file is another one now.
+  absl::Status Poll(bool to_the_end);
+  // All that was there at the last Poll was read.
+  bool is_through() const { return is_through_; }
+
+  // What is shown. Names of frames are looked up here.
+  LiveProcess Frame();
+
+  // What the focus should be by what was read: the device with the largest peak, and its blocks, or, where PyTorch did
+  // nothing, all memory. To change it a trace must be opened again.
+  LiveFocus WantedFocus() const;
+  const LiveFocus& focus() const { return tally_.focus(); }
+  // False where the process is known to have ended.
+  bool is_running() const { return !tally_.complete() && reader_.process() != ProcessState::kEnded; }
+
+  uint64_t bytes_read() const { return reader_.position(); }  // of the trace, each counted once
+  const LabelReplay& replay() const { return replay_; }
+
+ private:
+  struct Detail {
+    bool found = false;
+    Moment moment;
+    std::vector<StackUse> stacks;
+    std::vector<MeasureValues> values;  // by slot
+  };
+  struct Lines {
+    uint64_t time_ns = 0;
+    std::map<std::string, uint64_t> bytes;  // by site
+  };
+
+  TraceFollower(std::string path, const Options& options, TraceReader reader);
+  void LookUpNames();
+  Detail TakeDetail();
+  PlaceRoles Places() const;
+  LiveProcess::State StateNow() const;
+  LiveDevice DeviceOf(uint32_t slot) const;
+  void AddDevices(LiveProcess* frame) const;
+  void AddLines(const Detail& detail, LiveProcess* frame);
+  void AddSteps(LiveProcess* frame) const;
+  void CompareWithEarlier(LiveProcess* frame);
+
+  const std::string path_;
+  const Options options_;
+  const ProcessInfo process_;
+  TraceReader reader_;
+  Rules rules_;
+  // Of the steps: by Python's names alone, so that it holds for stacks that are still to come.
+  std::unique_ptr<Symbolizer> step_symbolizer_;
+  std::unique_ptr<StackClassifier> step_classifier_;
+  std::unique_ptr<Symbolizer> symbolizer_;  // of all names, made anew when there are more
+  std::unique_ptr<StackClassifier> classifier_;
+  size_t frames_named_ = 0;
+  std::chrono::steady_clock::time_point named_until_;  // names are good enough until then
+  LabelReplay replay_;
+  LiveTally tally_;
+  std::optional<Detail> at_program_end_;
+  std::deque<Lines> earlier_;
+  uint64_t events_at_last_poll_ = 0;
+  bool is_through_ = false;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LIVE_TRACE_FOLLOWER_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "replay/losses.h"
+
+namespace gpumem {
+namespace {
+
+std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
+  constexpr size_t kMaxUnseen = 64, kMaxFunctions = 64;
+  std::vector<UnseenCalls> all;
+  for (const trace::Unseen& unseen : losses.unseen()) {
+    if (all.size() == kMaxUnseen) break;
+    const int cause = static_cast<int>(unseen.cause());
+    UnseenCalls& calls = all.emplace_back();
+    if (cause >= 0 && cause <= trace::UNSEEN_SECOND_DRIVER) calls.cause = static_cast<UnseenCalls::Cause>(cause);
+    calls.object = unseen.object();
+    calls.function_count = unseen.function_count();
+    for (const std::string& function : unseen.functions()) {
+      if (calls.functions.size() < kMaxFunctions) calls.functions.push_back(function);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void TakeLosses(const trace::Losses& said, LossCounts* losses) {
+  losses->dropped_allocs = said.dropped_allocs();
+  losses->dropped_frees = said.dropped_frees();
+  losses->dropped_definitions = said.dropped_definitions();
+  losses->unwritten_events = said.unwritten_events();
+  losses->truncated_stacks = said.truncated_stacks();
+  losses->unread_python_frames = said.unread_python_frames();
+  losses->write_error = said.write_error();
+  losses->unseen = ToUnseen(said);
+}
+
+}  // namespace gpumem

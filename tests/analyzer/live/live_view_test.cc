@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "live/live_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/utf8.h"
+#include "live/live_json.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+LiveProcess Process(const std::string& program, int rank) {
+  LiveProcess process;
+  process.file = program + ".gmtrace";
+  process.process.program = program;
+  process.process.pid = 4242 + static_cast<uint32_t>(rank);
+  process.process.rank = rank;
+  process.process.world_size = 4;
+  process.state = LiveProcess::State::kRunning;
+  process.now_ns = 12'000'000'000;
+  process.events = 12345;
+  LiveDevice& device = process.devices.emplace_back();
+  device.capacity = 1024 * kMiB;
+  device.now = {100 * kMiB, 200 * kMiB, 10 * kMiB, 210 * kMiB};
+  device.peak = {150 * kMiB, 200 * kMiB, 10 * kMiB, 210 * kMiB};
+  for (uint64_t i = 0; i < 100; ++i) device.curve.push_back({i * 120'000'000, {i * kMiB, 200 * kMiB, 0, 200 * kMiB}});
+  process.device = 0;
+  process.categories[Index(Category::kParameter)] = 60 * kMiB;
+  process.categories[Index(Category::kUnknown)] = 40 * kMiB;
+  process.lines = {{"train.py:9 main", "", 60 * kMiB, 3, Category::kParameter, 0},
+                   {"serve.py:88 remember", "", 40 * kMiB, 900, Category::kUnknown, int64_t{8 * kMiB}}};
+  process.lines_bytes = 100 * kMiB;
+  process.changes_since_ns = 2'000'000'000;
+  return process;
+}
+
+LiveFrame FrameOf(int processes) {
+  LiveFrame frame;
+  for (int i = 0; i < processes; ++i) frame.processes.push_back(Process("train", i));
+  return frame;
+}
+
+std::string TextOf(const std::vector<LiveRow>& rows) {
+  std::string text;
+  for (const LiveRow& row : rows) {
+    for (const Span& span : row) text += span.text;
+    text += '\n';
+  }
+  return text;
+}
+
+TEST(LiveView, FitsEveryScreen) {
+  const LiveFrame frame = FrameOf(4);
+  for (const size_t rows : {1, 2, 5, 10, 24, 40, 60}) {
+    for (const int columns : {1, 20, 80, 100, 200}) {
+      for (const bool utf8 : {true, false}) {
+        const std::vector<LiveRow> drawn = DrawLive(frame, LiveView(), {rows, columns, utf8});
+        EXPECT_EQ(drawn.size(), rows);
+        for (const LiveRow& row : drawn) {
+          int width = 0;
+          for (const Span& span : row) width += DisplayWidth(span.text);
+          EXPECT_LE(width, columns);
+        }
+      }
+    }
+  }
+}
+
+TEST(LiveView, ShowsWhatMatters) {
+  const std::string text = TextOf(DrawLive(FrameOf(1), LiveView(), {24, 80, true}));
+  for (const char* const part :
+       {"train  pid 4242  rank 0 of 4", "running", "12,345 events", "allocated 100 MiB", "reserved 200 MiB", "of 1 GiB",
+        "parameters 60 MiB", "serve.py:88 remember", "+8.00 MiB", "q quit"})
+    EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(LiveView, KeysSortFilterPauseAndSelect) {
+  const LiveFrame frame = FrameOf(4);
+  LiveView view;
+  EXPECT_EQ(view.Lines(frame.processes[0])[0].site, "train.py:9 main");
+  view.Press('s', frame);
+  EXPECT_EQ(view.Lines(frame.processes[0])[0].site, "serve.py:88 remember") << "by change";
+  for (const char key : std::string("/serve")) view.Press(key, frame);
+  EXPECT_EQ(view.Lines(frame.processes[0]).size(), 1u) << "while it is typed";
+  view.Press(kKeyEnter, frame);
+  EXPECT_EQ(view.filter(), "serve");
+  view.Press(kKeyEscape, frame);
+  EXPECT_EQ(view.Lines(frame.processes[0]).size(), 2u);
+  view.Press('p', frame);
+  EXPECT_TRUE(view.is_paused());
+  view.Press(kKeyDown, frame);
+  EXPECT_EQ(view.Selected(frame), &frame.processes[1]);
+  for (int i = 0; i < 9; ++i) view.Press(kKeyDown, frame);
+  EXPECT_EQ(view.Selected(frame), &frame.processes[3]);
+  view.Press('?', frame);
+  EXPECT_TRUE(view.shows_help());
+  EXPECT_EQ(view.Press('q', frame).kind, LiveAction::Kind::kNone) << "any key closes the help";
+  EXPECT_EQ(view.Press('q', frame).kind, LiveAction::Kind::kQuit);
+}
+
+TEST(LiveView, AMarkIsTypedAndErased) {
+  LiveView view;
+  const LiveFrame frame = FrameOf(1);
+  for (const int32_t key :
+       {int32_t{'m'}, int32_t{'q'}, int32_t{0x6a21}, int32_t{kKeyErase}, int32_t{0x1b}, int32_t{'s'}})
+    view.Press(key, frame);
+  const LiveAction action = view.Press(kKeyEnter, frame);
+  EXPECT_EQ(action.kind, LiveAction::Kind::kMark);
+  EXPECT_EQ(action.text, "qs");
+}
+
+TEST(LiveView, HostileNamesSteerNothing) {
+  LiveFrame frame = FrameOf(1);
+  LiveProcess& process = frame.processes[0];
+  const std::string hostile = "\x1b[2J\x1b]0;x\x07\u202egnp.exe" + std::string(500, 'A') + "\r\n";
+  process.process.program = process.file = process.last_mark = hostile;
+  process.devices[0].name = hostile;
+  process.lines[0].site = process.lines[0].through = hostile;
+  process.losses.write_error = hostile;
+  process.problem = hostile;
+  LiveView view;
+  view.Say(hostile);
+  for (const size_t rows : {0, 24}) {
+    const std::string text = TextOf(DrawLive(frame, view, {rows, 120, true}));
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(text, Not(HasSubstr("\r")));
+    EXPECT_THAT(text, Not(HasSubstr("\x07")));
+    EXPECT_THAT(text, Not(HasSubstr("\u202e")));
+  }
+  EXPECT_THAT(LiveJson(frame, JsonLayout::kOneLine), Not(HasSubstr("\x1b")));
+}
+
+TEST(LiveView, NothingToShowIsSaid) {
+  EXPECT_THAT(TextOf(DrawLive({}, LiveView(), {24, 80, true})), HasSubstr("No trace to show yet."));
+}
+
+}  // namespace
+}  // namespace gpumem
