@@ -62,15 +62,18 @@ class EveryDay(unittest.TestCase):
         self.assertEqual(ranks(*reversed(self.traces))["headline"], answer["headline"], "the order of the files has no influence")
 
     def test_numbers_are_those_of_each_trace_alone(self):
-        answer = ranks("--by", "step", self.runs)
+        answer, peaks = ranks("--by", "step", self.runs), []
         for trace, rank in zip(self.traces, answer["ranks"]):
-            steps = json.loads(truth.run([SETUP.gpumem, "steps", "--json", str(trace)], SETUP))["steps"]
+            steps = json.loads(truth.run([SETUP.gpumem, "steps", "--json", "--top", "0", str(trace)], SETUP))["steps"]
+            peaks.append({each["step"]: each["peak_bytes"] for each in steps})
             (step,) = (each for each in steps if each["step"] == answer["first_step"])
             self.assertEqual(rank["bytes"], step["peak_bytes"])
             self.assertEqual(rank["peak_allocated_bytes"], truth.report(SETUP, trace)["devices"][0]["peak"]["allocated_bytes"])
             self.assertEqual((rank["steps"], rank["local_rank"], rank["device"]), (24, rank["rank"], rank["rank"]))
         self.assertEqual(answer["skew_bytes"], max(each["bytes"] for each in answer["ranks"]) - min(each["bytes"] for each in answer["ranks"]))
-        self.assertEqual([row["max_rank"] for row in answer["steps"][3:]], [2] * 21)
+        # Early on another rank may hold more for a moment: NCCL's watchdog keeps buffers for about 100 ms.
+        self.assertEqual([peaks[row["max_rank"]][number] for number, row in enumerate(answer["steps"], 1)], [max(of[number] for of in peaks) for number in range(1, 25)])
+        self.assertEqual({row["max_rank"] for row in answer["steps"][12:]}, {2})
 
     def test_a_pair_is_what_diff_says(self):
         (deviation,) = ranks(self.runs)["deviations"]
