@@ -31,17 +31,17 @@ import importlib
 from gpumemshim._live import GradientStats, LiveTensor, gradients, tensors
 from gpumemshim._annotations import mark, pause, recording, resume, snapshot, stage, step, tag
 from gpumemshim._attach import attach
+from gpumemshim._error import GpumemError
 from gpumemshim._watch import Change, watch
 
 _LATER = {
     "_answers": ("Peak", "diff", "html", "leaks", "peak", "report", "sql", "steps"),
-    "_program": ("GpumemError",),
     "_record": ("Recording", "record"),
     "_tables": ("Table",),
 }
 _PLACES = {name: module for module, names in _LATER.items() for name in names}
 
-__all__ = ["Change", "GradientStats", "LiveTensor", "attach", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch", *sorted(_PLACES)]
+__all__ = ["Change", "GpumemError", "GradientStats", "LiveTensor", "attach", "gradients", "mark", "pause", "recording", "resume", "snapshot", "stage", "step", "tag", "tensors", "watch", *sorted(_PLACES)]
 __version__ = "0.1.0"
 
 

@@ -12,6 +12,7 @@ import pathlib
 import typing
 
 from gpumemshim import _program
+from gpumemshim._error import GpumemError
 from gpumemshim._tables import Table, human
 
 
@@ -53,6 +54,32 @@ def flags(device=None, start=None, end=None, top=None):
         if value is not None:
             said += [name, f"{value}s" if isinstance(value, float) else str(value)]
     return said
+
+
+class Sizes(typing.NamedTuple):
+    """Memory of one GPU in a part of a trace, in bytes: PyTorch's allocated ones where it uses PyTorch, else all that CUDA has."""
+
+    device: int
+    start: int
+    peak: int
+    end: int
+    reserved: int  # at its end
+    total_start: int  # all that CUDA has for this process, reserved included
+    total_peak: int
+    total_end: int
+
+
+def sizes_of(begin, window):
+    """[Sizes, ...] of each GPU. begin: the mark at which the part begins, or "", the trace's beginning; window: arguments that name it to gpumem, the trace
+    last."""
+    found = []
+    for device in _program.ask("report", "--top", 1, *window)["devices"]:
+        peak, end = device["peak"], device["end"]
+        key = "allocated_bytes" if peak["allocated_bytes"] else "total_bytes"
+        start = _program.ask("at", begin, "--device", device["device"], "--top", 1, window[-1])["values"] if begin else {}
+        totals = (start.get("total_bytes", 0), peak["total_bytes"], end["total_bytes"])
+        found.append(Sizes(device["device"], start.get(key, 0), peak[key], end[key], end["reserved_bytes"], *totals))
+    return found
 
 
 def report(trace=None, *, device=None, start=None, end=None):
@@ -109,8 +136,8 @@ def diff(a, b, *, device=None):
     """
     for each in (a, b):
         if hasattr(each, "window"):
-            each.check_whole()
-    return _program.ask("diff", *flags(device), *(os.fspath(each.trace if hasattr(each, "window") else each) for each in (a, b)))
+            raise GpumemError(f"{each.name}: gpumem compares whole traces or moments. Use .changes(), or record each run into a trace of its own")
+    return _program.ask("diff", *flags(device), *map(os.fspath, (a, b)))
 
 
 def sql(query, *traces):

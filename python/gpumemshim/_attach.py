@@ -8,8 +8,11 @@ import pathlib
 import shutil
 
 from gpumemshim import _installed, _library
+from gpumemshim._annotations import mark, resume
+from gpumemshim._error import GpumemError
 
 NAME = "libgpumemshim.so"
+NOT_FOUND = f"{NAME} was not found. Put the folder of gpumem on PATH, or the library's path into GPUMEMSHIM_LIBRARY."
 
 
 def candidates():
@@ -55,3 +58,30 @@ def attach(output=None):
         return library is not None and library.recording() != 0
     library.resume()
     return library.recording() != 0
+
+
+def begin(output=None):
+    """Records this process from now on, whether the recorder is loaded, paused, or to be loaded yet. Returns whether that began here, so that whoever asked
+    for it ends it; GpumemError where there is no recorder. CUDA need not be in use: a preloaded recorder that waits for it was begun by whoever preloaded it.
+    """
+    before = _library.find()
+    was_recording = before is not None and before.recording() != 0
+    if before is None:
+        attach(output)
+    elif not was_recording:
+        resume()
+    library = _library.find()
+    if library is None:
+        raise GpumemError(NOT_FOUND)
+    waits = before is not None and library.recording() == 0 and os.environ.get("GPUMEMSHIM_START") != "off"
+    return not was_recording and not waits
+
+
+def mark_moment(text, of):
+    """Marks this moment and returns the text that gpumem finds it by; "" where nothing is recorded so far, as before CUDA is used in a program that was
+    started under the recorder: the moment is the trace's beginning then."""
+    library = _library.find()
+    if library is None or library.recording() == 0:
+        return ""
+    mark(text, of=of)
+    return text

@@ -7,7 +7,8 @@ import base64
 import html
 import pathlib
 
-from gpumemshim._record import GpumemError, record
+from gpumemshim._error import GpumemError
+from gpumemshim._record import record
 from gpumemshim._tables import human
 
 LINES = 8

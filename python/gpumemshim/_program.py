@@ -10,16 +10,9 @@ import subprocess
 import sys
 
 from gpumemshim import _installed, _library
+from gpumemshim._error import GpumemError
 
 ANSWERED = (0, 1, 4)  # fine; a check failed; damaged, but answered in part
-
-
-class GpumemError(RuntimeError):
-    """`gpumem` could not answer. `code` is its exit code (docs/exit-codes.md), or None where the program was not found; the text is its own."""
-
-    def __init__(self, text, code=None):
-        super().__init__(text)
-        self.code = code
 
 
 def candidates():

@@ -11,9 +11,9 @@ import sys
 import threading
 
 from gpumemshim import _answers, _library, _program
-from gpumemshim._annotations import mark, pause, resume
-from gpumemshim._attach import attach
-from gpumemshim._program import GpumemError
+from gpumemshim._annotations import pause
+from gpumemshim._attach import begin, mark_moment
+from gpumemshim._error import GpumemError
 from gpumemshim._tables import human
 
 _numbers = itertools.count(1)
@@ -36,8 +36,8 @@ class Recording:
     """
 
     def __init__(self, name):
-        self.name = name
-        self.begin, self.end, self.is_over = f"record {next(_numbers)} begins", "", False
+        self.name, self.number = name, next(_numbers)
+        self.begin, self.end, self.is_over = mark_moment(f"record {self.number} begins", name), "", False
         self._trace, self._sizes, self._error = None, None, None
 
     @property
@@ -53,10 +53,7 @@ class Recording:
             raise self._error
         if trace is None:
             raise GpumemError(f"{self.name}: nothing was recorded. Was GPU memory used inside it?")
-        return ["--from", self.begin, *(["--to", self.end] if self.is_over else []), trace]
-
-    def check_whole(self):
-        raise GpumemError(f"{self.name}: gpumem compares whole traces or moments. Use .changes(), or record each run into a trace of its own")
+        return [*(["--from", self.begin] if self.begin else []), *(["--to", self.end] if self.end else []), trace]
 
     def report(self, *, device=None):
         """As gpumemshim.report(), of this part."""
@@ -69,8 +66,7 @@ class Recording:
     def changes(self, *, device=None):
         """What `gpumem diff` says of its end against its beginning: what this part left behind, by category, module and line."""
         *_, trace = self.window()
-        last = ["--to", self.end] if self.is_over else ["--to", "end"]
-        return _program.ask("diff", *_answers.flags(device), "--from", self.begin, *last, trace)
+        return _program.ask("diff", *_answers.flags(device, self.begin or "0s", self.end or "end"), trace)
 
     def html(self, output="report.html"):
         """Writes the page of `gpumem html` of this part, and returns its path."""
@@ -92,13 +88,9 @@ class Recording:
             raise self._error
         if self.trace is None:
             return 0, 0, 0
-        devices = self.report()["devices"]
-        if not devices:
-            return 0, 0, 0
-        most = max(devices, key=lambda each: each["peak"]["total_bytes"])
-        key = "allocated_bytes" if most["peak"]["allocated_bytes"] else "total_bytes"
-        start = _program.ask("at", self.begin, "--device", most["device"], "--top", 1, self._trace)
-        return start["values"][key], most["peak"][key], most["end"][key]
+        devices = _answers.sizes_of(self.begin, self.window())
+        most = max(devices, key=lambda each: each.total_peak, default=None)
+        return (most.start, most.peak, most.end) if most is not None else (0, 0, 0)
 
     start_bytes = property(lambda self: self.sizes[0])
     peak_bytes = property(lambda self: self.sizes[1])
@@ -107,7 +99,7 @@ class Recording:
 
     def __str__(self):
         start, peak, end = self.sizes
-        if self.trace is None:
+        if peak == 0:
             return f"{self.name}: no GPU memory was used"
         left = end - start
         after = "left nothing behind" if left == 0 else f"left {human(left)} behind" if left > 0 else f"freed {human(-left)} more than it took"
@@ -150,19 +142,16 @@ class record:  # noqa: N801 (used as a function)
     def __enter__(self):
         global _open, _began_here
         with _lock:
-            before = _library.find()
-            was_recording = before is not None and before.recording() != 0
-            if before is None:
-                attach(self.output)
-            if _library.find() is None and not self.optional:
-                raise GpumemError("libgpumemshim.so was not found. Put the folder of gpumem on PATH, or the library's path into GPUMEMSHIM_LIBRARY.")
-            if before is not None and not was_recording and _open == 0:
-                resume()
-            if _open == 0:
-                _began_here = before is None or not was_recording
+            try:
+                if _open == 0:
+                    _began_here = begin(self.output)
+                elif _library.find() is None:
+                    begin(self.output)
+            except GpumemError:
+                if not self.optional:
+                    raise
             _open += 1
         recording = Recording(self.name)
-        mark(recording.begin, of=self.name)
         with _lock:
             self._running.append((threading.get_ident(), recording))
         return recording
@@ -170,8 +159,7 @@ class record:  # noqa: N801 (used as a function)
     def __exit__(self, *_):
         global _open
         recording = self._pop()
-        recording.end = recording.begin.replace("begins", "ends")
-        mark(recording.end, of=self.name)
+        recording.end = mark_moment(f"record {recording.number} ends", self.name)
         try:
             trace = recording.trace
         except GpumemError as error:  # what is asked of the recording will say so; the program goes on

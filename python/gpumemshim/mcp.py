@@ -17,7 +17,7 @@ import pathlib
 import sys
 
 from gpumemshim import _program
-from gpumemshim._program import GpumemError
+from gpumemshim._error import GpumemError
 from gpumemshim._tables import human
 
 MOST_TEXT = 40_000  # characters of an answer; more would fill an assistant's context

@@ -19,9 +19,10 @@ import pytest
 
 from gpumemshim import _program
 from gpumemshim._annotations import pause, stage
-from gpumemshim._attach import attach
+from gpumemshim._attach import NOT_FOUND, begin
 from gpumemshim._library import find
-from gpumemshim._record import GpumemError, record
+from gpumemshim._error import GpumemError
+from gpumemshim._record import record
 from gpumemshim._tables import human, parse_size
 
 MARKERS = {
@@ -59,13 +60,11 @@ class Plugin:
     def begin(self):
         if self.gathers:
             return
-        attach(self.output())
         try:
             _program.find()
+            begin(self.output())
         except GpumemError as error:
             raise pytest.UsageError(f"--gpumem: {error}") from error
-        if find() is None:
-            raise pytest.UsageError("--gpumem: libgpumemshim.so was not found. Put the folder of gpumem on PATH, or the library's path into GPUMEMSHIM_LIBRARY.")
 
     def output(self):
         """Where the trace goes; without --gpumem, where it is not asked for, to a folder that goes away."""
@@ -180,7 +179,7 @@ def limits_of(item):
 def broken(limits, recording):
     """Holds a recorded body against its limits."""
     if find() is None:
-        return Broken(unchecked="libgpumemshim.so was not found. Put the folder of gpumem on PATH")
+        return Broken(unchecked=NOT_FOUND)
     try:
         start, peak, end = recording.sizes
         texts = []

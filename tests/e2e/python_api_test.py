@@ -115,6 +115,28 @@ class PreloadedTest(RecordTest):
     PRELOADED = True
 
 
+class BeforeCudaTest(unittest.TestCase):
+    """A part that begins before CUDA is used: marks are not recorded then, and a preloaded recorder is not this part's to stop."""
+
+    def check(self, preloaded):
+        with tempfile.TemporaryDirectory(prefix="gpumem-early-") as folder:
+            command, trace = SETUP.command(truth.PROGRAMS / "python_api_early.py"), pathlib.Path(folder) / "early.gmtrace"
+            command = SETUP.recording(trace, *command) if preloaded else command
+            done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=True)
+            reported = json.loads(done.stdout.splitlines()[-1])
+            self.assertEqual((reported["sizes"], reported["rows"]), ([0, 80 * MIB, 16 * MIB], [[1, 80 * MIB, 16 * MIB]]))
+            self.assertEqual((reported["after"], reported["unused"]), (preloaded, "unused: no GPU memory was used"))
+            self.assertEqual(reported["changes"], [0, 16 * MIB])
+            peak = truth.report(SETUP, trace)["devices"][0]["peak"]["allocated_bytes"]
+            self.assertEqual(peak, (272 if preloaded else 80) * MIB, "what comes after belongs to whoever preloaded the recorder")
+
+    def test_without_the_preload(self):
+        self.check(preloaded=False)
+
+    def test_preloaded(self):
+        self.check(preloaded=True)
+
+
 class AnswersTest(unittest.TestCase):
     """Of a trace, in a process without CUDA."""
 

@@ -21,9 +21,9 @@ import threading
 import time
 
 from gpumemshim import _program
-from gpumemshim._record import GpumemError
+from gpumemshim._error import GpumemError
 from gpumemshim.compat import _memory_numbers
-from gpumemshim.compat._cuda import GB, MB
+from gpumemshim.compat._cuda import MB
 from gpumemshim.compat._memory_types import OOMRiskLevel
 
 STATUS_S, OOM_S = 10, 300
@@ -145,9 +145,7 @@ def merged(windows, devices):
             for key in found[device]["statistics"]:
                 found[device]["statistics"][key] += row["statistics"][key]
             found[device]["statistics"]["max_is_upper_bound"] = True
-    total, used = (sum(row["current_usage"][key] or 0 for row in found.values()) for key in ("total", "allocated"))
-    summary = {"total_devices": len(found), "total_memory_gb": total / GB, "total_used_gb": used / GB, "overall_utilization": used / total * 100 if total else 0}
-    return {"timestamp": every[-1]["timestamp"] if every else None, "devices": found, "summary": summary, "programs": len(every)}
+    return {"timestamp": every[-1]["timestamp"] if every else None, "devices": found, "summary": _memory_numbers.summary_of(found), "programs": len(every)}
 
 
 def warn(arguments, programs, threshold, said):
@@ -201,15 +199,18 @@ def leak(arguments, programs, stop):
     return 1 if found else 0
 
 
+def print_status(arguments, programs):
+    devices = merged(programs.windows(), arguments.devices)["devices"]
+    print("[INFO] 状态: " + "; ".join(f"GPU {device}: {row['current_usage']['utilization_percent']:.1f}%" for device, row in devices.items()))
+
+
 def monitor(arguments, programs, stop):
     print("[INFO] 全面监控中 - 按Ctrl+C停止")
     said = {}
     for _ in programs.wait(stop, arguments.duration or None):
-        report = merged(programs.windows(), arguments.devices)
-        print("[INFO] 状态: " + "; ".join(f"GPU {device}: {row['current_usage']['utilization_percent']:.1f}%" for device, row in report["devices"].items()))
+        print_status(arguments, programs)
         warn(arguments, programs, 85.0, said)
-    report = merged(programs.windows(), arguments.devices)
-    print("[INFO] 状态: " + "; ".join(f"GPU {device}: {row['current_usage']['utilization_percent']:.1f}%" for device, row in report["devices"].items()))
+    print_status(arguments, programs)
     return leak(argparse.Namespace(threshold=100, devices=arguments.devices), programs, stop)
 
 

@@ -7,8 +7,8 @@ import json
 import math
 import time
 
-from gpumemshim import _program
-from gpumemshim._record import GpumemError
+from gpumemshim import _answers, _program
+from gpumemshim._error import GpumemError
 from gpumemshim.compat._cuda import GB, MB
 from gpumemshim.compat._memory_types import MemoryLeakEvent, MemorySnapshot, OOMPrediction, OOMRiskLevel
 
@@ -45,9 +45,13 @@ def status_of(window, is_chosen=lambda device: True):
         row["device_id"] = device
         row["statistics"]["min_utilization"] = min(shares)
         row["fragmentation"] = snapshots[device][-1].fragmentation if device in snapshots else 0.0
+    return {**report, "devices": devices, "summary": summary_of(devices)}
+
+
+def summary_of(devices):
+    """The summary of a status report's devices."""
     total, used = (sum(row["current_usage"][key] or 0 for row in devices.values()) for key in ("total", "allocated"))
-    summary = {"total_devices": len(devices), "total_memory_gb": total / GB, "total_used_gb": used / GB, "overall_utilization": used / total * 100 if total else 0}
-    return {**report, "devices": devices, "summary": summary}
+    return {"total_devices": len(devices), "total_memory_gb": total / GB, "total_used_gb": used / GB, "overall_utilization": used / total * 100 if total else 0}
 
 
 def forecast_of(window):
@@ -100,14 +104,13 @@ def print_warning(prediction):
 
 def growth_of(recording, threshold, seconds):
     """[MemoryLeakEvent, ...] of GPUs that hold more than at the recording's beginning, by more than threshold bytes."""
-    window, found = recording.window(), []
-    for device in recording.report()["devices"]:
-        start = _program.ask("at", recording.begin, "--device", device["device"], "--top", 1, window[-1])["values"]["total_bytes"]
-        grown = device["end"]["total_bytes"] - start
+    found = []
+    for each in _answers.sizes_of(recording.begin, recording.window()):
+        grown = each.total_end - each.total_start
         if grown <= threshold:
             continue
-        rows = recording.changes(device=device["device"]).get("lines", [])
+        rows = recording.changes(device=each.device).get("lines", [])
         sources = [f"{row['name']}: +{row['delta_bytes'] / MB:.1f} MB" for row in rows if row["delta_bytes"] > 0][:SOURCES]
         severity = "high" if grown > threshold * SEVERE_FACTOR else "medium"
-        found.append(MemoryLeakEvent(time.time(), device["device"], grown, grown / max(seconds, 1e-9) * 3600, sources or ["未知"], None, severity))
+        found.append(MemoryLeakEvent(time.time(), each.device, grown, grown / max(seconds, 1e-9) * 3600, sources or ["未知"], None, severity))
     return found

@@ -26,20 +26,15 @@ def group_of(name):
     return next((group for group, words in GROUPS if any(word in lower for word in words)), "other")
 
 
-def is_finite(torch, tensor):
-    """(has NaN, has Inf); runs kernels and waits for them."""
-    return bool(torch.isnan(tensor).any()), bool(torch.isinf(tensor).any())
-
-
 def statistics_of(tensor):
-    """{min, max, mean, std, norm, has_nan, has_inf} of a tensor of floats; {} of any other."""
+    """{min, max, mean, std, norm, has_nan, has_inf} of a tensor of floats, {} of any other; runs kernels and waits for them."""
     import torch
 
     if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.device.type == "meta":
         return {}
     with torch.no_grad():
         values = tensor.detach().float()
-        has_nan, has_inf = is_finite(torch, values)
+        has_nan, has_inf = bool(torch.isnan(values).any()), bool(torch.isinf(values).any())
         spread = values.std().item() if values.numel() > 1 else 0.0
         return {"min": values.min().item(), "max": values.max().item(), "mean": values.mean().item(), "std": spread, "norm": values.norm().item(), "has_nan": has_nan, "has_inf": has_inf}
 

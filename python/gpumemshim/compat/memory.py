@@ -20,7 +20,8 @@ import threading
 import time
 
 from gpumemshim import _program
-from gpumemshim._record import GpumemError, record
+from gpumemshim._error import GpumemError
+from gpumemshim._record import record
 from gpumemshim.compat import _cuda, _memory_numbers
 from gpumemshim.compat._cuda import MB
 from gpumemshim.compat._memory_types import MemoryLeakEvent, MemorySnapshot, OOMPrediction, OOMRiskLevel

@@ -21,6 +21,7 @@ import time
 from gpumemshim._annotations import mark
 from gpumemshim.compat import _cuda
 from gpumemshim.compat._cuda import GB, MB
+from gpumemshim.compat._logs import close_handlers
 
 FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 NAME_WIDTH = 20
@@ -140,7 +141,5 @@ class GPUMemoryProfiler:
         """Closes the log."""
         if self.logger is not None:
             self.logger.info("内存分析器清理完成")
-            for handler in list(self.logger.handlers):
-                self.logger.removeHandler(handler)
-                handler.close()
+            close_handlers(self.logger)
             self.logger = None

@@ -21,9 +21,11 @@ import time
 
 from gpumemshim import _program
 from gpumemshim._annotations import mark
-from gpumemshim._record import GpumemError, record
+from gpumemshim._error import GpumemError
+from gpumemshim._record import record
 from gpumemshim.compat import _cuda, _model_sizes
 from gpumemshim.compat._cuda import GB, MB
+from gpumemshim.compat._logs import close_handlers
 
 FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 HIGH_UTILIZATION, GROWTH_MB, MOST_HISTORY = 90, 100, 1000
@@ -46,9 +48,7 @@ class MemoryDebugger:
     def _open_log(self):
         logger = logging.getLogger("MemoryDebugger")
         logger.setLevel(logging.INFO)
-        for handler in list(logger.handlers):
-            logger.removeHandler(handler)
-            handler.close()
+        close_handlers(logger)
         for handler in (logging.FileHandler(self._file("memory_debug", "log"), encoding="utf-8"), logging.StreamHandler()):
             handler.setFormatter(logging.Formatter(FORMAT))
             logger.addHandler(handler)

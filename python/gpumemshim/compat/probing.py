@@ -17,7 +17,7 @@ import sys
 
 from gpumemshim import _answers, _program
 from gpumemshim._attach import attach
-from gpumemshim._program import GpumemError
+from gpumemshim._error import GpumemError
 
 VERBS = ("inject", "query", "eval", "backtrace", "memory")
 # What `eval` runs there: statements, with what they print as the value of one expression.
@@ -56,11 +56,6 @@ def trace_of(endpoint):
 def expression_of(code):
     """One expression that runs statements and is what they printed."""
     return f"(lambda scope: (exec({RUNNER!r}, scope), scope['said'])[1])({{'code': {code!r}}})"
-
-
-def evaluate(pid, code):
-    """What statements print in another program."""
-    return _program.ask("ctl", pid, "eval", expression_of(code))
 
 
 def become(*arguments):

@@ -19,6 +19,7 @@ import os
 from gpumemshim._annotations import mark
 from gpumemshim.compat import _cuda, _model_sizes
 from gpumemshim.compat._cuda import MB
+from gpumemshim.compat._logs import close_handlers
 
 HIGH_UTILIZATION = 90
 
@@ -34,9 +35,7 @@ class QuickMemoryDebugger:
             self.logger = logging.getLogger("QuickMemoryDebug")
             self.logger.setLevel(logging.INFO)
             self.logger.propagate = False
-            for handler in list(self.logger.handlers):
-                self.logger.removeHandler(handler)
-                handler.close()
+            close_handlers(self.logger)
             handler = logging.FileHandler(os.path.join(self.log_dir, "quick_debug.log"), encoding="utf-8")
             handler.setFormatter(logging.Formatter("%(asctime)s - %(levelname)s - %(message)s"))
             self.logger.addHandler(handler)

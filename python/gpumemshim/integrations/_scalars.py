@@ -6,10 +6,10 @@ import itertools
 import sys
 import threading
 
-from gpumemshim import _library, _program
-from gpumemshim._annotations import mark, pause, resume
-from gpumemshim._attach import attach
-from gpumemshim._program import GpumemError
+from gpumemshim import _answers, _program
+from gpumemshim._annotations import mark, pause
+from gpumemshim._attach import begin, mark_moment
+from gpumemshim._error import GpumemError
 
 _numbers = itertools.count(1)
 LAST_S = 60.0  # how long close() waits for what is still being worked out
@@ -30,21 +30,18 @@ class StepScalars:
         if every < 1:
             raise ValueError(f"every={every}: a stretch has at least one step")
         self.every, self.sinks, self.failed = every, list(to), []
-        self._began_here = _library.find() is None
-        if self._began_here:
-            attach(output)
-        else:
-            self._began_here = not _library.find().recording()
-            resume()
-        self.active = _library.find() is not None
-        if not self.active and not optional:
-            raise GpumemError("libgpumemshim.so was not found. Put the folder of gpumem on PATH, or the library's path into GPUMEMSHIM_LIBRARY.")
+        self.active, self._began_here = True, False
+        try:
+            self._began_here = begin(output)
+        except GpumemError:
+            if not optional:
+                raise
+            self.active = False
         self._number, self._begin, self._steps, self._last = next(_numbers), "", 0, None
         self._waiting, self._wakes, self._is_over = [], threading.Condition(), False
         self._thread = threading.Thread(target=self._work, name="gpumemshim scalars", daemon=True)
         if self.active:
-            self._begin = f"scalars {self._number} begins"
-            mark(self._begin)
+            self._begin = mark_moment(f"scalars {self._number} begins", "scalars")
             self._thread.start()
 
     def step(self, number):
@@ -112,18 +109,13 @@ class StepScalars:
                 print(f"gpumemshim: {sink} is left out from now on: {type(error).__name__}: {error}", file=sys.stderr)
 
 
-def scalars_of(begin, end):
+def scalars_of(first, end):
     """{"gpuN/...": bytes} of what happened between two marks of this process."""
     trace = _program.own_trace()
     if trace is None:
         return {}
     found = {}
-    for device in _program.ask("report", "--from", begin, "--to", end, "--top", 1, trace)["devices"]:
-        key = "allocated_bytes" if device["peak"]["allocated_bytes"] else "total_bytes"
-        first = _program.ask("at", begin, "--device", device["device"], "--top", 1, trace)["values"][key]
-        name = f"gpu{device['device']}"
-        found[f"{name}/peak_bytes"] = device["peak"][key]
-        found[f"{name}/end_bytes"] = device["end"][key]
-        found[f"{name}/grown_bytes"] = device["end"][key] - first
-        found[f"{name}/reserved_bytes"] = device["end"]["reserved_bytes"]
+    for each in _answers.sizes_of(first, [*(["--from", first] if first else []), "--to", end, trace]):
+        name = f"gpu{each.device}"
+        found.update({f"{name}/peak_bytes": each.peak, f"{name}/end_bytes": each.end, f"{name}/grown_bytes": each.end - each.start, f"{name}/reserved_bytes": each.reserved})
     return found
