@@ -8,24 +8,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "live/trace_follower.h"
-#include "symbols/stack_hash.h"
+#include "loading/symbolized_stacks.h"
 
 namespace gpumem {
 namespace {
 
 constexpr uint64_t kCompared = 60'000'000'000;  // changes are since so long ago, or since the first frame
 constexpr size_t kMaxLines = 200;
-
-class Names final : public StackSource {
- public:
-  Names(const StackTable* stacks, Symbolizer* symbolizer) : stacks_(stacks), symbolizer_(symbolizer) {}
-  std::vector<ResolvedFrame> Frames(uint64_t stack_id) override { return symbolizer_->Resolve(stack_id); }
-  uint64_t Hash(uint64_t stack_id) override { return StackHash(*stacks_, stack_id); }
-
- private:
-  const StackTable* stacks_;
-  Symbolizer* symbolizer_;
-};
 
 }  // namespace
 
@@ -93,7 +82,7 @@ void TraceFollower::AddLines(const Detail& detail, LiveProcess* frame) {
   }
   Analysis analysis;
   analysis.process = process_;
-  Names names(&reader_.stacks(), symbolizer_.get());
+  SymbolizedStacks names(&reader_.stacks(), symbolizer_.get());
   ReportInput input;
   input.analysis = &analysis;
   input.stacks = &names;

@@ -17,6 +17,7 @@
 #include "loading/find_traces.h"
 #include "loading/load_trace.h"
 #include "trace/process_state.h"
+#include "trace/series.h"
 
 namespace gpumem {
 namespace {
@@ -29,20 +30,12 @@ fs::file_time_type TimeOf(const std::string& path) {
   return error ? fs::file_time_type::min() : time;
 }
 
-// The part of a series stands for all of it.
-std::string SeriesOf(const std::string& path) {
-  const size_t part = path.rfind(".part");
-  return part == std::string::npos ? path : absl::StrCat(path.substr(0, part), ".gmtrace");
-}
-
 // One path for each trace of a folder, the newest first.
 std::vector<std::string> NewestTraces(const std::string& folder) {
   std::vector<std::string> paths = TracesOfFolder(folder);
   std::stable_sort(paths.begin(), paths.end(),
                    [](const std::string& a, const std::string& b) { return TimeOf(a) > TimeOf(b); });
-  std::set<std::string> series;
-  std::erase_if(paths, [&](const std::string& path) { return !series.insert(SeriesOf(path)).second; });
-  return paths;
+  return OneOfEachSeries(std::move(paths));
 }
 
 bool Runs(const std::string& path) {
@@ -122,12 +115,12 @@ void LiveJob::LookForTraces() {
   if (kind_ == Kind::kNewest) return LookForNewer();
   if (kind_ != Kind::kFolder) return;
   std::set<std::string> known;
-  for (const Followed& followed : followed_) known.insert(SeriesOf(followed.path));
+  for (const Followed& followed : followed_) known.insert(SeriesStem(followed.path));
   std::vector<std::string> paths = NewestTraces(folder_);
   paths.resize(std::min(paths.size(), kMaxProcesses));
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
-    if (followed_.size() >= kMaxProcesses || !known.insert(SeriesOf(path)).second) continue;
+    if (followed_.size() >= kMaxProcesses || !known.insert(SeriesStem(path)).second) continue;
     followed_.emplace_back().path = path;
     OpenFollower(&followed_.back(), FirstFocus());
   }
@@ -137,9 +130,9 @@ void LiveJob::LookForTraces() {
 void LiveJob::LookForNewer() {
   if (!followed_.empty() && followed_.front().follower != nullptr && followed_.front().follower->is_running()) return;
   const std::vector<std::string> paths = NewestTraces(folder_);
-  if (!followed_.empty() && !paths.empty() && SeriesOf(paths.front()) == SeriesOf(followed_.front().path)) return;
+  if (!followed_.empty() && !paths.empty() && SeriesStem(paths.front()) == SeriesStem(followed_.front().path)) return;
   const std::string newest = NewestHere(folder_);
-  if (newest.empty() || (!followed_.empty() && SeriesOf(followed_.front().path) == SeriesOf(newest))) return;
+  if (newest.empty() || (!followed_.empty() && SeriesStem(followed_.front().path) == SeriesStem(newest))) return;
   followed_.resize(1);
   followed_.front().path = newest;
   OpenFollower(&followed_.front(), FirstFocus());

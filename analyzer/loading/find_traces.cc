@@ -22,7 +22,7 @@ struct FoundFile {
 };
 
 // The regular files with such a name, in no order. `error` is set where the folder cannot be listed.
-std::vector<FoundFile> FilesOfFolder(const std::string& folder, absl::string_view extension, std::error_code* error) {
+std::vector<FoundFile> ListFolder(const std::string& folder, absl::string_view extension, std::error_code* error) {
   std::vector<FoundFile> files;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, *error), end;
        !*error && entry != end; entry.increment(*error)) {
@@ -33,22 +33,13 @@ std::vector<FoundFile> FilesOfFolder(const std::string& folder, absl::string_vie
   return files;
 }
 
-std::vector<std::string> NamesOfFolder(const std::string& folder, absl::string_view extension) {
-  std::error_code error;
-  std::vector<std::string> names;
-  if (!fs::is_directory(folder, error)) return names;
-  for (const FoundFile& file : FilesOfFolder(folder, extension, &error)) names.push_back(file.path.string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> FindTrace(const std::string& argument) {
   std::error_code error;
   const std::string place = argument.empty() ? "." : argument;
   if (!fs::is_directory(place, error)) return place;
-  const std::vector<FoundFile> files = FilesOfFolder(place, ".gmtrace", &error);
+  const std::vector<FoundFile> files = ListFolder(place, ".gmtrace", &error);
   if (error)
     return absl::PermissionDeniedError(
         absl::StrCat("cannot list ", place, ": ", error.message(), ". Name the trace file."));
@@ -59,10 +50,19 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
                                           ". Make one with: gpumem run -- python train.py"));
 }
 
-std::vector<std::string> TracesOfFolder(const std::string& folder) { return NamesOfFolder(folder, ".gmtrace"); }
+std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {
+  std::error_code error;
+  std::vector<std::string> names;
+  if (!fs::is_directory(folder, error)) return names;
+  for (const FoundFile& file : ListFolder(folder, extension, &error)) names.push_back(file.path.string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> TracesOfFolder(const std::string& folder) { return FilesOfFolder(folder, ".gmtrace"); }
 
 std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
-  std::vector<std::string> rings = NamesOfFolder(folder, ".ring");
+  std::vector<std::string> rings = FilesOfFolder(folder, ".ring");
   std::erase_if(rings, [](const std::string& path) {
     const absl::StatusOr<RingFile> ring = RingFile::Open(path);
     return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0;

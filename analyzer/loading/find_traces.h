@@ -12,12 +12,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace gpumem {
 
 // The file itself, or the newest *.gmtrace of a directory; "" means the working directory. NotFound where there is
 // none, PermissionDenied where the directory cannot be listed.
 absl::StatusOr<std::string> FindTrace(const std::string& argument);
+
+// The files of a folder with such an extension (".summary"), by name; none where it is no folder.
+std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension);
 
 // The *.gmtrace files of a folder, by name; none where it is no folder.
 std::vector<std::string> TracesOfFolder(const std::string& folder);

@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_output.h"
+#include "base/stable_hash.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -37,13 +38,6 @@ constexpr char kExtension[] = ".gmtrace";
 
 std::atomic<uint64_t> import_ns{0};
 
-// FNV-1a: the same in every process.
-uint64_t HashOf(absl::string_view text) {
-  uint64_t value = 0xcbf29ce484222325;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return value;
-}
-
 // Empty where the file cannot be looked at.
 std::string KeyOf(const std::string& path) {
   struct stat info {};
@@ -53,7 +47,7 @@ std::string KeyOf(const std::string& path) {
   if (error) return "";
   const std::string text = absl::StrCat(real, "\n", info.st_size, "\n", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec,
                                         "\n", info.st_ino, "\n", kImportVersion, "\n", GPUMEM_VERSION);
-  return absl::StrFormat("%016x%08x", HashOf(text), static_cast<uint32_t>(HashOf(text + "again")));
+  return absl::StrFormat("%016x%08x", StableHash(text), static_cast<uint32_t>(StableHash(text + "again")));
 }
 
 struct CachedFile {

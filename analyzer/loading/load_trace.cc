@@ -11,24 +11,9 @@
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
 #include "loading/import_cache.h"
-#include "symbols/stack_hash.h"
+#include "loading/symbolized_stacks.h"
 
 namespace gpumem {
-namespace {
-
-// The Symbolizer as report/ wants it.
-class SymbolizedStacks final : public StackSource {
- public:
-  SymbolizedStacks(const StackTable* stacks, Symbolizer* symbolizer) : stacks_(stacks), symbolizer_(symbolizer) {}
-  std::vector<ResolvedFrame> Frames(uint64_t stack_id) override { return symbolizer_->Resolve(stack_id); }
-  uint64_t Hash(uint64_t stack_id) override { return StackHash(*stacks_, stack_id); }
-
- private:
-  const StackTable* stacks_;
-  Symbolizer* symbolizer_;
-};
-
-}  // namespace
 
 absl::Status AsReadError(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;

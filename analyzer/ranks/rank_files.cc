@@ -14,44 +14,16 @@
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
 #include "ranks/summary_file.h"
+#include "trace/series.h"
 
 namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> SummariesOfFolder(const std::string& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == std::string(kSummarySuffix)) files.push_back(entry->path().string());
-  }
-  return files;
-}
-
-// "run.r0.gmtrace" of "run.r0.part7.gmtrace"; other names as they are.
-std::string WithoutPart(const std::string& name) {
-  const size_t end = name.rfind('.');
-  const size_t at = name.rfind(".part");
-  if (at == std::string::npos || end <= at + 5) return name;
-  const bool is_number = name.find_first_not_of("0123456789", at + 5) == end;
-  return is_number ? name.substr(0, at) + name.substr(end) : name;
-}
-
-// A trace that is a series of files is read as a whole, whichever of them is named.
-std::vector<std::string> OneOfEachSeries(const std::vector<std::string>& files) {
-  std::set<std::string> seen;
-  std::vector<std::string> result;
-  for (const std::string& file : files) {
-    if (seen.insert(WithoutPart(file)).second) result.push_back(file);
-  }
-  return result;
-}
-
 std::vector<std::string> OfFolder(const std::string& folder) {
   std::vector<std::string> files = OneOfEachSeries(TracesOfFolder(folder));
-  if (files.empty()) files = SummariesOfFolder(folder);
+  if (files.empty()) files = FilesOfFolder(folder, kSummarySuffix);
   if (!files.empty()) return files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "base/stable_hash.h"
 #include "base/status_macros.h"
 #include "compare/names.h"
 #include "compare/run_facts.h"
@@ -77,18 +78,11 @@ void ReadDevices(const Analysis& analysis, int own, RankSummary* rank) {
   }
 }
 
-// FNV-1a: the same in every process.
-uint64_t HashOf(absl::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 void ReadParameters(const ObjectTable& objects, RankSummary* rank) {
   for (const auto& [id, tensor] : objects.tensors()) {
     if (tensor.role != TensorRole::kParameter || rank->parameters.size() == kMaxParameters) continue;
     const std::string name = WithoutWrappers(tensor.name);
-    rank->parameters.push_back({HashOf(name), HashOf(FoldNumbers(name)), tensor.elements});
+    rank->parameters.push_back({StableHash(name), StableHash(FoldNumbers(name)), tensor.elements});
   }
   std::sort(rank->parameters.begin(), rank->parameters.end());
 }

@@ -4,6 +4,7 @@
 #include "symbols/stack_hash.h"
 
 #include "absl/strings/string_view.h"
+#include "base/stable_hash.h"
 #include "symbols/python_lines.h"
 
 namespace gpumem {
@@ -12,7 +13,7 @@ namespace {
 class Hasher {
  public:
   void Add(absl::string_view text) {
-    for (const char c : text) AddByte(static_cast<unsigned char>(c));
+    value_ = StableHash(text, value_);
     AddByte(0);  // so that "ab", "c" is not "a", "bc"
   }
   void Add(uint64_t number) {
@@ -21,8 +22,11 @@ class Hasher {
   uint64_t value() const { return value_; }
 
  private:
-  void AddByte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
-  uint64_t value_ = 0xcbf29ce484222325;
+  void AddByte(unsigned char byte) {
+    const char c = static_cast<char>(byte);
+    value_ = StableHash({&c, 1}, value_);
+  }
+  uint64_t value_ = kStableHashOfNothing;
 };
 
 void AddPython(const PythonCodeInfo* code, const FrameInfo& frame, Hasher* hasher) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -34,15 +35,6 @@ std::optional<trace::Header> HeaderOf(const std::string& path) {
   return header;
 }
 
-// "run" of run.gmtrace, run.part2.gmtrace and run.part2.1.gmtrace.
-std::string StemOf(absl::string_view name) {
-  if (absl::EndsWith(name, kExtension)) name.remove_suffix(kExtension.size());
-  const size_t part = name.rfind(".part");
-  if (part != absl::string_view::npos && name.find_first_not_of("0123456789.", part + 5) == absl::string_view::npos)
-    name = name.substr(0, part);
-  return std::string(name);
-}
-
 uint64_t SizeOf(const std::string& path) {
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
@@ -50,6 +42,20 @@ uint64_t SizeOf(const std::string& path) {
 }
 
 }  // namespace
+
+std::string SeriesStem(absl::string_view name) {
+  if (absl::EndsWith(name, kExtension)) name.remove_suffix(kExtension.size());
+  const size_t part = name.rfind(".part");
+  if (part != absl::string_view::npos && name.find_first_not_of("0123456789.", part + 5) == absl::string_view::npos)
+    name = name.substr(0, part);
+  return std::string(name);
+}
+
+std::vector<std::string> OneOfEachSeries(std::vector<std::string> paths) {
+  absl::flat_hash_set<std::string> seen;
+  std::erase_if(paths, [&](const std::string& path) { return !seen.insert(SeriesStem(path)).second; });
+  return paths;
+}
 
 Series FindSeries(absl::string_view path) {
   Series series;
@@ -59,14 +65,14 @@ Series FindSeries(absl::string_view path) {
   if (!header || !header->has_part()) return series;
   series.files[0].number = header->part().number();
   const fs::path folder = fs::path(named).parent_path();
-  const std::string stem = StemOf(fs::path(named).filename().string());
+  const std::string stem = SeriesStem(fs::path(named).filename().string());
   std::vector<std::string> unreadable;
   std::error_code error;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (name == fs::path(named).filename() || StemOf(name) != stem || !absl::EndsWith(name, kExtension) ||
+    if (name == fs::path(named).filename() || SeriesStem(name) != stem || !absl::EndsWith(name, kExtension) ||
         !entry->is_regular_file(ignored))
       continue;
     const std::string sibling = (folder / name).string();
@@ -93,7 +99,7 @@ Series FindSeries(absl::string_view path) {
 std::string SeriesFileName(absl::string_view path, uint32_t number) {
   const fs::path named{std::string(path)};
   const std::string part = number == 1 ? "" : absl::StrCat(".part", number);
-  return (named.parent_path() / absl::StrCat(StemOf(named.filename().string()), part, kExtension)).string();
+  return (named.parent_path() / absl::StrCat(SeriesStem(named.filename().string()), part, kExtension)).string();
 }
 
 uint64_t InodeOf(const std::string& path) {

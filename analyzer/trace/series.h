@@ -36,6 +36,13 @@ struct Series {
 
 Series FindSeries(absl::string_view path);
 
+// What the files of a series have in common by default: "run" of run.gmtrace, run.part2.gmtrace and
+// run.part2.1.gmtrace.
+std::string SeriesStem(absl::string_view path);
+
+// The first of each series, by their names alone: a series is read as a whole, whichever of its files is named.
+std::vector<std::string> OneOfEachSeries(std::vector<std::string> paths);
+
 // How the file of this number is called by default, beside `path`, which is another one of the series.
 std::string SeriesFileName(absl::string_view path, uint32_t number);
 

@@ -237,5 +237,12 @@ TEST_F(SeriesTest, PutTogetherInAnotherOrderEachStandsForItself) {
   EXPECT_THAT(reader->parts(), ElementsAre(2));
 }
 
+TEST(OneOfEachSeries, IsTheFirstByName) {
+  EXPECT_THAT(OneOfEachSeries({"a/run.part2.gmtrace", "a/run.gmtrace", "b/run.gmtrace", "a/run.part2.1.gmtrace",
+                               "a/run.partial.gmtrace", "a/run.parts.gmtrace", "x.part/run.gmtrace"}),
+              ElementsAre("a/run.part2.gmtrace", "b/run.gmtrace", "a/run.partial.gmtrace", "a/run.parts.gmtrace",
+                          "x.part/run.gmtrace"));
+}
+
 }  // namespace
 }  // namespace gpumem
