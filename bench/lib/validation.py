@@ -34,7 +34,7 @@ METRICS = {
     "allocated": "allocated at the end",
     "reserved": "reserved at the end",
 }
-SHARED = ("script", "gpu", "torch", "metric", "unit", "packages", "ranks", "processes")
+SHARED = ("script", "gpu", "torch", "metric", "unit", "packages", "ranks", "processes", "allocator")
 
 
 class Malformed(Exception):
@@ -61,6 +61,11 @@ class Source:
     what: str
     note: str = ""
 
+    @property
+    def project(self):
+        """The repository's name, without its owner: copies are one project."""
+        return "/".join(self.address.split("/")[4:5]) or self.address
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -77,12 +82,16 @@ class Case:
     ranks: int = 1  # of which one process simulates the first
     processes: int = 1  # that torchrun starts
     packages: tuple = ()
+    allocator: str = ""  # PYTORCH_CUDA_ALLOC_CONF
     slow: bool = False
     why: str = ""
+    decimals: int | None = None  # of a number that the file gives as a string ("60.0"), as a TOML number keeps no trailing zero
 
     @property
     def digits(self):
-        """Behind the point, as many as the source gave; of giga two at least, as a TOML number keeps no trailing zero (2.90 GB)."""
+        """Behind the point, as many as the source gave; of giga two at least, unless the file says how many (2.90 GB)."""
+        if self.decimals is not None:
+            return self.decimals
         return max(len(f"{self.published:.10g}".partition(".")[2]), 2 if self.unit.startswith("G") else 0)
 
 
@@ -142,11 +151,14 @@ def cases_of(path, known_gpus):
         for row in document["case"]:
             row = {**shared, **row}
             row["packages"] = tuple(row.get("packages", ()))
+            if isinstance(row["published"], str):
+                row["decimals"] = len(row["published"].partition(".")[2])
+                row["published"] = float(row["published"])
             case = Case(source=reported, gpu=known_gpus[row.pop("gpu")], **row)
             if case.unit not in UNITS or case.metric not in METRICS or not case.published > 0:
                 raise Malformed(f"{path.name}: {case.name}: unknown unit or metric, or nothing published")
             yield case
-    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise Malformed(f"{path.name}: {error!r}") from error
 
 
@@ -214,6 +226,7 @@ def settings_of(case, environment, compiled):
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "SIMCUDA_", "GPUMEMSHIM_", "PYTHON", "LD_PRELOAD"))}
     return {
         **clean,
+        **({"PYTORCH_CUDA_ALLOC_CONF": case.allocator} if case.allocator else {}),
         "PYTHONPATH": os.pathsep.join(environment.package(requirement) for requirement in case.packages),
         "PYTHONWARNINGS": "ignore",
         "HF_HUB_OFFLINE": "1",

@@ -14,14 +14,16 @@ HEAD = """# Predicted against published GPU memory
 Peaks that others measured on real GPUs and published, next to what the simulated GPU ([simcuda](../simcuda/README.md)) predicts for the same
 configuration. The unmodified PyTorch wheel and its own caching allocator run; kernels compute nothing. **We measured nothing here on a GPU.** Weights and
 data are random, with the right shapes. A prediction holds for the installed libraries ({versions}), not for those that
-a source used, except for litgpt and liger-kernel, which are installed in the versions of their time. Each case does what the source's script does. Nothing
-in it is fitted to a number, and a miss stays in the table. *Published* has the digits of the source. There are no convolutional or recurrent nets and no
-shapes that depend on data: what libraries allocate for those is not modelled ([workspaces.md](workspaces.md)).
+a source used, unless the case's file names a library in a version of the source's time (litgpt, liger-kernel, torchtune, torchao, timm, and transformers
+in some). Each case does what the source's script does. Rows are chosen before our number for them is known, nothing is fitted to a number, and a miss
+stays in the table. Where a first run was off because our program did something else than the source's, the source's note says what was mended.
+*Published* has the digits of the source. There are no convolutional or recurrent nets: what cuDNN allocates for those is not modelled
+([workspaces.md](workspaces.md)).
 
 Each case is started as users start theirs, by `gpumem plan --json --steps all`. `bench/plan_validation` repeats it in about {minutes} minutes on two
 cores. It wrote this page on {date}. The cases are in [bench/plan_validation_cases](../bench/plan_validation_cases).
 
-**Median of the absolute errors: {median}** over {count} measurements from {sources} sources.
+**Median of the absolute errors: {median}** over {count} measurements from {sources} published pages of {projects} projects.
 
 | within | measurements | share |
 |---|---:|---:|
@@ -104,6 +106,7 @@ def head(results, date, versions):
         by_source=by_source(results),
         count=len(results),
         sources=len({result.case.source for result in results}),
+        projects=len({result.case.source.project for result in results}),
         within=shares(errors, len(results)),
         held=sum(result.held() for result in with_range),
         strict=sum(result.held(without_context=True) for result in with_range),

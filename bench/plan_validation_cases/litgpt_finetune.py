@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Fine-tuning of a LitGPT model with random weights, in bf16, as `litgpt finetune_lora` and `finetune_full` train: every batch as long as the longest.
+"""Fine-tuning of a LitGPT model with random weights, in bf16, as `litgpt finetune_lora` and `finetune_full` train: every batch as long as the longest,
+or with --later only the first, with which those programs begin.
 
     python litgpt_finetune.py --model Llama-2-7b-hf --batch 2 --rank 32 --layers query value
     python litgpt_finetune.py --model tiny-llama-1.1b --batch 4 --accumulate 8
@@ -21,7 +22,8 @@ LAYERS = ("query", "key", "value", "projection", "mlp", "head")
 def train(fabric, model, optimizer, asked):
     """The scores live until the next ones are there, as in LitGPT's loop."""
     for number in range(1, 2 * asked.accumulate + 1):
-        tokens, targets = (torch.randint(0, 1000, (asked.batch, asked.length)).cuda() for _ in range(2))
+        length = asked.later if asked.later and number > 1 else asked.length
+        tokens, targets = (torch.randint(0, 1000, (asked.batch, length)).cuda() for _ in range(2))
         if asked.rank:
             scores = model(tokens, lm_head_chunk_size=128)
             scores[-1] = scores[-1][..., :-1, :]
@@ -54,6 +56,7 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--accumulate", type=int, default=4)
     parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--later", type=int, help="tokens in a batch after the first")
     asked = parser.parse_args()
     fabric = lightning.Fabric(accelerator="cuda", devices=1, precision="bf16-true")
     model = model_of(fabric, asked)
