@@ -43,6 +43,7 @@ std::unique_ptr<Command> MakeDumpCommand();
 std::unique_ptr<Command> MakeRecoverCommand();
 std::unique_ptr<Command> MakeSymbolizeCommand();
 std::unique_ptr<Command> MakeLiveCommand();
+std::unique_ptr<Command> MakeServeCommand();
 std::unique_ptr<Command> MakeCtlCommand();
 std::unique_ptr<Command> MakeAttachCommand();
 std::unique_ptr<Command> MakeDetachCommand();

@@ -42,6 +42,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeRecoverCommand());
   commands.push_back(MakeSymbolizeCommand());
   commands.push_back(MakeLiveCommand());
+  commands.push_back(MakeServeCommand());
   commands.push_back(MakeCtlCommand());
   commands.push_back(MakeAttachCommand());
   commands.push_back(MakeDetachCommand());

@@ -4,21 +4,17 @@
 #include "exports/openmetrics.h"
 
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "base/metric_text.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
 #include "loading/attribute.h"
 
 namespace gpumem {
 namespace {
 
-using Labels = std::vector<std::pair<absl::string_view, std::string>>;
+using Labels = MetricText::Labels;
 
 // What is said of each device.
 struct DeviceMetric {
@@ -48,54 +44,15 @@ constexpr DeviceMetric kOfDevices[] = {
      [](const DeviceAnalysis& device) { return device.at_peak_allocated.block_count; }},
 };
 
-class MetricWriter {
- public:
-  MetricWriter(const ProcessInfo& process, std::string* out) : out_(out) {
-    common_.emplace_back("program", process.program);
-    if (process.rank >= 0) common_.emplace_back("rank", absl::StrCat(process.rank));
-  }
-
-  // Samples of a metric follow it. Its unit is its name's end.
-  void Begin(absl::string_view name, absl::string_view help) {
-    name_ = std::string(name);
-    absl::StrAppend(out_, "# TYPE ", name, " gauge\n");
-    for (const absl::string_view unit : {"bytes", "seconds"}) {
-      if (absl::EndsWith(name, absl::StrCat("_", unit))) absl::StrAppend(out_, "# UNIT ", name, " ", unit, "\n");
-    }
-    absl::StrAppend(out_, "# HELP ", name, " ", help, "\n");
-  }
-  void Sample(const Labels& labels, absl::string_view value) {
-    absl::StrAppend(out_, name_, "{");
-    absl::string_view comma;
-    for (const Labels* const part : {static_cast<const Labels*>(&common_), &labels}) {
-      for (const auto& [label, text] : *part) {
-        absl::StrAppend(out_, comma, label, "=\"", Escaped(text), "\"");
-        comma = ",";
-      }
-    }
-    absl::StrAppend(out_, "} ", value, "\n");
-  }
-  void Sample(const Labels& labels, uint64_t value) { Sample(labels, absl::StrCat(value)); }
-  void Single(absl::string_view name, absl::string_view help, uint64_t value) {
-    Begin(name, help);
-    Sample({}, value);
-  }
-  void End() { absl::StrAppend(out_, "# EOF\n"); }
-
- private:
-  // Control characters are shown first; so backslashes are doubled last.
-  static std::string Escaped(const std::string& text) {
-    return absl::StrReplaceAll(EscapeControls(text), {{"\\", "\\\\"}, {"\"", "\\\""}});
-  }
-
-  std::string* out_;
-  std::string name_;
-  Labels common_;
-};
+Labels CommonLabels(const ProcessInfo& process) {
+  Labels labels = {{"program", process.program}};
+  if (process.rank >= 0) labels.emplace_back("rank", absl::StrCat(process.rank));
+  return labels;
+}
 
 std::string Seconds(uint64_t ns) { return absl::StrFormat("%d.%09d", ns / 1'000'000'000, ns % 1'000'000'000); }
 
-void WriteAbout(const LoadedTrace& loaded, MetricWriter* metrics) {
+void WriteAbout(const LoadedTrace& loaded, MetricText* metrics) {
   const Analysis& analysis = loaded.analysis;
   const ProcessInfo& process = analysis.process;
   const auto version = process.versions.find("torch");
@@ -125,7 +82,7 @@ void WriteAbout(const LoadedTrace& loaded, MetricWriter* metrics) {
 
 Labels OfDevice(int device) { return {{"device", absl::StrCat(device)}}; }
 
-void WriteDevices(const Analysis& analysis, MetricWriter* metrics) {
+void WriteDevices(const Analysis& analysis, MetricText* metrics) {
   if (analysis.devices.empty()) return;
   metrics->Begin("gpumem_device_info", "The GPU's name; always 1.");
   for (const DeviceAnalysis& device : analysis.devices)
@@ -152,7 +109,7 @@ void WriteDevices(const Analysis& analysis, MetricWriter* metrics) {
 }
 
 // Of the device with the largest peak; nothing where the trace does not say what memory is for.
-absl::Status WriteCategories(LoadedTrace* loaded, MetricWriter* metrics) {
+absl::Status WriteCategories(LoadedTrace* loaded, MetricText* metrics) {
   const DeviceAnalysis* const device = LargestDevice(loaded->analysis);
   if (device == nullptr || !SaysWhatFor(loaded->analysis)) return absl::OkStatus();
   AttributionRequest request;
@@ -175,7 +132,7 @@ absl::Status WriteCategories(LoadedTrace* loaded, MetricWriter* metrics) {
 
 absl::Status WriteOpenMetrics(LoadedTrace* loaded, const TextSink& sink) {
   std::string text;
-  MetricWriter metrics(loaded->analysis.process, &text);
+  MetricText metrics(&text, CommonLabels(loaded->analysis.process));
   WriteAbout(*loaded, &metrics);
   WriteDevices(loaded->analysis, &metrics);
   GPUMEM_RETURN_IF_ERROR(WriteCategories(loaded, &metrics));

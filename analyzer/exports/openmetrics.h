@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A trace's numbers as text exposition: OpenMetrics, which is Prometheus's text format too, since every metric is a
-// gauge. Peaks, what was alive at the end, the peak by category, events and losses, with the device, the program and
-// the rank as labels. docs/commands/export.md names them. Not thread-safe.
+// A trace's numbers as text exposition (base/metric_text.h): peaks, what was alive at the end, the peak by category,
+// events and losses, with the device, the program and the rank as labels. docs/commands/export.md names them. Not
+// thread-safe.
 //
 //   GPUMEM_RETURN_IF_ERROR(WriteOpenMetrics(loaded, sink));
 //   // gpumem_peak_allocated_bytes{program="train",device="0"} 8589934592

@@ -11,13 +11,16 @@
 
 namespace gpumem {
 
-std::string PackedData(absl::string_view data) {
+std::string DeflatedData(absl::string_view data) {
   std::string packed(compressBound(data.size()), '\0');
   uLongf size = packed.size();
   const int result = compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
                                reinterpret_cast<const Bytef*>(data.data()), data.size(), /*level=*/6);
   if (result != Z_OK) abort();  // the room is as large as zlib asked for: no memory is left
-  return absl::Base64Escape(absl::string_view(packed).substr(0, size));
+  packed.resize(size);
+  return packed;
 }
+
+std::string PackedData(absl::string_view data) { return absl::Base64Escape(DeflatedData(data)); }
 
 }  // namespace gpumem

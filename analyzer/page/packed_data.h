@@ -17,6 +17,9 @@ namespace gpumem {
 
 std::string PackedData(absl::string_view data);
 
+// The same before base64: what HTTP calls "Content-Encoding: deflate".
+std::string DeflatedData(absl::string_view data);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_PAGE_PACKED_DATA_H_

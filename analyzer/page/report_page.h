@@ -19,6 +19,9 @@ namespace gpumem {
 // `data` is PackedData's: it must hold no `<`.
 std::string ReportPage(absl::string_view data);
 
+// The page without data, for `gpumem serve`: it asks the place that it came from for them, and may talk to no other.
+std::string ServedReportPage();
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_PAGE_REPORT_PAGE_H_

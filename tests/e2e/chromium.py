@@ -28,8 +28,9 @@ TIMEOUT_S = 120
 FLAGS = (
     "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
-    "--force-color-profile=srgb", "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
+    "--force-color-profile=srgb", "--proxy-server=127.0.0.1:9",
 )
+NO_HOST = "--host-resolver-rules=MAP * ~NOTFOUND"
 
 
 def find():
@@ -48,12 +49,14 @@ def without_network():
 
 
 class Browser:
-    def __init__(self, width=1280, height=800):
+    """`loopback`: 127.0.0.1 alone can be reached, for pages that a server of the test gives."""
+
+    def __init__(self, width=1280, height=800, loopback=False):
         self.folder = tempfile.mkdtemp(prefix="gpumem-chromium-")
         to_read, self.write_end = os.pipe()
         self.read_end, to_write = os.pipe()
-        cut_off = without_network()
-        command = [*cut_off, find(), *FLAGS, f"--user-data-dir={self.folder}", f"--window-size={width},{height}"]
+        cut_off = [] if loopback else without_network()
+        command = [*cut_off, find(), *FLAGS, NO_HOST + (", EXCLUDE 127.0.0.1" if loopback else ""), f"--user-data-dir={self.folder}", f"--window-size={width},{height}"]
         if cut_off or os.geteuid() == 0:
             command.append("--no-sandbox")  # Chromium refuses to sandbox itself as root
         # The browser reads descriptor 3 and writes 4; the pipes' own numbers must not be in the way of that.
@@ -122,9 +125,12 @@ class Browser:
             self.events.append(self.receive())
 
     def open(self, path, fragment=""):
+        return self.open_address(pathlib.Path(path).resolve().as_uri() + fragment)
+
+    def open_address(self, address):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        return Page(self, target, session, pathlib.Path(path).resolve().as_uri() + fragment)
+        return Page(self, target, session, address)
 
 
 class Page:

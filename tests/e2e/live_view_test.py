@@ -12,34 +12,14 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
+import live_programs
 import truth
 
 SETUP = None
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "json.md"
-WAIT_S = 120
-
-# Trains, a step for each line that it is given; a block stays from each.
-PROGRAM = """
-import sys, torch
-from torch import nn
-model = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-kept = []
-def remember():
-    kept.append(torch.empty(3 << 20, dtype=torch.uint8, device="cuda"))
-print("ready", flush=True)
-for line in sys.stdin:
-    optimizer.zero_grad(set_to_none=True)
-    model(torch.randn(64, 256, device="cuda")).square().mean().backward()
-    optimizer.step()
-    remember()
-    print("step", flush=True)
-"""
-
 
 class Terminal:
     """A tmux server of its own with one window."""
@@ -69,29 +49,10 @@ class Terminal:
         self.call("kill-server")
 
 
-class LiveViewTest(unittest.TestCase):
+class LiveViewTest(live_programs.LiveProgramTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-live-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {**truth.environment_of(truth.Case("none"), SETUP), "XDG_RUNTIME_DIR": str(self.folder)}
-        (self.folder / "train.py").write_text(PROGRAM)
-
-    def start(self, trace="run.gmtrace", **more):
-        command = SETUP.recording(self.folder / trace, *SETUP.command(self.folder / "train.py"))
-        program = subprocess.Popen(command, env={**self.environment, **more}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.stdout.close)
-        self.addCleanup(program.wait)
-        self.addCleanup(program.kill)
-        self.addCleanup(program.stdin.close)
-        self.assertEqual(program.stdout.readline(), "ready\n")
-        return program
-
-    def step(self, program, count=1):
-        for _ in range(count):
-            program.stdin.write("\n")
-            program.stdin.flush()
-            self.assertEqual(program.stdout.readline(), "step\n")
+        self.setup = SETUP
+        super().setUp()
 
     def view(self, *arguments, columns=80, rows=24, **more):
         command = [SETUP.gpumem, "live", "--interval", "0.1", *arguments]
@@ -102,21 +63,13 @@ class LiveViewTest(unittest.TestCase):
 
     def wait_for(self, terminal, *wanted):
         """The screen that has all of these, which are regular expressions."""
-        screen, until = "", time.monotonic() + WAIT_S
+        screen, until = "", time.monotonic() + live_programs.WAIT_S
         while time.monotonic() < until:
             screen = terminal.screen()
             if all(re.search(each, screen) for each in wanted):
                 return screen
             time.sleep(0.05)
         return self.fail(f"no {wanted} on this screen:\n{screen}")
-
-    def once(self, *arguments):
-        done = subprocess.run([SETUP.gpumem, "live", "--json", *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def pid_of(self, trace="run.gmtrace"):
-        return self.once(self.folder / trace)["processes"][0]["pid"]
 
     @unittest.skipUnless(shutil.which("tmux"), "no tmux here")
     def test_keys_sizes_and_the_end(self):
@@ -151,11 +104,10 @@ class LiveViewTest(unittest.TestCase):
             terminal.resize(columns, rows)
             screen = self.wait_for(terminal, "running")
             self.assertLessEqual(max(map(len, screen.splitlines())), columns)
-        program.stdin.close()
-        program.wait(timeout=WAIT_S)
+        self.finish(program)
         self.wait_for(terminal, "ended", "6 steps", "remember")
         terminal.keys("q")
-        until = time.monotonic() + WAIT_S
+        until = time.monotonic() + live_programs.WAIT_S
         while terminal.is_open() and time.monotonic() < until:
             time.sleep(0.05)
         self.assertFalse(terminal.is_open())
@@ -169,7 +121,7 @@ class LiveViewTest(unittest.TestCase):
         terminal = self.view(str(self.folder), NO_COLOR="1")
         self.wait_for(terminal, "running", "2 steps")
         os.kill(self.pid_of("first.gmtrace"), signal.SIGKILL)
-        first.wait(timeout=WAIT_S)
+        first.wait(timeout=live_programs.WAIT_S)
         self.wait_for(terminal, "killed", "2 steps")
         second = self.start("second.gmtrace")
         self.step(second, 4)
@@ -185,8 +137,7 @@ class LiveViewTest(unittest.TestCase):
             self.step(program, 40)
             running = self.once(trace)["processes"][0]
             self.assertEqual(running["state"], "running")
-            program.stdin.close()
-            program.wait(timeout=WAIT_S)
+            self.finish(program)
             live = self.once(trace)["processes"][0]
             self.assertEqual((live["state"], live["steps"]["count"], live["losses"]["total"]), ("ended", 40, 0))
             ask = lambda *words: json.loads(subprocess.run([SETUP.gpumem, *words, "--json", trace], capture_output=True, text=True, timeout=120).stdout)

@@ -8,10 +8,7 @@ const PLAY_MS = 60;
 
 class ReportPage {
   constructor(data) {
-    this.generator = data.generator;
-    categoryColors = data.category_colors;
-    this.diff = spelledOut(data.diff);
-    this.traces = data.traces.map((raw, i) => new Trace(raw, i));
+    this.read(data);
     this.choice = {};
     this.asked = readAddress(this.traces, this.choice);
     this.pattern = null;
@@ -27,6 +24,31 @@ class ReportPage {
     this.listen();
     this.translate();
     this.openTrace(this.choice.trace, true);
+  }
+
+  read(data) {
+    this.generator = data.generator;
+    categoryColors = data.category_colors;
+    this.diff = spelledOut(data.diff);
+    this.traces = data.traces.map((raw, i) => new Trace(raw, i));
+  }
+
+  // The same traces, grown: what was chosen stays, and who looks at the end or at the peak goes on doing so.
+  update(data) {
+    const {choice, timeline} = this;
+    const before = this.traces.length > 0 ? this.device : undefined;
+    const shown = before === undefined || timeline.what === undefined ? null : timeline.zoomed ? [timeline.from, timeline.to] : null;
+    const atEnd = before !== undefined && timeline.row === before.rowCount - 1;
+    const atPeak = before !== undefined && choice.event === before.peakEvent;
+    this.read(data);
+    choice.trace = Math.min(choice.trace, this.traces.length - 1);
+    const {devices} = this.trace;
+    choice.device = Math.min(choice.device, Math.max(devices.length - 1, 0));
+    if (atPeak) choice.event = -1;
+    if (atEnd && !atPeak) choice.event = devices[choice.device].rows.event.at(-1);
+    this.shownText = undefined;
+    this.asked = shown;
+    this.openTrace(choice.trace, true);
   }
 
   get trace() { return this.traces[this.choice.trace]; }
@@ -334,7 +356,12 @@ class ReportPage {
   }
 }
 
-unpack(byId('data').textContent).then((data) => new ReportPage(data)).catch((error) => {
+const served = document.body.dataset.served !== undefined;
+const live = served ? new LiveStrip() : null;
+(served ? live.data() : unpack(byId('data').textContent)).then((data) => {
+  const page = new ReportPage(data);
+  live?.follow((newer) => page.update(newer));
+}).catch((error) => {
   byId('waiting').textContent = `This page cannot be read: ${error.message}`;
   throw error;
 });

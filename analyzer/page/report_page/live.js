@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Above a page that `gpumem serve` shows: what the programs hold now, as they say it in server-sent events, and the
+// page's data, asked for again when there are newer ones.
+
+const STATE_WORDS = {running: 'running', ended: 'ended', killed: 'killed', unknown: 'not of this machine'};
+const MOST_LIVE_ROWS = 16;
+
+class LiveStrip {
+  constructor() {
+    this.box = byId('live');
+    this.stream = new EventSource(`events${location.search}`);
+    this.stream.addEventListener('frame', ({data}) => this.showFrame(JSON.parse(data)));
+    this.stream.addEventListener('error', () => this.showState());
+    this.stream.addEventListener('open', () => this.showState());
+  }
+
+  async data() {
+    const answer = await fetch(`data${location.search}`, {cache: 'no-store'});
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    return answer.json();
+  }
+
+  // Calls `told` with newer data, one after another.
+  follow(told) {
+    let asking = false;
+    let more = false;
+    const ask = async () => {
+      if (asking) {
+        more = true;
+        return;
+      }
+      asking = true;
+      do {
+        more = false;
+        try {
+          told(await this.data());
+          this.problem = '';
+        } catch (error) {
+          this.problem = error.message;
+        }
+        this.showState();
+      } while (more);
+      asking = false;
+    };
+    this.stream.addEventListener('page', ask);
+  }
+
+  showFrame(frame) {
+    this.frame = frame;
+    this.showState();
+  }
+
+  showState() {
+    this.box.hidden = this.frame === undefined;
+    if (this.frame === undefined) return;
+    const {processes} = this.frame;
+    const lost = this.stream.readyState === EventSource.OPEN ? '' : t('The connection to gpumem serve is lost: these numbers are old.');
+    const rows = processes.slice(0, MOST_LIVE_ROWS).map(liveRow);
+    const left = processes.length - rows.length;
+    this.box.replaceChildren(
+      ...(lost === '' ? [] : [element('p', {class: 'alarm', role: 'status'}, lost)]),
+      ...(this.problem ? [element('p', {class: 'alarm', role: 'status'}, nameElement(this.problem))] : []),
+      ...rows, ...(left > 0 ? [element('p', {class: 'aside'}, `${formatCount(left)} ${t('others')}`)] : []));
+  }
+}
+
+function liveRow(process) {
+  const {steps, forecast} = process;
+  const rank = process.rank === null ? '' : ` rank ${process.rank}`;
+  const parts = [`${t(STATE_WORDS[process.state])}${process.pid === null ? '' : `, pid ${process.pid}`}`, formatTime(process.time_ns),
+    formatCountOf(process.events, 'event', 'events')];
+  if (process.read < 0.999) parts.push(`${Math.floor(process.read * 100)} % ${t('read')}`);
+  if (steps.count > 0) parts.push(formatCountOf(steps.count, 'step', 'steps') + (steps.steps_per_second === null ? '' : `, ${steps.steps_per_second.toPrecision(3)}/s`));
+  if (steps.growth_bytes_per_step > 0) parts.push(`+${formatBytes(Math.round(steps.growth_bytes_per_step))} ${t('a step')}`);
+  const bad = [process.problem, process.failed_requests > 0 ? `${formatCount(process.failed_requests)} ${t('requests failed for want of memory')}` : '',
+    process.losses.total > 0 ? `${formatCount(process.losses.total)} ${t('events are missing')}` : ''].filter((text) => text !== '');
+  const worried = ['high', 'critical'].includes(forecast.risk);
+  return element('div', {class: 'live-row'},
+    element('p', {}, element('strong', {}, nameElement(process.program + rank)), ` ${parts.join(' · ')}`, ...bad.flatMap((text) => [' · ', element('span', {class: 'alarm'}, nameElement(text))])),
+    ...process.devices.map(liveDevice),
+    ...(worried ? [element('p', {class: 'alarm'}, nameElement(forecast.sentence))] : []));
+}
+
+// A bar of the GPU: PyTorch's blocks in use, what else PyTorch reserved, other memory of this process, of others.
+function liveDevice(device) {
+  const {now} = device;
+  const mine = now.reserved_bytes + now.other_bytes;
+  const used = Math.max(device.device_used_bytes ?? 0, mine);
+  const all = Math.max(device.capacity_bytes ?? 0, used, device.peak.total_bytes, 1);
+  const part = (name, bytes) => {
+    const piece = element('span', {class: `live-part ${name}`});
+    piece.style.width = `${Math.max(bytes, 0) / all * 100}%`;
+    return piece;
+  };
+  const words = [`${formatBytes(now.allocated_bytes)} ${t('allocated')}`, `${formatBytes(now.reserved_bytes)} ${t('reserved')}`];
+  if (now.other_bytes > 0) words.push(`${formatBytes(now.other_bytes)} CUDA`);
+  if (device.device_used_bytes !== null) words.push(`${formatBytes(device.device_used_bytes)} ${t('in use by all')}`);
+  if (device.capacity_bytes !== null) words.push(`${t('of')} ${formatBytes(device.capacity_bytes)}`);
+  const bar = element('span', {class: 'live-bar', role: 'img', 'aria-label': words.join(', ')}, part('allocated', now.allocated_bytes),
+    part('reserved', now.reserved_bytes - now.allocated_bytes), part('other', now.other_bytes), part('others', used - mine));
+  return element('p', {class: 'live-device'}, element('span', {}, `GPU ${device.device}`), bar, element('span', {}, words.join(' · ') + (device.unsure ? ` (${t('not sure')})` : '')));
+}
