@@ -29,6 +29,8 @@ PARTS = {
     "libexpat1-dev": "expat, in gpumem",
     "libbrotli-dev": "brotli, in gpumem",
     "fonts-dejavu-core": "DejaVu Sans, in gpumem",
+    "libncurses-dev": "ncurses and terminfo, in gpumem",
+    "libevent-dev": "libevent, in gpumem",
     "libyaml-cpp-dev": "yaml-cpp, in gpumem",
     "libcli11-dev": "CLI11, in gpumem",
     "nlohmann-json3-dev": "nlohmann-json, in gpumem",

@@ -20,9 +20,24 @@ ROOT = HERE.parents[1]
 SKIPPED = 77
 BUILD = PYTHON = None
 
+sys.path.insert(0, str(ROOT / "scripts/lib"))
+from licences import PARTS  # noqa: E402
+
 
 def text_of(*command, **more):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, **more).stdout
+
+
+def packages_of_archives():
+    """Debian's packages whose archives gpumem is linked with, by the line that links it; none where this is no Debian."""
+    if shutil.which("dpkg-query") is None:
+        return set()
+    commands = text_of("ninja", "-C", BUILD, "-t", "commands", "bin/gpumem").splitlines()
+    archives = {word for word in commands[-1].split() if word.startswith("/usr/") and word.endswith(".a")}
+    if not archives:
+        raise AssertionError(f"no archives in: {commands[-1]}")
+    found = text_of("dpkg-query", "-S", *(os.path.realpath(archive) for archive in archives))
+    return {line.partition(":")[0] for line in found.splitlines()}
 
 
 class InstallTest(unittest.TestCase):
@@ -116,6 +131,7 @@ class InstallTest(unittest.TestCase):
         licences = self.tree / "share/doc/gpumemshim/licences"
         for part in ("abseil", "protobuf", "elfutils", "cairo", "libstdc++", "zlib"):
             self.assertIn(part, (licences / "README.md").read_text())
+        self.assertLessEqual(packages_of_archives(), set(PARTS), "linked in, and without a licence in scripts/lib/licences.py")
         self.assertIn("Apache License", (self.tree / "share/doc/gpumemshim/LICENSE").read_text())
 
 
