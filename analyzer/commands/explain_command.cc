@@ -10,6 +10,7 @@
 #include "commands/trace_options.h"
 #include "commands/what_if.h"
 #include "explain/explain.h"
+#include "explain/peak_without.h"
 #include "loading/findings.h"
 #include "loading/moment.h"
 #include "report/sections.h"
@@ -68,8 +69,9 @@ tell is listed as not known. Without a topic: all four lists.
                             LoadFindings(std::move(request), flags_.rules, loaded.get()));
     const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
     const std::optional<WhatIfAnswer> what_if = AskWhatIf(topics, device, places, loaded.get(), console);
+    GPUMEM_ASSIGN_OR_RETURN(const auto without, CountWithout(topics, device, loaded.get()));
     const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
-                                 what_if.has_value() ? &*what_if : nullptr};
+                                 what_if.has_value() ? &*what_if : nullptr, without.get()};
     const Explanation explanation = Explain(subject, topics);
     if (trace_.json) {
       console->Print(ExplanationJson(explanation, loaded->input));
@@ -85,16 +87,29 @@ tell is listed as not known. Without a topic: all four lists.
   }
 
  private:
+  static bool IsAsked(CheckTopic topic, const std::vector<CheckTopic>& topics) {
+    return topics.empty() || std::find(topics.begin(), topics.end(), topic) != topics.end();
+  }
+
+  // What the peak would be without its largest parts; nullptr where nobody asks, or it would take too much memory.
+  static absl::StatusOr<std::unique_ptr<PeakWithout>> CountWithout(const std::vector<CheckTopic>& topics,
+                                                                   const DeviceAnalysis* device, LoadedTrace* loaded) {
+    const EventCounts& events = loaded->analysis.events;
+    if (!IsAsked(CheckTopic::kPeak, topics) || device == nullptr || DefaultMeasure(*device) != Measure::kAllocated ||
+        events.torch + events.runtime + events.driver > PeakWithout::kMostEvents)
+      return nullptr;
+    auto without = std::make_unique<PeakWithout>(loaded, *device, LargestLine(*device, loaded->input));
+    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {without.get()}));
+    return without;
+  }
+
   // Where a request failed that can be replayed, up to it; else where there is something to gain.
   std::optional<WhatIfAnswer> AskWhatIf(const std::vector<CheckTopic>& topics, const DeviceAnalysis* device,
                                         const std::vector<std::string>& places, LoadedTrace* loaded,
                                         Console* console) const {
-    const auto is_asked = [&](CheckTopic topic) {
-      return topics.empty() || std::find(topics.begin(), topics.end(), topic) != topics.end();
-    };
-    const bool wants_settings = is_asked(CheckTopic::kFragmentation);
+    const bool wants_settings = IsAsked(CheckTopic::kFragmentation, topics);
     const OomEvent* const failure =
-        wants_settings || is_asked(CheckTopic::kOom) ? ReplayableFailure(loaded->analysis) : nullptr;
+        wants_settings || IsAsked(CheckTopic::kOom, topics) ? ReplayableFailure(loaded->analysis) : nullptr;
     if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(device->fragmentation)))
       return std::nullopt;
     const int of = failure != nullptr ? failure->device : device->device;

@@ -20,6 +20,7 @@
 namespace gpumem {
 
 struct Moment;
+class PeakWithout;
 
 // What the checklists look at. All of it outlives them.
 struct ExplainSubject {
@@ -27,6 +28,7 @@ struct ExplainSubject {
   const DeviceAnalysis* device = nullptr;  // the one to speak of; nullptr: no GPU memory at all
   const ObjectTable* objects = nullptr;    // of the program's tensors
   const WhatIfAnswer* what_if = nullptr;   // other settings of PyTorch's allocator; nullptr: nobody was asked
+  const PeakWithout* without = nullptr;    // parts of the peak; nullptr: it was not counted
 
   // The moment of the device's peak; nullptr where it was not attributed.
   const Moment* PeakMoment() const;
@@ -34,6 +36,9 @@ struct ExplainSubject {
 
 // "; most: train.py:42 main, 1.20 GiB": the line with most of `stacks`; "" of none.
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input);
+
+// The line that holds most of the device's peak, as reports show it; "" = not known.
+std::string LargestLine(const DeviceAnalysis& device, const ReportInput& input);
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject);
 std::vector<Check> OomChecks(const ExplainSubject& subject);

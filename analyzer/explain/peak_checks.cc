@@ -9,6 +9,7 @@
 #include "attribution/attribution.h"
 #include "base/format.h"
 #include "explain/checks.h"
+#include "explain/peak_without.h"
 #include "report/cells.h"
 #include "report/live_moment.h"
 #include "report/model_parts.h"
@@ -44,7 +45,8 @@ class Peak {
         bytes_(PeakOf(device_, measure_).bytes),
         live_(LiveAtPeak(device_, measure_)),
         categories_(BytesOfPeak(moment, measure_)),
-        model_(TotalsOf(*input_.attribution, *subject.objects).all) {}
+        model_(TotalsOf(*input_.attribution, *subject.objects).all),
+        without_(subject.without) {}
 
   std::vector<Check> Walk() const {
     return {Once(),       Line(), Activations(), GradientsInForward(), CarriedOver(), OptimizerState(),
@@ -53,6 +55,13 @@ class Peak {
 
  private:
   uint64_t Of(Category category) const { return categories_[Index(category)]; }
+  // No advice lets go of more than all of them; without them the peak is another moment's, where that was counted.
+  void SaveAll(uint64_t bytes, PeakWithout::Part part, Check* check) const {
+    const auto left = without_ == nullptr ? std::nullopt : without_->Of(part);
+    const bool is_counted = left.has_value() && measure_ == Measure::kAllocated;
+    check->saving = {SavingBasis::kAtMost, is_counted ? bytes_ - std::min(bytes_, *left) : bytes};
+    if (is_counted) absl::StrAppend(&check->evidence, "; without them the peak would be ", FormatBytes(*left));
+  }
   // "1.2 GiB (12 % of the peak)".
   std::string OfPeak(uint64_t bytes) const {
     return absl::StrCat(FormatBytes(bytes), " (", ShareCell(bytes, bytes_), " of the peak)");
@@ -107,7 +116,7 @@ class Peak {
     if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action = "compute it in parts, in place, or in a smaller type";
-    check.saving = {SavingBasis::kAtMost, lines[0].use.bytes};
+    SaveAll(lines[0].use.bytes, PeakWithout::kLine, &check);
     return check;
   }
 
@@ -118,7 +127,7 @@ class Peak {
     check.outcome = CheckOutcome::kFound;
     check.action =
         "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem plan -- CMD measures either";
-    check.saving = {SavingBasis::kAtMost, Of(Category::kActivation)};
+    SaveAll(Of(Category::kActivation), PeakWithout::kActivations, &check);
     return check;
   }
 
@@ -215,7 +224,7 @@ class Peak {
     if (!HasPercent(bytes, bytes_, kPercentWorth)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action = "compute the loss in chunks over the tokens, or with a fused linear and cross-entropy kernel";
-    check.saving = {SavingBasis::kAtMost, bytes};
+    SaveAll(bytes, PeakWithout::kLoss, &check);
     return check;
   }
 
@@ -259,6 +268,7 @@ class Peak {
   const LiveSet& live_;
   CategoryBytes categories_;
   ParameterSums model_;
+  const PeakWithout* without_;
 };
 
 }  // namespace
@@ -271,6 +281,12 @@ const Moment* ExplainSubject::PeakMoment() const {
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input) {
   const std::vector<StackGroup> lines = GroupStacks(stacks, input, /*by_stack=*/false);
   return lines.empty() ? "" : absl::StrCat("; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
+}
+
+std::string LargestLine(const DeviceAnalysis& device, const ReportInput& input) {
+  const std::vector<StackGroup> lines =
+      GroupStacks(LiveAtPeak(device, DefaultMeasure(device)).stacks, input, /*by_stack=*/false);
+  return lines.empty() ? "" : lines[0].view.site;
 }
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject) {
