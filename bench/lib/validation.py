@@ -282,9 +282,14 @@ def run(case, environment, timeout_s=1500):
         return Result(case, None, time.monotonic() - begin, failure=str(error).splitlines()[0])
 
 
+def asked_of(case):
+    """What decides a case's prediction, but for the text of its script."""
+    return [case.script, case.arguments, case.gpu.name, case.metric, case.allocator, *case.packages]
+
+
 def keep(path, result):
     """Adds a result to a file, so that a later call need not run its case again."""
-    row = {**dataclasses.asdict(result), "case": result.case.name}
+    row = {**dataclasses.asdict(result), "case": result.case.name, "asked": asked_of(result.case)}
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
@@ -295,7 +300,7 @@ def kept(path, cases):
     for line in path.read_text().splitlines() if path.exists() else ():
         row = json.loads(line)
         case = by_name.get(row["case"])
-        if case is None or row["failure"]:
+        if case is None or row["failure"] or row.get("asked", asked_of(case)) != asked_of(case):
             continue
         printed = Range(**{**row["range"], "context": tuple(row["range"]["context"])})
         found[case.name] = Result(case, row["predicted"], row["seconds"], row["host_rss"], range=printed)

@@ -6,6 +6,7 @@
 """
 
 import argparse
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -98,6 +99,8 @@ class CasesTest(unittest.TestCase):
             for result in (done, validation.Result(second, None, 1.0, failure="no")):
                 validation.keep(path, result)
             self.assertEqual(validation.kept(path, [first, second]), {first.name: done})
+            changed = dataclasses.replace(first, arguments="--x 2")
+            self.assertEqual(validation.kept(path, [changed, second]), {})
 
 
 class RepositoryTest(unittest.TestCase):
