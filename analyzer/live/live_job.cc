@@ -32,7 +32,7 @@ fs::file_time_type TimeOf(const std::string& path) {
 
 // One path for each trace of a folder, the newest first.
 std::vector<std::string> NewestTraces(const std::string& folder) {
-  std::vector<std::string> paths = TracesOfFolder(folder);
+  std::vector<std::string> paths = FilesOfFolder(folder, ".gmtrace");
   std::stable_sort(paths.begin(), paths.end(),
                    [](const std::string& a, const std::string& b) { return TimeOf(a) > TimeOf(b); });
   return OneOfEachSeries(std::move(paths));

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "trace/ring_file.h"
+#include "trace/series.h"
 
 namespace gpumem {
 namespace {
@@ -59,7 +60,9 @@ std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_v
   return names;
 }
 
-std::vector<std::string> TracesOfFolder(const std::string& folder) { return FilesOfFolder(folder, ".gmtrace"); }
+std::vector<std::string> TracesOfFolder(const std::string& folder) {
+  return OneOfEachSeries(FilesOfFolder(folder, ".gmtrace"));
+}
 
 std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
   std::vector<std::string> rings = FilesOfFolder(folder, ".ring");

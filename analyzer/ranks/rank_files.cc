@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
 #include "ranks/summary_file.h"
-#include "trace/series.h"
 
 namespace gpumem {
 namespace {
@@ -22,13 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> OfFolder(const std::string& folder) {
-  std::vector<std::string> files = OneOfEachSeries(TracesOfFolder(folder));
+  std::vector<std::string> files = TracesOfFolder(folder);
   if (files.empty()) files = FilesOfFolder(folder, kSummarySuffix);
   if (!files.empty()) return files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && entry != end; entry.increment(error)) {
-    const std::vector<std::string> below = OneOfEachSeries(TracesOfFolder(entry->path().string()));
+    const std::vector<std::string> below = TracesOfFolder(entry->path().string());
     files.insert(files.end(), below.begin(), below.end());
   }
   return files;

@@ -156,6 +156,20 @@ TEST_F(CliTest, TakesTheNewestTraceOfAFolder) {
   EXPECT_EQ(json::parse(RunGpumem({"info", "--json", folder_}).out)["file"], folder_ + "/new.gmtrace");
 }
 
+// Any file of a series stands for all of it.
+TEST_F(CliTest, AFoldersReportHasASeriesOnce) {
+  for (const uint32_t number : {1u, 2u}) {
+    testing::TraceBuilder trace(100);
+    trace.header().mutable_part()->set_series(7);
+    trace.header().mutable_part()->set_number(number);
+    trace.Device(0, "GPU", 1 << 30).TorchAlloc(0x1000000, 512, 0);
+    Put(number == 1 ? "run.gmtrace" : "run.part2.gmtrace", trace.End().Bytes());
+  }
+  Put("other.gmtrace", SmallTrace(true));
+  const json report = json::parse(RunGpumem({"report", "--json", folder_}).out);
+  EXPECT_EQ(report["processes"].size(), 2u) << report.dump();
+}
+
 TEST_F(CliTest, ADeviceThatIsNotThereIsWrongUse) {
   Put("a.gmtrace", SmallTrace(true));
   EXPECT_EQ(Run({"report", "--device", "0"}).exit_code, 0);
