@@ -22,7 +22,7 @@ const CHINESE = {
   'name': '名称', 'shape': '形状', 'dtype': '数据类型', 'trainable': '可训练', 'gradient': '梯度', 'optimizer state': '优化器状态', 'parameters': '参数',
   'nothing matches': '没有匹配项', 'Group by': '分组', 'none': '无', 'largest': '最大', 'beside the first': '与第一个相比', 'growing lines': '增长的行', 'difference': '差值', 'steps': '步数',
   'What is alive at the end, by when it was allocated': '结束时仍存活的内存（按分配时间）', 'evidence': '依据', 'ended': '结束方式', 'Reading this page': '如何阅读此页',
-  'running': '运行中', 'killed': '被终止', 'not of this machine': '不在本机', 'read': '已读取', 'a step': '每步', 'in use by all': '全部进程使用', 'not sure': '不确定',
+  'running': '运行中', 'has ended': '已结束', 'was killed': '被终止', 'not of this machine': '不在本机', 'read': '已读取', 'a step': '每步', 'in use by all': '全部进程使用', 'not sure': '不确定',
   'requests failed for want of memory': '个请求因显存不足而失败', 'events are missing': '个事件缺失',
   'The connection to gpumem serve is lost: these numbers are old.': '与 gpumem serve 的连接已断开：这些数字已过时。',
   'Keys': '按键', 'Save as PNG': '另存为 PNG', 'Save as SVG': '另存为 SVG', 'free': '空闲', 'segments': '段', 'segment': '段',

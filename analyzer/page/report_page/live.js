@@ -4,7 +4,7 @@
 // Above a page that `gpumem serve` shows: what the programs hold now, as they say it in server-sent events, and the
 // page's data, asked for again when there are newer ones.
 
-const STATE_WORDS = {running: 'running', ended: 'ended', killed: 'killed', unknown: 'not of this machine'};
+const STATE_WORDS = {running: 'running', ended: 'has ended', killed: 'was killed', unknown: 'not of this machine'};
 const MOST_LIVE_ROWS = 16;
 
 class LiveStrip {
@@ -12,6 +12,7 @@ class LiveStrip {
     this.box = byId('live');
     this.stream = new EventSource(`events${location.search}`);
     this.stream.addEventListener('frame', ({data}) => this.showFrame(JSON.parse(data)));
+    document.addEventListener('translated', () => this.showState());
     this.stream.addEventListener('error', () => this.showState());
     this.stream.addEventListener('open', () => this.showState());
   }
@@ -66,13 +67,17 @@ class LiveStrip {
   }
 }
 
+function formatRate(perSecond) {
+  return perSecond < 99.95 ? perSecond.toPrecision(3) : formatCount(Math.round(perSecond));
+}
+
 function liveRow(process) {
   const {steps, forecast} = process;
   const rank = process.rank === null ? '' : ` rank ${process.rank}`;
   const parts = [`${t(STATE_WORDS[process.state])}${process.pid === null ? '' : `, pid ${process.pid}`}`, formatTime(process.time_ns),
     formatCountOf(process.events, 'event', 'events')];
   if (process.read < 0.999) parts.push(`${Math.floor(process.read * 100)} % ${t('read')}`);
-  if (steps.count > 0) parts.push(formatCountOf(steps.count, 'step', 'steps') + (steps.steps_per_second === null ? '' : `, ${steps.steps_per_second.toPrecision(3)}/s`));
+  if (steps.count > 0) parts.push(formatCountOf(steps.count, 'step', 'steps') + (steps.steps_per_second === null ? '' : `, ${formatRate(steps.steps_per_second)}/s`));
   if (steps.growth_bytes_per_step > 0) parts.push(`+${formatBytes(Math.round(steps.growth_bytes_per_step))} ${t('a step')}`);
   const bad = [process.problem, process.failed_requests > 0 ? `${formatCount(process.failed_requests)} ${t('requests failed for want of memory')}` : '',
     process.losses.total > 0 ? `${formatCount(process.losses.total)} ${t('events are missing')}` : ''].filter((text) => text !== '');
@@ -97,7 +102,7 @@ function liveDevice(device) {
   const words = [`${formatBytes(now.allocated_bytes)} ${t('allocated')}`, `${formatBytes(now.reserved_bytes)} ${t('reserved')}`];
   if (now.other_bytes > 0) words.push(`${formatBytes(now.other_bytes)} CUDA`);
   if (device.device_used_bytes !== null) words.push(`${formatBytes(device.device_used_bytes)} ${t('in use by all')}`);
-  if (device.capacity_bytes !== null) words.push(`${t('of')} ${formatBytes(device.capacity_bytes)}`);
+  if (device.capacity_bytes !== null) words.push(`${t('capacity')} ${formatBytes(device.capacity_bytes)}`);
   const bar = element('span', {class: 'live-bar', role: 'img', 'aria-label': words.join(', ')}, part('allocated', now.allocated_bytes),
     part('reserved', now.reserved_bytes - now.allocated_bytes), part('other', now.other_bytes), part('others', used - mine));
   return element('p', {class: 'live-device'}, element('span', {}, `GPU ${device.device}`), bar, element('span', {}, words.join(' · ') + (device.unsure ? ` (${t('not sure')})` : '')));

@@ -332,6 +332,7 @@ class ReportPage {
     byId('search').placeholder = t('Search: regular expression (/)');
     byId('language').textContent = language === 'en' ? '中文' : 'English';
     fillHelp();
+    document.dispatchEvent(new Event('translated'));
   }
 
   key(event) {
