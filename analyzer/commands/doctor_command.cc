@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "commands/command.h"
 #include "commands/commands.h"
+#include "commands/cross_check.h"
 #include "commands/doctor_checks.h"
 #include "json/parts.h"
 #include "report/page.h"
@@ -92,20 +93,27 @@ class DoctorCommand final : public Command {
 With COMMAND also the program to be traced; it is not started, but a Python interpreter is asked for its
 version. With PID also a running program. Exit code 1 if a check fails.
 
+With --cross-check COMMAND is run, recorded by the library and by NVIDIA's CUPTI side by side, and what the
+two saw is compared (docs/cross-check.md). Exit code 0: every difference has a known cause. 1: one has not.
+3: CUPTI recorded nothing, so nothing was compared.
+
   gpumem doctor
   gpumem doctor --clean
   gpumem doctor -- python train.py
   gpumem doctor 4242
+  gpumem doctor --cross-check -- python train.py
 )";
   }
   bool takes_command_line() const override { return true; }
 
   void AddFlags(Flags* flags) override {
+    flags->Add("--cross-check", &cross_check_, "run COMMAND and compare the recorder with CUPTI");
     flags->Add("--clean", &clean_, "put the rings of dead processes beside their traces");
     flags->Add("--json", &json_, "for machines (docs/json.md)");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (cross_check_) return CrossCheckCommand(arguments, json_, console);
     std::vector<Finding> findings = CheckMachine(clean_);
     if (!arguments.empty()) {
       pid_t pid = 0;
@@ -131,7 +139,7 @@ version. With PID also a running program. Exit code 1 if a check fails.
     return page.text();
   }
 
-  bool json_ = false, clean_ = false;
+  bool json_ = false, clean_ = false, cross_check_ = false;
 };
 
 }  // namespace

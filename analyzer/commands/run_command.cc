@@ -15,7 +15,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
-#include "base/loader_name.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -162,13 +161,8 @@ folders are made.
   }
 
   absl::Status SetEnvironment(const std::string& pattern) {
-    GPUMEM_ASSIGN_OR_RETURN(const std::string library, FindShimLibrary());
-    GPUMEM_ASSIGN_OR_RETURN(const LoaderName name, NameForLoader(library));
-    setenv("LD_PRELOAD", PreloadValue(name.preload, std::getenv("LD_PRELOAD")).c_str(), 1);
-    if (!name.folder.empty())
-      setenv("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), name.folder).c_str(), 1);
+    GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
     setenv("GPUMEMSHIM_OUTPUT", pattern.c_str(), 1);
-    setenv("NVTX_INJECTION64_PATH", library.c_str(), 0);  // another tool that the user named goes first
     if (no_native_) native_ = "none";
     if (!native_.empty()) setenv("GPUMEMSHIM_NATIVE", native_.c_str(), 1);
     if (quiet_) setenv("GPUMEMSHIM_QUIET", "1", 1);

@@ -16,6 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/loader_name.h"
+#include "base/status_macros.h"
 #include "start/elf_file.h"
 
 namespace gpumem {
@@ -113,6 +115,16 @@ std::string PreloadValue(const std::string& library, const char* before) {
     if (part != library) absl::StrAppend(&value, ":", part);
   }
   return value;
+}
+
+absl::Status PreloadRecorder() {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string library, FindShimLibrary());
+  GPUMEM_ASSIGN_OR_RETURN(const LoaderName name, NameForLoader(library));
+  setenv("LD_PRELOAD", PreloadValue(name.preload, std::getenv("LD_PRELOAD")).c_str(), 1);
+  if (!name.folder.empty())
+    setenv("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), name.folder).c_str(), 1);
+  setenv("NVTX_INJECTION64_PATH", library.c_str(), 0);  // another tool that the user named goes first
+  return absl::OkStatus();
 }
 
 std::string FindProgram(const std::string& command) {

@@ -20,6 +20,9 @@ absl::StatusOr<std::string> FindShimLibrary();
 // The value for LD_PRELOAD: `library` first, then what `before` (may be null) names already.
 std::string PreloadValue(const std::string& library, const char* before);
 
+// Sets LD_PRELOAD, LD_LIBRARY_PATH and NVTX_INJECTION64_PATH of this process, so that its children are recorded.
+absl::Status PreloadRecorder();
+
 // The file that execvp would start, "" where there is none.
 std::string FindProgram(const std::string& command);
 

@@ -23,6 +23,7 @@
 #include "shim/control/stderr_line.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/unseen_calls.h"
+#include "shim/cupti/cupti.h"
 #include "shim/oom/reporter.h"
 #include "shim/ring/dead_rings.h"
 #include "shim/sampler/sampler.h"
@@ -39,6 +40,7 @@ namespace {
 constexpr uint32_t kStopTimeoutMs = 2000;
 constexpr uint32_t kSwitchWaitMs = 200;
 constexpr uint32_t kSetUpWaitMs = 500;
+constexpr uint32_t kCuptiTimeoutMs = 500;
 constexpr uint32_t kServerStopTimeoutMs = 500;
 constexpr uint64_t kSayWaitNs = 200'000'000;
 
@@ -174,6 +176,7 @@ void EndSession() {
     if (writer::EndNow(kStopTimeoutMs, ReportTimeoutMs()) != nullptr) AwaitSaying();
     return;
   }
+  if (g_settings.cupti) cupti::Finish(kCuptiTimeoutMs);
   FinishSampling();
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs, ReportTimeoutMs());

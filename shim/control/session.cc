@@ -48,6 +48,7 @@
 #include "shim/control/unknown_settings.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
+#include "shim/cupti/cupti.h"
 #include "shim/oom/reporter.h"
 #include "shim/python/existing.h"
 #include "shim/python/inject.h"
@@ -79,6 +80,7 @@ Settings g_settings;
 namespace {
 
 constexpr int kStartWaitMs = 200;
+constexpr uint32_t kCuptiWaitMs = 150;  // below kStartWaitMs, for which other threads wait; past it CUPTI begins late
 
 std::atomic<bool> g_any_event;  // since recording began
 std::atomic<bool> g_asked_helper;
@@ -137,6 +139,7 @@ void AfterForkInChild() {
   ring::ForgetInChild();
   writer::ForgetInChild();
   sampler::ForgetInChild();
+  cupti::ForgetInChild();
   stack::ForgetInChild();
   oom::ForgetInChild();
   server::ForgetInChild();
@@ -190,6 +193,7 @@ bool StartWriter() {
   config.callbacks.losses.find_unseen = &LookAround;
   config.callbacks.losses.put_unseen = &PutUnseen;
   config.callbacks.samples.put = &sampler::PutSample;
+  if (g_settings.cupti) config.callbacks.samples.put_cupti = &cupti::PutRecords;
   config.limit = g_settings.size_limit;
   return writer::Start(config);
 }
@@ -244,6 +248,7 @@ bool BeginRecording() {
     ring::Unlink();
     return false;
   }
+  if (g_settings.cupti) cupti::Start(kCuptiWaitMs);
   // Before anything else happens: an injected script may want to see the first step.
   if (g_settings.injected_script[0] != '\0') python::RequestLook();
   return true;

@@ -40,6 +40,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_OOM_REPORT",
     "GPUMEMSHIM_GPUMEM",
     "GPUMEMSHIM_SAMPLE_MS",
+    "GPUMEMSHIM_CUPTI",
     "GPUMEMSHIM_WARN_AT",
     "GPUMEMSHIM_MAX_SIZE",
     "GPUMEMSHIM_ON_FULL",
@@ -72,6 +73,7 @@ struct Settings {
   bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
+  bool cupti = false;                     // CUPTI is asked too (shim/cupti)
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
   char warn_at[256] = "";                 // sampler/thresholds.h; empty = never
   writer::SizeLimit size_limit;

@@ -31,6 +31,7 @@ struct Packet {
     kCompressed = 9,
     kLiveSnapshot = 10,
     kContinued = 11,
+    kCupti = 12,
     kChecksum = 15,
     kSection = 16,
     kEventsBefore = 17
@@ -222,6 +223,37 @@ struct Losses {
 };
 struct Unseen {
   enum : uint32_t { kCause = 1, kObject = 2, kFunctionCount = 3, kFunctions = 4 };
+};
+// proto/gpumem/cupti.proto.
+struct Cupti {
+  enum : uint32_t {
+    kState = 1,
+    kLibrary = 2,
+    kVersion = 3,
+    kError = 4,
+    kBeganNs = 5,
+    kCompleteUntilNs = 6,
+    kEndedNs = 7,
+    kDroppedRecords = 8,
+    kLostRecords = 9,
+    kUnknownRecords = 10,
+    kRecords = 11
+  };
+};
+struct CuptiRecord {
+  enum : uint32_t {
+    kPool = 1,
+    kOperation = 2,
+    kMemory = 3,
+    kCorrelation = 4,
+    kAddress = 5,
+    kBytes = 6,
+    kTimeNs = 7,
+    kDevice = 8,
+    kContext = 9,
+    kStream = 10,
+    kPoolAddress = 11
+  };
 };
 struct End {
   enum : uint32_t { kTimeNs = 1, kEvents = 2, kTorchEvents = 3, kRuntimeEvents = 4, kDriverEvents = 5 };

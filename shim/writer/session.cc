@@ -287,9 +287,11 @@ void Session::CountWritten() {
 
 // Once a pass and before its events, so that the events before a sample in the file are not later than it.
 void Session::PutSamples(ProtoWriter* w) {
-  if (!samples_due_ || callbacks_.samples.put == nullptr) return;
+  if (!samples_due_) return;
   samples_due_ = false;
-  while (callbacks_.samples.put(w)) {
+  while (callbacks_.samples.put != nullptr && callbacks_.samples.put(w)) {
+  }
+  while (callbacks_.samples.put_cupti != nullptr && callbacks_.samples.put_cupti(w)) {
   }
 }
 

@@ -123,6 +123,8 @@ struct WatcherCallbacks {
 struct SampleCallbacks {
   // Appends one packet of counters that waits to be written; false: none. Called at the start of a pass, till false.
   bool (*put)(ProtoWriter* w) = nullptr;
+  // The same with a packet of what CUPTI said.
+  bool (*put_cupti)(ProtoWriter* w) = nullptr;
 };
 
 struct Callbacks {

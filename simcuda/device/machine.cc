@@ -2,9 +2,16 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 #include "simcuda/device/machine.h"
 
+#include <atomic>
+
 #include "simcuda/base/note.h"
 
 namespace simcuda {
+namespace {
+
+std::atomic<simcuda_observer> g_observer;
+
+}  // namespace
 
 Machine::Machine(const MachineConfig& machine_config)
     : config(machine_config),
@@ -35,7 +42,15 @@ CUresult Machine::NextForcedFailure() {
   return fails ? static_cast<CUresult>(config.fail_result) : CUDA_SUCCESS;
 }
 
+void Machine::Observe(simcuda_observer observer) { g_observer.store(observer, std::memory_order_release); }
+
 void Machine::Log(LogEvent event) {
+  const simcuda_observer observer = g_observer.load(std::memory_order_acquire);
+  if (observer != nullptr && event.result == CUDA_SUCCESS) {
+    const simcuda_memory_event seen{event.api,  event.kind,   event.device, event.address,
+                                    event.size, event.handle, event.stream};
+    observer(&seen);
+  }
   if (!log_.enabled()) return;
   if (event.device >= 0) {
     event.live_bytes = device(event.device).live_bytes();

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "simcuda/base/event_log.h"
+#include "simcuda/base/memory_observer.h"
 #include "simcuda/device/address_space.h"
 #include "simcuda/device/contents.h"
 #include "simcuda/device/device_memory.h"
@@ -59,6 +60,9 @@ class Machine {
 
   // Completes the event with its device's counters and writes it.
   void Log(LogEvent event);
+
+  // Whom Log tells of each call that succeeded, whether or not there is a log (base/memory_observer.h); null: nobody.
+  static void Observe(simcuda_observer observer);
 
   // A fresh handle or id, unique in the machine.
   uint64_t NextId() { return ++last_id_; }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// CUPTI: one subscriber, no activity records, the host's clock.
+// CUPTI: one subscriber, the host's clock. cupti_activity.cc has the records.
 // Thread-safety: all functions. Failure mode: 1 (CUPTI_ERROR_INVALID_PARAMETER) for null outputs, 39
 // (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) for a second subscriber.
 #include <time.h>
 
+#include "cupti_settings.h"
 #include "stub.h"
 
 namespace {
 
-enum Result { kSuccess = 0, kInvalidParameter = 1, kMaxLimitReached = 12, kMultipleSubscribers = 39 };
+enum Result { kSuccess = 0, kInvalidParameter = 1, kMultipleSubscribers = 39 };
 
 int subscribed = 0;
 
@@ -18,7 +19,7 @@ int subscribed = 0;
 
 STUB_API int cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) return kInvalidParameter;
-  *version = STUB_CUDA_MAJOR == 12 ? 28 : 130000;  // 12.9 still counted by ones
+  *version = cupti_version();
   return kSuccess;
 }
 STUB_API int cuptiGetResultString(int result, const char** text) {
@@ -40,6 +41,7 @@ STUB_API int cuptiGetTimestamp(uint64_t* timestamp_ns) {
 }
 STUB_API int cuptiSubscribe(void** subscriber, void*, void*) {
   if (subscriber == nullptr) return kInvalidParameter;
+  if (cupti_setting("busy") != 0) return kMultipleSubscribers;
   if (__atomic_exchange_n(&subscribed, 1, __ATOMIC_ACQ_REL) != 0) return kMultipleSubscribers;
   *subscriber = stub_handle();
   return kSuccess;
@@ -48,8 +50,4 @@ STUB_API int cuptiUnsubscribe(void* subscriber) {
   stub_release(subscriber);
   __atomic_store_n(&subscribed, 0, __ATOMIC_RELEASE);
   return kSuccess;
-}
-STUB_API int cuptiActivityGetNextRecord(uint8_t*, size_t, void** record) {
-  if (record != nullptr) *record = nullptr;
-  return kMaxLimitReached;  // no record (more)
 }

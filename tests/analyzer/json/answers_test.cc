@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
+//
+// budget: one list of the keys of all commands, since the whole of it is compared with docs/json.md.
 
 #include "json/answers.h"
 
@@ -116,6 +118,14 @@ const std::set<std::string> kKeysOfCtlAndMarks = {"was_there",
 const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "check",  "found",   "next",  "sequence",
                                                   "file_offset", "compressed", "type",   "data",    "kind",  "address",
                                                   "size_bytes",  "stream",     "handle", "took_ns", "stack", "tag"};
+
+// Keys of doctor --cross-check, which tests/hosts/cross_check_test.py compares with its answers.
+const std::set<std::string> kKeysOfCrossCheck = {
+    "cross_check",  "compared",        "both",   "only_us", "only_cupti",
+    "unexplained",  "seen_by",         "api",    "calls",   "other_size",
+    "library",      "version",         "error",  "records", "dropped_records",
+    "lost_records", "unknown_records", "traces", "rows",    "bytes",
+    "cause",        "processes",       "state"};
 
 // Keys of diff, compare and check, which tests/e2e/diff_test.py compares with their answers.
 const std::set<std::string> kKeysOfDiff = {"headline",
@@ -307,6 +317,7 @@ const std::set<std::string> kKeysOfSymbolizeAndSeries = {
 
 TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   std::set<std::string> emitted = kOtherCommandsKeys;
+  emitted.insert(kKeysOfCrossCheck.begin(), kKeysOfCrossCheck.end());
   emitted.insert(kViewKeys.begin(), kViewKeys.end());
   emitted.insert(kFlameKeys.begin(), kFlameKeys.end());
   emitted.insert(kHtmlKeys.begin(), kHtmlKeys.end());

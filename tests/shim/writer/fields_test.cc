@@ -3,6 +3,7 @@
 
 #include "shim/writer/fields.h"
 
+#include <gpumem/cupti.pb.h>
 #include <gpumem/trace.pb.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +20,31 @@ uint32_t Number(const char* name) {
 }
 
 #define SAME(message, constant, name) EXPECT_EQ(fields::message::constant, Number<pb::message>(name))
+
+TEST(FieldsTest, Cupti) {
+  SAME(Cupti, kState, "state");
+  SAME(Cupti, kLibrary, "library");
+  SAME(Cupti, kVersion, "version");
+  SAME(Cupti, kError, "error");
+  SAME(Cupti, kBeganNs, "began_ns");
+  SAME(Cupti, kCompleteUntilNs, "complete_until_ns");
+  SAME(Cupti, kEndedNs, "ended_ns");
+  SAME(Cupti, kDroppedRecords, "dropped_records");
+  SAME(Cupti, kLostRecords, "lost_records");
+  SAME(Cupti, kUnknownRecords, "unknown_records");
+  SAME(Cupti, kRecords, "records");
+  SAME(CuptiRecord, kPool, "pool");
+  SAME(CuptiRecord, kOperation, "operation");
+  SAME(CuptiRecord, kMemory, "memory");
+  SAME(CuptiRecord, kCorrelation, "correlation");
+  SAME(CuptiRecord, kAddress, "address");
+  SAME(CuptiRecord, kBytes, "bytes");
+  SAME(CuptiRecord, kTimeNs, "time_ns");
+  SAME(CuptiRecord, kDevice, "device");
+  SAME(CuptiRecord, kContext, "context");
+  SAME(CuptiRecord, kStream, "stream");
+  SAME(CuptiRecord, kPoolAddress, "pool_address");
+}
 
 TEST(FieldsTest, PacketsAndCompressed) {
   SAME(Trace, kPacket, "packet");

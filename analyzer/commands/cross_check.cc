@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "commands/cross_check.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "commands/trace_options.h"
+#include "crosscheck/show.h"
+#include "json/parts.h"
+#include "start/child.h"
+#include "start/preload.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> NewFolder() {
+  std::error_code error;
+  std::string name = (fs::temp_directory_path(error) / "gpumem-cross-check-XXXXXX").string();
+  if (error || mkdtemp(name.data()) == nullptr)
+    return absl::UnavailableError("cannot make a folder for the traces. Set TMPDIR to a place that can be written to.");
+  return name;
+}
+
+std::vector<std::string> TracesIn(const std::string& folder) {
+  std::vector<std::string> traces;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".gmtrace") traces.push_back(entry->path().string());
+  }
+  std::sort(traces.begin(), traces.end());
+  return traces;
+}
+
+std::string EndOf(int status) {
+  if (WIFSIGNALED(status)) return absl::StrCat("The command died of signal ", WTERMSIG(status), ".");
+  return WEXITSTATUS(status) == 0 ? "" : absl::StrCat("The command ended with exit code ", WEXITSTATUS(status), ".");
+}
+
+absl::StatusOr<std::vector<CrossChecked>> CheckAll(const std::string& folder) {
+  std::vector<CrossChecked> processes;
+  for (const std::string& trace : TracesIn(folder)) {
+    GPUMEM_ASSIGN_OR_RETURN(CrossEvidence evidence, ReadCrossEvidence(trace));
+    CrossCheck check = Join(evidence);
+    processes.push_back({std::move(evidence), std::move(check)});
+  }
+  return processes;
+}
+
+int CodeOf(const std::vector<CrossChecked>& processes) {
+  bool compared = false, unexplained = false;
+  for (const CrossChecked& process : processes) {
+    compared |= process.check.compared;
+    unexplained |= process.check.unexplained() != 0;
+  }
+  return unexplained ? kExitCheckFailed : compared ? kExitFine : kExitCannotRead;
+}
+
+std::string Json(const std::vector<CrossChecked>& processes, const std::string& traces) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("command", "doctor");
+  json.Field("traces", traces);
+  WriteJsonCrossCheck(processes, &json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_line, bool json, Console* console) {
+  if (command_line.empty())
+    return absl::InvalidArgumentError("no command to run. Like this: gpumem doctor --cross-check -- python train.py");
+  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewFolder());
+  GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
+  setenv("GPUMEMSHIM_OUTPUT", absl::StrCat(folder, "/").c_str(), 1);
+  setenv("GPUMEMSHIM_CUPTI", "1", 1);
+  setenv("GPUMEMSHIM_QUIET", "1", 1);
+  GPUMEM_ASSIGN_OR_RETURN(const int status, RunChild(command_line));
+  GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(folder));
+  const int code = CodeOf(processes);
+  const bool keep = code == kExitCheckFailed;
+  std::error_code ignored;
+  if (!keep) fs::remove_all(folder, ignored);
+  if (const std::string end = EndOf(status); !end.empty()) console->Complain(end);
+  if (json) {
+    console->Print(Json(processes, keep ? folder : ""));
+    return code;
+  }
+  Page page(console->out_style());
+  if (processes.empty()) {
+    page.Line("No trace was written: the program made no CUDA allocation, or could not be recorded.", Tone::kAlarm);
+  } else {
+    AddCrossCheck(processes, &page);
+  }
+  if (keep) page.Line(absl::StrCat("The traces: ", folder));
+  console->Print(page.text());
+  return code;
+}
+
+}  // namespace gpumem
