@@ -13,6 +13,7 @@
 #include "commands/commands.h"
 #include "commands/cross_check.h"
 #include "commands/doctor_checks.h"
+#include "commands/doctor_conclusion.h"
 #include "json/parts.h"
 #include "report/page.h"
 
@@ -76,6 +77,10 @@ std::string Json(const std::vector<Finding>& findings, Health worst) {
     json.EndObject();
   }
   json.EndArray();
+  const Conclusion conclusion = Conclude(findings);
+  json.Field("recorded", ExtentName(conclusion.extent));
+  json.Field("conclusion", conclusion.sentence);
+  json.Field("change", conclusion.change);
   json.EndObject();
   out += '\n';
   return out;
@@ -132,10 +137,14 @@ two saw is compared (docs/cross-check.md). Exit code 0: every difference has a k
     Page page(style);
     for (const Finding& finding : findings) AddFinding(finding, &page);
     page.Gap();
-    page.Line(worst == Health::kFailure   ? "Something is in the way: see the lines marked fail."
-              : worst == Health::kWarning ? "Tracing works, with the limits marked warn."
-                                          : "All is well. Next: gpumem run -- python train.py",
-              HealthTone(worst));
+    const Conclusion conclusion = Conclude(findings);
+    std::string last = conclusion.sentence;
+    if (!conclusion.change.empty()) {
+      absl::StrAppend(&last, " First: ", conclusion.change);
+    } else if (conclusion.extent == Conclusion::Extent::kAll) {
+      absl::StrAppend(&last, " Next: gpumem run -- python train.py");
+    }
+    page.Paragraph("", last, HealthTone(worst));
     return page.text();
   }
 

@@ -115,9 +115,13 @@ const std::set<std::string> kKeysOfCtlAndMarks = {"was_there",
                                                   "tid"};
 
 // Keys of doctor and dump, which tests/analyzer/commands compares with the program's output.
-const std::set<std::string> kOtherCommandsKeys = {"health",      "findings",   "check",  "found",   "next",  "sequence",
-                                                  "file_offset", "compressed", "type",   "data",    "kind",  "address",
-                                                  "size_bytes",  "stream",     "handle", "took_ns", "stack", "tag"};
+const std::set<std::string> kOtherCommandsKeys = {
+    "recorded", "conclusion", "change",      "health",     "findings", "check", "found",
+    "next",     "sequence",   "file_offset", "compressed", "type",     "data",  "kind",
+    "address",  "size_bytes", "stream",      "handle",     "took_ns",  "stack", "tag"};
+
+// Keys of serve, which tests/e2e/serve_test.py reads.
+const std::set<std::string> kKeysOfServe = {"port", "token"};
 
 // Keys of doctor --cross-check, which tests/hosts/cross_check_test.py compares with its answers.
 const std::set<std::string> kKeysOfCrossCheck = {
@@ -317,6 +321,7 @@ const std::set<std::string> kKeysOfSymbolizeAndSeries = {
 
 TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   std::set<std::string> emitted = kOtherCommandsKeys;
+  emitted.insert(kKeysOfServe.begin(), kKeysOfServe.end());
   emitted.insert(kKeysOfCrossCheck.begin(), kKeysOfCrossCheck.end());
   emitted.insert(kViewKeys.begin(), kViewKeys.end());
   emitted.insert(kFlameKeys.begin(), kFlameKeys.end());
