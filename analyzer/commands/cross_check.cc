@@ -85,7 +85,7 @@ absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_li
   GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewFolder());
   GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
   setenv("GPUMEMSHIM_OUTPUT", absl::StrCat(folder, "/").c_str(), 1);
-  setenv("GPUMEMSHIM_CUPTI", "1", 1);
+  setenv("GPUMEMSHIM_CUPTI", "wait", 1);  // a comparison is worth a slow start
   setenv("GPUMEMSHIM_QUIET", "1", 1);
   GPUMEM_ASSIGN_OR_RETURN(const int status, RunChild(command_line));
   GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(folder));

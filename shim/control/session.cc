@@ -80,7 +80,6 @@ Settings g_settings;
 namespace {
 
 constexpr int kStartWaitMs = 200;
-constexpr uint32_t kCuptiWaitMs = 150;  // below kStartWaitMs, for which other threads wait; past it CUPTI begins late
 
 std::atomic<bool> g_any_event;  // since recording began
 std::atomic<bool> g_asked_helper;
@@ -248,7 +247,7 @@ bool BeginRecording() {
     ring::Unlink();
     return false;
   }
-  if (g_settings.cupti) cupti::Start(kCuptiWaitMs);
+  if (g_settings.cupti) cupti::Start(g_settings.cupti_wait_ms);
   // Before anything else happens: an injected script may want to see the first step.
   if (g_settings.injected_script[0] != '\0') python::RequestLook();
   return true;
@@ -301,7 +300,8 @@ State SetUp() {
 // A second thread may not lose its event because the first is still at it.
 bool WaitForStarter() {
   if (g_starter.load(std::memory_order_acquire) == syscall(SYS_gettid)) return false;
-  for (int i = 0; i < kStartWaitMs && g_state.load(std::memory_order_acquire) == State::kStarting; ++i) {
+  const int most_ms = kStartWaitMs + (g_settings.cupti ? static_cast<int>(g_settings.cupti_wait_ms) : 0);
+  for (int i = 0; i < most_ms && g_state.load(std::memory_order_acquire) == State::kStarting; ++i) {
     const timespec millisecond{0, 1'000'000};
     nanosleep(&millisecond, nullptr);
   }

@@ -155,7 +155,11 @@ Settings ReadSettings() {
   settings.ring_size_bytes = ParseSize(ValueOf("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
-  settings.cupti = ParseSwitch(ValueOf("GPUMEMSHIM_CUPTI"), false);
+  const char* cupti = ValueOf("GPUMEMSHIM_CUPTI");
+  constexpr uint32_t kLongCuptiWaitMs = 3000;
+  const bool waits = cupti != nullptr && strcasecmp(cupti, "wait") == 0;
+  settings.cupti = waits || ParseSwitch(cupti, false);
+  if (waits) settings.cupti_wait_ms = kLongCuptiWaitMs;
   settings.sample_ms = ParseMilliseconds(ValueOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
   Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
   settings.size_limit = ReadSizeLimit();

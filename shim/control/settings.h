@@ -74,6 +74,7 @@ struct Settings {
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
   bool cupti = false;                     // CUPTI is asked too (shim/cupti)
+  uint32_t cupti_wait_ms = 150;           // how long the first use of CUDA waits for it; past it CUPTI begins late
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
   char warn_at[256] = "";                 // sampler/thresholds.h; empty = never
   writer::SizeLimit size_limit;

@@ -197,8 +197,9 @@ void* Main(void* argument) {
   prctl(PR_SET_NAME, "gpumem-cupti", 0, 0, 0);
   bool recording = Begin(state);
   Announce(&state->settled);
-  while (recording && state->stop.load(std::memory_order_acquire) == 0) {
+  for (bool last = false; recording && !last;) {
     FutexWait(&state->stop, 0, kFlushIntervalNs);
+    last = state->stop.load(std::memory_order_acquire) != 0;  // then too, all that came until now is asked for
     // A subscriber that came later may have put its own buffers in place of ours: what waits is its own now.
     if (const int result = AskForSubscriber(state->library); result == kMultipleSubscribers) {
       StopAsking(state, Status::kOtherSubscriber, result);
