@@ -9,6 +9,8 @@
 //   _dl_find_object              libgcc's unwinder asks for the unwind table of an address: found by dl_iterate_phdr,
 //   as libgcc itself did before
 //                                glibc 2.35. It answers false otherwise and every exception would end the program
+//   pthread_cond_clockwait       libstdc++'s condition_variable waits for a moment of the monotonic clock: for the same
+//   time by the clock that the condition has. Where that is set meanwhile, the wait is longer or shorter by as much
 //
 // Thread-safe. arc4random_buf aborts where the kernel has no getrandom (before 3.17), as glibc's does.
 
@@ -16,10 +18,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -77,4 +81,23 @@ static int look_into(struct dl_phdr_info* object, size_t size, void* data) {
 HIDDEN int _dl_find_object(void* address, struct dl_find_object* found) {
   struct search search = {(uintptr_t)address, found};
   return dl_iterate_phdr(look_into, &search) == 1 ? 0 : -1;
+}
+
+HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                                  const struct timespec* until) {
+  struct timespec now, end;
+  if (clock == CLOCK_REALTIME) return pthread_cond_timedwait(condition, mutex, until);
+  if (clock != CLOCK_MONOTONIC || until->tv_nsec < 0 || until->tv_nsec >= 1000000000) return EINVAL;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += until->tv_sec - now.tv_sec;
+  end.tv_nsec += until->tv_nsec - now.tv_nsec;
+  if (end.tv_nsec >= 1000000000) {
+    end.tv_nsec -= 1000000000;
+    end.tv_sec++;
+  } else if (end.tv_nsec < 0) {
+    end.tv_nsec += 1000000000;
+    end.tv_sec--;
+  }
+  return pthread_cond_timedwait(condition, mutex, &end);
 }

@@ -7,8 +7,13 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <pthread.h>
 
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -80,6 +85,40 @@ TEST(Random, FillsAllBytesAndNeverTheSame) {
   arc4random_buf(bytes.data(), bytes.size() - 1);
   EXPECT_EQ(bytes.back(), 0);
   EXPECT_NE(std::vector<unsigned char>(bytes.end() - 100, bytes.end() - 1), std::vector<unsigned char>(99));
+}
+
+// libstdc++ calls pthread_cond_clockwait for these.
+TEST(Condition, WaitsForTheMonotonicClock) {
+  std::mutex mutex;
+  std::condition_variable condition;
+  std::unique_lock lock(mutex);
+  for (const int milliseconds : {-1000, 0, 1, 20}) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    while (condition.wait_until(lock, until) == std::cv_status::no_timeout) continue;  // the clocks may differ a little
+    EXPECT_GE(std::chrono::steady_clock::now(), until);
+  }
+}
+
+TEST(Condition, IsWokenBeforeItsTime) {
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool told = false;
+  std::thread teller([&] {
+    const std::lock_guard lock(mutex);
+    told = true;
+    condition.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(condition.wait_for(lock, std::chrono::hours(1), [&] { return told; }));
+  lock.unlock();
+  teller.join();
+}
+
+TEST(Condition, RefusesOtherClocks) {
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const timespec until = {0, 0};
+  EXPECT_EQ(pthread_cond_clockwait(&condition, &mutex, CLOCK_THREAD_CPUTIME_ID, &until), EINVAL);
 }
 
 }  // namespace
