@@ -5,7 +5,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,6 +13,7 @@
 #include "commands/trace_options.h"
 #include "crosscheck/show.h"
 #include "json/parts.h"
+#include "loading/find_traces.h"
 #include "start/child.h"
 #include "start/preload.h"
 
@@ -30,16 +30,6 @@ absl::StatusOr<std::string> NewFolder() {
   return name;
 }
 
-std::vector<std::string> TracesIn(const std::string& folder) {
-  std::vector<std::string> traces;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".gmtrace") traces.push_back(entry->path().string());
-  }
-  std::sort(traces.begin(), traces.end());
-  return traces;
-}
-
 std::string EndOf(int status) {
   if (WIFSIGNALED(status)) return absl::StrCat("The command died of signal ", WTERMSIG(status), ".");
   return WEXITSTATUS(status) == 0 ? "" : absl::StrCat("The command ended with exit code ", WEXITSTATUS(status), ".");
@@ -47,7 +37,7 @@ std::string EndOf(int status) {
 
 absl::StatusOr<std::vector<CrossChecked>> CheckAll(const std::string& folder) {
   std::vector<CrossChecked> processes;
-  for (const std::string& trace : TracesIn(folder)) {
+  for (const std::string& trace : FilesOfFolder(folder, ".gmtrace")) {
     GPUMEM_ASSIGN_OR_RETURN(CrossEvidence evidence, ReadCrossEvidence(trace));
     CrossCheck check = Join(evidence);
     processes.push_back({std::move(evidence), std::move(check)});

@@ -33,9 +33,7 @@ std::string FrameText(const LiveFrame& frame, const TextStyle& style) {
 
 bool Runs(const LiveFrame& frame) {
   for (const LiveProcess& process : frame.processes) {
-    const bool may_grow =
-        process.state == LiveProcess::State::kRunning || process.state == LiveProcess::State::kUnknown;
-    if (may_grow && process.problem.empty()) return true;
+    if (MayGrow(process) && process.problem.empty()) return true;
   }
   return false;
 }

@@ -81,6 +81,11 @@ struct LiveProcess {
   std::string problem;  // what cannot be shown, and why; "" = nothing
 };
 
+// Whether its trace may still grow: it runs, or nobody here knows.
+inline bool MayGrow(const LiveProcess& process) {
+  return process.state == LiveProcess::State::kRunning || process.state == LiveProcess::State::kUnknown;
+}
+
 struct LiveFrame {
   std::string place;  // as it was asked for
   std::vector<LiveProcess> processes;

@@ -93,10 +93,8 @@ void WriteDevices(FrameMetrics* metrics) {
 
 void WriteProcesses(FrameMetrics* metrics) {
   const auto count = [](uint64_t value) { return std::optional(absl::StrCat(value)); };
-  metrics->EachProcess(
-      "gpumem_running", "1 if the program runs or its trace may still grow.", [&](const LiveProcess& process) {
-        return count(process.state == LiveProcess::State::kRunning || process.state == LiveProcess::State::kUnknown);
-      });
+  metrics->EachProcess("gpumem_running", "1 if the program runs or its trace may still grow.",
+                       [&](const LiveProcess& process) { return count(MayGrow(process)); });
   metrics->EachProcess("gpumem_unreadable", "1 if the trace cannot be read on.",
                        [&](const LiveProcess& process) { return count(!process.problem.empty()); });
   metrics->EachProcess(

@@ -51,12 +51,6 @@ using Event = std::unique_ptr<event, Freed<&event_free>>;
 using Buffer = std::unique_ptr<evbuffer, Freed<&evbuffer_free>>;
 using Http = std::unique_ptr<evhttp, Freed<&evhttp_free>>;
 
-bool MayGrow(const LiveFrame& frame) {
-  return std::any_of(frame.processes.begin(), frame.processes.end(), [](const LiveProcess& process) {
-    return process.state == LiveProcess::State::kRunning || process.state == LiveProcess::State::kUnknown;
-  });
-}
-
 // Changes when a page of these traces would say something else.
 std::string SignatureOf(const LiveFrame& frame) {
   std::string signature;
@@ -212,7 +206,8 @@ bool Server::PageIsDue(const LiveFrame& frame, const std::string& signature) con
   const std::shared_ptr<const MadePage> made = maker_->made();
   if (made->number == 0) return true;
   if (signature == signature_) return false;
-  const auto pause = MayGrow(frame) ? std::max(kLeastPause, kPausePerWork * made->took) : kPauseOfEnded;
+  const bool grows = std::any_of(frame.processes.begin(), frame.processes.end(), &MayGrow);
+  const auto pause = grows ? std::max(kLeastPause, kPausePerWork * made->took) : kPauseOfEnded;
   return Clock::now() - made_at_ >= pause;
 }
 
