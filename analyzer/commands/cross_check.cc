@@ -90,7 +90,10 @@ absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_li
   }
   Page page(console->out_style());
   if (processes.empty()) {
-    page.Line("No trace was written: the program made no CUDA allocation, or could not be recorded.", Tone::kAlarm);
+    page.Line(
+        "No trace was written: the program made no CUDA allocation, was killed in its first moments, or could not be "
+        "recorded.",
+        Tone::kAlarm);
   } else {
     AddCrossCheck(processes, &page);
   }

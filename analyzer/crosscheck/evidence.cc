@@ -8,6 +8,7 @@
 
 #include "trace/event_batch.h"
 #include "trace/packet_reader.h"
+#include "trace/ring_recovery.h"
 
 namespace gpumem {
 namespace {
@@ -20,17 +21,17 @@ class Collector {
   explicit Collector(CrossEvidence* evidence) : evidence_(evidence) {}
 
   // False where the packet cannot be what it says.
-  bool Take(const RawPacket& packet) {
-    if (static_cast<uint32_t>(packet.type) == kCuptiPacket) return TakeCupti(packet.body);
-    switch (packet.type) {
+  bool Take(PacketType type, absl::string_view body) {
+    if (static_cast<uint32_t>(type) == kCuptiPacket) return TakeCupti(body);
+    switch (type) {
       case PacketType::kHeader:
-        return TakeHeader(packet.body);
+        return TakeHeader(body);
       case PacketType::kDefinitions:
-        return TakeNames(packet.body);
+        return TakeNames(body);
       case PacketType::kEvents:
-        return TakeEvents(packet.body);
+        return TakeEvents(body);
       case PacketType::kLosses:
-        return evidence_->losses.ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()));
+        return evidence_->losses.ParseFromArray(body.data(), static_cast<int>(body.size()));
       case PacketType::kEnd:
         evidence_->ended = true;
         return true;
@@ -90,16 +91,28 @@ class Collector {
     OwnCall call;
     call.time_ns = row.time_ns;
     call.began_ns = row.time_ns - std::min<uint64_t>(row.time_ns, row.duration_ns);
-    const bool pool = row.kind == trace::POOL_CREATE || row.kind == trace::POOL_DESTROY || row.kind == trace::POOL_TRIM;
-    call.address = pool ? row.handle : row.address;
-    call.bytes = pool ? 0 : row.size;
     call.kind = row.kind;
+    call.address = call.pool() ? row.handle : row.address;
+    call.bytes = call.pool() ? 0 : row.size;
     call.layer = row.layer;
     call.memory = row.memory;
     call.thread = row.thread;
+    if (row.layer != trace::TORCH && call.address != 0) NoteOrigin(&call);
     const auto name = names_.find(row.api);
     call.api = name == names_.end() ? "not known" : name->second;
     evidence_->calls.push_back(std::move(call));
+  }
+
+  // CUDA's own addresses: what one call made, another one may release under any name.
+  void NoteOrigin(OwnCall* call) {
+    if (call->kind != trace::FREE) {
+      if (!call->pool()) origins_[call->address] = call->kind;
+      return;
+    }
+    const auto origin = origins_.find(call->address);
+    if (origin == origins_.end()) return;
+    call->made_by = origin->second;
+    origins_.erase(origin);
   }
 
   void TakeBack(const EventRow& row) {
@@ -113,6 +126,7 @@ class Collector {
 
   CrossEvidence* evidence_;
   std::unordered_map<uint32_t, std::string> names_;
+  std::unordered_map<uint64_t, trace::EventKind> origins_;
 };
 
 }  // namespace
@@ -125,9 +139,11 @@ absl::StatusOr<CrossEvidence> ReadCrossEvidence(const std::string& path) {
   Collector collector(&evidence);
   RawPacket packet;
   while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
-    if (!collector.Take(packet)) reader->ReportDamage("a packet is not what it says");
+    if (!collector.Take(packet.type, packet.body)) reader->ReportDamage("a packet is not what it says");
   }
-  evidence.damage = reader->damage();
+  const Recovery recovery = RecoverFromRing(path);
+  for (const RecoveredPacket& rest : recovery.packets) collector.Take(rest.type, rest.body);
+  if (recovery.packets.empty()) evidence.damage = reader->damage();
   return evidence;
 }
 

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What one process's trace holds for the comparison with CUPTI: the recorder's events and CUPTI's records, in the order
-// of the file. Labels, marks and failed requests are left out, and so is a free that its own thread took back.
+// of the file, and behind them what waits in the ring of a process that was killed. Labels, marks and failed requests
+// are left out, and so is a free that its own thread took back.
 //
 // Thread-safety: pure. Failure: as PacketReader::Open; what damage took is told by `damage`.
 //
@@ -30,7 +31,10 @@ struct OwnCall {
   trace::Layer layer = trace::LAYER_UNSPECIFIED;
   trace::Memory memory = trace::DEVICE;
   uint32_t thread = 0;
+  trace::EventKind made_by = trace::EVENT_KIND_UNSPECIFIED;  // of a free: what made the memory, where that is known
   std::string api;
+
+  bool pool() const { return kind == trace::POOL_CREATE || kind == trace::POOL_DESTROY || kind == trace::POOL_TRIM; }
 };
 
 struct CrossEvidence {

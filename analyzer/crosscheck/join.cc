@@ -32,10 +32,6 @@ uint32_t OperationOf(const OwnCall& call) {
   }
 }
 
-bool IsPool(trace::EventKind kind) {
-  return kind == trace::POOL_CREATE || kind == trace::POOL_DESTROY || kind == trace::POOL_TRIM;
-}
-
 // kNone: CUPTI has a record of such calls.
 GapCause CauseByKind(const OwnCall& call) {
   if (call.layer == trace::TORCH) return GapCause::kSubAllocation;
@@ -75,6 +71,20 @@ GapCause CauseByKind(const OwnCall& call) {
   }
 }
 
+// Of a call without a record of its own kind's: what it was about is known to have none.
+GapCause CauseByMemory(const OwnCall& call) {
+  if (call.kind == trace::ALLOC && call.address == 0 && call.bytes == 0) return GapCause::kNothing;
+  switch (call.made_by) {
+    case trace::IMPORT:
+    case trace::MAP:  // of memory of another owner: a mapping of our own ends by an unmap
+      return GapCause::kImported;
+    case trace::GRAPH_NODE_ALLOC:
+      return GapCause::kGraphMemory;
+    default:
+      return GapCause::kNone;
+  }
+}
+
 uint64_t Distance(uint64_t one, uint64_t other) { return one > other ? one - other : other - one; }
 
 // Calls of one operation on one address, by both, in the order of time.
@@ -98,7 +108,7 @@ class Joiner {
       if (const GapCause cause = CauseByKind(call); cause != GapCause::kNone) {
         AddOwn(call, SeenBy::kOnlyUs, cause, false);
       } else {
-        const bool pool = IsPool(call.kind);  // whose handle need not be the address that CUPTI states
+        const bool pool = call.pool();  // whose handle need not be the address that CUPTI states
         pairs_[{pool, pool ? 0 : call.address, OperationOf(call)}].ours.push_back(&call);
       }
     }
@@ -144,6 +154,8 @@ class Joiner {
     GapCause cause = GapCause::kUnexplained;
     if (!check_.compared) {
       cause = GapCause::kNotRecording;
+    } else if (const GapCause by_memory = CauseByMemory(call); by_memory != GapCause::kNone) {
+      cause = by_memory;
     } else if (call.began_ns < cupti.began_ns()) {
       cause = GapCause::kBeforeCupti;
     } else if (call.time_ns > cupti.complete_until_ns()) {
@@ -241,6 +253,8 @@ CauseWords WordsOf(GapCause cause) {
       return {"context_or_code", "a context, device or loaded code: no allocation by a call"};
     case GapCause::kPoolSetting:
       return {"pool_setting", "a setting of a pool: no memory changes hands"};
+    case GapCause::kNothing:
+      return {"nothing", "no bytes were asked for"};
     case GapCause::kNotRecording:
       return {"not_recording", "CUPTI did not record"};
     case GapCause::kBeforeCupti:

@@ -39,6 +39,7 @@ enum class GapCause {
   kGraphMemory,       // only us: memory nodes of graphs
   kContextOrCode,     // only us: measured around a call that allocates inside the driver
   kPoolSetting,       // only us
+  kNothing,           // only us: no bytes were asked for
   kNotRecording,      // only us: CUPTI did not record at all
   kBeforeCupti,       // only us: CUPTI began later
   kAfterCupti,        // only us: CUPTI had delivered its last record, or was left to another tool

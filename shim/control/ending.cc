@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include "shim/base/memory_checkers.h"
+#include "shim/base/no_cancellation.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
 #include "shim/calls/scope.h"
@@ -49,18 +50,6 @@ std::atomic<int32_t> g_ender;
 std::atomic<uint32_t> g_reported;
 
 int32_t ThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
-
-// A pending pthread_cancel would unwind a thread out of the end of its process at the first call that waits.
-class NoCancellation {
- public:
-  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 void SleepMillisecond() {
   const timespec millisecond{0, 1'000'000};

@@ -12,6 +12,7 @@
 
 #include "shim/base/loaded_modules.h"
 #include "shim/base/loader.h"
+#include "shim/base/no_cancellation.h"
 #include "shim/stack/frame_pointers.h"
 #include "shim/stack/memory_read.h"
 #include "shim/stack/path_cache.h"
@@ -114,6 +115,7 @@ int Collect(Context* context, void* data) {
 }
 
 uint32_t UnwindLibunwind(void** out, uint32_t capacity) {
+  const NoCancellation no_cancellation;  // it probes memory by write(), under locks of its own
   const int count = g_backtrace.load(std::memory_order_relaxed)(out, static_cast<int>(capacity));
   return count < 0 ? 0 : static_cast<uint32_t>(count);
 }

@@ -129,6 +129,21 @@ TEST(JoinTest, KindsWithoutRecordsAndBlocksOfPyTorch) {
                                                       "only us | virtual_memory | cudaMalloc | 1"));
 }
 
+TEST(JoinTest, ReleasesOfImportsAndRequestsForNothing) {
+  CrossEvidence run = Recorded();
+  AddCall(&run, trace::ALLOC, 0, 2'000'000'000, 0);
+  AddCall(&run, trace::FREE, 0x1000, 2'000'000'000);
+  run.calls.back().made_by = trace::MAP;
+  AddCall(&run, trace::FREE, 0x2000, 2'000'000'000);
+  run.calls.back().made_by = trace::GRAPH_NODE_ALLOC;
+  AddCall(&run, trace::FREE, 0x3000, 2'000'000'000);
+  run.calls.back().made_by = trace::MAP;
+  AddRecord(&run, 2, 0x3000, 2'000'000'000);  // CUPTI has seen it nevertheless
+  EXPECT_THAT(RowsOf(Join(run)),
+              testing::UnorderedElementsAre("only us | nothing | cudaMalloc | 1", "only us | imported | cudaFree | 1",
+                                            "only us | graph_memory | cudaFree | 1", "both | none | cudaFree | 1"));
+}
+
 TEST(JoinTest, StaticVariablesAndTheEndOfAContext) {
   CrossEvidence run = Recorded();
   run.ends_of_contexts.push_back(3'000'000'000);
