@@ -26,8 +26,8 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kCommands[] = {"memory",  "status",    "start", "stop",      "flush", "mark", "dump",
-                                           "tensors", "gradients", "gc",    "backtrace", "eval",  "repl"};
+constexpr absl::string_view kCommands[] = {"memory", "status",  "start",     "stop", "flush",     "mark", "snapshot",
+                                           "dump",   "tensors", "gradients", "gc",   "backtrace", "eval", "repl"};
 
 void BeginAnswer(absl::string_view asked, JsonWriter* json) {
   json->BeginObject();
@@ -41,7 +41,8 @@ class CtlCommand final : public Command {
   absl::string_view name() const override { return "ctl"; }
   absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
   absl::string_view arguments() const override {
-    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|dump|tensors|gradients|gc|backtrace|eval TEXT|repl]]";
+    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot TEXT|dump|tensors|gradients|gc|backtrace|eval "
+           "TEXT|repl]]";
   }
   absl::string_view help() const override {
     return R"(Controls programs that run with libgpumemshim.so and have used CUDA. Without PID: lists yours.
@@ -52,6 +53,7 @@ class CtlCommand final : public Command {
   stop        stop recording until the next start; calls pass through
   flush       returns once everything recorded so far is in the file
   mark TEXT   adds a mark, which reports and timelines show
+  snapshot TEXT   the same, and reports show what was alive then
   dump        flush, then copy the trace so far into a file of its own (-o)
   tensors     the live Python tensors and who refers to them; pauses the program
   gradients   NaN and Inf, norm, smallest and largest of each gradient; launches kernels
@@ -136,7 +138,7 @@ Only the user who owns the program, and root, may do this.
     bool known = false;
     for (const absl::string_view word : kCommands) known = known || word == asked;
     if (!known) return absl::StrCat("unknown ctl command \"", asked, "\".");
-    const bool takes_text = asked == "mark" || asked == "eval";
+    const bool takes_text = asked == "mark" || asked == "snapshot" || asked == "eval";
     if (takes_text && arguments < 3) return absl::StrCat(asked, " needs a text.");
     if (!takes_text && arguments > 2) return absl::StrCat(asked, " takes no argument.");
     return "";
@@ -205,7 +207,7 @@ Only the user who owns the program, and root, may do this.
       json.Field("file", answer.Text("file"));
       json.Field("file_bytes", answer.Number("file_bytes"));
       json.Field("events", answer.Number("events"));
-    } else if (asked != "mark") {
+    } else if (asked != "mark" && asked != "snapshot") {
       WriteJsonStatus(answer, &json);
     }
     json.EndObject();
@@ -213,7 +215,7 @@ Only the user who owns the program, and root, may do this.
   }
 
   static std::string Words(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
-    if (asked == "mark") return "marked\n";
+    if (asked == "mark" || asked == "snapshot") return "marked\n";
     if (IsLive(asked)) return LiveText(asked, answer);
     if (IsConsole(asked)) return ConsoleText(asked, answer);
     if (asked == "dump") {

@@ -149,7 +149,7 @@ void TraceFollower::AddSteps(LiveProcess* frame) const {
   frame->steps.per_step = outlook.forecast.per_step;
 }
 
-LiveProcess TraceFollower::Frame() {
+LiveProcess TraceFollower::Begin() const {
   LiveProcess frame;
   frame.file = path_;
   frame.process = process_;
@@ -172,6 +172,22 @@ LiveProcess TraceFollower::Frame() {
     if (mark.kind == trace::MARK) frame.last_mark = mark.text;
   }
   AddDevices(&frame);
+  return frame;
+}
+
+LiveProcess TraceFollower::BriefFrame() const {
+  LiveProcess frame = Begin();
+  const uint32_t slot = tally_.focus().slot;
+  if (tally_.series(slot) != nullptr) {
+    frame.device = DeviceOfSlot(slot);
+    frame.measure = tally_.focus().measure;
+  }
+  AddSteps(&frame);
+  return frame;
+}
+
+LiveProcess TraceFollower::Frame() {
+  LiveProcess frame = Begin();
   const Detail detail = at_program_end_ ? *at_program_end_ : TakeDetail();
   frame.at_program_end = at_program_end_.has_value();
   if (detail.found) {

@@ -163,18 +163,26 @@ bool LiveJob::is_through() const {
   });
 }
 
+LiveProcess LiveJob::Unreadable(const Followed& followed) {
+  LiveProcess process;
+  process.file = followed.path;
+  process.problem = followed.problem;
+  return process;
+}
+
 LiveFrame LiveJob::Frame() {
   LiveFrame frame;
   frame.place = place_;
-  for (Followed& followed : followed_) {
-    if (followed.follower != nullptr) {
-      frame.processes.push_back(followed.follower->Frame());
-      continue;
-    }
-    LiveProcess& process = frame.processes.emplace_back();
-    process.file = followed.path;
-    process.problem = followed.problem;
-  }
+  for (Followed& followed : followed_)
+    frame.processes.push_back(followed.follower != nullptr ? followed.follower->Frame() : Unreadable(followed));
+  return frame;
+}
+
+LiveFrame LiveJob::BriefFrame() const {
+  LiveFrame frame;
+  frame.place = place_;
+  for (const Followed& followed : followed_)
+    frame.processes.push_back(followed.follower != nullptr ? followed.follower->BriefFrame() : Unreadable(followed));
   return frame;
 }
 

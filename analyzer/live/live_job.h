@@ -41,6 +41,8 @@ class LiveJob {
   // Whether all that was there at the last Poll was read.
   bool is_through() const;
   LiveFrame Frame();
+  // The same without categories and lines.
+  LiveFrame BriefFrame() const;
 
  private:
   enum class Kind { kTrace, kFolder, kNewest };
@@ -50,6 +52,7 @@ class LiveJob {
     std::string problem;
   };
 
+  static LiveProcess Unreadable(const Followed& followed);
   LiveJob(std::string place, const Options& options) : place_(std::move(place)), options_(options) {}
   void OpenFollower(Followed* followed, const LiveFocus& focus) const;
   void PollOne(bool to_the_end, Followed* followed) const;

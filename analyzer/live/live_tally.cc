@@ -39,6 +39,10 @@ void LiveTally::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (!std::exchange(has_origin_, true)) origin_ns_ = now_ns_ = batch->time_ns(i);
   now_ns_ = std::max(now_ns_, batch->time_ns(i));
   ++events_;
+  if (!are_settled_) {
+    TakeReserved();
+    are_settled_ = batch->time_ns(i) > statements_ns_;
+  }
   if (IsMark(kind)) {
     const bool is_end = kind == trace::MARK && batch->handle(i) == kProgramEndMark;
     if (is_end && on_program_end_) std::exchange(on_program_end_, nullptr)();
@@ -65,6 +69,13 @@ const DeviceStatement* LiveTally::statement(uint32_t slot) const {
   return found == statements_.end() ? nullptr : &found->second;
 }
 
+void LiveTally::TakeReserved() {
+  for (auto& [slot, said] : statements_) {
+    if (said.time_ns == statements_ns_ && slot < replay_->state().slots())
+      said.reserved = replay_->state().values(slot).reserved;
+  }
+}
+
 void LiveTally::TakeCounters(const trace::Counters& counters) {
   for (const trace::DeviceCounters& device : counters.devices()) {
     const uint32_t slot = SlotOfDevice(device.device());
@@ -76,8 +87,10 @@ void LiveTally::TakeCounters(const trace::Counters& counters) {
     said.total = device.total_bytes();
     for (const trace::DeviceProcess& other : device.others()) said.others += other.used_bytes();
     said.time_ns = counters.time_ns();
-    if (slot < replay_->state().slots()) said.reserved = replay_->state().values(slot).reserved;
   }
+  if (counters.devices_size() != 0) statements_ns_ = counters.time_ns();
+  are_settled_ = false;
+  TakeReserved();
   if (has_origin_) now_ns_ = std::max(now_ns_, counters.time_ns());
 }
 

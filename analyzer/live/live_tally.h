@@ -77,6 +77,9 @@ class LiveTally final : public LabelVisitor {
 
  private:
   void TakeCounters(const trace::Counters& counters);
+  // What devices said comes before the events of the same pass, also those that are older: PyTorch's part is taken
+  // again until they have passed by.
+  void TakeReserved();
 
   const LiveFocus focus_;
   const LabelReplay* replay_;
@@ -87,6 +90,8 @@ class LiveTally final : public LabelVisitor {
   IndexPass index_;
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   std::map<uint32_t, DeviceStatement> statements_;   // by slot
+  uint64_t statements_ns_ = 0;                       // of the newest
+  bool are_settled_ = true;
   LossCounts losses_;
   std::function<void()> on_program_end_;
   uint64_t events_ = 0, torch_failures_ = 0, cuda_failures_ = 0;

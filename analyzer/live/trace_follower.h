@@ -64,6 +64,8 @@ class TraceFollower {
 
   // What is shown. Names of frames are looked up here.
   LiveProcess Frame();
+  // Without categories and lines, so without names: for whoever looks often and wants the forecast.
+  LiveProcess BriefFrame() const;
 
   // What the focus should be by what was read: the device with the largest peak, and its blocks, or, where PyTorch did
   // nothing, all memory. To change it a trace must be opened again.
@@ -88,6 +90,7 @@ class TraceFollower {
   };
 
   TraceFollower(std::string path, const Options& options, TraceReader reader);
+  LiveProcess Begin() const;
   void LookUpNames();
   Detail TakeDetail();
   PlaceRoles Places() const;

@@ -93,6 +93,13 @@ std::string Reaches(const Outlook& outlook) {
   return text;
 }
 
+}  // namespace
+
+absl::string_view RiskLevelName(RiskLevel risk) {
+  constexpr std::array<absl::string_view, 4> kNames = {"low", "medium", "high", "critical"};
+  return kNames[static_cast<size_t>(risk)];
+}
+
 std::string SentenceOf(const Outlook& outlook) {
   const Forecast& forecast = outlook.forecast;
   const std::string rate = absl::StrCat(RateText(forecast.per_step), " a step");
@@ -117,13 +124,6 @@ std::string SentenceOf(const Outlook& outlook) {
       return Reaches(outlook);
   }
   return "";
-}
-
-}  // namespace
-
-absl::string_view RiskLevelName(RiskLevel risk) {
-  constexpr std::array<absl::string_view, 4> kNames = {"low", "medium", "high", "critical"};
-  return kNames[static_cast<size_t>(risk)];
 }
 
 double StepPace(std::vector<double> took) {

@@ -43,6 +43,9 @@ struct Outlook {
 // forecast, risk and sentence are set.
 void JudgeOutlook(const std::vector<double>& levels, Outlook* outlook);
 
+// What is said of it, from all that it has but `sentence`.
+std::string SentenceOf(const Outlook& outlook);
+
 // Median of the newest, of how long steps took (ns); 0 where there is none.
 double StepPace(std::vector<double> took);
 

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "report/breakdown_parts.h"
 #include "report/cells.h"
+#include "report/forecast_marks.h"
 #include "report/instants.h"
 #include "report/names.h"
 #include "report/sections.h"
@@ -195,6 +196,8 @@ void AddOverview(const ReportInput& input, const TextOptions& options, Page* pag
     AddTimeline(*device, input, Detail::kBrief, page);
     AddProcessTotal(*device, input, page);
   }
+  for (const std::string& line : ForecastLines(input.analysis->marks.entries(), input))
+    page->Paragraph(LeadOf("Forecast"), line, Tone::kAlarm);
   AddRecorded(input, page);
   AddMore(input, page);
 }

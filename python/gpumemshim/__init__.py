@@ -22,6 +22,8 @@ left where one of these is called in them: call them around.
     gpumemshim.report("run.gmtrace")["verdict"]
     gpumemshim.steps("run.gmtrace").to_pandas()
 
+    gpumemshim.on_forecast(lambda forecast: print(forecast.sentence))      # when memory is about to run out
+
 These ask the program `gpumem`, and raise GpumemError where there is no answer. Nothing is imported but the standard library, and of this second half
 nothing before it is used.
 """
@@ -36,6 +38,7 @@ from gpumemshim._watch import Change, watch
 
 _LATER = {
     "_answers": ("Peak", "diff", "html", "leaks", "peak", "report", "sql", "steps"),
+    "_forecast": ("Forecast", "ForecastWatch", "on_forecast"),
     "_record": ("Recording", "record"),
     "_tables": ("Table",),
 }

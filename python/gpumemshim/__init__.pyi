@@ -99,6 +99,22 @@ class record:
     ) -> None: ...
     def __call__(self, function: _F) -> _F: ...
 
+class Forecast(NamedTuple):
+    risk: str
+    device: int
+    sentence: str
+    cause: str
+    first: bool
+    step: int
+    earliest_s: float
+    likely_s: float
+    latest_s: Optional[float]
+    bytes_per_step: float
+
+class ForecastWatch:
+    failures: list[str]
+    def stop(self) -> None: ...
+
 class stage:
     name: str
     def __init__(self, name: str) -> None: ...
@@ -116,6 +132,14 @@ def tag(tensor: _T, name: str) -> _T: ...
 def pause() -> None: ...
 def resume() -> None: ...
 def recording() -> bool: ...
+def on_forecast(
+    callback: Callable[[Forecast], object],
+    *,
+    risk: str = ...,
+    interval: float = ...,
+    pause: float = ...,
+    timeout: float = ...,
+) -> ForecastWatch: ...
 def tensors(device: str = ...) -> list[LiveTensor]: ...
 def gradients(model: Any = ...) -> list[GradientStats]: ...
 @overload

@@ -21,7 +21,7 @@ constexpr Word kWords[] = {{"status", Command::kStatus, false},   {"start", Comm
                            {"dump", Command::kDump, false},       {"mark", Command::kMark, true},
                            {"tensors", Command::kTensors, false}, {"gradients", Command::kGradients, false},
                            {"gc", Command::kGc, false},           {"backtrace", Command::kBacktrace, false},
-                           {"eval", Command::kEval, true}};
+                           {"eval", Command::kEval, true},        {"snapshot", Command::kSnapshot, true}};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Request ParseRequest(const char* line, size_t size) {
     if (std::strlen(word.text) != word_size || std::memcmp(word.text, line, word_size) != 0) continue;
     const bool has_argument = word_size + 1 < size;
     if (has_argument != word.takes_argument) {
-      request.error = word.takes_argument ? "mark and eval need a text" : "that command takes no argument";
+      request.error = word.takes_argument ? "mark, snapshot and eval need a text" : "that command takes no argument";
       return request;
     }
     request.command = word.command;
@@ -51,8 +51,8 @@ Request ParseRequest(const char* line, size_t size) {
     return request;
   }
   request.error =
-      "unknown command; known are status, start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT and "
-      "eval TEXT";
+      "unknown command; known are status, start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT, "
+      "snapshot TEXT and eval TEXT";
   return request;
 }
 

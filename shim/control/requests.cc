@@ -149,7 +149,9 @@ size_t AnswerMark(const Request& request, Answer* answer) {
     answer->Error("recording is off");
     return answer->size();
   }
-  if (!RecordMark({.kind = EventKind::kMark, .text = request.argument, .size = request.argument_size})) {
+  const uint64_t is_snapshot = request.command == Command::kSnapshot ? 1 : 0;
+  if (!RecordMark(
+          {.kind = EventKind::kMark, .text = request.argument, .size = request.argument_size, .number = is_snapshot})) {
     answer->Error("the ring took no more");
     return answer->size();
   }
@@ -215,6 +217,7 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
     case Command::kDump:
       return AnswerFlush(&answer);
     case Command::kMark:
+    case Command::kSnapshot:
       return AnswerMark(request, &answer);
     case Command::kTensors:
       return AnswerPythonRequest(python::Request::kTensors, "", &answer);

@@ -4,7 +4,7 @@
 // What `gpumem ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
 //
 //   -> gpumem/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT,
-//   eval TEXT
+//   snapshot TEXT, eval TEXT
 //   <- gpumem/1 ok\n
 //      state recording\n                 a name, a blank, the value; backslash, newline and other control characters
 //      file /home/user/run.gmtrace\n          of a value come as \xNN
@@ -31,6 +31,7 @@ enum class Command {
   kFlush,
   kDump,
   kMark,
+  kSnapshot,
   kTensors,
   kGradients,
   kGc,

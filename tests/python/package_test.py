@@ -86,6 +86,11 @@ class WithoutTheRecorder(unittest.TestCase):
         self.assertEqual(gpumemshim.watch(lambda: 5, tell=self.fail)(), 5)
         self.assertEqual((gpumemshim.tensors(), gpumemshim.gradients()), ([], []))
         self.assertNotIn("torch", sys.modules)
+        watch = gpumemshim.on_forecast(self.fail)
+        watch.stop()
+        self.assertEqual(watch.failures, [])
+        with self.assertRaises(ValueError):
+            gpumemshim.on_forecast(self.fail, risk="low")
 
     def test_it_is_looked_up_once(self):
         before, _library.look_up = _library.look_up, lambda: self.fail("looked up again")

@@ -54,6 +54,7 @@ const std::vector<std::vector<std::string>> kCommands = {{"report"},
                                                          {"symbolize", "-o", "out"},
                                                          {"recover"},
                                                          {"explain"},
+                                                         {"forecast"},
                                                          {"live", "--once"},
                                                          {"ranks"}};
 

@@ -30,6 +30,7 @@ TEST(Requests, Commands) {
 }
 
 TEST(Requests, MarkKeepsItsText) {
+  EXPECT_EQ(Parse("gpumem/1 snapshot x").command, Command::kSnapshot);
   const Request request = Parse("gpumem/1 mark  epoch 3 ");
   EXPECT_EQ(request.command, Command::kMark);
   EXPECT_EQ(std::string(request.argument, request.argument_size), " epoch 3 ");
@@ -37,8 +38,8 @@ TEST(Requests, MarkKeepsItsText) {
 
 TEST(Requests, WhatIsNoRequest) {
   for (const char* line : {"", "status", "gpumem/2 status", "GET / HTTP/1.1", "gpumem/1", "gpumem/1 ", "gpumem/1 statu",
-                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 eval", "gpumem/1 gc now", "gpumem/1 mark ",
-                           "gpumem/1  status"}) {
+                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 snapshot", "gpumem/1 eval",
+                           "gpumem/1 gc now", "gpumem/1 mark ", "gpumem/1  status"}) {
     const Request request = Parse(line);
     EXPECT_EQ(request.command, Command::kNone) << line;
     EXPECT_NE(request.error, nullptr) << line;
