@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <cstdlib>
+
+#include "absl/strings/str_split.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -79,7 +82,26 @@ first one is a snapshot), and what --exec, --webhook and --signal name. The prog
   }
 
  private:
+  // What flags leave open the environment says, as the recorder has it.
+  void ReadEnvironment() {
+    const auto take = [](const char* name, std::string* value) {
+      const char* const given = std::getenv(name);
+      if (value->empty() && given != nullptr) *value = given;
+    };
+    take("GPUMEMSHIM_FORECAST_RISK", &risk_);
+    take("GPUMEMSHIM_FORECAST_EXEC", &watch_.callbacks.command);
+    take("GPUMEMSHIM_FORECAST_SIGNAL", &signal_);
+    take("GPUMEMSHIM_FORECAST_WEBHOOK", &watch_.callbacks.webhook);
+    std::string hosts;
+    take("GPUMEMSHIM_FORECAST_ALLOW_HOST", &hosts);
+    for (const absl::string_view host : absl::StrSplit(hosts, ',', absl::SkipEmpty()))
+      watch_.callbacks.hosts.emplace_back(host);
+  }
+
   absl::Status ReadWatchFlags(const std::string& place) {
+    ReadEnvironment();
+    if (!risk_.empty() && risk_ != "medium" && risk_ != "high" && risk_ != "critical")
+      return absl::InvalidArgumentError("GPUMEMSHIM_FORECAST_RISK is medium, high or critical.");
     if (!trace_.from.empty() || !trace_.to.empty() || trace_.layer != "all")
       return absl::InvalidArgumentError("--watch looks at the whole run: without --from, --to and --layer.");
     const double timeout_s = watch_.callbacks.timeout_s;
@@ -113,7 +135,7 @@ first one is a snapshot), and what --exec, --webhook and --signal name. The prog
   TraceOptions trace_;
   bool check_ = false, watches_ = false, no_marks_ = false;
   WatchSettings watch_;
-  std::string risk_ = "medium", signal_;
+  std::string risk_, signal_;
   double pause_s_ = 600;
 };
 

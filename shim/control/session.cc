@@ -49,6 +49,7 @@
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
 #include "shim/cupti/cupti.h"
+#include "shim/oom/forecaster.h"
 #include "shim/oom/reporter.h"
 #include "shim/python/existing.h"
 #include "shim/python/inject.h"
@@ -141,6 +142,7 @@ void AfterForkInChild() {
   cupti::ForgetInChild();
   stack::ForgetInChild();
   oom::ForgetInChild();
+  oom::ForgetForecastInChild();
   server::ForgetInChild();
   ForgetNotes();
   session::g_off.store(false, std::memory_order_relaxed);
@@ -165,6 +167,12 @@ void SawEvent(const Event& event, uint32_t tid) {
   if (g_settings.oom_report) oom::Saw(event, tid);
 }
 
+// In the writer's thread, after each pass.
+void TracePassed(const char* path, bool last) {
+  if (g_settings.forecast) oom::ForecastPassed(path, last);
+  if (g_settings.oom_report) oom::Passed(path, last);
+}
+
 // In the writer's thread, about once a second and at the end.
 uint32_t LookAround(bool last) {
   if (!last) {
@@ -184,10 +192,9 @@ bool StartWriter() {
   config.callbacks.facts.new_versions = &NewVersions;
   config.callbacks.losses.of_stacks = &CountStackLosses;
   config.callbacks.facts.api_name = &ApiName;
-  if (g_settings.oom_report) {
-    oom::Configure();
-    config.callbacks.watcher.passed = &oom::Passed;
-  }
+  if (g_settings.oom_report) oom::Configure();
+  if (g_settings.forecast) oom::ConfigureForecast();
+  if (g_settings.oom_report || g_settings.forecast) config.callbacks.watcher.passed = &TracePassed;
   config.callbacks.watcher.saw_event = &SawEvent;
   config.callbacks.losses.find_unseen = &LookAround;
   config.callbacks.losses.put_unseen = &PutUnseen;

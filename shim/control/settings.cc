@@ -59,6 +59,14 @@ void ReadControl(Settings* settings) {
   }
 }
 
+bool HasForecastCallback() {
+  for (const char* name : {"GPUMEMSHIM_FORECAST_EXEC", "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_SIGNAL"}) {
+    const char* value = ValueOf(name);
+    if (value != nullptr && value[0] != '\0') return true;
+  }
+  return false;
+}
+
 writer::SizeLimit ReadSizeLimit() {
   writer::SizeLimit limit;
   limit.max_bytes = ParseSize(ValueOf("GPUMEMSHIM_MAX_SIZE"));
@@ -152,6 +160,7 @@ Settings ReadSettings() {
   settings.free_stacks = ParseSwitch(ValueOf("GPUMEMSHIM_FREE_STACKS"), false);
   settings.autograd = settings.python && ParseSwitch(ValueOf("GPUMEMSHIM_AUTOGRAD"), true);
   settings.oom_report = ParseSwitch(ValueOf("GPUMEMSHIM_OOM_REPORT"), false);
+  settings.forecast = ParseSwitch(ValueOf("GPUMEMSHIM_FORECAST"), HasForecastCallback());
   settings.ring_size_bytes = ParseSize(ValueOf("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';

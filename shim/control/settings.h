@@ -38,6 +38,9 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_RING_SIZE",
     "GPUMEMSHIM_RING_DIRECTORY",
     "GPUMEMSHIM_OOM_REPORT",
+    "GPUMEMSHIM_FORECAST",
+    "GPUMEMSHIM_FORECAST_RISK",
+    "GPUMEMSHIM_FORECAST_SIGNAL",
     "GPUMEMSHIM_GPUMEM",
     "GPUMEMSHIM_SAMPLE_MS",
     "GPUMEMSHIM_CUPTI",
@@ -50,6 +53,8 @@ inline constexpr const char* kSettingNames[] = {
 // Between the library and the programs around it, so neither unknown nor part of the header (but for COMMAND_LINE=off).
 inline constexpr const char* kToolSettingNames[] = {
     "GPUMEMSHIM_LIBRARY",
+    "GPUMEMSHIM_FORECAST_EXEC",  // these may have secrets in them
+    "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_ALLOW_HOST",
     "GPUMEMSHIM_COMMAND_LINE",  // as a command line its secrets are not masked yet
 };
 
@@ -70,6 +75,7 @@ struct Settings {
   bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
   bool autograd = true;             // where nodes are made and evaluated, and what they keep
   bool oom_report = false;
+  bool forecast = false;                  // `gpumem forecast --watch` runs beside the program
   bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory

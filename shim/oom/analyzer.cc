@@ -12,10 +12,14 @@
 namespace gpumemshim::oom {
 namespace {
 
-constexpr const char* kVariables[] = {"PATH",     "HOME", "LANG",    "LC_ALL",   "LC_CTYPE",
-                                      "LANGUAGE", "TERM", "COLUMNS", "NO_COLOR", "TMPDIR"};
+constexpr const char* kVariables[] = {"PATH", "HOME",    "LANG",     "LC_ALL", "LC_CTYPE",       "LANGUAGE",
+                                      "TERM", "COLUMNS", "NO_COLOR", "TMPDIR", "XDG_RUNTIME_DIR"};
+// Of the forecast alone: an address may be a secret.
+constexpr const char* kForecastVariables[] = {"GPUMEMSHIM_CONTROL",          "GPUMEMSHIM_FORECAST_RISK",
+                                              "GPUMEMSHIM_FORECAST_EXEC",    "GPUMEMSHIM_FORECAST_SIGNAL",
+                                              "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_ALLOW_HOST"};
 constexpr char kComplaint[] =
-    "gpumem: out of memory, and no report: the program gpumem was not found (GPUMEMSHIM_GPUMEM names it)\n";
+    "gpumem: no report and no forecast: the program gpumem was not found (GPUMEMSHIM_GPUMEM names it)\n";
 
 }  // namespace
 
@@ -51,22 +55,25 @@ bool Analyzer::FindOnPath() {
   return false;
 }
 
+void Analyzer::Copy(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || variable_count_ == kMaxVariables) return;
+  const size_t name_size = std::strlen(name);
+  const size_t value_size = std::strlen(value) + 1;
+  if (variables_size_ + name_size + 1 + value_size > sizeof variables_) return;
+  char* to = variables_ + variables_size_;
+  std::memcpy(to, name, name_size);
+  to[name_size] = '=';
+  std::memcpy(to + name_size + 1, value, value_size);
+  variables_size_ += name_size + 1 + value_size;
+  environment_[variable_count_++] = to;
+  environment_[variable_count_] = nullptr;
+}
+
 void Analyzer::CopyEnvironment() {
-  size_t used = 0;
-  size_t count = 0;
-  for (const char* name : kVariables) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || count == kMaxVariables) continue;
-    const size_t name_size = std::strlen(name);
-    const size_t value_size = std::strlen(value) + 1;
-    if (used + name_size + 1 + value_size > sizeof variables_) continue;
-    environment_[count++] = variables_ + used;
-    std::memcpy(variables_ + used, name, name_size);
-    variables_[used + name_size] = '=';
-    std::memcpy(variables_ + used + name_size + 1, value, value_size);
-    used += name_size + 1 + value_size;
-  }
-  environment_[count] = nullptr;
+  variables_size_ = variable_count_ = 0;
+  environment_[0] = nullptr;
+  for (const char* name : kVariables) Copy(name);
 }
 
 void Analyzer::Find() {
@@ -81,16 +88,27 @@ void Analyzer::Find() {
   if (!FindBesideLibrary()) FindOnPath();
 }
 
-bool Analyzer::Prepare(const char* path) {
+bool Analyzer::PrepareCommand(const char* const* wanted, size_t count) {
   if (program_[0] == '\0') {
     if (!complained_ && write(STDERR_FILENO, kComplaint, sizeof kComplaint - 1) < 0) return false;
     complained_ = true;
     return false;
   }
+  std::memcpy(arguments_, wanted, count * sizeof *wanted);
+  return true;
+}
+
+bool Analyzer::Prepare(const char* path) {
   const char* wanted[] = {"gpumem", "oom", "--no-replay", "--top", "5", path, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
-  std::memcpy(arguments_, wanted, sizeof wanted);
-  return true;
+  return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);
+}
+
+bool Analyzer::PrepareForecast(const char* path) {
+  const char* wanted[] = {"gpumem", "forecast", "--watch", path, nullptr};
+  static_assert(sizeof wanted <= sizeof arguments_);
+  for (const char* name : kForecastVariables) Copy(name);
+  return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);
 }
 
 }  // namespace gpumemshim::oom

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Analyzer: how `gpumem oom` is started: which file, with which arguments, in which environment. GPUMEMSHIM_GPUMEM
-// names it; else it lies where the library was installed (../bin or ../../bin of its directory, or beside it), else on
-// PATH. Of the environment it sees what a terminal and a locale need and nothing else: not our preload, not the host's
-// libraries.
+// Analyzer: how `gpumem oom` and `gpumem forecast --watch` are started: which file, with which arguments, in which
+// environment. GPUMEMSHIM_GPUMEM names it; else it lies where the library was installed (../bin or ../../bin of its
+// directory, or beside it), else on PATH. Of the environment it sees what a terminal and a locale need and nothing
+// else: not our preload, not the host's libraries.
 //
 // Thread-safety: Find before others; reads the environment. Failure: Prepare is false, after one line on stderr.
 
@@ -21,23 +21,29 @@ class Analyzer {
 
   // For the trace at `path`, which must stay valid.
   bool Prepare(const char* path);
+  // The same for the forecast. The settings of its callbacks are handed over in the environment: arguments are seen by
+  // everybody on the machine.
+  bool PrepareForecast(const char* path);
 
   const char* program() const { return program_; }
   const char* const* arguments() const { return arguments_; }
   const char* const* environment() const { return environment_; }
 
  private:
-  static constexpr size_t kMaxVariables = 16;
+  static constexpr size_t kMaxVariables = 24;
 
+  bool PrepareCommand(const char* const* wanted, size_t count);
   bool FindBesideLibrary();
   bool FindOnPath();
   bool Try(const char* folder, size_t folder_size, const char* name);
   void CopyEnvironment();
+  void Copy(const char* name);
 
   char program_[4096] = "";
   const char* arguments_[8] = {};
   const char* environment_[kMaxVariables + 1] = {};
   char variables_[8192] = "";
+  size_t variables_size_ = 0, variable_count_ = 0;
   bool complained_ = false;
 };
 

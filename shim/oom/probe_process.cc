@@ -40,6 +40,7 @@ struct Plan {
   long host_pid;
   long supervisor_pid;
   int pipe_write;
+  bool beside;  // prints as it goes, and is asked to end
   alignas(16) unsigned char supervisor_stack[kStackBytes];
   alignas(16) unsigned char program_stack[kStackBytes];
   char output[kOutputBytes];
@@ -67,13 +68,13 @@ void ForgetSignals() {
 // The program's process, up to exec. Its parent, the supervisor, stands still until then.
 int BecomeProgram(void* argument) {
   const Plan& plan = *static_cast<Plan*>(argument);
-  RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, plan.beside ? SIGTERM : SIGKILL);
   if (RawSyscall(SYS_getppid) != plan.supervisor_pid) return kExitNotStarted;
   ForgetSignals();
   const long nothing = RawSyscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY);
   if (nothing > 0) RawSyscall(SYS_dup3, nothing, STDIN_FILENO, 0);
-  RawSyscall(SYS_dup3, plan.pipe_write, STDOUT_FILENO, 0);
-  RawSyscall(SYS_dup3, plan.pipe_write, STDERR_FILENO, 0);
+  RawSyscall(SYS_dup3, plan.beside ? STDERR_FILENO : plan.pipe_write, STDOUT_FILENO, 0);
+  if (!plan.beside) RawSyscall(SYS_dup3, plan.pipe_write, STDERR_FILENO, 0);
   CloseHostDescriptors();
   RawSyscall(SYS_setpriority, PRIO_PROCESS, 0, kNiceness);
   RawSyscall(SYS_execve, plan.path, plan.argv, plan.envp);
@@ -154,6 +155,16 @@ int Supervisor(void* argument) {
 }  // namespace
 
 bool ProbeProcess::Start(const char* path, const char* const* argv, const char* const* envp, uint32_t timeout_ms) {
+  return StartWith(path, argv, envp, MonotonicNs() + uint64_t{timeout_ms} * 1'000'000, false);
+}
+
+// Its end of the pipe is closed at once, and so nothing is read and no deadline looked at.
+bool ProbeProcess::StartBeside(const char* path, const char* const* argv, const char* const* envp) {
+  return StartWith(path, argv, envp, UINT64_MAX, true);
+}
+
+bool ProbeProcess::StartWith(const char* path, const char* const* argv, const char* const* envp, uint64_t deadline_ns,
+                             bool beside) {
   static_assert(std::is_trivially_destructible_v<Plan>);
   if (pid_ != 0 || fcntl(STDERR_FILENO, F_GETFD) < 0) return false;
   if (memory_ == nullptr) {
@@ -165,7 +176,8 @@ bool ProbeProcess::Start(const char* path, const char* const* argv, const char* 
   plan->path = path;
   plan->argv = argv;
   plan->envp = envp;
-  plan->deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
+  plan->deadline_ns = deadline_ns;
+  plan->beside = beside;
   plan->host_pid = getpid();
   // The host's handlers may not run in the supervisor either: they would write the host's memory.
   uint64_t every_signal = ~uint64_t{0};

@@ -13,7 +13,8 @@
 // starting it copies no page tables, and uses system calls only: the thread-local variables that it sees are another
 // thread's.
 //
-// Both die with the thread that called Start (PR_SET_PDEATHSIG), the program also at its timeout.
+// Both die with the thread that called Start (PR_SET_PDEATHSIG), the program also at its timeout. Of StartBeside the
+// supervisor only waits, and the program outlives it until it has answered SIGTERM.
 //
 // Thread-safety: one thread. Ownership: argv and envp must stay valid while Running(). Failure: Start returns false.
 //
@@ -32,6 +33,10 @@ class ProbeProcess {
   // Not while Running().
   bool Start(const char* path, const char* const* argv, const char* const* envp, uint32_t timeout_ms);
 
+  // One that runs as long as the host does, and prints as it goes: on the host's standard error. At the host's end it
+  // is asked to end (SIGTERM), and may outlive it for what it still has to do. Not while Running().
+  bool StartBeside(const char* path, const char* const* argv, const char* const* envp);
+
   // Whether it still runs. Must be asked until it does not: only then the process table forgets the supervisor.
   bool Running();
 
@@ -42,6 +47,8 @@ class ProbeProcess {
   void Forget() { pid_ = 0; }
 
  private:
+  bool StartWith(const char* path, const char* const* argv, const char* const* envp, uint64_t deadline_ns, bool beside);
+
   void* memory_ = nullptr;  // the supervisor's stacks and what the program printed; kept for the next start
   int pid_ = 0;
 };

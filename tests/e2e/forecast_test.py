@@ -47,6 +47,14 @@ print(heard[0], watches[1].failures[0], watches[2].failures[0], sep="|", flush=T
 STEPS = 110  # of the 150 or so that 1 GiB has room for
 
 
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class ForecastTest(live_programs.LiveProgramTest):
     def setUp(self):
         self.setup = SETUP
@@ -147,6 +155,26 @@ class ForecastTest(live_programs.LiveProgramTest):
         moment = subprocess.run([SETUP.gpumem, "at", "forecast warning", self.trace], capture_output=True, text=True, timeout=live_programs.WAIT_S)
         self.assertEqual(moment.returncode, 0, moment.stderr)
         self.assertIn("remember", moment.stdout)
+
+    def test_the_recorder_starts_it(self):
+        """GPUMEMSHIM_FORECAST_EXEC: one call hangs; the program ends, and the process beside it once the hanging call is over."""
+        self.write(BEGIN, END)
+        hanging = self.folder / "hanging"
+        program = self.start(GPUMEMSHIM_FORECAST_EXEC=f"echo $$ $PPID > {hanging}.new; mv {hanging}.new {hanging}; exec sleep 3600", GPUMEMSHIM_FORECAST_SIGNAL="USR1")
+        self.step(program, STEPS)
+        self.wait_until(hanging.exists)
+        self.step(program, 2)
+        program.stdin.close()
+        self.assertRegex(program.stdout.readline(), "^signals [1-3]$")
+        self.assertEqual(program.wait(timeout=live_programs.WAIT_S), 0)
+        callback, watch = map(int, hanging.read_text().split())
+        os.kill(callback, 0)
+        os.kill(callback, signal.SIGKILL)
+        self.wait_until(lambda: not is_alive(callback) and not is_alive(watch))
+        settings = json.loads(subprocess.run([SETUP.gpumem, "dump", "--json", self.trace], capture_output=True, text=True, timeout=live_programs.WAIT_S).stdout.splitlines()[0])["data"]["settings"]
+        self.assertIn("GPUMEMSHIM_FORECAST_SIGNAL", settings)
+        self.assertNotIn("GPUMEMSHIM_FORECAST_EXEC", settings)
+        self.assertIn("forecast warning", self.marks())
 
     def test_a_webhook_goes_only_where_it_may(self):
         refused = subprocess.run([SETUP.gpumem, "forecast", "--watch", "--webhook", "https://hooks.example.org/x"], capture_output=True, text=True, timeout=live_programs.WAIT_S)

@@ -43,6 +43,20 @@ TEST(AnalyzerTest, SeesNothingOfThePreload) {
   EXPECT_TRUE(has_language);
 }
 
+// Arguments are seen by everybody on the machine.
+TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/secret", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  const std::string webhook = "GPUMEMSHIM_FORECAST_WEBHOOK=https://hooks.example.org/secret";
+  for (const std::string& variable : Listed(analyzer.environment())) EXPECT_NE(variable, webhook);
+  ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "forecast", "--watch", "/tmp/a.gmtrace"}));
+  EXPECT_EQ(Listed(analyzer.environment()).back(), webhook);
+}
+
 TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
   setenv("GPUMEMSHIM_GPUMEM", "/nowhere/gpumem", 1);
   Analyzer analyzer;

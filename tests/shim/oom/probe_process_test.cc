@@ -35,6 +35,33 @@ std::string Printed(const char* script, uint32_t timeout_ms = 30'000) {
 
 TEST(ProbeProcessTest, PrintsWhatTheProgramPrints) { EXPECT_EQ(Printed("echo one; echo two >&2"), "one\ntwo\n"); }
 
+// It prints as it goes, is no child that the host could wait for, and gets SIGTERM when it is to end.
+TEST(ProbeProcessTest, RunsBesideTheHostUntilItsSupervisorEnds) {
+  const char* argv[] = {"sh", "-c", "trap 'echo asked to end; exit' TERM; echo begun; while :; do sleep 0.01; done",
+                        nullptr};
+  const char* envp[] = {"PATH=/usr/bin:/bin", nullptr};
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int before = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  close(ends[1]);
+  ProbeProcess child;
+  EXPECT_TRUE(child.StartBeside("/bin/sh", argv, envp));
+  dup2(before, STDERR_FILENO);
+  close(before);
+  char text[64] = "";
+  EXPECT_GT(read(ends[0], text, sizeof text), 0);
+  EXPECT_EQ(std::string(text), "begun\n");
+  EXPECT_TRUE(child.Running());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  child.Kill();
+  std::string rest;
+  for (ssize_t got; (got = read(ends[0], text, sizeof text)) > 0;) rest.append(text, static_cast<size_t>(got));
+  EXPECT_EQ(rest, "asked to end\n");
+  while (child.Running()) usleep(1000);
+  close(ends[0]);
+}
+
 TEST(ProbeProcessTest, GivesItsEnvironmentOnly) {
   ASSERT_EQ(setenv("HOSTS_OWN", "secret", 1), 0);
   EXPECT_EQ(Printed("echo $GIVEN $HOSTS_OWN"), "yes\n");
