@@ -103,6 +103,13 @@ bool IsTellingInTorch(absl::string_view name) {
                               "torch::inductor::", "torch::aot_inductor::", "torch::cuda::"});
 }
 
+// Planned programs may be forked from it (planner/launch/fork_server.py): it calls the script as the interpreter would.
+bool IsForkServer(const ResolvedFrame& frame) {
+  absl::string_view file = frame.file;
+  if (!frame.python || !absl::ConsumeSuffix(&file, "/fork_server.py")) return false;
+  return absl::StartsWith(BaseName(file), "server");
+}
+
 absl::string_view LastPart(absl::string_view name) {
   const size_t colons = name.rfind("::");
   return colons == absl::string_view::npos ? name : name.substr(colons + 2);
@@ -111,6 +118,7 @@ absl::string_view LastPart(absl::string_view name) {
 }  // namespace
 
 FrameClass ClassifyFrame(const ResolvedFrame& frame) {
+  if (IsForkServer(frame)) return FrameClass::kStandardLibrary;
   if (frame.python) return ClassifyPython(frame.file);
   return frame.module.empty() || IsSystemModule(frame.module) ? FrameClass::kNative : FrameClass::kUser;
 }
@@ -152,6 +160,7 @@ bool IsMark(const ResolvedFrame& frame) {
 
 bool IsTelling(const ResolvedFrame& frame) {
   const absl::string_view name = NameOf(frame);
+  if (IsForkServer(frame)) return false;
   if (frame.python || IsMark(frame)) return true;
   if (name.empty() || absl::StartsWith(name, "0x") || absl::StrContains(name, "+0x")) return false;
   const absl::string_view module = BaseName(frame.module);

@@ -3,6 +3,7 @@
 
 #include "symbols/stack_hash.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "base/stable_hash.h"
 #include "symbols/python_lines.h"
@@ -32,7 +33,9 @@ class Hasher {
 void AddPython(const PythonCodeInfo* code, const FrameInfo& frame, Hasher* hasher) {
   hasher->Add("python");
   if (code == nullptr) return;
-  hasher->Add(code->filename);
+  // Each fork server of plans and sweeps is a file in a folder of its own; stacks of two of them are the same.
+  const absl::string_view file = code->filename;
+  hasher->Add(absl::EndsWith(file, "/fork_server.py") ? absl::string_view("fork_server.py") : file);
   hasher->Add(code->name);
   hasher->Add(PythonLine(*code, frame.instruction));
 }

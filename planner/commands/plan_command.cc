@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <algorithm>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,7 @@
 #include "planner/forecast/vary.h"
 #include "planner/forecast/verdict.h"
 #include "planner/forecast/what_if.h"
+#include "planner/launch/program.h"
 #include "report/attribution_sections.h"
 #include "report/sections.h"
 #include "start/child.h"
@@ -118,8 +120,9 @@ unknown; 3: no answer. All commands read the trace that it leaves.
   absl::StatusOr<int> Plan(const RunRequest& request, const std::vector<Axis>& axes, const SimulationTools& tools,
                            Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(const double margin, ParseMargin(margin_));
+    begun_ = MonotonicSeconds();
     Planner planner(tools, console);
-    Forecaster forecaster(request, axes, &planner);
+    Forecaster forecaster(request, axes, &planner, explain_ || TriesChanges());
     forecaster.forecast().margin = margin;
     forecaster.forecast().steps_given = flags_.steps != "stable";
     GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, forecaster.Answer(flags_.policy_given()));
@@ -174,6 +177,15 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     return absl::OkStatus();
   }
 
+  bool TriesChanges() const { return !no_what_if_ && vary_.empty() && !check_.given(); }
+
+  void AddTotals(const PlannedRun& run, const Planner& planner, TimeSpent* time) const {
+    time->further_runs = planner.runs() - 1;
+    time->further_s = std::max(0.0, planner.spent_s() - run.time.before_cuda_s - run.time.first_step_s.value_or(0) -
+                                        run.time.later_s - run.time.reading_s);
+    time->total_s = MonotonicSeconds() - begun_;
+  }
+
   uint64_t GoalOf(const Forecast& forecast) const {
     return fit_.empty() ? forecast.capacity() : ParseBytes(fit_).value_or(0);
   }
@@ -188,13 +200,14 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
     if (explain_ && !IsCutShort(run.end)) {
       forecast.explanation = FindReductions(forecaster->chosen(), forecast, GoalOf(forecast), MeasureBy(planner));
-    } else if (!no_what_if_ && vary_.empty() && !check_.given() && !IsCutShort(run.end)) {
+    } else if (TriesChanges() && !IsCutShort(run.end)) {
       forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
     }
     if (SignalGuard::Noted() != 0) return kExitCannotRead;
     const std::string why_larger = check_.WhyLarger(run.loaded.get());
     GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
     forecast.processes = run.processes;
+    AddTotals(run, *planner, &forecast.time);
     const ReportInput& input = run.loaded->input;
     return PrintChecked(
         forecast, why_larger, console, [&] { PrintPage(forecast, moment, input, console); },
@@ -235,6 +248,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     AddExplanation(forecast, &page);
     AddConfidence(forecast, &page);
     AddLosses(input, &page);
+    AddTime(forecast.time, &page);
     page.Gap();
     page.Line(absl::StrCat("All of it: gpumem report ", input.trace_argument), Tone::kAside);
     console->Print(page.text());
@@ -255,6 +269,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
   PlanCheck check_;
   std::string output_, margin_ = "5%", fit_;
   std::vector<std::string> vary_;
+  double begun_ = 0;
   bool no_what_if_ = false, explain_ = false, list_ = false, json_ = false;
 };
 

@@ -262,7 +262,7 @@ class Finder {
     std::vector<int64_t> left_alone(static_cast<size_t>(std::max<int64_t>(all, 1)));
     std::iota(left_alone.begin(), left_alone.end(), 0);
     const uint64_t limit = answer_.goal - answer_.room;
-    const auto try_with = [&](int64_t left) -> absl::StatusOr<uint64_t> {
+    const auto try_with = [&](int64_t left, bool) -> absl::StatusOr<uint64_t> {
       if (left == 0) return *measured->need;
       if (!HasRuns()) return UINT64_MAX;  // counts as too much
       Choice less = *choice;

@@ -92,6 +92,18 @@ struct VariedRun {
   uint64_t wanted = 0;     // bytes that the device must have to fit with the margin; 0 where it failed
 };
 
+// Where the seconds of a plan went.
+struct TimeSpent {
+  std::optional<double> interpreter_s, imports_s;  // in before_cuda_s; none: these were the program's own
+  double before_cuda_s = 0;                        // until the program used CUDA
+  std::optional<double> first_step_s;              // from there to the end of its first step; none: it made none
+  double later_s = 0;                              // what came after in that run
+  double reading_s = 0;                            // of its traces
+  int further_runs = 0;
+  double further_s = 0;  // with the reading of their traces
+  double total_s = 0;    // of all that, and of what the answer took
+};
+
 struct Forecast {
   std::vector<std::string> command;
   DeviceProfile device;
@@ -102,6 +114,7 @@ struct Forecast {
   std::string output;    // the end of what it wrote, where it failed
   std::string stuck_at;  // where it was when its time was up
   double seconds = 0, timeout_s = 0;
+  TimeSpent time;
   std::vector<PlannedProcess> processes;      // that used CUDA; the first has the largest peak
   std::vector<SharedDevice> shared;           // fullest first
   std::string data_dependent;                 // the policy of the run

@@ -42,6 +42,25 @@ void WriteDevice(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteTime(const TimeSpent& time, JsonWriter* json) {
+  const auto field = [&](const char* key, const std::optional<double>& seconds) {
+    json->Key(key);
+    seconds.has_value() ? json->Value(*seconds) : json->Null();
+  };
+  json->Key("time");
+  json->BeginObject(JsonLayout::kOneLine);
+  field("total_s", time.total_s);
+  field("interpreter_s", time.interpreter_s);
+  field("imports_s", time.imports_s);
+  field("before_cuda_s", time.before_cuda_s);
+  field("first_step_s", time.first_step_s);
+  field("later_s", time.later_s);
+  field("reading_s", time.reading_s);
+  json->Field("further_runs", time.further_runs);
+  field("further_runs_s", time.further_s);
+  json->EndObject();
+}
+
 void WriteSimulatedRank(const Forecast& forecast, JsonWriter* json) {
   json->Key("simulated_rank");
   if (forecast.world_size == 0) return json->Null();
@@ -314,6 +333,7 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   json.Field("exit_code", forecast.exit_code);
   json.Field("stuck_at", forecast.stuck_at);
   json.Field("seconds", forecast.seconds);
+  WriteTime(forecast.time, &json);
   WriteProcesses(forecast, &json);
   json.Field("skew_bytes", forecast.skew());
   WriteShared(forecast, &json);

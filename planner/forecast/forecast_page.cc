@@ -213,4 +213,22 @@ void AddConfidence(const Forecast& forecast, Page* page) {
   page->Paragraph("  streams     ", StreamsText(forecast));
 }
 
+void AddTime(const TimeSpent& time, Page* page) {
+  std::string text =
+      absl::StrFormat("  %.1f s, of these %.1f s until the program used CUDA", time.total_s, time.before_cuda_s);
+  if (time.imports_s.has_value())
+    absl::StrAppendFormat(&text, " (interpreter %.1f s, imports %.1f s)", time.interpreter_s.value_or(0),
+                          *time.imports_s);
+  if (time.first_step_s.has_value())
+    absl::StrAppendFormat(&text, ", %.1f s from there to the end of the first step", *time.first_step_s);
+  absl::StrAppendFormat(&text, ", %.1f s for the rest of that run, %.1f s to read its trace", time.later_s,
+                        time.reading_s);
+  if (time.further_runs > 0)
+    absl::StrAppendFormat(&text, ", %.1f s for %s", time.further_s,
+                          FormatCountOf(static_cast<uint64_t>(time.further_runs), "further run", "further runs"));
+  page->Gap();
+  page->Line("Where the time went", Tone::kHeading);
+  page->Paragraph("  ", absl::StrCat(text.substr(2), "."));
+}
+
 }  // namespace gpumem

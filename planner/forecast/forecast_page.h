@@ -29,6 +29,9 @@ void AddWhatIfs(const Forecast& forecast, Page* page);
 // What the numbers rest on, and where they may be wrong.
 void AddConfidence(const Forecast& forecast, Page* page);
 
+// Where its seconds went.
+void AddTime(const TimeSpent& time, Page* page);
+
 // Why there is no answer: the program failed, or used no CUDA. With the end of what it wrote.
 void AddFailure(const Forecast& forecast, Page* page);
 

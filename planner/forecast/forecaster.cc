@@ -23,8 +23,12 @@ absl::Status Put(const Axis& axis, int64_t value, RunRequest* run) {
 
 }  // namespace
 
-Forecaster::Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner)
-    : request_(std::move(request)), axes_(std::move(axes)), planner_(planner), chosen_(request_) {
+Forecaster::Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner, bool expects_more)
+    : request_(std::move(request)),
+      axes_(std::move(axes)),
+      expects_more_(expects_more || !axes_.empty()),
+      planner_(planner),
+      chosen_(request_) {
   forecast_.device = request_.device;
   forecast_.device_count = request_.device_count;
   forecast_.rank = request_.rank;
@@ -49,6 +53,7 @@ void Forecaster::Tell(const PlannedRun& run) {
   forecast_.end = run.end;
   forecast_.exit_code = run.exit_code;
   forecast_.seconds = run.outcome.seconds;
+  forecast_.time = run.time;
   forecast_.stuck_at = StuckPlace(run);
   forecast_.output = run.outcome.output;
   forecast_.processes = run.processes;
@@ -114,11 +119,16 @@ std::string SitesOf(const std::vector<HostRead>& reads) {
 absl::StatusOr<PlannedRun> Forecaster::First() {
   const bool was_tried = tried_.has_value() && tried_request_.command == chosen_.command &&
                          tried_request_.environment == chosen_.environment;
-  if (was_tried && tried_->end != RunEnd::kStable) return *std::move(tried_);
+  if (was_tried && (tried_->end != RunEnd::kStable || tried_request_.lingers != RunRequest::Lingers::kNo))
+    return *std::move(tried_);
   tried_.reset();
   RunRequest first = chosen_;
-  first.lingers = true;
-  return was_tried ? planner_->RunAgain(first, "as it is, for longer") : planner_->Run(first, "as it is");
+  first.lingers = RunRequest::Lingers::kYes;
+  if (!expects_more_) return planner_->Run(first, "as it is");
+  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(first, was_tried ? "as it is, for longer" : "as it is"));
+  // What a program does that minds being forked is not what it does.
+  const bool may_mind = run.outcome.forked && (run.end == RunEnd::kFailed || !run.answered());
+  return may_mind ? planner_->Run(first, "as it is, afresh") : absl::StatusOr<PlannedRun>(std::move(run));
 }
 
 // What a program does if each number that nobody computed is another one. Where it fails over that it ends there, and
@@ -163,7 +173,7 @@ absl::StatusOr<PlannedRun> Forecaster::RunTight(uint64_t left) {
   RunRequest tight = chosen_;
   tight.overcommit = false;
   tight.others_mib = left >> 20;
-  tight.lingers = forecast_.end == RunEnd::kFailed;  // it is the first that gets through
+  if (forecast_.end == RunEnd::kFailed) tight.lingers = RunRequest::Lingers::kYes;  // it is the first that gets through
   return planner_->RunAgain(tight, "with no more memory than there is");
 }
 
@@ -260,8 +270,9 @@ absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place,
   RunRequest fixed = request;
   for (size_t i = 0; i < place.size(); ++i) GPUMEM_RETURN_IF_ERROR(Put(axes_[i], place[i].second, &fixed));
   GPUMEM_ASSIGN_OR_RETURN(const Largest found,
-                          FindLargest(axis.values, request_.device.memory_bytes(),
-                                      [&](int64_t value) { return Measure(fixed, value, place); }));
+                          FindLargest(axis.values, request_.device.memory_bytes(), [&](int64_t value, bool is_near) {
+                            return Measure(fixed, value, place, is_near && place == Places().back());
+                          }));
   const bool is_first = largest->empty();
   GPUMEM_RETURN_IF_ERROR(Put(axis, found.fits.value_or(axis.values.front()), &fixed));
   if (found.fits.has_value() || is_first) chosen_ = fixed;
@@ -271,13 +282,15 @@ absl::Status Forecaster::SearchAt(const RunRequest& request, const Place& place,
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t value, const Place& place) {
+absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t value, const Place& place,
+                                             bool may_be_chosen) {
   RunRequest request = fixed;
   GPUMEM_RETURN_IF_ERROR(Put(axes_.back(), value, &request));
-  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(request, absl::StrCat(axes_.back().name, " = ", value)));
   VariedRun varied;
-  varied.values = place;
   varied.with_zero = request.data_dependent != request_.data_dependent;
+  if (may_be_chosen && !varied.with_zero) request.lingers = RunRequest::Lingers::kWhileItFits;
+  GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(request, absl::StrCat(axes_.back().name, " = ", value)));
+  varied.values = place;
   varied.values.emplace_back(axes_.back().name, value);
   if (run.answered()) varied.peaks = run.processes.front().peaks;
   if (run.end == RunEnd::kTimedOut) varied.note = "its time was up";

@@ -5,7 +5,7 @@
 // likes; further runs are made only where an answer needs them: where the data decide, where it wants more than there
 // is, and for --vary.
 //
-//   Forecaster forecaster(request, axes, &planner);
+//   Forecaster forecaster(request, axes, &planner, true);
 //   absl::StatusOr<PlannedRun> run = forecaster.Answer(is_policy_given);
 //   forecaster.forecast().fits()
 //
@@ -28,7 +28,8 @@ namespace gpumem {
 
 class Forecaster {
  public:
-  Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner);
+  // `expects_more`: there will be runs after that of the answer, so that its imports are worth keeping.
+  Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner, bool expects_more);
 
   // The run that is told of: the one asked for, or that of the largest values that fit. `policy_given`: what the data
   // are was said, so there is no second run for the other end.
@@ -48,7 +49,7 @@ class Forecaster {
   // Where data decide: the largest values where they find nothing.
   absl::Status SearchOtherEnd();
   // One try of a search: how large a device it takes. A program that fails needs more than there is.
-  absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place);
+  absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place, bool may_be_chosen);
   // Of another run; none where it did not get through.
   absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
   // How large a device must be for it: as its upper end, and so that --margin is left free beside what is likely.
@@ -67,6 +68,7 @@ class Forecaster {
 
   const RunRequest request_;
   const std::vector<Axis> axes_;
+  const bool expects_more_;
   Planner* const planner_;
   RunRequest chosen_;
   Forecast forecast_;

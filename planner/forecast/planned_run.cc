@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "base/secrets.h"
 #include "planner/forecast/host_reads.h"
+#include "planner/launch/program.h"
 #include "report/state.h"
 #include "symbols/symbol_cache.h"
 
@@ -125,6 +126,27 @@ void AddUp(PlannedRun* run) {
   for (const size_t process : run->shared.front().processes) together += run->processes[process].managed;
 }
 
+// Of the process that needs most.
+TimeSpent TimeOf(const PlannedRun& run, double reading_s) {
+  const RunOutcome& outcome = run.outcome;
+  TimeSpent time;
+  if (outcome.waited_s > 0) {
+    time.imports_s = outcome.imported_s;
+    time.interpreter_s = outcome.waited_s - outcome.imported_s;
+  }
+  const ProcessResult reported = run.processes.empty() ? ProcessResult() : run.processes.front().reported;
+  const auto since_start = [&](uint64_t ns) {
+    return std::clamp(static_cast<double>(ns) * 1e-9 - outcome.started, 0.0, outcome.seconds);
+  };
+  const double cuda = reported.cuda_ns == 0 ? outcome.seconds : since_start(reported.cuda_ns);
+  const double first_step = reported.first_step_ns == 0 ? cuda : since_start(reported.first_step_ns);
+  time.before_cuda_s = outcome.waited_s + cuda;
+  if (reported.first_step_ns != 0) time.first_step_s = first_step - cuda;
+  time.later_s = outcome.seconds - first_step;
+  time.reading_s = reading_s;
+  return time;
+}
+
 }  // namespace
 
 PlannedRun ReadRun(RunOutcome outcome, Console* console) {
@@ -132,8 +154,10 @@ PlannedRun ReadRun(RunOutcome outcome, Console* console) {
   run.outcome = std::move(outcome);
   run.exit_code = ExitCodeOf(run.outcome.status);
   run.end = EndOf(run.outcome, run.exit_code);
+  const double begun = MonotonicSeconds();
   ReadTraces(console, &run);
   AddUp(&run);
+  run.time = TimeOf(run, MonotonicSeconds() - begun);
   return run;
 }
 

@@ -30,6 +30,7 @@ struct PlannedRun {
   std::unique_ptr<LoadedTrace> loaded;    // of the first; null where there is none
   std::vector<HostRead> reads;            // of the first
   std::vector<SharedDevice> shared;       // fullest first
+  TimeSpent time;                         // what is known of one run
 
   bool answered() const {
     return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
+#include "planner/launch/program.h"
 
 namespace gpumem {
 namespace {
@@ -28,6 +29,19 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxInput = 64 << 20;
 constexpr double kLookSeconds = 0.1;
 constexpr size_t kMaxAtOnce = 4;  // of host memory they may want much
+
+// Adds its lifetime to `seconds`.
+class Spent {
+ public:
+  explicit Spent(double* seconds) : seconds_(seconds) {}
+  ~Spent() { *seconds_ += MonotonicSeconds() - started_; }
+  Spent(const Spent&) = delete;
+  Spent& operator=(const Spent&) = delete;
+
+ private:
+  double* const seconds_;
+  const double started_ = MonotonicSeconds();
+};
 
 // A "-" among the words, or an interpreter without a program.
 bool ReadsInput(const std::vector<std::string>& command) {
@@ -103,6 +117,7 @@ absl::Status Planner::PrepareRun(RunRequest* request) {
 }
 
 absl::StatusOr<PlannedRun> Planner::Run(RunRequest request, const std::string& what) {
+  const Spent spent(&spent_s_);
   GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
   const std::string text = absl::StrCat("run ", runs_, ": ", what);
   GPUMEM_ASSIGN_OR_RETURN(RunOutcome outcome, RunSimulated(tools_, request, [&] { console_->Working(text); }));
@@ -120,7 +135,7 @@ absl::Status Planner::MakePool() {
 }
 
 absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::string& what) {
-  if (!input_.empty()) return Run(std::move(request), what);
+  const Spent spent(&spent_s_);
   GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
   GPUMEM_RETURN_IF_ERROR(MakePool());
   const std::string text = absl::StrCat("run ", runs_, ": ", what);
@@ -138,6 +153,7 @@ absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::stri
 
 void Planner::RunAll(const std::vector<std::pair<RunRequest, std::string>>& runs,
                      const std::function<void(size_t, absl::StatusOr<PlannedRun>)>& ended) {
+  const Spent spent(&spent_s_);
   const size_t at_once = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxAtOnce);
   std::map<int, size_t> running;  // index by the run's number
   std::string text;
@@ -147,10 +163,6 @@ void Planner::RunAll(const std::vector<std::pair<RunRequest, std::string>>& runs
       RunRequest request = runs[index].first;
       absl::Status status = PrepareRun(&request);
       text = absl::StrCat("run ", runs[index].second);
-      if (status.ok() && !input_.empty()) {  // each reads it from its beginning
-        ended(index, Run(std::move(request), runs[index].second));
-        continue;
-      }
       if (status.ok()) status = MakePool();
       if (status.ok()) status = pool_->Begin(runs_, request);
       if (!status.ok()) ended(index, status);

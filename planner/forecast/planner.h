@@ -37,7 +37,8 @@ class Planner {
   // `request.folder` is set here. `what` names the run in the line of progress.
   absl::StatusOr<PlannedRun> Run(RunRequest request, const std::string& what);
 
-  // The same for a further run of a program, which need not import again what the one before it imported (run_pool.h).
+  // The same where there will be several runs of a program: those after the first need not import again what that one
+  // imported (run_pool.h).
   absl::StatusOr<PlannedRun> RunAgain(RunRequest request, const std::string& what);
 
   // Further runs, as many at once as the machine has processors for; `ended` gets the index of each that is over, and
@@ -50,6 +51,8 @@ class Planner {
   absl::Status KeepTraces(const std::string& wanted, PlannedRun* run);
 
   int runs() const { return runs_; }
+  // Seconds in all of them so far, with the reading of their traces.
+  double spent_s() const { return spent_s_; }
 
  private:
   absl::Status MakeFolder();
@@ -67,6 +70,7 @@ class Planner {
   bool input_is_kept_ = false;
   std::unique_ptr<RunPool> pool_;
   int runs_ = 0;
+  double spent_s_ = 0;
 };
 
 }  // namespace gpumem

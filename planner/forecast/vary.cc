@@ -19,6 +19,7 @@ namespace gpumem {
 namespace {
 
 constexpr int64_t kMaxValues = 1'000'000;
+constexpr size_t kNear = 4;                          // values to the least that is too big
 constexpr size_t kSpareTries = 2;                    // more than halving needs
 constexpr int64_t kLargestValue = int64_t{1} << 60;  // so that twice as much and a difference are numbers too
 
@@ -198,16 +199,17 @@ std::vector<std::string> WithBatch(std::vector<std::string> command, const Batch
   return command;
 }
 
-absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t limit,
-                                    const std::function<absl::StatusOr<uint64_t>(int64_t)>& measure) {
+absl::StatusOr<Largest> FindLargest(
+    const std::vector<int64_t>& values, uint64_t limit,
+    const std::function<absl::StatusOr<uint64_t>(int64_t value, bool is_near)>& measure) {
   Largest found;
+  size_t fits = 0, too_big = values.size();
   const auto fits_at = [&](size_t index) -> absl::StatusOr<bool> {
-    const absl::StatusOr<uint64_t> bytes = measure(values[index]);
+    const absl::StatusOr<uint64_t> bytes = measure(values[index], index + kNear >= too_big);
     if (!bytes.ok()) return bytes.status();
     found.bytes[values[index]] = *bytes;
     return *bytes <= limit;
   };
-  size_t fits = 0, too_big = values.size() - 1;
   absl::StatusOr<bool> least = fits_at(fits);
   if (!least.ok()) return least.status();
   if (!*least) {
@@ -215,16 +217,19 @@ absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t
     return found;
   }
   found.fits = values[fits];
-  if (too_big == fits) return found;
-  const absl::StatusOr<bool> most = fits_at(too_big);
+  if (values.size() == 1) return found;
+  const absl::StatusOr<bool> most = fits_at(values.size() - 1);
   if (!most.ok()) return most.status();
   if (*most) {
-    found.fits = values[too_big];
+    found.fits = values.back();
     return found;
   }
+  too_big = values.size() - 1;
   size_t tries_left = kSpareTries + static_cast<size_t>(std::bit_width(too_big - fits - 1));
   for (; too_big - fits > 1; --tries_left) {
-    const size_t next = NextTry(MeetsLimit(values, fits, too_big, limit, found.bytes), fits, too_big, tries_left);
+    const size_t met = MeetsLimit(values, fits, too_big, limit, found.bytes);
+    const bool is_behind = met + 1 < too_big && found.bytes.at(values[too_big]) != UINT64_MAX;  // not of a middle
+    const size_t next = NextTry(met + is_behind, fits, too_big, tries_left);
     const absl::StatusOr<bool> good = fits_at(next);
     if (!good.ok()) return good.status();
     (*good ? fits : too_big) = next;

@@ -70,9 +70,12 @@ struct Largest {
 
 // The largest of `values` (ascending) whose run takes `limit` bytes or less, where more never takes less. As the need
 // mostly grows in proportion, the next value to try is where a line through the nearest two meets the limit; at most
-// two tries more than by halving. UINT64_MAX stands for a run that failed. An error of `measure` ends it.
-absl::StatusOr<Largest> FindLargest(const std::vector<int64_t>& values, uint64_t limit,
-                                    const std::function<absl::StatusOr<uint64_t>(int64_t)>& measure);
+// two tries more than by halving. The value behind the one that is to be the largest is tried before it, so that
+// this one is mostly the last try: `is_near` says that few larger values are left, so that it may well be the largest.
+// UINT64_MAX stands for a run that failed. An error of `measure` ends it.
+absl::StatusOr<Largest> FindLargest(
+    const std::vector<int64_t>& values, uint64_t limit,
+    const std::function<absl::StatusOr<uint64_t>(int64_t value, bool is_near)>& measure);
 
 }  // namespace gpumem
 

@@ -11,6 +11,7 @@ GPUMEM_EMBEDDED(injected_script);
 GPUMEM_EMBEDDED(fork_server);
 GPUMEM_EMBEDDED(fake_ranks);
 GPUMEM_EMBEDDED(values);
+GPUMEM_EMBEDDED(observed_operators);
 GPUMEM_EMBEDDED(changes);
 GPUMEM_EMBEDDED(change);
 GPUMEM_EMBEDDED(optimizer_changes);
@@ -37,6 +38,7 @@ absl::string_view EmbeddedFakeRanks() { return GPUMEM_TEXT(fake_ranks); }
 std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
   return {{"injected_script.py", GPUMEM_TEXT(injected_script)},
           {"values.py", GPUMEM_TEXT(values)},
+          {"observed_operators.py", GPUMEM_TEXT(observed_operators)},
           {"changes.py", GPUMEM_TEXT(changes)},
           {"change.py", GPUMEM_TEXT(change)},
           {"optimizer_changes.py", GPUMEM_TEXT(optimizer_changes)},

@@ -45,6 +45,7 @@ ServerMessage Parse(const std::string& line) {
   message.id = words.value("id", 0);
   if (words.contains("ready")) {
     message.kind = ServerMessage::Kind::kReady;
+    message.seconds = words.value("ready", 0.0);
   } else if (words.contains("unfit")) {
     message.kind = ServerMessage::Kind::kUnfit;
     message.module = words.value("unfit", "");
@@ -104,6 +105,7 @@ bool ForkServer::Send(int id, const RunRequest& run, const std::string& injected
   json job = {{"id", id},
               {"arguments", arguments},
               {"folder", run.folder},
+              {"input", run.input},
               {"directory", fs::current_path(error).string()},
               {"timeout", run.timeout_s},
               {"environment", json::object()}};

@@ -33,6 +33,7 @@ struct ServerMessage {
   Kind kind = Kind::kGone;
   int id = 0;            // kStarted, kEnded
   pid_t pid = 0;         // kStarted; the number of its process group too
+  double seconds = 0;    // kReady: that imports took
   int status = 0;        // kEnded: of waitpid(2)
   uint64_t rss_kib = 0;  // kEnded: most host memory at once
   std::string module;    // kUnfit: what is not to be imported before a fork,

@@ -8,7 +8,7 @@ The program is not changed and not imported here: of its own folder nothing is l
     GPUMEM_SWEEP_CHANNEL  number of a socket: a JSON object a line
     GPUMEM_SWEEP_PROGRAM  JSON: {"script": "/x/train.py"} or {"module": "pkg.train"}, {"skip": [names not to import before the fork]}
 
-    <- {"id": 1, "arguments": [..], "environment": {..}, "folder": "..", "directory": "..", "timeout": 300}  run it; its output goes to folder/output
+    <- {"id": 1, "arguments": [..], "environment": {..}, "folder": "..", "input": "", "directory": "..", "timeout": 300}  run it; its output goes to folder/output
     -> {"ready": seconds}                         imports are done
     -> {"unfit": "name", "why": "threads"}        importing `name` did what must not be done before a fork; this server is of no use
     -> {"id": 1, "pid": 77}                       it runs, in a process group of its own
@@ -230,6 +230,10 @@ class Server:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
+        if job.get("input"):  # standard input; else the server's own, which is empty
+            given = os.open(job["input"], os.O_RDONLY)
+            os.dup2(given, 0)
+            os.close(given)
         for name, value in job["environment"].items():
             if value:
                 os.environ[name] = value

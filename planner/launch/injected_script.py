@@ -4,7 +4,7 @@
 
     GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
     GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
-    GPUMEM_PLAN_LINGER    "1": go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
+    GPUMEM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
     GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
     GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
@@ -90,9 +90,10 @@ class Run:
         self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
         self.pid, self.counts, self.peaks, self.reported, self.notes, self.changes = os.getpid(), {}, [], False, {}, []
         self.highest, self.last_growth = (0, 0), 0
+        self.times = {"cuda_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC)}
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
-        self.lingers = environment.get("GPUMEM_PLAN_LINGER") == "1"
+        self.lingers = environment.get("GPUMEM_PLAN_LINGER", "")
         now = time.clock_gettime(time.CLOCK_MONOTONIC)
         self.half_time = (now + float(environment.get("GPUMEM_PLAN_DEADLINE", "inf"))) / 2
         self.ranks = Ranks(environment)
@@ -108,6 +109,7 @@ class Run:
         if id(optimizer) != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
             return
         peak = self.peak()
+        self.times.setdefault("first_step_ns", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         self.peaks.append(peak)
         if any(now > before for now, before in zip(peak, self.highest)):
             self.last_growth = number
@@ -134,6 +136,8 @@ class Run:
     def goes_on(self, number):
         """Past the stable peak. Only where its time would be up before that it stops early: an answer is better than none."""
         if not self.lingers or number >= LINGER_STEPS or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
+            return False
+        if self.lingers == "fits" and self.highest[1] > self.torch.cuda.get_device_properties(0).total_memory:
             return False
         return sum(self.torch.cuda.memory_stats(device).get("allocation.all.allocated", 0) for device in range(self.torch.cuda.device_count())) < LINGER_REQUESTS
 
@@ -163,7 +167,7 @@ class Run:
             pass
         reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks, "highest": self.highest,
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)),
-                "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), "changes": [change.report() for change in self.changes], **self.notes}
+                "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), **self.times, "changes": [change.report() for change in self.changes], **self.notes}
         self.write("json", reported)
         if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
             self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])

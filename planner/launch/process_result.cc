@@ -114,6 +114,8 @@ ProcessResult Parse(const std::string& text) {
   Read(reported, "other_integers", &result.other_integers);
   result.values_failed = reported.value("values_failed", "");
   ReadChanges(reported, &result);
+  Read(reported, "cuda_ns", &result.cuda_ns);
+  Read(reported, "first_step_ns", &result.first_step_ns);
   Read(reported, "ended_ns", &result.ended_ns);
   if (const auto highest = reported.find("highest"); highest != reported.end() && !highest->empty())
     result.allocated_in_steps = Whole<uint64_t>(highest->at(0));

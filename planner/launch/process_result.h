@@ -52,7 +52,10 @@ struct ProcessResult {
   std::vector<WorkspaceUse> workspaces;    // by library
   KnownSize context;                       // of CUDA
   uint64_t allocated_in_steps = 0;         // PyTorch's peak up to the last step; what came after may be more
-  uint64_t ended_ns = 0;                   // of CLOCK_MONOTONIC, when it ended; 0 = not known
+  // Of CLOCK_MONOTONIC; 0 = not known.
+  uint64_t cuda_ns = 0;        // when it used CUDA first
+  uint64_t first_step_ns = 0;  // when the first step was over
+  uint64_t ended_ns = 0;       // when it said this
 };
 
 // By rank, then process.

@@ -59,6 +59,11 @@ void AddAssumptions(const RunRequest& run, Variables* variables) {
   variables->insert(variables->end(), assumed.begin(), assumed.end());
 }
 
+std::string LingerText(RunRequest::Lingers lingers) {
+  if (lingers == RunRequest::Lingers::kNo) return "";
+  return lingers == RunRequest::Lingers::kYes ? "1" : "fits";
+}
+
 // What values.py is to do; "": nothing.
 std::string ValuesJson(const RunRequest& run) {
   if (run.on_gpu || run.values == RunRequest::Values::kNone) return "";
@@ -102,7 +107,7 @@ Variables RunVariables(const RunRequest& run, const std::string& injected_script
       {"GPUMEM_PLAN_FOLDER", run.folder},
       {"GPUMEM_PLAN_STEPS", run.steps},
       {"GPUMEM_PLAN_WHAT_IF", run.what_if},
-      {"GPUMEM_PLAN_LINGER", run.lingers ? "1" : ""},
+      {"GPUMEM_PLAN_LINGER", LingerText(run.lingers)},
       {"GPUMEM_PLAN_VALUES", ValuesJson(run)},
       {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
       {"SIMCUDA_NCCL_FOLDER", run.on_gpu ? "" : run.folder},

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -50,7 +51,7 @@ RunPool::~RunPool() {
 
 absl::Status RunPool::Begin(int id, const RunRequest& run) {
   OneRun& one = runs_[id];
-  one = OneRun{run, "", 0, 0, false};
+  one = OneRun{run, "", 0, MonotonicSeconds(), 0, false};
   const std::optional<PythonCommand> program = ParsePythonCommand(run.command);
   if (start_ == Start::kFresh || !program.has_value()) return BeginFresh(&one);
   const std::string key = KeyOf(*program, run);
@@ -123,6 +124,7 @@ absl::Status RunPool::LookAtServer(const std::string& key, OneServer* one, std::
     switch (message.kind) {
       case ServerMessage::Kind::kReady:
         one->is_ready = true;
+        one->imported_s = message.seconds;
         break;
       case ServerMessage::Kind::kUnfit:
         return Replace(key, message, one);
@@ -198,6 +200,12 @@ void RunPool::End(int id, int status, uint64_t rss_kib, std::vector<EndedRun>* e
   const OneRun& one = runs_[id];
   if (one.server.empty()) kill(-one.pid, SIGKILL);  // what it left behind
   ended->push_back({id, OutcomeOf(one.run, status, one.timed_out, MonotonicSeconds() - one.started), rss_kib});
+  RunOutcome& outcome = ended->back().outcome;
+  outcome.started = one.started;
+  outcome.forked = !one.server.empty();
+  outcome.waited_s = outcome.forked ? one.started - one.begun : 0;
+  if (const auto server = servers_.find(one.server); server != servers_.end() && outcome.forked)
+    outcome.imported_s = std::min(server->second.imported_s, outcome.waited_s);
   runs_.erase(id);
 }
 

@@ -61,6 +61,7 @@ class RunPool {
     RunRequest run;
     std::string server;      // key; "" = started afresh
     pid_t pid = 0;           // 0: it waits for its server
+    double begun = 0;        // when it was asked for
     double started = 0;      // when it had a process
     bool timed_out = false;  // it was killed for that
   };
@@ -70,6 +71,7 @@ class RunPool {
     std::vector<std::string> skip;  // modules that are left to each run
     bool is_ready = false;
     double started = 0;
+    double imported_s = 0;
   };
 
   absl::Status BeginFresh(OneRun* one);

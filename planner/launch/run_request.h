@@ -34,7 +34,8 @@ struct RunRequest {
   uint64_t others_mib = 0;               // memory of each device that somebody else holds
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT
   std::string steps = "stable";          // or "stable:N" (N at least), "all", or a number
-  bool lingers = false;                  // goes on after that for some steps, to see whether it ends
+  enum class Lingers : uint8_t { kNo, kYes, kWhileItFits };
+  Lingers lingers = Lingers::kNo;  // whether it goes on after that for some steps, to see whether it ends
   double timeout_s = 300;
   std::string workspaces = "measured";  // SIMCUDA_WORKSPACES
   bool late_events = false;             // events are ready when somebody waits, and not at once

@@ -153,7 +153,9 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const RunR
   bool timed_out = false;
   const int status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &timed_out);
   if (g_signal != 0) return absl::CancelledError("a signal came");
-  return OutcomeOf(run, status, timed_out, MonotonicSeconds() - started);
+  RunOutcome outcome = OutcomeOf(run, status, timed_out, MonotonicSeconds() - started);
+  outcome.started = started;
+  return outcome;
 }
 
 }  // namespace gpumem

@@ -39,6 +39,10 @@ struct RunOutcome {
   bool timed_out = false;
   bool spins = false;  // it read device memory more than most_reads times
   double seconds = 0;
+  double started = 0;               // of CLOCK_MONOTONIC
+  bool forked = false;              // from a process that had imported what it imports (fork_server.h)
+  double waited_s = 0;              // for a fork server to be ready: its interpreter's start and what it imported
+  double imported_s = 0;            // of that: imports
   std::vector<std::string> traces;  // of the processes that used CUDA
   std::vector<ProcessResult> processes;
   std::string output;        // the end of what the program wrote

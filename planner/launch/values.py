@@ -14,37 +14,21 @@ Why at the dispatcher, at the key CUDA: below autograd, autocast, functorch and 
 other devices (meta, CPU, fake ones) never come here. A mode of Python's would change what torch.compile does. Operators get there with their arguments whole, called from
 Python, C++ or the backward pass. PyTorch's own kernel, which is called in between, is to be had from 2.9 on.
 
-budget: it is injected into the program as one file.
+Which operators are looked at, and how: observed_operators.py, beside this file.
 
 Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
 """
 
 import ctypes
-import functools
 import math
 import os
 import sys
-import warnings
 
 LIMIT = 1 << 20  # bytes of a tensor of integers or booleans
 FLOAT_LIMIT = 64 << 10  # of floats
 MOST_EXPERTS = 1024  # more are a vocabulary
 
-# Whose results may be integers, booleans, or constants that become such: element by element, reductions, choosing, ordering.
-COMPUTED = set(
-    """abs add sub rsub mul div floor_divide remainder fmod pow neg sign sgn bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
-    logical_and logical_or logical_xor logical_not eq ne lt le gt ge where masked_fill masked_scatter masked_select index index_put _index_put_impl_ index_select index_add
-    index_fill index_copy gather scatter scatter_add scatter_reduce take put cat stack cumsum cumprod _cummax_helper _cummin_helper sum nansum prod mean max min amax amin aminmax argmax argmin all
-    any sort argsort topk kthvalue mode median nanmedian unique_dim _unique _unique2 unique_consecutive unique_dim_consecutive nonzero nonzero_static searchsorted bucketize bincount histc tril triu eye
-    fill zero copy clone roll flip repeat_interleave clamp clamp_min clamp_max minimum maximum fmax fmin floor ceil round trunc frac reciprocal sqrt rsqrt exp exp2 expm1
-    log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf isnan isinf isneginf isposinf isin count_nonzero trace dot mm bmm addmm baddbmm addcmul addcdiv lerp
-    _softmax _log_softmax softmax log_softmax linalg_vector_norm std var var_mean std_mean arange range linspace logspace complex polar hypot nan_to_num square gcd lcm heaviside diff
-    signbit copysign xlogy logaddexp logcumsumexp embedding constant_pad_nd _cdist_forward equal im2col""".split()
-)
-OVERWRITES = {"copy", "fill", "zero"}  # all of their target
-IGNORED = {"resize", "resize_as", "set", "record_stream", "_resize_output", "rename", "_local_scalar_dense"}
 POSITIONS = {"argmax", "argmin", "topk", "sort", "argsort", "kthvalue", "mode"}  # whose last result is never negative, whatever the values are
-COUNTED = {"nonzero", "_unique", "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive"}
 AMP = os.path.join("torch", "amp") + os.sep  # its test for infinite gradients: that a step is left out needs no memory
 
 
@@ -214,7 +198,11 @@ class Values:
         return {"lt": False, "le": False, "eq": False, "ge": True, "gt": True, "ne": True}.get(name) if args[1] < 0 else None
 
     def functional(self, handle, name):
+        has_positions = name in POSITIONS
+
         def after(result, args, kwargs):
+            if result.__class__ is self.tensor and result.nbytes > LIMIT and not self.positions and not has_positions:
+                return  # most calls end here
             results = self.results(result)
             self.note_positions(name, results)
             if not results or not all(map(self.is_small, results)) or not self.may_compute():
@@ -301,7 +289,11 @@ class Values:
             for name in names:
                 yield from self.results((kwargs or {}).get(name))
 
+        is_simple = places == (0,) and not names
+
         def after(result, args, kwargs):
+            if is_simple and args[0].__class__ is self.tensor and not self.positions and args[0].is_cuda and (not computed or args[0].nbytes > LIMIT):
+                return self.forget(args[0])  # most calls end here
             written = [each for each in targets(args, kwargs) if each.is_cuda]
             if not written:
                 return
@@ -377,76 +369,24 @@ class Values:
         return (1e4 if value == 0 else 0.0,)
 
 
-def operators(torch):
-    """(name, overload) of each that has a kernel for CUDA of its own: what is made of others is computed by these."""
-    has, aten = torch._C._dispatch_has_kernel_for_dispatch_key, torch.ops.aten
-    for name in torch._C._dispatch_get_all_op_names():
-        is_own = has(name, "CUDA") or name == "aten::copy_"
-        if not name.startswith("aten::") or not is_own or has(name, "CompositeImplicitAutograd"):
-            continue
-        base, _, overload = name[6:].partition(".")
-        try:
-            yield base, getattr(getattr(aten, base), overload or "default")
-        except AttributeError:
-            continue
-
-
-def written(schema):
-    """(positions, names) of the arguments that it writes."""
-    arguments = [(i, each) for i, each in enumerate(schema.arguments) if each.alias_info is not None and each.alias_info.is_write]
-    return tuple(i for i, each in arguments if not each.kwarg_only), tuple(each.name for _, each in arguments if each.kwarg_only)
-
-
-def looks(torch, values, base, overload):
-    """(before, after) for an operator; None: it is not observed."""
-    schema, bare = overload._schema, base.rstrip("_") if base != "_index_put_impl_" else base
-    if any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns):
-        return None
-    if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
-        return None
-    if base == "_local_scalar_dense" and values.other:
-        return values.read, lambda *_: None
-    if bare in IGNORED:
-        return None
-    computed = bare in COMPUTED and torch.Tag.nondeterministic_seeded not in overload.tags
-    places, names = written(schema)
-    handle = on_cpu(torch, overload)
-    if places or names:
-        return None, values.writing(handle, places, names, computed and handle is not None, bare in OVERWRITES)
-    if not computed or handle is None:
-        return None
-    if base in COUNTED:
-        return values.counted(handle, base, base.startswith("unique_dim"))
-    if values.routing and str(overload) in ("aten.topk.default", "aten.argmax.default"):
-        return None, values.routed(handle, base)
-    return None, values.functional(handle, base)
-
-
-def on_cpu(torch, overload):
-    """PyTorch's own kernel for CPU tensors, past whatever modes the program has on; None: there is none."""
-    if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU"):
-        return None
-    kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(overload.name(), "CPU")
-    return functools.partial(kernel.call_boxed, torch._C.DispatchKeySet(torch._C.DispatchKey.CPU))
-
-
-def quietly(torch, function):
-    """PyTorch warns of kernels that take another's place; where a method of a tensor is running, it does so by Python's warnings, elsewhere on standard error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.zeros(1, device="cpu").apply_(lambda element: function() or element)
+def observed_operators():
+    path = os.path.join(os.path.dirname(__file__), "observed_operators.py")
+    scope = {"__name__": "gpumem_observed_operators", "__file__": path}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), scope)
+    return scope
 
 
 def begin(run, options):
-    torch = run.torch
+    torch, which = run.torch, observed_operators()
     values, own_kernel = Values(torch, run, options), torch._C._dispatch_get_computed_kernel_for_dispatch_key
     library = torch.library.Library("aten", "IMPL", "CUDA")
-    observed = [(overload, both) for base, overload in operators(torch) if (both := looks(torch, values, base, overload)) is not None]
+    observed = [(overload, both) for base, overload in which["operators"](torch) if (both := which["looks"](torch, values, base, overload)) is not None]
 
     def observe():
         for overload, both in observed:
             kernel = own_kernel(overload.name(), "CUDA").call_boxed
             library.impl(overload, values.simulation.observe((kernel, *both)), "CUDA", with_keyset=True, allow_override=True)
 
-    quietly(torch, observe)
+    which["quietly"](torch, observe)
     run.values = (values, library)  # as long as the process lives

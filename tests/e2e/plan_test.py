@@ -28,7 +28,7 @@ COMPUTED = {
 RARER = ("test_a_cache_that_can_be_given_back", "test_the_largest_where_the_data_decide", "test_kernels_that_lag_behind",
          "test_computing_changes_no_request_for_memory", "test_a_share_for_one_line", "test_which_experts_a_router_chooses", "test_what_a_program_settles_on",
          "test_managed_memory_counts", "test_a_program_that_never_ends", "test_a_program_without_cuda", "test_a_device_that_pytorch_has_no_code_for",
-         "test_a_program_that_is_over_at_once", "test_ranks_have_peaks_of_their_own")  # ranks_test has the last one every day
+         "test_a_program_that_is_over_at_once", "test_the_largest_is_run_once", "test_ranks_have_peaks_of_their_own")  # ranks_test has the last one every day
 
 
 class Planned(unittest.TestCase):
@@ -181,6 +181,10 @@ class Verdicts(Planned):
         counted = {step["allocated"] for step in self.counters()}  # of all runs
         self.assertEqual({halved["peak"]["allocated_bytes"], plan["peak"]["allocated_bytes"]} - counted, set())
         self.assertLessEqual(len(plan["what_if"]), 3)
+        self.assertGreater(plan["time"]["further_runs"], 1)
+        self.assertIsNotNone(plan["time"]["imports_s"], "the first run was forked as well")
+        self.assertNotIn("fork_server", json.dumps([frame for stack in plan["stacks"] for frame in stack["frames"] if frame["telling"]]))
+        self.assertTrue(list(self.folder.glob("plan.planned.*.gmtrace")))
 
     def test_the_largest_that_fits(self):
         plan = self.plan("plain", "--memory", "2GiB", "--steps", "3", "--vary", "batch_size=8192..131072", batch=1)
@@ -191,6 +195,17 @@ class Verdicts(Planned):
         self.assertTrue(runs[largest]["fits"])
         self.assertFalse(runs[min(size for size in runs if size > largest)]["fits"])
         self.assertEqual(min(size for size in runs if size > largest), largest + 1)
+
+
+    def test_the_largest_is_run_once(self):
+        plan = self.plan("plain", "--memory", "2GiB", "--vary", "batch_size=8192..131072", batch=1)
+        runs = plan["vary"]["runs"]
+        self.assertEqual(plan["time"]["further_runs"], len(runs) - 1)
+        chosen = next(run for run in runs if run["values"] == plan["vary"]["largest"])
+        self.assertEqual(chosen["peak"], plan["peak"])
+        alone = self.plan("plain", "--memory", "2GiB", batch=chosen["values"]["batch_size"])
+        self.assertEqual({key: alone["peak"][key] for key in ("allocated_bytes", "reserved_bytes")}, {key: plan["peak"][key] for key in ("allocated_bytes", "reserved_bytes")})
+        self.assertEqual((alone["verdict"], alone["end"]), (plan["verdict"], plan["end"]))
 
 
 class Values(Planned):
@@ -262,6 +277,17 @@ class Input(Planned):
         self.assertEqual(done.returncode, 0, done.stdout[:2500] + done.stderr)
         plan = json.loads(done.stdout)
         self.assertEqual(plan["peak"]["allocated_bytes"], 3 << 30)
+
+    def test_what_each_forked_run_reads(self):
+        (self.folder / "reads.py").write_text("import sys, torch; kept = torch.empty(int(sys.stdin.read()) << 30, dtype=torch.uint8, device='cuda')\n")
+        (self.folder / "size").write_text("3")
+        with open(self.folder / "size", encoding="utf-8") as size:
+            done = subprocess.run([SETUP.gpumem, "plan", "--json", "--", SETUP.python, "reads.py"], stdin=size, cwd=self.folder, env=self.environment(), capture_output=True, text=True,
+                                  timeout=200, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[:2500] + done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual(plan["peak"]["allocated_bytes"], 3 << 30)
+        self.assertIsNotNone(plan["time"]["imports_s"])
 
 
 class WithoutAnAnswer(Planned):

@@ -235,7 +235,7 @@ inline const std::set<std::string> kHtmlKeys = {
 // Keys of plan, which tests/planner/forecast/forecast_json_test.cc looks at.
 inline const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",      "verdict",    "fits",
                                                 "exit_code", "stuck_at",       "seconds",    "confidence", "what_if",
-                                                "vary",      "simulated_rank", "skew_bytes", "explain"};
+                                                "vary",      "simulated_rank", "skew_bytes", "explain",    "time"};
 
 // Keys of symbolize, and of series of files, which the example is not.
 inline const std::set<std::string> kKeysOfSymbolizeAndSeries = {

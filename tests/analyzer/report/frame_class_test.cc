@@ -28,6 +28,13 @@ TEST(ClassifyFrame, TellsWhosePythonCodeItIs) {
   EXPECT_EQ(ClassOf("<frozen importlib._bootstrap>"), FrameClass::kImportMachinery);
 }
 
+TEST(ClassifyFrame, TheForkServerOfPlansIsNobodysScript) {
+  const auto frame = Python("<module>", "/tmp/gpumem-plan-x/servers/server1/fork_server.py", 300);
+  EXPECT_EQ(ClassifyFrame(frame), FrameClass::kStandardLibrary);
+  EXPECT_FALSE(IsTelling(frame));
+  EXPECT_EQ(ClassOf("/home/me/job/fork_server.py"), FrameClass::kUser);
+}
+
 TEST(ClassifyFrame, TellsTheUsersNativeCodeFromTheRest) {
   EXPECT_EQ(ClassifyFrame(Native("main", "/home/me/job/solver")), FrameClass::kUser);
   EXPECT_EQ(ClassifyFrame(Native("at::empty", "/x/libtorch_cpu.so")), FrameClass::kNative);

@@ -27,17 +27,21 @@ std::vector<int64_t> Range(int64_t first, int64_t last) {
 struct Search {
   Largest found;
   size_t tries = 0;
+  bool was_near = false;  // the largest, when it was tried
 };
 
 // Looks with FindLargest, and compares with trying every value.
 Search Look(const std::vector<int64_t>& values, uint64_t limit, const Need& need) {
   Search search;
   std::set<int64_t> tried;
-  const absl::StatusOr<Largest> found = FindLargest(values, limit, [&](int64_t value) -> absl::StatusOr<uint64_t> {
-    EXPECT_TRUE(std::binary_search(values.begin(), values.end(), value)) << value;
-    EXPECT_TRUE(tried.insert(value).second) << value << " was tried twice";
-    return need(value);
-  });
+  std::set<int64_t> near;
+  const absl::StatusOr<Largest> found =
+      FindLargest(values, limit, [&](int64_t value, bool is_near) -> absl::StatusOr<uint64_t> {
+        if (is_near) near.insert(value);
+        EXPECT_TRUE(std::binary_search(values.begin(), values.end(), value)) << value;
+        EXPECT_TRUE(tried.insert(value).second) << value << " was tried twice";
+        return need(value);
+      });
   EXPECT_TRUE(found.ok()) << found.status();
   if (!found.ok()) return search;
   std::optional<int64_t> fits, too_big;
@@ -46,6 +50,7 @@ Search Look(const std::vector<int64_t>& values, uint64_t limit, const Need& need
     if (need(value) > limit && !too_big.has_value()) too_big = value;
   }
   EXPECT_EQ(found->fits, fits);
+  search.was_near = fits.has_value() && near.contains(*fits);
   EXPECT_EQ(found->too_big, too_big);
   EXPECT_EQ(found->bytes.size(), tried.size());
   for (const auto& [value, bytes] : found->bytes) EXPECT_EQ(bytes, need(value));
@@ -60,6 +65,14 @@ TEST(FindLargestTest, ALineTakesFewTries) {
     for (const uint64_t rest : {0u, 1u, 500u, 999u})
       EXPECT_LE(Look(values, 7000 + largest * 1000 + rest, [](int64_t n) { return 7000 + 1000u * n; }).tries, 4u)
           << largest << " " << rest;
+  }
+}
+
+// So the run of the largest value can be the one that is told of.
+TEST(FindLargestTest, TheLargestOfALineIsTriedAmongTheLast) {
+  for (int64_t largest = 2; largest <= 64; ++largest) {
+    const uint64_t limit = 7000 + static_cast<uint64_t>(largest) * 1000 + 500;
+    EXPECT_TRUE(Look(Range(1, 64), limit, [](int64_t n) { return 7000 + 1000u * n; }).was_near) << largest;
   }
 }
 
@@ -132,7 +145,7 @@ TEST(FindLargestTest, IsRightForAnythingThatGrows) {
 TEST(FindLargestTest, AnErrorEndsIt) {
   for (const size_t good : {0, 1, 2, 3}) {
     size_t tries = 0;
-    const absl::Status status = FindLargest(Range(1, 64), 3000, [&](int64_t n) -> absl::StatusOr<uint64_t> {
+    const absl::Status status = FindLargest(Range(1, 64), 3000, [&](int64_t n, bool) -> absl::StatusOr<uint64_t> {
                                   if (tries++ == good) return absl::UnavailableError("no process");
                                   return n < 9 ? 100 * n : 1000 * n;
                                 }).status();

@@ -46,6 +46,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
   forecast.processes[0].reported.pinned = {{"n.item()", 3}};
   forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
   forecast.with_bounds = testing::PeaksOfSize(8 * kGiB);
+  forecast.time = {0.5, 2.5, 3.25, std::nullopt, 1.5, 0.25, 3, 2.75, 8.5};
   EXPECT_EQ(Parsed(forecast), json::parse(R"json({
     "schema_version": 3, "command": "plan", "simulated": true,
     "command_line": ["python", "train.py", "--batch-size", "8"],
@@ -62,6 +63,8 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
     "peak": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768, "process_bytes": 8589934592,
              "context_bytes": 536870912, "other_bytes": 536870912, "device_bytes": 8589934592},
     "end": "ended", "exit_code": 0, "stuck_at": "", "seconds": 4.25,
+    "time": {"total_s": 8.5, "interpreter_s": 0.5, "imports_s": 2.5, "before_cuda_s": 3.25, "first_step_s": null,
+             "later_s": 1.5, "reading_s": 0.25, "further_runs": 3, "further_runs_s": 2.75},
     "processes": [{"pid": 77, "rank": 0, "steps": 4, "last_growth": 2, "torch": "2.11.0",
                    "command": "python train.py", "values_failed": null, "managed_bytes": 0, "pinned_host_bytes": 0, "refused_requests": 0,
                    "trace": "plan.python.77.gmtrace",

@@ -235,6 +235,21 @@ TEST(ForecastPageTest, ChangesSayWhatTheyRestOn) {
                     ContainsRegex(" 0 B +-9 GiB +more")));
 }
 
+TEST(ForecastPageTest, TimeIsToldByWhatTookIt) {
+  const auto text = [](const TimeSpent& time) {
+    TextStyle style;
+    style.width = 1000;
+    Page page(style);
+    AddTime(time, &page);
+    return page.text();
+  };
+  EXPECT_THAT(text({0.5, 2.5, 3.25, 1.125, 1.5, 0.25, 3, 2.75, 9.5}),
+              AllOf(HasSubstr("9.5 s, of these 3.2 s until the program used CUDA (interpreter 0.5 s, imports 2.5 s)"),
+                    HasSubstr("2.8 s for 3 further runs")));
+  const std::string alone = text({std::nullopt, std::nullopt, 3, std::nullopt, 1.5, 0.25, 0, 0, 5});
+  for (const char* absent : {"imports", "first step", "further"}) EXPECT_THAT(alone, Not(HasSubstr(absent)));
+}
+
 TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
   const std::string plain = Text(AddConfidence, testing::ExampleForecast());
   EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, as measured"),
