@@ -121,14 +121,15 @@ struct Forecast {
   std::optional<RunPeaks> with_zero;          // a second run in which conditions found nothing
   std::optional<RunPeaks> with_late_events;   // a run in which events were ready only when somebody waited
   std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
-  std::optional<RunPeaks> with_other_values;  // a run in which values that nobody computed were others
-  std::string other_values_failed;            // why there is none although values decide
-  uint64_t wanted = 0;                        // where it is more than there is: with no limit
-  std::optional<bool> fits_when_tight;        // it wants, or may want, more than there is: whether it runs all the same
-  std::optional<RunPeaks> when_tight;         // what it needed then, where it surely wants more
-  uint64_t refused_when_tight = 0;            // requests that it was refused, and lived on
-  uint64_t largest_refused = 0;               // bytes
-  bool tight_with_room = false;               // with the most that is open left free
+  std::optional<RunPeaks> with_other_values;  // of runs in which values that nobody computed were others: most,
+  std::optional<RunPeaks> least_with_other_values;  // and least
+  std::string other_values_failed;                  // why there is none although values decide
+  uint64_t wanted = 0;                              // where it is more than there is: with no limit
+  std::optional<bool> fits_when_tight;  // it wants, or may want, more than there is: whether it runs all the same
+  std::optional<RunPeaks> when_tight;   // what it needed then, where it surely wants more
+  uint64_t refused_when_tight = 0;      // requests that it was refused, and lived on
+  uint64_t largest_refused = 0;         // bytes
+  bool tight_with_room = false;         // with the most that is open left free
   std::vector<HostRead> reads;
   std::vector<WhatIf> what_ifs;
   std::optional<Explanation> explanation;  // --explain

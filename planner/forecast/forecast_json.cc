@@ -146,6 +146,7 @@ void WriteConfidence(const Forecast& forecast, JsonWriter* json) {
   json->Field("data_dependent", forecast.data_dependent);
   WritePeaks("peak_where_data_find_nothing", Or(forecast.with_zero), json);
   WritePeaks("peak_with_other_values", Or(forecast.with_other_values), json);
+  WritePeaks("least_peak_with_other_values", Or(forecast.least_with_other_values), json);
   WritePeaks("peak_where_kernels_lag_behind", Or(forecast.with_late_events), json);
   WriteReads(forecast, json);
   json->Key("pinned");

@@ -139,19 +139,40 @@ absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
   RunRequest other = chosen_;
   other.values = RunRequest::Values::kOther;
   GPUMEM_ASSIGN_OR_RETURN(const PlannedRun found, planner_->RunAgain(other, "where values are others"));
+  TakeOtherValues(found, run);
+  uint64_t found_true = 0, found_false = 0;
+  for (const PlannedProcess& process : run.processes) {
+    found_true += process.reported.unknown_true;
+    found_false += process.reported.unknown_false;
+  }
+  if (found_true == 0 || found_false == 0) return absl::OkStatus();
+  // A loop that ends once a condition was false three times ends soon both ways; not where it always is true.
+  other.values = RunRequest::Values::kAllTrue;
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun all_true, planner_->RunAgain(other, "where conditions hold"));
+  TakeOtherValues(all_true, run);
+  other.values = RunRequest::Values::kAllFalse;
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun all_false, planner_->RunAgain(other, "where conditions do not hold"));
+  TakeOtherValues(all_false, run);
+  return absl::OkStatus();
+}
+
+void Forecaster::TakeOtherValues(const PlannedRun& found, const PlannedRun& run) {
   const bool failed = !found.answered() || found.end == RunEnd::kTimedOut || found.end == RunEnd::kSpins;
   if (failed || !found.processes.front().reported.values_failed.empty()) {
     forecast_.other_values_failed = SitesOf(run.reads);
-    return absl::OkStatus();
+    return;
   }
   const RunPeaks& peaks = found.processes.front().peaks;
-  if (found.end != RunEnd::kFailed || peaks.need() > forecast_.need()) forecast_.with_other_values = peaks;
+  if (found.end != RunEnd::kFailed || peaks.need() > forecast_.need()) {
+    std::optional<RunPeaks>&most = forecast_.with_other_values, &least = forecast_.least_with_other_values;
+    if (!most.has_value() || peaks.need() > most->need()) most = peaks;
+    if (!least.has_value() || peaks.need() < least->need()) least = peaks;
+  }
   uint64_t integers = 0;
   for (const PlannedProcess& process : found.processes) integers += process.reported.other_integers;
   // One other whole number is no bound of what numbers may ask for.
   const uint64_t change = std::max(peaks.need(), forecast_.need()) - std::min(peaks.need(), forecast_.need());
   if (integers > 0 && change > forecast_.need() / 1000) forecast_.other_values_failed = SitesOf(run.reads);
-  return absl::OkStatus();
 }
 
 namespace {

@@ -61,6 +61,8 @@ class Forecaster {
   // With no more memory than there is, of which `left` bytes are somebody else's.
   absl::StatusOr<PlannedRun> RunTight(uint64_t left);
   absl::Status TryOtherValues(const PlannedRun& run);
+  // What `found`, with other values than `run`, says.
+  void TakeOtherValues(const PlannedRun& found, const PlannedRun& run);
   // Makes it the run that the forecast is of.
   void Tell(const PlannedRun& run);
   std::string StepsAgain(const PlannedRun& run) const;

@@ -42,9 +42,14 @@ class Assessor {
 
   // Between what is likely and a run that was otherwise in one thing.
   void AddRun(Doubt::Kind kind, const std::optional<RunPeaks>& other, const char* what, const std::string& settle) {
-    if (!other.has_value()) return;
-    const uint64_t likely = forecast_.need(), need = other->need();
-    Add({kind, what, "", settle, likely - std::min(likely, need), need - std::min(likely, need), true});
+    AddRuns(kind, other, other, what, settle);
+  }
+
+  void AddRuns(Doubt::Kind kind, const std::optional<RunPeaks>& most, const std::optional<RunPeaks>& least,
+               const char* what, const std::string& settle) {
+    if (!most.has_value()) return;
+    const uint64_t likely = forecast_.need(), need = most->need(), low = least.value_or(*most).need();
+    Add({kind, what, "", settle, likely - std::min(likely, low), need - std::min(likely, need), true});
   }
 
   void AddLaterSteps() {
@@ -93,8 +98,8 @@ class Assessor {
   }
 
   void AddRuns() {
-    AddRun(Doubt::Kind::kValues, forecast_.with_other_values, "values that are not computed decide what is run",
-           "--pin 'FILE.py:LINE=VALUE'");
+    AddRuns(Doubt::Kind::kValues, forecast_.with_other_values, forecast_.least_with_other_values,
+            "values that are not computed decide what is run", "--pin 'FILE.py:LINE=VALUE'");
     AddRun(Doubt::Kind::kData, forecast_.with_zero, "how much nonzero, masks and unique find",
            "--data-dependent expect=SHARE");
     AddRun(Doubt::Kind::kWorkspaces, forecast_.with_bounds, "workspaces of libraries, which nobody measured on it",

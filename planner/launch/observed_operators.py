@@ -54,7 +54,7 @@ def looks(torch, values, base, overload):
         return None
     if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
         return None
-    if base == "_local_scalar_dense" and values.other:
+    if base == "_local_scalar_dense":
         return values.read, lambda *_: None
     if bare in IGNORED:
         return None

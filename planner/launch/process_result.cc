@@ -112,6 +112,8 @@ ProcessResult Parse(const std::string& text) {
   Read(reported, "event_queries", &result.event_queries);
   Read(reported, "other_values", &result.other_values);
   Read(reported, "other_integers", &result.other_integers);
+  Read(reported, "unknown_true", &result.unknown_true);
+  Read(reported, "unknown_false", &result.unknown_false);
   result.values_failed = reported.value("values_failed", "");
   ReadChanges(reported, &result);
   Read(reported, "cuda_ns", &result.cuda_ns);

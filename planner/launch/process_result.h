@@ -46,12 +46,14 @@ struct ProcessResult {
   std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
   uint64_t other_values = 0;               // values that were read, and given another way (RunRequest::Values::kOther)
   uint64_t other_integers = 0;             // of those: whole numbers
-  std::string values_failed;               // why nothing could be computed; "" = it was
-  uint64_t event_queries = 0;              // whether an event is ready: with several streams
-  std::vector<ChangeReport> changes;       // in the order of RunRequest::what_if
-  std::vector<WorkspaceUse> workspaces;    // by library
-  KnownSize context;                       // of CUDA
-  uint64_t allocated_in_steps = 0;         // PyTorch's peak up to the last step; what came after may be more
+  uint64_t unknown_true = 0;               // conditions that were read and not computed: as they were taken
+  uint64_t unknown_false = 0;
+  std::string values_failed;             // why nothing could be computed; "" = it was
+  uint64_t event_queries = 0;            // whether an event is ready: with several streams
+  std::vector<ChangeReport> changes;     // in the order of RunRequest::what_if
+  std::vector<WorkspaceUse> workspaces;  // by library
+  KnownSize context;                     // of CUDA
+  uint64_t allocated_in_steps = 0;       // PyTorch's peak up to the last step; what came after may be more
   // Of CLOCK_MONOTONIC; 0 = not known.
   uint64_t cuda_ns = 0;        // when it used CUDA first
   uint64_t first_step_ns = 0;  // when the first step was over

@@ -64,11 +64,26 @@ std::string LingerText(RunRequest::Lingers lingers) {
   return lingers == RunRequest::Lingers::kYes ? "1" : "fits";
 }
 
+const char* OtherText(RunRequest::Values values) {
+  switch (values) {
+    case RunRequest::Values::kOther:
+      return "flip";
+    case RunRequest::Values::kAllTrue:
+      return "true";
+    case RunRequest::Values::kAllFalse:
+      return "false";
+    case RunRequest::Values::kComputed:
+    case RunRequest::Values::kNone:
+      return "";
+  }
+  return "";
+}
+
 // What values.py is to do; "": nothing.
 std::string ValuesJson(const RunRequest& run) {
   if (run.on_gpu || run.values == RunRequest::Values::kNone) return "";
-  return absl::StrCat("{\"other\": ", run.values == RunRequest::Values::kOther ? "true" : "false",
-                      ", \"shares\": ", run.shares, ", \"routing\": \"", run.routing, "\"}");
+  return absl::StrCat("{\"other\": \"", OtherText(run.values), "\", \"shares\": ", run.shares, ", \"routing\": \"",
+                      run.routing, "\"}");
 }
 
 // Behind a fork: only what is needed, then the program.

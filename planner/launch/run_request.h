@@ -45,6 +45,8 @@ struct RunRequest {
   enum class Values : uint8_t {
     kComputed,  // values that decide are computed where that can be (values.py)
     kOther,     // and where it cannot, reading one gives another than else
+    kAllTrue,   // the same, but each condition holds
+    kAllFalse,  // or does not
     kNone,      // nothing is computed
   } values = Values::kComputed;
   std::string shares = "[]";  // JSON: [["train.py:57", 0.3]]: which share nonzero and its like find there

@@ -5,7 +5,7 @@
 Simulated kernels write nothing. PyTorch's own CPU kernels compute what small tensors would hold, on the bytes that simulated CUDA keeps for device memory: after the real
 call of an operator, which asks for the same memory as without this, the same operator runs on CPU tensors that lie over these bytes.
 
-    begin(run, {"other": False, "shares": [["train.py:57", 0.3]], "routing": "balanced"})
+    begin(run, {"other": "", "shares": [["train.py:57", 0.3]], "routing": "balanced"})
 
 A value is known where it came from the host, from a fill, or from an operator on known values. Integers and booleans are computed from others too, as if those were zeros, so
 that a program goes on sensibly; then the result is not known either, and reading it is reported. Floats are computed from known ones alone.
@@ -58,7 +58,7 @@ NOT_FOUND = (1 << 64) - 1
 class Values:
     def __init__(self, torch, run, options):
         self.torch, self.run, self.simulation = torch, run, Simulation()
-        self.other, self.shares, self.routing = options.get("other", False), options.get("shares", []), options.get("routing", "")
+        self.other, self.shares, self.routing = options.get("other", ""), options.get("shares", []), options.get("routing", "")
         self.routed_calls = 0
         self.positions = {}  # address: elements, of what POSITIONS wrote there last
         self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
@@ -347,8 +347,11 @@ class Values:
             frame = frame.f_back
         return None
 
+    def count(self, what):
+        self.run.notes[what] = self.run.notes.get(what, 0) + 1
+
     def read(self, args, _):
-        """With other values: what a program is given where it reads a number that nobody computed."""
+        """With other values ("flip"; "true" or "false": each condition is that): what a program is given where it reads a number that nobody computed."""
         tensor = args[0]
         if not tensor.is_cuda:
             return None
@@ -360,11 +363,15 @@ class Values:
             if is_known or AMP in sys._getframe(1).f_code.co_filename:
                 return None
             value = seen.item()
-        self.run.notes["other_values"] = self.run.notes.get("other_values", 0) + 1
         if isinstance(value, bool):
-            return (not value,)
+            self.count("unknown_true" if value else "unknown_false")
+        if not self.other:
+            return None
+        self.count("other_values")
+        if isinstance(value, bool):
+            return (not value if self.other == "flip" else self.other == "true",)
         if isinstance(value, int):
-            self.run.notes["other_integers"] = self.run.notes.get("other_integers", 0) + 1
+            self.count("other_integers")
             return (64 if value == 0 else 0,)
         return (1e4 if value == 0 else 0.0,)
 

@@ -76,7 +76,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
       "peak_where_data_find_nothing": {"device": 0, "allocated_bytes": 4831838208, "reserved_bytes": 5368709120,
                                        "process_bytes": 6442450944, "context_bytes": 536870912,
                                        "other_bytes": 536870912, "device_bytes": 6442450944},
-      "peak_with_other_values": null, "peak_where_kernels_lag_behind": null,
+      "peak_with_other_values": null, "least_peak_with_other_values": null, "peak_where_kernels_lag_behind": null,
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
       "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN", "cuSPARSE"],
       "workspaces": [

@@ -70,6 +70,16 @@ TEST(VerdictTest, RunsThatWereOtherwiseMakeARange) {
   }
 }
 
+TEST(VerdictTest, SeveralRunsWithOtherValuesAreOneDoubt) {
+  Forecast forecast = testing::ExampleForecast(8 * kGiB);
+  forecast.with_other_values = testing::PeaksOfSize(9 * kGiB);
+  forecast.least_with_other_values = testing::PeaksOfSize(5 * kGiB);
+  const Assessment assessment = Assess(forecast);
+  EXPECT_EQ(assessment.doubts.size(), 1u);
+  EXPECT_EQ(assessment.low, 5 * kGiB);
+  EXPECT_EQ(assessment.high, 9 * kGiB);
+}
+
 TEST(VerdictTest, DoubtsAddUp) {
   Forecast forecast = testing::ExampleForecast(8 * kGiB);
   forecast.with_bounds = testing::PeaksOfSize(9 * kGiB);
