@@ -88,6 +88,12 @@ inline const std::set<std::string> kKeysOfExplain = {
 
 // Keys of forecast, which tests/e2e/explain_test.py compares with its answers.
 inline const std::set<std::string> kKeysOfForecast = {"sentence",
+                                                      "callbacks",
+                                                      "event",
+                                                      "failed",
+                                                      "failed_callbacks",
+                                                      "first",
+                                                      "realtime_ns",
                                                       "kind",
                                                       "risk",
                                                       "steps",
