@@ -118,17 +118,19 @@ void TraceFollower::CompareWithEarlier(LiveProcess* frame) {
 }
 
 void TraceFollower::AddSteps(LiveProcess* frame) const {
-  std::vector<double> levels, took;
+  StepLevels levels;
+  std::vector<double> took;
   Outlook& outlook = frame->outlook;
   for (const Step& step : tally_.index().steps().steps()) {
     took.push_back(static_cast<double>(step.end.time_ns - step.start.time_ns));
     if (!step.complete) continue;
-    levels.push_back(static_cast<double>(step.peak.values.allocated));
+    levels.allocated.push_back(static_cast<double>(step.peak.values.allocated));
+    levels.reserved.push_back(static_cast<double>(step.peak.values.reserved));
     outlook.level = step.peak.values.allocated;
     outlook.last_step = step.number;
   }
   outlook.device = frame->device;
-  outlook.steps = levels.size();
+  outlook.steps = levels.allocated.size();
   outlook.step_ns = StepPace(std::move(took));
   outlook.has_cause = false;
   frame->steps = {outlook.steps, outlook.last_step, outlook.step_ns, outlook.level, 0};

@@ -19,7 +19,11 @@ constexpr size_t kBlocks = 8;        // of increments
 constexpr double kLeastConfidence = 0.999;
 constexpr double kLeastGrowth = 1 << 20;  // bytes in the stretch
 constexpr double kLeastShare = 0.002;     // of the level
-constexpr double kEven = 0.45;  // slope of one half, of that of the other: below, growth slows down or speeds up
+constexpr double kEven = 0.45;       // slope of one half, of that of the other: below, growth slows down or speeds up
+constexpr double kDeepFall = 0.3;    // of what the stretch grew: from there on a fall is looked at
+constexpr double kFloorShare = 0.5;  // of the line's growth between the lowest levels before and after it
+// Of an acceleration: in standard errors, and of the mean rate over the stretch.
+constexpr double kBeyondDoubt = 5, kLeastRise = 0.5;
 constexpr double kNineOfTen = 1.645;
 constexpr double kLeastWidth = 0.02;  // of the time left, and a step: what steps have between their peaks
 // Student's t for kBlocks - 1 degrees of freedom is wider than the normal distribution.
@@ -66,23 +70,73 @@ struct Stretch {
   double above_usual = 0, above_most = 0;  // values over the line
   double variance = 0;                     // of an increment, per step
   double slope_error = 0;
+  // Where the rate itself grows, beyond doubt: by how much a step, and what it is now. Else 0.
+  double acceleration = 0, rate_now = 0, level_now = 0;
 };
+
+// Whether the rates of blocks rise along a line, and far more than they scatter around it.
+void MeasureAcceleration(const std::vector<double>& centres, const std::vector<double>& rates, const Windows& windows,
+                         Stretch* stretch) {
+  const auto count = static_cast<double>(rates.size());
+  if (rates.size() < kBlocks) return;
+  const double centre = std::accumulate(centres.begin(), centres.end(), 0.0) / count;
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / count;
+  double across = 0, along = 0, rest = 0;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    across += (centres[i] - centre) * (rates[i] - mean);
+    along += (centres[i] - centre) * (centres[i] - centre);
+  }
+  const double rise = across / along;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const double error = rates[i] - mean - rise * (centres[i] - centre);
+    rest += error * error;
+  }
+  const double error = std::sqrt(rest / (count - 2) / along);
+  const double span = windows.at.back() - windows.at.front();
+  if (rise <= kBeyondDoubt * error || rise * span < kLeastRise * mean) return;
+  stretch->acceleration = rise;
+  stretch->rate_now = mean + rise * (windows.at.back() - centre);
+  stretch->level_now = windows.level.back();
+}
 
 // Mean and spread of increments, from blocks of the stretch.
 void MeasureIncrements(const Windows& windows, Stretch* stretch) {
   const size_t blocks = std::min(kBlocks, windows.level.size() / 2);
-  std::vector<double> rates, spans;
+  std::vector<double> rates, spans, centres;
   for (size_t i = 0; i < blocks; ++i) {
     const size_t from = i * (windows.level.size() - 1) / blocks, to = (i + 1) * (windows.level.size() - 1) / blocks;
     spans.push_back(windows.at[to] - windows.at[from]);
     rates.push_back((windows.level[to] - windows.level[from]) / spans.back());
+    centres.push_back((windows.at[from] + windows.at[to]) / 2);
   }
+  MeasureAcceleration(centres, rates, windows, stretch);
   const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
   double squares = 0;
   for (const double rate : rates) squares += (rate - mean) * (rate - mean);
   const double spread = squares / static_cast<double>(rates.size() - 1);
   stretch->slope_error = std::sqrt(spread / static_cast<double>(rates.size()));
   stretch->variance = spread * std::accumulate(spans.begin(), spans.end(), 0.0) / static_cast<double>(spans.size());
+}
+
+// What a collector gives back was never kept: it is no growth. After the deepest fall of the stretch the lowest level
+// must have risen with the line. Small falls are the noise of batches.
+bool FloorsRise(const Windows& windows, double slope) {
+  const std::vector<double>& level = windows.level;
+  size_t top = 0, from = 0;
+  double deepest = 0;
+  for (size_t i = 1; i < level.size(); ++i) {
+    if (level[i] > level[top]) top = i;
+    if (level[top] - level[i] <= deepest) continue;
+    deepest = level[top] - level[i];
+    from = top;
+  }
+  const double grown = slope * (windows.at.back() - windows.at.front());
+  if (deepest < kDeepFall * grown) return true;
+  const auto before = std::min_element(level.begin(), level.begin() + static_cast<std::ptrdiff_t>(from) + 1);
+  const auto after = std::min_element(level.begin() + static_cast<std::ptrdiff_t>(from) + 1, level.end());
+  const double apart =
+      windows.at[static_cast<size_t>(after - level.begin())] - windows.at[static_cast<size_t>(before - level.begin())];
+  return *after - *before >= kFloorShare * slope * apart;
 }
 
 Stretch Look(const std::vector<double>& levels, size_t begin) {
@@ -105,13 +159,19 @@ Stretch Look(const std::vector<double>& levels, size_t begin) {
   stretch.above_usual = std::max(0.0, above[above.size() / 2]);
   stretch.above_most = std::max(0.0, above.back());
   const double grown = stretch.slope * static_cast<double>(levels.size() - begin);
-  stretch.grows =
-      stretch.confidence >= kLeastConfidence && grown >= kLeastGrowth && grown >= kLeastShare * stretch.level;
+  stretch.grows = stretch.confidence >= kLeastConfidence && grown >= kLeastGrowth &&
+                  grown >= kLeastShare * stretch.level && FloorsRise(windows, stretch.slope);
   const double early = SlopeOf(windows, 0, count / 2), late = SlopeOf(windows, count / 2, count);
   stretch.slows = late < kEven * std::max(early, stretch.slope);
   stretch.speeds_up = early < kEven * late;
   MeasureIncrements(windows, &stretch);
   return stretch;
+}
+
+// Steps until growth whose rate grows, too, has gone `gap`.
+double StepsOfAcceleration(double gap, double rate, double acceleration) {
+  if (gap <= 0) return 0;
+  return (std::sqrt(rate * rate + 2 * acceleration * gap) - rate) / acceleration;
 }
 
 // Steps until a walk of this drift and spread has gone `gap`, with `z` standard deviations in its favour.
@@ -189,6 +249,14 @@ Forecast ForecastOf(const std::vector<double>& levels, const ForecastLimit& limi
   forecast.likely = StepsTo((limit.low + limit.high) / 2 - highest, found, 0);
   forecast.earliest = StepsTo(limit.low - highest, found, z);
   forecast.latest = StepsTo(limit.high - found.level - found.above_usual, found, -z);
+  if (found.acceleration > 0) {
+    // At the earliest the rate goes on growing as it did, at the latest it stays what it is now.
+    const double top = found.level_now + found.above_most;
+    forecast.earliest =
+        std::min(forecast.earliest, StepsOfAcceleration(limit.low - top, found.rate_now, found.acceleration));
+    forecast.latest = std::min(forecast.latest, std::max(0.0, limit.high - found.level_now) / found.rate_now);
+    forecast.likely = (forecast.earliest + forecast.latest) / 2;
+  }
   const double width = 1 + kLeastWidth * forecast.likely;
   forecast.earliest = std::max(0.0, std::min(forecast.earliest, forecast.likely - width));
   forecast.latest = std::max(forecast.latest, forecast.likely + width);

@@ -59,6 +59,20 @@ ForecastLimit LimitOf(const DeviceAnalysis& device, uint64_t overhead) {
   return {std::max(0.0, high - scattered), high};
 }
 
+// Of the stretch that grows. The free space inside segments is not counted: it was there and was not used.
+double RoomAtThisRatio(const StepLevels& levels, size_t since, double most_reserved) {
+  const double allocated = levels.allocated.back() - levels.allocated[since];
+  const double reserved = levels.reserved.back() - levels.reserved[since];
+  if (allocated <= 0 || reserved < allocated) return most_reserved;
+  return levels.allocated.back() + std::max(0.0, most_reserved - levels.reserved.back()) * allocated / reserved;
+}
+
+absl::string_view PhaseWords(Phase phase) {
+  if (phase == Phase::kSawtooth) return "a sawtooth";
+  if (phase == Phase::kStaircase) return "a staircase";
+  return phase == Phase::kWarmUp ? "few so far" : PhaseName(phase);
+}
+
 std::string CauseOf(const ReportInput& input, int device) {
   if (input.leaks == nullptr) return "";
   const LeakDevice* const found = LeaksOf(*input.leaks, device);
@@ -133,12 +147,18 @@ double StepPace(std::vector<double> took) {
   return took[took.size() / 2];
 }
 
-void JudgeOutlook(const std::vector<double>& levels, Outlook* outlook) {
+void JudgeOutlook(const StepLevels& levels, Outlook* outlook) {
   if (outlook->limit.high <= 0) {
     outlook->sentence = "not known: this trace does not say how much memory the GPU has";
     return;
   }
-  outlook->forecast = ForecastOf(levels, outlook->limit);
+  outlook->forecast = ForecastOf(levels.allocated, outlook->limit);
+  if (outlook->forecast.per_step > 0) {
+    const double room = RoomAtThisRatio(levels, outlook->forecast.grows_since, outlook->limit.high);
+    outlook->limit.low = std::min(outlook->limit.low, room);
+    outlook->forecast = ForecastOf(levels.allocated, outlook->limit);
+  }
+  outlook->phase = PhaseOf(levels.allocated, outlook->forecast);
   outlook->risk = RiskOf(outlook->forecast, outlook->steps);
   outlook->sentence = SentenceOf(*outlook);
 }
@@ -151,16 +171,17 @@ Outlook OutlookOf(const ReportInput& input) {
     return outlook;
   }
   outlook.device = device->device;
-  std::vector<double> levels;
+  StepLevels levels;
   for (const AttributedStep& each : input.attribution->steps) {
     const bool is_asked =
         each.step.start.time_ns >= input.window_start_ns() && each.step.end.time_ns <= input.window_end_ns();
     if (!each.step.complete || !is_asked) continue;
-    levels.push_back(static_cast<double>(each.step.peak.values.allocated));
+    levels.allocated.push_back(static_cast<double>(each.step.peak.values.allocated));
+    levels.reserved.push_back(static_cast<double>(each.step.peak.values.reserved));
     outlook.level = each.step.peak.values.allocated;
     outlook.last_step = each.step.number;
   }
-  outlook.steps = levels.size();
+  outlook.steps = levels.allocated.size();
   outlook.step_ns = StepPace(Durations(input.attribution->steps));
   outlook.overhead = OverheadOf(*device);
   outlook.limit = LimitOf(*device, outlook.overhead);
@@ -181,7 +202,8 @@ void AddOutlook(const Outlook& outlook, Page* page) {
   page->Paragraph(absl::StrCat(of, "  "), outlook.sentence, Tone::kHeading);
   if (outlook.limit.high <= 0 || outlook.steps == 0) return;
   const Forecast& forecast = outlook.forecast;
-  page->Line(absl::StrCat("  risk    ", RiskLevelName(outlook.risk)));
+  page->Line(
+      absl::StrCat("  risk    ", RiskLevelName(outlook.risk), "; the peaks of steps are ", PhaseWords(outlook.phase)));
   page->Line(absl::StrCat("  level   ", FormatBytes(outlook.level), " allocated at the peak of step ",
                           FormatCount(outlook.last_step)));
   const auto low = static_cast<uint64_t>(outlook.limit.low), high = static_cast<uint64_t>(outlook.limit.high);
@@ -208,6 +230,7 @@ std::string OutlookJson(const Outlook& outlook, const ReportInput& input) {
   outlook.device < 0 ? json.Null() : json.Value(outlook.device);
   json.Field("sentence", outlook.sentence);
   json.Field("kind", ForecastKindName(forecast.kind));
+  json.Field("phase", PhaseName(outlook.phase));
   json.Field("risk", RiskLevelName(outlook.risk));
   json.Field("steps", outlook.steps);
   json.Field("last_step", outlook.last_step);

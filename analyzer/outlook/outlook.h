@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "outlook/forecast.h"
+#include "outlook/phase.h"
 #include "report/input.h"
 #include "report/page.h"
 
@@ -28,6 +29,7 @@ absl::string_view RiskLevelName(RiskLevel risk);  // "critical"
 struct Outlook {
   int device = -1;  // -1: no GPU memory
   Forecast forecast;
+  Phase phase = Phase::kWarmUp;
   RiskLevel risk = RiskLevel::kLow;
   uint64_t steps = 0, last_step = 0;
   uint64_t level = 0;     // the last step's peak, bytes
@@ -39,9 +41,15 @@ struct Outlook {
   std::string sentence;
 };
 
-// `levels`: the peaks of the complete steps. What the outlook has of steps, level, limit and pace is taken from it;
-// forecast, risk and sentence are set.
-void JudgeOutlook(const std::vector<double>& levels, Outlook* outlook);
+// At the peaks of the complete steps, bytes.
+struct StepLevels {
+  std::vector<double> allocated, reserved;
+};
+
+// What the outlook has of steps, level, limit and pace is taken from it; forecast, risk and sentence are set. Where
+// PyTorch reserves more than its blocks grow by, since they do not fill its segments, the limit's lower end is what the
+// rest has room for at that ratio.
+void JudgeOutlook(const StepLevels& levels, Outlook* outlook);
 
 // What is said of it, from all that it has but `sentence`.
 std::string SentenceOf(const Outlook& outlook);

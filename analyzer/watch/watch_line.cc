@@ -16,7 +16,8 @@
 namespace gpumem {
 namespace {
 
-constexpr int kLongestMark = 900;  // characters; the recorder takes 1,024 bytes
+constexpr double kShownFrom = 120e9, kHalfADay = 43200e9, kYear = 3.2e16;  // nanoseconds
+constexpr int kLongestMark = 900;                                          // characters; the recorder takes 1,024 bytes
 
 void Begin(absl::string_view event, JsonWriter* json) {
   json->BeginObject(JsonLayout::kOneLine);
@@ -39,12 +40,25 @@ void Steps(absl::string_view key, double steps, JsonWriter* json) {
   std::isfinite(steps) ? json->Value(static_cast<uint64_t>(std::llround(steps))) : json->Null();
 }
 
-std::string Clock(int64_t realtime_ns) {
+std::string Clock(int64_t realtime_ns, const char* format = "%H:%M:%S") {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
   std::tm local{};
-  char text[16];
-  if (localtime_r(&seconds, &local) == nullptr || std::strftime(text, sizeof text, "%H:%M:%S", &local) == 0) return "";
+  char text[32];
+  if (localtime_r(&seconds, &local) == nullptr || std::strftime(text, sizeof text, format, &local) == 0) return "";
   return text;
+}
+
+// "; that is 14:43 to 14:57": of what is at least minutes away, with the date where that is half a day.
+std::string TimeOfDay(const WatchWarning& warning) {
+  const Forecast& forecast = warning.outlook.forecast;
+  const double step_ns = warning.outlook.step_ns;
+  if (!std::isfinite(forecast.latest) || forecast.latest * step_ns < kShownFrom || forecast.latest * step_ns > kYear)
+    return "";
+  const auto after = [&](double steps) {
+    return Clock(warning.realtime_ns + static_cast<int64_t>(steps * step_ns),
+                 forecast.latest * step_ns < kHalfADay ? "%H:%M" : "%Y-%m-%d %H:%M");
+  };
+  return absl::StrCat("; that is ", after(forecast.earliest), " to ", after(forecast.latest));
 }
 
 std::string Who(const LiveProcess& process) {
@@ -57,7 +71,8 @@ std::string Who(const LiveProcess& process) {
 
 std::string WarningText(const WatchWarning& warning) {
   return absl::StrCat(Clock(warning.realtime_ns), "  ", Who(warning.process), "  GPU ", warning.outlook.device, "  ",
-                      RiskLevelName(warning.outlook.risk), " risk: ", EscapeControls(warning.outlook.sentence), "\n");
+                      RiskLevelName(warning.outlook.risk), " risk: ", EscapeControls(warning.outlook.sentence),
+                      TimeOfDay(warning), "\n");
 }
 
 std::string WarningJson(const WatchWarning& warning) {
@@ -72,6 +87,7 @@ std::string WarningJson(const WatchWarning& warning) {
   json.Field("device", outlook.device);
   json.Field("risk", RiskLevelName(outlook.risk));
   json.Field("kind", ForecastKindName(forecast.kind));
+  json.Field("phase", PhaseName(outlook.phase));
   json.Field("sentence", outlook.sentence);
   json.Field("cause", outlook.cause);
   json.Field("steps", outlook.steps);

@@ -112,13 +112,14 @@ class ForecastTest(live_programs.LiveProgramTest):
         self.assertEqual(program.wait(timeout=live_programs.WAIT_S), 0)
         os.kill(int(hanging.read_text()), 0)  # and has ended while it still hangs
         os.kill(int(hanging.read_text()), signal.SIGKILL)
-        reports = [self.reports_of(*each) for each in (fails, crashes, too_long, hangs)]
+        left_out = ("exec", True, "not called: the one before still runs")  # a busy machine may be slow to end one
+        reports = [self.reports_of(*each) - {left_out} for each in (fails, crashes, too_long, hangs)]
         # At its very end Python gives its handlers back: a warning that is then is not sent.
         reports[0].discard(("signal", True, "SIGUSR1 not sent: the program has no handler for it"))
         self.assertEqual(reports[0], {("exec", True, "exited with code 3"), ("signal", False, "SIGUSR1 sent")})
         self.assertEqual(reports[1], {("exec", True, "crashed: Segmentation fault (signal 11)"), ("signal", True, "SIGUSR2 not sent: the program has no handler for it")})
         self.assertEqual(reports[2], {("exec", True, "ran longer than 300 ms, killed")})
-        self.assertEqual(reports[3] - {("exec", True, "not called: the one before still runs")}, {("exec", True, "crashed: Killed (signal 9)")})
+        self.assertEqual(reports[3], {("exec", True, "crashed: Killed (signal 9)")})
         self.check_warning(fails[1])
         self.check_trace()
 

@@ -60,6 +60,32 @@ TEST(Forecast, ASawThatWasAsHighBeforeIsSteady) {
   EXPECT_NE(ForecastOf(Levels(430, saw), kLimit).kind, ForecastKind::kReaches);
 }
 
+// One and a half of its periods look like growth to a line.
+TEST(Forecast, ASawThatFellBackIsNoGrowth) {
+  for (int steps = 150; steps < 400; steps += 10) {
+    const auto saw = [](double t) { return 20 * kGiB + 28 * kGiB * std::fmod(t, 100) / 100; };
+    EXPECT_NE(ForecastOf(Levels(steps, saw), kLimit).kind, ForecastKind::kReaches) << steps;
+  }
+}
+
+TEST(Forecast, ALeakUnderASawIsGrowth) {
+  const auto leak = [](double t) { return 20 * kGiB + 0.1 * kGiB * t + 10 * kGiB * std::fmod(t, 40) / 40; };
+  const Forecast forecast = ForecastOf(Levels(400, leak), kLimit);
+  EXPECT_EQ(forecast.kind, ForecastKind::kReaches);
+  EXPECT_NEAR(forecast.per_step / kGiB, 0.1, 0.01);
+}
+
+// 20 + 60 (t / 600)^1.6 reaches 80 at 600; the pace of the whole stretch would say later.
+TEST(Forecast, GrowthThatSpeedsUpIsSeenToDoSo) {
+  const auto faster = [](double t) { return 20 * kGiB + 60 * kGiB * std::pow(t / 600, 1.6); };
+  for (const int seen : {400, 450, 500, 550}) {
+    const Forecast forecast = ForecastOf(Levels(seen, faster), {80 * kGiB, 80 * kGiB});
+    ASSERT_EQ(forecast.kind, ForecastKind::kReaches) << seen;
+    EXPECT_LE(forecast.earliest, 600 - seen) << seen;
+    EXPECT_GE(forecast.latest, 600 - seen) << seen;
+  }
+}
+
 TEST(Forecast, ACacheThatFillsEverMoreSlowlySettles) {
   const Forecast forecast =
       ForecastOf(Levels(300, [](double t) { return 20 * kGiB + 40 * kGiB * (1 - std::exp(-t / 120)); }), kLimit);

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <limits>
 
 namespace gpumem {
@@ -35,6 +37,19 @@ TEST(WatchLine, IsOneLine) {
   EXPECT_EQ(WarningMark(Example()).find('\n'), std::string::npos);
   EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEM_SENTENCE=at this rate\\nout of memory"));
   EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEM_SECONDS_LEFT=30"));
+}
+
+TEST(WatchLine, HasTheTimeOfDayWhereThatIsMinutesAway) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  WatchWarning warning = Example();
+  warning.realtime_ns = 14LL * 3600 * 1'000'000'000;
+  EXPECT_EQ(WarningText(warning).find("that is"), std::string::npos);
+  warning.outlook.forecast.earliest = 300;
+  warning.outlook.forecast.latest = 900;
+  EXPECT_THAT(WarningText(warning), HasSubstr("; that is 14:10 to 14:30\n"));
+  warning.outlook.forecast.latest = 90'000;
+  EXPECT_THAT(WarningText(warning), HasSubstr("; that is 1970-01-01 14:10 to 1970-01-03 16:00\n"));
 }
 
 TEST(WatchLine, FitsIntoAMark) {
