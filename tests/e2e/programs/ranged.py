@@ -10,8 +10,11 @@ Values of the host decide in ranged_host.py, floats in ranged_floats.py; here: h
 """
 
 import ctypes
+import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -109,21 +112,40 @@ def falls_back(_):
 def child(argument):
     wait, gib, hold = argument.split(",")
     time.sleep(float(wait))
-    block(float(gib)), time.sleep(float(hold))
+    try:
+        kept = block(float(gib))
+    finally:
+        wait_for_the_others()
+    time.sleep(float(hold))
+    return kept
 
 
-def children(*arguments, at_once=True):
-    started = []
-    for argument in arguments:
-        started.append(subprocess.Popen([sys.executable, sys.argv[0], "child", argument]))
-        if not at_once:
-            started[-1].wait()
-    for process in started:
-        process.wait()
+def wait_for_the_others():
+    """However busy the machine is, all have their memory, or were refused it, before the first ends."""
+    folder, count = os.environ.get("MEET", ":0").rsplit(":", 1)
+    if not folder:
+        return
+    pathlib.Path(folder, str(os.getpid())).touch()
+    for _ in range(600):
+        if len(os.listdir(folder)) >= int(count):
+            return
+        time.sleep(0.1)
+
+
+def children(*arguments, at_once=True, meet=False):
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "MEET": f"{folder}:{len(arguments)}"} if meet else None
+        started = []
+        for argument in arguments:
+            started.append(subprocess.Popen([sys.executable, sys.argv[0], "child", argument], env=environment))
+            if not at_once:
+                started[-1].wait()
+        for process in started:
+            process.wait()
 
 
 def two_processes(_):
-    children("0,20,4", "0,12,4")
+    children("0,20,0.3", "0,12,0.3", meet=True)
 
 
 def one_after_another(_):
@@ -137,7 +159,7 @@ def with_a_helper(_):
 
 
 def overfull(_):
-    children("0,50,4", "0,50,4")
+    children("0,50,0.3", "0,50,0.3", meet=True)
 
 
 def three_in_turn(_):
