@@ -62,7 +62,7 @@ void Analyzer::Copy(const char* name) {
   const size_t value_size = std::strlen(value) + 1;
   if (variables_size_ + name_size + 1 + value_size > sizeof variables_) return;
   char* to = variables_ + variables_size_;
-  std::memcpy(to, name, name_size);
+  std::memcpy(to, name, name_size + 1);  // its end becomes the sign between
   to[name_size] = '=';
   std::memcpy(to + name_size + 1, value, value_size);
   variables_size_ += name_size + 1 + value_size;
