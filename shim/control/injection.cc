@@ -6,7 +6,8 @@
 // misses). Only programs that use CUDA are touched that way: no shell, compiler or child with another C library ever
 // loads us.
 //
-// Nothing is set up here: whether cuInit succeeds is not known yet. The first event does it.
+// Nothing is set up here: whether cuInit succeeds is not known yet. The first event does it. Only where CUPTI is to
+// watch too, the session begins at once: it sees the calls for which no event ever comes.
 
 #include "shim/control/injection.h"
 
@@ -16,6 +17,8 @@
 #include "shim/base/memory_checkers.h"
 #include "shim/calls/real.h"
 #include "shim/calls/scope.h"
+#include "shim/control/session.h"
+#include "shim/control/settings.h"
 #include "shim/control/slot_scan.h"
 
 namespace gpumemshim::control {
@@ -39,10 +42,12 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection();
 
 int InitializeInjection() {
   using namespace gpumemshim;  // NOLINT: the definition of a C function
-  if (control::IsPreloaded() || control::g_injected.exchange(true, std::memory_order_relaxed)) return 1;
   const calls::ErrnoSaver saver;
   const calls::Scope scope;
-  BypassMemoryCheckers();
-  control::PatchSlots();
+  if (!control::IsPreloaded() && !control::g_injected.exchange(true, std::memory_order_relaxed)) {
+    BypassMemoryCheckers();
+    control::PatchSlots();
+  }
+  if (control::ReadSettings().cupti) session::StartAtEvent();
   return 1;
 }

@@ -199,7 +199,10 @@ bool StartWriter() {
   config.callbacks.losses.find_unseen = &LookAround;
   config.callbacks.losses.put_unseen = &PutUnseen;
   config.callbacks.samples.put = &sampler::PutSample;
-  if (g_settings.cupti) config.callbacks.samples.put_cupti = &cupti::PutRecords;
+  if (g_settings.cupti) {
+    config.callbacks.samples.put_cupti = &cupti::PutRecords;
+    config.callbacks.samples.has_cupti = &cupti::HasRecords;
+  }
   config.limit = g_settings.size_limit;
   return writer::Start(config);
 }

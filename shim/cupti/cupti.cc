@@ -15,6 +15,7 @@
 #include <new>
 
 #include "shim/base/clock.h"
+#include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
 #include "shim/calls/scope.h"
 #include "shim/cupti/encode.h"
@@ -106,6 +107,7 @@ void Complete(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t va
   State* state = Own();
   if (state != nullptr) {
     const Locked locked(state);
+    if (state->report.ended_ns != 0) valid_size = 0;  // of a tool without buffers of its own, after we left
     void* bytes = nullptr;
     while (valid_size != 0 && state->library.next_record(buffer, valid_size, &bytes) == kSuccess) {
       Record record;
@@ -181,13 +183,22 @@ void Flush(State* state) {
   state->changed = true;
 }
 
+// CUPTI's kinds are switched on and off for the whole process. PyTorch's profiler asks for none of ours and would get
+// records that it does not know; another tool may have asked for them itself, and would lose its own.
+bool MayBeWantedByOthers() {
+  char path[1024];
+  return !FindLoadedPath("libtorch_cpu.so", path, sizeof path);
+}
+
 void StopAsking(State* state, Status status, int error) {
   {
     const Locked locked(state);
     state->report.ended_ns = MonotonicNs();
   }
-  state->library.disable(kKindMemory2);
-  state->library.disable(kKindMemoryPool);
+  if (status != Status::kOtherSubscriber || !MayBeWantedByOthers()) {
+    state->library.disable(kKindMemory2);
+    state->library.disable(kKindMemoryPool);
+  }
   Say(state, status, error);
 }
 
@@ -263,6 +274,14 @@ bool PutRecords(ProtoWriter* w) {
   }
   pthread_mutex_unlock(&state->mutex);
   return due;
+}
+
+bool HasRecords() {
+  State* state = Own();
+  if (state == nullptr || pthread_mutex_trylock(&state->mutex) != 0) return false;
+  const bool any = state->head != state->tail;
+  pthread_mutex_unlock(&state->mutex);
+  return any;
 }
 
 void Finish(uint32_t timeout_ms) {

@@ -31,6 +31,9 @@ void Start(uint32_t wait_ms);
 // Appends a packet of what is new; false: nothing is.
 bool PutRecords(ProtoWriter* w);
 
+// Whether records wait for PutRecords. At any time; while the lock is another's, as if there were none.
+bool HasRecords();
+
 // Asks CUPTI for the last records and ends. Also runs at exit, before the driver's own end.
 void Finish(uint32_t timeout_ms);
 

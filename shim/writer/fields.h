@@ -224,7 +224,6 @@ struct Losses {
 struct Unseen {
   enum : uint32_t { kCause = 1, kObject = 2, kFunctionCount = 3, kFunctions = 4 };
 };
-// proto/gpumem/cupti.proto.
 struct Cupti {
   enum : uint32_t {
     kState = 1,

@@ -242,7 +242,7 @@ bool Session::Encode(bool last, const LossCounts& losses) {
 }
 
 void Session::WritePacket(bool last) {
-  wanted_ |= batch_.count() != 0;
+  wanted_ |= batch_.count() != 0 || (callbacks_.samples.has_cupti != nullptr && callbacks_.samples.has_cupti());
   if (!wanted_) return;  // no event yet, so no file yet
   TakeNewDefinitions(last);
   const bool writable = CanWrite(last);

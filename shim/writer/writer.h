@@ -125,6 +125,8 @@ struct SampleCallbacks {
   bool (*put)(ProtoWriter* w) = nullptr;
   // The same with a packet of what CUPTI said.
   bool (*put_cupti)(ProtoWriter* w) = nullptr;
+  // Whether CUPTI saw memory: worth a file where no event ever comes.
+  bool (*has_cupti)() = nullptr;
 };
 
 struct Callbacks {

@@ -41,6 +41,7 @@ def hosts():
     yield Case("host_shares", processes=2, everyday=True)
     yield Case("host_marks", everyday=True)
     yield Case("host_nvtx")
+    yield Case("cupti_host runtime libcudart.so.13 alloc 5 free close-runtime")
     yield Case("host_nvtx_library", {"LD_LIBRARY_PATH": "{hosts}:{cuda}"})
     yield Case("many_threads_host together 200")
     yield Case("many_threads_host after 200")

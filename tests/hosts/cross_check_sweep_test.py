@@ -162,6 +162,21 @@ class SweepTest(hosts_test.HostTest):
                 print(self.line(case, answer), flush=True)
                 self.expect(case, answer)
 
+    def test_what_runs_on_a_real_gpu(self):
+        """gpu_check's programs, rehearsed."""
+        if not FULL:
+            return
+        if missing_modules(self.python, ("torch",)):
+            print(f"  gpu_check --cross-check: skipped: no PyTorch in {self.python}")
+            return
+        output = self.folder / "gpu_check.json"
+        command = [sys.executable, truth.ROOT / "scripts" / "gpu_check", "--cross-check", "--simulated", "--build", hosts_test.BUILD, "--output", output]
+        done = subprocess.run(command, env=self.environment(False), capture_output=True, text=True, timeout=900)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = json.loads(output.read_text())["cross_check"]
+        self.assertGreater(len(rows), 8)
+        self.assertEqual({row["ok"] for row in rows}, {True})
+
     def test_no_program_is_left_out(self):
         programs = {file.name for file in hosts_test.HOSTS.iterdir() if file.is_file() and os.access(file, os.X_OK) and ".so" not in file.name}
         programs |= {f"examples/{file.relative_to(truth.ROOT / 'examples')}" for file in (truth.ROOT / "examples").rglob("*") if file.suffix in (".py", ".c", ".cc")}
