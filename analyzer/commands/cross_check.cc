@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "commands/cross_check_page.h"
 #include "commands/trace_options.h"
-#include "crosscheck/show.h"
 #include "json/parts.h"
 #include "loading/find_traces.h"
 #include "start/child.h"

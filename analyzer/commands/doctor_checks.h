@@ -35,6 +35,9 @@ Finding CheckWorkingDirectory();
 std::vector<Finding> CheckRings(const std::string& folder, bool clean);
 // Where names of native frames come from when a trace is read here.
 Finding CheckSymbols();
+// Whether CUPTI will be asked, and where it is; and what a process's trace says of it.
+Finding CheckCupti();
+Finding CheckCuptiOf(const std::string& trace);
 Finding CheckFileLimit();
 Finding CheckCoreLimit();
 

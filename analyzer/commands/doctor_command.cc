@@ -43,10 +43,11 @@ std::string EnvironmentOr(const char* name, const char* otherwise) {
 
 std::vector<Finding> CheckMachine(bool clean) {
   const std::string rings = EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm");
-  std::vector<Finding> findings = {
-      CheckLibrary(),         CheckUnwinder(),         CheckDriver(),    CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
-      CheckRingMemory(rings), CheckWorkingDirectory(), CheckFileLimit(), CheckCoreLimit(),
-      CheckSymbols()};
+  std::vector<Finding> findings = {CheckLibrary(),         CheckUnwinder(),
+                                   CheckDriver(),          CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
+                                   CheckRingMemory(rings), CheckWorkingDirectory(),
+                                   CheckFileLimit(),       CheckCoreLimit(),
+                                   CheckSymbols(),         CheckCupti()};
   for (Finding& ring : CheckRings(rings, clean)) findings.push_back(std::move(ring));
   return findings;
 }

@@ -150,14 +150,20 @@ Finding CheckCudaOf(const std::string& maps) {
           absl::StrCat(driver, simulated, torch.empty() ? "; no PyTorch" : absl::StrCat("; PyTorch: ", torch)), ""};
 }
 
-Finding CheckTraceOf(pid_t pid) {
+// The trace that the process writes; "" where none is open in it.
+std::string TraceOf(pid_t pid) {
   std::error_code error;
   for (fs::directory_iterator entry(absl::StrCat("/proc/", pid, "/fd"), error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
     const std::string target = fs::read_symlink(entry->path(), ignored).string();
-    if (absl::EndsWith(target, ".gmtrace")) return {"trace", Health::kOk, absl::StrCat("writes ", target), ""};
+    if (absl::EndsWith(target, ".gmtrace")) return target;
   }
+  return "";
+}
+
+Finding CheckTraceOf(const std::string& trace) {
+  if (!trace.empty()) return {"trace", Health::kOk, absl::StrCat("writes ", trace), ""};
   return {"trace", Health::kWarning, "no *.gmtrace is open in it", "it is made at the first CUDA allocation"};
 }
 
@@ -239,7 +245,9 @@ std::vector<Finding> CheckProcess(pid_t pid) {
   std::vector<Finding> findings = {CheckTraced(pid, maps), CheckCudaOf(maps)};
   const std::string environment = ReadSmallFile(absl::StrCat(folder, "/environ"));
   if (findings[0].health == Health::kOk) {
-    findings.push_back(CheckTraceOf(pid));
+    const std::string trace = TraceOf(pid);
+    findings.push_back(CheckTraceOf(trace));
+    if (!EnvironmentOf(environment, "GPUMEMSHIM_CUPTI").empty()) findings.push_back(CheckCuptiOf(trace));
     findings.push_back(CheckUnseen(pid, maps, environment));
   }
   findings.push_back(CheckPreload(EnvironmentOf(environment, "LD_PRELOAD")));

@@ -56,6 +56,9 @@ std::unique_ptr<google::protobuf::Message> ParseBody(const RawPacket& packet) {
     case PacketType::kContinued:
       message = std::make_unique<trace::Continued>();
       break;
+    case PacketType::kCupti:
+      message = std::make_unique<trace::Cupti>();
+      break;
     case PacketType::kNone:
       return nullptr;
   }
@@ -82,6 +85,8 @@ absl::string_view TypeName(PacketType type) {
       return "live_snapshot";
     case PacketType::kContinued:
       return "continued";
+    case PacketType::kCupti:
+      return "cupti";
     case PacketType::kNone:
       break;
   }

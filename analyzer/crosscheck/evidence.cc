@@ -7,72 +7,38 @@
 #include <unordered_map>
 
 #include "trace/event_batch.h"
-#include "trace/packet_reader.h"
-#include "trace/ring_recovery.h"
+#include "trace/reader.h"
 
 namespace gpumem {
 namespace {
 
-// Of proto/gpumem/cupti.proto.
-constexpr uint32_t kCuptiPacket = 12;
-
 class Collector {
  public:
-  explicit Collector(CrossEvidence* evidence) : evidence_(evidence) {}
+  Collector(const TraceReader* reader, CrossEvidence* evidence) : reader_(reader), evidence_(evidence) {}
 
-  // False where the packet cannot be what it says.
-  bool Take(PacketType type, absl::string_view body) {
-    if (static_cast<uint32_t>(type) == kCuptiPacket) return TakeCupti(body);
+  void Take(ItemType type) {
     switch (type) {
-      case PacketType::kHeader:
-        return TakeHeader(body);
-      case PacketType::kDefinitions:
-        return TakeNames(body);
-      case PacketType::kEvents:
-        return TakeEvents(body);
-      case PacketType::kLosses:
-        return evidence_->losses.ParseFromArray(body.data(), static_cast<int>(body.size()));
-      case PacketType::kEnd:
+      case ItemType::kEvents:
+        for (size_t i = 0; i < reader_->batch().count(); ++i) TakeEvent(reader_->batch().Row(i));
+        return;
+      case ItemType::kLosses:
+        evidence_->losses = reader_->losses();
+        return;
+      case ItemType::kCupti:
+        return TakeCupti(reader_->cupti());
+      case ItemType::kEnd:
         evidence_->ended = true;
-        return true;
+        return;
       default:
-        return true;
+        return;
     }
   }
 
  private:
-  bool TakeHeader(absl::string_view body) {
-    trace::Header header;
-    if (!header.ParseFromArray(body.data(), static_cast<int>(body.size()))) return false;
-    evidence_->program = header.program();
-    evidence_->pid = header.pid();
-    return true;
-  }
-
-  bool TakeNames(absl::string_view body) {
-    trace::Definitions definitions;
-    if (!definitions.ParseFromArray(body.data(), static_cast<int>(body.size()))) return false;
-    for (const trace::InternedString& string : definitions.strings()) names_[string.id()] = string.value();
-    return true;
-  }
-
-  bool TakeCupti(absl::string_view body) {
-    trace::Cupti cupti;
-    if (!cupti.ParseFromArray(body.data(), static_cast<int>(body.size()))) return false;
-    for (trace::CuptiRecord& record : *cupti.mutable_records()) evidence_->records.push_back(std::move(record));
-    cupti.clear_records();
-    const uint64_t complete_until_ns = std::max(cupti.complete_until_ns(), evidence_->cupti.complete_until_ns());
-    evidence_->cupti = std::move(cupti);
-    evidence_->cupti.set_complete_until_ns(complete_until_ns);
+  void TakeCupti(const trace::Cupti& cupti) {
+    evidence_->records.insert(evidence_->records.end(), cupti.records().begin(), cupti.records().end());
+    MergeCupti(cupti, &evidence_->cupti);
     evidence_->has_cupti = true;
-    return true;
-  }
-
-  bool TakeEvents(absl::string_view body) {
-    EventBatch batch;
-    if (!batch.Decode(body).ok()) return false;
-    for (size_t i = 0; i < batch.count(); ++i) TakeEvent(batch.Row(i));
-    return true;
   }
 
   void TakeEvent(const EventRow& row) {
@@ -98,8 +64,8 @@ class Collector {
     call.memory = row.memory;
     call.thread = row.thread;
     if (row.layer != trace::TORCH && call.address != 0) NoteOrigin(&call);
-    const auto name = names_.find(row.api);
-    call.api = name == names_.end() ? "not known" : name->second;
+    const std::string& name = reader_->stacks().string(row.api);
+    call.api = name.empty() ? "not known" : name;
     evidence_->calls.push_back(std::move(call));
   }
 
@@ -124,26 +90,34 @@ class Collector {
     }
   }
 
+  const TraceReader* reader_;
   CrossEvidence* evidence_;
-  std::unordered_map<uint32_t, std::string> names_;
   std::unordered_map<uint64_t, trace::EventKind> origins_;
 };
 
 }  // namespace
 
+void MergeCupti(const trace::Cupti& later, trace::Cupti* all) {
+  const uint64_t complete_until_ns = std::max(later.complete_until_ns(), all->complete_until_ns());
+  *all = later;
+  all->clear_records();
+  all->set_complete_until_ns(complete_until_ns);
+}
+
 absl::StatusOr<CrossEvidence> ReadCrossEvidence(const std::string& path) {
-  absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
+  absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
   if (!reader.ok()) return reader.status();
+  if (reader->Next() != ItemType::kHeader) return absl::InvalidArgumentError(path + ": " + reader->damage());
   CrossEvidence evidence;
   evidence.path = path;
-  Collector collector(&evidence);
-  RawPacket packet;
-  while (reader->Next(&packet) == PacketReader::Outcome::kPacket) {
-    if (!collector.Take(packet.type, packet.body)) reader->ReportDamage("a packet is not what it says");
+  evidence.program = reader->header().program();
+  evidence.pid = reader->header().pid();
+  Collector collector(&*reader, &evidence);
+  for (ItemType type = reader->Next(); type != ItemType::kEndOfStream && type != ItemType::kHeader;
+       type = reader->Next()) {
+    collector.Take(type);
   }
-  const Recovery recovery = RecoverFromRing(path);
-  for (const RecoveredPacket& rest : recovery.packets) collector.Take(rest.type, rest.body);
-  if (recovery.packets.empty()) evidence.damage = reader->damage();
+  evidence.damage = reader->damage();
   return evidence;
 }
 

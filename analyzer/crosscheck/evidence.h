@@ -5,7 +5,8 @@
 // of the file, and behind them what waits in the ring of a process that was killed. Labels, marks and failed requests
 // are left out, and so is a free that its own thread took back.
 //
-// Thread-safety: pure. Failure: as PacketReader::Open; what damage took is told by `damage`.
+// Thread-safety: pure. Failure: as TraceReader::Open; what damage took is told by `damage`. Of a file with several
+// processes the first one's.
 //
 //   absl::StatusOr<CrossEvidence> evidence = ReadCrossEvidence("run.gmtrace");
 
@@ -17,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "gpumem/cupti.pb.h"
 #include "gpumem/trace.pb.h"
 
 namespace gpumem {
@@ -54,6 +54,9 @@ struct CrossEvidence {
   bool ended = false;
   std::string damage;
 };
+
+// Adds what a later packet says of CUPTI, without its records.
+void MergeCupti(const trace::Cupti& later, trace::Cupti* all);
 
 absl::StatusOr<CrossEvidence> ReadCrossEvidence(const std::string& path);
 

@@ -186,6 +186,7 @@ class Joiner {
   }
 
   void AddOnlyCupti(const trace::CuptiRecord& record) {
+    check_.records_only_cupti.push_back(static_cast<uint32_t>(&record - evidence_.records.data()));
     static constexpr absl::string_view kOperations[] = {"?", "allocated", "released"};
     static constexpr absl::string_view kPoolOperations[] = {"?", "created", "destroyed", "trimmed"};
     static constexpr absl::string_view kMemory[] = {"memory of an unknown kind",

@@ -69,6 +69,7 @@ struct CrossCheck {
   bool compared = false;  // CUPTI recorded for a time
   std::vector<CrossRow> rows;
   uint64_t both = 0, only_us = 0, only_cupti = 0;
+  std::vector<uint32_t> records_only_cupti;  // indices in CrossEvidence::records; not added up by Add
 
   uint64_t unexplained() const;
   // Adds another process's.

@@ -53,6 +53,11 @@ void WriteSample(const MemoryBreakdown& breakdown, const ReportInput& input, Jso
   json->EndObject();
 }
 
+// Static variables are known by CUPTI alone.
+uint64_t KnownOr(const MemoryBreakdown& breakdown, uint64_t bytes) {
+  return breakdown.cupti_known ? bytes : kNotStated;
+}
+
 void WriteOne(absl::string_view key, const MemoryBreakdown& breakdown, const ReportInput& input, JsonWriter* json) {
   json->Key(key);
   if (!breakdown.any) return json->Null();
@@ -79,6 +84,8 @@ void WriteOne(absl::string_view key, const MemoryBreakdown& breakdown, const Rep
   json->Field("host_pinned_bytes", breakdown.host_pinned);
   json->Field("managed_bytes", breakdown.managed);
   json->Field("imported_bytes", breakdown.imported);
+  FieldOrNull("static_bytes", KnownOr(breakdown, breakdown.cupti.static_bytes), json);
+  FieldOrNull("static_in_measured_bytes", KnownOr(breakdown, breakdown.cupti.static_in_measured_bytes), json);
   WriteSample(breakdown, input, json);
   json->EndObject();
 }

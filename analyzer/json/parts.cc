@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/cupti_words.h"
 #include "report/frame_class.h"
 #include "report/live_moment.h"
 #include "report/names.h"
@@ -110,6 +111,26 @@ void WriteGaps(const ReportInput& input, JsonWriter* json) {
   json->EndArray();
 }
 
+void WriteCupti(const ReportInput& input, JsonWriter* json) {
+  const CuptiInfo& cupti = input.analysis->cupti;
+  json->Key("cupti");
+  if (!cupti.asked) return json->Null();
+  json->BeginObject();
+  json->Field("state", CuptiStateName(cupti.state));
+  json->Field("library", cupti.library);
+  json->Field("version", cupti.version);
+  json->Field("error", cupti.error);
+  WriteTimeOrNull("began_ns", cupti.began_ns, input, json);
+  WriteTimeOrNull("complete_until_ns", cupti.complete_until_ns, input, json);
+  json->Field("records", cupti.records);
+  const UnseenPeak unseen = UnseenPeakOf(cupti);
+  json->Key("unseen_allocations");
+  cupti.compared ? json->Value(unseen.allocations) : json->Null();
+  json->Key("unseen_peak_bytes");
+  cupti.compared ? json->Value(unseen.bytes) : json->Null();
+  json->EndObject();
+}
+
 }  // namespace
 
 void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json) {
@@ -140,6 +161,7 @@ void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWr
   WriteJsonRecording(input, json);
   WriteJsonEvents(analysis.events, json);
   WriteJsonLosses(analysis.losses, json);
+  WriteCupti(input, json);
   WriteSeries(analysis.series, json);
   json->Key("notes");
   json->BeginArray();
@@ -210,6 +232,8 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
   json->Field("missing_packets", losses.missing_packets);
   json->Field("missing_events", losses.missing_events);
   json->Field("damaged_bytes", losses.damaged_bytes);
+  json->Field("cupti_dropped_records", losses.cupti_dropped_records);
+  json->Field("cupti_lost_records", losses.cupti_lost_records);
   json->Key("write_error");
   losses.write_error.empty() ? json->Null() : json->Value(losses.write_error);
   json->Key("unseen");

@@ -99,6 +99,7 @@ void LiveTally::TakeItems(const std::vector<BatchStream::Item>& items) {
     if (item.type == ItemType::kEnd) complete_ = true;
     if (item.type == ItemType::kCounters) TakeCounters(item.counters);
     if (item.type == ItemType::kLosses) TakeLosses(item.losses, &losses_);
+    if (item.type == ItemType::kCupti) TakeCuptiLosses(item.cupti, &losses_);
   }
 }
 

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/cupti_info.h"
 #include "replay/existing_log.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
@@ -166,7 +167,8 @@ struct LeakReport {
 
 // What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.
 //
-//   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + context_estimate + unexplained
+//   process = values.total + driver.Stated() + driver.Rounding() + pool_idle + context_estimate + cupti.static_bytes
+//             + cupti.unseen_bytes + unexplained
 struct MemoryBreakdown {
   bool any = false;
   uint64_t time_ns = 0;
@@ -184,10 +186,12 @@ struct MemoryBreakdown {
   // Of contexts whose making could not be measured (the first one of a device): what the first sample after it says of
   // this process beyond all that is recorded. Derived, and 0 where no sample can tell.
   uint64_t context_estimate = 0;
+  CuptiUse cupti;            // what only CUPTI saw; counted only where `cupti_known`
+  bool cupti_known = false;  // CUPTI recorded then, and nothing of it was lost
   // The sum of all parts but the unexplained one.
   uint64_t Explained() const {
     return values.total + driver.Stated() + driver.Rounding() + (pool_idle == kNotStated ? 0 : pool_idle) +
-           context_estimate;
+           context_estimate + cupti.static_bytes + cupti.unseen_bytes;
   }
 };
 
@@ -258,9 +262,10 @@ struct LossCounts {
   uint64_t unwritten_events = 0;
   uint64_t truncated_stacks = 0;
   uint64_t unread_python_frames = 0;
-  uint64_t missing_packets = 0;  // gaps in packet numbers
-  uint64_t missing_events = 0;   // in them, as far as that is known
-  uint64_t damaged_bytes = 0;    // of the file: of no use
+  uint64_t missing_packets = 0;                                // gaps in packet numbers
+  uint64_t missing_events = 0;                                 // in them, as far as that is known
+  uint64_t damaged_bytes = 0;                                  // of the file: of no use
+  uint64_t cupti_dropped_records = 0, cupti_lost_records = 0;  // of CUPTI, which no event is missing for
   std::string write_error;
   std::vector<UnseenCalls> unseen;
   // Events that are not in this trace although they happened: what `.losses.total` prints.
@@ -315,6 +320,7 @@ struct Analysis {
   EventCounts events;
   SeriesInfo series;
   LossCounts losses;
+  CuptiInfo cupti;
   std::vector<std::string>
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;

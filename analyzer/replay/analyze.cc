@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "crosscheck/evidence.h"
 #include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
@@ -89,7 +90,7 @@ class DeviceAnalyst {
   }
 
   // After the looks.
-  void Finish() {
+  void Finish(const CuptiInfo& cupti) {
     const MeasureValues& last = pass_->state().values(slot_);
     const auto freed = [](const LiveSet& at_end, uint64_t later) {
       return at_end.bytes - std::min(at_end.bytes, later);
@@ -98,8 +99,8 @@ class DeviceAnalyst {
         freed(out_->leaks.at_end_torch, last.allocated) + freed(out_->leaks.at_end_cuda, last.other);
     out_->leaks.growth = Growth(before_, after_);
     const bool all_calls_seen = pass_->losses().unseen.empty();
-    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, &out_->breakdown_at_peak);
-    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, &out_->breakdown_at_end);
+    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, cupti, out_->device, &out_->breakdown_at_peak);
+    CompleteBreakdown(pass_->counters(), slot_, all_calls_seen, cupti, out_->device, &out_->breakdown_at_end);
     if (const DeviceLog* log = pass_->counters().Of(slot_); log != nullptr) {
       out_->use = {log->count,       log->peak_used,  log->peak_used_ns, log->peak_own,
                    log->peak_own_ns, log->neighbours, log->readings};
@@ -192,7 +193,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
   EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);
-  for (DeviceAnalyst& analyst : analysts) analyst.Finish();
+  for (DeviceAnalyst& analyst : analysts) analyst.Finish(analysis->cupti);
 }
 
 // Reads past the other sections, and adds notes about them. `first` is the part that the first one began with.
@@ -292,6 +293,17 @@ void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis)
   }
 }
 
+// With what only CUPTI saw: the file is read once more for that, where CUPTI recorded at all.
+CuptiInfo CuptiOf(const FirstPass& pass, const std::string& path) {
+  CuptiInfo cupti = pass.cupti();
+  if (cupti.began_ns == 0) return cupti;
+  const absl::StatusOr<CrossEvidence> evidence = ReadCrossEvidence(path);
+  if (!evidence.ok()) return cupti;
+  cupti.only_cupti = BlocksOnlyCuptiSaw(*evidence);
+  cupti.compared = true;
+  return cupti;
+}
+
 }  // namespace
 
 absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& options, StackTable* stacks,
@@ -318,6 +330,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.complete = pass.complete();
   analysis.recovered_events = pass.recovered_events();
   analysis.losses = pass.losses();
+  analysis.cupti = CuptiOf(pass, analysis.path);
   TakeDamage(reader, pass, &analysis);
   analysis.origin_ns = pass.origin_ns();
   analysis.end_ns = pass.end_ns();

@@ -146,6 +146,12 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
       if (has_origin_ && item.counters.time_ns() > to_ns_) continue;
       if (clock_ns_ <= to_ns_) Compare(item.counters);
       counters_.Offer(item.counters);
+    } else if (item.type == ItemType::kCupti) {
+      MergeCupti(item.cupti, &cupti_said_);
+      const uint64_t records = cupti_.records + static_cast<uint64_t>(item.cupti.records_size());
+      cupti_ = ToInfo(cupti_said_);
+      cupti_.records = records;
+      TakeCuptiLosses(item.cupti, &losses_);
     } else if (item.type == ItemType::kLosses) {
       TakeLosses(item.losses, &losses_);
       recovered_events_ = item.losses.recovered_events();

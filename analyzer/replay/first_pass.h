@@ -55,6 +55,7 @@ class FirstPass : private ReplayVisitor {
   bool complete() const { return complete_; }
   bool snapshot() const { return snapshot_; }
   const LossCounts& losses() const { return losses_; }
+  const CuptiInfo& cupti() const { return cupti_; }  // without what only it saw
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
   // Its start is not that of the process: what was alive then was given.
@@ -108,6 +109,8 @@ class FirstPass : private ReplayVisitor {
   bool snapshot_ = false;
   std::array<std::array<uint64_t, 64>, 4> counts_{};  // by layer and kind; the last of each for what is not known
   LossCounts losses_;
+  trace::Cupti cupti_said_;
+  CuptiInfo cupti_;
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;
   uint64_t recovered_events_ = 0;

@@ -25,6 +25,11 @@ std::vector<UnseenCalls> ToUnseen(const trace::Losses& losses) {
 
 }  // namespace
 
+void TakeCuptiLosses(const trace::Cupti& said, LossCounts* losses) {
+  losses->cupti_dropped_records = said.dropped_records();
+  losses->cupti_lost_records = said.lost_records();
+}
+
 void TakeLosses(const trace::Losses& said, LossCounts* losses) {
   losses->dropped_allocs = said.dropped_allocs();
   losses->dropped_frees = said.dropped_frees();

@@ -11,6 +11,9 @@
 
 namespace gpumem {
 
+// What a Cupti packet says of lost records.
+void TakeCuptiLosses(const trace::Cupti& said, LossCounts* losses);
+
 // What the reader of the file counts (missing packets and events, damaged bytes) stays as it is.
 void TakeLosses(const trace::Losses& said, LossCounts* losses);
 

@@ -4,7 +4,7 @@
 // How this process's share of a device is made up at one instant. Pure functions.
 //
 //   MemoryBreakdown breakdown = TakeBreakdown(state, slot, time_ns, event_index, names);  // from the state itself
-//   CompleteBreakdown(counters, slot, true, &breakdown);   // once all samples were read
+//   CompleteBreakdown(counters, slot, true, cupti, device, &breakdown);  // once all samples were read
 
 #ifndef GPUMEM_ANALYZER_REPLAY_MEMORY_BREAKDOWN_H_
 #define GPUMEM_ANALYZER_REPLAY_MEMORY_BREAKDOWN_H_
@@ -23,8 +23,9 @@ MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t ti
 
 // Lays the sample that says most about the instant beside it. What changed between the two is added to what the sample
 // says, so that a share can be stated for instants that nobody sampled. `all_calls_seen`: what is beyond the record
-// shortly after a context was made is the context.
-void CompleteBreakdown(const CounterLog& counters, uint32_t slot, bool all_calls_seen, MemoryBreakdown* breakdown);
+// shortly after a context was made is the context. `device` is CUDA's number, for what only CUPTI saw.
+void CompleteBreakdown(const CounterLog& counters, uint32_t slot, bool all_calls_seen, const CuptiInfo& cupti,
+                       int device, MemoryBreakdown* breakdown);
 
 }  // namespace gpumem
 

@@ -144,8 +144,21 @@ void AddGuess(const MemoryBreakdown& peak, const MemoryBreakdown& end, const Ana
   const std::string guess = GuessAtRest(end, analysis);
   const std::string at_peak = GuessAtRest(peak, analysis);
   const std::string& reported = guess.empty() ? at_peak : guess;
-  if (!reported.empty())
-    page->Paragraph("  a guess ", absl::StrCat("What is not explained may be ", reported, "."), Tone::kAside);
+  if (!reported.empty()) {
+    const bool knows = end.cupti_known && peak.cupti_known;
+    page->Paragraph("  a guess ",
+                    absl::StrCat("What is not explained may be ", reported, ".",
+                                 knows ? "" : " Static variables of loaded code are not known: CUPTI did not watch."),
+                    Tone::kAside);
+  }
+}
+
+void AddStatic(const MemoryBreakdown& end, Page* page) {
+  const uint64_t within = end.cupti.static_in_measured_bytes;
+  if (within == 0) return;
+  page->Paragraph("  CUPTI   ",
+                  absl::StrCat("Static variables take ", FormatBytes(within), " of the contexts and loaded modules."),
+                  Tone::kAside);
 }
 
 }  // namespace
@@ -176,6 +189,7 @@ void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* 
         Tone::kAside);
   }
   AddApart(end, analysis, page);
+  AddStatic(end, page);
   AddGuess(peak, end, analysis, page);
 }
 

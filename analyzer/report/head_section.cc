@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
+#include "report/cupti_words.h"
 #include "report/sections.h"
 #include "report/state.h"
 
@@ -33,6 +34,7 @@ void AddHead(const ReportInput& input, Detail detail, Page* page) {
   for (const Remark& fact : HeadFacts(input, detail == Detail::kFull)) AddFact(fact, page);
   for (const Remark& remark : StateRemarks(input))
     page->Paragraph(absl::StrCat("  ", PadRight(remark.lead, kLeadWidth)), remark.text, remark.tone);
+  for (const Remark& remark : CuptiRemarks(input)) AddFact(remark, page);
   AddLimits(input, page);
 }
 

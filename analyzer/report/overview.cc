@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "report/breakdown_parts.h"
 #include "report/cells.h"
+#include "report/cupti_words.h"
 #include "report/forecast_marks.h"
 #include "report/instants.h"
 #include "report/names.h"
@@ -39,6 +40,7 @@ void AddHeader(const ReportInput& input, Page* page) {
               {Tone::kAside, absl::StrCat("  ", ProcessText(input))},
               {Tone::kWarning, IsSimulated(*input.analysis) ? ", simulated GPU" : ""}});
   for (const Remark& remark : StateRemarks(input)) page->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
+  for (const Remark& remark : CuptiRemarks(input)) page->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
   AddLimits(input, page);
 }
 
@@ -50,6 +52,8 @@ absl::string_view LeadOfProblem(VerdictKind kind) {
       return "GROWING       ";
     case VerdictKind::kNearlyFull:
       return "FULL          ";
+    case VerdictKind::kNothing:
+      return "ONLY CUPTI    ";
     default:
       return "FRAGMENTED    ";
   }

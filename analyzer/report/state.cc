@@ -183,7 +183,9 @@ std::vector<std::string> LossLines(const ReportInput& input) {
              {losses.unread_python_frames, "Python frame", "Python frames", " that could not be read"},
              {losses.missing_packets, "packet", "packets", " missing from the file"},
              {losses.missing_events, "event", "events", " missing with them"},
-             {losses.damaged_bytes, "byte", "bytes", " of the file of no use"}};
+             {losses.damaged_bytes, "byte", "bytes", " of the file of no use"},
+             {losses.cupti_dropped_records, "record", "records", " of CUPTI that CUPTI dropped"},
+             {losses.cupti_lost_records, "record", "records", " of CUPTI that the recorder had no room for"}};
   std::vector<std::string> lines;
   for (const auto& loss : all) {
     if (loss.count > 0) lines.push_back(absl::StrCat(FormatCountOf(loss.count, loss.one, loss.many), loss.rest));

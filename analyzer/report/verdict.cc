@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "report/cells.h"
+#include "report/cupti_words.h"
 #include "report/instants.h"
 #include "report/leak_words.h"
 #include "report/live_moment.h"
@@ -224,6 +225,12 @@ Verdict MakeVerdict(const ReportInput& input) {
     }
   }
   if (failed) JudgeOom(*oom, input, &verdict);
+  if (verdict.kind == VerdictKind::kNothing) {
+    if (std::string only = OnlyCuptiText(input.analysis->cupti); !only.empty()) {
+      verdict.problem = absl::StrCat("the recorder saw no allocation; ", only);
+      verdict.action = "see docs/coverage.md for how calls go past the recorder";
+    }
+  }
   return verdict;
 }
 

@@ -29,7 +29,7 @@ absl::string_view VerdictName(VerdictKind kind);
 
 struct Verdict {
   VerdictKind kind = VerdictKind::kNothing;
-  std::string problem;  // what went wrong; "" where nothing did
+  std::string problem;  // what went wrong, or that only CUPTI saw the program's memory; "" where nothing did
   std::string peak;     // the rest is "" where no GPU memory was allocated
   std::string mostly;
   std::string action;

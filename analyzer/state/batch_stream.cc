@@ -64,6 +64,9 @@ void BatchStream::ReadOn() {
       case ItemType::kLosses:
         item.losses = reader_->losses();
         break;
+      case ItemType::kCupti:
+        item.cupti = reader_->cupti();
+        break;
       case ItemType::kEnd:
         item.end = reader_->end();
         break;

@@ -31,11 +31,12 @@ struct BatchEntry {
 
 class BatchStream {
  public:
-  // Counters, losses or an end.
+  // Counters, losses, what CUPTI said, or an end.
   struct Item {
     ItemType type = ItemType::kEndOfStream;
     trace::Counters counters;
     trace::Losses losses;
+    trace::Cupti cupti;
     trace::End end;
   };
 

@@ -27,12 +27,10 @@ constexpr size_t kDictionaryBytes = 64 << 10;
 // A file whose first packet is gone is looked through so far for another one before it counts as no trace.
 constexpr uint64_t kSearchedStart = 64u << 20;
 
-constexpr uint32_t kCuptiField = 12;  // proto/gpumem/cupti.proto
-
 bool IsPayload(uint32_t field) {
   return field == trace::Packet::kDefinitionsFieldNumber || field == trace::Packet::kEventsFieldNumber ||
          field == trace::Packet::kCountersFieldNumber || field == trace::Packet::kLossesFieldNumber ||
-         field == trace::Packet::kLiveSnapshotFieldNumber || field == kCuptiField;
+         field == trace::Packet::kLiveSnapshotFieldNumber || field == trace::Packet::kCuptiFieldNumber;
 }
 
 bool IsData(uint32_t field) {

@@ -43,6 +43,7 @@ enum class PacketType : uint32_t {
   kEnd = 8,
   kLiveSnapshot = 10,
   kContinued = 11,
+  kCupti = 12,
 };
 
 struct RawPacket {

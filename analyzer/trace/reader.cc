@@ -200,6 +200,8 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
       return Parse(packet.body, &counters_) ? ItemType::kCounters : Damaged("counters are broken");
     case PacketType::kLosses:
       return Parse(packet.body, &losses_) ? ItemType::kLosses : Damaged("losses are broken");
+    case PacketType::kCupti:
+      return Parse(packet.body, &cupti_) ? ItemType::kCupti : Damaged("what CUPTI said is broken");
     case PacketType::kLiveSnapshot:
       return ParseLiveSnapshot(packet);
     case PacketType::kContinued:

@@ -51,6 +51,7 @@ enum class ItemType {
   kEvents,        // batch()
   kCounters,      // counters()
   kLosses,        // losses()
+  kCupti,         // cupti()
   kEnd,           // end()
   kEndOfStream,   // no more items: the end of the file, or damage
 };
@@ -69,7 +70,7 @@ class EventSource {
  public:
   virtual ~EventSource() = default;
   virtual ItemType Next() = 0;
-  // What the last kHeader, kCounters, kLosses and kEnd gave; a batch is valid until the next call of Next.
+  // What the last kHeader, kCounters, kLosses, kCupti and kEnd gave; a batch is valid until the next call of Next.
   virtual const trace::Header& header() const = 0;
   virtual const EventBatch& batch() const = 0;
   // Exchanges the last batch with `other`, so that the caller can keep it past the next call of Next.
@@ -77,6 +78,7 @@ class EventSource {
   virtual const LiveSnapshotBatch& live_snapshot() const = 0;
   virtual const trace::Counters& counters() const = 0;
   virtual const trace::Losses& losses() const = 0;
+  virtual const trace::Cupti& cupti() const { return trace::Cupti::default_instance(); }
   virtual const trace::End& end() const = 0;
   virtual const StackTable& stacks() const = 0;
 };
@@ -106,6 +108,7 @@ class TraceReader final : public EventSource {
   const LiveSnapshotBatch& live_snapshot() const override { return live_snapshot_; }
   const trace::Counters& counters() const override { return counters_; }
   const trace::Losses& losses() const override { return losses_; }
+  const trace::Cupti& cupti() const override { return cupti_; }
   const trace::End& end() const override { return end_; }
   const StackTable& stacks() const override { return stacks_; }
   StackTable TakeStacks() { return std::exchange(stacks_, {}); }
@@ -193,6 +196,7 @@ class TraceReader final : public EventSource {
   LiveSnapshotBatch live_snapshot_;
   trace::Counters counters_;
   trace::Losses losses_;
+  trace::Cupti cupti_;
   trace::End end_;
   StackTable stacks_;
   Place place_;

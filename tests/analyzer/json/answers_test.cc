@@ -62,6 +62,7 @@ std::vector<json> AllAnswers() {
   Example example = testing::OomExample();
   testing::AddAttribution(&example);
   testing::AddLeak(&example, uint64_t{1} << 30);
+  example.analysis.cupti.asked = true;
   const ReportInput input = example.input();
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;

@@ -3,7 +3,6 @@
 
 #include "shim/writer/fields.h"
 
-#include <gpumem/cupti.pb.h>
 #include <gpumem/trace.pb.h>
 #include <gtest/gtest.h>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "crosscheck/show.h"
+#include "commands/cross_check_page.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "report/cupti_words.h"
 
 namespace gpumem {
 namespace {
@@ -15,67 +16,13 @@ CrossCheck Sum(const std::vector<CrossChecked>& processes) {
   return sum;
 }
 
-absl::string_view StateName(trace::CuptiState state) {
-  switch (state) {
-    case trace::CUPTI_RECORDING:
-      return "recording";
-    case trace::CUPTI_NO_LIBRARY:
-      return "no_library";
-    case trace::CUPTI_OTHER_SUBSCRIBER:
-      return "other_subscriber";
-    case trace::CUPTI_FAILED:
-      return "failed";
-    case trace::CUPTI_ENDED:
-      return "ended";
-    default:
-      return "not_asked";
-  }
-}
-
-std::string Losses(const trace::Cupti& cupti) {
-  std::string text;
-  if (cupti.dropped_records() != 0)
-    absl::StrAppend(&text, "; CUPTI dropped ", FormatCountOf(cupti.dropped_records(), "record", "records"));
-  if (cupti.lost_records() != 0)
-    absl::StrAppend(&text, "; the recorder had no room for ", FormatCount(cupti.lost_records()));
-  if (cupti.unknown_records() != 0)
-    absl::StrAppend(&text, "; ", FormatCountOf(cupti.unknown_records(), "record was", "records were"),
-                    " of kinds that another tool asked for");
-  return text;
-}
-
 }  // namespace
-
-std::string CuptiSentence(const CrossEvidence& evidence) {
-  const trace::Cupti& cupti = evidence.cupti;
-  const std::string which = absl::StrCat(" (CUPTI ", cupti.version(), ", ", cupti.library(), ")");
-  switch (cupti.state()) {
-    case trace::CUPTI_NO_LIBRARY:
-      return cupti.version() == 0 ? "no libcupti was found: install CUDA's extras/CUPTI or the nvidia-cuda-cupti wheel "
-                                    "of the same version"
-                                  : absl::StrCat("CUPTI is older than that of CUDA 11.8", which);
-    case trace::CUPTI_OTHER_SUBSCRIBER:
-      return cupti.began_ns() == 0
-                 ? absl::StrCat("another tool had subscribed to CUPTI before, and goes first", which)
-                 : absl::StrCat("CUPTI recorded until another tool subscribed to CUPTI, and left it to that", which,
-                                Losses(cupti));
-    case trace::CUPTI_FAILED:
-      return absl::StrCat("CUPTI refused: CUptiResult ", cupti.error(), which);
-    case trace::CUPTI_RECORDING:
-      return absl::StrCat("CUPTI recorded, without an end: the process was killed, or ended at once", which,
-                          Losses(cupti));
-    case trace::CUPTI_ENDED:
-      return absl::StrCat("CUPTI recorded to the end", which, Losses(cupti));
-    default:
-      return "CUPTI was not asked, or had not answered when the process ended";
-  }
-}
 
 void AddCrossCheck(const std::vector<CrossChecked>& processes, Page* page) {
   const CrossCheck sum = Sum(processes);
   for (const CrossChecked& process : processes) {
     page->Paragraph(absl::StrCat(process.evidence.program, " (", process.evidence.pid, ")  "),
-                    absl::StrCat(CuptiSentence(process.evidence), "."));
+                    absl::StrCat(CuptiSentence(ToInfo(process.evidence.cupti)), "."));
     if (!process.evidence.damage.empty()) page->Paragraph("  ", process.evidence.damage, Tone::kWarning);
   }
   page->Gap();
@@ -129,7 +76,7 @@ void WriteJsonCrossCheck(const std::vector<CrossChecked>& processes, JsonWriter*
     json->BeginObject(JsonLayout::kOneLine);
     json->Field("pid", process.evidence.pid);
     json->Field("program", process.evidence.program);
-    json->Field("state", StateName(cupti.state()));
+    json->Field("state", CuptiStateName(cupti.state()));
     json->Field("library", cupti.library());
     json->Field("version", cupti.version());
     json->Field("error", cupti.error());

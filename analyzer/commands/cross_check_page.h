@@ -5,8 +5,8 @@
 //
 // Thread-safety: pure.
 
-#ifndef GPUMEM_ANALYZER_CROSSCHECK_SHOW_H_
-#define GPUMEM_ANALYZER_CROSSCHECK_SHOW_H_
+#ifndef GPUMEM_ANALYZER_COMMANDS_CROSS_CHECK_PAGE_H_
+#define GPUMEM_ANALYZER_COMMANDS_CROSS_CHECK_PAGE_H_
 
 #include <string>
 #include <vector>
@@ -22,9 +22,6 @@ struct CrossChecked {
   CrossCheck check;
 };
 
-// How far CUPTI recorded this process, in a sentence: "CUPTI recorded to the end (CUPTI 130000, /usr/...)".
-std::string CuptiSentence(const CrossEvidence& evidence);
-
 // The table over all processes, then a line on each process whose CUPTI did not record all of it.
 void AddCrossCheck(const std::vector<CrossChecked>& processes, Page* page);
 
@@ -33,4 +30,4 @@ void WriteJsonCrossCheck(const std::vector<CrossChecked>& processes, JsonWriter*
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_CROSSCHECK_SHOW_H_
+#endif  // GPUMEM_ANALYZER_COMMANDS_CROSS_CHECK_PAGE_H_
