@@ -36,6 +36,8 @@
 
 namespace gpumem {
 
+class LifeSink;
+
 // An instant that somebody names.
 struct MomentQuery {
   enum class Kind : uint8_t {
@@ -53,9 +55,10 @@ struct AttributionRequest {
   int device = 0;
   Measure measure = Measure::kAllocated;  // whose peaks steps have
   std::vector<MomentQuery> moments;
-  bool steps = false;    // what each step's peak and end are made of
-  bool modules = false;  // what each module did in each stage
-  bool stages = false;   // the run's stages, with what their peaks and ends are made of
+  bool steps = false;         // what each step's peak and end are made of
+  bool modules = false;       // what each module did in each stage
+  bool stages = false;        // the run's stages, with what their peaks and ends are made of
+  LifeSink* lives = nullptr;  // is told what every moment is made of
 };
 
 // Live memory of one sort.

@@ -9,7 +9,10 @@
 namespace gpumem {
 namespace {
 
-uint64_t Missing(uint64_t all, uint64_t some) { return all > some ? all - some : 0; }
+bool IsSameButAllocated(const MomentTotals& a, const MomentTotals& b) {
+  return a.values.reserved == b.values.reserved && a.values.other == b.values.other &&
+         a.values.total == b.values.total && a.context == b.context && a.graphs == b.graphs;
+}
 
 }  // namespace
 
@@ -19,24 +22,52 @@ AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> momen
   for (const uint64_t event : details) details_[event];
 }
 
-AttributionPass::Totals AttributionPass::TakeTotals() const {
-  Totals totals;
+// Graphs' memory is one allocation a device, whose size is stated anew each time (cuda_memory.h).
+uint64_t AttributionPass::GraphBytes() const {
+  const LiveState& state = needs_.uses.replay->state();
+  uint64_t bytes = 0;
+  state.cuda().allocations().ForEach([&](const CudaAllocation& allocation) {
+    const bool is_graphs = allocation.slot == needs_.slot && allocation.address == uint64_t{needs_.slot} + 1;
+    if (is_graphs && state.cuda().InOther(allocation)) bytes += allocation.size;
+  });
+  return bytes;
+}
+
+MomentTotals AttributionPass::TakeTotals() const {
+  MomentTotals totals;
   const LiveState& state = needs_.uses.replay->state();
   if (needs_.slot >= state.slots()) return totals;
   totals.values = state.values(needs_.slot);
   const ResidualUse& residual = state.residual().device(needs_.slot);
   totals.context = residual.context_bytes + residual.module_bytes;
-  // Graphs' memory is one allocation a device, whose size is stated anew each time (cuda_memory.h).
-  state.cuda().allocations().ForEach([&](const CudaAllocation& allocation) {
-    const bool is_graphs = allocation.slot == needs_.slot && allocation.address == uint64_t{needs_.slot} + 1;
-    if (is_graphs && state.cuda().InOther(allocation)) totals.graphs += allocation.size;
-  });
+  totals.graphs = GraphBytes();
   return totals;
+}
+
+// The state is the one behind the event before `index`.
+void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
+  const LiveState& state = needs_.uses.replay->state();
+  if (needs_.slot < state.slots()) {
+    const MeasureValues& values = state.values(needs_.slot);
+    is_exact_ &= values.allocated == live_blocks_;
+    const ResidualUse& residual = state.residual().device(needs_.slot);
+    MomentTotals now{values, residual.context_bytes + residual.module_bytes, told_.graphs};
+    if (!IsSameButAllocated(now, told_)) {
+      now.graphs = GraphBytes();
+      told_ = now;
+      needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
+    }
+  }
+  if (batch == nullptr) return;
+  latest_ns_ = std::max(latest_ns_, batch->time_ns(i));
+  needs_.lives->Happened(index, latest_ns_);
+  if (batch->kind(i) == trace::MARK) needs_.lives->Marked(index, batch->time_ns(i), batch->text(i));
 }
 
 void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   uses_.Before(index, batch, i);
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
+  if (needs_.lives != nullptr) Tell(index, batch, i);
 }
 
 AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, uint32_t* row) {
@@ -66,6 +97,7 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
 
 void AttributionPass::BlockAllocated(const TorchBlock& block) {
   uses_.Allocated(block);
+  if (block.slot == needs_.slot) live_blocks_ += block.size;
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
   Running& running = RunningOf(block, &row);
@@ -95,7 +127,10 @@ void AttributionPass::BlockSaved(const TorchBlock& block) {
 }
 
 void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  if (block.slot != needs_.slot || (!needs_.request->modules && !IsCovered(label.alloc_event, end))) return;
+  if (block.slot != needs_.slot) return;
+  live_blocks_ -= block.size;
+  const bool is_wanted = needs_.request->modules || needs_.lives != nullptr || IsCovered(label.alloc_event, end);
+  if (!is_wanted) return;
   const AttributedUse use = uses_.Of(block, label, end, alive);
   Add(label.alloc_event, end, use);
   if (!needs_.request->modules) return;
@@ -112,7 +147,8 @@ void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& labe
 }
 
 void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
-  if (life.slot != needs_.slot || !IsCovered(life.alloc_event, end)) return;
+  if (life.slot != needs_.slot) return;
+  if (needs_.lives == nullptr && !IsCovered(life.alloc_event, end)) return;
   Add(life.alloc_event, end, uses_.Of(life));
 }
 
@@ -123,6 +159,7 @@ bool AttributionPass::IsCovered(uint64_t alloc_event, uint64_t end) const {
 }
 
 void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use) {
+  if (needs_.lives != nullptr) needs_.lives->Lived(alloc_event, end, use);
   const auto first = std::lower_bound(moments_.begin(), moments_.end(), alloc_event);
   const auto last = std::lower_bound(first, moments_.end(), end);
   if (first == last) return;
@@ -130,18 +167,7 @@ void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUs
   sums_[static_cast<size_t>(first - moments_.begin())][category] += static_cast<int64_t>(use.bytes);
   sums_[static_cast<size_t>(last - moments_.begin())][category] -= static_cast<int64_t>(use.bytes);
   for (auto& [event, uses] : details_) {
-    if (event < alloc_event || event >= end) continue;
-    const auto [it, is_new] = uses.try_emplace(UseKey{use.stack_id, use.layer, use.memory, use.category, use.evidence,
-                                                      use.part, use.module, use.name, use.user_stage},
-                                               use);
-    const uint64_t asked = use.tensor_bytes == 0 ? use.bytes : use.tensor_bytes;
-    if (is_new) it->second.smallest = it->second.largest = asked;
-    if (is_new) continue;
-    it->second.smallest = std::min(it->second.smallest, asked);
-    it->second.largest = std::max(it->second.largest, asked);
-    it->second.bytes += use.bytes;
-    it->second.tensor_bytes += use.tensor_bytes;
-    it->second.count += use.count;
+    if (event >= alloc_event && event < end) uses.Add(use);
   }
 }
 
@@ -152,23 +178,17 @@ size_t AttributionPass::PlaceOf(uint64_t event_index) const {
 
 // Differences become sums, and what no block accounts for is told from the totals.
 void AttributionPass::Sum() {
+  if (needs_.lives != nullptr) needs_.lives->Ended(is_exact_, [this](AttributedUse* use) { Classify(use); });
   for (size_t i = 1; i < sums_.size(); ++i) {
     for (size_t category = 0; category < kCategories; ++category) sums_[i][category] += sums_[i - 1][category];
   }
   sums_.pop_back();
   totals_.resize(moments_.size());
   for (size_t i = 0; i < sums_.size(); ++i) {
-    const Totals& totals = totals_[i];
-    CategoryBytes& bytes = categories_.emplace_back();
-    uint64_t known = 0;
-    for (size_t category = 0; category < kCategories; ++category) {
-      bytes[category] = static_cast<uint64_t>(std::max<int64_t>(sums_[i][category], 0));
-      known += bytes[category];
-    }
-    bytes[Index(Category::kGraphPool)] += totals.graphs;
-    bytes[Index(Category::kAllocatorOverhead)] = Missing(totals.values.reserved, totals.values.allocated);
-    bytes[Index(Category::kContext)] = totals.context;
-    bytes[Index(Category::kUnknown)] += Missing(totals.values.allocated + totals.values.other, known + totals.graphs);
+    CategoryBytes known{};
+    for (size_t category = 0; category < kCategories; ++category)
+      known[category] = static_cast<uint64_t>(std::max<int64_t>(sums_[i][category], 0));
+    categories_.push_back(WithTotals(known, totals_[i]));
   }
 }
 
@@ -181,30 +201,16 @@ const CategoryBytes& AttributionPass::Categories(uint64_t event_index) const {
 void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
   moment->categories = Categories(event_index);
   if (const size_t place = PlaceOf(event_index); place < totals_.size()) moment->values = totals_[place].values;
-  CategoryBytes attributed{};
-  if (const auto detail = details_.find(event_index); detail != details_.end()) {
-    for (const auto& [key, use] : detail->second) {
-      const size_t category = Index(use.category);
-      moment->counts[category] += use.count;
-      moment->tensor_bytes[category] += use.tensor_bytes;
-      moment->by_evidence[category][Index(use.evidence)] += use.bytes;
-      moment->parts[Index(use.part)] += use.bytes;
-      attributed[category] += use.bytes;
-      AttributedUse& shown = moment->uses.emplace_back(use);
-      const StackClassification classification = needs_.uses.classifier->Of(use.stack_id);
-      shown.stage = classification.stage;
-      shown.recomputed = classification.recomputed;
-      shown.is_loss = classification.is_loss;
-    }
-  }
-  for (size_t category = 0; category < kCategories; ++category) {
-    moment->by_evidence[category][Index(Evidence::kMeasured)] +=
-        Missing(moment->categories[category], attributed[category]);
-  }
-  std::sort(moment->uses.begin(), moment->uses.end(), [](const AttributedUse& a, const AttributedUse& b) {
-    return std::make_tuple(b.bytes, a.stack_id, a.category, a.evidence, a.part, a.module, a.name, a.user_stage) <
-           std::make_tuple(a.bytes, b.stack_id, b.category, b.evidence, b.part, b.module, b.name, b.user_stage);
-  });
+  const auto detail = details_.find(event_index);
+  static const UseSums kNoUses;
+  (detail == details_.end() ? kNoUses : detail->second).Fill([this](AttributedUse* use) { Classify(use); }, moment);
+}
+
+void AttributionPass::Classify(AttributedUse* use) const {
+  const StackClassification classification = needs_.uses.classifier->Of(use->stack_id);
+  use->stage = classification.stage;
+  use->recomputed = classification.recomputed;
+  use->is_loss = classification.is_loss;
 }
 
 std::vector<ModuleUse> AttributionPass::ModuleUses() const {

@@ -22,6 +22,8 @@
 #include "attribution/attribution.h"
 #include "attribution/block_use.h"
 #include "attribution/label_replay.h"
+#include "attribution/life_sink.h"
+#include "attribution/use_sums.h"
 
 namespace gpumem {
 
@@ -31,6 +33,7 @@ class AttributionPass final : public LabelVisitor {
     const AttributionRequest* request = nullptr;
     uint32_t slot = 0;
     BlockUses::Needs uses;
+    LifeSink* lives = nullptr;
   };
   // `moments`: events, ascending, each once. `details`: some of them.
   AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
@@ -52,12 +55,6 @@ class AttributionPass final : public LabelVisitor {
   std::vector<uint64_t> InclusivePeaks() const;
 
  private:
-  // What the replay itself says of a moment.
-  struct Totals {
-    MeasureValues values;
-    uint64_t context = 0, graphs = 0;
-  };
-  using UseKey = std::tuple<uint64_t, uint8_t, uint8_t, Category, Evidence, Part, uint32_t, uint32_t, uint32_t>;
   using RunningKey = std::tuple<uint32_t, Stage, uint32_t>;  // module, stage, the user's stage
   struct Running {
     ModuleUse use;
@@ -68,7 +65,10 @@ class AttributionPass final : public LabelVisitor {
   };
 
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
-  Totals TakeTotals() const;
+  MomentTotals TakeTotals() const;
+  void Classify(AttributedUse* use) const;
+  uint64_t GraphBytes() const;
+  void Tell(uint64_t index, const EventBatch* batch, size_t i);
   bool IsCovered(uint64_t alloc_event, uint64_t end) const;
   void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);
   Running& RunningOf(const TorchBlock& block, uint32_t* row);
@@ -78,14 +78,18 @@ class AttributionPass final : public LabelVisitor {
   Needs needs_;
   BlockUses uses_;
   std::vector<uint64_t> moments_;
-  std::vector<Totals> totals_;                                              // by moment
-  std::vector<std::array<int64_t, kCategories>> sums_;                      // by moment, as differences
-  std::vector<CategoryBytes> categories_;                                   // by moment, after Sum
-  std::map<uint64_t, absl::flat_hash_map<UseKey, AttributedUse>> details_;  // by event
+  std::vector<MomentTotals> totals_;                    // by moment
+  std::vector<std::array<int64_t, kCategories>> sums_;  // by moment, as differences
+  std::vector<CategoryBytes> categories_;               // by moment, after Sum
+  std::map<uint64_t, UseSums> details_;                 // by event
   absl::flat_hash_map<RunningKey, Running> running_;
   std::vector<Peak> peaks_;                                       // by row
   std::vector<Peak> inclusive_;                                   // by row, with all inside its calls
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> rows_on_;  // of a stack: of all calls on it
+  // For needs_.lives.
+  MomentTotals told_;  // last
+  uint64_t latest_ns_ = 0, live_blocks_ = 0;
+  bool is_exact_ = true;
 };
 
 }  // namespace gpumem

@@ -19,6 +19,8 @@ Attributor::Attributor(const Analysis* analysis, const StackTable* stacks, const
       user_stages_(&analysis->marks, stacks) {
   result_.device = request_.device;
   result_.measure = request_.measure;
+  // In the model's own order, whatever is asked: of modules with the same bytes the first one comes first.
+  for (const auto& [id, module] : stacks->objects().modules()) modules_.RowOf(id);
 }
 
 LabelVisitor* Attributor::BeginFirst(const LabelReplay& replay) {
@@ -85,7 +87,8 @@ LabelVisitor* Attributor::BeginSecond(const LabelReplay& replay) {
       AttributionPass::Needs{
           &request_, slot_,
           BlockUses::Needs{&replay, &index_pass_->places(), result_.has_tensors, &classifier_, &modules_, &user_stages_,
-                           index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()}},
+                           index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()},
+          request_.lives},
       Events(), details);
   return &*attribution_pass_;
 }

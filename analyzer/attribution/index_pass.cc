@@ -43,15 +43,6 @@ void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uin
 
 // A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one
 // counts, and a whole text before the beginning of one.
-bool IndexPass::IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found) {
-  if (moment.number != 0 && batch.time_ns(i) != moment.number) return false;
-  const absl::string_view text = stacks_->string(batch.text(i));
-  if (text == moment.text)
-    return std::exchange(has_whole_text_[static_cast<size_t>(&moment - request_.moments.data())], 1) == 0;
-  return !is_found && text.size() > moment.text.size() && absl::StartsWith(text, moment.text) &&
-         absl::StartsWith(text.substr(moment.text.size()), " (");
-}
-
 void IndexPass::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
   for (size_t query = 0; query < request_.moments.size(); ++query) {
     const MomentQuery& moment = request_.moments[query];
@@ -59,7 +50,7 @@ void IndexPass::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
     // A state holds until the next event: a time's is that of the last event at or before it.
     const bool is_time = moment.kind == MomentQuery::Kind::kTime && last_ns_ != 0 && last_ns_ <= moment.number;
     const bool is_mark = moment.kind == MomentQuery::Kind::kMark && batch != nullptr && batch->kind(i) == trace::MARK &&
-                         IsMeant(moment, *batch, i, found_[query] != kNone);
+                         marks_[query].Takes(moment, batch->time_ns(i), stacks_->string(batch->text(i)));
     if ((!is_event && !is_time && !is_mark) || index == 0) continue;
     found_[query] = index - 1;
     found_ns_[query] = is_time ? moment.number : is_mark ? batch->time_ns(i) : last_ns_;

@@ -19,6 +19,7 @@
 #include "attribution/attribution.h"
 #include "attribution/iteration_counter.h"
 #include "attribution/label_replay.h"
+#include "attribution/mark_search.h"
 #include "attribution/user_stages.h"
 
 namespace gpumem {
@@ -49,7 +50,7 @@ class IndexPass final : public LabelVisitor {
         steps_(request.measure),
         stages_(request.measure, stacks),
         found_(request.moments.size(), kNone),
-        has_whole_text_(request.moments.size()) {}
+        marks_(request.moments.size()) {}
 
   // Looks for what repeats (iteration_counter.h), too: where no optimizer tells. Before the replay.
   void CountIterations() { iterations_.emplace(0, classifier_); }
@@ -72,7 +73,6 @@ class IndexPass final : public LabelVisitor {
 
  private:
   static constexpr uint64_t kNone = UINT64_MAX;
-  bool IsMeant(const MomentQuery& moment, const EventBatch& batch, size_t i, bool is_found);
   void FindMoments(uint64_t index, const EventBatch* batch, size_t i);
 
   const AttributionRequest& request_;
@@ -87,7 +87,7 @@ class IndexPass final : public LabelVisitor {
   PlaceRoles places_;
   std::vector<uint64_t> found_;  // event of each moment
   std::vector<uint64_t> found_ns_ = std::vector<uint64_t>(found_.size());
-  std::vector<uint8_t> has_whole_text_;                   // of each moment
+  std::vector<MarkSearch> marks_;                         // of each moment
   absl::flat_hash_map<uint32_t, uint64_t> tensor_bytes_;  // last known, by Tensor.id
   uint64_t last_ns_ = 0;
   bool has_tensors_ = false, has_saved_ = false, has_ended_ = false;

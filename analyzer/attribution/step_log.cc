@@ -8,6 +8,18 @@
 
 namespace gpumem {
 
+const Step* StepAt(const std::vector<Step>& steps, uint64_t event_index) {
+  const auto step = std::lower_bound(steps.begin(), steps.end(), event_index,
+                                     [](const Step& each, uint64_t index) { return each.end.event_index < index; });
+  return step != steps.end() && step->start.event_index <= event_index ? &*step : nullptr;
+}
+
+const Step* StepNumbered(const std::vector<Step>& steps, uint64_t number) {
+  const auto found =
+      std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.number == number; });
+  return found == steps.rend() ? nullptr : &*found;
+}
+
 uint64_t StepLog::Of(const MeasureValues& values) const {
   return measure_ == Measure::kAllocated ? values.allocated : values.total;
 }
@@ -92,16 +104,5 @@ void StepLog::Finish(uint64_t index, const MeasureValues& values) {
 }
 
 // The state between two steps is the end of the first.
-const Step* StepLog::At(uint64_t event_index) const {
-  const auto step = std::lower_bound(steps_.begin(), steps_.end(), event_index,
-                                     [](const Step& each, uint64_t index) { return each.end.event_index < index; });
-  return step != steps_.end() && step->start.event_index <= event_index ? &*step : nullptr;
-}
-
-const Step* StepLog::Numbered(uint64_t number) const {
-  const auto found =
-      std::find_if(steps_.rbegin(), steps_.rend(), [&](const Step& step) { return step.number == number; });
-  return found == steps_.rend() ? nullptr : &*found;
-}
 
 }  // namespace gpumem

@@ -47,6 +47,10 @@ struct Step {
   }
 };
 
+// Of steps in order: the one in which an event lies, nullptr outside of all; the last one with a number.
+const Step* StepAt(const std::vector<Step>& steps, uint64_t event_index);
+const Step* StepNumbered(const std::vector<Step>& steps, uint64_t number);
+
 enum class StepSource : uint8_t { kNone, kOptimizer, kUser };
 
 // What an allocation is part of, as its stack says.
@@ -67,9 +71,8 @@ class StepLog {
   const std::vector<Step>& steps() const { return steps_; }
   StepSource source() const { return source_; }
   uint64_t unlisted() const { return dropped_; }  // steps beyond kMaxSteps
-  // The step in which an event lies; nullptr outside of all.
-  const Step* At(uint64_t event_index) const;
-  const Step* Numbered(uint64_t number) const;  // the last one with the number
+  const Step* At(uint64_t event_index) const { return StepAt(steps_, event_index); }
+  const Step* Numbered(uint64_t number) const { return StepNumbered(steps_, number); }
 
   static constexpr size_t kMaxSteps = 1'000'000;
 

@@ -12,8 +12,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/line_editor.h"
-#include "query/index_file.h"
 #include "query/statements.h"
+#include "saved/index_file.h"
 
 namespace gpumem {
 namespace {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "loading/saved_answers.h"
 
 namespace gpumem {
 namespace {
@@ -35,6 +36,18 @@ absl::Status ReadRules(const std::string& path, Rules* rules) {
 absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::Make(AttributionRequest request,
                                                                          const std::string& rules_file,
                                                                          LoadedTrace* loaded) {
+  const SavedAnswers* const answers = rules_file.empty() ? AnswersOf(loaded) : nullptr;
+  if (answers != nullptr) {
+    auto made = std::make_unique<LoadedAttributor>();
+    made->kept_ = answers->Answer(request, loaded->analysis, loaded->stacks);
+    if (made->kept_ != nullptr) return made;
+  }
+  return MakeReplaying(std::move(request), rules_file, loaded);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::MakeReplaying(AttributionRequest request,
+                                                                                  const std::string& rules_file,
+                                                                                  LoadedTrace* loaded) {
   auto made = std::make_unique<LoadedAttributor>();
   GPUMEM_RETURN_IF_ERROR(ReadRules(rules_file, &made->rules_));
   if (const DeviceAnalysis* const device = LargestDevice(loaded->analysis)) {
@@ -46,9 +59,9 @@ absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::Make(Attribu
 }
 
 std::unique_ptr<Attribution> LoadedAttributor::Take(LoadedTrace* loaded) {
-  auto kept = std::make_unique<Attribution>(attributor_->Take());
-  loaded->input.attribution = kept.get();
-  return kept;
+  if (kept_ == nullptr) kept_ = std::make_unique<Attribution>(attributor_->Take());
+  loaded->input.attribution = kept_.get();
+  return std::move(kept_);
 }
 
 absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest request, const std::string& rules_file,

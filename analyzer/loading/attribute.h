@@ -30,13 +30,19 @@ class LoadedAttributor {
   // rules make no sense or cannot be read.
   static absl::StatusOr<std::unique_ptr<LoadedAttributor>> Make(AttributionRequest request,
                                                                 const std::string& rules_file, LoadedTrace* loaded);
-  TwoPassAnalysis* analysis() { return &*attributor_; }
+  // The same, whatever is kept.
+  static absl::StatusOr<std::unique_ptr<LoadedAttributor>> MakeReplaying(AttributionRequest request,
+                                                                         const std::string& rules_file,
+                                                                         LoadedTrace* loaded);
+  // Null where no replay is needed, since the answer was kept (saved_answers.h).
+  TwoPassAnalysis* analysis() { return attributor_ ? &*attributor_ : nullptr; }
   // After the replays. Sets loaded->input.attribution to the result, which must stay where it is.
   std::unique_ptr<Attribution> Take(LoadedTrace* loaded);
 
  private:
   Rules rules_;
   std::optional<Attributor> attributor_;
+  std::unique_ptr<Attribution> kept_;
 };
 
 // All of this in one call; any other code than InvalidArgument where the trace cannot be read again.

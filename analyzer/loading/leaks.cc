@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "loading/saved_answers.h"
 #include "report/frame_class.h"
 #include "report/stack_view.h"
 
@@ -97,6 +98,15 @@ class Sources {
 
 absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::Make(const std::string& suppressions_file,
                                                                          LoadedTrace* loaded) {
+  const SavedAnswers* const answers = suppressions_file.empty() ? AnswersOf(loaded) : nullptr;
+  if (answers == nullptr) return MakeReplaying(suppressions_file, loaded);
+  auto made = std::make_unique<LoadedLeakFinder>();
+  made->kept_ = std::make_unique<LeakFindings>(answers->leaks());
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::MakeReplaying(const std::string& suppressions_file,
+                                                                                  LoadedTrace* loaded) {
   auto made = std::make_unique<LoadedLeakFinder>();
   GPUMEM_ASSIGN_OR_RETURN(made->suppressions_, ReadSuppressions(suppressions_file));
   const std::string& working_directory = loaded->analysis.process.working_directory;
@@ -119,9 +129,9 @@ absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::Make(const s
 }
 
 std::unique_ptr<LeakFindings> LoadedLeakFinder::Take(LoadedTrace* loaded) {
-  auto kept = std::make_unique<LeakFindings>(finder_->Take());
-  loaded->input.leaks = kept.get();
-  return kept;
+  if (kept_ == nullptr) kept_ = std::make_unique<LeakFindings>(finder_->Take());
+  loaded->input.leaks = kept_.get();
+  return std::move(kept_);
 }
 
 absl::StatusOr<std::unique_ptr<LeakFindings>> LoadLeaks(const std::string& suppressions_file, LoadedTrace* loaded) {

@@ -28,13 +28,18 @@ class LoadedLeakFinder {
   // `suppressions_file`: "" = none. InvalidArgument where it cannot be read or understood.
   static absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> Make(const std::string& suppressions_file,
                                                                 LoadedTrace* loaded);
-  TwoPassAnalysis* analysis() { return &*finder_; }
+  // The same, whatever is kept.
+  static absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> MakeReplaying(const std::string& suppressions_file,
+                                                                         LoadedTrace* loaded);
+  // Null where no replay is needed, since the answer was kept (saved_answers.h).
+  TwoPassAnalysis* analysis() { return finder_ ? &*finder_ : nullptr; }
   // After the replays. Sets loaded->input.leaks to the result, which must stay where it is.
   std::unique_ptr<LeakFindings> Take(LoadedTrace* loaded);
 
  private:
   Suppressions suppressions_;
   std::optional<LeakFinder> finder_;
+  std::unique_ptr<LeakFindings> kept_;
 };
 
 // All of this in one call; any other code than InvalidArgument where the trace cannot be read again.

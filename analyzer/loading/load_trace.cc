@@ -3,6 +3,8 @@
 
 #include "loading/load_trace.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +13,7 @@
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
 #include "loading/import_cache.h"
+#include "loading/saved_answers.h"
 #include "loading/symbolized_stacks.h"
 
 namespace gpumem {
@@ -32,9 +35,14 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   const auto progress = [&](uint64_t done, uint64_t all) {
     if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);
   };
-  absl::StatusOr<Analysis> analysis = Analyze(path, request.analyze, &loaded->stacks, progress, request.look);
-  if (!analysis.ok()) return AsReadError(analysis.status());
-  loaded->analysis = *std::move(analysis);
+  const bool may_keep = MayKeepAnswers(request, path);
+  if (!may_keep || request.look || !ReadSavedAnalysis(path, &loaded->analysis, &loaded->stacks)) {
+    absl::StatusOr<Analysis> analysis = Analyze(path, request.analyze, &loaded->stacks, progress, request.look);
+    if (!analysis.ok()) return AsReadError(analysis.status());
+    loaded->analysis = *std::move(analysis);
+    if (may_keep && IsWorthKeeping(loaded->analysis)) SaveAnalysis(loaded->analysis, loaded->stacks);
+  }
+  loaded->keeps_answers = may_keep && IsWorthKeeping(loaded->analysis);
   if (request.analyze.device >= 0 && loaded->analysis.devices.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("no memory of GPU ", request.analyze.device, " in ", found, ". Leave --device out to see all."));
@@ -51,7 +59,11 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
 }
 
 absl::Status RunAnalyses(const LoadedTrace& loaded, const std::vector<TwoPassAnalysis*>& analyses) {
-  return AsReadError(RunTwoPasses(loaded.analysis.path, loaded.stacks.objects(), analyses));
+  std::vector<TwoPassAnalysis*> wanted;
+  std::copy_if(analyses.begin(), analyses.end(), std::back_inserter(wanted),
+               [](auto* each) { return each != nullptr; });
+  if (wanted.empty()) return absl::OkStatus();
+  return AsReadError(RunTwoPasses(loaded.analysis.path, loaded.stacks.objects(), wanted));
 }
 
 FrameResolver ResolverOf(LoadedTrace* loaded) {

@@ -44,6 +44,8 @@ struct LoadRequest {
   LoadProgress progress;
 };
 
+class SavedAnswers;
+
 struct LoadedTrace {
   std::string file;  // that was named or found: `analysis.path`, but what an import was made from
   Analysis analysis;
@@ -51,6 +53,9 @@ struct LoadedTrace {
   std::unique_ptr<Symbolizer> symbolizer;
   std::unique_ptr<StackSource> source;
   ReportInput input;
+  // Of whole traces that have ended and are large: what replays tell is kept for the next command (saved_answers.h).
+  bool keeps_answers = false;
+  std::shared_ptr<const SavedAnswers> answers;  // once something asked for them
 
   // Answers are of what could be read.
   bool is_damaged() const { return !analysis.damage.empty(); }
@@ -65,7 +70,8 @@ absl::Status AsReadError(const absl::Status& status);
 // Never null.
 absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& request);
 
-// Replays the trace for analyses, which share their replays where they can; errors as AsReadError has them.
+// Replays the trace for analyses, which share their replays where they can; errors as AsReadError has them. Null ones
+// need none.
 absl::Status RunAnalyses(const LoadedTrace& loaded, const std::vector<TwoPassAnalysis*>& analyses);
 
 // Names of the trace's frames; valid while `loaded` is.

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "loading/load_trace.h"
-#include "query/index_file.h"
+#include "saved/index_file.h"
 
 namespace gpumem {
 

@@ -12,9 +12,9 @@
 #include "base/status_macros.h"
 #include "query/build_index.h"
 #include "query/cell_text.h"
-#include "query/index_file.h"
 #include "query/statements.h"
 #include "query/views.h"
+#include "saved/index_file.h"
 
 namespace gpumem {
 namespace {

@@ -84,21 +84,45 @@ class MarkLog {
   bool began_late() const { return began_late_; }
   bool was_switched() const { return began_late_ || switched_; }
 
+  // To keep it in a file, once it is finished, and take it from there (saved/archive.h).
+  template <typename Archive, typename Self>
+  static void VisitFieldsOf(Archive& archive, Self& self) {
+    archive(self.texts_, self.text_ids_, self.paths_, self.path_ids_, self.threads_, self.open_ranges_, self.changes_,
+            self.stages_, self.ranges_, self.tags_, self.marks_, self.thread_changes_, self.steps_, self.entries_,
+            self.entries_dropped_, self.spans_, self.open_span_ns_, self.span_is_open_, self.any_span_,
+            self.began_late_, self.switched_);
+  }
+
  private:
   struct Change {
     uint64_t time_ns;
     uint32_t value;  // index into paths_ or texts_
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.time_ns, self.value);
+    }
   };
   static uint64_t TimeOf(const Change& change) { return change.time_ns; }
   struct Path {
     uint32_t parent = 0;
     uint32_t text = 0;
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.parent, self.text);
+    }
   };
   struct Thread {
     uint32_t path = 0;  // open now
     uint32_t tag = 0;
     uint64_t changed = 0;  // when, by count
     std::vector<Change> changes;
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.path, self.tag, self.changed, self.changes);
+    }
   };
 
   uint32_t TextId(const std::string& text);

@@ -49,12 +49,28 @@ class ModuleSymbols {
 
   std::string Serialize(uint32_t module_id = 0) const;
 
+  // To keep it in a file and take it from there (saved/archive.h).
+  template <typename Archive, typename Self>
+  static void VisitFieldsOf(Archive& archive, Self& self) {
+    archive(self.texts_, self.numbers_, self.functions_, self.places_);
+  }
+
  private:
   struct Function {
     uint32_t function = 0, file = 0, line = 0;  // 1 + index of texts_, 0 = none
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.function, self.file, self.line);
+    }
   };
   struct Place {
     uint32_t begin = 0, count = 0;  // of functions_
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.begin, self.count);
+    }
   };
   uint32_t Number(absl::string_view raw);
   std::string Text(uint32_t number) const { return number == 0 ? "" : texts_[number - 1]; }

@@ -59,6 +59,12 @@ class ObjectTable {
   const std::map<uint32_t, TensorInfo>& tensors() const { return tensors_; }
   const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
 
+  // To keep it in a file and take it from there (saved/archive.h).
+  template <typename Archive, typename Self>
+  static void VisitFieldsOf(Archive& archive, Self& self) {
+    archive(self.modules_, self.tensors_, self.optimizers_);
+  }
+
  private:
   std::map<uint32_t, NnModuleInfo> modules_;
   std::map<uint32_t, TensorInfo> tensors_;

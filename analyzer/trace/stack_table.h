@@ -99,10 +99,22 @@ class StackTable {
   size_t stack_count() const { return dense_nodes_.size() + sparse_nodes_.size(); }
   size_t frame_count() const { return frames_.size(); }
 
+  // To keep it in a file and take it from there (saved/archive.h).
+  template <typename Archive, typename Self>
+  static void VisitFieldsOf(Archive& archive, Self& self) {
+    archive(self.dense_nodes_, self.sparse_nodes_, self.frames_, self.python_codes_, self.strings_, self.threads_,
+            self.tags_, self.module_index_, self.modules_, self.symbols_, self.devices_, self.versions_, self.objects_);
+  }
+
  private:
   struct Node {
     uint64_t parent = 0;
     uint32_t frame = 0;  // 0 = a hole: no such node was defined
+
+    template <typename Archive, typename Self>
+    static void VisitFieldsOf(Archive& archive, Self& self) {
+      archive(self.parent, self.frame);
+    }
   };
   const Node* node(uint64_t id) const;
   absl::Status AddSome(absl::string_view definitions);

@@ -11,7 +11,6 @@
 #define GPUMEM_TESTS_ANALYZER_QUERY_ASKED_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -21,19 +20,12 @@
 #include "query/cell_text.h"
 #include "query/output.h"
 #include "query/session.h"
+#include "testing/index_folder.h"
 
 #define GPUMEM_NEEDS_DUCKDB() \
   if (const auto duck = LoadDuckDb(); !duck.ok()) GTEST_SKIP() << duck.status().message()
 
 namespace gpumem::testing {
-
-// A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes
-// again, and what an earlier process left behind with it may be open to all.
-inline std::string NewFolder() {
-  std::string folder = ::testing::TempDir() + "gpumem_query.XXXXXX";
-  EXPECT_NE(mkdtemp(folder.data()), nullptr);
-  return folder + "/index";
-}
 
 class Asked {
  public:

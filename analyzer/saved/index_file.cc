@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "query/index_file.h"
+#include "saved/index_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -98,17 +98,18 @@ bool IndexFile::exists() const {
 }
 
 absl::StatusOr<IndexFile> IndexFileOf(const std::string& trace, const std::string& folder,
-                                      const std::string& engine_version) {
+                                      const std::string& engine_version, const std::string& extension) {
   char resolved[PATH_MAX];
   const std::string place = realpath(trace.c_str(), resolved) != nullptr ? resolved : trace;
   std::string state = absl::StrCat(kIndexFormat, "|", engine_version, "|");
   for (const SeriesFile& file : FindSeries(place).files) GPUMEM_RETURN_IF_ERROR(AddState(file.path, &state));
   IndexFile file;
+  file.extension = absl::StrCat(".", extension);
   file.folder = folder.empty() ? DefaultFolder() : folder;
   std::string name = place.substr(place.rfind('/') + 1);
   if (name.size() > 100) name.resize(100);
   file.place_prefix = absl::StrCat(name, ".", HashText(place), ".");
-  file.path = absl::StrCat(file.folder, "/", file.place_prefix, HashText(state), ".duckdb");
+  file.path = absl::StrCat(file.folder, "/", file.place_prefix, HashText(state), ".", extension);
   return file;
 }
 
@@ -119,7 +120,7 @@ void RemoveStaleIndexes(const IndexFile& file) {
   std::vector<std::string> stale;
   while (const dirent* const entry = readdir(folder)) {
     const std::string name = entry->d_name;
-    if (!absl::StrContains(name, ".duckdb")) continue;
+    if (!absl::StrContains(name, file.extension)) continue;
     const std::string path = file.folder + "/" + name;
     const bool is_temporary = absl::StrContains(name, ".tmp.");
     struct stat info {};

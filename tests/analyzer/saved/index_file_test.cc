@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "query/index_file.h"
+#include "saved/index_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "asked.h"
+#include "testing/index_folder.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
