@@ -33,30 +33,31 @@ uint64_t AttributionPass::GraphBytes() const {
   return bytes;
 }
 
-MomentTotals AttributionPass::TakeTotals() const {
+MomentTotals AttributionPass::TotalsWithoutGraphs() const {
   MomentTotals totals;
   const LiveState& state = needs_.uses.replay->state();
   if (needs_.slot >= state.slots()) return totals;
   totals.values = state.values(needs_.slot);
   const ResidualUse& residual = state.residual().device(needs_.slot);
   totals.context = residual.context_bytes + residual.module_bytes;
+  return totals;
+}
+
+MomentTotals AttributionPass::TakeTotals() const {
+  MomentTotals totals = TotalsWithoutGraphs();
   totals.graphs = GraphBytes();
   return totals;
 }
 
 // The state is the one behind the event before `index`.
 void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
-  const LiveState& state = needs_.uses.replay->state();
-  if (needs_.slot < state.slots()) {
-    const MeasureValues& values = state.values(needs_.slot);
-    is_exact_ &= values.allocated == live_blocks_;
-    const ResidualUse& residual = state.residual().device(needs_.slot);
-    MomentTotals now{values, residual.context_bytes + residual.module_bytes, told_.graphs};
-    if (!IsSameButAllocated(now, told_)) {
-      now.graphs = GraphBytes();
-      told_ = now;
-      needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
-    }
+  MomentTotals now = TotalsWithoutGraphs();
+  is_exact_ &= now.values.allocated == live_blocks_;
+  now.graphs = told_.graphs;  // they change with `other`
+  if (!IsSameButAllocated(now, told_)) {
+    now.graphs = GraphBytes();
+    told_ = now;
+    needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
   }
   if (batch == nullptr) return;
   latest_ns_ = std::max(latest_ns_, batch->time_ns(i));

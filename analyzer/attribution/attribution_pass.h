@@ -65,6 +65,7 @@ class AttributionPass final : public LabelVisitor {
   };
 
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
+  MomentTotals TotalsWithoutGraphs() const;
   MomentTotals TakeTotals() const;
   void Classify(AttributedUse* use) const;
   uint64_t GraphBytes() const;

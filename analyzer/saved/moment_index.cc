@@ -38,10 +38,7 @@ class Numbers {
     }
     return value;
   }
-  uint64_t NextFrom(uint64_t from) {
-    const uint64_t value = Next();
-    return from + ((value >> 1) ^ (0 - (value & 1)));
-  }
+  uint64_t NextFrom(uint64_t from) { return from + static_cast<uint64_t>(ZigZagDecode(Next())); }
 
  private:
   const char* at_;
