@@ -22,43 +22,23 @@ AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> momen
   for (const uint64_t event : details) details_[event];
 }
 
-// Graphs' memory is one allocation a device, whose size is stated anew each time (cuda_memory.h).
-uint64_t AttributionPass::GraphBytes() const {
-  const LiveState& state = needs_.uses.replay->state();
-  uint64_t bytes = 0;
-  state.cuda().allocations().ForEach([&](const CudaAllocation& allocation) {
-    const bool is_graphs = allocation.slot == needs_.slot && allocation.address == uint64_t{needs_.slot} + 1;
-    if (is_graphs && state.cuda().InOther(allocation)) bytes += allocation.size;
-  });
-  return bytes;
-}
-
-MomentTotals AttributionPass::TotalsWithoutGraphs() const {
+MomentTotals AttributionPass::TakeTotals() const {
   MomentTotals totals;
   const LiveState& state = needs_.uses.replay->state();
   if (needs_.slot >= state.slots()) return totals;
   totals.values = state.values(needs_.slot);
   const ResidualUse& residual = state.residual().device(needs_.slot);
   totals.context = residual.context_bytes + residual.module_bytes;
-  return totals;
-}
-
-MomentTotals AttributionPass::TakeTotals() const {
-  MomentTotals totals = TotalsWithoutGraphs();
-  totals.graphs = GraphBytes();
+  totals.graphs = state.cuda().GraphBytes(needs_.slot);
   return totals;
 }
 
 // The state is the one behind the event before `index`.
 void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
-  MomentTotals now = TotalsWithoutGraphs();
+  const MomentTotals now = TakeTotals();
   is_exact_ &= now.values.allocated == live_blocks_;
-  now.graphs = told_.graphs;  // they change with `other`
-  if (!IsSameButAllocated(now, told_)) {
-    now.graphs = GraphBytes();
-    told_ = now;
-    needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
-  }
+  if (!IsSameButAllocated(now, told_)) needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
+  told_ = now;
   if (batch == nullptr) return;
   latest_ns_ = std::max(latest_ns_, batch->time_ns(i));
   needs_.lives->Happened(index, latest_ns_);

@@ -65,10 +65,8 @@ class AttributionPass final : public LabelVisitor {
   };
 
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
-  MomentTotals TotalsWithoutGraphs() const;
   MomentTotals TakeTotals() const;
   void Classify(AttributedUse* use) const;
-  uint64_t GraphBytes() const;
   void Tell(uint64_t index, const EventBatch* batch, size_t i);
   bool IsCovered(uint64_t alloc_event, uint64_t end) const;
   void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);

@@ -126,6 +126,8 @@ class CudaMemory {
   bool InOther(const PhysicalHandle& physical) const {
     return physical.counted && !physical.torch && filter_ != LayerFilter::kTorch;
   }
+  // Of the graphs' memory of a device, where it counts as other.
+  uint64_t GraphBytes(uint32_t slot) const;
 
   const Slab<CudaAllocation>& allocations() const { return allocations_; }
   const Slab<PhysicalHandle>& physicals() const { return physicals_; }

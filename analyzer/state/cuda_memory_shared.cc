@@ -36,6 +36,12 @@ uint32_t CudaMemory::SetGraphMemory(const EventRow& row, Accounts* accounts) {
   return graphs.slot;
 }
 
+uint64_t CudaMemory::GraphBytes(uint32_t slot) const {
+  const uint32_t graphs = index_[kGraphs].Find(uint64_t{slot} + 1);
+  if (graphs == AddressIndex::kNone || !InOther(allocations_[graphs])) return 0;
+  return allocations_[graphs].size;
+}
+
 // A buffer of an external object goes by an ordinary free.
 bool CudaMemory::EndExternalBuffer(uint64_t address, Accounts* accounts) {
   const auto it = mappings_.find(address);
