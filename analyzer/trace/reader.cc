@@ -230,10 +230,15 @@ bool TraceReader::NextInFile() {
   RawPacket packet;
   while (packets_.Next(&packet) == PacketReader::Outcome::kPacket) {
     const bool is_header = packet.type == PacketType::kHeader;
-    if (is_header && stays_in_section_ && !GoesOn(packet)) return false;
-    if (is_header && !GoesOn(packet) && RecoverBefore(packet.file_offset)) {
-      NextRecovered();
-      return true;
+    if (is_header && !GoesOn(packet)) {
+      if (RecoverBefore(packet.file_offset)) {
+        NextRecovered();
+        return true;
+      }
+      if (stays_in_section_) {
+        type_ = ItemType::kEndOfStream;
+        return true;
+      }
     }
     if (passes_over_ && !is_header) continue;
     if (!packet.compressed) {
@@ -261,7 +266,8 @@ ItemType TraceReader::Next() {
   do {
     if (NextInFile()) return type_;
   } while (!stays_in_section_ && NextFile());
-  if (stays_in_section_ || MayGrow()) return type_ = ItemType::kEndOfStream;
+  // A later file of the series tells what was alive at its beginning: nobody looks ahead into it.
+  if (MayGrow() || (stays_in_section_ && file_ + 1 < files().size())) return type_ = ItemType::kEndOfStream;
   CloseGap(0);
   if (!EndIsMissing() || !RecoverBefore(kAtTheEnd)) return type_ = ItemType::kEndOfStream;
   healed_ = packets_.cut_short() && (recovery_.read_ring || recovery_.process == ProcessState::kRunning);

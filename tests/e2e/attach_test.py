@@ -85,7 +85,7 @@ class Trainings(AttachTest):
 class Prompt(AttachTest):
     """A program at a terminal that waits for a line."""
 
-    def run_prompt(self, *command, prompt, **more):
+    def run_prompt(self, *command, prompt, ends_at_once=False, **more):
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(command[0], command, self.environment | {"TERM": "dumb", "SIMCUDA_LIB": self.environment["SIMCUDA_LIB"], **more})
@@ -109,18 +109,25 @@ class Prompt(AttachTest):
         self.assertIn("ready", read_until("ready"))
         time.sleep(0.3)  # back at the prompt
         answer = self.attach(pid)
-        enter("kept.append(torch.empty(7 << 20, device='cuda')); del kept[1:]")
-        enter("c = torch.cuda; print('the', 'counters', [c.max_memory_allocated(), c.max_memory_reserved(), c.memory_allocated(), c.memory_reserved()])")
-        text = read_until(r"the counters \[[\d, ]+\]")
+        lines = (
+            "kept.append(torch.empty(7 << 20, device='cuda')); del kept[1:]",
+            "c = torch.cuda; print('the', 'counters', [c.max_memory_allocated(), c.max_memory_reserved(), c.memory_allocated(), c.memory_reserved()], flush=True)",
+            "import os; os._exit(7)",
+        )
+        for line in ["; ".join(lines)] if ends_at_once else lines:
+            enter(line)
+        text = read_until("no such text")
         counters = json.loads(re.search(r"the counters (\[[\d, ]+\])", text)[1])
-        enter("import os; os._exit(7)")
-        read_until("no such text")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7)
         self.check(counters)
         return answer
 
     def test_python(self):
         self.run_prompt(*SETUP.command("-i"), "-q", prompt=">>> ")
+
+    def test_that_ends_at_once(self):
+        """What existed is told in the line that ends the program by `_exit`: nobody writes it to the file any more, and it is read from the ring."""
+        self.run_prompt(*SETUP.command("-i"), "-q", prompt=">>> ", ends_at_once=True)
 
     def test_ipython(self):
         packages = self.packages_of_ipython()

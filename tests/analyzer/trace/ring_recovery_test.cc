@@ -237,6 +237,38 @@ TEST_F(RingRecovery, TheFirstOfSeveralCanBeReadAgain) {
   EXPECT_THAT(addresses, ElementsAre(1, 11));
 }
 
+// From every batch of every process: to the end of its own ring, and all is as before.
+TEST_F(RingRecovery, IsSeenByALookAhead) {
+  std::ofstream both;
+  const std::string path = Keep(::testing::TempDir() + "/both_ahead.gmtrace");
+  both.open(path, std::ios::binary);
+  for (uint64_t process = 0; process < 2; ++process) {
+    const uint32_t pid = kGone + static_cast<uint32_t>(process);
+    RingBuilder ring(pid, kTicks);
+    ring.Chunk(1, 1).Alloc(10 * process + 3, 1).Alloc(10 * process + 4, 1);
+    TraceBuilder trace;
+    BelongTo(Keep(ring.WriteTemporary()), &trace, pid);
+    trace.CudaAlloc(10 * process + 1, 1).FlushBatch().CudaAlloc(10 * process + 2, 1).FlushBatch();
+    both << std::ifstream(Keep(trace.WriteTemporary()), std::ios::binary).rdbuf();
+  }
+  both.close();
+  TraceReader reader = *TraceReader::Open(path);
+  std::vector<std::vector<uint64_t>> ahead;
+  std::vector<uint64_t> firsts;
+  while (reader.Next() != ItemType::kEndOfStream) {
+    if (reader.type() != ItemType::kEvents) continue;
+    std::vector<uint64_t>& seen = ahead.emplace_back();
+    reader.LookAhead([&seen](const EventBatch& batch) {
+      for (size_t i = 0; i < batch.count(); ++i) seen.push_back(batch.address(i));
+      return true;
+    });
+    firsts.push_back(reader.batch().address(0));
+  }
+  EXPECT_THAT(firsts, ElementsAre(1, 2, 3, 11, 12, 13));
+  EXPECT_THAT(ahead, ElementsAre(ElementsAre(2, 3, 4), ElementsAre(3, 4), IsEmpty(), ElementsAre(12, 13, 14),
+                                 ElementsAre(13, 14), IsEmpty()));
+}
+
 TEST_F(RingRecovery, ARingAloneSaysWhatItKnows) {
   RingBuilder ring;
   std::strcpy(ring.header().program, "train");
