@@ -22,13 +22,6 @@
 namespace gpumemshim::ring {
 namespace {
 
-// Somebody has the mapping still. Shared, so that others who ask are not told that it is us; its owner asks again.
-bool IsHeld(int fd) {
-  if (flock(fd, LOCK_SH | LOCK_NB) != 0) return true;
-  flock(fd, LOCK_UN);
-  return false;
-}
-
 // Among those who clear: this one has it. A lock of another kind than the owner's, released with the descriptor.
 bool TakeOver(int fd) {
   struct flock lock = {};

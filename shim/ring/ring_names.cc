@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ void ForEachRing(int directory, bool (*visit)(void* context, int directory, cons
       if (PidOfRing(entry->name) != 0 && !visit(context, directory, entry->name)) return;
     }
   }
+}
+
+bool IsHeld(int ring) {
+  if (flock(ring, LOCK_SH | LOCK_NB) != 0) return true;
+  flock(ring, LOCK_UN);
+  return false;
 }
 
 pid_t PidOfRing(const char* name) {

@@ -17,6 +17,10 @@ namespace gpumemshim::ring {
 // Calls visit(context, directory, name) until it returns false. The directory is read from its beginning.
 void ForEachRing(int directory, bool (*visit)(void* context, int directory, const char* name), void* context);
 
+// Whether somebody has the mapping of this open ring still: its owner locks it as long as that. Another one who asks at
+// the same time is not taken for the owner.
+bool IsHeld(int ring);
+
 // The pid in a ring's name, 0 where it is no such name.
 pid_t PidOfRing(const char* name);
 

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "shim/base/kernel.h"
+#include "shim/ring/layout.h"
 #include "shim/ring/ring.h"
 #include "shim/ring/ring_names.h"
 
@@ -110,6 +112,45 @@ char* GroupOf(char* line, const Files** files) {
   return nullptr;
 }
 
+template <typename Field>
+bool ReadField(int fd, size_t offset, Field* field) {
+  return pread(fd, field, sizeof(*field), static_cast<off_t>(offset)) == static_cast<ssize_t>(sizeof(*field));
+}
+
+// Its owner held it, and nobody does: it never grows again.
+bool IsDead(int directory, const char* name) {
+  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  decltype(RingHeader::magic) magic;
+  decltype(RingHeader::locked) locked;
+  const bool dead = ReadField(fd, offsetof(RingHeader, magic), &magic) && magic == kMagic &&
+                    ReadField(fd, offsetof(RingHeader, locked), &locked) && locked != 0 && !IsHeld(fd);
+  close(fd);
+  return dead;
+}
+
+// Of this user's rings what they may come to take: a living one as much as it claimed, a dead one what it takes. Each
+// is asked whether it is dead only where all together are too much.
+uint64_t BytesOfRings(int directory, bool asks_each) {
+  struct Sum {
+    uint64_t bytes;
+    bool asks_each;
+  } sum = {0, asks_each};
+  ForEachRing(
+      directory,
+      [](void* context, int in, const char* name) {
+        auto* so_far = static_cast<Sum*>(context);
+        struct stat ring;
+        if (kernel::FstatatLink(in, name, &ring) != 0 || !S_ISREG(ring.st_mode) || ring.st_uid != geteuid())
+          return true;
+        const auto claimed = static_cast<uint64_t>(ring.st_size), taken = static_cast<uint64_t>(ring.st_blocks) * 512;
+        so_far->bytes += taken < claimed && so_far->asks_each && IsDead(in, name) ? taken : claimed;
+        return true;
+      },
+      &sum);
+  return sum.bytes;
+}
+
 }  // namespace
 
 Room RoomOf(const RoomFacts& facts) {
@@ -137,16 +178,9 @@ bool ReadRoomFacts(const char* directory, RoomFacts* facts) {
     const auto block = static_cast<uint64_t>(mount.f_bsize);
     facts->mount_bytes = static_cast<uint64_t>(mount.f_blocks) * block;
     facts->free_bytes = static_cast<uint64_t>(mount.f_bavail) * block;
-    facts->rings_bytes = 0;
-    ForEachRing(
-        fd,
-        [](void* sum, int in, const char* name) {
-          struct stat ring;
-          if (kernel::FstatatLink(in, name, &ring) == 0 && S_ISREG(ring.st_mode) && ring.st_uid == geteuid())
-            *static_cast<uint64_t*>(sum) += static_cast<uint64_t>(ring.st_size);
-          return true;
-        },
-        &facts->rings_bytes);
+    facts->rings_bytes = BytesOfRings(fd, false);
+    if (facts->mount_bytes != 0 && facts->rings_bytes > facts->mount_bytes / kShareOfMount / 2)
+      facts->rings_bytes = BytesOfRings(fd, true);
     facts->memory_bytes = MemoryLeft();
   }
   close(fd);

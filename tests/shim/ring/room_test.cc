@@ -3,14 +3,18 @@
 
 #include "shim/ring/room.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "shim/ring/layout.h"
 #include "shim/ring/ring.h"
 
 namespace gpumemshim::ring {
@@ -117,6 +121,56 @@ TEST_F(MemoryLeftTest, NonsenseIsNoLimit) {
 
 TEST(RoomInTest, ADirectoryThatIsNotThereHasNone) { EXPECT_EQ(RoomIn("/no/such/folder").most_bytes, 0u); }
 TEST(RoomInTest, SharedMemoryHasSome) { EXPECT_GE(RoomIn("/dev/shm").most_bytes, kMinSizeBytes); }
+
+// A ring that claims more than the half of what all may take, as a killed process leaves it.
+class DeadRingsRoomTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(folder_), nullptr);
+    header_.magic = kMagic;
+    header_.locked = 1;
+    RoomFacts empty;
+    ASSERT_TRUE(ReadRoomFacts(folder_, &empty));
+    if (empty.mount_bytes == 0) GTEST_SKIP() << folder_ << " is in a file system without a size";
+    claim_ = empty.mount_bytes / kShareOfMount;
+    ring_ = open((std::string(folder_) + "/gpumem.7.7.7.ring").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ASSERT_GE(ring_, 0);
+  }
+  void TearDown() override {
+    if (ring_ >= 0) close(ring_);
+    std::filesystem::remove_all(folder_);
+  }
+  uint64_t Counted() {
+    EXPECT_EQ(pwrite(ring_, &header_, sizeof(header_), 0), static_cast<ssize_t>(sizeof(header_)));
+    EXPECT_EQ(ftruncate(ring_, static_cast<off_t>(claim_)), 0);
+    RoomFacts facts;
+    EXPECT_TRUE(ReadRoomFacts(folder_, &facts));
+    return facts.rings_bytes;
+  }
+
+  char folder_[32] = "/tmp/dead_rings_room.XXXXXX";
+  RingHeader header_{};
+  uint64_t claim_ = 0;
+  int ring_ = -1;
+};
+
+TEST_F(DeadRingsRoomTest, CountsWhatItTakes) {
+  const uint64_t counted = Counted();
+  EXPECT_GE(counted, sizeof(header_));
+  EXPECT_LT(counted, kMiB);
+}
+
+TEST_F(DeadRingsRoomTest, WhoseOwnerIsThereCountsWithItsClaim) {
+  ASSERT_EQ(flock(ring_, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(Counted(), claim_);
+}
+
+TEST_F(DeadRingsRoomTest, OfAnOwnerThatNeverHeldItOrIsStillBeginningCountsWithItsClaim) {
+  header_.locked = 0;
+  EXPECT_EQ(Counted(), claim_);
+  header_ = {};
+  EXPECT_EQ(Counted(), claim_);
+}
 
 }  // namespace
 }  // namespace gpumemshim::ring
