@@ -47,7 +47,7 @@ const std::vector<CommandGroup>& CommandGroups() {
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
                                     {"Compare", {"diff", "ranks", "compare", "check"}},
                                     {"Predict", {"forecast", "plan", "replay", "sweep"}},
-                                    {"Live", {"live", "serve", "ctl"}},
+                                    {"Live", {"live", "serve", "ctl", "mcp"}},
                                     {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
   return *groups;
 }

@@ -43,6 +43,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeSymbolizeCommand());
   commands.push_back(MakeLiveCommand());
   commands.push_back(MakeServeCommand());
+  commands.push_back(MakeMcpCommand());
   commands.push_back(MakeCtlCommand());
   commands.push_back(MakeAttachCommand());
   commands.push_back(MakeDetachCommand());

@@ -3,11 +3,8 @@
 """A server of the Model Context Protocol: an assistant may ask gpumem about the traces of a folder. It only reads.
 
     pip install 'gpumemshim[mcp]'
-    python -m gpumemshim.mcp /path/to/runs
-
-For a client that is configured by JSON:
-
-    {"mcpServers": {"gpumem": {"command": "python", "args": ["-m", "gpumemshim.mcp", "/path/to/runs"]}}}
+    gpumem mcp --config /path/to/runs       the settings of a client, which starts `gpumem mcp /path/to/runs`
+    python -m gpumemshim.mcp /path/to/runs  the same server
 
 Without a folder: the working directory. Traces and snapshots in it and below may be asked about; nothing outside it is read, and nothing is written but the
 indexes of `gpumem sql`, in the user's cache. It talks on standard input and output, and opens no port.

@@ -81,7 +81,7 @@ class IntegrationsTest(unittest.TestCase):
         (self.folder / "runs").mkdir()
         (self.folder / "secret.gmtrace").write_text("outside")
         truth.run(SETUP.recording(self.folder / "runs" / "leak.gmtrace", *SETUP.command(truth.ROOT / "examples" / "leak.py")), SETUP, environment())
-        answer = self.python(SETUP.python, str(truth.PROGRAMS / "mcp_client.py"), str(self.folder / "runs"))
+        answer = self.python(SETUP.python, str(truth.PROGRAMS / "mcp_client.py"), str(self.folder / "runs"), SETUP.gpumem)
         self.assertEqual(answer["tools"], ["at", "diff", "explain", "forecast", "leaks", "list_traces", "modules", "oom", "report", "sql", "steps"])
         self.assertTrue(all(answer["read_only"]))
         self.assertTrue(answer["list_traces"].startswith("leak.gmtrace  "), answer)

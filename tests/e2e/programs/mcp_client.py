@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Asks `python -m gpumemshim.mcp FOLDER` as an assistant does, by the protocol's own client, and prints the answers as a JSON line."""
+"""Asks `gpumem mcp FOLDER` as an assistant does, by the protocol's own client, and prints the answers as a JSON line."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ CALLS = {
 
 
 async def main(folder):
-    server = StdioServerParameters(command=sys.executable, args=["-m", "gpumemshim.mcp", folder], env=dict(os.environ))
+    server = StdioServerParameters(command=sys.argv[2], args=["mcp", "--python", sys.executable, folder], env=dict(os.environ))
     async with stdio_client(server) as (reads, writes), ClientSession(reads, writes) as session:
         await session.initialize()
         tools = (await session.list_tools()).tools

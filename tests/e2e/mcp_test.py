@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""`gpumem mcp`: which Python it finds, what it says where there is none, and what that Python is started with. The protocol itself is tested with the real
+client, in integrations_test.py; here a package of a few lines stands for the SDK.
+
+    python tests/e2e/mcp_test.py --build build/release
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import truth
+
+SETUP = None
+# Prints what would be served instead of serving it.
+SERVER = """
+import json, os
+class MCPServer:
+    def __init__(self, name, instructions):
+        self.tools = {}
+    def tool(self, annotations):
+        def add(function):
+            self.tools[function.__name__] = annotations
+            self.listed = function if function.__name__ == "list_traces" else self.listed
+        return add
+    listed = None
+    def run(self):
+        print(json.dumps({"tools": self.tools, "gpumem": os.environ["GPUMEMSHIM_GPUMEM"], "listed": self.listed()}))
+"""
+TYPES = "def ToolAnnotations(**values):\n    return values\n"
+
+
+class McpTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-mcp-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        self.runs = self.folder / "my runs"
+        self.runs.mkdir()
+        (self.runs / "a.gmtrace").write_bytes(b"x" * 2048)
+        self.sdk = self.folder / "sdk"
+        (self.sdk / "mcp" / "server").mkdir(parents=True)
+        (self.sdk / "mcp" / "__init__.py").touch()
+        (self.sdk / "mcp" / "server" / "__init__.py").write_text(SERVER)
+        (self.sdk / "mcp" / "types.py").write_text(TYPES)
+
+    def ask(self, *arguments, cwd=None, **environment):
+        base = {"PATH": "/nowhere", "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+        return subprocess.run([SETUP.gpumem, "mcp", *map(str, arguments)], cwd=cwd or self.folder, env={**base, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_serves_the_folder(self):
+        (self.runs / "mcp.py").write_text("raise SystemExit('imported from the folder of the traces')")
+        (self.runs / "json.py").write_text("raise SystemExit('imported from the folder of the traces')")
+        done = self.ask("--python", SETUP.python, cwd=self.runs, PYTHONPATH=str(self.sdk))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual(said["listed"].split()[0], "a.gmtrace")
+        self.assertIn("sql", said["tools"])
+        self.assertEqual({tuple(sorted(annotations.items())) for annotations in said["tools"].values()}, {(("openWorldHint", False), ("readOnlyHint", True))})
+        self.assertEqual(said["gpumem"], os.path.realpath(SETUP.gpumem))
+
+    def test_the_environment_s_python_is_found(self):
+        for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+            done = self.ask("my runs", PYTHONPATH=str(self.sdk), **{name: str(pathlib.Path(SETUP.python).parents[1])})
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ask("my runs", PYTHONPATH=str(self.sdk), GPUMEM_PYTHON=SETUP.python, VIRTUAL_ENV="/nowhere")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_settings_of_a_client(self):
+        done = self.ask("--config", "--python", SETUP.python, "my runs", PYTHONPATH=str(self.sdk))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        server = json.loads(done.stdout)["mcpServers"]["gpumem"]
+        self.assertEqual(server, {"command": os.path.realpath(SETUP.gpumem), "args": ["mcp", "--python", SETUP.python, str(self.runs)]})
+        again = subprocess.run([server["command"], *server["args"]], env={"PYTHONPATH": str(self.sdk)}, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("a.gmtrace", again.stdout, again.stderr)
+
+    def test_what_is_missing_is_said(self):
+        done = self.ask("my runs")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("there is no Python here", done.stderr)
+        done = self.ask("--python", "/nowhere/python", "my runs")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("/nowhere/python is not there", done.stderr)
+        done = self.ask("--python", SETUP.python, "my runs")  # the tests' environment has no SDK
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("has no package mcp. Install the protocol's package, `pip install mcp`", done.stderr)
+        done = self.ask("--python", "/bin/false", "my runs")
+        self.assertIn("/bin/false does not work as Python, exit code 1", done.stderr)
+        for place in ("none", "my runs/a.gmtrace"):
+            done = self.ask("--python", SETUP.python, place)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(f"{place} is no folder", done.stderr)
+        self.assertEqual(self.ask("a", "b").returncode, 2)
+
+
+if __name__ == "__main__":
+    truth.run_tests(globals())
