@@ -45,6 +45,7 @@ std::unique_ptr<Command> MakeSymbolizeCommand();
 std::unique_ptr<Command> MakeLiveCommand();
 std::unique_ptr<Command> MakeServeCommand();
 std::unique_ptr<Command> MakeMcpCommand();
+std::unique_ptr<Command> MakeBundleCommand();
 std::unique_ptr<Command> MakeCtlCommand();
 std::unique_ptr<Command> MakeAttachCommand();
 std::unique_ptr<Command> MakeDetachCommand();

@@ -48,7 +48,7 @@ const std::vector<CommandGroup>& CommandGroups() {
                                     {"Compare", {"diff", "ranks", "compare", "check"}},
                                     {"Predict", {"forecast", "plan", "replay", "sweep"}},
                                     {"Live", {"live", "serve", "ctl", "mcp"}},
-                                    {"Files", {"import", "info", "dump", "recover", "symbolize"}}};
+                                    {"Files", {"import", "info", "dump", "recover", "symbolize", "bundle"}}};
   return *groups;
 }
 

@@ -41,6 +41,7 @@ CommandList TraceCommands() {
   commands.push_back(MakeDumpCommand());
   commands.push_back(MakeRecoverCommand());
   commands.push_back(MakeSymbolizeCommand());
+  commands.push_back(MakeBundleCommand());
   commands.push_back(MakeLiveCommand());
   commands.push_back(MakeServeCommand());
   commands.push_back(MakeMcpCommand());

@@ -31,6 +31,7 @@ PARTS = {
     "fonts-dejavu-core": "DejaVu Sans, in gpumem",
     "libncurses-dev": "ncurses and terminfo, in gpumem",
     "libevent-dev": "libevent, in gpumem",
+    "libminizip-dev": "minizip, in gpumem",
     "libyaml-cpp-dev": "yaml-cpp, in gpumem",
     "libcli11-dev": "CLI11, in gpumem",
     "nlohmann-json3-dev": "nlohmann-json, in gpumem",

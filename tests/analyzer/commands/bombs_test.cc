@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"stages"}, std::vector<std::string>{"modules"},
                       std::vector<std::string>{"model"}, std::vector<std::string>{"at", "1ms"},
                       std::vector<std::string>{"symbolize", "-o", "out"}, std::vector<std::string>{"recover"},
-                      std::vector<std::string>{"ranks"}, std::vector<std::string>{"live", "--once"}),
+                      std::vector<std::string>{"ranks"}, std::vector<std::string>{"live", "--once"},
+                      std::vector<std::string>{"bundle"}),
     [](const auto& instance) {
       std::string name;
       for (const std::string& word : instance.param) {

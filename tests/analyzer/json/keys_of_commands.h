@@ -48,6 +48,10 @@ inline const std::set<std::string> kOtherCommandsKeys = {
 // Keys of serve, which tests/e2e/serve_test.py reads.
 inline const std::set<std::string> kKeysOfServe = {"port", "token"};
 
+// Keys of bundle (tests/analyzer/commands/bundle_test.cc).
+inline const std::set<std::string> kKeysOfBundle = {"bytes",  "failed",   "files", "kind",
+                                                    "masked", "replaced", "text",  "with"};
+
 // Keys of doctor --cross-check, which tests/hosts/cross_check_test.py compares with its answers.
 inline const std::set<std::string> kKeysOfCrossCheck = {
     "cross_check",  "compared",        "both",   "only_us", "only_cupti",

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "bundle/masked_trace.h"
+
+#include <google/protobuf/descriptor.pb.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "base/file_output.h"
+#include "base/secrets.h"
+#include "base/status_macros.h"
+#include "gpumem/trace.pb.h"
+#include "trace/packet_reader.h"
+#include "trace/packet_writer.h"
+#include "trace/ring_recovery.h"
+
+namespace gpumem {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Of these messages texts name code and versions, which rules for secrets would take for random letters.
+bool NamesCode(const FieldDescriptor& field) {
+  const std::string& message = field.containing_type()->name();
+  return message == "ModuleSymbols" || message == "NnModule" || message == "Tensor" || message == "VersionsEntry" ||
+         (message == "PythonCode" && field.name() == "name") || field.name() == "writer_version";
+}
+
+std::string Masked(const FieldDescriptor& field, const std::string& text, Masker* masker) {
+  const bool is_path = absl::StartsWith(text, "/");
+  return NamesCode(field) && !is_path ? masker->Names(text) : masker->Value(text);
+}
+
+void MaskStrings(Message* message, Masker* masker) {
+  const Reflection* const reflection = message->GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(*message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool is_text = field->type() == FieldDescriptor::TYPE_STRING;
+    const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    const int count = field->is_repeated() ? reflection->FieldSize(*message, field) : 1;
+    for (int i = 0; (is_text || is_message) && i < count; ++i) {
+      if (is_text && field->is_repeated()) {
+        const std::string text = reflection->GetRepeatedString(*message, field, i);
+        reflection->SetRepeatedString(message, field, i, Masked(*field, text, masker));
+      } else if (is_text) {
+        const bool is_key = field->containing_type()->options().map_entry() && field->number() == 1;
+        if (is_key) continue;  // names of settings and versions
+        reflection->SetString(message, field, Masked(*field, reflection->GetString(*message, field), masker));
+      } else {
+        MaskStrings(field->is_repeated() ? reflection->MutableRepeatedMessage(message, field, i)
+                                         : reflection->MutableMessage(message, field),
+                    masker);
+      }
+    }
+  }
+  reflection->MutableUnknownFields(message)->Clear();
+}
+
+// What follows such a flag is a host, perhaps with a port.
+bool NamesHost(absl::string_view flag) {
+  const std::string name =
+      absl::AsciiStrToLower(absl::StrReplaceAll(absl::StripPrefix(absl::StripPrefix(flag, "-"), "-"), {{"-", "_"}}));
+  constexpr absl::string_view kNames[] = {"master_addr", "rdzv_endpoint", "host", "hostname",
+                                          "server",      "endpoint",      "node"};
+  return absl::StartsWith(flag, "-") && std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+void LearnNames(const trace::Header& header, Masker* masker) {
+  masker->AddHost(header.hostname());
+  masker->AddFolder(header.working_directory());
+  for (int i = 0; i < header.command_line_size(); ++i) {
+    const absl::string_view word = header.command_line(i);
+    const size_t equals = word.find('=');
+    absl::string_view host;
+    if (NamesHost(word.substr(0, equals))) {
+      if (equals != absl::string_view::npos) {
+        host = word.substr(equals + 1);
+      } else if (i + 1 < header.command_line_size()) {
+        host = header.command_line(i + 1);
+      }
+    }
+    host = host.substr(0, host.find(':'));
+    if (!absl::StartsWith(host, "-")) masker->AddHost(host);
+  }
+}
+
+void MaskHeader(trace::Header* header, Masker* masker) {
+  LearnNames(*header, masker);
+  const std::vector<std::string> words =
+      WithoutSecrets(std::vector<std::string>(header->command_line().begin(), header->command_line().end()));
+  std::copy(words.begin(), words.end(), header->mutable_command_line()->begin());
+  for (auto& [name, value] : *header->mutable_environment()) value = WithoutSecrets(name, value);
+  MaskStrings(header, masker);
+  // In environments that are machines of their own the name can be a word of every report, and is not known then.
+  if (!header->hostname().empty()) header->set_hostname("***");
+  header->clear_boot_id();
+  header->clear_ring();  // of a process of another machine: nothing is to be looked for
+}
+
+// The packet's message without its texts; false where it is not known.
+bool MaskBody(const RawPacket& raw, trace::Packet* packet, Masker* masker) {
+  const int size = static_cast<int>(raw.body.size());
+  const auto parsed = [&](Message* message) { return message->ParseFromArray(raw.body.data(), size); };
+  const FieldDescriptor* const field = trace::Packet::descriptor()->FindFieldByNumber(static_cast<int>(raw.type));
+  if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || raw.type == PacketType::kNone)
+    return false;
+  Message* const message = packet->GetReflection()->MutableMessage(packet, field);
+  if (!parsed(message)) return false;
+  if (packet->has_header()) {
+    MaskHeader(packet->mutable_header(), masker);
+  } else {
+    MaskStrings(message, masker);
+  }
+  if (packet->has_definitions()) {
+    for (trace::Device& device : *packet->mutable_definitions()->mutable_devices()) device.clear_uuid();
+  }
+  return true;
+}
+
+std::string Framed(const RawPacket& raw, const trace::Packet& packet, uint64_t sequence) {
+  const auto compressed = static_cast<PacketType>(trace::Packet::kCompressedFieldNumber);
+  if (raw.compressed) return FramePacket({compressed, CompressedBody(packet)}, sequence);
+  const FieldDescriptor* const field = trace::Packet::descriptor()->FindFieldByNumber(static_cast<int>(raw.type));
+  return FramePacket({raw.type, packet.GetReflection()->GetMessage(packet, field).SerializeAsString()}, sequence);
+}
+
+// So that a name which is learned at the end is masked at the beginning, too.
+absl::Status Learn(const std::string& from, Masker* masker) {
+  GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
+  RawPacket raw;
+  while (reader.Next(&raw) == PacketReader::Outcome::kPacket) {
+    trace::Packet packet;
+    if (raw.type != PacketType::kEvents) MaskBody(raw, &packet, masker);
+  }
+  return absl::OkStatus();
+}
+
+// Packets are numbered anew, since those that were compressed together come one by one; gaps stay as they were.
+absl::Status Append(const std::string& from, int descriptor, const std::string& to, uint64_t* sequence,
+                    Masker* masker) {
+  GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
+  RawPacket raw;
+  while (reader.Next(&raw) == PacketReader::Outcome::kPacket) {
+    trace::Packet packet;
+    if (raw.type == PacketType::kHeader && raw.sequence == 0) *sequence = 0;  // of another process
+    *sequence += raw.missing;
+    if (!MaskBody(raw, &packet, masker)) continue;
+    if (!WriteAll(descriptor, Framed(raw, packet, (*sequence)++))) return FileError("write", to);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteMaskedTrace(const std::vector<std::string>& from, const std::string& to, Masker* masker) {
+  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Learn(file, masker));
+  const int descriptor = CreatePrivate(to);
+  if (descriptor < 0) return FileError("create", to);
+  const absl::Cleanup close_it = [descriptor] { close(descriptor); };
+  uint64_t sequence = 0;
+  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Append(file, descriptor, to, &sequence, masker));
+  return absl::OkStatus();
+}
+
+}  // namespace gpumem
