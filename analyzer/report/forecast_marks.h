@@ -14,14 +14,15 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "format/forecast_marks.h"
 #include "replay/mark_log.h"
 #include "report/input.h"
 
 namespace gpumem {
 
 // What such marks begin with.
-inline constexpr absl::string_view kForecastWarning = "forecast warning";
-inline constexpr absl::string_view kFailedCallback = "forecast callback failed";
+inline constexpr absl::string_view kForecastWarning = format::kForecastWarningMark;
+inline constexpr absl::string_view kFailedCallback = format::kFailedCallbackMark;
 
 // Of those inside the window of `input`.
 std::vector<std::string> ForecastLines(const std::vector<MarkEntry>& marks, const ReportInput& input);

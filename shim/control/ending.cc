@@ -17,6 +17,7 @@
 #include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
 #include "shim/calls/scope.h"
+#include "shim/control/marks.h"
 #include "shim/control/sampling.h"
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
@@ -92,7 +93,8 @@ void ClearRingsOfChildren() {
 
 void SaySummary(const writer::Summary& summary) {
   static char line[2 * sizeof summary.path + 1024];
-  if (!g_settings.quiet) WriteLine(line, SummaryLine(summary, g_facts.working_directory, line, sizeof line));
+  if (g_settings.quiet) return;
+  WriteLine(line, SummaryLine(summary, FailedCallbacks(), g_facts.working_directory, line, sizeof line));
 }
 
 bool LacksSomething(const writer::Summary& summary) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <atomic>
+#include <cstdlib>
 
 namespace gpumemshim::control {
 namespace {
@@ -32,6 +33,11 @@ const char* GivenSetting(const char* name) {
     if (strncmp(at, name, size) == 0 && at[size] == '=') return at + size + 1;
   }
   return nullptr;
+}
+
+const char* SettingOf(const char* name) {
+  const char* given = GivenSetting(name);
+  return given != nullptr ? given : std::getenv(name);
 }
 
 }  // namespace gpumemshim::control

@@ -18,6 +18,9 @@ void GiveSettings(const char* lines);
 
 const char* GivenSetting(const char* name);
 
+// As it was given, else of the environment; nullptr where it is in neither.
+const char* SettingOf(const char* name);
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_CONTROL_GIVEN_SETTINGS_H_

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "format/forecast_marks.h"
 #include "shim/base/make_event.h"
 #include "shim/calls/scope.h"
 #include "shim/control/open_ranges.h"
@@ -23,6 +24,14 @@ namespace {
 // (acquire) sees the record that its sender committed before it stored the key (release).
 constexpr size_t kSlots = 2048;
 std::atomic<uint64_t> g_sent[kSlots];
+
+std::atomic<uint64_t> g_failed_callbacks;
+
+bool IsFailedCallback(const Mark& mark) {
+  constexpr size_t kSize = sizeof gpumem::format::kFailedCallbackMark - 1;
+  return mark.kind == EventKind::kMark && mark.size >= kSize && mark.text != nullptr &&
+         std::memcmp(mark.text, gpumem::format::kFailedCallbackMark, kSize) == 0;
+}
 
 uint64_t KeyOf(const char* text, size_t size) {
   uint64_t key = stack::kHashSeed ^ size;
@@ -64,6 +73,7 @@ bool Send(const Mark& mark) {
 bool RecordMark(const Mark& mark) {
   const calls::ErrnoSaver saver;
   const calls::Scope scope;
+  if (IsFailedCallback(mark)) g_failed_callbacks.fetch_add(1, std::memory_order_relaxed);
   if (ring::Active()) {
     if (Send(mark)) return true;
     if (ring::Active()) return false;  // full, and counted there
@@ -84,6 +94,10 @@ void RecordName(uint64_t address, uint64_t bytes, const char* text, size_t size)
   event.text = SendText(text, size);
   ring::Record(event);
 }
+
+uint64_t FailedCallbacks() { return g_failed_callbacks.load(std::memory_order_relaxed); }
+
+void ForgetFailedCallbacks() { g_failed_callbacks.store(0, std::memory_order_relaxed); }
 
 void ForgetSentTexts() {
   for (std::atomic<uint64_t>& slot : g_sent) slot.store(0, std::memory_order_relaxed);

@@ -37,6 +37,11 @@ bool RecordMark(const Mark& mark);
 // The memory at an address bears a name. Nothing while recording is off, as of all memory. errno stays.
 void RecordName(uint64_t address, uint64_t bytes, const char* text, size_t size);
 
+// How many callbacks of the forecast failed, by the marks that say so.
+uint64_t FailedCallbacks();
+// In a forked child.
+void ForgetFailedCallbacks();
+
 // When recording begins, after the ring was started anew (texts sent before are not in it) or resumed.
 void ForgetSentTexts();
 void RecordOpenRanges();

@@ -32,6 +32,7 @@
 #include "shim/control/address_space.h"
 #include "shim/control/attach.h"
 #include "shim/control/ending.h"
+#include "shim/control/given_settings.h"
 #include "shim/control/injection.h"
 #include "shim/control/last_thread.h"
 #include "shim/control/marks.h"
@@ -145,6 +146,7 @@ void AfterForkInChild() {
   oom::ForgetForecastInChild();
   server::ForgetInChild();
   ForgetNotes();
+  ForgetFailedCallbacks();
   session::g_off.store(false, std::memory_order_relaxed);
   g_state.store(State::kForked, std::memory_order_release);
 }
@@ -192,8 +194,8 @@ bool StartWriter() {
   config.callbacks.facts.new_versions = &NewVersions;
   config.callbacks.losses.of_stacks = &CountStackLosses;
   config.callbacks.facts.api_name = &ApiName;
-  if (g_settings.oom_report) oom::Configure();
-  if (g_settings.forecast) oom::ConfigureForecast();
+  if (g_settings.oom_report) oom::Configure(&SettingOf);
+  if (g_settings.forecast) oom::ConfigureForecast(&SettingOf);
   if (g_settings.oom_report || g_settings.forecast) config.callbacks.watcher.passed = &TracePassed;
   config.callbacks.watcher.saw_event = &SawEvent;
   config.callbacks.losses.find_unseen = &LookAround;

@@ -15,14 +15,8 @@
 namespace gpumemshim::control {
 namespace {
 
-// As `gpumem attach` gave it, else the environment's.
-const char* ValueOf(const char* name) {
-  const char* given = GivenSetting(name);
-  return given != nullptr ? given : std::getenv(name);
-}
-
 void Copy(char* out, size_t capacity, const char* name) {
-  const char* value = ValueOf(name);
+  const char* value = SettingOf(name);
   if (value == nullptr) return;
   const size_t length = std::strlen(value);
   if (length < capacity) std::memcpy(out, value, length + 1);
@@ -38,20 +32,20 @@ bool IsOneOf(const char* value, std::initializer_list<const char*> words) {
 bool IsNo(const char* value) { return IsOneOf(value, {"0", "none", "off", "no", "false"}); }
 
 stack::Unwinder ReadUnwinder() {
-  const char* value = ValueOf("GPUMEMSHIM_UNWINDER");
-  if (IsNo(value) || IsNo(ValueOf("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
+  const char* value = SettingOf("GPUMEMSHIM_UNWINDER");
+  if (IsNo(value) || IsNo(SettingOf("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
   if (IsOneOf(value, {"libgcc"})) return stack::Unwinder::kLibgcc;
   if (IsOneOf(value, {"fp"})) return stack::Unwinder::kFramePointers;
   return stack::Unwinder::kLibunwind;
 }
 
 stack::NativeDepth ReadNativeDepth() {
-  return IsOneOf(ValueOf("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
+  return IsOneOf(SettingOf("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
 }
 
 // A switch, or the directory that the socket is to lie in.
 void ReadControl(Settings* settings) {
-  const char* value = ValueOf("GPUMEMSHIM_CONTROL");
+  const char* value = SettingOf("GPUMEMSHIM_CONTROL");
   if (value != nullptr && value[0] == '/') {
     Copy(settings->control_directory, sizeof settings->control_directory, "GPUMEMSHIM_CONTROL");
   } else {
@@ -61,7 +55,7 @@ void ReadControl(Settings* settings) {
 
 bool HasForecastCallback() {
   for (const char* name : {"GPUMEMSHIM_FORECAST_EXEC", "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_SIGNAL"}) {
-    const char* value = ValueOf(name);
+    const char* value = SettingOf(name);
     if (value != nullptr && value[0] != '\0') return true;
   }
   return false;
@@ -69,8 +63,8 @@ bool HasForecastCallback() {
 
 writer::SizeLimit ReadSizeLimit() {
   writer::SizeLimit limit;
-  limit.max_bytes = ParseSize(ValueOf("GPUMEMSHIM_MAX_SIZE"));
-  const char* value = ValueOf("GPUMEMSHIM_ON_FULL");
+  limit.max_bytes = ParseSize(SettingOf("GPUMEMSHIM_MAX_SIZE"));
+  const char* value = SettingOf("GPUMEMSHIM_ON_FULL");
   if (value != nullptr && strcasecmp(value, "rotate") == 0) limit.on_full = writer::OnFull::kRotate;
   if (value != nullptr && strcasecmp(value, "stop") == 0) limit.on_full = writer::OnFull::kStop;
   return limit;
@@ -146,30 +140,30 @@ Settings ReadSettings() {
   Settings settings;
   Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
   Copy(settings.fallback, sizeof settings.fallback, "TMPDIR");
-  settings.quiet = ParseSwitch(ValueOf("GPUMEMSHIM_QUIET"), false);
-  settings.disabled = ParseSwitch(ValueOf("GPUMEMSHIM_DISABLE"), false);
-  settings.dormant = !ParseSwitch(ValueOf("GPUMEMSHIM_START"), true);
+  settings.quiet = ParseSwitch(SettingOf("GPUMEMSHIM_QUIET"), false);
+  settings.disabled = ParseSwitch(SettingOf("GPUMEMSHIM_DISABLE"), false);
+  settings.dormant = !ParseSwitch(SettingOf("GPUMEMSHIM_START"), true);
   ReadControl(&settings);
-  settings.eval = ParseSwitch(ValueOf("GPUMEMSHIM_EVAL"), false);
-  settings.signal = ParseSignal(ValueOf("GPUMEMSHIM_SIGNAL"));
+  settings.eval = ParseSwitch(SettingOf("GPUMEMSHIM_EVAL"), false);
+  settings.signal = ParseSignal(SettingOf("GPUMEMSHIM_SIGNAL"));
   settings.unwinder = ReadUnwinder();
   settings.native = ReadNativeDepth();
-  settings.python = ParseSwitch(ValueOf("GPUMEMSHIM_PYTHON"), true);
-  settings.helper = settings.python && ParseSwitch(ValueOf("GPUMEMSHIM_HELPER"), true);
+  settings.python = ParseSwitch(SettingOf("GPUMEMSHIM_PYTHON"), true);
+  settings.helper = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_HELPER"), true);
   Copy(settings.injected_script, sizeof settings.injected_script, "GPUMEMSHIM_INJECTED_SCRIPT");
-  settings.free_stacks = ParseSwitch(ValueOf("GPUMEMSHIM_FREE_STACKS"), false);
-  settings.autograd = settings.python && ParseSwitch(ValueOf("GPUMEMSHIM_AUTOGRAD"), true);
-  settings.oom_report = ParseSwitch(ValueOf("GPUMEMSHIM_OOM_REPORT"), false);
-  settings.forecast = ParseSwitch(ValueOf("GPUMEMSHIM_FORECAST"), HasForecastCallback());
-  settings.ring_size_bytes = ParseSize(ValueOf("GPUMEMSHIM_RING_SIZE"));
+  settings.free_stacks = ParseSwitch(SettingOf("GPUMEMSHIM_FREE_STACKS"), false);
+  settings.autograd = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_AUTOGRAD"), true);
+  settings.oom_report = ParseSwitch(SettingOf("GPUMEMSHIM_OOM_REPORT"), false);
+  settings.forecast = ParseSwitch(SettingOf("GPUMEMSHIM_FORECAST"), HasForecastCallback());
+  settings.ring_size_bytes = ParseSize(SettingOf("GPUMEMSHIM_RING_SIZE"));
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
-  const char* cupti = ValueOf("GPUMEMSHIM_CUPTI");
+  const char* cupti = SettingOf("GPUMEMSHIM_CUPTI");
   constexpr uint32_t kLongCuptiWaitMs = 3000;
   const bool waits = cupti != nullptr && strcasecmp(cupti, "wait") == 0;
   settings.cupti = waits || ParseSwitch(cupti, false);
   if (waits) settings.cupti_wait_ms = kLongCuptiWaitMs;
-  settings.sample_ms = ParseMilliseconds(ValueOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
+  settings.sample_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
   Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
   settings.size_limit = ReadSizeLimit();
   return settings;

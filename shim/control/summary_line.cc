@@ -54,7 +54,8 @@ void AddCommand(const char* path, Text* text) {
 
 }  // namespace
 
-size_t SummaryLine(const writer::Summary& summary, const char* directory, char* out, size_t capacity) {
+size_t SummaryLine(const writer::Summary& summary, uint64_t failed_callbacks, const char* directory, char* out,
+                   size_t capacity) {
   Text text(out, capacity);
   const uint64_t lost = summary.dropped_allocs + summary.dropped_frees + summary.unwritten_events;
   if (!summary.opened) {
@@ -71,6 +72,13 @@ size_t SummaryLine(const writer::Summary& summary, const char* directory, char* 
   text.AddGrouped(lost).Add(" lost");
   if (summary.error[0] != '\0') text.Add(" (").AddPrintable(summary.error).Add(')');
   if (!summary.complete) text.Add(", end missing");
+  if (failed_callbacks != 0) {
+    text.Add(", ")
+        .AddGrouped(failed_callbacks)
+        .Add(" forecast callback")
+        .Add(failed_callbacks == 1 ? "" : "s")
+        .Add(" failed");
+  }
   const char* inside = InsideOf(summary.path, directory);
   text.Add(", in ");
   if (inside != nullptr) text.Add("./");

@@ -12,13 +12,16 @@
 #define GPUMEM_SHIM_CONTROL_SUMMARY_LINE_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::control {
 
 // `directory`: the working directory, so that a path inside it is shown short. Returns the line's length.
-size_t SummaryLine(const writer::Summary& summary, const char* directory, char* out, size_t capacity);
+// `failed_callbacks`: of the forecast (GPUMEMSHIM_FORECAST_EXEC and the like); named where there are any.
+size_t SummaryLine(const writer::Summary& summary, uint64_t failed_callbacks, const char* directory, char* out,
+                   size_t capacity);
 
 }  // namespace gpumemshim::control
 

@@ -55,8 +55,13 @@ bool Analyzer::FindOnPath() {
   return false;
 }
 
+const char* Analyzer::ValueOf(const char* name) const {
+  const char* const value = setting_ == nullptr ? nullptr : setting_(name);
+  return value != nullptr ? value : std::getenv(name);
+}
+
 void Analyzer::Copy(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ValueOf(name);
   if (value == nullptr || variable_count_ == kMaxVariables) return;
   const size_t name_size = std::strlen(name);
   const size_t value_size = std::strlen(value) + 1;
@@ -76,10 +81,11 @@ void Analyzer::CopyEnvironment() {
   for (const char* name : kVariables) Copy(name);
 }
 
-void Analyzer::Find() {
+void Analyzer::Find(SettingLookup setting) {
+  setting_ = setting;
   program_[0] = '\0';
   CopyEnvironment();
-  const char* named = std::getenv("GPUMEMSHIM_GPUMEM");
+  const char* named = ValueOf("GPUMEMSHIM_GPUMEM");
   if (named != nullptr && *named != '\0') {
     const size_t size = std::strlen(named) + 1;
     if (size <= sizeof program_ && access(named, X_OK) == 0) std::memcpy(program_, named, size);

@@ -6,6 +6,8 @@
 // directory, or beside it), else on PATH. Of the environment it sees what a terminal and a locale need and nothing
 // else: not our preload, not the host's libraries.
 //
+// Settings are taken from where `setting` finds them: they may have come with `gpumem attach`, not in the environment.
+//
 // Thread-safety: Find before others; reads the environment. Failure: Prepare is false, after one line on stderr.
 
 #ifndef GPUMEM_SHIM_OOM_ANALYZER_H_
@@ -15,9 +17,13 @@
 
 namespace gpumemshim::oom {
 
+// The value of a GPUMEMSHIM_ setting; nullptr where it is not set.
+using SettingLookup = const char* (*)(const char* name);
+
 class Analyzer {
  public:
-  void Find();
+  // `setting`: default: the environment alone.
+  void Find(SettingLookup setting = nullptr);
 
   // For the trace at `path`, which must stay valid.
   bool Prepare(const char* path);
@@ -37,6 +43,7 @@ class Analyzer {
   bool FindOnPath();
   bool Try(const char* folder, size_t folder_size, const char* name);
   void CopyEnvironment();
+  const char* ValueOf(const char* name) const;
   void Copy(const char* name);
 
   char program_[4096] = "";
@@ -44,6 +51,7 @@ class Analyzer {
   const char* environment_[kMaxVariables + 1] = {};
   char variables_[8192] = "";
   size_t variables_size_ = 0, variable_count_ = 0;
+  SettingLookup setting_ = nullptr;
   bool complained_ = false;
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "shim/oom/analyzer.h"
 #include "shim/oom/probe_process.h"
 #include "shim/oom/standard_error.h"
 
@@ -25,9 +24,9 @@ Forecaster g_forecaster;
 
 }  // namespace
 
-void ConfigureForecast() {
+void ConfigureForecast(SettingLookup setting) {
   g_forecaster.started = false;
-  g_forecaster.analyzer.Find();
+  g_forecaster.analyzer.Find(setting);
   g_forecaster.standard_error.Remember();
 }
 

@@ -8,16 +8,18 @@
 // Thread-safety: ConfigureForecast before the writer starts, ForgetForecastInChild in a forked child, all else on the
 // writer thread. Failure: one line on standard error where the analyzer is not found; else nothing, and no forecast.
 //
-//   oom::ConfigureForecast();
+//   oom::ConfigureForecast(&control::SettingOf);
 //   config.callbacks.watcher.passed = &oom::ForecastPassed;
 
 #ifndef GPUMEM_SHIM_OOM_FORECASTER_H_
 #define GPUMEM_SHIM_OOM_FORECASTER_H_
 
+#include "shim/oom/analyzer.h"
+
 namespace gpumemshim::oom {
 
 // Finds the analyzer, and copies the variables of the environment that it may see.
-void ConfigureForecast();
+void ConfigureForecast(SettingLookup setting = nullptr);
 
 // The trace is at `path` ("" = there is none). `last`: nothing comes after.
 void ForecastPassed(const char* path, bool last);

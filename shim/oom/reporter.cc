@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "shim/base/clock.h"
-#include "shim/oom/analyzer.h"
 #include "shim/oom/probe_process.h"
 #include "shim/oom/standard_error.h"
 #include "shim/oom/trigger.h"
@@ -52,11 +51,11 @@ void WaitForChild(uint64_t until_ns) {
 
 }  // namespace
 
-void Configure() {
+void Configure(SettingLookup setting) {
   g_reporter.reports = 0;
   g_reporter.started_ns = 0;
   g_reporter.trigger.Clear();
-  g_reporter.analyzer.Find();
+  g_reporter.analyzer.Find(setting);
   g_reporter.standard_error.Remember();
 }
 

@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "shim/base/event.h"
+#include "shim/oom/analyzer.h"
 
 namespace gpumemshim::oom {
 
@@ -29,7 +30,7 @@ namespace gpumemshim::oom {
 inline constexpr uint32_t kWaitAtEndMs = 10'000;
 
 // Finds the analyzer, and copies the few variables of the environment that it may see.
-void Configure();
+void Configure(SettingLookup setting = nullptr);
 
 // Each event on its way to the file.
 void Saw(const Event& event, uint32_t tid);

@@ -44,7 +44,7 @@ while not (heard and watches[1].failures and watches[2].failures):
     time.sleep(0.01)
 print(heard[0], watches[1].failures[0], watches[2].failures[0], sep="|", flush=True)
 """
-STEPS = 110  # of the 150 or so that 1 GiB has room for
+STEPS = 110  # of the 126 or so that 1 GiB has room for
 
 
 def is_alive(pid):
@@ -95,7 +95,8 @@ class ForecastTest(live_programs.LiveProgramTest):
 
     def test_callbacks_that_fail_crash_and_hang(self):
         self.write(BEGIN, END)
-        program = self.start()
+        with open(self.folder / "stderr", "wb") as stderr:
+            program = self.start(stderr=stderr, GPUMEMSHIM_QUIET="0")
         self.step(program, 12)  # there is a trace by now
         self.wait_until(self.trace.exists)
         hanging = self.folder / "hanging"
@@ -110,6 +111,7 @@ class ForecastTest(live_programs.LiveProgramTest):
         program.stdin.close()
         self.assertRegex(program.stdout.readline(), "^signals [1-3]$")
         self.assertEqual(program.wait(timeout=live_programs.WAIT_S), 0)
+        self.assertRegex((self.folder / "stderr").read_text(), r"\n?gpumem: .* 0 lost, \d+ forecast callbacks? failed, in ")
         os.kill(int(hanging.read_text()), 0)  # and has ended while it still hangs
         os.kill(int(hanging.read_text()), signal.SIGKILL)
         left_out = ("exec", True, "not called: the one before still runs")  # a busy machine may be slow to end one
@@ -176,6 +178,23 @@ class ForecastTest(live_programs.LiveProgramTest):
         self.assertIn("GPUMEMSHIM_FORECAST_SIGNAL", settings)
         self.assertNotIn("GPUMEMSHIM_FORECAST_EXEC", settings)
         self.assertIn("forecast warning", self.marks())
+
+    def test_attach_hands_the_callbacks_on(self):
+        """The program's own environment has no word of them."""
+        self.write()
+        program = subprocess.Popen(SETUP.command(self.folder / "train.py"), env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for cleanup in (program.stdout.close, program.wait, program.kill, program.stdin.close):
+            self.addCleanup(cleanup)
+        self.assertEqual(program.stdout.readline(), "ready\n")
+        settings = {"GPUMEMSHIM_FORECAST_EXEC": f"env > {self.folder}/called.new; mv {self.folder}/called.new {self.folder}/called"}
+        attached = subprocess.run(
+            [SETUP.gpumem, "attach", "-o", self.trace, str(program.pid)], env={**self.environment, **settings}, capture_output=True, text=True, timeout=live_programs.WAIT_S
+        )
+        self.assertEqual(attached.returncode, 0, attached.stderr)
+        self.step(program, STEPS)
+        self.wait_until((self.folder / "called").exists)
+        self.finish(program)
+        self.assertIn(f"GPUMEM_PID={program.pid}\n", (self.folder / "called").read_text())
 
     def test_a_webhook_goes_only_where_it_may(self):
         refused = subprocess.run([SETUP.gpumem, "forecast", "--watch", "--webhook", "https://hooks.example.org/x"], capture_output=True, text=True, timeout=live_programs.WAIT_S)

@@ -52,9 +52,9 @@ class LiveProgramTest(unittest.TestCase):
         self.environment = {**truth.environment_of(truth.Case("none"), self.setup), "XDG_RUNTIME_DIR": str(self.folder)}
         (self.folder / "train.py").write_text(PROGRAM)
 
-    def start(self, trace="run.gmtrace", **more):
+    def start(self, trace="run.gmtrace", stderr=None, **more):
         command = self.setup.recording(self.folder / trace, *self.setup.command(self.folder / "train.py"))
-        program = subprocess.Popen(command, env={**self.environment, **more}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        program = subprocess.Popen(command, env={**self.environment, **more}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)

@@ -23,9 +23,9 @@ writer::Summary GoodSummary() {
   return summary;
 }
 
-std::string Line(const writer::Summary& summary, const char* directory) {
+std::string Line(const writer::Summary& summary, const char* directory, uint64_t failed_callbacks = 0) {
   char out[8192];
-  const size_t size = SummaryLine(summary, directory, out, sizeof out);
+  const size_t size = SummaryLine(summary, failed_callbacks, directory, out, sizeof out);
   return {out, size};
 }
 
@@ -34,6 +34,11 @@ TEST(SummaryLine, FileInTheWorkingDirectory) {
       Line(GoodSummary(), "/run/here"),
       "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumem.train.123.gmtrace (61 KiB). "
       "Next: gpumem report gpumem.train.123.gmtrace\n");
+}
+
+TEST(SummaryLine, SaysThatCallbacksFailed) {
+  EXPECT_NE(Line(GoodSummary(), "/run/here", 1).find("0 lost, 1 forecast callback failed, in ./"), std::string::npos);
+  EXPECT_NE(Line(GoodSummary(), "/run/here", 1200).find(", 1,200 forecast callbacks failed, in"), std::string::npos);
 }
 
 // The line shows them as "?", and the command is one that bash and zsh can run.

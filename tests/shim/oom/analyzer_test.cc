@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -55,6 +56,23 @@ TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
   EXPECT_EQ(Listed(analyzer.arguments()),
             (std::vector<std::string>{"gpumem", "forecast", "--watch", "/tmp/a.gmtrace"}));
   EXPECT_EQ(Listed(analyzer.environment()).back(), webhook);
+}
+
+// gpumem attach brings settings along that no environment has.
+TEST(AnalyzerTest, HandsOnWhatAnAttacherGave) {
+  setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/environment", 1);
+  unsetenv("GPUMEMSHIM_FORECAST_EXEC");
+  Analyzer analyzer;
+  analyzer.Find([](const char* name) -> const char* {
+    const std::string asked = name;
+    if (asked == "GPUMEMSHIM_GPUMEM") return "/bin/sh";
+    return asked == "GPUMEMSHIM_FORECAST_EXEC" ? "./given" : nullptr;
+  });
+  ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
+  EXPECT_STREQ(analyzer.program(), "/bin/sh");
+  const std::vector<std::string> variables = Listed(analyzer.environment());
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEMSHIM_FORECAST_EXEC=./given"), 1);
+  EXPECT_EQ(variables.back(), "GPUMEMSHIM_FORECAST_WEBHOOK=https://hooks.example.org/environment");
 }
 
 TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
