@@ -8,7 +8,7 @@
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "loading/findings.h"
-#include "outlook/outlook.h"
+#include "outlook/outlook_json.h"
 #include "report/sections.h"
 #include "watch/forecast_watch.h"
 #include "watch/webhook.h"

@@ -27,7 +27,7 @@ enum class ForecastKind : uint8_t {
   kTooShort,  // fewer than kLeastSteps values
   kSteady,    // nothing grows that would go on
   kSlowing,   // it grows, less and less, and by its pace ends below the limit
-  kFar,       // it grows, but has more than kHorizon times as long to go as it has grown: it may well stop
+  kFar,       // it grows, but has longer to go than kHorizon of the time that it has grown: it may well stop
   kReaches,
 };
 
@@ -39,6 +39,13 @@ struct ForecastLimit {
   double low = 0, high = 0;
 };
 
+// How the growth from window to window scatters, and so how wide a range it needs.
+enum class Scatter : uint8_t {
+  kReturns,  // what is more now is less then: noise of batches, a saw
+  kStays,    // each window has its own: growth by chance
+  kLasts,    // what is more now is more then, too: the rate itself changes
+};
+
 struct Forecast {
   ForecastKind kind = ForecastKind::kTooShort;
   size_t grows_since = 0;           // index of the value at which the stretch begins
@@ -47,10 +54,13 @@ struct Forecast {
   double earliest = 0, likely = 0;  // steps after the last value
   double latest = 0;                // infinity: by then it may as well not
   double settles_at = 0;            // kSlowing: bytes
+  Scatter scatter = Scatter::kReturns;
 };
 
 inline constexpr size_t kLeastSteps = 12;
-inline constexpr double kHorizon = 0.8;
+inline constexpr double kHorizon = 0.4;
+// Of the ranges, of runs that go on as they did, that hold.
+inline constexpr double kRangeShare = 0.9;
 
 Forecast ForecastOf(const std::vector<double>& levels, const ForecastLimit& limit);
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/attribution.h"
 #include "base/format.h"
-#include "json/parts.h"
 #include "leaks/leaks.h"
 #include "report/leak_words.h"
 #include "report/names.h"
@@ -99,7 +98,8 @@ std::string Reaches(const Outlook& outlook) {
   std::string text = absl::StrCat("at this rate out of memory in ", TimeOf(outlook, forecast.earliest), " to ",
                                   has_end ? TimeOf(outlook, forecast.latest) : "a time not known", " (step ",
                                   StepNumber(outlook, forecast.earliest), has_end ? " to " : " or later",
-                                  has_end ? StepNumber(outlook, forecast.latest) : "", ")");
+                                  has_end ? StepNumber(outlook, forecast.latest) : "", ")",
+                                  has_end ? absl::StrCat(", ", FormatPercent(kRangeShare), " sure") : "");
   if (!outlook.has_cause) return text;
   absl::StrAppend(&text, outlook.cause.empty()
                              ? ": the peaks of steps grow, but no line keeps more from step to step (longer inputs?)"
@@ -132,7 +132,8 @@ std::string SentenceOf(const Outlook& outlook) {
     case ForecastKind::kFar:
       return absl::StrCat("the peaks of steps grow by ", rate, "; there is room for ",
                           FormatCount(static_cast<uint64_t>(forecast.likely)),
-                          " more steps at this rate, too many to say that it goes on",
+                          " more steps at this rate. It has grown for ",
+                          FormatCount(outlook.steps - forecast.grows_since), ", too few to say that it goes on",
                           outlook.cause.empty() ? "" : absl::StrCat("; ", outlook.cause));
     case ForecastKind::kReaches:
       return Reaches(outlook);
@@ -213,45 +214,6 @@ void AddOutlook(const Outlook& outlook, Page* page) {
   page->Line(absl::StrCat("  growth  ", RateText(forecast.per_step), " a step over the last ",
                           FormatCount(outlook.steps - forecast.grows_since), " steps; ",
                           FormatPercent(forecast.confidence), " sure that it grows"));
-}
-
-std::string OutlookJson(const Outlook& outlook, const ReportInput& input) {
-  std::string out;
-  JsonWriter json(&out);
-  const Forecast& forecast = outlook.forecast;
-  const bool reaches = forecast.kind == ForecastKind::kReaches || forecast.kind == ForecastKind::kFar;
-  const auto steps_or_null = [&](absl::string_view key, double steps) {
-    json.Key(key);
-    reaches&& std::isfinite(steps) ? json.Value(static_cast<uint64_t>(std::llround(steps))) : json.Null();
-  };
-  json.BeginObject();
-  WriteJsonCommon("forecast", input, &json);
-  json.Key("device");
-  outlook.device < 0 ? json.Null() : json.Value(outlook.device);
-  json.Field("sentence", outlook.sentence);
-  json.Field("kind", ForecastKindName(forecast.kind));
-  json.Field("phase", PhaseName(outlook.phase));
-  json.Field("risk", RiskLevelName(outlook.risk));
-  json.Field("steps", outlook.steps);
-  json.Field("last_step", outlook.last_step);
-  json.Field("level_bytes", outlook.level);
-  json.Field("limit_low_bytes", static_cast<uint64_t>(outlook.limit.low));
-  json.Field("limit_high_bytes", static_cast<uint64_t>(outlook.limit.high));
-  json.Field("overhead_bytes", outlook.overhead);
-  json.Field("growing_steps", forecast.per_step > 0 ? outlook.steps - forecast.grows_since : uint64_t{0});
-  json.Field("bytes_per_step", forecast.per_step);
-  json.Field("confidence", forecast.confidence);
-  steps_or_null("earliest_steps", forecast.earliest);
-  steps_or_null("likely_steps", forecast.likely);
-  steps_or_null("latest_steps", forecast.latest);
-  json.Field("step_ns", static_cast<uint64_t>(outlook.step_ns));
-  json.Key("settles_at_bytes");
-  forecast.kind == ForecastKind::kSlowing&& std::isfinite(forecast.settles_at)
-      ? json.Value(static_cast<uint64_t>(forecast.settles_at))
-      : json.Null();
-  json.Field("cause", outlook.cause);
-  json.EndObject();
-  return out + "\n";
 }
 
 }  // namespace gpumem

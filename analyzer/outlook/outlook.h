@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The forecast of a trace: for each GPU the levels of its steps, the limit they run into, and what makes them grow, as
-// one sentence, as text and as JSON.
+// one sentence and as text (outlook_json.h: as JSON).
 //
 //   const std::vector<Outlook> outlooks = OutlooksOf(input);   // steps and leaks of the input are needed
-//   outlooks[0].sentence;  // "at this rate out of memory in 41 to 55 min (step 8,200 to 9,900), because ..."
+//   outlooks[0].sentence;  // "at this rate out of memory in 41 to 55 min (step 8,200 to 9,900), 90 % sure, because
+//   ..."
 
 #ifndef GPUMEM_ANALYZER_OUTLOOK_OUTLOOK_H_
 #define GPUMEM_ANALYZER_OUTLOOK_OUTLOOK_H_
@@ -61,7 +62,6 @@ double StepPace(std::vector<double> took);
 Outlook OutlookOf(const ReportInput& input);
 
 void AddOutlook(const Outlook& outlook, Page* page);
-std::string OutlookJson(const Outlook& outlook, const ReportInput& input);
 
 }  // namespace gpumem
 

@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "json/parts.h"
+#include "outlook/outlook_json.h"
 #include "report/forecast_marks.h"
 
 namespace gpumem {
@@ -33,11 +34,6 @@ void Process(const LiveProcess& process, JsonWriter* json) {
   process.process.pid != 0 ? json->Value(process.process.pid) : json->Null();
   json->Key("rank");
   process.process.rank >= 0 ? json->Value(process.process.rank) : json->Null();
-}
-
-void Steps(absl::string_view key, double steps, JsonWriter* json) {
-  json->Key(key);
-  std::isfinite(steps) ? json->Value(static_cast<uint64_t>(std::llround(steps))) : json->Null();
 }
 
 std::string Clock(int64_t realtime_ns, const char* format = "%H:%M:%S") {
@@ -76,32 +72,13 @@ std::string WarningText(const WatchWarning& warning) {
 }
 
 std::string WarningJson(const WatchWarning& warning) {
-  const Outlook& outlook = warning.outlook;
-  const Forecast& forecast = outlook.forecast;
   std::string out;
   JsonWriter json(&out);
   Begin("warning", &json);
   Process(warning.process, &json);
   json.Field("realtime_ns", warning.realtime_ns);
   json.Field("first", warning.is_first);
-  json.Field("device", outlook.device);
-  json.Field("risk", RiskLevelName(outlook.risk));
-  json.Field("kind", ForecastKindName(forecast.kind));
-  json.Field("phase", PhaseName(outlook.phase));
-  json.Field("sentence", outlook.sentence);
-  json.Field("cause", outlook.cause);
-  json.Field("steps", outlook.steps);
-  json.Field("last_step", outlook.last_step);
-  json.Field("level_bytes", outlook.level);
-  json.Field("limit_low_bytes", static_cast<uint64_t>(outlook.limit.low));
-  json.Field("limit_high_bytes", static_cast<uint64_t>(outlook.limit.high));
-  json.Field("growing_steps", outlook.steps - forecast.grows_since);
-  json.Field("bytes_per_step", forecast.per_step);
-  json.Field("confidence", forecast.confidence);
-  Steps("earliest_steps", forecast.earliest, &json);
-  Steps("likely_steps", forecast.likely, &json);
-  Steps("latest_steps", forecast.latest, &json);
-  json.Field("step_ns", static_cast<uint64_t>(outlook.step_ns));
+  WriteOutlook(warning.outlook, &json);
   json.EndObject();
   return out + "\n";
 }

@@ -64,6 +64,8 @@ void Score::Add(const Score& other) {
   runs_out += other.runs_out, warned += other.warned, clean += other.clean, false_warnings += other.false_warnings;
   ranges += other.ranges, held += other.held;
   leads.insert(leads.end(), other.leads.begin(), other.leads.end());
+  for (size_t i = 0; i < errors.size(); ++i)
+    errors[i].insert(errors[i].end(), other.errors[i].begin(), other.errors[i].end());
 }
 
 Score Judge(const Run& run, size_t every) {
@@ -80,6 +82,9 @@ Score Judge(const Run& run, size_t every) {
     next_range = n + apart;
     const auto left = static_cast<double>(run.levels.size() - n);
     ++score.ranges;
+    score.errors[static_cast<size_t>(forecast.scatter)].push_back(
+        {(forecast.likely - left) / (forecast.likely - forecast.earliest),
+         (left - forecast.likely) / (forecast.latest - forecast.likely)});
     score.held += forecast.earliest <= left && left <= forecast.latest ? 1 : 0;
   }
   Lead(warned_at, run, &score);

@@ -9,6 +9,7 @@
 #ifndef GPUMEM_BENCH_FORECAST_SCORE_H_
 #define GPUMEM_BENCH_FORECAST_SCORE_H_
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -22,10 +23,16 @@ struct Run {
   bool runs_out = false, is_held_back = false;
 };
 
+// Of a range: how much earlier and later than likely it was, in widths of that side.
+struct RangeError {
+  double earlier = 0, later = 0;
+};
+
 struct Score {
   int runs_out = 0, warned = 0, clean = 0, false_warnings = 0;
   int ranges = 0, held = 0;
-  std::vector<double> leads;  // of the run's length
+  std::vector<double> leads;                      // of the run's length
+  std::array<std::vector<RangeError>, 3> errors;  // of each range, by Scatter
   void Add(const Score& other);
 };
 

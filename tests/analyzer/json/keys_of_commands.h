@@ -91,12 +91,31 @@ inline const std::set<std::string> kKeysOfExplain = {
     "question", "outcome",      "evidence", "action",  "saving_basis", "saving_bytes", "saving_per_iteration"};
 
 // Keys of forecast, which tests/e2e/explain_test.py compares with its answers.
-inline const std::set<std::string> kKeysOfForecast = {
-    "sentence",       "callbacks",     "event",          "failed",          "failed_callbacks",
-    "first",          "realtime_ns",   "kind",           "phase",           "risk",
-    "steps",          "last_step",     "level_bytes",    "limit_low_bytes", "limit_high_bytes",
-    "overhead_bytes", "growing_steps", "bytes_per_step", "confidence",      "earliest_steps",
-    "likely_steps",   "latest_steps",  "step_ns",        "settles_at_bytes"};
+inline const std::set<std::string> kKeysOfForecast = {"sentence",
+                                                      "callbacks",
+                                                      "event",
+                                                      "failed",
+                                                      "failed_callbacks",
+                                                      "first",
+                                                      "realtime_ns",
+                                                      "kind",
+                                                      "phase",
+                                                      "risk",
+                                                      "steps",
+                                                      "last_step",
+                                                      "level_bytes",
+                                                      "limit_low_bytes",
+                                                      "limit_high_bytes",
+                                                      "overhead_bytes",
+                                                      "growing_steps",
+                                                      "bytes_per_step",
+                                                      "confidence",
+                                                      "earliest_steps",
+                                                      "likely_steps",
+                                                      "latest_steps",
+                                                      "step_ns",
+                                                      "settles_at_bytes",
+                                                      "range_share"};
 
 // Keys of ranks, which tests/e2e/ranks_command_test.py compares with its answers.
 inline const std::set<std::string> kKeysOfRanks = {"headline",

@@ -10,6 +10,9 @@
 #include <ctime>
 #include <limits>
 
+#include "base/json_writer.h"
+#include "outlook/outlook_json.h"
+
 namespace gpumem {
 namespace {
 
@@ -63,6 +66,21 @@ TEST(WatchLine, HasNoNumberWhereThereIsNone) {
   WatchWarning warning = Example();
   warning.outlook.forecast.latest = std::numeric_limits<double>::infinity();
   EXPECT_THAT(WarningJson(warning), HasSubstr("\"latest_steps\": null"));
+}
+
+// One function writes both: gpumem forecast --json has the same fields of it.
+TEST(WatchLine, HasAllOfTheOutlook) {
+  WatchWarning warning = Example();
+  warning.outlook.forecast.grows_since = 20;
+  std::string fields;
+  JsonWriter json(&fields);
+  json.BeginObject(JsonLayout::kOneLine);
+  WriteOutlook(warning.outlook, &json);
+  json.EndObject();
+  EXPECT_THAT(WarningJson(warning), HasSubstr(fields.substr(1, fields.size() - 2)));
+  EXPECT_THAT(fields, HasSubstr("\"growing_steps\": 0"));  // nothing grows
+  warning.outlook.forecast.per_step = 1;
+  EXPECT_THAT(WarningJson(warning), HasSubstr("\"growing_steps\": 100"));
 }
 
 TEST(WatchLine, EndsWithTheCounts) {
