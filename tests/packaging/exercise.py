@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Uses an installed gpumem as its users do: run, report, html, sql, plan, attach on PyTorch over the simulated CUDA that was installed with it. What it
+"""Uses an installed gpumem as its users do: run, report, html, sql, plan, attach, bundle on PyTorch over the simulated CUDA that was installed with it. What it
 says of the program must be what PyTorch says of itself.
 
     tests/packaging/exercise.py --gpumem P/bin/gpumem --python .venv/bin/python --folder /tmp/x [--steps version,record,report]
@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import zipfile
 
 PROGRAM = """
 import json, torch
@@ -41,7 +42,7 @@ sys.stdin.readline()
 
 
 # In this order: all but the first look at what record wrote.
-STEPS = ["version", "record", "report", "html", "sql", "plan", "attach"]
+STEPS = ["version", "record", "report", "html", "sql", "plan", "attach", "bundle"]
 
 
 class Wrong(Exception):
@@ -135,6 +136,15 @@ class Exercise:
         peak = self.json("report", "--json", trace)["devices"][0]["peak"]["allocated_bytes"]
         expect(8 << 22 <= peak <= held, f"peak {peak} after attaching; PyTorch held {held}")
         return f"peak {peak} of {held} held"
+
+    def bundle(self):
+        archive = self.folder / "bug.zip"
+        answer = self.json("bundle", "--json", self.trace, "-o", archive)
+        expect(answer["failed"] == [], answer["failed"])
+        with zipfile.ZipFile(archive) as files:
+            report = files.read("report.txt").decode()
+        expect("train.py:" in report and str(self.folder) not in report, report)
+        return f"{len(answer['files'])} files, {answer['bytes']} bytes"
 
 
 def main():
