@@ -71,8 +71,8 @@ class Calls(unittest.TestCase):
         self.assertEqual(answer["compared"]["gpu_memory_diff"][0]["allocated_diff_mb"], 120)
         self.assertEqual(answer["compared"]["model_parameter_diff"]["total_parameters_diff"], 64 * 2000)
         self.assertEqual((answer["missing"], answer["returned"]), ({}, 42))
-        self.assertEqual(answer["highest"], answer["known"][2], "what was freed between two checkpoints is in the history")
-        self.assertEqual(answer["highest"], 420)
+        self.assertEqual(answer["later"], answer["known"][2], "what was freed between two checkpoints is in the history")
+        self.assertEqual((answer["highest"], answer["later"]), (420, 820))
         self.assertEqual(answer["anomalies"], ["GPU 0 内存增长异常: 120.00 MB"])
         self.assertEqual((self.folder / "custom_report.txt").read_text(encoding="utf-8"), answer["report"])
         self.assertEqual(answer["groups"], ["embeddings", "output_layers"])
@@ -92,6 +92,21 @@ class Calls(unittest.TestCase):
         self.assertAlmostEqual(answer["best_mb"], (1000 * 8 + 1000 * 8 + 1000) * 4 / MB)
         self.assertLessEqual({"creation_analysis", "training_analysis", "memory_issues", "json_reports"}, set(answer["keys"]))
         self.assertIn("内存泄漏: step: GPU 0 增长 16.00 MB", answer["report"])
+
+    def test_debug_memory_usage(self):
+        answer = self.call("usage")
+        self.assertEqual([answer[level]["code"] for level in ("model_only", "full", "custom", "comparison")], [0] * 4)
+        self.assertEqual((answer["no_model"], "no model: name one with --model_name" in self.errors), (2, True))
+        self.assertEqual(answer["model_only"]["file"]["summary"]["total_memory_mb"], answer["blocks_mb"])
+        self.assertEqual(answer["model_only"]["file"]["summary"]["total_parameters"], 129000)
+        self.assertEqual(answer["full"]["file"]["creation_analysis"]["summary"]["total_memory_mb"], answer["blocks_mb"])
+        self.assertEqual(answer["full"]["file"]["summary"]["peak_allocated_mb"], answer["full"]["after"][2], "what PyTorch counted as its highest")
+        self.assertEqual([each["stage"] for each in answer["custom"]["file"]["stages"]], ["model_creation", "data_loading", "training"])
+        changes = [each["gpu_memory_diff"][0]["allocated_diff_mb"] for each in answer["custom"]["file"]["stages"]]
+        self.assertEqual(changes[:2], [answer["blocks_mb"], 0])
+        self.assertEqual(answer["comparison"]["file"]["best"], "small")
+        self.assertEqual(answer["comparison"]["file"]["memory_mb"], {"small": 17000 * 4 / MB, "large": 513000 * 4 / MB})
+        self.assertIn("[INFO] 最优配置: small, 内存占用: 0.06 MB", self.text)
 
     def test_enhanced_memory_profiler(self):
         answer = self.call("detailed")
@@ -159,6 +174,17 @@ class CommandLines(unittest.TestCase):
         self.assertIn("compat_endless.py", self.tool("probing", self.pid, "backtrace").stdout)
         self.assertIn("optimizer state", self.tool("probing", self.pid, "memory").stdout)
 
+    def test_probing_inject(self):
+        program = subprocess.Popen([SETUP.python, "-c", "import sys; print('ready', flush=True); sys.stdin.read()"], cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+        try:
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            done = self.tool("probing", str(program.pid), "inject")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"process {program.pid}, recording")
+        finally:
+            program.communicate("")
+        self.assertEqual(program.returncode, 0)
+
     def test_probing_usage(self):
         for arguments in ((), (self.pid,), (self.pid, "destroy"), (self.pid, "query")):
             done = self.tool("probing", *arguments)
@@ -181,7 +207,7 @@ class CommandLines(unittest.TestCase):
         self.assertEqual((clean.returncode, clean.stdout.splitlines()[-1]), (0, "[INFO] 未发现明显的内存泄漏"), clean.stderr)
 
     def test_memory_monitor_and_oom(self):
-        for arguments in (("oom", "--threshold", "85"), ("monitor", "--all")):
+        for arguments in (("oom", "--threshold", "85", "--monitor"), ("oom", "--devices", "0", "--threshold", "90"), ("monitor", "--all")):
             done = self.tool("memory", *arguments, "--pid", self.pid, "--duration", "0.3")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"\[INFO\] 状态: GPU 0: \d+\.\d%")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The package with the real packages: TensorBoard, MLflow, OpenTelemetry, W&B, Transformers, Lightning, pandas, pyarrow, the Model Context Protocol's SDK.
+"""The package with the real packages: TensorBoard, MLflow, OpenTelemetry, W&B, Transformers, Lightning, Accelerate, pandas, pyarrow, the Model Context Protocol's SDK.
 
     python tests/e2e/integrations_test.py --build build/release --full [--keep]
 
@@ -72,6 +72,11 @@ class IntegrationsTest(unittest.TestCase):
         self.assertEqual(max(row["gpu0/peak_bytes"] for _, row in answer["rows"]), answer["peak"])
         logged = [int(float(row["gpu0/peak_bytes"])) for row in csv.DictReader(io.StringIO(answer["csv"]))]
         self.assertEqual(logged, [row["gpu0/peak_bytes"] for _, row in answer["rows"]])
+
+    def test_accelerate(self):
+        answer = self.case("accelerate")
+        self.assertEqual(answer["rows"], answer["peaks"], "what PyTorch counted in each stretch")
+        self.assertEqual(answer["tensorboard"], answer["peaks"])
 
     def test_tables(self):
         code = "import json, gpumemshim; table = gpumemshim.Table([{'step': 1, 'bytes': 5}, {'step': 2, 'bytes': None}]); frame, arrow = table.to_pandas(), table.to_arrow(); print(json.dumps([list(frame.columns), len(frame), arrow.num_rows, arrow.column_names, arrow['bytes'].to_pylist()]))"

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Makes the documented calls of one of the other memory tools (gpumemshim.compat), and prints as its last line what they answered and what PyTorch counted.
 
-    compat_calls.py memoryCheck|quick|debugger|training|detailed|memory
+    compat_calls.py memoryCheck|quick|debugger|training|usage|detailed|memory
 """
 
 import json
@@ -85,7 +85,12 @@ def debugger():
         compared = one.compare_checkpoints("start", "after_problem")
         missing = one.compare_checkpoints("start", "no such")
     highest = max(gpu["allocated_mb"] for each in one.memory_history for gpu in each["gpu_memory"])
-    answer = {"compared": compared, "missing": missing, "known": counted(), "highest": highest, "anomalies": one._check_memory_anomalies(threshold_mb=100.0)}
+    one.memory_history = one.memory_history[-500:]
+    one.start_real_time_monitoring(interval=0.5)
+    mib(700)
+    one.stop_real_time_monitoring()
+    later = max(gpu["allocated_mb"] for each in one.memory_history for gpu in each["gpu_memory"])
+    answer = {"compared": compared, "missing": missing, "known": counted(), "highest": highest, "later": later, "anomalies": one._check_memory_anomalies(threshold_mb=100.0)}
     report = one.generate_memory_report(output_file="custom_report.txt")
     analysis = debug_model_memory(Model().cuda(), "model")
     return {**answer, "report": report, "groups": sorted(analysis["parameter_groups"]), "total_mb": analysis["summary"]["total_memory_mb"], "returned": monitor_training_memory(lambda: 42)}
@@ -108,6 +113,21 @@ def training():
     answer = {"model_mb": parameters, "creation_mb": results["creation_analysis"]["summary"]["total_memory_mb"], "training_mb": results["training_analysis"]["summary"]["total_memory_mb"]}
     stages = [[each["stage"], each["memory_comparison"]["gpu_memory_diff"][0]["allocated_diff_mb"]] for each in profiler.training_stages]
     return {**answer, "stages": stages, "report": report, "issues": issues, "keys": sorted(results), "best": best[0], "best_mb": best[1]["memory_mb"]}
+
+
+def usage():
+    """The four levels of the command, each with its answer's file and what PyTorch counted before and behind it."""
+    import pathlib
+
+    from gpumemshim.compat.debug_memory_usage import main
+
+    answer = {}
+    for level in ("model_only", "full", "custom", "comparison"):
+        before = counted()
+        words = ["--debug_level", level, "--pkg", "matplotlib", "--version", "3.8.0", "--precision", "fp32", "--setup", str(pathlib.Path(__file__).with_name("compat_setup.py")), "--output", f"{level}.json"]
+        code = main(words)
+        answer[level] = {"code": code, "before": before, "after": counted(), "file": json.load(open(f"{level}.json", encoding="utf-8"))}
+    return {**answer, "no_model": main(["--debug_level", "model_only"]), "blocks_mb": (64000 * 4 + 64000 * 4 + 4096) / MB}  # of 512 B: 1,000 floats take 4,096 bytes
 
 
 def detailed():
@@ -164,6 +184,6 @@ def memory():
 
 
 if __name__ == "__main__":
-    calls = {"memoryCheck": memory_check, "quick": quick, "debugger": debugger, "training": training, "detailed": detailed, "memory": memory}
+    calls = {"memoryCheck": memory_check, "quick": quick, "debugger": debugger, "training": training, "usage": usage, "detailed": detailed, "memory": memory}
     answer = calls[sys.argv[1]]()
     print(json.dumps(answer))

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Small trainings whose GPU memory goes into the tools that people log to, and as a JSON line what those then have and what PyTorch counted.
 
-    integrations.py sinks|transformers|lightning
+    integrations.py sinks|transformers|lightning|accelerate
 """
 
 import json
@@ -110,5 +110,32 @@ def lightning():
     return {"rows": rows, "csv": (pathlib.Path(logger.log_dir) / "metrics.csv").read_text(), "peak": torch.cuda.max_memory_allocated()}
 
 
+def accelerate():
+    from accelerate import Accelerator
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from gpumemshim.integrations import StepScalars
+    from gpumemshim.integrations import accelerate as trackers_of
+
+    accelerator, rows, peaks = Accelerator(log_with="tensorboard", project_dir="trackers"), [], []
+    accelerator.init_trackers("run")
+    layer = torch.nn.Linear(256, 256)
+    layer, optimizer = accelerator.prepare(layer, torch.optim.AdamW(layer.parameters()))
+    with StepScalars(every=2, to=[trackers_of(accelerator), lambda step, scalars: rows.append([step, scalars["gpu0/peak_bytes"]])]) as memory:
+        for step in range(1, 7):
+            spike(step)
+            accelerator.backward(layer(torch.randn(64, 256, device=accelerator.device)).square().mean())
+            optimizer.step()
+            optimizer.zero_grad()
+            memory.step(step)
+            if step % 2 == 0:
+                peaks.append([step, torch.cuda.max_memory_allocated()])
+                torch.cuda.reset_peak_memory_stats()
+    accelerator.end_training()
+    board = EventAccumulator("trackers/run")
+    board.Reload()
+    return {"rows": rows, "peaks": peaks, "tensorboard": [[each.step, each.value] for tag in board.Tags()["scalars"] if tag.endswith("gpu0/peak_bytes") for each in board.Scalars(tag)]}
+
+
 if __name__ == "__main__":
-    print(json.dumps({"sinks": sinks, "transformers": transformers, "lightning": lightning}[sys.argv[1]]()))
+    print(json.dumps({"sinks": sinks, "transformers": transformers, "lightning": lightning, "accelerate": accelerate}[sys.argv[1]]()))
