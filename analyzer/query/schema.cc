@@ -213,7 +213,9 @@ const TableSchema& LossesTable() {
   static const TableSchema table{
       "losses",
       "a row a sort of loss: what is missing from the trace. All counts 0: nothing is",
-      {{"what", kText, "", "dropped_allocs, dropped_frees, unwritten_events, missing_events, ..."},
+      {{"what", kText, "",
+        "dropped_allocs, dropped_frees, unwritten_events, missing_events, ..., cupti_dropped_records, "
+        "cupti_lost_records"},
        {"count", kBig, "", "how many; of damaged_bytes: bytes"},
        {"loses_events", kBool, "", "events that happened are missing, so sums may be wrong"}}};
   return table;

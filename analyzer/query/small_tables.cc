@@ -105,6 +105,8 @@ absl::Status WriteLosses(const Analysis& analysis, Database* database) {
   write("dropped_definitions", losses.dropped_definitions, false);
   write("truncated_stacks", losses.truncated_stacks, false);
   write("unread_python_frames", losses.unread_python_frames, false);
+  write("cupti_dropped_records", losses.cupti_dropped_records, false);
+  write("cupti_lost_records", losses.cupti_lost_records, false);
   write("events_before_first_file", analysis.series.events_before, true);
   return writer.Close();
 }

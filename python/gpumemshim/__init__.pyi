@@ -110,6 +110,7 @@ class Forecast(NamedTuple):
     likely_s: float
     latest_s: Optional[float]
     bytes_per_step: float
+    sure: Optional[float]
 
 class ForecastWatch:
     failures: list[str]

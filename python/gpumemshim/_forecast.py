@@ -36,6 +36,7 @@ class Forecast(typing.NamedTuple):
     likely_s: float
     latest_s: typing.Optional[float]
     bytes_per_step: float
+    sure: typing.Optional[float] = None  # of 1: how many of such ranges hold; None where there is no latest_s
 
 
 class ForecastWatch:
@@ -137,4 +138,5 @@ def forecast_of(said):
         said["likely_steps"] * step_s,
         None if latest is None else latest * step_s,
         said["bytes_per_step"],
+        said.get("range_share"),
     )

@@ -131,6 +131,12 @@ class Calls(unittest.TestCase):
         statistics = answer["report"]["devices"]["0"]["statistics"]
         self.assertAlmostEqual(statistics["max_utilization"], answer["highest"] / usage["total"] * 100)
         self.assertEqual(json.loads((self.folder / "memory_report.json").read_text(encoding="utf-8")), answer["report"])
+        (level, seconds, confidence, cause), *others = answer["foretold"]
+        self.assertIn(level, ("high", "critical"))
+        self.assertGreater(seconds, 0)
+        self.assertEqual(confidence, 0.9)
+        self.assertRegex(cause, r"compat_calls.py:\d+ leak_until_warned keeps")
+        self.assertEqual(others, [])
         self.assertEqual(answer["warned"], ["critical"])
         self.assertGreater(answer["usage"][0], 95)
         self.assertIn("[INFO] 开始OOM监控 (阈值: 85.0%)", self.text)

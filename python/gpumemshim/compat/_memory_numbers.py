@@ -84,8 +84,14 @@ def prediction_of(device, usage, threshold, forecast):
     else:
         level = OOMRiskLevel.LOW
     seconds = forecast["likely_steps"] * forecast["step_ns"] / 1e9 if reaches else None
-    confidence = forecast.get("confidence") or 0.0 if reaches else 1.0 if usage > CRITICAL_PERCENT else 0.0
+    confidence = forecast.get("range_share") or forecast.get("confidence") or 0.0 if reaches else 1.0 if usage > CRITICAL_PERCENT else 0.0
     return OOMPrediction(device, level, seconds, confidence, usage, forecast.get("bytes_per_step") or 0.0, list(ACTIONS[level]), forecast.get("cause") or "")
+
+
+def prediction_of_warning(forecast, usage, threshold):
+    """The same of a warning: what gpumemshim.on_forecast calls with."""
+    said = {"kind": "reaches", "risk": forecast.risk, "likely_steps": forecast.likely_s, "step_ns": 1e9, "range_share": forecast.sure}
+    return prediction_of(forecast.device, usage, threshold, {**said, "bytes_per_step": forecast.bytes_per_step, "cause": forecast.cause})
 
 
 def print_warning(prediction):

@@ -21,12 +21,14 @@ import time
 
 from gpumemshim import _program
 from gpumemshim._error import GpumemError
+from gpumemshim._forecast import on_forecast
 from gpumemshim._record import record
 from gpumemshim.compat import _cuda, _memory_numbers
 from gpumemshim.compat._cuda import MB
 from gpumemshim.compat._memory_types import MemoryLeakEvent, MemorySnapshot, OOMPrediction, OOMRiskLevel
 
-LOOKS_S, FORECASTS_S, REPEATS_S = 1.0, 10.0, 60.0
+# Between looks at the counters, between looks at the trace while a GPU is nearly full, until the same is said again; what a callback is waited for.
+LOOKS_S, NEARLY_FULL_S, REPEATS_S, CALLBACK_S = 1.0, 10.0, 60.0, 1.0
 
 
 class Monitor:
@@ -98,7 +100,9 @@ class MemoryProfiler(Monitor):
 class OOMDetector(Monitor):
     """Calls warning_callback(OOMPrediction) while memory is likely to run out: at once when the risk becomes high or critical, then once a minute.
 
-    threshold: percent of a GPU above which it is looked at closely. prediction_window is of no account. What the callback raises is printed, and goes no further.
+    Forecasts come from `gpumem forecast --watch`, beside the program; a thread here reads PyTorch's counters once a second, for what is nearly full already.
+    threshold: percent of a GPU from which on a warning of the forecast is high. prediction_window is of no account. The callback runs in a thread of its own: what
+    it raises is printed, and one that hangs delays neither the program nor stop_monitoring by more than a second.
     """
 
     BEGINS, ENDS = "[INFO] 开始OOM监控 (阈值: {tool.threshold}%)", "[INFO] 停止OOM监控"
@@ -107,21 +111,31 @@ class OOMDetector(Monitor):
         super().__init__()
         self.threshold, self.prediction_window = threshold, prediction_window
         self.warning_callback = warning_callback or _memory_numbers.print_warning
-        self._stop, self._thread, self._said = threading.Event(), None, {}
+        self._stop, self._thread, self._forecasts = threading.Event(), None, None
+        self._saying, self._said, self._call = threading.Lock(), {}, None
 
     def start_monitoring(self, devices=None):
         if not self.monitoring:
             super().start_monitoring(devices)
             self._stop.clear()
-            self._thread = threading.Thread(target=self._watch, name="gpumemshim OOMDetector", daemon=True)
+            self._thread = threading.Thread(target=self._look, name="gpumemshim OOMDetector", daemon=True)
             self._thread.start()
+            try:
+                self._forecasts = on_forecast(self._heard, interval=LOOKS_S, pause=REPEATS_S)
+            except GpumemError as error:
+                print(f"[WARNING] 无法预测: {error}")
 
     def stop_monitoring(self):
         """Looks once more, then ends."""
         if self.monitoring:
+            if self._forecasts is not None:
+                self._forecasts.stop()
+                self._forecasts = None
             self._stop.set()
             self._thread.join()
             self._warn(self.predict())
+            if self._call is not None:
+                self._call.join(CALLBACK_S)
             super().stop_monitoring()
 
     @property
@@ -141,24 +155,42 @@ class OOMDetector(Monitor):
             print(f"[WARNING] 无法预测: {error}")
             return []
 
-    def _watch(self):
-        looked = 0.0
+    def _heard(self, forecast):
+        usage = next((gpu.reserved / gpu.total * 100 for gpu in _cuda.gpus() if gpu.device == forecast.device and gpu.total), 0.0)
+        if self._is_chosen(forecast.device):
+            self._warn([_memory_numbers.prediction_of_warning(forecast, usage, self.threshold)])
+
+    def _look(self):
+        looked = -NEARLY_FULL_S
         while not self._stop.wait(LOOKS_S):
             is_near = any(gpu.total and gpu.reserved / gpu.total * 100 > self.threshold for gpu in _cuda.gpus())
-            if (is_near or time.monotonic() - looked >= FORECASTS_S) and _program.own_trace() is not None:
+            if is_near and time.monotonic() - looked >= NEARLY_FULL_S and _program.own_trace() is not None:
                 looked = time.monotonic()
                 self._warn(self.predict())
 
     def _warn(self, predictions):
-        for each in predictions:
-            level, at = self._said.get(each.device_id, (None, 0.0))
-            if each.risk_level not in (OOMRiskLevel.HIGH, OOMRiskLevel.CRITICAL) or (level == each.risk_level and time.monotonic() - at < REPEATS_S):
-                continue
-            self._said[each.device_id] = (each.risk_level, time.monotonic())
-            try:
-                self.warning_callback(each)
-            except Exception as error:
-                print(f"[ERROR] 错误: {type(error).__name__}: {error}")
+        with self._saying:
+            for each in predictions:
+                level, at = self._said.get(each.device_id, (None, 0.0))
+                if each.risk_level not in (OOMRiskLevel.HIGH, OOMRiskLevel.CRITICAL) or (level == each.risk_level and time.monotonic() - at < REPEATS_S):
+                    continue
+                self._said[each.device_id] = (each.risk_level, time.monotonic())
+                self._begin(each)
+
+    def _begin(self, prediction):
+        if self._call is not None:
+            self._call.join(CALLBACK_S)
+            if self._call.is_alive():
+                print("[WARNING] 回调仍在运行: the callback before still runs, so this warning is left out")
+                return
+        self._call = threading.Thread(target=self._run, args=(prediction,), name="gpumemshim-callback", daemon=True)
+        self._call.start()
+
+    def _run(self, prediction):
+        try:
+            self.warning_callback(prediction)
+        except BaseException as error:  # SystemExit, too: it would end this thread alone, and silently
+            print(f"[ERROR] 错误: {type(error).__name__}: {error}")
 
 
 class MemoryLeakDetector(Monitor):

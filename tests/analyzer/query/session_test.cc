@@ -196,6 +196,19 @@ TEST(DamagedTraceTest, IsAnsweredUpToTheDamageAndSaysSo) {
   EXPECT_NE(asked.One("SELECT count(*) FROM losses WHERE count > 0"), "0");
 }
 
+TEST(LossesTest, HaveThoseOfCupti) {
+  GPUMEM_NEEDS_DUCKDB();
+  testing::TraceBuilder builder;
+  trace::Packet packet;
+  packet.mutable_cupti()->set_dropped_records(3);
+  packet.mutable_cupti()->set_lost_records(5);
+  const std::string path = builder.CudaAlloc(0x1000, 4096).Append(packet).End().WriteTemporary();
+  Asked asked({path});
+  constexpr char kLost[] = "SELECT count FROM losses WHERE NOT loses_events AND what = ";
+  EXPECT_EQ(asked.One(absl::StrCat(kLost, "'cupti_dropped_records'")), "3");
+  EXPECT_EQ(asked.One(absl::StrCat(kLost, "'cupti_lost_records'")), "5");
+}
+
 TEST(UnfinishedTraceTest, SaysThatItHasNoEnd) {
   GPUMEM_NEEDS_DUCKDB();
   Asked asked({WriteTraining(-1, 2, false)});

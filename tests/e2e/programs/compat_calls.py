@@ -7,6 +7,7 @@
 
 import json
 import sys
+import time
 
 import torch
 
@@ -173,6 +174,7 @@ def memory():
     highest = torch.cuda.memory_reserved()
     profiler.stop_monitoring()
     report = profiler.generate_report("memory_report.json")
+    foretold = leak_until_warned(OOMDetector, model, optimizer)
     warned = []
     detector = OOMDetector(threshold=85.0, warning_callback=warned.append)
     detector.start_monitoring()
@@ -180,7 +182,32 @@ def memory():
     detector.stop_monitoring()
     usage = [each.current_usage for each in warned]
     answer = {"status": status, "reserved": reserved, "leaks": [[each.leaked_memory, each.severity, each.potential_sources] for each in leaks], "report": report, "highest": highest}
-    return {**answer, "warned": [each.risk_level.value for each in warned], "usage": usage, "full": full.numel()}
+    return {**answer, "warned": [each.risk_level.value for each in warned], "usage": usage, "full": full.numel(), "foretold": foretold}
+
+
+def leak_until_warned(detector_class, model, optimizer):
+    """[[level, seconds, confidence, cause], ...] of a training that fills nine tenths of its GPU. The callback then hangs: nobody waits for it."""
+    import torch
+
+    heard, kept, size = [], [], int(torch.cuda.mem_get_info()[0] * 0.0075)
+
+    def hangs(prediction):
+        heard.append([prediction.risk_level.value, prediction.predicted_oom_time, prediction.confidence, prediction.cause])
+        time.sleep(3600)
+
+    detector = detector_class(warning_callback=hangs)
+    detector.start_monitoring()
+    for ids in batches() * 40:
+        ids = ids.cuda()
+        model(ids, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        kept.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+    until = time.monotonic() + 60
+    while not heard and time.monotonic() < until:
+        time.sleep(0.05)
+    detector.stop_monitoring()
+    return heard
 
 
 if __name__ == "__main__":
