@@ -130,11 +130,11 @@ std::string SentenceOf(const Outlook& outlook) {
               ? absl::StrCat(", and settle near ", FormatBytes(static_cast<uint64_t>(forecast.settles_at)))
               : "");
     case ForecastKind::kFar:
-      return absl::StrCat("the peaks of steps grow by ", rate, "; there is room for ",
-                          FormatCount(static_cast<uint64_t>(forecast.likely)),
-                          " more steps at this rate. It has grown for ",
-                          FormatCount(outlook.steps - forecast.grows_since), ", too few to say that it goes on",
-                          outlook.cause.empty() ? "" : absl::StrCat("; ", outlook.cause));
+      return absl::StrCat(
+          "the peaks of steps grow by ", rate, "; there is room for ",
+          FormatCount(static_cast<uint64_t>(forecast.likely)), " more steps at this rate. It has grown for ",
+          FormatCountOf(outlook.steps - forecast.grows_since, "step", "steps"), ", too few to say that it goes on",
+          outlook.cause.empty() ? "" : absl::StrCat("; ", outlook.cause));
     case ForecastKind::kReaches:
       return Reaches(outlook);
   }
