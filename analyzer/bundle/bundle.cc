@@ -13,9 +13,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/child_output.h"
 #include "base/status_macros.h"
 #include "bundle/masked_trace.h"
@@ -118,8 +119,9 @@ absl::StatusOr<std::string> MaskedCopy(const BundleOptions& options, Masker* mas
   GPUMEM_ASSIGN_OR_RETURN(const ChildOutput::Result result,
                           child.Run({options.gpumem, is_trace ? "symbolize" : "import", "-o", named, options.trace}));
   if (!fs::exists(named)) {
-    return absl::UnavailableError(
-        absl::StrCat(options.trace, " could not be copied: ", result.errors, " gpumem info says what it is."));
+    absl::string_view why = absl::StripTrailingAsciiWhitespace(result.errors);
+    absl::ConsumePrefix(&why, "gpumem: ");
+    return absl::UnavailableError(absl::StrCat("no bundle: ", why));
   }
   if (!result.errors.empty()) absl::StrAppend(errors, "copy: ", masker->Text(result.errors));
   GPUMEM_RETURN_IF_ERROR(WriteMaskedTrace({named}, masked, masker));

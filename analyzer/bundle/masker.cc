@@ -92,7 +92,11 @@ void Masker::AddUser(absl::string_view name) { Add(name, MaskedKind::kUser); }
 
 void Masker::AddHost(absl::string_view name) {
   Add(name, MaskedKind::kHost);
-  Add(name.substr(0, name.find('.')), MaskedKind::kHost);
+  const size_t dot = name.find('.');
+  Add(name.substr(0, dot), MaskedKind::kHost);
+  if (dot == absl::string_view::npos) return;
+  const absl::string_view domain = name.substr(dot + 1);
+  if (absl::StrContains(domain, '.')) Add(domain, MaskedKind::kHost);  // "local" alone says nothing
 }
 
 void Masker::AddFolder(absl::string_view path) {

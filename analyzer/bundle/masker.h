@@ -32,7 +32,7 @@ absl::string_view MaskedKindName(MaskedKind kind);
 class Masker {
  public:
   // Whole words from now on, in any case; what everybody's machine may be called ("root", "localhost") is left alone.
-  // Of a host with a domain the first part, too.
+  // Of a host with a domain each of the two, too.
   void AddUser(absl::string_view name);
   void AddHost(absl::string_view name);
   // A folder that may hold blanks, by which no path could be told from the words behind it.

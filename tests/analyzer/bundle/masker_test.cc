@@ -24,6 +24,7 @@ TEST(MaskerTest, NamesOfUsersAndHostsAreWholeWords) {
   masker.AddHost("node17.corp.example");
   masker.AddHost("localhost");
   masker.AddUser("root");
+  EXPECT_EQ(masker.Text("node9.corp.example"), "node9.***");
   EXPECT_EQ(masker.Text("alice_run on NODE17, Node17.corp.example; malice stays, root and localhost too"),
             "***_run on ***, ***; malice stays, root and localhost too");
   EXPECT_EQ(masker.count(MaskedKind::kUser), 1u);
