@@ -142,6 +142,33 @@ class Calls(unittest.TestCase):
         self.assertIn("[INFO] 开始OOM监控 (阈值: 85.0%)", self.text)
 
 
+WATCHES = """
+import time
+from gpumemshim.compat._memory_watch import Watches
+watches = Watches()
+watches.follow(["a", "b"])
+watches.follow(["a"])
+until = time.monotonic() + 60
+while not watches.take_warning() and time.monotonic() < until:
+    time.sleep(0.01)
+watches.end()
+print(sorted(watches._watched), watches.take_warning(), time.monotonic() < until)
+"""
+
+
+class WatchesOfPrograms(unittest.TestCase):
+    def test_a_warning_is_taken_once(self):
+        """A gpumem that warns of the second program and then goes on, and says nothing of the first."""
+        with tempfile.TemporaryDirectory(prefix="gpumem-compat-") as folder:
+            script = pathlib.Path(folder) / "gpumem"
+            script.write_text("#!/bin/sh\necho $3 >> $0.asked\n[ $3 = b ] && echo '{\"event\": \"warning\"}'\nexec sleep 600\n")
+            script.chmod(0o755)
+            done = subprocess.run([SETUP.python, "-c", WATCHES], env=environment(GPUMEMSHIM_GPUMEM=str(script)), capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual((done.stdout, done.stderr), ("['a', 'b'] False True\n", ""))
+            asked = pathlib.Path(f"{script}.asked").read_text().split()
+            self.assertEqual((asked.count("b"), min(1, asked.count("a"))), (1, asked.count("a")))  # it may have been ended before it began
+
+
 class CommandLines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

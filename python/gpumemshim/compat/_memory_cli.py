@@ -25,6 +25,7 @@ from gpumemshim._error import GpumemError
 from gpumemshim.compat import _memory_numbers
 from gpumemshim.compat._cuda import MB
 from gpumemshim.compat._memory_types import OOMRiskLevel
+from gpumemshim.compat._memory_watch import Watches
 
 STATUS_S, OOM_S = 10, 300
 NOBODY = "[ERROR] 没有正在记录的程序: no program is being recorded. Start it with `gpumem run -- python train.py`, record it with `gpumem attach PID`, or name a command after --"
@@ -64,6 +65,7 @@ class Programs:
     def __init__(self, pid, command):
         self.child, self.folder, self.pid = None, None, pid
         self.traces, self.mark = {}, f"monitor {os.getpid()} begins"
+        self.watches = None
         if command:
             self.folder = tempfile.mkdtemp(prefix="gpumem-memory-")
             self.child = subprocess.Popen([_program.find(), "run", "-o", os.path.join(self.folder, "%p.gmtrace"), "--", *command])
@@ -99,13 +101,33 @@ class Programs:
             return self.child.poll() is not None
         return not any(os.path.exists(f"/proc/{pid}") for pid in self.traces)
 
+    def watch(self):
+        """From now on wait() also yields when memory is about to run out in one of them."""
+        self.watches = Watches()
+        self.watches.follow(self.traces.values())
+
+    def end(self):
+        if self.watches is not None:
+            self.watches.end()
+        if self.child is not None and self.child.poll() is None:
+            self.child.terminate()
+            self.child.wait()
+
+    def is_warned_of(self):
+        if self.watches is None:
+            return False
+        if self.folder:
+            self.look()
+        self.watches.follow(self.traces.values())
+        return self.watches.take_warning()
+
     def wait(self, stop, seconds):
-        """Until so many seconds are over (None: no limit), or stop is set, or all have ended. Yields True about once in STATUS_S."""
+        """Until so many seconds are over (None: no limit), or stop is set, or all have ended. Yields True about once in STATUS_S, and when one is warned of."""
         end, shown = None if not seconds else time.monotonic() + seconds, time.monotonic()
         while not stop.is_set() and not self.have_ended() and (end is None or time.monotonic() < end):
             left = 1.0 if end is None else min(1.0, end - time.monotonic())
             stop.wait(max(0.0, left))
-            if time.monotonic() - shown >= STATUS_S:
+            if self.is_warned_of() or time.monotonic() - shown >= STATUS_S:
                 shown = time.monotonic()
                 yield True
 
@@ -167,6 +189,7 @@ def oom(arguments, programs, stop):
     seconds = arguments.duration if arguments.duration is not None else None if arguments.monitor or programs.child is not None else OOM_S
     print(f"[INFO] 开始OOM监控 (阈值: {arguments.threshold:g}%)" + (" - 按Ctrl+C停止" if seconds is None else ""))
     said = {}
+    programs.watch()
     warn(arguments, programs, arguments.threshold, said)
     for _ in programs.wait(stop, seconds):
         warn(arguments, programs, arguments.threshold, said)
@@ -207,6 +230,7 @@ def print_status(arguments, programs):
 def monitor(arguments, programs, stop):
     print("[INFO] 全面监控中 - 按Ctrl+C停止")
     said = {}
+    programs.watch()
     for _ in programs.wait(stop, arguments.duration or None):
         print_status(arguments, programs)
         warn(arguments, programs, 85.0, said)
@@ -223,16 +247,16 @@ def main(words=None):
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    programs = None
     try:
         programs = Programs(arguments.pid, command)
         if not programs.traces and not command:
             print(NOBODY)
             return 3
-        code = {"profile": profile, "oom": oom, "leak": leak, "monitor": monitor}[arguments.command](arguments, programs, stop)
+        return {"profile": profile, "oom": oom, "leak": leak, "monitor": monitor}[arguments.command](arguments, programs, stop)
     except GpumemError as error:
         print(f"[ERROR] 错误: {error}")
         return 3
-    if programs.child is not None and programs.child.poll() is None:
-        programs.child.terminate()
-        programs.child.wait()
-    return code
+    finally:
+        if programs is not None:
+            programs.end()
