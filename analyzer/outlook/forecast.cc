@@ -26,7 +26,7 @@ constexpr double kFloorShare = 0.5;  // of the line's growth between the lowest 
 constexpr double kBeyondDoubt = 5, kLeastRise = 0.5;
 constexpr double kNineOfTen = 1.645;
 constexpr double kLeastWidth = 0.02;  // of the time left, and a step: what steps have between their peaks
-constexpr double kStep = 1;           // the least that a side has after all
+constexpr double kStep = 1;           // the least that the later side has after all
 // Student's t for kBlocks - 1 degrees of freedom is wider than the normal distribution.
 constexpr double kFewBlocks = 1.895 / 1.645;
 // Of neighbouring growths: the correlation below which scatter returns, and from which on it lasts.
@@ -255,9 +255,9 @@ Span SpanTo(double limit, const Stretch& stretch) {
   }
   const double least = 1 + kLeastWidth * span.likely;
   const Sides& sides = kCalibrated[static_cast<size_t>(stretch.scatter)];
-  const double before = sides.earlier * std::max(least, span.likely - span.earliest);
+  const double before = sides.earlier * (span.likely - span.earliest);
   const double after = sides.later * std::max(least, span.latest - span.likely);
-  span.earliest = std::max(0.0, span.likely - std::max(kStep, before));
+  span.earliest = std::max(0.0, span.likely - std::max(least, before));
   span.latest = span.likely + std::max(kStep, after);
   return span;
 }
