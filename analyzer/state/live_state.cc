@@ -39,9 +39,8 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.api = batch.api(i);
   block.thread = batch.thread(i);
   block.slot = static_cast<uint16_t>(slot);  // at most kMaxDevices
-  if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) {
-    EndAssumed(old);
-  }
+  if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) EndAssumed(old);
+  if (has_gap_) EndEarlier(block.address, block.size);
   block.segment = cuda_.TakeAsSegment(block.address, &accounts_);
   cuda_.AddBlock(block.segment);
   if (block.segment.is_none()) ++accounts_.blocks_without_segment;
@@ -63,6 +62,14 @@ void LiveState::EndAssumed(uint32_t place) {
     device.lost_allocated += back;
     accounts_.AddAllocated(block.slot, back);
   }
+}
+
+// Blocks from before the gap that lie where one begins now, at whatever address of their own.
+void LiveState::EndEarlier(uint64_t address, uint64_t size) {
+  earlier_.ForEachIn(address, size, [&](uint64_t of_earlier, uint32_t place) {
+    accounts_.work.Spend(1);
+    if (block_index_.Find(of_earlier) == place && blocks_[place].time_ns <= gap_ns_) EndAssumed(place);
+  });
 }
 
 void LiveState::FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device) {
@@ -92,6 +99,11 @@ void LiveState::Bridge(const BatchEntry& entry) {
     has_gap_ = true;
     gap_ns_ = entry.gap_ns;
     for (DeviceAccount& device : accounts_.devices) device.unsure = device.torch_events != 0;
+    accounts_.work.Spend(blocks_.places());
+    earlier_.Clear();
+    blocks_.ForEachPlace(
+        [this](uint32_t place, const TorchBlock& block) { earlier_.Add(block.address, block.size, place); });
+    earlier_.Sort();
   }
   if (!has_gap_ || filter_ != LayerFilter::kAll) return;
   for (const auto& [slot, totals] : entry.totals) TakeTotals(slot, totals);

@@ -22,6 +22,7 @@
 #include "state/batch_stream.h"
 #include "state/cuda_memory.h"
 #include "state/driver_use.h"
+#include "state/earlier_blocks.h"
 #include "state/lifetime_observer.h"
 #include "state/residual_memory.h"
 #include "state/slab.h"
@@ -98,6 +99,7 @@ class LiveState {
   void TakeTotals(uint32_t slot, const MeasureValues& totals);
   void FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device);
   void EndAssumed(uint32_t place);
+  void EndEarlier(uint64_t address, uint64_t size);
   void DropBlocks(uint64_t start, uint64_t end);
   void DropBlocksOfDevice(uint32_t slot);
   void DropTorch();
@@ -113,7 +115,8 @@ class LiveState {
   LifetimeObserver* observer_ = nullptr;
   bool sees_torch_;
   bool has_gap_ = false;
-  uint64_t gap_ns_ = 0;  // what is older was alive before it
+  uint64_t gap_ns_ = 0;    // what is older was alive before it
+  EarlierBlocks earlier_;  // as of the last gap
 };
 
 }  // namespace gpumem

@@ -135,6 +135,21 @@ TEST_F(GapTest, ABlockThatEndedInItIsNotTakenOffTwice) {
   EXPECT_EQ(analysis.devices[0].peak_allocated.bytes, 9 * kMiB);
 }
 
+// The same where the new one begins between theirs, and lies over five of the six.
+TEST_F(GapTest, BlocksUnderANewOneEndedInIt) {
+  BeginGap();
+  for (uint64_t i = 0; i < 6; ++i) trace_.TorchFree(Block(i), kMiB);
+  EndGap();
+  trace_.TorchAlloc(Block(20), kMiB);
+  Totals(3 * kMiB, 64 * kMiB);
+  trace_.TorchAlloc(Block(0) + kMiB / 2, 4 * kMiB);
+  const Analysis analysis = Answer();
+  const DeviceAnalysis& device = analysis.devices[0];
+  EXPECT_EQ(device.end.allocated, 7 * kMiB);
+  EXPECT_EQ(device.peak_allocated.bytes, 8 * kMiB) << "before it";
+  EXPECT_EQ(device.leaks.at_end_torch.block_count, 5u) << "5, 6, 7, 20 and the new one";
+}
+
 TEST_F(GapTest, AllocationsInItCountOncePyTorchSaidItsTotals) {
   BeginGap();
   for (uint64_t i = 30; i < 35; ++i) trace_.TorchAlloc(Block(i), kMiB);
