@@ -68,11 +68,15 @@ void DrawColumnGrid(const std::vector<Tick>& ticks, const AxisScale& scale, cons
   }
 }
 
+double RoomForLimit(const std::optional<Limit>& limit, double high) {
+  return limit.has_value() && limit->value > high ? kLabelSize * 1.2 : 0;
+}
+
 void DrawLimit(const Limit& limit, const AxisScale& scale, const Box& inner, bool down, Canvas* canvas) {
   const Stroke stroke{kAlarm, 2.5, /*dashed=*/true};
   const TextLook look{.size = kLabelSize * 0.95, .anchor = Anchor::kEnd, .color = kAlarm};
   if (limit.value > scale.high) {
-    canvas->Text({inner.right() - 4, inner.top + kLabelSize}, absl::StrCat(limit.label, " (off scale)"), look);
+    canvas->Text({inner.right(), inner.top - kLabelSize * 0.5}, absl::StrCat(limit.label, " (off scale)"), look);
     return;
   }
   const double at = scale.At(limit.value);

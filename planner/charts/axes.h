@@ -42,7 +42,10 @@ void DrawRowGrid(const std::vector<Tick>& ticks, const AxisScale& scale, const B
 void DrawColumnGrid(const std::vector<Tick>& ticks, const AxisScale& scale, const Box& inner, bool lines,
                     Canvas* canvas);
 
-// The limit as a dashed line, across or down; or, past the end of the scale, a remark in the corner.
+// How much is to be left free above `inner` for a limit past the end of a scale that ends at `high`.
+double RoomForLimit(const std::optional<Limit>& limit, double high);
+
+// The limit as a dashed line, across or down; or, past the end of the scale, a remark above the corner.
 void DrawLimit(const Limit& limit, const AxisScale& scale, const Box& inner, bool down, Canvas* canvas);
 
 // Labels of categories below the axis: level where they fit, else slanting, else only every so many.

@@ -75,7 +75,8 @@ void DrawVertical(const BarChart& chart, const Box& box, Canvas* canvas) {
   const CategoryLabels labels =
       LayOutCategories(chart.categories, slot, std::min(110.0, box.height * 0.35), left + slot / 2 + kBeyondBox);
   const double title = chart.category_title.empty() ? 0 : kLabelSize * kLineHeight;
-  const Box inner = Inset(box, left, kLabelSize * 0.5, kGap, labels.height + kGap + title);
+  const Box inner =
+      Inset(box, left, kLabelSize * 0.5 + RoomForLimit(chart.limit, high), kGap, labels.height + kGap + title);
   const AxisScale scale = {0, high, inner.bottom(), inner.top};
   DrawRowGrid(ticks, scale, inner, canvas);
   const double gap = slot * (count > 40 ? 0.1 : 0.18);
@@ -100,7 +101,7 @@ void DrawHorizontal(const BarChart& chart, const Box& box, Canvas* canvas) {
   const double totals = chart.totals ? TextWidth("1023 MiB", kLabelSize) + kGap : 0;
   const auto [ticks, high] = AxisFromZero(MostOf(chart), chart.limit, chart.unit, 5);
   const double right = std::max(kGap, TextWidth(ticks.back().label, kLabelSize) / 2) + totals;
-  const Box inner = Inset(box, names + kGap, 0, right, kLabelSize * kLineHeight + kGap);
+  const Box inner = Inset(box, names + kGap, RoomForLimit(chart.limit, high), right, kLabelSize * kLineHeight + kGap);
   const AxisScale scale = {0, high, inner.left, inner.right()};
   DrawColumnGrid(ticks, scale, inner, /*lines=*/true, canvas);
   const double slot = inner.height / static_cast<double>(chart.categories.size());

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "planner/charts/axes.h"
 #include "planner/charts/charts.h"
@@ -13,7 +17,22 @@
 namespace gpumem::plots {
 namespace {
 
+constexpr double kTextHeight = 1.1;  // of a label, in its size
+
 bool IsFinite(Point point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+
+// Whether a part of the segment lies in the box (Liang and Barsky's clipping).
+bool Meets(Point from, Point to, const Box& box) {
+  double first = 0, last = 1;
+  const auto cut = [&](double step, double room) {  // keeps where step * t <= room
+    if (step == 0) return room >= 0;
+    (step < 0 ? first : last) = step < 0 ? std::max(first, room / step) : std::min(last, room / step);
+    return first <= last;
+  };
+  const double x = to.x - from.x, y = to.y - from.y;
+  return cut(-x, from.x - box.left) && cut(x, box.right() - from.x) && cut(-y, from.y - box.top) &&
+         cut(y, box.bottom() - from.y);
+}
 
 struct Extent {
   double least_x = std::numeric_limits<double>::infinity(), most_x = -least_x, most_y = 0;
@@ -65,27 +84,48 @@ class Plot {
       canvas_->Polygon(std::move(outline), series.solid ? series.color : WithAlpha(series.color, 0.25));
     }
     if (series.line) canvas_->Polyline(points, {series.color, kLineWidth, series.dashed});
-    if (!series.marks && points.size() > 1) return;
-    for (const Point& point : points) canvas_->Circle(point, kMarkRadius, series.color, Stroke{kPaper, 1.5});
+    if (series.marks || points.size() == 1) {
+      for (const Point& point : points) canvas_->Circle(point, kMarkRadius, series.color, Stroke{kPaper, 1.5});
+    }
+    lines_.push_back(std::move(points));
   }
 
+  // Beside its point, where it hides least of the lines.
   void Add(const Callout& callout, const Box& inner) {
     if (!IsFinite(callout.at)) return;
     const Point point{x_.At(callout.at.x), y_.At(callout.at.y)};
-    canvas_->Circle(point, kMarkRadius * 1.3, callout.color, Stroke{kPaper, 2});
     const double width = TextWidth(callout.text, kLabelSize, true), gap = kMarkRadius * 2;
-    const bool to_left = point.x + gap + width > inner.right();
-    const double above = point.y - kLabelSize * 0.8,
-                 y = above < inner.top + kLabelSize ? point.y + kLabelSize * 1.6 : above;
-    DrawTextOnPaper(
-        {to_left ? point.x - gap : point.x + gap, y}, callout.text,
-        {.size = kLabelSize, .anchor = to_left ? Anchor::kEnd : Anchor::kStart, .bold = true, .color = callout.color},
-        canvas_);
+    std::optional<Box> best;
+    size_t fewest = 0;
+    for (const double down : {-0.8, 1.6, 0.35, -2.2, 3.0}) {
+      for (const bool to_left : {false, true}) {
+        const Box box{to_left ? point.x - gap - width : point.x + gap, point.y + kLabelSize * (down - kTextHeight),
+                      width, kLabelSize * kTextHeight};
+        const bool inside = box.left >= inner.left && box.right() <= inner.right() && box.top >= inner.top &&
+                            box.bottom() <= inner.bottom();
+        const size_t hidden = inside ? SegmentsIn(box) : SIZE_MAX;
+        if (best.has_value() && hidden >= fewest) continue;
+        best = box;
+        fewest = hidden;
+      }
+    }
+    canvas_->Circle(point, kMarkRadius * 1.3, callout.color, Stroke{kPaper, 2});
+    DrawTextOnPaper({std::clamp(best->left, inner.left, std::max(inner.left, inner.right() - width)), best->bottom()},
+                    callout.text, {.size = kLabelSize, .bold = true, .color = callout.color}, canvas_);
   }
 
  private:
+  size_t SegmentsIn(const Box& box) const {
+    size_t count = 0;
+    for (const std::vector<Point>& line : lines_) {
+      for (size_t i = 1; i < line.size(); ++i) count += Meets(line[i - 1], line[i], box) ? 1 : 0;
+    }
+    return count;
+  }
+
   AxisScale x_, y_;
   Canvas* canvas_;
+  std::vector<std::vector<Point>> lines_;  // as drawn
 };
 
 }  // namespace
@@ -100,7 +140,8 @@ void Draw(const LineChart& chart, const Box& box, Canvas* canvas) {
   const std::vector<Tick> columns = ColumnTicks(chart, extent);
   const double below = kGap + kLabelSize * kLineHeight + (chart.x_title.empty() ? 0 : kLabelSize * kLineHeight);
   const double right = columns.empty() ? kGap : std::max(kGap, TextWidth(columns.back().label, kLabelSize) / 2);
-  const Box inner = Inset(box, WidestLabel(rows) + kGap, legend + kLabelSize * 0.5, right, below);
+  const Box inner =
+      Inset(box, WidestLabel(rows) + kGap, legend + kLabelSize * 0.5 + RoomForLimit(chart.limit, high), right, below);
   const double margin = chart.x_ticks.empty() ? 0 : std::min(30.0, inner.width * 0.06);
   const bool one = extent.most_x <= extent.least_x;
   const AxisScale x = {extent.least_x - (one ? 1 : 0), extent.most_x + (one ? 1 : 0), inner.left + margin,

@@ -147,9 +147,16 @@ Panel TimePanel(const SweepAnswer& answer) {
 }
 
 Panel SharePanel(const SweepAnswer& answer) {
-  plots::PieChart chart{.unit = plots::Unit::kNumber};
   std::map<RowState, int> counts;
   for (const SweepRow& row : answer.rows) ++counts[row.state];
+  if (counts.size() == 1) {  // a whole circle says nothing
+    const auto& [state, count] = *counts.begin();
+    BarChart all{.categories = {std::string(StateTitle(state, SweepLanguage::kEnglish))}, .unit = plots::Unit::kNumber};
+    all.series = {{"", StateColor(state), {1.0 * count}}};
+    all.horizontal = all.totals = true;
+    return {.title = "How many fit", .chart = std::move(all)};
+  }
+  plots::PieChart chart{.unit = plots::Unit::kNumber};
   for (const auto& [state, count] : counts)
     chart.slices.push_back({std::string(StateTitle(state, SweepLanguage::kEnglish)), StateColor(state), 1.0 * count});
   return {.title = "How many fit", .chart = std::move(chart)};

@@ -63,10 +63,29 @@ Color MemoryTypeColor(const std::string& name) {
 }
 
 Color ComponentColor(const std::string& name) {
-  static const Named kTable[] = {
-      {"attention", PaletteColor(0)}, {"mlp", PaletteColor(1)},    {"embedding", PaletteColor(2)},
-      {"norm", PaletteColor(3)},      {"lora", PaletteColor(5)},   {"head", PaletteColor(4)},
-      {"conv", PaletteColor(6)},      {"linear", PaletteColor(7)}, {"other", kGrey}};
+  static const Named kTable[] = {{"attention", PaletteColor(0)},
+                                 {"mlp", PaletteColor(1)},
+                                 {"embedding", PaletteColor(2)},
+                                 {"norm", PaletteColor(3)},
+                                 {"lora", PaletteColor(5)},
+                                 {"head", PaletteColor(4)},
+                                 {"conv", PaletteColor(6)},
+                                 {"linear", PaletteColor(7)},
+                                 {"block", PaletteColor(8)},
+                                 {"root", PaletteColor(9)},
+                                 {"nonlinearity", PaletteColor(10)},
+                                 {"optimizer", PaletteColor(11)},
+                                 {"pooling", PaletteColor(12)},
+                                 {"loss", PaletteColor(13)},
+                                 {"workspace", PaletteColor(14)},
+                                 {"input", PaletteColor(15)},
+                                 {"rotary", PaletteColor(16)},
+                                 {"dropout", PaletteColor(17)},
+                                 {"kv_cache", PaletteColor(18)},
+                                 {"communication", PaletteColor(19)},
+                                 {"graph_pool", PaletteColor(20)},
+                                 {"library", PaletteColor(21)},
+                                 {"other", kGrey}};
   return Find(kTable, name);
 }
 

@@ -13,11 +13,12 @@
 namespace gpumem {
 
 plots::Figure TimelineFigure(const SweepAnswer& answer, const SweepRow& row) {
-  plots::LineChart chart{.x_title = "seconds since the start", .x_unit = plots::Unit::kSeconds};
+  plots::LineChart chart{.x_title = "time since the start", .x_unit = plots::Unit::kSeconds};
   chart.limit = CapacityLimit(answer);
   plots::LineSeries reserved{
       .name = "reserved", .color = plots::PaletteColor(1), .marks = false, .stepped = true, .dashed = false};
-  plots::LineSeries allocated{.name = "allocated", .color = plots::PaletteColor(0), .marks = false, .area = true};
+  plots::LineSeries allocated{
+      .name = "allocated", .color = plots::PaletteColor(0), .marks = false, .area = true, .stepped = true};
   const RowPoint* peak = nullptr;
   for (const RowPoint& point : row.timeline) {
     allocated.points.push_back({point.seconds, static_cast<double>(point.allocated)});

@@ -28,7 +28,7 @@ class Terminal:
         self.socket = str(folder / "tmux")
         self.environment = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment}
         self.environment.pop("TMUX", None)
-        self.call("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), *map(str, command))
+        self.call("-f", "/dev/null", "new-session", "-d", "-c", str(folder), "-x", str(columns), "-y", str(rows), *map(str, command))
 
     def call(self, *words):
         return subprocess.run(["tmux", "-u", "-S", self.socket, *words], env=self.environment, capture_output=True, text=True, timeout=60).stdout
@@ -95,6 +95,11 @@ class LiveViewTest(live_programs.LiveProgramTest):
         terminal.keys("-l", "here it is")
         terminal.keys("Enter")
         self.wait_for(terminal, "Marked: here it is")
+        terminal.keys("d")
+        taken = self.folder / re.search(r"so far is in (\S+)", self.wait_for(terminal, r"so far is in \S+"))[1]
+        report = json.loads(subprocess.run([SETUP.gpumem, "report", "--json", taken], capture_output=True, text=True, timeout=120).stdout)
+        now = self.once(trace)["processes"][0]["devices"][0]["now"]
+        self.assertEqual([report["devices"][0]["end"][f"{measure}_bytes"] for measure in ("allocated", "reserved")], [now["allocated_bytes"], now["reserved_bytes"]])
         terminal.keys("p")
         self.wait_for(terminal, "paused")
         self.step(program)

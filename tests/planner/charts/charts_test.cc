@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "marks.h"
 #include "planner/charts/figure.h"
@@ -76,6 +77,42 @@ TEST(LineChartTest, ShowsTheLimitWhereItIsNearAndTellsItElsewhere) {
   EXPECT_THAT(Words(Drawn(chart)), Contains("device: 24 GiB"));
   chart.limit = Limit{80 * kGiB, "device: 80 GiB"};
   EXPECT_THAT(Words(Drawn(chart)), Contains("device: 80 GiB (off scale)"));
+}
+
+// Of the lines of a chart, those that have this colour and meet the label that contains `text`.
+size_t LinesUnder(const Canvas& canvas, const std::string& text, Color color) {
+  size_t count = 0;
+  for (const TextMark& label : testing::Texts(canvas)) {
+    if (!absl::StrContains(label.text, text)) continue;
+    const Box box = testing::BoxOf(label);
+    for (const Mark& mark : canvas.marks()) {
+      const auto* path = std::get_if<PathMark>(&mark);
+      if (path == nullptr || !path->stroke.has_value() || path->stroke->color != color) continue;
+      for (size_t i = 1; i < path->points.size(); ++i) {
+        for (int step = 0; step <= 50; ++step) {
+          const double share = step / 50.0;
+          const Point at{path->points[i - 1].x + share * (path->points[i].x - path->points[i - 1].x),
+                         path->points[i - 1].y + share * (path->points[i].y - path->points[i - 1].y)};
+          count += at.x > box.left && at.x < box.right() && at.y > box.top && at.y < box.bottom() ? 1 : 0;
+        }
+      }
+    }
+  }
+  return count;
+}
+
+TEST(LineChartTest, LabelsLieOnNoLine) {
+  LineChart chart = Lines();
+  chart.limit = Limit{80 * kGiB, "device: 80 GiB"};
+  chart.series.push_back({.name = "reserved", .color = PaletteColor(1), .marks = false, .stepped = true});
+  chart.series[1].points = {{256, 4 * kGiB}, {2000, 9 * kGiB}, {3000, 18 * kGiB}, {4096, 18 * kGiB}};
+  chart.callouts.push_back({{3000, 12 * kGiB}, "peak 12 GiB"});
+  const Canvas canvas = Drawn(chart, 900, 500);
+  for (const Color color : {PaletteColor(0), PaletteColor(1)}) {
+    EXPECT_EQ(LinesUnder(canvas, "peak", color), 0u);
+    EXPECT_EQ(LinesUnder(canvas, "off scale", color), 0u);
+  }
+  EXPECT_EQ(LinesUnder(canvas, "off scale", kGrid), 0u);
 }
 
 TEST(LineChartTest, CalloutsStayInside) {

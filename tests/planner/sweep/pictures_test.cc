@@ -140,5 +140,25 @@ TEST(PicturesTest, TheSameThingHasTheSameColour) {
   }
 }
 
+TEST(PicturesTest, NoTwoComponentsHaveTheSameColour) {
+  const std::vector<std::string> names = {
+      "attention", "mlp",     "embedding", "norm",          "lora",         "head",     "conv",      "linear",
+      "dropout",   "loss",    "root",      "block",         "nonlinearity", "pooling",  "workspace", "input",
+      "rotary",    "library", "kv_cache",  "communication", "graph_pool",   "optimizer"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_NE(ComponentColor(names[i]), ComponentColor(names[j])) << names[i] << names[j];
+  }
+}
+
+TEST(PicturesTest, WhereAllFitNoCircleIsDrawn) {
+  const plots::Figure figure = OverviewFigure(AnswerOf({RowOf(1, {{"n", "1"}}, kGiB), RowOf(2, {{"n", "2"}}, kGiB)}));
+  for (const plots::FigureRow& row : figure.rows) {
+    for (const plots::Panel& panel : row.panels)
+      EXPECT_FALSE(std::holds_alternative<plots::PieChart>(panel.chart)) << panel.title;
+  }
+  EXPECT_THAT(Words(plots::DrawFigure(figure)), ::testing::IsSupersetOf({"fits", "2"}));
+}
+
 }  // namespace
 }  // namespace gpumem
