@@ -23,8 +23,9 @@ plots::Panel PeaksOf(const std::vector<PlotTrace>& traces, const PlotRequest& re
   plots::BarChart chart{.category_title = "trace", .stacked = true, .totals = true};
   std::map<std::string, plots::BarSeries> series;
   std::vector<std::string> order;
+  for (const PlotTrace& trace : traces) chart.categories.push_back(trace.name);
+  chart.categories = TellingParts(std::move(chart.categories));
   for (size_t i = 0; i < traces.size(); ++i) {
-    chart.categories.push_back(traces[i].name);
     PlotDevice device(traces[i], request.device);
     if (!device.exists()) continue;
     for (const PlotLayer& layer : device.TakeLayers(request.by)) {

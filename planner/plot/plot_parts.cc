@@ -83,6 +83,29 @@ std::vector<const PageLife*> PlotDevice::AliveAt(uint64_t event) const {
   return alive;
 }
 
+std::vector<std::string> TellingParts(std::vector<std::string> names) {
+  if (names.size() < 2) return names;
+  constexpr char kBetweenWords[] = "./-_ ";
+  const std::string& first = names.front();
+  size_t begin = first.size(), end = first.size();
+  for (const std::string& name : names) {
+    size_t same = 0, same_at_end = 0;
+    while (same < std::min(begin, name.size()) && name[same] == first[same]) ++same;
+    while (same_at_end < std::min(end, name.size()) && name.rbegin()[same_at_end] == first.rbegin()[same_at_end])
+      ++same_at_end;
+    begin = same;
+    end = same_at_end;
+  }
+  const size_t last = begin == 0 ? std::string::npos : first.find_last_of(kBetweenWords, begin - 1);
+  begin = last == std::string::npos ? 0 : last + 1;
+  const size_t next = first.find_first_of(kBetweenWords, first.size() - end);
+  end = next == std::string::npos ? 0 : first.size() - next;
+  if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return name.size() <= begin + end; }))
+    return names;
+  for (std::string& name : names) name = name.substr(begin, name.size() - begin - end);
+  return names;
+}
+
 std::string PeakSentence(const PlotTrace& trace) {
   const Verdict verdict = MakeVerdict(trace.loaded->input);
   return verdict.problem.empty() ? verdict.peak : absl::StrCat(verdict.problem, ". ", verdict.peak);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "page/page_trace.h"
+#include "planner/plot/plot_parts.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -81,6 +82,16 @@ TEST(Plot, EveryKindHasItsNameAndDraws) {
     EXPECT_THAT(figure->subtitle, HasSubstr(said)) << each.name;
   }
   EXPECT_EQ(PlotKindNamed("pie"), std::nullopt);
+}
+
+TEST(Plot, NamesOfTracesLoseWhatAllHave) {
+  EXPECT_THAT(TellingParts({"gpumem.train.41", "gpumem.train.42"}), ElementsAre("41", "42"));
+  EXPECT_THAT(TellingParts({"run-1-old.x", "run-12-old.x"}), ElementsAre("1", "12"));
+  EXPECT_THAT(TellingParts({"before", "behind"}), ElementsAre("before", "behind")) << "within a word";
+  EXPECT_THAT(TellingParts({"a.b", "a.b"}), ElementsAre("a.b", "a.b"));
+  EXPECT_THAT(TellingParts({"a.", "a.b"}), ElementsAre("a.", "a.b"));
+  EXPECT_THAT(TellingParts({"alone.train.7"}), ElementsAre("alone.train.7"));
+  EXPECT_THAT(TellingParts({"", ""}), ElementsAre("", ""));
 }
 
 TEST(Plot, TheLayersOfTheTimelineAddUpToThePeak) {
