@@ -67,7 +67,8 @@ class PlotCommand final : public Command {
     flags->Add("-o,--output", &output_, "where the picture goes; - = standard output").Value("FILE");
     flags->Add("--by", &by_, "what is stacked, or has a bar: category (default), module, line, stream")
         .OneOf({"category", "module", "line", "stream"});
-    flags->Add("--across", &across_, "time (default), or events: each the same width").OneOf({"time", "events"});
+    flags->Add("--across", &across_, "time, or events: each the same width (time, where it is not mostly a wait)")
+        .OneOf({"time", "events"});
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override;
@@ -80,7 +81,7 @@ class PlotCommand final : public Command {
 
   TraceOptions trace_;
   AttributionFlags flags_;
-  std::string output_, by_ = "category", across_ = "time";
+  std::string output_, by_ = "category", across_;
 };
 
 absl::StatusOr<PlotRequest> PlotCommand::Request(const std::vector<std::string>& arguments) const {
@@ -90,7 +91,8 @@ absl::StatusOr<PlotRequest> PlotCommand::Request(const std::vector<std::string>&
         arguments.empty() ? "which picture?" : absl::StrCat("there is no picture \"", arguments.front(), "\"."),
         " Name one of ", KindNames(), ". Example: gpumem plot timeline run.gmtrace"));
   }
-  PlotRequest request{.kind = *kind, .device = trace_.device, .events = across_ == "events"};
+  PlotRequest request{.kind = *kind, .device = trace_.device};
+  if (!across_.empty()) request.events = across_ == "events";
   for (size_t i = 0; i < kPageLayers; ++i) {
     if (by_ == PageLayerName(static_cast<PageLayer>(i))) request.by = static_cast<PageLayer>(i);
   }

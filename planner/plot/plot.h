@@ -49,7 +49,9 @@ struct PlotRequest {
   PlotKind kind = PlotKind::kTimeline;
   PageLayer by = PageLayer::kCategory;  // what is stacked or has a bar of its own
   int device = -1;                      // -1: the one with the largest peak
-  bool events = false;                  // across: the order of events instead of time
+  // Across: the order of events instead of time. nullopt: where time says little, which is one long wait with
+  // everything in a small part of it.
+  std::optional<bool> events = std::nullopt;
 };
 
 // A trace as it was read. `pass` is emptied of its layers: one plot each.

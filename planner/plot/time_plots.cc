@@ -17,9 +17,17 @@ constexpr size_t kMostPoints = 1600;  // across: more than a picture has columns
 constexpr size_t kSurvivors = 8;
 constexpr plots::Color kReserved{61, 67, 77};
 
+// The rule of the page (report_page/trace.js).
+bool TellsTime(const PlotTrace& trace, const std::vector<TimeRow>& rows) {
+  if (rows.size() < 3) return true;
+  const auto at = [&](size_t row) { return static_cast<double>(trace.loaded->input.Since(rows[row].time_ns)); };
+  return at(rows.size() * 95 / 100) - at(rows.size() * 5 / 100) > 0.3 * at(rows.size() - 1);
+}
+
 class Across {
  public:
-  Across(const PlotRequest& request, const PlotTrace& trace) : events_(request.events), trace_(trace) {}
+  Across(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device)
+      : events_(request.events.value_or(!TellsTime(trace, device.rows()))), trace_(trace) {}
 
   plots::Unit unit() const { return events_ ? plots::Unit::kNumber : plots::Unit::kSeconds; }
   std::string title() const { return events_ ? "events" : ""; }
@@ -68,7 +76,7 @@ double Steadiness(const PlotLayer& layer) {
 }  // namespace
 
 plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, PlotDevice* device) {
-  const Across across(request, trace);
+  const Across across(request, trace, *device);
   const std::vector<size_t> columns = Columns(*device, across);
   plots::LineChart chart{.x_title = across.title(), .x_unit = across.unit()};
   std::vector<PlotLayer> layers = device->TakeLayers(request.by);
@@ -114,7 +122,7 @@ absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace) {
 
 absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const PlotTrace& trace,
                                             const PlotDevice& device) {
-  const Across across(request, trace);
+  const Across across(request, trace, device);
   struct Curve {
     uint64_t bytes = 0;
     plots::LineSeries series;
@@ -147,7 +155,7 @@ absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const Pl
 }
 
 plots::Panel FragmentationPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device) {
-  const Across across(request, trace);
+  const Across across(request, trace, device);
   plots::LineChart chart{.x_title = across.title(), .x_unit = across.unit()};
   plots::LineSeries reserved = Stepped("reserved, not in use", plots::PaletteColor(1)),
                     used = Stepped("in use", plots::PaletteColor(0));

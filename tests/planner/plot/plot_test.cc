@@ -28,7 +28,7 @@ using testing::TrainingTrace;
 constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000;
 
 // Six steps of 40 MiB by one module that each keep 3 MiB, in a segment of 500 MiB on a GPU of 1 GiB.
-PageTrace Training() {
+PageTrace Training(uint64_t wait_ns = 0, uint64_t steps = 6) {
   TrainingTrace trace;
   testing::TraceBuilder& builder = trace.builder();
   builder.Device(0, "GPU", 1024 * kMiB);
@@ -37,7 +37,8 @@ PageTrace Training() {
       {Code("MLP.forward", "/job/model.py", 7), Call(layer), Call(model), Code("<module>", "/job/train.py", 9)});
   const uint64_t kept = trace.Stack({Code("remember", "/job/cache.py", 88), Code("<module>", "/job/train.py", 9)});
   builder.CudaAlloc(kAt, 500 * kMiB, forward);
-  for (uint64_t step = 0; step < 6; ++step) {
+  builder.AtTime(builder.time_ns() + wait_ns);
+  for (uint64_t step = 0; step < steps; ++step) {
     builder.TorchAlloc(kAt, 40 * kMiB, forward).TorchFree(kAt, 40 * kMiB);
     builder.TorchAlloc(kAt + (100 + step * 4) * kMiB, 3 * kMiB, kept);
     builder.AtTime(builder.time_ns() + 1'000'000'000);
@@ -92,6 +93,16 @@ TEST(Plot, NamesOfTracesLoseWhatAllHave) {
   EXPECT_THAT(TellingParts({"a.", "a.b"}), ElementsAre("a.", "a.b"));
   EXPECT_THAT(TellingParts({"alone.train.7"}), ElementsAre("alone.train.7"));
   EXPECT_THAT(TellingParts({"", ""}), ElementsAre("", ""));
+}
+
+TEST(Plot, OneLongWaitIsNotDrawn) {
+  for (const auto& [wait_ns, title] : {std::pair{uint64_t{0}, ""}, std::pair{uint64_t{600'000'000'000}, "events"}}) {
+    const PageTrace trace = Training(wait_ns, 30);
+    const auto figure =
+        MakePlot({.by = PageLayer::kLine}, {{trace.loaded.get(), trace.pass.get(), trace.attribution.get(), "run"}});
+    ASSERT_TRUE(figure.ok()) << figure.status();
+    EXPECT_EQ(std::get<plots::LineChart>(figure->rows.at(0).panels.at(0).chart).x_title, title);
+  }
 }
 
 TEST(Plot, TheLayersOfTheTimelineAddUpToThePeak) {
