@@ -139,6 +139,20 @@ class LibrariesTest(unittest.TestCase):
             self.assertIn("0.0.weight", names)
 
 
+class CompatTest(unittest.TestCase):
+    def test_debug_lora_training(self):
+        """The memory debug tools' training with adapters, without functions of the program's own: what it says is what PyTorch counts."""
+        with tempfile.TemporaryDirectory(prefix="gpumem-compat-lora-") as folder:
+            environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(truth.ROOT / "python"),
+                           "GPUMEMSHIM_GPUMEM": str(SETUP.gpumem)}
+            done = subprocess.run(SETUP.command(truth.PROGRAMS / "compat_lora.py"), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            answer = json.loads(done.stdout.splitlines()[-1])
+            self.assertEqual(answer["said"], answer["counted"])
+            self.assertEqual((answer["class"], answer["issues"]), ("PeftModel", 0))
+            self.assertTrue(list((pathlib.Path(folder) / "logs" / "training_debug").glob("memory_report_*.json")))
+
+
 class PlansTest(unittest.TestCase):
     """`gpumem plan` of programs that use these libraries: an answer, the same each time."""
 
