@@ -12,6 +12,7 @@
 #include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/temporary_folder.h"
 #include "base/utf8.h"
 #include "bundle/bundle.h"
 #include "commands/command.h"
@@ -24,14 +25,6 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<std::string> NewFolder() {
-  std::error_code error;
-  std::string name = (fs::temp_directory_path(error) / "gpumem-bundle-XXXXXX").string();
-  if (error || mkdtemp(name.data()) == nullptr)
-    return absl::UnavailableError("no temporary folder can be made. TMPDIR names another place");
-  return name;
-}
 
 class BundleCommand final : public Command {
  public:
@@ -61,7 +54,7 @@ are masked in all of it, also inside the trace, which --with-trace adds. Nothing
     if (!output_.empty() && !absl::EndsWith(output_, ".zip"))
       return absl::InvalidArgumentError(absl::StrCat(output_, " is no zip archive. End its name with .zip."));
     GPUMEM_ASSIGN_OR_RETURN(const std::string trace, FindTrace(arguments.empty() ? "" : arguments[0]));
-    GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewFolder());
+    GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("bundle"));
     const absl::Cleanup remove_it = [&folder] {
       std::error_code ignored;
       fs::remove_all(folder, ignored);

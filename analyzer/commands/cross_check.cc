@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/temporary_folder.h"
 #include "commands/cross_check_page.h"
 #include "commands/trace_options.h"
 #include "json/parts.h"
@@ -21,14 +22,6 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<std::string> NewFolder() {
-  std::error_code error;
-  std::string name = (fs::temp_directory_path(error) / "gpumem-cross-check-XXXXXX").string();
-  if (error || mkdtemp(name.data()) == nullptr)
-    return absl::UnavailableError("cannot make a folder for the traces. Set TMPDIR to a place that can be written to.");
-  return name;
-}
 
 std::string EndOf(int status) {
   if (WIFSIGNALED(status)) return absl::StrCat("The command died of signal ", WTERMSIG(status), ".");
@@ -72,7 +65,7 @@ std::string Json(const std::vector<CrossChecked>& processes, const std::string& 
 absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_line, bool json, Console* console) {
   if (command_line.empty())
     return absl::InvalidArgumentError("no command to run. Like this: gpumem doctor --cross-check -- python train.py");
-  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewFolder());
+  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("cross-check"));
   GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
   setenv("GPUMEMSHIM_OUTPUT", absl::StrCat(folder, "/").c_str(), 1);
   setenv("GPUMEMSHIM_CUPTI", "wait", 1);  // a comparison is worth a slow start

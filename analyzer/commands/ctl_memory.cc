@@ -3,7 +3,6 @@
 
 #include "commands/ctl_memory.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
+#include "base/temporary_folder.h"
 #include "commands/trace_options.h"
 #include "json/attribution.h"
 #include "live/ctl_client.h"
@@ -82,10 +82,7 @@ absl::Status PrintFrom(const std::string& trace, const ControlAnswer& status, bo
 }  // namespace
 
 absl::Status PrintMemoryNow(int pid, bool json, Console* console) {
-  std::error_code error;
-  std::string folder = (std::filesystem::temp_directory_path(error) / "gpumem-ctl-XXXXXX").string();
-  if (error || mkdtemp(folder.data()) == nullptr)
-    return absl::UnavailableError(absl::StrCat(folder, " cannot be made; TMPDIR names another place"));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("ctl"));
   const absl::Cleanup remover = [&folder] {
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);

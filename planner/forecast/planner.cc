@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
+#include "base/temporary_folder.h"
 #include "planner/launch/program.h"
 
 namespace gpumem {
@@ -75,13 +74,7 @@ Planner::~Planner() {
 
 absl::Status Planner::MakeFolder() {
   if (!folder_.empty()) return absl::OkStatus();
-  std::error_code error;
-  std::string pattern = (fs::temp_directory_path(error) / "gpumem-plan-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make a folder like ", pattern, ": ", strerror(errno), ". Set TMPDIR to another place."));
-  }
-  folder_ = pattern;
+  GPUMEM_ASSIGN_OR_RETURN(folder_, NewTemporaryFolder("plan"));
   return absl::OkStatus();
 }
 

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -24,6 +22,7 @@
 #include "base/file_output.h"
 #include "base/format.h"
 #include "base/status_macros.h"
+#include "base/temporary_folder.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/run_pool.h"
 #include "planner/replay/embedded_driver.h"
@@ -123,12 +122,7 @@ Replayer::~Replayer() {
 }
 
 absl::Status Replayer::MakeFolder() {
-  std::error_code error;
-  std::string pattern = (fs::temp_directory_path(error) / "gpumem-replay-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr)
-    return absl::UnavailableError(
-        absl::StrCat("cannot make a folder like ", pattern, ": ", strerror(errno), ". Set TMPDIR to another place."));
-  folder_ = pattern;
+  GPUMEM_ASSIGN_OR_RETURN(folder_, NewTemporaryFolder("replay"));
   return absl::OkStatus();
 }
 

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

@@ -19,6 +19,7 @@ import tempfile
 import unittest
 
 import ground_truth_test
+import python_api_test
 import truth
 import wheels_test
 
@@ -143,8 +144,8 @@ class CompatTest(unittest.TestCase):
     def test_debug_lora_training(self):
         """The memory debug tools' training with adapters, without functions of the program's own: what it says is what PyTorch counts."""
         with tempfile.TemporaryDirectory(prefix="gpumem-compat-lora-") as folder:
-            environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(truth.ROOT / "python"),
-                           "GPUMEMSHIM_GPUMEM": str(SETUP.gpumem)}
+            python_api_test.SETUP = SETUP
+            environment = python_api_test.environment(HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore")
             done = subprocess.run(SETUP.command(truth.PROGRAMS / "compat_lora.py"), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
             self.assertEqual(done.returncode, 0, done.stderr[-2000:])
             answer = json.loads(done.stdout.splitlines()[-1])
