@@ -94,7 +94,7 @@ gpumem has exit codes of its own only if the program cannot be started: 127 not 
   gpumem run --native full -- python train.py        C frames of interpreter and bindings too
   gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
 
-In -o, %p is the process, %h the host, %r the rank, %n the program; a folder gets the default names. Missing
+In -o, %p is the process, %h the host, %r the rank, %j the job, %n the program; a folder gets the default names. Missing
 folders are made.
 )";
   }

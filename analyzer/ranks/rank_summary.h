@@ -29,7 +29,7 @@ struct HeldParameter {
 
 // Which job a process says it is part of.
 struct JobKey {
-  std::string id;  // of the launcher: SLURM_JOB_ID, TORCHELASTIC_RUN_ID; "" = none
+  std::string id;  // of the launcher, SLURM_JOB_ID and others; "" = none
   std::string program;
   int world_size = -1;
 

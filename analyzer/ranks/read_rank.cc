@@ -31,6 +31,16 @@ std::string Variable(const ProcessInfo& process, std::initializer_list<const cha
   return "";
 }
 
+// From the first variable that says one; shim/control/process_facts.h has the same order. "none" is what torchrun
+// passes where nobody gave it an id.
+std::string JobId(const ProcessInfo& process) {
+  for (const char* name : {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "RAY_JOB_ID", "JOB_NAME"}) {
+    std::string id = Variable(process, {name});
+    if (!id.empty() && id != "none") return id;
+  }
+  return "";
+}
+
 void ReadProcess(const Analysis& analysis, RankSummary* rank) {
   const ProcessInfo& process = analysis.process;
   rank->rank = process.rank;
@@ -40,7 +50,7 @@ void ReadProcess(const Analysis& analysis, RankSummary* rank) {
   if (absl::SimpleAtoi(Variable(process, {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}), &local))
     rank->local_rank = local;
   rank->hostname = process.hostname;
-  rank->job = {Variable(process, {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"}), process.program, process.world_size};
+  rank->job = {JobId(process), process.program, process.world_size};
   rank->pid = process.pid;
   rank->start_ticks = process.start_ticks;
   for (const ProcessInfo::Ancestor& above : process.ancestors) rank->ancestors.push_back(above.pid);

@@ -5,14 +5,46 @@
 
 #include <sys/stat.h>
 
+#include <cstring>
+
 #include "shim/base/kernel.h"
 #include "shim/control/text.h"
 
 namespace gpumemshim::control {
 namespace {
 
+constexpr size_t kLongestJob = 8;    // the beginning of a UUID, or a number
+constexpr size_t kLongestHost = 16;  // the end: pods and cloud machines differ there
+
+// Letters, digits, "-" and "_"; any other character becomes "-".
+void AddPart(const char* value, size_t size, Text* text) {
+  for (size_t i = 0; i < size; ++i) {
+    const char c = value[i];
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    text->Add(plain ? c : '-');
+  }
+}
+
+void AddJob(const ProcessFacts& facts, Text* text) { AddPart(facts.job, strnlen(facts.job, kLongestJob), text); }
+
+// Without the domain.
+void AddHost(const ProcessFacts& facts, Text* text) {
+  const size_t size = std::strcspn(facts.hostname, ".");
+  const size_t skipped = size > kLongestHost ? size - kLongestHost : 0;
+  AddPart(facts.hostname + skipped, size - skipped, text);
+}
+
+// Ranks of a job write into one folder from many hosts, so theirs say which one and of which job.
 void AddDefaultName(const ProcessFacts& facts, Text* text) {
-  text->Add("gpumem.").Add(facts.program).Add('.').Add(static_cast<uint64_t>(facts.pid));
+  text->Add("gpumem.").Add(facts.program).Add('.');
+  if (facts.rank >= 0) {
+    AddJob(facts, text);
+    if (facts.job[0] != '\0') text->Add('.');
+    AddHost(facts, text);
+    if (facts.hostname[0] != '\0') text->Add('.');
+  }
+  text->Add(static_cast<uint64_t>(facts.pid));
   if (facts.rank >= 0) text->Add(".r").Add(static_cast<uint64_t>(facts.rank));
   text->Add(".gmtrace");
 }
@@ -25,6 +57,10 @@ void AddField(char letter, const ProcessFacts& facts, Text* text) {
       break;
     case 'h':
       text->Add(facts.hostname);
+      break;
+    case 'j':
+      AddJob(facts, text);
+      if (facts.job[0] == '\0') text->Add('0');
       break;
     case 'r':
       text->Add(facts.rank < 0 ? uint64_t{0} : static_cast<uint64_t>(facts.rank));

@@ -183,6 +183,17 @@ uint64_t FieldOf(const char* stat_line, int number) {
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
+// "none" is what torchrun passes where nobody gave it an id.
+void ReadJob(ProcessFacts* facts) {
+  facts->job[0] = '\0';
+  for (const char* name : kJobVariables) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0' || std::strcmp(value, "none") == 0) continue;
+    gpumem::format::MaskVariable(name, value, facts->job, sizeof facts->job);
+    return;
+  }
+}
+
 int64_t FirstRank(const char* a, const char* b, const char* c) {
   for (const char* name : {a, b, c}) {
     const int64_t rank = ParseRank(std::getenv(name));
@@ -268,6 +279,7 @@ void ReadProcessFacts(ProcessFacts* facts) {
   ReadExecutable(facts);
   if (ReadArguments(facts)) NameAfterParent(facts);
   ReadVariables(facts);
+  ReadJob(facts);
   facts->rank = FirstRank("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK");
   facts->world_size = FirstRank("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE");
   facts->local_rank = FirstRank("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK");

@@ -46,7 +46,15 @@ inline constexpr const char* kRecordedVariables[] = {
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "RAY_JOB_ID",
+    "JOB_NAME",
 };
+
+// Where the job's id is, the first one that is set first; the analyzer (ranks/read_rank.cc) has the same order.
+inline constexpr const char* kJobVariables[] = {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID",
+                                                "LSB_JOBID",    "RAY_JOB_ID",          "JOB_NAME"};
 
 struct ProcessFacts {
   int32_t pid;
@@ -62,6 +70,7 @@ struct ProcessFacts {
   int64_t rank;  // -1 = not known
   int64_t world_size;
   int64_t local_rank;
+  char job[64];  // id of the job, masked; "" = not known
   char variable_text[16384];
   writer::KeyValue environment[kMaxVariables];
   uint32_t environment_count;

@@ -7,13 +7,17 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <initializer_list>
 
+#include "shim/base/clock.h"
+#include "shim/base/flat_table.h"
 #include "shim/base/kernel.h"
 
 // Weak: C libraries of children (musl, glibc before 2.32) lack it.
@@ -22,7 +26,15 @@ extern "C" __attribute__((weak)) const char* strerrordesc_np(int) noexcept;
 namespace gpumemshim::writer {
 namespace {
 
-constexpr int kMaxCollisions = 1000;
+constexpr int kMaxCollisions = 32;
+constexpr int kMaxNumbered = 16;  // then names that nobody else has: a thousand containers may all be "gpumem.x.1"
+
+uint64_t AnyNumber() {
+  uint64_t number = 0;
+  if (syscall(SYS_getrandom, &number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+    number = MixBits(MonotonicNs() ^ reinterpret_cast<uintptr_t>(&number) << 20);
+  return number;
+}
 
 // Number 0 is the wanted path itself; others go before the extension, so that the name still ends in it.
 bool Numbered(const char* path, int number, char* out, size_t capacity) {
@@ -33,8 +45,13 @@ bool Numbered(const char* path, int number, char* out, size_t capacity) {
     stem -= sizeof(kExtension) - 1;
     extension = kExtension;
   }
-  int size = number == 0 ? snprintf(out, capacity, "%s", path)
-                         : snprintf(out, capacity, "%.*s.%d%s", static_cast<int>(stem), path, number, extension);
+  char suffix[24] = "";
+  if (number > kMaxNumbered) {
+    snprintf(suffix, sizeof(suffix), ".x%016llx", static_cast<unsigned long long>(AnyNumber()));
+  } else if (number > 0) {
+    snprintf(suffix, sizeof(suffix), ".%d", number);
+  }
+  const int size = snprintf(out, capacity, "%.*s%s%s", static_cast<int>(stem), path, suffix, extension);
   return size > 0 && static_cast<size_t>(size) < capacity;
 }
 

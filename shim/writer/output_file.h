@@ -35,7 +35,8 @@ class OutputFile {
  public:
   static constexpr uint64_t kKeptBack = 4096;
 
-  // Creates it with `data` in it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace".
+  // Creates it with `data` in it, never follows or overwrites what is there: "a.gmtrace" may become "a.1.gmtrace", and
+  // where many are there, "a.x0123456789abcdef.gmtrace".
   // False: path() is "", and there is no file.
   bool Create(const char* path, const uint8_t* data, size_t size);
 

@@ -133,7 +133,7 @@ class Trees(TreeTest):
         for role, process, _ in found:
             rank = int(role[-1])
             self.assertEqual(process["rank"], rank)
-            self.assertEqual(pathlib.Path(process["file"]).name, f"gpumem.trees.{process['pid']}.r{rank}.gmtrace")
+            self.assertRegex(pathlib.Path(process["file"]).name, rf"^gpumem\.trees\.[\w-]+\.[\w-]+\.{process['pid']}\.r{rank}\.gmtrace$")
             answer = truth.report(SETUP, self.folder / pathlib.Path(process["file"]).name)
             self.assertEqual(answer["process"]["world_size"], 2)
             self.assertEqual([device["device"] for device in answer["devices"]], [rank])

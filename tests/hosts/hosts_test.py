@@ -232,8 +232,8 @@ class Settings(HostTest):
         self.assertRegex(self.the_trace().name, r"^host_endings-3-\d+\.gmtrace$")
 
     def test_rank_in_the_default_name(self):
-        self.run_host("host_endings", RANK="3")
-        self.assertRegex(self.the_trace().name, r"^gpumem\.host_endings\.\d+\.r3\.gmtrace$")
+        self.run_host("host_endings", RANK="3", TORCHELASTIC_RUN_ID="2e3e8bb6-3725-4d44-8235-ebd9b0de5668")
+        self.assertRegex(self.the_trace().name, r"^gpumem\.host_endings\.2e3e8bb6\.[\w-]+\.\d+\.r3\.gmtrace$")
 
     def test_an_output_that_cannot_be_written_changes_nothing(self):
         done = self.run_host("host_endings", "exit", "6", GPUMEMSHIM_OUTPUT="/proc/no/such/folder/x.gmtrace", TMPDIR=str(self.folder))

@@ -31,11 +31,28 @@ class OutputPathTest : public testing::Test {
 TEST_F(OutputPathTest, DefaultName) {
   EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.gmtrace");
   facts_->rank = 4;
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.r4.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.node7.123.r4.gmtrace");
+  std::strcpy(facts_->job, "98765");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.98765.node7.123.r4.gmtrace");
+  facts_->hostname[0] = '\0';
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.98765.123.r4.gmtrace");
+}
+
+TEST_F(OutputPathTest, JobAndHostAreShortAndPlain) {
+  facts_->rank = 0;
+  std::strcpy(facts_->hostname, "node7.cluster.example.org");
+  std::strcpy(facts_->job, "2e3e8bb6-3725-4d44-8235-ebd9b0de5668");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.2e3e8bb6.node7.123.r0.gmtrace");
+  std::strcpy(facts_->hostname, "a-pool-of-machines-x7f2-worker-37");
+  std::strcpy(facts_->job, "../a b");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.---a-b.s-x7f2-worker-37.123.r0.gmtrace");
+  EXPECT_EQ(Path("%j"), "/nowhere/run/---a-b");
+  facts_->rank = -1;  // one process: its name stays short
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.gmtrace");
 }
 
 TEST_F(OutputPathTest, Pattern) {
-  EXPECT_EQ(Path("a-%p-%h-%r-%n-%%-%x"), "/nowhere/run/a-123-node7-0-train-%-%x");
+  EXPECT_EQ(Path("a-%p-%h-%r-%j-%n-%%-%x"), "/nowhere/run/a-123-node7-0-0-train-%-%x");
   EXPECT_EQ(Path("/tmp/x.gmtrace"), "/tmp/x.gmtrace");
 }
 
