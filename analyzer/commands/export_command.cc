@@ -139,7 +139,7 @@ Files of other tools, in their keys and words, with exact numbers:
 
 Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
 
-  parquet     a folder: one folder a table, and in it one a rank, as Hive partitions
+  parquet     a folder: one folder a table, and in it one a rank, as Hive partitions; table ranks says who is missing
 
   gpumem export pytorch run.gmtrace -o run.pickle
   gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
@@ -147,16 +147,19 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
   gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
   gpumem export hta run.gmtrace -o run.raw.json.gz
   gpumem export openmetrics run.gmtrace -o run.prom
-  gpumem export parquet runs/ -o tables
+  gpumem export parquet --partition rank runs/ -o tables
 )";
   }
-  size_t most_arguments() const override { return 10'000; }
+  size_t most_arguments() const override { return 1'000'000; }
 
   void AddFlags(Flags* flags) override {
     view_.trace.AddFlags(flags);
     flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced").Value("FILE");
     flags->Add("--max-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
         .Value("SIZE");
+    flags->Add("--partition", &partition_, "parquet: a folder a rank in each table's folder, or none (rank)")
+        .Value("WHAT")
+        .OneOf({"rank", "none"});
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -193,7 +196,8 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
           "parquet is of whole traces. gpumem sql --format parquet -o FILE writes what a query chooses");
     }
     if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
-    GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, ExportParquet(places, output_, view_.trace.symbols, console));
+    GPUMEM_ASSIGN_OR_RETURN(const bool is_partial,
+                            ExportParquet(places, output_, {view_.trace.symbols, partition_ == "rank"}, console));
     return is_partial ? kExitDamaged : kExitFine;
   }
 
@@ -295,7 +299,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
   }
 
   ViewOptions view_;
-  std::string output_, max_size_;
+  std::string output_, max_size_, partition_ = "rank";
 };
 
 }  // namespace

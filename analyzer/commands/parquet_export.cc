@@ -5,18 +5,31 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "commands/rank_table.h"
 #include "loading/find_traces.h"
+#include "loading/load_trace.h"
+#include "query/cell_text.h"
 #include "query/schema.h"
 #include "query/session.h"
+#include "ranks/rank_files.h"
+#include "ranks/read_rank.h"
+#include "ranks/summary_file.h"
+#include "saved/index_file.h"
 
 namespace gpumem {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Removed where it was not renamed.
 class NewFolder {
@@ -26,19 +39,19 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
   ~NewFolder() {
     std::error_code ignored;
-    std::filesystem::remove_all(temporary_, ignored);
+    fs::remove_all(temporary_, ignored);
   }
 
   absl::Status Create() {
     std::error_code error;
-    if (std::filesystem::exists(path_, error))
+    if (fs::exists(path_, error))
       return absl::InvalidArgumentError(absl::StrCat(path_, " exists. Name a new folder with -o"));
-    if (std::filesystem::create_directories(temporary_, error)) return absl::OkStatus();
+    if (fs::create_directories(temporary_, error)) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("cannot make ", temporary_, ": ", error.message()));
   }
   absl::Status Commit() {
     std::error_code error;
-    std::filesystem::rename(temporary_, path_, error);
+    fs::rename(temporary_, path_, error);
     if (!error) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("cannot write ", path_, ": ", error.message()));
   }
@@ -49,46 +62,135 @@ class NewFolder {
 };
 
 absl::StatusOr<std::vector<std::string>> TracesOf(const std::vector<std::string>& places) {
-  std::vector<std::string> traces;
-  for (const std::string& place : places) {
-    const std::vector<std::string> inside = TracesOfFolder(place);
-    inside.empty() ? traces.push_back(place) : (void)traces.insert(traces.end(), inside.begin(), inside.end());
-  }
-  if (!traces.empty()) return traces;
+  if (!places.empty()) return RankFiles(places);
   GPUMEM_ASSIGN_OR_RETURN(const std::string newest, FindTrace(""));
-  traces.push_back(newest);
-  return traces;
+  return std::vector<std::string>{newest};
 }
+
+// Traces, one after the other, into the tables' folders.
+class TableFiles {
+ public:
+  TableFiles(const std::vector<std::string>& traces, const std::string& folder, const ParquetOptions& options,
+             Console* console)
+      : traces_(traces), folder_(folder), options_(options), console_(console), ranks_(traces) {}
+
+  absl::StatusOr<bool> Write() {
+    GPUMEM_ASSIGN_OR_RETURN(symbols_, options_.symbols.Options());
+    GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
+    for (size_t i = 0; i < traces_.size(); ++i) {
+      const absl::Status status = AddTrace(i, duck->library_version());
+      std::error_code ignored;
+      fs::remove_all(IndexFolder(), ignored);
+      if (status.ok()) continue;
+      if (traces_.size() == 1 || absl::IsInternal(status)) return status;
+      console_->Complain(absl::StrCat(traces_[i], " is left out: ", status.message()));
+      ranks_.AddUnreadable(traces_[i], status.message());
+      is_partial_ = true;
+    }
+    console_->ProgressDone();
+    if (written_ == 0) return absl::NotFoundError("none of the traces can be read");
+    GPUMEM_RETURN_IF_ERROR(MakeFolder("/ranks"));
+    GPUMEM_RETURN_IF_ERROR(ranks_.Write(absl::StrCat(folder_, "/ranks/ranks.parquet")));
+    if (traces_.size() == 1) return is_partial_;  // the other ranks were not asked for
+    const std::vector<std::string> doubts = ranks_.Doubts();
+    for (const std::string& doubt : doubts) console_->Complain(doubt);
+    return is_partial_ || !doubts.empty();
+  }
+
+ private:
+  // Of this run alone: a job's indexes would fill the user's cache.
+  std::string IndexFolder() const { return absl::StrCat(folder_, "/.index"); }
+
+  absl::Status MakeFolder(const std::string& name) const {
+    std::error_code error;
+    fs::create_directories(absl::StrCat(folder_, name), error);
+    if (!error) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("cannot make ", folder_, name, ": ", error.message()));
+  }
+
+  absl::Status AddTrace(size_t number, const std::string& version) {
+    console_->Progress("exporting traces", number, traces_.size());
+    GPUMEM_ASSIGN_OR_RETURN(RankSummary summary, SummaryOf(traces_[number]));
+    SessionRequest request;
+    request.traces = {traces_[number]};
+    GPUMEM_ASSIGN_OR_RETURN(const IndexFile known, IndexFileOf(traces_[number], "", version));
+    if (!known.exists()) request.index_folder = IndexFolder();
+    request.symbols = symbols_;
+    request.is_unsafe = true;  // no statement is anybody else's
+    if (traces_.size() == 1)
+      request.progress = [this](const std::string& what, uint64_t done, uint64_t all) {
+        console_->Progress(what, done, all);
+      };
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<SqlSession> session, SqlSession::Open(request));
+    for (const std::string& note : session->notes()) console_->Complain(note);
+    is_partial_ |= session->is_partial();
+    GPUMEM_RETURN_IF_ERROR(WriteTables(number, session.get()));
+    ranks_.Add(std::move(summary));
+    ++written_;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RankSummary> SummaryOf(const std::string& trace) const {
+    if (std::optional<RankSummary> known = FreshSummary(trace)) return *std::move(known);
+    LoadRequest load;
+    load.place = trace;
+    load.symbols = symbols_;
+    load.resolves_stacks = false;
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(load));
+    GPUMEM_ASSIGN_OR_RETURN(RankSummary summary, ReadRank(loaded.get()));
+    summary.file = trace;
+    return summary;
+  }
+
+  // Columns with the types that docs/sql.md says: a list of texts is text, the number of the trace that of the export.
+  static std::string Select(const TableSchema& table, size_t number, bool by_rank) {
+    std::string sql = "SELECT ";
+    for (const TableColumn& column : table.columns)
+      absl::StrAppend(&sql, "\"", column.name, "\"::", TypeName(column.type), " AS \"", column.name, "\", ");
+    absl::StrAppend(&sql, number, "::INTEGER AS trace, ", by_rank ? "" : "rank, ", "_rank, _host, _role FROM ");
+    return absl::StrCat(sql, table.name);
+  }
+
+  absl::Status WriteTables(size_t number, SqlSession* session) const {
+    GPUMEM_ASSIGN_OR_RETURN(Rows rank_rows, session->Run("SELECT coalesce(process_rank, -1) FROM processes"));
+    // pyarrow finds no type for a partition that is only ever null, so an unknown rank is -1.
+    const std::string partition =
+        options_.by_rank ? absl::StrCat("/rank=", rank_rows.Next() ? CellAt(rank_rows, 0, 0).number : -1) : "";
+    for (const TableSchema* const table : AllTables()) {
+      const std::string place = absl::StrCat("/", table->name, partition);
+      GPUMEM_RETURN_IF_ERROR(MakeFolder(place));
+      const std::string to = absl::StrFormat("%s%s/trace-%05d.parquet", folder_, place, number);
+      GPUMEM_ASSIGN_OR_RETURN(Rows rows,
+                              session->Run(absl::StrCat("COPY (", Select(*table, number, options_.by_rank), ") TO ",
+                                                        SqlQuoted(to), " (FORMAT PARQUET, COMPRESSION ZSTD)")));
+      while (rows.Next()) {
+      }
+      if (!rows.status().ok()) return absl::InternalError(rows.status().message());  // a full disk
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::string>& traces_;
+  const std::string folder_;
+  const ParquetOptions& options_;
+  Console* console_;
+  SymbolizerOptions symbols_;
+  RankTable ranks_;
+  size_t written_ = 0;
+  bool is_partial_ = false;
+};
 
 }  // namespace
 
 absl::StatusOr<bool> ExportParquet(const std::vector<std::string>& places, const std::string& folder,
-                                   const SymbolFlags& symbols, Console* console) {
+                                   const ParquetOptions& options, Console* console) {
   NewFolder result(folder);
   GPUMEM_RETURN_IF_ERROR(result.Create());
-  SessionRequest request;
-  GPUMEM_ASSIGN_OR_RETURN(request.traces, TracesOf(places));
-  GPUMEM_ASSIGN_OR_RETURN(request.symbols, symbols.Options());
-  request.is_unsafe = true;  // no statement is anybody else's
-  request.progress = [console](const std::string& what, uint64_t done, uint64_t all) {
-    console->Progress(what, done, all);
-  };
-  const absl::StatusOr<std::unique_ptr<SqlSession>> session = SqlSession::Open(request);
-  console->ProgressDone();
-  if (!session.ok()) return session.status();
-  for (const std::string& note : (*session)->notes()) console->Complain(note);
-  // pyarrow finds no type for a partition that is only ever null, so an unknown rank is -1.
-  for (const TableSchema* const table : AllTables()) {
-    const std::string to = SqlQuoted(absl::StrCat(result.temporary(), "/", table->name));
-    GPUMEM_ASSIGN_OR_RETURN(Rows rows, (*session)->Run(absl::StrCat(
-                                           "COPY (SELECT * REPLACE (coalesce(rank, -1) AS rank) FROM ", table->name,
-                                           ") TO ", to, " (FORMAT PARQUET, COMPRESSION ZSTD, PARTITION_BY (rank))")));
-    while (rows.Next()) {
-    }
-    GPUMEM_RETURN_IF_ERROR(rows.status());
-  }
+  GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> traces, TracesOf(places));
+  TableFiles files(traces, result.temporary(), options, console);
+  GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, files.Write());
   GPUMEM_RETURN_IF_ERROR(result.Commit());
-  return (*session)->is_partial();
+  return is_partial;
 }
 
 }  // namespace gpumem

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// ExportParquet: every table of `gpumem sql` as Parquet, for Spark, DuckDB, pyarrow and pandas:
+// ExportParquet: every table of `gpumem sql` as Parquet, for Spark, DuckDB, ClickHouse, pyarrow and pandas, one trace
+// after the other, so that memory is that of one:
 //
-//   FOLDER/blocks/rank=0/data_0.parquet, FOLDER/events/rank=0/..., one folder a table, partitioned as Hive does
+//   FOLDER/blocks/rank=0/trace-00000.parquet, FOLDER/events/rank=0/..., one folder a table, partitioned as Hive does
+//   FOLDER/ranks/ranks.parquet   who is missing, damaged, of another job (rank_table.h)
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, ExportParquet({"runs/"}, "tables", symbols, console));
+//   GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, ExportParquet({"runs/"}, "tables", options, console));
 //
 // The folder appears whole or not at all. InvalidArgument where it is there already, or DuckDB is not. Not thread-safe.
 
@@ -21,9 +23,14 @@
 
 namespace gpumem {
 
-// True where tables are of a part: a trace is damaged, or was left out.
+struct ParquetOptions {
+  SymbolFlags symbols;
+  bool by_rank = true;  // a folder a rank in each table's; else one folder a table
+};
+
+// True where tables are of a part: a trace is damaged or was left out, or, of several, ranks are missing or foreign.
 absl::StatusOr<bool> ExportParquet(const std::vector<std::string>& places, const std::string& folder,
-                                   const SymbolFlags& symbols, Console* console);
+                                   const ParquetOptions& options, Console* console);
 
 }  // namespace gpumem
 

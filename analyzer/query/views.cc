@@ -4,24 +4,32 @@
 #include "query/views.h"
 
 #include "absl/strings/str_cat.h"
+#include "query/database.h"
 #include "query/schema.h"
 
 namespace gpumem {
 namespace {
 
+// Launchers' roles are not recorded, so `_role` is NULL so far.
+std::string TagsOf(const AttachedTrace& trace) {
+  const std::string rank = trace.rank < 0 ? "NULL::INTEGER" : absl::StrCat(trace.rank);
+  const std::string host = trace.host.empty() ? "NULL::VARCHAR" : SqlQuoted(trace.host);
+  return absl::StrCat(rank, " AS rank, ", rank, " AS _rank, ", host, " AS _host, NULL::VARCHAR AS _role");
+}
+
 // The table of every trace, each row with its trace and rank.
 std::string UnionOf(const TableSchema& table, const std::vector<AttachedTrace>& traces) {
   std::string sql = absl::StrCat("CREATE VIEW ", table.name, " AS ");
   for (size_t i = 0; i < traces.size(); ++i) {
-    absl::StrAppend(&sql, i == 0 ? "" : " UNION ALL ", "SELECT *, ", i, " AS trace, ",
-                    traces[i].rank < 0 ? std::string("NULL::INTEGER") : absl::StrCat(traces[i].rank), " AS rank FROM ",
+    absl::StrAppend(&sql, i == 0 ? "" : " UNION ALL ", "SELECT *, ", i, " AS trace, ", TagsOf(traces[i]), " FROM ",
                     traces[i].schema, ".", table.name);
   }
   return sql;
 }
 
 constexpr char kMarks[] = R"(CREATE VIEW marks AS
-SELECT event, time_ns, kind, text, thread, handle AS number, step, trace, rank FROM events
+SELECT event, time_ns, kind, text, thread, handle AS number, step, trace, rank, _rank, _host, _role
+FROM events
 WHERE kind IN ('mark', 'range_push', 'range_pop', 'range_start', 'range_end', 'step', 'tag', 'recording_start',
                'recording_stop'))";
 

@@ -18,6 +18,7 @@ namespace gpumem {
 struct AttachedTrace {
   std::string schema;  // as it is attached
   int rank = -1;       // -1 = not known
+  std::string host;    // "" = not known
 };
 
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces);

@@ -53,6 +53,25 @@ class EveryDay(unittest.TestCase):
             shutil.copy(trace, folder)
         return folder
 
+    def record_other_job(self, folder):
+        command = [SETUP.gpumem, "run", "-o", str(folder / "other.gmtrace"), "--", *SETUP.command("-c"), "import torch; torch.ones(1000).cuda()"]
+        environment = {**truth.environment_of(truth.Case("none"), SETUP), "RANK": "1", "WORLD_SIZE": "2"}
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=SETUP.timeout_s)
+
+    def export(self, places, folder, code, *flags):
+        """Parquet of traces; what standard error says. Skips the test where there is no DuckDB."""
+        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.runs / "index")}
+        done = subprocess.run([SETUP.gpumem, "export", "parquet", *flags, *map(str, places), "-o", str(folder)], capture_output=True, text=True, timeout=120, env=environment)
+        if done.returncode == 3 and "DuckDB" in done.stderr:
+            self.skipTest(f"no DuckDB: {done.stderr}")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def rows(self, query):
+        """What DuckDB says of files."""
+        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.runs / "index")}
+        return json.loads(truth.run([SETUP.gpumem, "sql", "--unsafe", "--json", str(self.traces[0]), query], SETUP, environment))["rows"]
+
     def test_the_first_sentence_names_rank_and_cause(self):
         answer = ranks(self.runs)
         self.assertRegex(answer["headline"], r"^rank 2 holds 9\d\.\d* MiB .* more than rank \d, the median rank, at step 24: .*train_parallel\.py:133 main .*24 x 4 MiB")
@@ -104,12 +123,45 @@ class EveryDay(unittest.TestCase):
 
     def test_a_trace_of_another_job_is_told(self):
         folder = self.copy("other")
-        command = [SETUP.gpumem, "run", "-o", str(folder / "other.gmtrace"), "--", *SETUP.command("-c"), "import torch; torch.ones(1000).cuda()"]
-        environment = {**truth.environment_of(truth.Case("none"), SETUP), "RANK": "1", "WORLD_SIZE": "2"}
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=SETUP.timeout_s)
+        self.record_other_job(folder)
         answer = ranks(folder, code=4)
         self.assertRegex(answer["headline"], r"^1 trace is of another job \(.*world size 2\); rank 2 holds")
         self.assertEqual([(each["why"], each["rank"]) for each in answer["other_traces"]], [("other_job", 1)])
+
+    def test_parquet_has_a_folder_for_each_rank(self):
+        self.assertEqual(self.export([self.runs], self.runs / "tables", 0), "")
+        self.assertEqual(sorted(path.name for path in (self.runs / "tables" / "blocks").iterdir()), [f"rank={rank}" for rank in range(4)])
+        peaks = self.rows(f"SELECT rank, _rank, _host, _role, max(allocated) AS peak FROM read_parquet('{self.runs}/tables/events/*/*.parquet', hive_partitioning = true) GROUP BY ALL ORDER BY rank")
+        told = ranks(self.runs)["ranks"]
+        self.assertEqual(peaks, [{"rank": each["rank"], "_rank": each["rank"], "_host": each["hostname"], "_role": None, "peak": each["peak_allocated_bytes"]} for each in told])
+        table = self.rows(f"SELECT rank, state, path, peak_allocated, peak_total, steps, ended, device FROM '{self.runs}/tables/ranks/*.parquet' ORDER BY rank")
+        names = {"peak_allocated": "peak_allocated_bytes", "peak_total": "peak_total_bytes", "path": "file"}
+        self.assertEqual(table, [{key: "present" if key == "state" else each[names.get(key, key)] for key in table[0]} for each in told])
+        # Without partitions the same rows, and without indexes left behind.
+        self.export([self.runs], self.runs / "flat", 0, "--partition", "none")
+        self.assertEqual(sorted(path.name for path in (self.runs / "flat" / "blocks").iterdir()), [f"trace-0000{trace}.parquet" for trace in range(4)])
+        (count,) = self.rows(f"SELECT (SELECT count(*) FROM '{self.runs}/flat/events/*.parquet' WHERE rank = 2) AS flat, (SELECT count(*) FROM '{self.runs}/tables/events/rank=2/*.parquet') AS parted")
+        self.assertEqual(count["flat"], count["parted"])
+        self.assertEqual([path.name for path in self.runs.iterdir() if path.name.startswith("tables.")] + list(self.runs.rglob(".index")), [])
+
+    def test_parquet_says_who_is_missing_damaged_or_foreign(self):
+        folder = self.copy("parquet")
+        (folder / self.traces[0].name).unlink()
+        truncated = folder / self.traces[1].name
+        truncated.write_bytes(truncated.read_bytes()[:-5000])
+        (folder / self.traces[3].name).write_bytes(b"no trace")
+        self.record_other_job(folder)
+        told = self.export([folder], folder / "tables", 4)
+        for part in ("ranks 0 and 3 of 4 are missing", "rank 1 has a damaged trace", "1 trace is of another job", "is left out"):
+            self.assertIn(part, told)
+        table = self.rows(f"SELECT rank, state, reason, trace FROM '{folder}/tables/ranks/*.parquet' ORDER BY rank, state")
+        self.assertEqual([(row["rank"], row["state"]) for row in table], [(0, "missing"), (1, "damaged"), (1, "other_job"), (2, "present"), (3, "missing"), (3, "unreadable")])
+        self.assertEqual([row["trace"] is None for row in table], [True, False, False, False, True, False])
+        self.assertIn("world size 2", table[2]["reason"])
+        # The columns are documented.
+        documented = (truth.ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
+        columns = [row["column_name"] for row in self.rows(f"DESCRIBE SELECT * FROM '{folder}/tables/ranks/*.parquet'")]
+        self.assertEqual([name for name in columns if f"| `{name}` |" not in documented], [])
 
     def test_summaries_answer_as_the_traces_do(self):
         folder = self.copy("summaries")

@@ -92,7 +92,10 @@ TEST(SchemaTest, EveryColumnIsThereAndSaysWhatItIs) {
   for (const TableSchema* const table : AllTables()) {
     for (const TableColumn& column : table->columns) {
       EXPECT_NE(std::string(column.about), "") << table->name << "." << column.name;
-      EXPECT_TRUE(asked.StatusOf(absl::StrCat("SELECT \"", column.name, "\", trace, rank FROM ", table->name)).ok())
+      EXPECT_TRUE(asked
+                      .StatusOf(absl::StrCat("SELECT \"", column.name, "\", trace, rank, _rank, _host, _role FROM ",
+                                             table->name))
+                      .ok())
           << table->name << "." << column.name;
     }
   }
