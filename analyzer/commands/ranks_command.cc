@@ -59,11 +59,19 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
                       .Value("K");
     flags->Add("--write-summaries", &writes_summaries_,
                "write TRACE.summary beside each trace; later calls read those");
+    flags->Add("--summarize", &summarizes_,
+               "write the summaries alone, also of running processes: what the recorder calls");
+    flags
+        ->Add("--to", &to_,
+              "with --summarize of one trace: the summary to write, together with what it has of the process")
+        .Value("FILE");
     trace_.symbols.AddFlags(flags);
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> files, RankFiles(arguments));
+    if (summarizes_) return Summarize(files, console);
+    if (!to_.empty()) return absl::InvalidArgumentError("--to goes with --summarize");
     std::vector<RankSummary> ranks;
     std::vector<OtherTrace> unreadable;
     GPUMEM_RETURN_IF_ERROR(ReadAll(files, console, &ranks, &unreadable));
@@ -96,17 +104,30 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
     return LoadTrace(request);
   }
 
+  absl::StatusOr<int> Summarize(const std::vector<std::string>& files, Console* console) {
+    if (!to_.empty() && files.size() != 1)
+      return absl::InvalidArgumentError(absl::StrCat("--to takes one trace, not ", files.size()));
+    for (const std::string& file : files) {
+      const FileStamp stamp = StampOf(file);  // before it is read: it may grow
+      GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
+      GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
+      GPUMEM_RETURN_IF_ERROR(to_.empty() ? WriteSummary(rank, stamp) : AddToSummary(std::move(rank), to_));
+    }
+    return kExitFine;
+  }
+
   // Of a trace, or of a file of summaries.
   absl::StatusOr<std::vector<RankSummary>> ReadOne(const std::string& file, Console* console) {
     if (absl::EndsWith(file, kSummarySuffix)) return ReadSummaries(file);
     if (trace_.device < 0) {
       if (std::optional<RankSummary> known = FreshSummary(file)) return std::vector<RankSummary>{*std::move(known)};
     }
+    const FileStamp stamp = writes_summaries_ ? StampOf(file) : FileStamp{};
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
     GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
     // Of a process that goes on, the trace does too.
     if (writes_summaries_ && trace_.device < 0 && rank.ending != RunEnding::kRunning)
-      GPUMEM_RETURN_IF_ERROR(WriteSummary(rank));
+      GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, stamp));
     return std::vector<RankSummary>{std::move(rank)};
   }
 
@@ -145,7 +166,8 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
   }
 
   TraceOptions trace_;
-  bool writes_summaries_ = false;
+  bool writes_summaries_ = false, summarizes_ = false;
+  std::string to_;
   size_t step_ = 0;
   std::string by_ = "rank";
   size_t top_ = 10;

@@ -40,6 +40,21 @@ struct TimedBytes {
   uint64_t realtime_ns = 0, bytes = 0;
 };
 
+// Memory at the peak of one sort.
+struct PeakGroup {
+  Category category = Category::kUnknown;
+  std::string module, line;  // "blocks.3.mlp", "train.py:42 forward"; "" = not known
+  uint64_t bytes = 0, blocks = 0;
+
+  friend auto operator<=>(const PeakGroup&, const PeakGroup&) = default;
+};
+
+struct StepEnd {
+  uint64_t step = 0, realtime_ns = 0;
+
+  friend auto operator<=>(const StepEnd&, const StepEnd&) = default;
+};
+
 struct RankSummary {
   std::string file;
   int rank = -1;
@@ -53,17 +68,24 @@ struct RankSummary {
   uint64_t start_realtime_ns = 0;   // of the recording; 0 = not known
   uint64_t last_realtime_ns = 0;    // of the last event; 0 = not known
   uint64_t events = 0, lost_events = 0;
-  std::string damage;  // "" = none
+  uint64_t events_before = 0;  // that are in no number here: files of a series are gone
+  std::string damage;          // "" = none
   RunEnding ending = RunEnding::kUnknown;
+  bool summary_only = false;  // the process kept no trace: GPUMEMSHIM_RANKS
 
   int device = -1;                        // -1 = no GPU memory
   std::map<int, uint64_t> other_devices;  // bytes that this process has on GPUs that are not its own
   Measure measure = Measure::kAllocated;  // by which ranks are compared: total where PyTorch did nothing
   uint64_t capacity = 0;
   uint64_t peak_allocated = 0, peak_reserved = 0, peak_total = 0, context = 0;
-  CategoryBytes categories{};       // at the peak
-  uint64_t communicator_bytes = 0;  // of NCCL at the peak, outside of PyTorch
+  CategoryBytes categories{};          // at the peak
+  uint64_t communicator_bytes = 0;     // of NCCL at the peak, outside of PyTorch
+  bool knows_peak_groups = false;      // summaries of older versions do not
+  std::vector<PeakGroup> peak_groups;  // at the peak, largest first
+  uint64_t other_peak_bytes = 0;       // of groups beyond those
   StepPeaks steps;
+  bool steps_missed = false;              // the last complete ones are not known
+  std::vector<StepEnd> step_ends;         // of complete steps, in order; in a file the last ones
   std::vector<HeldParameter> parameters;  // by name
 
   uint64_t oom_realtime_ns = 0;  // of the request that failed for good; 0 = none did

@@ -15,6 +15,7 @@
 #include "format/event.h"
 #include "loading/attribute.h"
 #include "loading/moment.h"
+#include "ranks/peak_groups.h"
 #include "report/input.h"
 #include "trace/object_table.h"
 
@@ -57,6 +58,7 @@ void ReadProcess(const Analysis& analysis, RankSummary* rank) {
   rank->start_realtime_ns = process.anchor_realtime_ns;
   rank->events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
   rank->lost_events = analysis.losses.Total();
+  rank->events_before = analysis.series.events_before;
   rank->damage = analysis.damage;
 }
 
@@ -97,11 +99,12 @@ void ReadParameters(const ObjectTable& objects, RankSummary* rank) {
   std::sort(rank->parameters.begin(), rank->parameters.end());
 }
 
-void ReadSteps(const Attribution& attribution, RankSummary* rank) {
+void ReadSteps(const Analysis& analysis, const Attribution& attribution, RankSummary* rank) {
   rank->steps = StepPeaks(rank->measure != Measure::kAllocated);
   for (const AttributedStep& each : attribution.steps) {
     const MeasureValues& peak = each.step.peak.values;
     rank->steps.Add({each.step.number, peak.allocated, peak.total}, each.step.complete);
+    if (each.step.complete) rank->step_ends.push_back({each.step.number, Realtime(analysis, each.step.end.time_ns)});
   }
 }
 
@@ -159,8 +162,11 @@ absl::StatusOr<RankSummary> ReadRank(LoadedTrace* loaded) {
   if (own == nullptr) return rank;
   ReadDevices(analysis, own->device, &rank);
   ReadParameters(loaded->stacks.objects(), &rank);
-  ReadSteps(*attribution, &rank);
-  ReadPeak(attribution->moments.front(), &rank);
+  ReadSteps(analysis, *attribution, &rank);
+  const Moment& peak = attribution->moments.front();
+  ReadPeak(peak, &rank);
+  ReadPeakGroups(
+      ReadRunFacts(loaded->input, loaded->stacks.objects(), *attribution, peak, nullptr, {rank.file, "peak"}), &rank);
   ReadOom(analysis, *attribution, &rank);
   RunFacts end;
   end.device = rank.device;

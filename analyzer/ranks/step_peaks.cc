@@ -31,6 +31,17 @@ void StepPeaks::CoarsenTo(uint64_t width) {
   for (const auto& [window, peak] : before) Merge(window / ratio, peak);
 }
 
+void StepPeaks::MergeLater(const StepPeaks& later, uint64_t before, uint64_t known) {
+  for (const auto& [window, peak] : later.windows_) {
+    const uint64_t step = peak.step + before;
+    if (step > known) Add({step, peak.allocated, peak.total}, true);
+  }
+  if (later.last_begun_ != 0) last_begun_ = std::max(last_begun_, later.last_begun_ + before);
+  if (later.last_ended_ == 0) return;
+  last_ended_ = std::max(last_ended_, later.last_ended_ + before);
+  complete_ = std::max(complete_, later.complete_ + before);
+}
+
 bool StepPeaks::Restore(const Totals& totals, const std::vector<StepPeak>& peaks) {
   if (!std::has_single_bit(totals.width) || peaks.size() > kMaxWindows + 1) return false;
   width_ = totals.width;

@@ -39,6 +39,10 @@ class StepPeaks {
   // A power of two; nothing happens where windows are as wide already.
   void CoarsenTo(uint64_t width);
 
+  // Takes over the steps of `later` beyond `known`, each `before` numbers on. Where its windows are wider than one
+  // step, a window counts as what its highest step is.
+  void MergeLater(const StepPeaks& later, uint64_t before, uint64_t known);
+
   // What width() and its neighbours were, to make the same again.
   struct Totals {
     uint64_t width = 1, complete = 0, last_begun = 0, last_ended = 0;

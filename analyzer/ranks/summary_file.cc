@@ -5,23 +5,30 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/file_output.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
 #include "compare/text_file.h"
+#include "ranks/merge_summaries.h"
+#include "trace/series.h"
 
 namespace gpumem {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kVersionWithoutGroups = 1;
+constexpr size_t kMaxStepEnds = 16;
 constexpr size_t kMaxRows = 200'000;  // of any list in a line
 
 void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& rows, JsonWriter* writer) {
@@ -62,6 +69,25 @@ class Members {
     const int64_t number =
         found->is_number_unsigned() && found->get<uint64_t>() > INT32_MAX ? -2 : found->get<int64_t>();
     if (Check(number >= -1 && number <= INT32_MAX)) *value = static_cast<int>(number);
+  }
+  void Read(const char* key, std::vector<PeakGroup>* groups) {
+    const json* const found = Find(key);
+    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return;
+    for (const json& each : *found) {
+      Members members(each);
+      std::string category;
+      PeakGroup group;
+      members.Read("category", &category);
+      members.Read("module", &group.module);
+      members.Read("line", &group.line);
+      members.Read("bytes", &group.bytes);
+      members.Read("blocks", &group.blocks);
+      if (!Check(members.ok())) return;
+      for (size_t i = 0; i < kCategories; ++i) {
+        if (CategoryName(static_cast<Category>(i)) == category) group.category = static_cast<Category>(i);
+      }
+      groups->push_back(std::move(group));
+    }
   }
   // Lists of so many unsigned numbers each.
   std::vector<std::vector<uint64_t>> Rows(const char* key, size_t columns) {
@@ -122,6 +148,43 @@ void ForEachMember(Rank* rank, const Each& each) {
   each("allocated_at_oom", &rank->allocated_at_oom);
 }
 
+// The same of what version 2 has more.
+template <typename Rank, typename Each>
+void ForEachNewMember(Rank* rank, const Each& each) {
+  each("summary_only", &rank->summary_only);
+  each("steps_missed", &rank->steps_missed);
+  each("events_before", &rank->events_before);
+  each("knows_peak_groups", &rank->knows_peak_groups);
+  each("other_peak_bytes", &rank->other_peak_bytes);
+}
+
+void WriteNew(const RankSummary& rank, JsonWriter* writer) {
+  ForEachNewMember(&rank, [&](const char* key, const auto* value) { writer->Field(key, *value); });
+  writer->Key("peak_groups");
+  writer->BeginArray();
+  for (const PeakGroup& each : rank.peak_groups) {
+    writer->BeginObject();
+    writer->Field("category", CategoryName(each.category));
+    writer->Field("module", each.module);
+    writer->Field("line", each.line);
+    writer->Field("bytes", each.bytes);
+    writer->Field("blocks", each.blocks);
+    writer->EndObject();
+  }
+  writer->EndArray();
+  std::vector<std::vector<uint64_t>> ends;
+  const size_t left_out = rank.step_ends.size() - std::min(rank.step_ends.size(), kMaxStepEnds);
+  for (size_t i = left_out; i < rank.step_ends.size(); ++i)
+    ends.push_back({rank.step_ends[i].step, rank.step_ends[i].realtime_ns});
+  WriteRows("step_ends", ends, writer);
+}
+
+void ReadNew(Members* members, RankSummary* rank) {
+  ForEachNewMember(rank, [&](const char* key, auto* value) { members->Read(key, value); });
+  members->Read("peak_groups", &rank->peak_groups);
+  for (const auto& row : members->Rows("step_ends", 2)) rank->step_ends.push_back({row[0], row[1]});
+}
+
 void WriteLists(const RankSummary& rank, JsonWriter* writer) {
   std::vector<std::vector<uint64_t>> steps, parameters, timeline, devices, ancestors, categories;
   for (const auto& [window, peak] : rank.steps.windows()) steps.push_back({peak.step, peak.allocated, peak.total});
@@ -159,10 +222,22 @@ bool ReadLists(Members* members, RankSummary* rank) {
 }  // namespace
 
 FileStamp StampOf(const std::string& path) {
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) return {};
-  return {static_cast<uint64_t>(status.st_size),
-          static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+  FileStamp stamp;
+  for (const SeriesFile& file : FindSeries(path).files) {
+    struct stat status = {};
+    if (stat(file.path.c_str(), &status) != 0) continue;
+    stamp.bytes += static_cast<uint64_t>(status.st_size);
+    stamp.changed_ns = std::max(stamp.changed_ns, static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
+                                                      static_cast<uint64_t>(status.st_mtim.tv_nsec));
+  }
+  return stamp;
+}
+
+std::string SummaryPathOf(const std::string& trace) {
+  if (!absl::EndsWith(trace, ".gmtrace")) return absl::StrCat(trace, kSummarySuffix);
+  const std::filesystem::path path(trace);
+  const std::string name = absl::StrCat(SeriesStem(path.filename().string()), ".gmtrace", kSummarySuffix);
+  return (path.parent_path() / name).string();
 }
 
 std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp) {
@@ -180,6 +255,7 @@ std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp) {
   writer.Field("last_begun_step", rank.steps.last_begun());
   writer.Field("last_ended_step", rank.steps.last_ended());
   WriteLists(rank, &writer);
+  WriteNew(rank, &writer);
   writer.EndObject();
   line += '\n';
   return line;
@@ -191,7 +267,7 @@ absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stam
   Members members(parsed);
   int version = 0;
   members.Read("gpumem_rank_summary", &version);
-  if (!members.ok() || version != kVersion) return bad();
+  if (!members.ok() || (version != kVersion && version != kVersionWithoutGroups)) return bad();
   RankSummary rank;
   FileStamp read;
   members.Read("trace_bytes", &read.bytes);
@@ -207,21 +283,35 @@ absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stam
        {RunEnding::kCompleted, RunEnding::kOutOfMemory, RunEnding::kKilled, RunEnding::kRunning}) {
     if (RunEndingName(each) == ended) rank.ending = each;
   }
+  if (version == kVersion) ReadNew(&members, &rank);
   if (!ReadLists(&members, &rank) || !members.ok()) return bad();
   if (stamp != nullptr) *stamp = read;
   return rank;
 }
 
-absl::Status WriteSummary(const RankSummary& rank) {
-  return ReplaceFile(absl::StrCat(rank.file, kSummarySuffix), SummaryLine(rank, StampOf(rank.file)), rank.file);
+absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp) {
+  return ReplaceFile(SummaryPathOf(rank.file), SummaryLine(rank, stamp), rank.file);
+}
+
+absl::Status AddToSummary(RankSummary rank, const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (text.ok() && !text->empty()) {
+    const absl::StatusOr<RankSummary> earlier = ParseSummary(*text, nullptr);
+    if (earlier.ok() && IsSameRecording(*earlier, rank)) rank = MergeSummaries(*earlier, std::move(rank));
+  }
+  rank.file = std::string(absl::StripSuffix(path, kSummarySuffix));
+  rank.summary_only = true;
+  return ReplaceFile(path, SummaryLine(rank, {}));
 }
 
 std::optional<RankSummary> FreshSummary(const std::string& trace) {
-  const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(trace, kSummarySuffix));
+  const absl::StatusOr<std::string> text = ReadTextFile(SummaryPathOf(trace));
   if (!text.ok()) return std::nullopt;
   FileStamp stamp;
   absl::StatusOr<RankSummary> rank = ParseSummary(*text, &stamp);
   if (!rank.ok() || stamp != StampOf(trace)) return std::nullopt;
+  // Of a process that went on, or was killed since: its trace knows more.
+  if (rank->ending == RunEnding::kRunning || rank->ending == RunEnding::kUnknown) return std::nullopt;
   rank->file = trace;  // it may have been moved together with its summary
   return *std::move(rank);
 }

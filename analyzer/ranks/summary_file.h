@@ -5,7 +5,7 @@
 // file of one trace is TRACE.summary, and says which size and time of change the trace had. Files put together by `cat`
 // are a file of summaries. docs/commands/ranks.md.
 //
-//   GPUMEM_RETURN_IF_ERROR(WriteSummary(rank));                       // rank.file + ".summary"
+//   GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, StampOf(rank.file)));   // rank.file + ".summary"
 //   if (const auto rank = FreshSummary("run.gmtrace")) rank->steps    // nothing where the trace changed since
 //   GPUMEM_ASSIGN_OR_RETURN(const auto ranks, ReadSummaries("all.summary"));
 //
@@ -27,7 +27,7 @@ namespace gpumem {
 
 inline constexpr absl::string_view kSummarySuffix = ".summary";
 
-// Size and time of a trace's last change; zeros where there is none.
+// Size and time of the last change of a trace, of a series of all its files; zeros where there is none.
 struct FileStamp {
   uint64_t bytes = 0, changed_ns = 0;
 
@@ -40,7 +40,13 @@ std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp);
 // DataLoss where the line is none; `stamp` may be null.
 absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stamp);
 
-absl::Status WriteSummary(const RankSummary& rank);
+// Where the summary of a trace, or of a series' file, is: "run.gmtrace.summary" of run.part2.gmtrace, too.
+std::string SummaryPathOf(const std::string& trace);
+
+// `stamp`: of the trace before it was read; it may have grown since.
+absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp);
+// Of a rank that keeps no trace: together with what the file has of the same process (merge_summaries.h).
+absl::Status AddToSummary(RankSummary rank, const std::string& path);
 std::optional<RankSummary> FreshSummary(const std::string& trace);
 // NotFound, or DataLoss with the number of the line.
 absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path);

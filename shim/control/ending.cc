@@ -27,6 +27,7 @@
 #include "shim/control/unseen_calls.h"
 #include "shim/cupti/cupti.h"
 #include "shim/oom/reporter.h"
+#include "shim/oom/summarizer.h"
 #include "shim/ring/dead_rings.h"
 #include "shim/sampler/sampler.h"
 #include "shim/writer/writer.h"
@@ -57,7 +58,10 @@ void SleepMillisecond() {
   nanosleep(&millisecond, nullptr);
 }
 
-uint32_t ReportTimeoutMs() { return g_settings.oom_report ? oom::kWaitAtEndMs : 0; }
+uint32_t ReportTimeoutMs() {
+  return (g_settings.oom_report ? oom::kWaitAtEndMs : 0) +
+         (g_rank_settings.summary_interval_ms != 0 ? oom::kSummaryWaitAtEndMs : 0);
+}
 
 // From one of three states to kEnded, past a switch that is under way. False: there is nothing to end.
 bool EnterEnd() {

@@ -39,6 +39,7 @@
 #include "shim/control/open_ranges.h"
 #include "shim/control/output_path.h"
 #include "shim/control/process_facts.h"
+#include "shim/control/rank_settings.h"
 #include "shim/control/recording.h"
 #include "shim/control/sampling.h"
 #include "shim/control/server.h"
@@ -52,6 +53,7 @@
 #include "shim/cupti/cupti.h"
 #include "shim/oom/forecaster.h"
 #include "shim/oom/reporter.h"
+#include "shim/oom/summarizer.h"
 #include "shim/python/existing.h"
 #include "shim/python/inject.h"
 #include "shim/python/injected_script.h"
@@ -78,6 +80,7 @@ std::atomic<uint64_t> g_spans;
 std::atomic<int32_t> g_starter;
 ProcessFacts g_facts;
 Settings g_settings;
+RankSettings g_rank_settings;
 
 namespace {
 
@@ -144,6 +147,7 @@ void AfterForkInChild() {
   stack::ForgetInChild();
   oom::ForgetInChild();
   oom::ForgetForecastInChild();
+  oom::ForgetSummariesInChild();
   server::ForgetInChild();
   ForgetNotes();
   ForgetFailedCallbacks();
@@ -173,6 +177,7 @@ void SawEvent(const Event& event, uint32_t tid) {
 void TracePassed(const char* path, bool last) {
   if (g_settings.forecast) oom::ForecastPassed(path, last);
   if (g_settings.oom_report) oom::Passed(path, last);
+  if (g_rank_settings.summary_interval_ms != 0) oom::SummaryPassed(path, last);
 }
 
 // In the writer's thread, about once a second and at the end.
@@ -196,7 +201,9 @@ bool StartWriter() {
   config.callbacks.facts.api_name = &ApiName;
   if (g_settings.oom_report) oom::Configure(&SettingOf);
   if (g_settings.forecast) oom::ConfigureForecast(&SettingOf);
-  if (g_settings.oom_report || g_settings.forecast) config.callbacks.watcher.passed = &TracePassed;
+  if (g_rank_settings.summary_interval_ms != 0)
+    oom::ConfigureSummaries({g_rank_settings.summary_interval_ms, g_rank_settings.asked_for_summary}, &SettingOf);
+  config.callbacks.watcher.passed = &TracePassed;
   config.callbacks.watcher.saw_event = &SawEvent;
   config.callbacks.losses.find_unseen = &LookAround;
   config.callbacks.losses.put_unseen = &PutUnseen;
@@ -225,6 +232,7 @@ void WarnOfUnknownSettings() {
   if (g_settings.quiet) return;
   static char line[2048];
   WriteLine(line, UnknownSettingsLine(environ, line, sizeof line));
+  WriteLine(line, RankSettingsLine(g_rank_settings, line, sizeof line));
 }
 
 }  // namespace
@@ -289,6 +297,7 @@ State SetUp() {
   if (g_settings.disabled || !HasRoom()) return State::kFailed;
   UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
   ReadProcessFacts(&g_facts);
+  g_rank_settings = ReadRankSettings(g_facts);
   if (WasAttached()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "gpumem attach"};
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
   g_pid.store(g_facts.pid, std::memory_order_relaxed);

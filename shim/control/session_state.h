@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "shim/control/process_facts.h"
+#include "shim/control/rank_settings.h"
 #include "shim/control/settings.h"
 
 namespace gpumemshim::control {
@@ -30,6 +31,7 @@ extern std::atomic<uint64_t> g_spans;
 extern std::atomic<int32_t> g_starter;  // id of the thread that sets up, or did
 extern ProcessFacts g_facts;
 extern Settings g_settings;
+extern RankSettings g_rank_settings;
 
 // The first time in this process: everything that a recording needs and a dormant process does not.
 bool BeginRecording();

@@ -19,7 +19,7 @@ constexpr const char* kForecastVariables[] = {"GPUMEMSHIM_CONTROL",          "GP
                                               "GPUMEMSHIM_FORECAST_EXEC",    "GPUMEMSHIM_FORECAST_SIGNAL",
                                               "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_ALLOW_HOST"};
 constexpr char kComplaint[] =
-    "gpumem: no report and no forecast: the program gpumem was not found (GPUMEMSHIM_GPUMEM names it)\n";
+    "gpumem: no report, forecast or summary: the program gpumem was not found (GPUMEMSHIM_GPUMEM names it)\n";
 
 }  // namespace
 
@@ -108,6 +108,18 @@ bool Analyzer::Prepare(const char* path) {
   const char* wanted[] = {"gpumem", "oom", "--no-replay", "--top", "5", path, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);
+}
+
+bool Analyzer::PrepareSummary(const char* path) {
+  const char* wanted[] = {"gpumem", "ranks", "--summarize", path, nullptr};
+  static_assert(sizeof wanted <= sizeof arguments_);
+  if (!PrepareCommand(wanted, sizeof wanted / sizeof *wanted)) return false;
+  // A thousand ranks may share one cache.
+  if (variable_count_ < kMaxVariables && environment_[variable_count_] == nullptr) {
+    environment_[variable_count_] = "GPUMEM_INDEX_ABOVE=never";
+    environment_[variable_count_ + 1] = nullptr;
+  }
+  return true;
 }
 
 bool Analyzer::PrepareForecast(const char* path) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Analyzer: how `gpumem oom` and `gpumem forecast --watch` are started: which file, with which arguments, in which
-// environment. GPUMEMSHIM_GPUMEM names it; else it lies where the library was installed (../bin or ../../bin of its
-// directory, or beside it), else on PATH. Of the environment it sees what a terminal and a locale need and nothing
-// else: not our preload, not the host's libraries.
+// Analyzer: how `gpumem oom`, `gpumem forecast --watch` and `gpumem ranks --summarize` are started: which file, with
+// which arguments, in which environment. GPUMEMSHIM_GPUMEM names it; else it lies where the library was installed
+// (../bin or ../../bin of its directory, or beside it), else on PATH. Of the environment it sees what a terminal and a
+// locale need and nothing else: not our preload, not the host's libraries.
 //
 // Settings are taken from where `setting` finds them: they may have come with `gpumem attach`, not in the environment.
 //
@@ -30,6 +30,11 @@ class Analyzer {
   // The same for the forecast. The settings of its callbacks are handed over in the environment: arguments are seen by
   // everybody on the machine.
   bool PrepareForecast(const char* path);
+
+  // The same for a summary of it.
+  bool PrepareSummary(const char* path);
+  // No line where it was not found.
+  void StaySilent() { complained_ = true; }
 
   const char* program() const { return program_; }
   const char* const* arguments() const { return arguments_; }

@@ -184,6 +184,14 @@ class EveryDay(unittest.TestCase):
         answer = ranks(together)
         self.assertEqual((answer["ranks"], answer["deviations"][0]["cause"]["kind"]), (expected["ranks"], "unknown"))
 
+    def test_the_recorder_wrote_the_same_summaries(self):
+        folder = self.copy("own_summaries")
+        ranks("--write-summaries", folder)
+        for trace in self.traces:
+            own, later = (json.loads((where / f"{trace.name}.summary").read_text()) for where in (self.runs, folder))
+            of_the_file = ("file", "trace_changed_ns")
+            self.assertEqual({key: value for key, value in own.items() if key not in of_the_file}, {key: value for key, value in later.items() if key not in of_the_file})
+
     def test_text_and_documented_keys(self):
         text = truth.run([SETUP.gpumem, "ranks", "--by", "step", "--top", "3", str(self.runs)], SETUP)
         for part in ("rank 2 holds", "max/median", "Next: gpumem diff", "most in rank", "1 more (--top 0 shows them)"):

@@ -32,6 +32,10 @@ RankSummary FullRank() {
   rank.oom_realtime_ns = 9;
   rank.oom_step = 4;
   rank.ending = RunEnding::kOutOfMemory;
+  rank.knows_peak_groups = true;
+  rank.peak_groups = {{Category::kActivation, "blocks.3.mlp", "train.py:42 forward", 70, 2}};
+  rank.other_peak_bytes = 7;
+  for (uint64_t step = 1; step <= 16; ++step) rank.step_ends.push_back({step, step * 100});
   return rank;
 }
 
@@ -48,6 +52,18 @@ TEST(SummaryFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->job, rank.job);
   EXPECT_EQ(read->damage, rank.damage);
   EXPECT_EQ(read->ending, rank.ending);
+  EXPECT_EQ(read->peak_groups, rank.peak_groups);
+  EXPECT_EQ(read->step_ends, rank.step_ends);
+}
+
+TEST(SummaryFileTest, OneOfAnOlderVersionSaysThatItKnowsNoGroups) {
+  std::string line = SummaryLine(FullRank(), {});
+  line.replace(line.find("\"gpumem_rank_summary\": 2"), 24, "\"gpumem_rank_summary\": 1");
+  line.replace(line.find(", \"summary_only\""), std::string::npos, "}");
+  const absl::StatusOr<RankSummary> read = ParseSummary(line, nullptr);
+  ASSERT_TRUE(read.ok()) << line;
+  EXPECT_FALSE(read->knows_peak_groups);
+  EXPECT_EQ(read->parameters, FullRank().parameters);
 }
 
 TEST(SummaryFileTest, OtherTextIsRefused) {
@@ -92,12 +108,42 @@ TEST_F(SummaryFolderTest, IsUsedWhileTheTraceIsTheSame) {
   RankSummary rank = FullRank();
   rank.file = folder_ + "/a.gmtrace";
   std::ofstream(rank.file) << "trace";
-  ASSERT_TRUE(WriteSummary(rank).ok());
+  ASSERT_TRUE(WriteSummary(rank, StampOf(rank.file)).ok());
   const std::optional<RankSummary> read = FreshSummary(rank.file);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->rank, 3);
   std::ofstream(rank.file, std::ios::app) << " that goes on";
   EXPECT_FALSE(FreshSummary(rank.file).has_value());
+}
+
+TEST_F(SummaryFolderTest, OfAProcessThatWentOnIsNotUsed) {
+  RankSummary rank = FullRank();
+  rank.file = folder_ + "/a.gmtrace";
+  std::ofstream(rank.file) << "trace";
+  rank.ending = RunEnding::kRunning;
+  ASSERT_TRUE(WriteSummary(rank, StampOf(rank.file)).ok());
+  EXPECT_FALSE(FreshSummary(rank.file).has_value());
+}
+
+TEST_F(SummaryFolderTest, AddsToWhatIsKnownOfTheSameProcess) {
+  const std::string path = folder_ + "/a.gmtrace.summary";
+  RankSummary rank = FullRank();
+  ASSERT_TRUE(AddToSummary(rank, path).ok());
+  const uint64_t peak = rank.peak_allocated;
+  rank.peak_allocated = 1;
+  ASSERT_TRUE(AddToSummary(rank, path).ok());
+  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, peak);
+  EXPECT_TRUE(ReadSummaries(path)->front().summary_only);
+  EXPECT_EQ(ReadSummaries(path)->front().file, folder_ + "/a.gmtrace");
+  rank.start_ticks = 99;  // another process that is given the same name
+  ASSERT_TRUE(AddToSummary(rank, path).ok());
+  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, 1u);
+}
+
+TEST(SummaryPathTest, OfASeriesThereIsOne) {
+  EXPECT_EQ(SummaryPathOf("x/run.gmtrace"), "x/run.gmtrace.summary");
+  EXPECT_EQ(SummaryPathOf("x/run.part12.gmtrace"), "x/run.gmtrace.summary");
+  EXPECT_EQ(SummaryPathOf("snapshot_rank3.pickle"), "snapshot_rank3.pickle.summary");
 }
 
 TEST_F(SummaryFolderTest, FilesPutTogetherAreOne) {

@@ -58,6 +58,17 @@ TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
   EXPECT_EQ(Listed(analyzer.environment()).back(), webhook);
 }
 
+TEST(AnalyzerTest, WritesSummariesWithoutACache) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  for (int round = 0; round < 2; ++round) ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace"));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace"}));
+  const std::vector<std::string> variables = Listed(analyzer.environment());
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEM_INDEX_ABOVE=never"), 1);
+}
+
 // gpumem attach brings settings along that no environment has.
 TEST(AnalyzerTest, HandsOnWhatAnAttacherGave) {
   setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/environment", 1);

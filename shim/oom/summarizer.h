@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// GPUMEMSHIM_SUMMARY: has the analyzer write the summary of this process's trace (gpumem ranks --summarize) every so
+// often and at the end, in a process of its own (probe_process.h). The summary is replaced as a whole, so after a kill
+// the last one is there. The program waits for it at its end alone, at most kSummaryWaitAtEndMs.
+//
+// A summary takes as long as the trace is: the next one begins no earlier than fifty times that later, so that
+// summaries take at most a fiftieth of a core.
+//
+// Thread-safety: ConfigureSummaries before the writer starts, ForgetSummariesInChild in a forked child, all else on the
+// writer thread. Failure: no summary; a line on standard error where the analyzer says why, or where it is not found
+// and the user asked for summaries.
+//
+//   oom::ConfigureSummaries({.interval_ms = 600'000}, &control::SettingOf);
+//   config.callbacks.watcher.passed = &oom::SummaryPassed;
+
+#ifndef GPUMEM_SHIM_OOM_SUMMARIZER_H_
+#define GPUMEM_SHIM_OOM_SUMMARIZER_H_
+
+#include <cstdint>
+
+#include "shim/oom/analyzer.h"
+
+namespace gpumemshim::oom {
+
+// How much longer than usual the end of the process may take.
+inline constexpr uint32_t kSummaryWaitAtEndMs = 10'000;
+
+struct SummaryOptions {
+  uint32_t interval_ms = 600'000;
+  bool complains = false;  // where the analyzer is not found
+};
+
+void ConfigureSummaries(const SummaryOptions& options, SettingLookup setting = nullptr);
+
+// The trace is at `path` ("" = there is none). `last`: nothing comes after; waits for the summary.
+void SummaryPassed(const char* path, bool last);
+
+void ForgetSummariesInChild();
+
+}  // namespace gpumemshim::oom
+
+#endif  // GPUMEM_SHIM_OOM_SUMMARIZER_H_

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""Summaries that the recorder has written (GPUMEMSHIM_SUMMARY): what they say is what `gpumem ranks --write-summaries` says of the same trace, the last
+one is there after a kill, and a program never notices.
+
+    python tests/hosts/summaries_test.py --build build/release --hosts build/release/tests/hosts
+"""
+
+import json
+import subprocess
+import time
+import unittest
+
+import oom_test  # first: hosts_test puts another folder with such a file in front
+
+import hosts_test
+
+RANK = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+SOME = "kept = [malloc(3 * MIB) for _ in range(20)]\n"
+
+
+class SummaryHost(oom_test.OomHost):
+    def summaries(self):
+        return sorted(self.folder.glob("*.summary"))
+
+    def the_summary(self):
+        (path,) = self.summaries()
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+class Ends(SummaryHost):
+    def test_a_rank_has_what_the_command_would_write(self):
+        self.run_script(SOME, **RANK)
+        own = self.the_summary()
+        self.assertEqual((own["rank"], own["world_size"], own["ended"], own["peak_total_bytes"]), (1, 2, "completed", 20 * oom_test.MIB * 3))
+        self.summaries()[0].unlink()
+        # Of one rank of two: exit code 4.
+        done = subprocess.run([self.setup.gpumem, "ranks", "--write-summaries", str(self.the_trace())], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual(own, self.the_summary())
+
+    def test_on_where_a_launcher_set_more_than_one_rank(self):
+        for environment, expected in (({}, 0), ({"RANK": "0", "WORLD_SIZE": "1"}, 0), ({**RANK, "GPUMEMSHIM_SUMMARY": "off"}, 0), ({"GPUMEMSHIM_SUMMARY": "on"}, 1)):
+            with self.subTest(environment=environment):
+                self.run_script(SOME, GPUMEMSHIM_OUTPUT="run.gmtrace", **environment)
+                self.assertEqual(len(self.summaries()), expected)
+
+    def test_of_a_series_there_is_one(self):
+        churn = "for _ in range(30000):\n    runtime.cudaFree(malloc(4096))\n"
+        self.run_script(churn, GPUMEMSHIM_OUTPUT="run.gmtrace", GPUMEMSHIM_MAX_SIZE="512k", **RANK)
+        self.assertGreater(len(self.traces()), 1)
+        self.assertEqual([path.name for path in self.summaries()], ["run.gmtrace.summary"])
+        self.assertGreater(self.the_summary()["trace_bytes"], max(trace.stat().st_size for trace in self.traces()), "the stamp is of all files")
+
+    def test_a_value_without_sense_is_told_and_does_no_harm(self):
+        done = self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", **RANK)
+        self.assertIn("gpumem: GPUMEMSHIM_SUMMARY=10x is ignored: it may be on, off, or an interval such as 90s, 10m, 1h", done.stderr)
+        self.assertEqual(len(self.summaries()), 1, "as where it is not set")
+        self.assertNotIn("ignored", self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", GPUMEMSHIM_QUIET="1", **RANK).stderr)
+
+    def test_without_an_analyzer(self):
+        missing = {"GPUMEMSHIM_GPUMEM": "/nowhere/gpumem", "GPUMEMSHIM_QUIET": "1"}
+        self.assertEqual(self.run_script(SOME, **missing, **RANK).stderr, "", "nobody asked for a summary")
+        self.assertEqual(self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **missing, **RANK).stderr.count("the program gpumem was not found"), 1)
+        self.assertEqual(self.summaries(), [])
+
+
+class Killed(SummaryHost):
+    def test_the_last_one_stands_and_says_until_when(self):
+        script = SOME + "say(pid=os.getpid())\nwhile True:\n    runtime.cudaFree(malloc(MIB))\n    time.sleep(0.01)\n"
+        environment = self.environment(**self.settings(GPUMEMSHIM_SUMMARY="1s", **RANK))
+        with subprocess.Popen(self.command(script), cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as host:
+            end = time.monotonic() + 60
+            while not self.summaries() and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            killed_ns = time.time_ns()
+            host.kill()
+        summary = self.the_summary()
+        self.assertEqual((summary["ended"], summary["rank"]), ("running", 1))
+        self.assertGreater(summary["last_realtime_ns"], summary["start_realtime_ns"])
+        self.assertLess(summary["last_realtime_ns"], killed_ns)
+        # The trace knows more, so it is asked.
+        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=120)
+        (rank,) = json.loads(done.stdout)["ranks"]
+        self.assertGreater(rank["total_events"], summary["events"])
+        self.assertEqual(rank["ended"], "killed")
+
+
+if __name__ == "__main__":
+    hosts_test.main()
