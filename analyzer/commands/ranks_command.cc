@@ -104,14 +104,22 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
     return LoadTrace(request);
   }
 
+  absl::Status SummarizeOne(const std::string& file, Console* console) {
+    const FileStamp stamp = StampOf(file);  // before it is read: it may grow
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
+    GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
+    return to_.empty() ? WriteSummary(rank, stamp) : AddToSummary(std::move(rank), to_).status();
+  }
+
   absl::StatusOr<int> Summarize(const std::vector<std::string>& files, Console* console) {
     if (!to_.empty() && files.size() != 1)
       return absl::InvalidArgumentError(absl::StrCat("--to takes one trace, not ", files.size()));
     for (const std::string& file : files) {
-      const FileStamp stamp = StampOf(file);  // before it is read: it may grow
-      GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
-      GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
-      GPUMEM_RETURN_IF_ERROR(to_.empty() ? WriteSummary(rank, stamp) : AddToSummary(std::move(rank), to_));
+      absl::Status status;
+      // The oldest file of a series may go while it is read.
+      for (int attempt = 0; attempt < 3 && (attempt == 0 || !status.ok()); ++attempt)
+        status = SummarizeOne(file, console);
+      GPUMEM_RETURN_IF_ERROR(status);
     }
     return kExitFine;
   }

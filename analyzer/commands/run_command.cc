@@ -58,12 +58,12 @@ std::string GlobPattern(const std::string& pattern) {
   return ending == std::string::npos ? absl::StrCat(glob, "*") : absl::StrCat(glob.substr(0, ending), "*.gmtrace");
 }
 
-// The newest trace of this pattern that was written to after `since_ns`; "" where there is none.
+// The newest file of this glob(3) that was written to after `since_ns`; "" where there is none.
 std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
   glob_t found{};
   std::string newest;
   uint64_t newest_ns = since_ns - kClockSlackNs;
-  if (glob(GlobPattern(pattern).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+  if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
     for (size_t i = 0; i < found.gl_pathc; ++i) {
       struct stat status {};
       if (stat(found.gl_pathv[i], &status) != 0 || !S_ISREG(status.st_mode)) continue;
@@ -76,6 +76,13 @@ std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
   }
   globfree(&found);
   return newest;
+}
+
+// The newest trace, or, where ranks keep summaries alone, the newest of those.
+std::string KeptSince(const std::string& pattern, uint64_t since_ns) {
+  const std::string glob = GlobPattern(pattern);
+  const std::string trace = WrittenSince(glob, since_ns);
+  return trace.empty() ? WrittenSince(absl::StrCat(glob, ".summary"), since_ns) : trace;
 }
 
 class RunCommand final : public Command {
@@ -124,7 +131,7 @@ folders are made.
       console->Complain(status.status().message());
       return absl::IsNotFound(status.status()) ? kExitNotFound : kExitNotExecutable;
     }
-    if (!quiet_) SayWhatIsThere(*status, WrittenSince(pattern, started_ns), console);
+    if (!quiet_) SayWhatIsThere(*status, KeptSince(pattern, started_ns), console);
     return EndLike(*status);
   }
 
@@ -179,7 +186,8 @@ folders are made.
         console->Complain("it was killed. If that was in its first moments: gpumem recover /dev/shm/gpumem.*.ring");
     } else if (WIFSIGNALED(status)) {
       console->Complain(absl::StrCat("the program died of signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
-                                     "). Up to then: gpumem report ", ShellQuoted(trace)));
+                                     "). Up to then: gpumem ", absl::EndsWith(trace, ".summary") ? "ranks " : "report ",
+                                     ShellQuoted(trace)));
     }
   }
 

@@ -132,6 +132,14 @@ Job SortIntoJob(std::vector<RankSummary> summaries) {
   return job;
 }
 
+std::vector<int> SummaryOnlyRanks(const Job& job) {
+  std::vector<int> ranks;
+  for (const RankSummary& rank : job.ranks) {
+    if (rank.summary_only) ranks.push_back(rank.rank);
+  }
+  return ranks;
+}
+
 std::string RanksText(const std::vector<int>& ranks) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < ranks.size();) {

@@ -46,6 +46,9 @@ struct Job {
   std::vector<OtherTrace> others;  // by file
 };
 
+// Ranks that kept no trace.
+std::vector<int> SummaryOnlyRanks(const Job& job);
+
 Job SortIntoJob(std::vector<RankSummary> summaries);
 
 // "rank 3", "ranks 0, 4 and 7", "ranks 1 to 6 and 9", "12 ranks (0 to 5, 8, 9, ...)" of ascending numbers.

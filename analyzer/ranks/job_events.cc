@@ -53,6 +53,7 @@ std::vector<Straggler> FindStragglers(const Job& job) {
       static_cast<size_t>(std::count_if(job.ranks.begin(), job.ranks.end(),
                                         [](const RankSummary& rank) { return rank.ending == RunEnding::kCompleted; }));
   for (const RankSummary& rank : job.ranks) {
+    if (rank.steps_missed) continue;  // how far it came is not known
     const uint64_t last = rank.steps.last_ended();
     const uint64_t behind = last < median ? median - last : 0;
     const bool was_killed = rank.ending == RunEnding::kKilled && completed * 2 > ended.size();

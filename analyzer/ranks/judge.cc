@@ -188,7 +188,25 @@ class Judge {
   // The median rank of all where it is one of these.
   const RankValue& ComparedTo(const ValueCluster& main) const {
     const RankValue& median = MedianOf(verdict_.values);
-    return Contains(main.members, median.rank) ? median : main.median();
+    return WithTrace(main, Contains(main.members, median.rank) ? median : main.median());
+  }
+
+  bool KeepsTrace(int rank) const {
+    return std::any_of(job_.ranks.begin(), job_.ranks.end(),
+                       [&](const RankSummary& each) { return each.rank == rank && !each.summary_only; });
+  }
+
+  // `wanted`, or, where it kept no trace to find a cause in, the one of the cluster that is nearest to it and did.
+  const RankValue& WithTrace(const ValueCluster& cluster, const RankValue& wanted) const {
+    const RankValue* best = &wanted;
+    if (KeepsTrace(wanted.rank)) return wanted;
+    const auto apart = [&](const RankValue& value) {
+      return std::max(value.bytes, wanted.bytes) - std::min(value.bytes, wanted.bytes);
+    };
+    for (const RankValue& each : cluster.members) {
+      if (KeepsTrace(each.rank) && (best == &wanted || apart(each) < apart(*best))) best = &each;
+    }
+    return *best;
   }
 
   // Whether it is known of the window what lasts: it was not asked for, nor chosen for a rank that stopped before.
@@ -230,8 +248,9 @@ class Judge {
     deviation.by_design = by_design;
     deviation.least = cluster.members.front().bytes;
     deviation.most = cluster.members.back().bytes;
-    deviation.compared = cluster.median().rank;
-    deviation.bytes = cluster.median().bytes;
+    const RankValue& compared = WithTrace(cluster, cluster.median());
+    deviation.compared = compared.rank;
+    deviation.bytes = compared.bytes;
     deviation.compared_to = compared_to.rank;
     deviation.compared_to_bytes = compared_to.bytes;
     deviation.moment = window ? steps_.MomentOf(deviation.compared, *window) : "peak";

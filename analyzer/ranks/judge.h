@@ -55,6 +55,7 @@ struct Deviation {
   uint64_t bytes = 0, compared_to_bytes = 0;  // of both
   std::string moment, moment_to;              // "step 3", "peak": of both
   Cause cause;                                // kNone until it was looked for
+  std::vector<int> without_trace;             // of the two, ranks that kept a summary alone: no cause for them
 
   int64_t delta() const { return static_cast<int64_t>(bytes) - static_cast<int64_t>(compared_to_bytes); }
 };

@@ -72,15 +72,15 @@ std::vector<TimedBytes> MergeTimelines(const std::vector<TimedBytes>& earlier, c
 }  // namespace
 
 bool IsSameRecording(const RankSummary& a, const RankSummary& b) {
-  return a.hostname == b.hostname && a.pid == b.pid && a.start_ticks == b.start_ticks && a.start_ticks != 0;
+  return a.hostname == b.hostname && a.pid == b.pid && a.start_ticks == b.start_ticks && a.start_ticks != 0 &&
+         a.rank == b.rank && a.job == b.job;
 }
 
 RankSummary MergeSummaries(const RankSummary& earlier, RankSummary later) {
   // Before anything was allocated on a GPU nothing says by which measure.
   if (earlier.device >= 0 && later.device >= 0 && earlier.device != later.device) return later;
   later.start_realtime_ns = earlier.start_realtime_ns;
-  later.events += later.events_before;
-  later.events_before = 0;
+  if (later.events_before > 0) later.events = 0;  // how many there were in all is not known: the other one counts marks
   if (earlier.Peak() > later.Peak()) TakePeak(earlier, &later);
   later.peak_allocated = std::max(earlier.peak_allocated, later.peak_allocated);
   later.peak_reserved = std::max(earlier.peak_reserved, later.peak_reserved);

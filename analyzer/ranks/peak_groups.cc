@@ -26,7 +26,8 @@ std::string Short(std::string text) {
 void ReadPeakGroups(const RunFacts& facts, RankSummary* rank) {
   std::map<std::tuple<Category, std::string, std::string>, PeakGroup> groups;
   for (const LiveGroup& each : facts.groups) {
-    PeakGroup group{each.category, Short(each.module), Short(PlaceText(each.place))};
+    const Category category = rank->events_before == 0 ? each.category : Category::kUnknown;  // as in read_rank.cc
+    PeakGroup group{category, Short(each.module), Short(PlaceText(each.place))};
     PeakGroup& sum = groups.try_emplace({group.category, group.module, group.line}, group).first->second;
     sum.bytes += each.bytes;
     sum.blocks += each.count;

@@ -48,6 +48,10 @@ void FindRankCauses(const Job& job, size_t most, const LoadFacts& load, RanksVer
     deviation.cause.kind = CauseKind::kUnknown;
     const RankSummary *const of = Find(job, deviation.compared), *const to = Find(job, deviation.compared_to);
     if (of == nullptr || to == nullptr) continue;
+    for (const RankSummary* const each : {of, to}) {
+      if (each->summary_only) deviation.without_trace.push_back(each->rank);
+    }
+    if (!deviation.without_trace.empty()) continue;
     if (reference_rank != to->rank || reference_moment != deviation.moment_to) {
       absl::StatusOr<RunFacts> loaded = load(*to, deviation.moment_to);
       if (!loaded.ok()) continue;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
@@ -20,14 +21,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> OfFolder(const std::string& folder) {
+// Traces, and summaries of ranks that kept none.
+std::vector<std::string> TracesAndSummaries(const std::string& folder) {
   std::vector<std::string> files = TracesOfFolder(folder);
-  if (files.empty()) files = FilesOfFolder(folder, kSummarySuffix);
+  std::set<std::string> known;
+  for (const std::string& trace : files) known.insert(SummaryPathOf(trace));
+  for (const std::string& summary : FilesOfFolder(folder, kSummarySuffix)) {
+    // Beside traces there may also be files of all ranks' summaries.
+    const bool is_one_ranks = absl::EndsWith(summary, absl::StrCat(".gmtrace", kSummarySuffix));
+    if (known.empty() || (is_one_ranks && !known.contains(summary))) files.push_back(summary);
+  }
+  return files;
+}
+
+std::vector<std::string> OfFolder(const std::string& folder) {
+  std::vector<std::string> files = TracesAndSummaries(folder);
   if (!files.empty()) return files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && entry != end; entry.increment(error)) {
-    const std::vector<std::string> below = TracesOfFolder(entry->path().string());
+    const std::vector<std::string> below = TracesAndSummaries(entry->path().string());
     files.insert(files.end(), below.begin(), below.end());
   }
   return files;

@@ -63,13 +63,13 @@ struct RankSummary {
   std::string hostname;
   JobKey job;
   uint32_t pid = 0;
-  uint64_t start_ticks = 0;         // of the process
-  std::vector<uint32_t> ancestors;  // pids, parent first
-  uint64_t start_realtime_ns = 0;   // of the recording; 0 = not known
-  uint64_t last_realtime_ns = 0;    // of the last event; 0 = not known
-  uint64_t events = 0, lost_events = 0;
-  uint64_t events_before = 0;  // that are in no number here: files of a series are gone
-  std::string damage;          // "" = none
+  uint64_t start_ticks = 0;              // of the process
+  std::vector<uint32_t> ancestors;       // pids, parent first
+  uint64_t start_realtime_ns = 0;        // of the recording; 0 = not known
+  uint64_t last_realtime_ns = 0;         // of the last event; 0 = not known
+  uint64_t events = 0, lost_events = 0;  // events 0 with events_before: not known
+  uint64_t events_before = 0;            // that are in no number here: files of a series are gone
+  std::string damage;                    // "" = none
   RunEnding ending = RunEnding::kUnknown;
   bool summary_only = false;  // the process kept no trace: GPUMEMSHIM_RANKS
 

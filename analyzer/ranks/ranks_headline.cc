@@ -144,10 +144,15 @@ std::string DeviationText(const Deviation& deviation, const RanksVerdict& verdic
                   deviation.compared_to);
   if (verdict.values.size() <= 2) return text;
   const bool is_of_part = verdict.parts > 1 && !deviation.by_design;
+  if (!is_of_part && deviation.compared_to != verdict.median_rank)
+    return absl::StrCat(text, ", which holds about the median,");
   return absl::StrCat(text, is_of_part ? ", which has the same part of the model," : ", the median rank,");
 }
 
 std::string RankCauseText(const Deviation& deviation) {
+  if (!deviation.without_trace.empty())
+    return absl::StrCat("cause not known, ", RanksText(deviation.without_trace),
+                        deviation.without_trace.size() == 1 ? " keeps a summary alone" : " keep summaries alone");
   if (deviation.cause.kind == CauseKind::kNone || deviation.cause.kind == CauseKind::kUnknown)
     return "cause not known, no group of blocks explains half of it";
   return deviation.cause.text;

@@ -34,6 +34,7 @@ void WriteJob(const RanksReport& report, JsonWriter* json) {
     if (!rank.damage.empty()) damaged.push_back(rank.rank);
   }
   WriteNumbers("damaged_ranks", damaged, json);
+  WriteNumbers("summary_only_ranks", SummaryOnlyRanks(job), json);
   WriteNumbers("running_ranks", report.verdict.running, json);
   WriteNumbers("transient_ranks", report.verdict.transients, json);
   WriteNumbers("not_compared_ranks", report.verdict.not_compared, json);
@@ -73,6 +74,7 @@ void WriteDeviations(const RanksVerdict& verdict, JsonWriter* json) {
   for (const Deviation& each : verdict.deviations) {
     json->BeginObject();
     WriteNumbers("ranks", each.ranks, json);
+    WriteNumbers("without_trace", each.without_trace, json);
     json->Field("by_design", each.by_design);
     json->Field("delta_bytes", each.delta());
     json->Field("min_bytes", each.least);
@@ -169,9 +171,12 @@ void WriteRank(const RankSummary& rank, const RanksVerdict& verdict, JsonWriter*
   json->EndArray();
   json->Field("steps", rank.steps.complete());
   json->Field("last_step", rank.steps.last_ended());
+  json->Field("summary_only", rank.summary_only);
+  json->Field("steps_missed", rank.steps_missed);
   json->Field("ended", RunEndingName(rank.ending));
   json->Field("last_event_realtime_ns", rank.last_realtime_ns);
-  json->Field("total_events", rank.events);
+  json->Key("total_events");
+  rank.events == 0 && rank.events_before > 0 ? json->Null() : json->Value(rank.events);
   json->Field("lost_events", rank.lost_events);
   json->Field("damage", rank.damage);
   json->EndObject();

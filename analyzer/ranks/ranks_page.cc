@@ -26,12 +26,14 @@ std::string StateText(const RankSummary& rank) {
       text = "killed";
       break;
     case RunEnding::kRunning:
-      text = "running";
+      text = rank.summary_only ? absl::StrCat("running at ", FormatUtc(rank.last_realtime_ns)) : "running";
       break;
     case RunEnding::kUnknown:
       text = "end missing";
       break;
   }
+  if (rank.summary_only) absl::StrAppend(&text, ", summary only");
+  if (rank.steps_missed) absl::StrAppend(&text, ", steps missed");
   if (!rank.damage.empty()) absl::StrAppend(&text, ", damaged");
   if (rank.lost_events > 0) absl::StrAppend(&text, ", ", FormatCount(rank.lost_events), " lost");
   return text;
@@ -64,6 +66,9 @@ void AddJob(const RanksReport& report, Page* page) {
                                   verdict.MaxOverMean(), verdict.MaxOverMedian(), FormatBytes(verdict.least),
                                   FormatBytes(verdict.most), FormatBytes(verdict.median), verdict.median_rank,
                                   FormatBytes(verdict.most - verdict.least), MomentText(verdict)));
+  if (const std::vector<int> alone = SummaryOnlyRanks(job); !alone.empty())
+    page->Paragraph("summary only  ", absl::StrCat(RanksText(alone), ": no trace was kept, and no cause is known of ",
+                                                   alone.size() == 1 ? "it" : "them"));
   if (!verdict.running.empty()) page->Paragraph("running  ", RanksText(verdict.running));
   if (!verdict.transients.empty())
     page->Paragraph("passing  ",
@@ -217,6 +222,7 @@ void AddRanks(const RanksReport& report, const RanksOptions& options, Page* page
                                     [&](const RankSummary& each) { return each.rank == rank; });
     return ShellQuoted(found->file);
   };
+  if (!worst.without_trace.empty()) return;
   page->Paragraph("  ", absl::StrCat("Next: gpumem diff ", file(worst.compared_to), " ", file(worst.compared),
                                      worst.moment == "peak"
                                          ? ""

@@ -110,7 +110,8 @@ void ReadSteps(const Analysis& analysis, const Attribution& attribution, RankSum
 
 void ReadPeak(const Moment& moment, RankSummary* rank) {
   if (!moment.found) return;
-  rank->categories = moment.categories;
+  // Which memory is a parameter's was said before the files that are here.
+  if (rank->events_before == 0) rank->categories = moment.categories;
   for (const AttributedUse& use : moment.uses) {
     const bool of_torch = use.layer == static_cast<uint8_t>(format::Layer::kTorch);
     if (use.category == Category::kCommunication && !of_torch) rank->communicator_bytes += use.bytes;

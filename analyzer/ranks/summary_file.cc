@@ -4,8 +4,10 @@
 #include "ranks/summary_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -29,6 +31,7 @@ using nlohmann::json;
 constexpr int kVersion = 2;
 constexpr int kVersionWithoutGroups = 1;
 constexpr size_t kMaxStepEnds = 16;
+constexpr int kMaxCollisions = 10'000;
 constexpr size_t kMaxRows = 200'000;  // of any list in a line
 
 void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& rows, JsonWriter* writer) {
@@ -219,6 +222,14 @@ bool ReadLists(Members* members, RankSummary* rank) {
   return rank->steps.Restore(totals, peaks);
 }
 
+// "run.gmtrace.summary", "run.1.gmtrace.summary", ...
+std::string NumberedSummary(const std::string& path, int number) {
+  if (number == 0) return path;
+  absl::string_view stem = absl::StripSuffix(path, kSummarySuffix);
+  const bool is_of_trace = absl::ConsumeSuffix(&stem, ".gmtrace");
+  return absl::StrCat(stem, ".", number, is_of_trace ? ".gmtrace" : "", kSummarySuffix);
+}
+
 }  // namespace
 
 FileStamp StampOf(const std::string& path) {
@@ -293,15 +304,26 @@ absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp) {
   return ReplaceFile(SummaryPathOf(rank.file), SummaryLine(rank, stamp), rank.file);
 }
 
-absl::Status AddToSummary(RankSummary rank, const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (text.ok() && !text->empty()) {
-    const absl::StatusOr<RankSummary> earlier = ParseSummary(*text, nullptr);
-    if (earlier.ok() && IsSameRecording(*earlier, rank)) rank = MergeSummaries(*earlier, std::move(rank));
+absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& path) {
+  for (int number = 0; number < kMaxCollisions; ++number) {
+    const std::string place = NumberedSummary(path, number);
+    const absl::StatusOr<std::string> text = ReadTextFile(place);
+    if (text.ok()) {
+      const absl::StatusOr<RankSummary> earlier = ParseSummary(*text, nullptr);
+      if (!earlier.ok() || !IsSameRecording(*earlier, rank)) continue;  // another process's
+      rank = MergeSummaries(*earlier, std::move(rank));
+    } else {
+      const int descriptor = CreatePrivate(place);  // from here on it is ours
+      if (descriptor < 0 && errno == EEXIST) continue;
+      if (descriptor < 0) return FileError("write", place);
+      close(descriptor);
+    }
+    rank.file = place;
+    rank.summary_only = true;
+    GPUMEM_RETURN_IF_ERROR(ReplaceFile(place, SummaryLine(rank, {})));
+    return place;
   }
-  rank.file = std::string(absl::StripSuffix(path, kSummarySuffix));
-  rank.summary_only = true;
-  return ReplaceFile(path, SummaryLine(rank, {}));
+  return absl::AlreadyExistsError(absl::StrCat("cannot write ", path, ": ", kMaxCollisions, " of this name are there"));
 }
 
 std::optional<RankSummary> FreshSummary(const std::string& trace) {

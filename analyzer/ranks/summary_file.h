@@ -45,8 +45,9 @@ std::string SummaryPathOf(const std::string& trace);
 
 // `stamp`: of the trace before it was read; it may have grown since.
 absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp);
-// Of a rank that keeps no trace: together with what the file has of the same process (merge_summaries.h).
-absl::Status AddToSummary(RankSummary rank, const std::string& path);
+// Of a rank that keeps no trace: together with what the file has of the same process (merge_summaries.h). Where it has
+// another process's, the name gets a number; the name that it got.
+absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& path);
 std::optional<RankSummary> FreshSummary(const std::string& trace);
 // NotFound, or DataLoss with the number of the line.
 absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path);

@@ -139,9 +139,10 @@ Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run
   const std::string preload =
       preloaded == nullptr || *preloaded == '\0' ? recorder.preload : absl::StrCat(recorder.preload, ":", preloaded);
   Variables variables = {
-      {"LD_PRELOAD", preload},       {"GPUMEMSHIM_QUIET", "1"},  {"GPUMEMSHIM_CONTROL", "0"},
-      {"GPUMEMSHIM_DISABLE", "0"},   {"GPUMEMSHIM_START", "on"}, {"GPUMEMSHIM_RING_SIZE", "64M"},
-      {"GPUMEMSHIM_SUMMARY", "off"}, {"PYTHONFAULTHANDLER", ""}, {"GPUMEM_PLAN_PINS", run.pins},
+      {"LD_PRELOAD", preload},        {"GPUMEMSHIM_QUIET", "1"},  {"GPUMEMSHIM_CONTROL", "0"},
+      {"GPUMEMSHIM_DISABLE", "0"},    {"GPUMEMSHIM_START", "on"}, {"GPUMEMSHIM_RING_SIZE", "64M"},
+      {"GPUMEMSHIM_SUMMARY", "off"},  {"GPUMEMSHIM_RANKS", ""},   {"PYTHONFAULTHANDLER", ""},
+      {"GPUMEM_PLAN_PINS", run.pins},
   };
   if (!recorder.folder.empty())
     variables.emplace_back("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), recorder.folder));

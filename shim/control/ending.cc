@@ -23,7 +23,9 @@
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
 #include "shim/control/stderr_line.h"
+#include "shim/control/summary_folder.h"
 #include "shim/control/summary_line.h"
+#include "shim/control/summary_only.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/cupti/cupti.h"
 #include "shim/oom/reporter.h"
@@ -92,13 +94,16 @@ void ClearRingsOfChildren() {
   rusage children;
   if (getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt + children.ru_majflt == 0) return;
   const Settings settings = ReadSettings();
-  if (!settings.disabled && settings.ring_directory[0] != '\0') ring::ClearDeadRings(settings.ring_directory);
+  if (settings.disabled || settings.ring_directory[0] == '\0') return;
+  ring::ClearDeadRings(settings.ring_directory);
+  ClearDeadSummaryFolders(settings.ring_directory);
 }
 
 void SaySummary(const writer::Summary& summary) {
   static char line[2 * sizeof summary.path + 1024];
   if (g_settings.quiet) return;
-  WriteLine(line, SummaryLine(summary, FailedCallbacks(), g_facts.working_directory, line, sizeof line));
+  WriteLine(line,
+            SummaryLine(summary, {FailedCallbacks(), g_facts.working_directory, SummaryTarget()}, line, sizeof line));
 }
 
 bool LacksSomething(const writer::Summary& summary) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "shim/control/chosen_ranks.h"
 #include "shim/control/given_settings.h"
 #include "shim/control/settings.h"
 #include "shim/control/text.h"
@@ -42,6 +43,16 @@ void ReadSummary(const ProcessFacts& facts, RankSettings* settings) {
   }
 }
 
+void ReadRanks(const ProcessFacts& facts, RankSettings* settings) {
+  const char* value = SettingOf("GPUMEMSHIM_RANKS");
+  if (value == nullptr || *value == '\0') return;
+  ChosenRanks chosen;
+  settings->bad_ranks = !chosen.Parse(value);
+  if (settings->bad_ranks || facts.rank < 0) return;
+  settings->summary_only = !chosen.Has(facts.rank, facts.world_size, facts.job);
+  if (settings->summary_only && settings->summary_interval_ms == 0) settings->summary_interval_ms = kSummaryIntervalMs;
+}
+
 void AddBad(const char* name, const char* allowed, Text* text) {
   const char* value = SettingOf(name);
   char printed[kLongestPrinted + 1];
@@ -66,12 +77,15 @@ uint32_t ParseInterval(const char* text) {
 RankSettings ReadRankSettings(const ProcessFacts& facts) {
   RankSettings settings;
   ReadSummary(facts, &settings);
+  ReadRanks(facts, &settings);
   return settings;
 }
 
 size_t RankSettingsLine(const RankSettings& settings, char* out, size_t capacity) {
   Text text(out, capacity);
   if (settings.bad_summary) AddBad("GPUMEMSHIM_SUMMARY", "on, off, or an interval such as 90s, 10m, 1h", &text);
+  if (settings.bad_ranks)
+    AddBad("GPUMEMSHIM_RANKS", "a list of ranks to record in full, such as 0,7,16-23,rand:8", &text);
   return text.size();
 }
 

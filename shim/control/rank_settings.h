@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The settings for ranks of a job (docs/environment.md): GPUMEMSHIM_SUMMARY, whether and how often summaries are
-// written. They depend on what the launcher said, so they are read after the process's facts.
+// written, and GPUMEMSHIM_RANKS, which ranks keep their traces. They depend on what the launcher said, so they are read
+// after the process's facts.
 //
 // Thread-safety: reads the environment as getenv does. Failure: a value that makes no sense counts as absent, and
 // RankSettingsLine says so.
@@ -24,6 +25,8 @@ struct RankSettings {
   uint32_t summary_interval_ms = 0;  // 0 = no summaries
   bool asked_for_summary = false;    // by the setting, not by default
   bool bad_summary = false;          // the setting makes no sense
+  bool summary_only = false;         // no trace is kept
+  bool bad_ranks = false;            // GPUMEMSHIM_RANKS makes no sense
 };
 
 inline constexpr uint32_t kSummaryIntervalMs = 600'000;

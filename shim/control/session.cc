@@ -47,6 +47,7 @@
 #include "shim/control/settings.h"
 #include "shim/control/slot_scan.h"
 #include "shim/control/stderr_line.h"
+#include "shim/control/summary_only.h"
 #include "shim/control/unknown_settings.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/control/versions.h"
@@ -90,10 +91,13 @@ std::atomic<bool> g_any_event;  // since recording began
 std::atomic<bool> g_asked_helper;
 bool g_fork_handler;  // only ever set by a starter
 
-bool WantedPath(char* out, size_t capacity) { return OutputPath(g_settings.output, g_facts, out, capacity); }
+bool WantedPath(char* out, size_t capacity) {
+  return g_rank_settings.summary_only ? SummaryTracePath(out, capacity)
+                                      : OutputPath(g_settings.output, g_facts, out, capacity);
+}
 
 bool OtherPath(uint32_t attempt, char* out, size_t capacity) {
-  return FallbackPath(attempt, g_settings.fallback, g_facts, out, capacity);
+  return !g_rank_settings.summary_only && FallbackPath(attempt, g_settings.fallback, g_facts, out, capacity);
 }
 
 void FillHeader(writer::HeaderInfo* info) {
@@ -178,6 +182,7 @@ void TracePassed(const char* path, bool last) {
   if (g_settings.forecast) oom::ForecastPassed(path, last);
   if (g_settings.oom_report) oom::Passed(path, last);
   if (g_rank_settings.summary_interval_ms != 0) oom::SummaryPassed(path, last);
+  if (g_rank_settings.summary_only && last) EndSummaryOnly();
 }
 
 // In the writer's thread, about once a second and at the end.
@@ -202,7 +207,9 @@ bool StartWriter() {
   if (g_settings.oom_report) oom::Configure(&SettingOf);
   if (g_settings.forecast) oom::ConfigureForecast(&SettingOf);
   if (g_rank_settings.summary_interval_ms != 0)
-    oom::ConfigureSummaries({g_rank_settings.summary_interval_ms, g_rank_settings.asked_for_summary}, &SettingOf);
+    oom::ConfigureSummaries({g_rank_settings.summary_interval_ms,
+                             g_rank_settings.asked_for_summary || g_rank_settings.summary_only, SummaryTarget()},
+                            &SettingOf);
   config.callbacks.watcher.passed = &TracePassed;
   config.callbacks.watcher.saw_event = &SawEvent;
   config.callbacks.losses.find_unseen = &LookAround;
@@ -260,6 +267,7 @@ bool BeginRecording() {
   options.free_stacks = g_settings.free_stacks;
   stack::Enable(options);
   ConfigureSampling(g_settings);
+  if (g_rank_settings.summary_only && !BeginSummaryOnly(g_facts, &g_settings)) return false;
   const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
   if (!StartRing()) return false;
   if (!StartWriter()) {

@@ -43,8 +43,8 @@ void AddEscaped(const char* path, Text* text) {
   text->Add('\'');
 }
 
-void AddCommand(const char* path, Text* text) {
-  text->Add(" Next: gpumem report ");
+void AddCommand(const char* command, const char* path, Text* text) {
+  text->Add(" Next: gpumem ").Add(command).Add(' ');
   if (!IsPrintable(path)) return AddEscaped(path, text);
   const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
   if (quotes) text->Add('\'');
@@ -54,8 +54,7 @@ void AddCommand(const char* path, Text* text) {
 
 }  // namespace
 
-size_t SummaryLine(const writer::Summary& summary, uint64_t failed_callbacks, const char* directory, char* out,
-                   size_t capacity) {
+size_t SummaryLine(const writer::Summary& summary, const SummaryLineFacts& facts, char* out, size_t capacity) {
   Text text(out, capacity);
   const uint64_t lost = summary.dropped_allocs + summary.dropped_frees + summary.unwritten_events;
   if (!summary.opened) {
@@ -72,19 +71,22 @@ size_t SummaryLine(const writer::Summary& summary, uint64_t failed_callbacks, co
   text.AddGrouped(lost).Add(" lost");
   if (summary.error[0] != '\0') text.Add(" (").AddPrintable(summary.error).Add(')');
   if (!summary.complete) text.Add(", end missing");
-  if (failed_callbacks != 0) {
+  if (facts.failed_callbacks != 0) {
     text.Add(", ")
-        .AddGrouped(failed_callbacks)
+        .AddGrouped(facts.failed_callbacks)
         .Add(" forecast callback")
-        .Add(failed_callbacks == 1 ? "" : "s")
+        .Add(facts.failed_callbacks == 1 ? "" : "s")
         .Add(" failed");
   }
-  const char* inside = InsideOf(summary.path, directory);
-  text.Add(", in ");
+  const bool is_kept = facts.summary_file[0] == '\0';
+  const char* path = is_kept ? summary.path : facts.summary_file;
+  const char* inside = InsideOf(path, facts.directory);
+  text.Add(is_kept ? ", in " : "; only their summary is kept, in ");
   if (inside != nullptr) text.Add("./");
-  text.AddPrintable(inside != nullptr ? inside : summary.path);
-  text.Add(" (").AddBytes(summary.file_bytes).Add(").");
-  AddCommand(inside != nullptr ? inside : summary.path, &text);
+  text.AddPrintable(inside != nullptr ? inside : path);
+  if (is_kept) text.Add(" (").AddBytes(summary.file_bytes).Add(')');
+  text.Add('.');
+  AddCommand(is_kept ? "report" : "ranks", inside != nullptr ? inside : path, &text);
   text.Add('\n');
   if (text.overflowed() && text.size() > 0) out[text.size() - 1] = '\n';  // a path of thousands of control characters
   return text.size();

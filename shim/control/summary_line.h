@@ -18,10 +18,14 @@
 
 namespace gpumemshim::control {
 
-// `directory`: the working directory, so that a path inside it is shown short. Returns the line's length.
-// `failed_callbacks`: of the forecast (GPUMEMSHIM_FORECAST_EXEC and the like); named where there are any.
-size_t SummaryLine(const writer::Summary& summary, uint64_t failed_callbacks, const char* directory, char* out,
-                   size_t capacity);
+struct SummaryLineFacts {
+  uint64_t failed_callbacks = 0;  // of the forecast (GPUMEMSHIM_FORECAST_EXEC and the like); named where there are any
+  const char* directory = "";     // the working directory, so that a path inside it is shown short
+  const char* summary_file = "";  // all that is kept of a rank (GPUMEMSHIM_RANKS); "" = its trace is
+};
+
+// Returns the line's length.
+size_t SummaryLine(const writer::Summary& summary, const SummaryLineFacts& facts, char* out, size_t capacity);
 
 }  // namespace gpumemshim::control
 

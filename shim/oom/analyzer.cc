@@ -110,8 +110,9 @@ bool Analyzer::Prepare(const char* path) {
   return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);
 }
 
-bool Analyzer::PrepareSummary(const char* path) {
-  const char* wanted[] = {"gpumem", "ranks", "--summarize", path, nullptr};
+bool Analyzer::PrepareSummary(const char* path, const char* target) {
+  const bool is_beside = target[0] == '\0';
+  const char* wanted[] = {"gpumem", "ranks", "--summarize", path, is_beside ? nullptr : "--to", target, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   if (!PrepareCommand(wanted, sizeof wanted / sizeof *wanted)) return false;
   // A thousand ranks may share one cache.

@@ -31,8 +31,8 @@ class Analyzer {
   // everybody on the machine.
   bool PrepareForecast(const char* path);
 
-  // The same for a summary of it.
-  bool PrepareSummary(const char* path);
+  // The same for a summary of it, in the file `target`; "" = beside it.
+  bool PrepareSummary(const char* path, const char* target);
   // No line where it was not found.
   void StaySilent() { complained_ = true; }
 

@@ -8,6 +8,9 @@
 // A summary takes as long as the trace is: the next one begins no earlier than fifty times that later, so that
 // summaries take at most a fiftieth of a core.
 //
+// Of a rank that keeps no trace (`target`) a summary is also due before the file is removed that the last one ended in:
+// its steps are counted on from there.
+//
 // Thread-safety: ConfigureSummaries before the writer starts, ForgetSummariesInChild in a forked child, all else on the
 // writer thread. Failure: no summary; a line on standard error where the analyzer says why, or where it is not found
 // and the user asked for summaries.
@@ -29,7 +32,8 @@ inline constexpr uint32_t kSummaryWaitAtEndMs = 10'000;
 
 struct SummaryOptions {
   uint32_t interval_ms = 600'000;
-  bool complains = false;  // where the analyzer is not found
+  bool complains = false;   // where the analyzer is not found
+  const char* target = "";  // of a rank that keeps no trace: what to write; must stay. "" = beside the trace
 };
 
 void ConfigureSummaries(const SummaryOptions& options, SettingLookup setting = nullptr);

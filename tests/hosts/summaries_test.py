@@ -7,6 +7,8 @@ one is there after a kill, and a program never notices.
 """
 
 import json
+import os
+import pathlib
 import subprocess
 import time
 import unittest
@@ -63,6 +65,59 @@ class Ends(SummaryHost):
         self.assertEqual(self.run_script(SOME, **missing, **RANK).stderr, "", "nobody asked for a summary")
         self.assertEqual(self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **missing, **RANK).stderr.count("the program gpumem was not found"), 1)
         self.assertEqual(self.summaries(), [])
+
+
+class SummariesAlone(SummaryHost):
+    OTHERS = {"GPUMEMSHIM_RANKS": "0,rand:0"}
+
+    def folders(self):
+        return list(pathlib.Path(self.ring_folder).glob("gpumem-summary.*"))
+
+    def test_other_ranks_leave_a_summary_and_nothing_else(self):
+        done = self.run_script(SOME, **RANK, **self.OTHERS)
+        self.assertEqual((self.traces(), self.folders()), ([], []))
+        summary = self.the_summary()
+        self.assertEqual((summary["summary_only"], summary["ended"], summary["peak_total_bytes"]), (True, "completed", 20 * oom_test.MIB * 3))
+        self.assertIn(f"only their summary is kept, in ./{self.summaries()[0].name}. Next: gpumem ranks", done.stderr)
+        self.run_script(SOME, **{**RANK, "RANK": "0"}, **self.OTHERS)
+        self.assertEqual(len(self.traces()), 1)
+        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=120)
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["present_ranks"], answer["summary_only_ranks"], answer["verdict"]), (2, [1], "balanced"))
+
+    def test_memory_is_bounded_and_the_summary_whole(self):
+        churn = SOME + "for _ in range(60000):\n    runtime.cudaFree(malloc(4096))\n"
+        self.run_script(churn, GPUMEMSHIM_MAX_SIZE="256k", **RANK, **self.OTHERS)
+        summary = self.the_summary()
+        self.assertGreater(summary["events_before"], 0, "files were removed")
+        self.assertEqual((summary["peak_total_bytes"], summary["ended"]), (20 * oom_test.MIB * 3 + 4096, "completed"))
+        self.assertEqual(self.folders(), [])
+
+    def test_two_processes_that_want_one_name_have_a_summary_each(self):
+        for _ in range(2):
+            self.run_script(SOME, GPUMEMSHIM_OUTPUT="run.gmtrace", **RANK, **self.OTHERS)
+        self.assertEqual([path.name for path in self.summaries()], ["run.1.gmtrace.summary", "run.gmtrace.summary"])
+
+    def test_a_killed_rank_leaves_its_last_summary(self):
+        script = SOME + "while True:\n    runtime.cudaFree(malloc(MIB))\n    time.sleep(0.01)\n"
+        environment = self.environment(**self.settings(GPUMEMSHIM_SUMMARY="1s", **RANK, **self.OTHERS))
+        with subprocess.Popen(self.command(script), cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as host:
+            end = time.monotonic() + 60
+            while not any(path.stat().st_size for path in self.summaries()) and time.monotonic() < end:
+                time.sleep(0.05)
+            host.kill()
+        self.assertEqual((self.the_summary()["ended"], self.the_summary()["summary_only"]), ("running", True))
+        (left,) = self.folders()
+        old = time.time() - 1000
+        for path in (*left.iterdir(), left):
+            os.utime(path, (old, old))
+        self.run_script(SOME, **{**RANK, "RANK": "5"}, **self.OTHERS)
+        self.assertEqual(self.folders(), [], "the next one on the host cleans up")
+
+    def test_a_list_without_sense_records_all(self):
+        done = self.run_script(SOME, GPUMEMSHIM_RANKS="0;7", **RANK)
+        self.assertIn("gpumem: GPUMEMSHIM_RANKS=0;7 is ignored: it may be a list of ranks to record in full", done.stderr)
+        self.assertEqual(len(self.traces()), 1)
 
 
 class Killed(SummaryHost):

@@ -75,6 +75,22 @@ TEST_F(RankCausesTest, ATraceThatCannotBeReadAgainGivesNoCause) {
   EXPECT_EQ(verdict_.deviations[0].cause.kind, CauseKind::kUnknown);
 }
 
+TEST_F(RankCausesTest, ARankThatKeptASummaryAloneHasNoCause) {
+  for (RankSummary& rank : job_.ranks) rank.summary_only = rank.rank == 5;
+  verdict_ = JudgeRanks(job_, {});
+  FindRankCauses(job_, 0, Facts, &verdict_);
+  EXPECT_EQ(verdict_.deviations[0].cause.kind, CauseKind::kUnknown);
+  EXPECT_EQ(verdict_.deviations[0].without_trace, std::vector<int>{5});
+}
+
+TEST_F(RankCausesTest, TheMedianIsARankThatKeptItsTraceWhereThereIsOne) {
+  for (RankSummary& rank : job_.ranks) rank.summary_only = rank.rank != 5 && rank.rank != 7;
+  verdict_ = JudgeRanks(job_, {});
+  FindRankCauses(job_, 0, Facts, &verdict_);
+  EXPECT_EQ(verdict_.deviations[0].compared_to, 7);
+  EXPECT_THAT(verdict_.deviations[0].cause.text, HasSubstr("train.py:77 cache"));
+}
+
 TEST_F(RankCausesTest, OpensNoMoreThanAsked) {
   std::vector<RankSummary> ranks = MakeRanks(8, 100 * kMiB);
   SetPeaks(1, 10, 130 * kMiB, &ranks[5]);

@@ -71,6 +71,13 @@ TEST_F(RankFilesTest, Patterns) {
   EXPECT_THAT(Find("/a.r[1-9].gmtrace"), ElementsAre("a.r1.gmtrace"));
 }
 
+TEST_F(RankFilesTest, SummariesOfRanksWithoutATraceAreThere) {
+  for (const char* name : {"a.r0.gmtrace", "a.r0.gmtrace.summary", "a.r1.gmtrace.summary", "b.part2.gmtrace",
+                           "b.part3.gmtrace", "b.gmtrace.summary", "all.summary"})
+    Make(name);
+  EXPECT_THAT(Find(""), ElementsAre("a.r0.gmtrace", "a.r1.gmtrace.summary", "b.part2.gmtrace"));
+}
+
 TEST_F(RankFilesTest, NothingIsAnErrorThatSaysWhatToDo) {
   EXPECT_TRUE(absl::IsNotFound(RankFiles({folder_}).status()));
   EXPECT_TRUE(absl::IsNotFound(RankFiles({folder_ + "/no*.gmtrace"}).status()));

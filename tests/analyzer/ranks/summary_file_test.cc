@@ -134,10 +134,11 @@ TEST_F(SummaryFolderTest, AddsToWhatIsKnownOfTheSameProcess) {
   ASSERT_TRUE(AddToSummary(rank, path).ok());
   EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, peak);
   EXPECT_TRUE(ReadSummaries(path)->front().summary_only);
-  EXPECT_EQ(ReadSummaries(path)->front().file, folder_ + "/a.gmtrace");
+  EXPECT_EQ(ReadSummaries(path)->front().file, path);
   rank.start_ticks = 99;  // another process that is given the same name
-  ASSERT_TRUE(AddToSummary(rank, path).ok());
-  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, 1u);
+  EXPECT_EQ(*AddToSummary(rank, path), folder_ + "/a.1.gmtrace.summary");
+  EXPECT_EQ(*AddToSummary(rank, path), folder_ + "/a.1.gmtrace.summary");
+  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, peak);
 }
 
 TEST(SummaryPathTest, OfASeriesThereIsOne) {

@@ -63,6 +63,25 @@ TEST_F(RankSettingsTest, WhatMakesNoSenseIsAbsentAndTold) {
   EXPECT_EQ(Line(Read("1m")), "");
 }
 
+TEST_F(RankSettingsTest, RanksThatAreNotChosenKeepSummariesAlone) {
+  setenv("GPUMEMSHIM_RANKS", "0,3", 1);
+  setenv("GPUMEMSHIM_SUMMARY", "off", 1);
+  EXPECT_FALSE(ReadRankSettings(*facts_).summary_only);
+  facts_->rank = 4;
+  EXPECT_TRUE(ReadRankSettings(*facts_).summary_only);
+  EXPECT_EQ(ReadRankSettings(*facts_).summary_interval_ms, kSummaryIntervalMs) << "nothing else would be left of it";
+  facts_->rank = -1;
+  EXPECT_FALSE(ReadRankSettings(*facts_).summary_only);
+  facts_->rank = 4;
+  setenv("GPUMEMSHIM_RANKS", "0;3", 1);
+  const RankSettings settings = ReadRankSettings(*facts_);
+  EXPECT_FALSE(settings.summary_only);
+  EXPECT_EQ(Line(settings),
+            "gpumem: GPUMEMSHIM_RANKS=0;3 is ignored: it may be a list of ranks to record in full, such as "
+            "0,7,16-23,rand:8 (docs/environment.md)\n");
+  unsetenv("GPUMEMSHIM_RANKS");
+}
+
 TEST(ParseInterval, NumberAndUnit) {
   EXPECT_EQ(ParseInterval("1s"), 1'000u);
   EXPECT_EQ(ParseInterval("10m"), 600'000u);

@@ -25,8 +25,17 @@ writer::Summary GoodSummary() {
 
 std::string Line(const writer::Summary& summary, const char* directory, uint64_t failed_callbacks = 0) {
   char out[8192];
-  const size_t size = SummaryLine(summary, failed_callbacks, directory, out, sizeof out);
+  const size_t size = SummaryLine(summary, {failed_callbacks, directory, ""}, out, sizeof out);
   return {out, size};
+}
+
+TEST(SummaryLine, OfARankThatKeepsASummaryAlone) {
+  char out[512];
+  const size_t size =
+      SummaryLine(GoodSummary(), {0, "/runs", "/runs/gpumem.train.123.r4.gmtrace.summary"}, out, sizeof out);
+  EXPECT_EQ(std::string(out, size),
+            "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost; only their summary is kept, in "
+            "./gpumem.train.123.r4.gmtrace.summary. Next: gpumem ranks gpumem.train.123.r4.gmtrace.summary\n");
 }
 
 TEST(SummaryLine, FileInTheWorkingDirectory) {

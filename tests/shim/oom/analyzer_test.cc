@@ -62,9 +62,12 @@ TEST(AnalyzerTest, WritesSummariesWithoutACache) {
   setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
   Analyzer analyzer;
   analyzer.Find();
-  for (int round = 0; round < 2; ++round) ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace"));
+  for (int round = 0; round < 2; ++round) ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", ""));
   EXPECT_EQ(Listed(analyzer.arguments()),
             (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace"}));
+  ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", "/runs/a.summary"));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace", "--to", "/runs/a.summary"}));
   const std::vector<std::string> variables = Listed(analyzer.environment());
   EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEM_INDEX_ABOVE=never"), 1);
 }
