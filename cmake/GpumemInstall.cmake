@@ -20,7 +20,7 @@ function(gpumem_install target folder)
 endfunction()
 
 install(FILES include/gpumemshim.h DESTINATION include)
-install(DIRECTORY python/ DESTINATION share/gpumem/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.toml" PATTERN "README.md"
+install(DIRECTORY python/ DESTINATION share/gpumem/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.sql" PATTERN "*.toml" PATTERN "README.md"
   PATTERN "__pycache__" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${GPUMEM_INSTALL_DOC})
 

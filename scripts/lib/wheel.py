@@ -83,7 +83,7 @@ def make(stage, python, folder, platform):
     path, info = folder / f"{stem}-py3-none-{platform}.whl", f"{stem}.dist-info"
     archive = Archive(path)
     for source in sorted((python / project["name"]).rglob("*")):
-        if source.suffix in (".py", ".pyi", ".typed"):
+        if source.suffix in (".py", ".pyi", ".sql", ".typed"):
             archive.add_file(source.relative_to(python).as_posix(), source, executable=False)
     add_tree(archive, stage, data=f"{stem}.data", info=info)
     archive.add(f"{info}/METADATA", metadata(project, (python / project["readme"]).read_text(encoding="utf-8")).encode())

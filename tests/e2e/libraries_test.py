@@ -29,13 +29,14 @@ ROLES = ("parameter", "buffer", "gradient", "optimizer_state")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
-def install(environment, python, requirements="libraries.txt"):
-    """An environment with the packages of scripts/requirements/REQUIREMENTS over those of `python`. Where they cannot be had, the test ends as skipped."""
+def install(environment, python, requirements="libraries.txt", built=()):
+    """An environment with the packages of scripts/requirements/REQUIREMENTS over those of `python`; `built`: those that exist as source alone. Where they
+    cannot be had, the test ends as skipped."""
     shutil.rmtree(environment, ignore_errors=True)
     subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
     others = wheels_test.site_packages(pathlib.Path(python).parent.parent)
     (wheels_test.site_packages(environment) / "others.pth").write_text(f"{others}\n")
-    pip = [python, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar", "off"]
+    pip = [python, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--no-deps", "--only-binary=:all:", *(f"--no-binary={each}" for each in built), "--no-input", "--progress-bar", "off"]
     done = subprocess.run([*pip, "-r", str(truth.ROOT / "scripts" / "requirements" / requirements)], capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(environment, ignore_errors=True)
