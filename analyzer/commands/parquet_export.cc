@@ -136,6 +136,7 @@ class TableFiles {
     load.place = trace;
     load.symbols = symbols_;
     load.resolves_stacks = false;
+    load.keeps_answers = false;
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(load));
     GPUMEM_ASSIGN_OR_RETURN(RankSummary summary, ReadRank(loaded.get()));
     summary.file = trace;

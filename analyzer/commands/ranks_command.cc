@@ -8,6 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/parallel_work.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -24,6 +26,22 @@ namespace {
 
 constexpr size_t kMostCauses = 4;  // each opens a trace again
 constexpr size_t kMostFiles = 1'000'000;
+constexpr size_t kMostKept = 64;  // traces of which replays are kept: those of a thousand would fill the user's cache
+
+// What a child process says of a trace: its summary, or the code and the words of an error.
+std::string AnswerOf(const absl::StatusOr<RankSummary>& rank) {
+  if (rank.ok()) return absl::StrCat("0", SummaryLine(*rank, {}));
+  return absl::StrCat(std::string(1, static_cast<char>('0' + static_cast<int>(rank.status().code()))),
+                      rank.status().message());
+}
+
+absl::StatusOr<RankSummary> ParseAnswer(absl::string_view answer, const std::string& file) {
+  if (answer.empty()) return absl::InternalError("a reader said nothing");
+  if (answer.front() != '0') return absl::Status(static_cast<absl::StatusCode>(answer.front() - '0'), answer.substr(1));
+  absl::StatusOr<RankSummary> rank = ParseSummary(answer.substr(1), nullptr);
+  if (rank.ok()) rank->file = file;  // its name may be no text
+  return rank;
+}
 
 class RanksCommand final : public Command {
  public:
@@ -35,7 +53,7 @@ class RanksCommand final : public Command {
 and why, who ran out of memory first, who stopped early. The first line names the ranks and the cause, found as by
 gpumem diff between that rank and the median rank at the same step. Ranks within 2 % of the median are balanced. Ranks
 that hold another part of the model (a pipeline's stages, experts) differ by design, and are reported as such.
-Traces are read one at a time. Exit code 4 where ranks are missing, damaged or of another job.
+A trace is read on each core. Exit code 4 where ranks are missing, damaged or of another job.
 
   gpumem run -o 'runs/%h.%n.r%r.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
   gpumem ranks runs/
@@ -65,6 +83,7 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
         ->Add("--to", &to_,
               "with --summarize of one trace: the summary to write, together with what it has of the process")
         .Value("FILE");
+    flags->Add("--jobs", &jobs_, "traces that are read at once; 0 = one a core (0)").Value("N");
     trace_.symbols.AddFlags(flags);
   }
 
@@ -98,15 +117,16 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<LoadedTrace>> Load(const std::string& file, Console* console) {
+  absl::StatusOr<std::unique_ptr<LoadedTrace>> Load(const std::string& file, bool keeps_answers, Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, trace_.Request({file}, console));
     request.progress = nullptr;  // the files are what is counted
+    request.keeps_answers = keeps_answers;
     return LoadTrace(request);
   }
 
   absl::Status SummarizeOne(const std::string& file, Console* console) {
     const FileStamp stamp = StampOf(file);  // before it is read: it may grow
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, /*keeps_answers=*/false, console));
     GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
     return to_.empty() ? WriteSummary(rank, stamp) : AddToSummary(std::move(rank), to_).status();
   }
@@ -124,43 +144,78 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
     return kExitFine;
   }
 
-  // Of a trace, or of a file of summaries.
-  absl::StatusOr<std::vector<RankSummary>> ReadOne(const std::string& file, Console* console) {
+  // What is kept of the file: a file of summaries, or a trace with one beside it. Nothing: it is to be read itself.
+  std::optional<absl::StatusOr<std::vector<RankSummary>>> ReadKept(const std::string& file) const {
     if (absl::EndsWith(file, kSummarySuffix)) return ReadSummaries(file);
-    if (trace_.device < 0) {
-      if (std::optional<RankSummary> known = FreshSummary(file)) return std::vector<RankSummary>{*std::move(known)};
-    }
+    if (trace_.device >= 0) return std::nullopt;
+    std::optional<RankSummary> known = FreshSummary(file);
+    if (!known) return std::nullopt;
+    return std::vector<RankSummary>{*std::move(known)};
+  }
+
+  absl::StatusOr<RankSummary> ReadTrace(const std::string& file, bool keeps_answers, Console* console) {
     const FileStamp stamp = writes_summaries_ ? StampOf(file) : FileStamp{};
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, keeps_answers, console));
     GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
     // Of a process that goes on, the trace does too.
     if (writes_summaries_ && trace_.device < 0 && rank.ending != RunEnding::kRunning)
       GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, stamp));
-    return std::vector<RankSummary>{std::move(rank)};
+    return rank;
+  }
+
+  // By one process a core, since readers are not thread-safe.
+  std::vector<absl::StatusOr<RankSummary>> ReadTraces(const std::vector<std::string>& files, Console* console) {
+    std::vector<absl::StatusOr<RankSummary>> ranks(files.size(), absl::UnknownError(""));
+    const auto read = [&](size_t i) { return ReadTrace(files[i], files.size() <= kMostKept, console); };
+    size_t done = 0;
+    const std::vector<bool> answered = WorkInParallel(
+        files.size(), jobs_ == 0 ? UsableCores() : jobs_, [&](size_t i) { return AnswerOf(read(i)); },
+        [&](size_t i, const std::string& answer) {
+          ranks[i] = ParseAnswer(answer, files[i]);
+          console->Progress("reading ranks", ++done, files.size() + 1);
+        });
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (answered[i]) continue;
+      console->Progress("reading ranks", done++, files.size() + 1);
+      ranks[i] = read(i);
+    }
+    console->ProgressDone();
+    return ranks;
   }
 
   // What cannot be read is complained about and listed.
   absl::Status ReadAll(const std::vector<std::string>& files, Console* console, std::vector<RankSummary>* ranks,
                        std::vector<OtherTrace>* unreadable) {
-    for (size_t i = 0; i < files.size(); ++i) {
-      console->Progress("reading ranks", i, files.size());
-      absl::StatusOr<std::vector<RankSummary>> read = ReadOne(files[i], console);
-      if (absl::IsInvalidArgument(read.status())) return read.status();  // a flag that makes no sense
-      if (read.ok()) {
-        std::move(read->begin(), read->end(), std::back_inserter(*ranks));
-        continue;
+    std::vector<std::string> traces;
+    const auto complain = [&](const std::string& file, const absl::Status& status) {
+      console->Complain(status.message());
+      unreadable->push_back({OtherTrace::Why::kUnreadable, file, RankOfName(file), std::string(status.message())});
+    };
+    for (const std::string& file : files) {
+      auto kept = ReadKept(file);
+      if (!kept) {
+        traces.push_back(file);
+      } else if (kept->ok()) {
+        std::move((*kept)->begin(), (*kept)->end(), std::back_inserter(*ranks));
+      } else {
+        complain(file, kept->status());
       }
-      console->Complain(read.status().message());
-      unreadable->push_back(
-          {OtherTrace::Why::kUnreadable, files[i], RankOfName(files[i]), std::string(read.status().message())});
     }
-    console->ProgressDone();
+    std::vector<absl::StatusOr<RankSummary>> read = ReadTraces(traces, console);
+    for (size_t i = 0; i < traces.size(); ++i) {
+      if (absl::IsInvalidArgument(read[i].status())) return read[i].status();  // a flag that makes no sense
+      if (read[i].ok()) {
+        ranks->push_back(*std::move(read[i]));
+      } else {
+        complain(traces[i], read[i].status());
+      }
+    }
     return absl::OkStatus();
   }
 
   absl::StatusOr<RunFacts> Facts(const RankSummary& rank, const std::string& moment, Console* console) {
     console->Working(absl::StrCat("comparing rank ", rank.rank));
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(rank.file, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(rank.file, /*keeps_answers=*/true, console));
     GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({{moment}, ""}, loaded.get()));
     return std::move(facts.front());
   }
@@ -176,7 +231,7 @@ Traces are read one at a time. Exit code 4 where ranks are missing, damaged or o
   TraceOptions trace_;
   bool writes_summaries_ = false, summarizes_ = false;
   std::string to_;
-  size_t step_ = 0;
+  size_t step_ = 0, jobs_ = 0;
   std::string by_ = "rank";
   size_t top_ = 10;
   Flag step_option_, top_option_;

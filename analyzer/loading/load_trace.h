@@ -40,7 +40,8 @@ struct LoadRequest {
   AnalyzeOptions analyze;     // which device, layer and time
   SymbolizerOptions symbols;  // its working_directory is taken from the trace
   bool resolves_stacks = true;
-  FurtherLook look;  // Analyze's
+  bool keeps_answers = true;  // what replays of a large trace tell is kept and read again (saved_answers.h)
+  FurtherLook look;           // Analyze's
   LoadProgress progress;
 };
 

@@ -154,7 +154,7 @@ bool MayKeepAnswers(const LoadRequest& request, const std::string& path) {
   const AnalyzeOptions& asked = request.analyze;
   const AnalyzeOptions whole;
   const SymbolizerOptions& symbols = request.symbols;
-  const bool is_default = asked.device == whole.device && asked.layer == whole.layer &&
+  const bool is_default = request.keeps_answers && asked.device == whole.device && asked.layer == whole.layer &&
                           asked.from_ns == whole.from_ns && asked.to_ns == whole.to_ns &&
                           asked.timeline_buckets == whole.timeline_buckets && asked.plateaus == whole.plateaus &&
                           symbols.native && symbols.dwarf && symbols.search.symbols.empty() &&

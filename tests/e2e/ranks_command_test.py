@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import unittest
 import unittest.mock
 
+import made_up_ranks
 import rank_jobs
 import truth
 
@@ -93,6 +95,31 @@ class EveryDay(unittest.TestCase):
         # Early on another rank may hold more for a moment: NCCL's watchdog keeps buffers for about 100 ms.
         self.assertEqual([peaks[row["max_rank"]][number] for number, row in enumerate(answer["steps"], 1)], [max(of[number] for of in peaks) for number in range(1, 25)])
         self.assertEqual({row["max_rank"] for row in answer["steps"][12:]}, {2})
+
+    def test_answers_are_the_same_however_many_traces_are_read_at_once(self):
+        folder = self.copy("jobs")
+        (folder / self.traces[0].name).write_bytes(b"no trace")
+        one, three = (ranks("--jobs", jobs, folder, code=4) for jobs in ("1", "3"))
+        self.assertEqual(one, three)
+        done = subprocess.run([SETUP.gpumem, "ranks", "--jobs", "2", "--device", "9", str(self.runs)], capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.returncode, "no memory of GPU 9" in done.stderr), (2, True))
+
+    def test_a_thousand_ranks_of_which_three_are_not_whole(self):
+        folder = self.runs / "thousand"
+        folder.mkdir()
+        file = folder / "job.summary"
+        recorded = [json.loads(trace.with_name(f"{trace.name}.summary").read_text()) for trace in self.traces]  # the recorder's own
+        job = made_up_ranks.varied(recorded, 1000, random.Random(7), odd=(777, 2))
+        job.ranks[3]["damage"] = "the file ends in the middle of a packet"
+        job.ranks[5]["job_id"] = "another"
+        del job.ranks[900]
+        file.write_text(job.summaries())
+        answer = ranks(file, code=4)
+        self.assertRegex(
+            answer["headline"], r"^ranks 5 and 900 of 1000 are missing; rank 3 has a damaged trace; 1 trace is of another job \(job another\); rank 777 holds .* more than rank \d+, the median rank, at step 24: "
+        )
+        self.assertEqual((answer["missing_ranks"], answer["damaged_ranks"], [each["rank"] for each in answer["other_traces"]]), ([5, 900], [3], [5]))
+        self.assertEqual([each["ranks"] for each in answer["deviations"]], [[777]])
 
     def test_a_pair_is_what_diff_says(self):
         (deviation,) = ranks(self.runs)["deviations"]
