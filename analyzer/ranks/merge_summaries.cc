@@ -17,9 +17,9 @@ constexpr size_t kMaxPoints = 240;  // of the timeline
 // How much later steps are to be moved on; nothing where no step is in both.
 std::optional<uint64_t> StepsBefore(const std::vector<StepEnd>& earlier, const std::vector<StepEnd>& later) {
   std::map<uint64_t, uint64_t> ends;  // time -> number
-  for (const StepEnd& end : earlier) ends[end.realtime_ns] = end.step;
+  for (const StepEnd& end : earlier) ends[end.monotonic_ns] = end.step;
   for (const StepEnd& end : later) {
-    const auto found = ends.find(end.realtime_ns);
+    const auto found = ends.find(end.monotonic_ns);
     if (found != ends.end() && found->second >= end.step) return found->second - end.step;
   }
   return std::nullopt;

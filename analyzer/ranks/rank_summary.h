@@ -49,8 +49,9 @@ struct PeakGroup {
   friend auto operator<=>(const PeakGroup&, const PeakGroup&) = default;
 };
 
+// On the process's own clock: each file of a series tells the time of day anew, some nanoseconds off.
 struct StepEnd {
-  uint64_t step = 0, realtime_ns = 0;
+  uint64_t step = 0, monotonic_ns = 0;
 
   friend auto operator<=>(const StepEnd&, const StepEnd&) = default;
 };

@@ -99,12 +99,12 @@ void ReadParameters(const ObjectTable& objects, RankSummary* rank) {
   std::sort(rank->parameters.begin(), rank->parameters.end());
 }
 
-void ReadSteps(const Analysis& analysis, const Attribution& attribution, RankSummary* rank) {
+void ReadSteps(const Attribution& attribution, RankSummary* rank) {
   rank->steps = StepPeaks(rank->measure != Measure::kAllocated);
   for (const AttributedStep& each : attribution.steps) {
     const MeasureValues& peak = each.step.peak.values;
     rank->steps.Add({each.step.number, peak.allocated, peak.total}, each.step.complete);
-    if (each.step.complete) rank->step_ends.push_back({each.step.number, Realtime(analysis, each.step.end.time_ns)});
+    if (each.step.complete) rank->step_ends.push_back({each.step.number, each.step.end.time_ns});
   }
 }
 
@@ -163,7 +163,7 @@ absl::StatusOr<RankSummary> ReadRank(LoadedTrace* loaded) {
   if (own == nullptr) return rank;
   ReadDevices(analysis, own->device, &rank);
   ReadParameters(loaded->stacks.objects(), &rank);
-  ReadSteps(analysis, *attribution, &rank);
+  ReadSteps(*attribution, &rank);
   const Moment& peak = attribution->moments.front();
   ReadPeak(peak, &rank);
   ReadPeakGroups(

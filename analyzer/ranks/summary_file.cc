@@ -178,7 +178,7 @@ void WriteNew(const RankSummary& rank, JsonWriter* writer) {
   std::vector<std::vector<uint64_t>> ends;
   const size_t left_out = rank.step_ends.size() - std::min(rank.step_ends.size(), kMaxStepEnds);
   for (size_t i = left_out; i < rank.step_ends.size(); ++i)
-    ends.push_back({rank.step_ends[i].step, rank.step_ends[i].realtime_ns});
+    ends.push_back({rank.step_ends[i].step, rank.step_ends[i].monotonic_ns});
   WriteRows("step_ends", ends, writer);
 }
 

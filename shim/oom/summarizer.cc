@@ -87,10 +87,11 @@ uint64_t Larger(uint64_t a, uint64_t b) { return a < b ? b : a; }
 uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 void PassedLast(const char* path) {
-  WaitUntil(0);  // it knows less than the one that comes now
+  // One that still runs knows less than the one that comes now. Without a trace it may be what that one goes on from.
+  WaitUntil(g_summarizer.target[0] == '\0' ? 0 : MonotonicNs() + uint64_t{kSummaryWaitAtEndMs} * 500'000);
   const uint64_t now_ns = MonotonicNs();
-  if (path[0] != '\0' && Start(path, kSummaryWaitAtEndMs, now_ns))
-    WaitUntil(now_ns + uint64_t{kSummaryWaitAtEndMs} * 1'000'000);
+  if (path[0] != '\0' && Start(path, kSummaryWaitAtEndMs / 2, now_ns))
+    WaitUntil(now_ns + uint64_t{kSummaryWaitAtEndMs} * 500'000);
 }
 
 }  // namespace
