@@ -7,13 +7,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "commands/rank_table.h"
 #include "loading/find_traces.h"
@@ -21,6 +24,8 @@
 #include "query/cell_text.h"
 #include "query/schema.h"
 #include "query/session.h"
+#include "query/table_writer.h"
+#include "query/views.h"
 #include "ranks/rank_files.h"
 #include "ranks/read_rank.h"
 #include "ranks/summary_file.h"
@@ -78,7 +83,9 @@ class TableFiles {
     GPUMEM_ASSIGN_OR_RETURN(symbols_, options_.symbols.Options());
     GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
     for (size_t i = 0; i < traces_.size(); ++i) {
-      const absl::Status status = AddTrace(i, duck->library_version());
+      console_->Progress("exporting traces", i, traces_.size());
+      const absl::Status status =
+          absl::EndsWith(traces_[i], kSummarySuffix) ? AddSummary(i) : AddTrace(i, duck->library_version());
       std::error_code ignored;
       fs::remove_all(IndexFolder(), ignored);
       if (status.ok()) continue;
@@ -109,7 +116,6 @@ class TableFiles {
   }
 
   absl::Status AddTrace(size_t number, const std::string& version) {
-    console_->Progress("exporting traces", number, traces_.size());
     GPUMEM_ASSIGN_OR_RETURN(RankSummary summary, SummaryOf(traces_[number]));
     SessionRequest request;
     request.traces = {traces_[number]};
@@ -125,6 +131,44 @@ class TableFiles {
     for (const std::string& note : session->notes()) console_->Complain(note);
     is_partial_ |= session->is_partial();
     GPUMEM_RETURN_IF_ERROR(WriteTables(number, session.get()));
+    ranks_.Add(std::move(summary));
+    ++written_;
+    return absl::OkStatus();
+  }
+
+  // Of a rank that kept no trace: its steps.
+  absl::Status AddSummary(size_t number) {
+    GPUMEM_ASSIGN_OR_RETURN(std::vector<RankSummary> summaries, ReadSummaries(traces_[number]));
+    if (summaries.size() != 1)
+      return absl::FailedPreconditionError("a file of the summaries of many ranks has no events. Name their traces");
+    RankSummary& summary = summaries.front();
+    summary.file = traces_[number];
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open("", {}));
+    TableWriter steps(database.get(), StepsTable());
+    for (const auto& [window, peak] : summary.steps.windows()) {
+      for (const TableColumn& column : StepsTable().columns) {
+        const absl::string_view name = column.name;
+        if (name == "step") {
+          steps.UInt(peak.step);
+        } else if (name == "complete") {
+          steps.Bool(true);
+        } else if (name == "device") {
+          steps.Int(summary.device);
+        } else if (name == "peak_allocated" || name == "peak_total") {
+          steps.UInt(name == "peak_total" ? peak.total : peak.allocated);
+        } else {
+          steps.Null();
+        }
+      }
+      steps.EndRow();
+    }
+    GPUMEM_RETURN_IF_ERROR(steps.Close());
+    const std::string tags = TagColumns({"", summary.rank, summary.hostname});
+    GPUMEM_RETURN_IF_ERROR(database->Execute("ALTER TABLE steps RENAME TO of_summary"));
+    GPUMEM_RETURN_IF_ERROR(
+        database->Execute(absl::StrCat("CREATE VIEW steps AS SELECT *, ", tags, " FROM of_summary")));
+    const auto copy = [&](const std::string& statement) { return database->Execute(statement); };
+    GPUMEM_RETURN_IF_ERROR(WriteTable(StepsTable(), number, summary.rank, copy));
     ranks_.Add(std::move(summary));
     ++written_;
     return absl::OkStatus();
@@ -154,21 +198,26 @@ class TableFiles {
 
   absl::Status WriteTables(size_t number, SqlSession* session) const {
     GPUMEM_ASSIGN_OR_RETURN(Rows rank_rows, session->Run("SELECT coalesce(process_rank, -1) FROM processes"));
-    // pyarrow finds no type for a partition that is only ever null, so an unknown rank is -1.
-    const std::string partition =
-        options_.by_rank ? absl::StrCat("/rank=", rank_rows.Next() ? CellAt(rank_rows, 0, 0).number : -1) : "";
-    for (const TableSchema* const table : AllTables()) {
-      const std::string place = absl::StrCat("/", table->name, partition);
-      GPUMEM_RETURN_IF_ERROR(MakeFolder(place));
-      const std::string to = absl::StrFormat("%s%s/trace-%05d.parquet", folder_, place, number);
-      GPUMEM_ASSIGN_OR_RETURN(Rows rows,
-                              session->Run(absl::StrCat("COPY (", Select(*table, number, options_.by_rank), ") TO ",
-                                                        SqlQuoted(to), " (FORMAT PARQUET, COMPRESSION ZSTD)")));
+    const int rank = rank_rows.Next() ? static_cast<int>(CellAt(rank_rows, 0, 0).number) : -1;
+    const auto copy = [&](const std::string& statement) -> absl::Status {
+      GPUMEM_ASSIGN_OR_RETURN(Rows rows, session->Run(statement));
       while (rows.Next()) {
       }
-      if (!rows.status().ok()) return absl::InternalError(rows.status().message());  // a full disk
-    }
+      return rows.status();
+    };
+    for (const TableSchema* const table : AllTables()) GPUMEM_RETURN_IF_ERROR(WriteTable(*table, number, rank, copy));
     return absl::OkStatus();
+  }
+
+  // pyarrow finds no type for a partition that is only ever null, so an unknown rank is -1.
+  absl::Status WriteTable(const TableSchema& table, size_t number, int rank,
+                          const std::function<absl::Status(const std::string&)>& copy) const {
+    const std::string place = absl::StrCat("/", table.name, options_.by_rank ? absl::StrCat("/rank=", rank) : "");
+    GPUMEM_RETURN_IF_ERROR(MakeFolder(place));
+    const std::string to = absl::StrFormat("%s%s/trace-%05d.parquet", folder_, place, number);
+    const absl::Status status = copy(absl::StrCat("COPY (", Select(table, number, options_.by_rank), ") TO ",
+                                                  SqlQuoted(to), " (FORMAT PARQUET, COMPRESSION ZSTD)"));
+    return status.ok() ? status : absl::InternalError(status.message());  // a full disk
   }
 
   const std::vector<std::string>& traces_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr ColumnType kBool = ColumnType::kBoolean, kInt = ColumnType::kInteger, kBig = ColumnType::kBigInt,
                      kText = ColumnType::kText;
-constexpr size_t kFactsOfRanks = 21;  // columns that a row without a rank's summary leaves NULL
+constexpr size_t kFactsOfRanks = 22;  // columns that a row without a rank's summary leaves NULL
 
 TableWriter& KnownInt(int value, TableWriter* writer) { return value < 0 ? writer->Null() : writer->Int(value); }
 
@@ -59,7 +59,8 @@ const TableSchema& RanksTable() {
        {"events", kBig, "", "calls of allocators and CUDA"},
        {"lost_events", kBig, "", "events that happened and are not in the trace"},
        {"oom_unix_ns", kBig, "ns", "the request that failed for good, since 1970; NULL: none did"},
-       {"oom_step", kBig, "", "the step of it; NULL: before the first"}}};
+       {"oom_step", kBig, "", "the step of it; NULL: before the first"},
+       {"summary_only", kBool, "", "it kept a summary and no trace: of the other tables only steps has rows of it"}}};
   return table;
 }
 
@@ -108,7 +109,8 @@ void RankTable::WriteRank(const RankSummary& rank, size_t part, TableWriter* wri
   writer->UInt(rank.peak_allocated).UInt(rank.peak_reserved).UInt(rank.peak_total).UInt(rank.context);
   writer->UInt(rank.communicator_bytes).UInt(rank.steps.width()).UInt(rank.steps.complete());
   writer->UInt(rank.steps.last_ended()).Text(RunEndingName(rank.ending)).IntOrNull(rank.last_realtime_ns);
-  writer->UInt(rank.events).UInt(rank.lost_events).IntOrNull(rank.oom_realtime_ns).IntOrNull(rank.oom_step).EndRow();
+  writer->UInt(rank.events).UInt(rank.lost_events).IntOrNull(rank.oom_realtime_ns).IntOrNull(rank.oom_step);
+  writer->Bool(rank.summary_only).EndRow();
 }
 
 void RankTable::WriteOther(const OtherTrace& other, TableWriter* writer) const {

@@ -10,18 +10,11 @@
 namespace gpumem {
 namespace {
 
-// Launchers' roles are not recorded, so `_role` is NULL so far.
-std::string TagsOf(const AttachedTrace& trace) {
-  const std::string rank = trace.rank < 0 ? "NULL::INTEGER" : absl::StrCat(trace.rank);
-  const std::string host = trace.host.empty() ? "NULL::VARCHAR" : SqlQuoted(trace.host);
-  return absl::StrCat(rank, " AS rank, ", rank, " AS _rank, ", host, " AS _host, NULL::VARCHAR AS _role");
-}
-
 // The table of every trace, each row with its trace and rank.
 std::string UnionOf(const TableSchema& table, const std::vector<AttachedTrace>& traces) {
   std::string sql = absl::StrCat("CREATE VIEW ", table.name, " AS ");
   for (size_t i = 0; i < traces.size(); ++i) {
-    absl::StrAppend(&sql, i == 0 ? "" : " UNION ALL ", "SELECT *, ", i, " AS trace, ", TagsOf(traces[i]), " FROM ",
+    absl::StrAppend(&sql, i == 0 ? "" : " UNION ALL ", "SELECT *, ", i, " AS trace, ", TagColumns(traces[i]), " FROM ",
                     traces[i].schema, ".", table.name);
   }
   return sql;
@@ -106,6 +99,13 @@ SELECT b.* FROM blocks b JOIN moment_at(t) m ON b.trace = m.trace
 WHERE b.born_event <= m.event AND (b.died_event IS NULL OR b.died_event > m.event))";
 
 }  // namespace
+
+// Launchers' roles are not recorded, so `_role` is NULL so far.
+std::string TagColumns(const AttachedTrace& trace) {
+  const std::string rank = trace.rank < 0 ? "NULL::INTEGER" : absl::StrCat(trace.rank);
+  const std::string host = trace.host.empty() ? "NULL::VARCHAR" : SqlQuoted(trace.host);
+  return absl::StrCat(rank, " AS rank, ", rank, " AS _rank, ", host, " AS _host, NULL::VARCHAR AS _role");
+}
 
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces) {
   std::vector<std::string> statements;

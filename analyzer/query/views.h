@@ -21,6 +21,9 @@ struct AttachedTrace {
   std::string host;    // "" = not known
 };
 
+// "3 AS rank, 3 AS _rank, 'node0' AS _host, NULL::VARCHAR AS _role": where rows are from.
+std::string TagColumns(const AttachedTrace& trace);
+
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces);
 
 // A view or function, as .tables and docs/sql.md list it.

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file_output.h"
 #include "base/json_writer.h"
@@ -32,6 +32,7 @@ constexpr int kVersion = 2;
 constexpr int kVersionWithoutGroups = 1;
 constexpr size_t kMaxStepEnds = 16;
 constexpr int kMaxCollisions = 10'000;
+constexpr size_t kMaxLineBytes = size_t{128} << 20;
 constexpr size_t kMaxRows = 200'000;  // of any list in a line
 
 void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& rows, JsonWriter* writer) {
@@ -339,16 +340,32 @@ std::optional<RankSummary> FreshSummary(const std::string& trace) {
 }
 
 absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path) {
-  GPUMEM_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  // Line by line: those of ten thousand ranks are hundreds of MB.
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   std::vector<RankSummary> ranks;
-  size_t number = 0;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    if (line.empty()) continue;
-    absl::StatusOr<RankSummary> rank = ParseSummary(line, nullptr);
+  std::string piece(size_t{1} << 16, '\0'), line;
+  size_t number = 1;
+  const auto add = [&](absl::string_view end) -> absl::Status {
+    absl::StrAppend(&line, end);
+    absl::StatusOr<RankSummary> rank = line.empty() ? RankSummary() : ParseSummary(line, nullptr);
     if (!rank.ok()) return absl::DataLossError(absl::StrCat(path, ", line ", number, ": ", rank.status().message()));
-    ranks.push_back(*std::move(rank));
+    if (!line.empty()) ranks.push_back(*std::move(rank));
+    line.clear();
+    ++number;
+    return absl::OkStatus();
+  };
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
+    absl::string_view rest(piece.data(), static_cast<size_t>(file.gcount()));
+    for (size_t end = rest.find('\n'); end != absl::string_view::npos; end = rest.find('\n')) {
+      GPUMEM_RETURN_IF_ERROR(add(rest.substr(0, end)));
+      rest.remove_prefix(end + 1);
+    }
+    absl::StrAppend(&line, rest);
+    if (line.size() > kMaxLineBytes)
+      return absl::ResourceExhaustedError(absl::StrCat(path, ", line ", number, " is larger than 128 MiB"));
   }
+  GPUMEM_RETURN_IF_ERROR(add(""));
   return ranks;
 }
 

@@ -12,7 +12,7 @@
 -- part job_ranks: ranks that are there, each once.
 SELECT rank, trace, device, model_part, CASE WHEN measure = 'allocated' THEN 0 ELSE 1 END AS by_total,
        CASE WHEN state = 'damaged' THEN 1 ELSE 0 END AS is_damaged, steps AS complete_steps, last_step, step_width,
-       peak_allocated, peak_total, context, oom_unix_ns
+       peak_allocated, peak_total, context, oom_unix_ns, CASE WHEN summary_only THEN 0 ELSE 1 END AS keeps_trace
 FROM ranks WHERE state IN ('present', 'damaged');
 
 -- part job: one row.
@@ -164,16 +164,33 @@ ORDER BY priority LIMIT 1;
 -- part compared: the memory of each rank in it.
 SELECT c.rank AS rank, c.model_part AS model_part, c.step AS step, c.bytes AS bytes FROM candidates c JOIN chosen k ON c.slot = k.slot;
 
+-- part wanted: the rank that those unlike the others are compared with: the median rank of all where it is in the main cluster, else the main cluster's.
+SELECT m.slot AS slot, m.model_part AS model_part, m.cluster_number AS cluster_number,
+       CASE WHEN p.rank IS NULL THEN m.main_rank ELSE a.median_rank END AS wanted_rank, CASE WHEN p.rank IS NULL THEN m.main_bytes ELSE a.median_bytes END AS wanted_bytes
+FROM mains m
+JOIN chosen k ON m.slot = k.slot
+JOIN all_medians a ON m.slot = a.slot
+LEFT JOIN (SELECT slot, model_part, cluster_number, rank FROM pieces WHERE basis = 'part') p
+ON p.slot = m.slot AND p.model_part = m.model_part AND p.cluster_number = m.cluster_number AND p.rank = a.median_rank
+WHERE m.basis = 'part';
+
+-- part reference_ranks: or, where that one kept no trace to find a cause in, the one that is nearest to it and did.
+SELECT slot, model_part, rank AS compared_to_rank, bytes AS compared_to_bytes
+FROM (SELECT w.slot AS slot, w.model_part AS model_part, p.rank AS rank, p.bytes AS bytes,
+             row_number() OVER (PARTITION BY w.slot, w.model_part
+                                ORDER BY CASE WHEN p.rank = w.wanted_rank THEN 2 - 2 * r.keeps_trace WHEN r.keeps_trace = 1 THEN 1 ELSE 3 END,
+                                         abs(p.bytes - w.wanted_bytes), p.bytes, p.rank) AS place
+      FROM wanted w
+      JOIN pieces p ON p.slot = w.slot AND p.model_part = w.model_part AND p.cluster_number = w.cluster_number
+      JOIN job_ranks r ON p.rank = r.rank
+      WHERE p.basis = 'part') numbered
+WHERE place = 1;
+
 -- part deviating: groups of ranks that are unlike the rank they are compared with: within a part of the model, and parts that differ by design.
 SELECT 0 AS by_design, l.model_part AS model_part, l.cluster_number AS cluster_number, l.rank AS rank, l.step AS step, l.bytes AS bytes,
-       CASE WHEN p.rank IS NULL THEN m.main_rank ELSE a.median_rank END AS compared_to_rank,
-       CASE WHEN p.rank IS NULL THEN m.main_bytes ELSE a.median_bytes END AS compared_to_bytes
+       f.compared_to_rank AS compared_to_rank, f.compared_to_bytes AS compared_to_bytes
 FROM lasting l
-JOIN chosen k ON l.slot = k.slot
-JOIN all_medians a ON l.slot = a.slot
-JOIN mains m ON m.basis = 'part' AND l.slot = m.slot AND l.model_part = m.model_part
-LEFT JOIN (SELECT slot, model_part, cluster_number, rank FROM pieces WHERE basis = 'part') p
-ON p.slot = l.slot AND p.model_part = l.model_part AND p.cluster_number = m.cluster_number AND p.rank = a.median_rank
+JOIN reference_ranks f ON l.slot = f.slot AND l.model_part = f.model_part
 UNION ALL
 SELECT 1 AS by_design, p.model_part, p.cluster_number, p.rank, p.step, p.bytes, a.median_rank AS compared_to_rank, a.median_bytes AS compared_to_bytes
 FROM pieces p
@@ -182,15 +199,26 @@ JOIN all_medians a ON p.slot = a.slot
 JOIN mains m ON p.basis = m.basis AND p.slot = m.slot AND p.model_part = m.model_part AND p.cluster_number = m.cluster_number
 WHERE p.basis = 'all' AND p.model_part <> a.median_part AND abs(m.main_bytes - a.median_bytes) > m.tolerance;
 
--- part deviations: a row a group, furthest first, those by design last.
-SELECT by_design, model_part, cluster_number, compared_rank, compared_bytes, compared_step, compared_to_rank, compared_to_bytes,
-       row_number() OVER (ORDER BY by_design, abs(compared_bytes - compared_to_bytes) DESC, model_part, cluster_number) AS deviation
-FROM (SELECT by_design, model_part, cluster_number, rank AS compared_rank, bytes AS compared_bytes, step AS compared_step, compared_to_rank, compared_to_bytes,
-             row_number() OVER (PARTITION BY by_design, model_part, cluster_number ORDER BY bytes, rank) AS place,
+-- part group_medians: the median rank of each group.
+SELECT by_design, model_part, cluster_number, rank AS wanted_rank, bytes AS wanted_bytes
+FROM (SELECT by_design, model_part, cluster_number, rank, bytes, row_number() OVER (PARTITION BY by_design, model_part, cluster_number ORDER BY bytes, rank) AS place,
              count(*) OVER (PARTITION BY by_design, model_part, cluster_number) AS members FROM deviating) numbered
 WHERE place = floor((members + 1) / 2);
 
--- answer balance: one row: how even the ranks are, and in which step that was looked at.
+-- part deviations: a row a group, furthest first, those by design last. The group's rank is the median one, or that which is nearest to it and kept a trace.
+SELECT by_design, model_part, cluster_number, compared_rank, compared_bytes, compared_step, compared_to_rank, compared_to_bytes,
+       row_number() OVER (ORDER BY by_design, abs(compared_bytes - compared_to_bytes) DESC, model_part, cluster_number) AS deviation
+FROM (SELECT g.by_design AS by_design, g.model_part AS model_part, g.cluster_number AS cluster_number, g.rank AS compared_rank, g.bytes AS compared_bytes,
+             g.step AS compared_step, g.compared_to_rank AS compared_to_rank, g.compared_to_bytes AS compared_to_bytes,
+             row_number() OVER (PARTITION BY g.by_design, g.model_part, g.cluster_number
+                                ORDER BY CASE WHEN g.rank = w.wanted_rank THEN 2 - 2 * r.keeps_trace WHEN r.keeps_trace = 1 THEN 1 ELSE 3 END,
+                                         abs(g.bytes - w.wanted_bytes), g.bytes, g.rank) AS place
+      FROM deviating g
+      JOIN group_medians w ON g.by_design = w.by_design AND g.model_part = w.model_part AND g.cluster_number = w.cluster_number
+      JOIN job_ranks r ON g.rank = r.rank) numbered
+WHERE place = 1;
+
+-- answer balance: one row: how even the ranks are, and in which step that was looked at. None where no rank has memory to compare.
 SELECT CASE WHEN max(v.compared_ranks) < 2 THEN 'nothing' WHEN max(k.is_uneven) = 1 THEN 'uneven' WHEN max(d.deviations) > 0 THEN 'by_design' ELSE 'balanced' END AS verdict,
        max(CASE WHEN j.job_by_total = 1 THEN 'total' ELSE 'allocated' END) AS measure,
        max(CASE WHEN j.job_by_total = 1 OR k.slot = -2 THEN 'cuda_memory' ELSE 'allocated' END) AS subject,
@@ -204,7 +232,8 @@ SELECT CASE WHEN max(v.compared_ranks) < 2 THEN 'nothing' WHEN max(k.is_uneven) 
        max(a.median_rank) AS median_rank, max(v.model_parts) AS model_parts
 FROM (SELECT count(*) AS compared_ranks, min(bytes) AS min_bytes, max(bytes) AS max_bytes, count(DISTINCT model_part) AS model_parts,
              CAST(floor(CAST(sum(bytes) AS DOUBLE) / count(*) + 5e-1) AS BIGINT) AS mean_bytes FROM compared) v
-CROSS JOIN chosen k CROSS JOIN job j JOIN all_medians a ON a.slot = k.slot CROSS JOIN (SELECT count(*) AS deviations FROM deviations) d;
+CROSS JOIN chosen k CROSS JOIN job j JOIN all_medians a ON a.slot = k.slot CROSS JOIN (SELECT count(*) AS deviations FROM deviations) d
+HAVING count(*) > 0;
 
 -- answer peaks: a row a rank: its memory in the compared step (NULL: it has no such step), and the highest of its run.
 SELECT r.rank AS rank, r.hostname AS hostname, r.local_rank AS local_rank, r.pid AS pid, r.device AS device, c.bytes AS bytes,

@@ -16,7 +16,7 @@ MAX_WINDOWS = 512
 COLUMNS = {
     "ranks": "trace INTEGER, rank INTEGER, state VARCHAR, reason VARCHAR, hostname VARCHAR, local_rank INTEGER, pid BIGINT, device INTEGER, model_part INTEGER, measure VARCHAR, "
     "peak_allocated BIGINT, peak_reserved BIGINT, peak_total BIGINT, context BIGINT, communicator_bytes BIGINT, step_width BIGINT, steps BIGINT, last_step BIGINT, ended VARCHAR, "
-    "last_event_unix_ns BIGINT, events BIGINT, lost_events BIGINT, oom_unix_ns BIGINT, oom_step BIGINT",
+    "last_event_unix_ns BIGINT, events BIGINT, lost_events BIGINT, oom_unix_ns BIGINT, oom_step BIGINT, summary_only BOOLEAN",
     "steps": "trace INTEGER, step BIGINT, complete BOOLEAN, peak_event BIGINT, peak_allocated BIGINT, peak_total BIGINT",
     "processes": "trace INTEGER, peak_event BIGINT",
     "blocks": "trace INTEGER, device INTEGER, layer VARCHAR, line VARCHAR, category VARCHAR, size BIGINT, step BIGINT, kept BOOLEAN, born_event BIGINT, died_event BIGINT",
@@ -96,6 +96,7 @@ def row_of(trace, rank, part):
         "last_event_unix_ns": rank["last_realtime_ns"] or None,
         "oom_unix_ns": rank["oom_realtime_ns"] or None,
         "oom_step": rank["oom_step"] or None,
+        "summary_only": rank.get("summary_only", False),
     }
 
 
@@ -115,11 +116,12 @@ def summary(rank, ranks, steps, **changes):
     """A rank's summary with [step, allocated, total] of its completed steps."""
     last = steps[-1][0] if steps else 0
     made = {
-        **dict(gpumem_rank_summary=1, trace_bytes=1, trace_changed_ns=1, file=f"r{rank}.gmtrace", rank=rank, rank_of_name=False, local_rank=rank % 8, hostname=f"node{rank // 8}"),
+        **dict(gpumem_rank_summary=2, trace_bytes=1, trace_changed_ns=1, file=f"r{rank}.gmtrace", rank=rank, rank_of_name=False, local_rank=rank % 8, hostname=f"node{rank // 8}"),
         **dict(job_id="made-up", program="train", world_size=ranks, pid=1000 + rank, start_ticks=1, start_realtime_ns=START_NS, last_realtime_ns=START_NS + 10**9 + rank),
         **dict(events=1_000_000, lost_events=0, damage="", device=rank % 8, capacity=80 << 30, communicator_bytes=0, context_bytes=400 * MIB, oom_realtime_ns=0, oom_step=0),
         **dict(refused_bytes=0, allocated_at_oom=0, of_total=False, ended="completed", step_width=1, complete_steps=len(steps), last_begun_step=last, last_ended_step=last, steps=steps),
-        **dict(parameters=[], timeline=[], other_devices=[], ancestors=[], categories=[]),
+        **dict(parameters=[], timeline=[], other_devices=[], ancestors=[], categories=[], peak_groups=[], step_ends=[], knows_peak_groups=False, other_peak_bytes=0),
+        **dict(summary_only=False, steps_missed=False, events_before=0),
         "peak_allocated_bytes": max((step[1] for step in steps), default=5 * MIB),
         "peak_reserved_bytes": max((step[2] for step in steps), default=6 * MIB),
         "peak_total_bytes": max((step[2] for step in steps), default=6 * MIB),
@@ -137,6 +139,7 @@ def random_job(random):
     spread, noise = random.choice((0, 0.004, 0.03)), random.choice((0, 0, 0.001, 0.05))
     made, numbers = [], []
     of_total = random.random() < 0.15
+    kept = random.choice((1, 1, 1, 0.5, 0.1))  # the share of ranks that kept a trace
     for rank in range(ranks):
         if ranks > 2 and random.random() < 0.03:
             continue
@@ -157,6 +160,7 @@ def random_job(random):
             changes["device"] = -1
         if random.random() < 0.3:
             changes["last_begun_step"] = done + 1
+        changes["summary_only"] = random.random() >= kept
         made.append(summary(rank, ranks, peaks, **changes))
     return Job(made, first_seen(numbers), missing(made, ranks))
 

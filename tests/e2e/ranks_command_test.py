@@ -190,6 +190,19 @@ class EveryDay(unittest.TestCase):
         columns = [row["column_name"] for row in self.rows(f"DESCRIBE SELECT * FROM '{folder}/tables/ranks/*.parquet'")]
         self.assertEqual([name for name in columns if f"| `{name}` |" not in documented], [])
 
+    def test_parquet_has_the_steps_of_ranks_that_kept_a_summary_alone(self):
+        folder = self.copy("summary_alone")
+        (folder / self.traces[1].name).unlink()
+        summary = json.loads((self.runs / f"{self.traces[1].name}.summary").read_text())
+        (folder / f"{self.traces[1].name}.summary").write_text(json.dumps({**summary, "summary_only": True}) + "\n")
+        self.export([folder], folder / "tables", 0)
+        table = self.rows(f"SELECT rank, state, summary_only FROM '{folder}/tables/ranks/*.parquet' ORDER BY rank")
+        self.assertEqual([tuple(row.values()) for row in table], [(rank, "present", rank == 1) for rank in range(4)])
+        steps = self.rows(f"SELECT step, peak_allocated, peak_total, _host, trace FROM '{folder}/tables/steps/rank=1/*.parquet' ORDER BY step")
+        self.assertEqual([[row["step"], row["peak_allocated"], row["peak_total"]] for row in steps], summary["steps"])
+        self.assertEqual({(row["_host"], row["trace"]) for row in steps}, {(summary["hostname"], 1)})
+        self.assertEqual(sorted(path.name for path in (folder / "tables" / "blocks").iterdir()), ["rank=0", "rank=2", "rank=3"])
+
     def test_summaries_answer_as_the_traces_do(self):
         folder = self.copy("summaries")
         expected = ranks(folder)
