@@ -38,6 +38,7 @@ constexpr uint32_t kForced = 1;  // CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: buffers th
 struct State {
   uint32_t pid = 0;
   bool finish_asked = false;
+  std::atomic<bool> left{false};  // CUPTI is not to be called any more
   pthread_t thread = {};
   Library library = {};
   std::atomic<uint32_t> settled{0};   // futex; CUPTI records, or never will
@@ -149,10 +150,18 @@ void CompareClocks(State* state) {
   state->to_monotonic_ns.store(static_cast<int64_t>(middle_ns - cupti_ns), std::memory_order_relaxed);
 }
 
+void FinishAtExit() { Finish(kFinishAtExitMs); }
+
+// Functions of atexit run last in, first out: one from before CUPTI was loaded runs when CUPTI has ended already, and
+// what we then ask it ends the program with SIGSEGV (seen with CUPTI 13.0.1). Hence once it is loaded, and once more
+// behind what CUPTI registers when it begins; Finish does nothing the second time.
+void FinishBeforeCuptiEnds() { std::atexit(&FinishAtExit); }
+
 // False: CUPTI records nothing for us, and the report says why.
 bool Begin(State* state) {
   Library& library = state->library;
   if (!LoadLibrary(&library)) return Say(state, Status::kNoLibrary, 0), false;
+  FinishBeforeCuptiEnds();
   uint32_t version = 0;
   library.get_version(&version);
   {
@@ -168,6 +177,7 @@ bool Begin(State* state) {
   if (result == kSuccess) result = library.enable(kKindMemory2);
   if (result != kSuccess) return Say(state, Status::kFailed, result), false;
   library.enable(kKindMemoryPool);  // records of memory are worth having without those of pools
+  FinishBeforeCuptiEnds();
   const Locked locked(state);
   state->report.status = Status::kRecording;
   state->report.began_ns = MonotonicNs();
@@ -211,6 +221,7 @@ void* Main(void* argument) {
   for (bool last = false; recording && !last;) {
     FutexWait(&state->stop, 0, kFlushIntervalNs);
     last = state->stop.load(std::memory_order_acquire) != 0;  // then too, all that came until now is asked for
+    if (state->left.load(std::memory_order_acquire)) break;
     // A subscriber that came later may have put its own buffers in place of ours: what waits is its own now.
     if (const int result = AskForSubscriber(state->library); result == kMultipleSubscribers) {
       StopAsking(state, Status::kOtherSubscriber, result);
@@ -220,12 +231,19 @@ void* Main(void* argument) {
     CompareClocks(state);
     Flush(state);
   }
-  if (recording) StopAsking(state, Status::kEnded, 0);
+  if (recording && !state->left.load(std::memory_order_acquire)) StopAsking(state, Status::kEnded, 0);
   Announce(&state->finished);
   return nullptr;
 }
 
-void FinishAtExit() { Finish(kFinishAtExitMs); }
+// Registered before CUPTI was loaded by us: where FinishAtExit has not run, CUPTI may have ended meanwhile, and is
+// asked nothing more.
+void LeaveAtExit() {
+  State* state = Own();
+  if (state == nullptr || state->finish_asked) return;
+  state->left.store(true, std::memory_order_release);
+  Finish(kFinishAtExitMs);
+}
 
 bool LockForWriter(State* state) {
   for (int i = 0; i < kLockAttempts; i++) {
@@ -247,8 +265,8 @@ void Start(uint32_t wait_ms) {
     State* state = new (memory) State;
     state->pid = static_cast<uint32_t>(getpid());
     g_state.store(state, std::memory_order_release);
+    if (!g_exit_handler) g_exit_handler = std::atexit(&LeaveAtExit) == 0;  // runs after those of the thread
     if (StartThread(&state->thread, &Main, state)) {
-      if (!g_exit_handler) g_exit_handler = std::atexit(&FinishAtExit) == 0;
       Await(&state->settled, wait_ms);
     } else {
       g_state.store(nullptr, std::memory_order_release);

@@ -88,6 +88,11 @@ class Ends(CuptiTest):
         self.assertFalse(answer["complete"])
         self.assertEqual((answer["cupti"]["state"], answer["cupti"]["records"]), ("recording", 10))
 
+    def test_before_a_libcupti_that_we_loaded_ends_itself(self):
+        """What is called behind CUPTI's own end ends the program, on a GPU by SIGSEGV."""
+        _, answer = self.compare("runtime libcudart.so.13 alloc 3 free")
+        self.assertEqual((answer["cupti"]["state"], answer["cupti"]["records"]), ("ended", 6))
+
     def test_at_once(self):
         _, answer = self.compare("runtime libcudart.so.13 alloc 1 _exit 7", code=7)
         self.assertTrue(answer["complete"])

@@ -4,6 +4,7 @@
 // CUPTI: one subscriber, the host's clock. cupti_activity.cc has the records.
 // Thread-safety: all functions. Failure mode: 1 (CUPTI_ERROR_INVALID_PARAMETER) for null outputs, 39
 // (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) for a second subscriber.
+#include <stdlib.h>
 #include <time.h>
 
 #include "cupti_settings.h"
@@ -14,8 +15,17 @@ namespace {
 enum Result { kSuccess = 0, kInvalidParameter = 1, kMultipleSubscribers = 39 };
 
 int subscribed = 0;
+bool ended = false;
+
+struct End {
+  ~End() { ended = true; }
+} end;
 
 }  // namespace
+
+void cupti_must_live() {
+  if (ended) abort();
+}
 
 STUB_API int cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) return kInvalidParameter;
@@ -33,6 +43,7 @@ STUB_API int cuptiGetCallbackName(int, uint32_t, const char** name) {
   return kSuccess;
 }
 STUB_API int cuptiGetTimestamp(uint64_t* timestamp_ns) {
+  cupti_must_live();
   if (timestamp_ns == nullptr) return kInvalidParameter;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -40,6 +51,7 @@ STUB_API int cuptiGetTimestamp(uint64_t* timestamp_ns) {
   return kSuccess;
 }
 STUB_API int cuptiSubscribe(void** subscriber, void*, void*) {
+  cupti_must_live();
   if (subscriber == nullptr) return kInvalidParameter;
   if (cupti_setting("busy") != 0) return kMultipleSubscribers;
   if (__atomic_exchange_n(&subscribed, 1, __ATOMIC_ACQ_REL) != 0) return kMultipleSubscribers;
@@ -47,6 +59,7 @@ STUB_API int cuptiSubscribe(void** subscriber, void*, void*) {
   return kSuccess;
 }
 STUB_API int cuptiUnsubscribe(void* subscriber) {
+  cupti_must_live();
   stub_release(subscriber);
   __atomic_store_n(&subscribed, 0, __ATOMIC_RELEASE);
   return kSuccess;

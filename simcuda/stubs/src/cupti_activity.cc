@@ -2,9 +2,10 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // CUPTI's activity records of memory (MEMORY2) and of pools (MEMORY_POOL), from what the simulated driver tells of its
-// calls. As with the real one, virtual memory management, registered host memory, imports and the memory of graphs have
-// no record. Each call has a correlation id of its own. Records are as long as those of the CUPTI that cuptiGetVersion
-// names; what is behind the fields of their first version is zero.
+// calls. As with the real one (docs/cross-check.md, On a GPU), mappings have a record without a context, the launch of
+// a graph has one of each node's memory, and cuMemCreate and its kin, registered host memory and imports have none.
+// Each call has a correlation id of its own. Records are as long as those of the CUPTI that cuptiGetVersion names; what
+// is behind the fields of their first version is zero.
 //
 // Thread-safety: all functions; a buffer's callbacks run in the thread that flushes, or in that of the call that filled
 // a buffer, under the driver's lock: they must not call CUDA. Failure: 1 for null outputs, 12 for no more records.
@@ -163,6 +164,10 @@ uint32_t Forget(uint64_t address) {
   return kDevice;  // it was there before anybody asked
 }
 
+bool IsMapping(const simcuda_memory_event& event) {
+  return strcmp(event.kind, "map") == 0 || strcmp(event.kind, "unmap") == 0;
+}
+
 // The operation of an event on memory (1 or 2) and its kind; 0: it has no record.
 uint32_t OperationOn(const simcuda_memory_event& event, uint64_t* address, uint32_t* memory) {
   *address = event.address;
@@ -174,6 +179,10 @@ uint32_t OperationOn(const simcuda_memory_event& event, uint64_t* address, uint3
   if (strcmp(event.kind, "free") == 0) {
     *memory = Forget(*address);
     return 2;
+  }
+  if (IsMapping(event) || strcmp(event.kind, "graph_alloc") == 0) {
+    *memory = kDevice;
+    return strcmp(event.kind, "unmap") == 0 ? 2 : 1;
   }
   if (strncmp(event.kind, "host_", 5) == 0) {
     *memory = kPinned;
@@ -214,7 +223,7 @@ void Observe(const simcuda_memory_event* event) {
     out.timestamp = Now();
     out.process = static_cast<uint32_t>(getpid());
     out.device = device;
-    out.context = 1;
+    out.context = IsMapping(*event) ? UINT32_MAX : 1;
     out.stream = UINT32_MAX;
     out.async = strstr(event->api, "Async") != nullptr;
     if (memory == kDevice && event->handle != 0) out.pool_address = event->handle;
@@ -236,6 +245,7 @@ void Observe(const simcuda_memory_event* event) {
 }
 
 void Switch(uint32_t kind, bool on) {
+  cupti_must_live();
   static void (*observe)(simcuda_observer) = nullptr;
   if (observe == nullptr) *reinterpret_cast<void**>(&observe) = stub_driver("simcuda_observe");
   pthread_mutex_lock(&mutex);
@@ -265,6 +275,7 @@ STUB_API int cuptiActivityRegisterCallbacks(RequestBuffer request, CompleteBuffe
   return kSuccess;
 }
 STUB_API int cuptiActivityFlushAll(uint32_t) {
+  cupti_must_live();
   pthread_mutex_lock(&mutex);
   const bool ready = request_buffer != nullptr;
   DeliverAll();

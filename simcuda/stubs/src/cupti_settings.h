@@ -33,4 +33,7 @@ inline uint32_t cupti_version() {
   return set != 0 ? set : STUB_CUDA_MAJOR == 12 ? 28 : 130000;
 }
 
+/* As the real one, CUPTI ends in a destructor of its library, and what is called afterwards ends the program. */
+void cupti_must_live();
+
 #endif
