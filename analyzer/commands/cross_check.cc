@@ -5,9 +5,11 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/temporary_folder.h"
@@ -28,9 +30,9 @@ std::string EndOf(int status) {
   return WEXITSTATUS(status) == 0 ? "" : absl::StrCat("The command ended with exit code ", WEXITSTATUS(status), ".");
 }
 
-absl::StatusOr<std::vector<CrossChecked>> CheckAll(const std::string& folder) {
+absl::StatusOr<std::vector<CrossChecked>> CheckAll(const std::vector<std::string>& traces) {
   std::vector<CrossChecked> processes;
-  for (const std::string& trace : FilesOfFolder(folder, ".gmtrace")) {
+  for (const std::string& trace : traces) {
     GPUMEM_ASSIGN_OR_RETURN(CrossEvidence evidence, ReadCrossEvidence(trace));
     CrossCheck check = Join(evidence);
     processes.push_back({std::move(evidence), std::move(check)});
@@ -60,27 +62,16 @@ std::string Json(const std::vector<CrossChecked>& processes, const std::string& 
   return out;
 }
 
-}  // namespace
+bool AreTraces(const std::vector<std::string>& words) {
+  return std::all_of(words.begin(), words.end(), [](const std::string& word) {
+    std::error_code ignored;
+    return absl::EndsWith(word, ".gmtrace") && fs::is_regular_file(word, ignored);
+  });
+}
 
-absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_line, bool json, Console* console) {
-  if (command_line.empty())
-    return absl::InvalidArgumentError("no command to run. Like this: gpumem doctor --cross-check -- python train.py");
-  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("cross-check"));
-  GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
-  setenv("GPUMEMSHIM_OUTPUT", absl::StrCat(folder, "/").c_str(), 1);
-  setenv("GPUMEMSHIM_CUPTI", "wait", 1);  // a comparison is worth a slow start
-  setenv("GPUMEMSHIM_QUIET", "1", 1);
-  GPUMEM_ASSIGN_OR_RETURN(const int status, RunChild(command_line));
-  GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(folder));
-  const int code = CodeOf(processes);
-  const bool keep = code == kExitCheckFailed;
-  std::error_code ignored;
-  if (!keep) fs::remove_all(folder, ignored);
-  if (const std::string end = EndOf(status); !end.empty()) console->Complain(end);
-  if (json) {
-    console->Print(Json(processes, keep ? folder : ""));
-    return code;
-  }
+// Prints the comparison. `traces`: where they were kept, "" where they were not, or the user knows.
+void Print(const std::vector<CrossChecked>& processes, const std::string& traces, bool json, Console* console) {
+  if (json) return console->Print(Json(processes, traces));
   Page page(console->out_style());
   if (processes.empty()) {
     page.Line(
@@ -90,9 +81,36 @@ absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_li
   } else {
     AddCrossCheck(processes, &page);
   }
-  if (keep) page.Line(absl::StrCat("The traces: ", folder));
+  if (!traces.empty()) page.Line(absl::StrCat("The traces: ", traces));
   console->Print(page.text());
+}
+
+absl::StatusOr<int> RunAndCompare(const std::vector<std::string>& command_line, bool json, Console* console) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("cross-check"));
+  GPUMEM_RETURN_IF_ERROR(PreloadRecorder());
+  setenv("GPUMEMSHIM_OUTPUT", absl::StrCat(folder, "/").c_str(), 1);
+  setenv("GPUMEMSHIM_CUPTI", "wait", 1);  // a comparison is worth a slow start
+  setenv("GPUMEMSHIM_QUIET", "1", 1);
+  GPUMEM_ASSIGN_OR_RETURN(const int status, RunChild(command_line));
+  GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(FilesOfFolder(folder, ".gmtrace")));
+  const int code = CodeOf(processes);
+  const bool keep = code == kExitCheckFailed;
+  std::error_code ignored;
+  if (!keep) fs::remove_all(folder, ignored);
+  if (const std::string end = EndOf(status); !end.empty()) console->Complain(end);
+  Print(processes, keep ? folder : "", json, console);
   return code;
+}
+
+}  // namespace
+
+absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& words, bool json, Console* console) {
+  if (words.empty())
+    return absl::InvalidArgumentError("no command to run. Like this: gpumem doctor --cross-check -- python train.py");
+  if (!AreTraces(words)) return RunAndCompare(words, json, console);
+  GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(words));
+  Print(processes, "", json, console);
+  return CodeOf(processes);
 }
 
 }  // namespace gpumem

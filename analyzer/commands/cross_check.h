@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // `gpumem doctor --cross-check -- COMMAND`: runs the command with the recorder and CUPTI side by side and compares what
-// the two saw (docs/cross-check.md).
+// the two saw (docs/cross-check.md). With traces in place of a command: compares what they have.
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_CROSS_CHECK_H_
 #define GPUMEM_ANALYZER_COMMANDS_CROSS_CHECK_H_
@@ -17,7 +17,7 @@ namespace gpumem {
 
 // The exit code: kExitFine where every difference has a known cause, kExitCheckFailed where one has not, and
 // kExitCannotRead where CUPTI recorded in no process. The traces stay where a difference has no known cause.
-absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& command_line, bool json, Console* console);
+absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& words, bool json, Console* console);
 
 }  // namespace gpumem
 

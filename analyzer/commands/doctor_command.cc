@@ -93,7 +93,7 @@ class DoctorCommand final : public Command {
   absl::string_view summary() const override {
     return "check whether this machine or program can be recorded, and why not";
   }
-  absl::string_view arguments() const override { return "[FLAGS] [PID | -- COMMAND [ARGUMENT...]]"; }
+  absl::string_view arguments() const override { return "[FLAGS] [PID | FILE... | -- COMMAND [ARGUMENT...]]"; }
   absl::string_view help() const override {
     return R"(Checks the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell.
 With COMMAND also the program to be traced; it is not started, but a Python interpreter is asked for its
@@ -108,12 +108,13 @@ two saw is compared (docs/cross-check.md). Exit code 0: every difference has a k
   gpumem doctor -- python train.py
   gpumem doctor 4242
   gpumem doctor --cross-check -- python train.py
+  gpumem doctor --cross-check run.gmtrace      recorded before, with GPUMEMSHIM_CUPTI=1
 )";
   }
   bool takes_command_line() const override { return true; }
 
   void AddFlags(Flags* flags) override {
-    flags->Add("--cross-check", &cross_check_, "run COMMAND and compare the recorder with CUPTI");
+    flags->Add("--cross-check", &cross_check_, "run COMMAND, or read traces, and compare the recorder with CUPTI");
     flags->Add("--clean", &clean_, "put the rings of dead processes beside their traces");
     flags->Add("--json", &json_, "for machines (docs/json.md)");
   }

@@ -14,15 +14,19 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kNearNs = 100'000'000;  // the end of a context, and the releases that belong to it
+constexpr int kDriverPools = 2;            // a device
 constexpr uint32_t kStaticFrom = 6;        // CUPTI_ACTIVITY_MEMORY_KIND_DEVICE_STATIC, and MANAGED_STATIC behind it
 
 // Operation as CUPTI counts it; 0 where it has no record of such a call.
 uint32_t OperationOf(const OwnCall& call) {
   switch (call.kind) {
     case trace::ALLOC:
+    case trace::MAP:
+    case trace::GRAPH_NODE_ALLOC:
     case trace::POOL_CREATE:
       return 1;
     case trace::FREE:
+    case trace::UNMAP:
     case trace::POOL_DESTROY:
       return 2;
     case trace::POOL_TRIM:
@@ -41,8 +45,6 @@ GapCause CauseByKind(const OwnCall& call) {
     case trace::PHYSICAL_CREATE:
     case trace::PHYSICAL_RELEASE:
     case trace::PHYSICAL_RETAIN:
-    case trace::MAP:
-    case trace::UNMAP:
     case trace::MULTICAST_BIND:
     case trace::MULTICAST_UNBIND:
       return GapCause::kVirtualMemory;
@@ -52,7 +54,6 @@ GapCause CauseByKind(const OwnCall& call) {
     case trace::IMPORT:
     case trace::IMPORT_CLOSE:
       return GapCause::kImported;
-    case trace::GRAPH_NODE_ALLOC:
     case trace::GRAPH_NODE_FREE:
     case trace::GRAPH_MEMORY:
       return GapCause::kGraphMemory;
@@ -65,15 +66,21 @@ GapCause CauseByKind(const OwnCall& call) {
       return absl::StrContains(call.api, "Import") ? GapCause::kImported : GapCause::kNone;
     case trace::POOL_DESTROY:
     case trace::POOL_TRIM:
+    case trace::MAP:
+    case trace::UNMAP:
+    case trace::GRAPH_NODE_ALLOC:
       return GapCause::kNone;
     default:
       return GapCause::kContextOrCode;
   }
 }
 
-// Of a call without a record of its own kind's: what it was about is known to have none.
+// Of a call without a record of its own kind's: what it was about is known to have none, or not always one. Mappings
+// that a thread without a current context makes have none, and nodes only once their graph is launched.
 GapCause CauseByMemory(const OwnCall& call) {
   if (call.kind == trace::ALLOC && call.address == 0 && call.bytes == 0) return GapCause::kNothing;
+  if (call.kind == trace::MAP || call.kind == trace::UNMAP) return GapCause::kVirtualMemory;
+  if (call.kind == trace::GRAPH_NODE_ALLOC) return GapCause::kGraphMemory;
   switch (call.made_by) {
     case trace::IMPORT:
     case trace::MAP:  // of memory of another owner: a mapping of our own ends by an unmap
@@ -103,8 +110,10 @@ class Joiner {
                      evidence.losses.unwritten_events()) {}
 
   CrossCheck Run() {
-    check_.compared = evidence_.has_cupti && evidence_.cupti.began_ns() != 0;
+    const bool delivered = evidence_.cupti.complete_until_ns() != 0 || !evidence_.records.empty();
+    check_.compared = evidence_.has_cupti && evidence_.cupti.began_ns() != 0 && delivered;
     for (const OwnCall& call : evidence_.calls) {
+      NoteRange(call);
       if (const GapCause cause = CauseByKind(call); cause != GapCause::kNone) {
         AddOwn(call, SeenBy::kOnlyUs, cause, false);
       } else {
@@ -120,6 +129,14 @@ class Joiner {
   }
 
  private:
+  void NoteRange(const OwnCall& call) {
+    graphs_ |= call.kind == trace::GRAPH_NODE_ALLOC || call.kind == trace::GRAPH_MEMORY;
+    if (call.kind != trace::MAP && call.kind != trace::GRAPH_NODE_ALLOC) return;
+    Range& range = ranges_[call.address];
+    range.bytes = std::max(range.bytes, call.bytes);
+    range.cause = call.kind == trace::MAP ? GapCause::kVirtualMemory : GapCause::kGraphMemory;
+  }
+
   void JoinPair(Pair* pair) {
     std::stable_sort(pair->ours.begin(), pair->ours.end(),
                      [](const OwnCall* a, const OwnCall* b) { return a->time_ns < b->time_ns; });
@@ -167,8 +184,27 @@ class Joiner {
     AddOwn(call, SeenBy::kOnlyUs, cause, false);
   }
 
+  // A range of addresses that we saw being mapped, or a graph's node: unmapped in other pieces, launched again. A
+  // record without an address or a context is of what the launch of a graph adds to the graphs' pool.
+  GapCause CauseByRange(const trace::CuptiRecord& record) const {
+    if (record.address() == 0) return graphs_ ? GapCause::kGraphMemory : GapCause::kNone;
+    const auto next = ranges_.upper_bound(record.address());
+    if (next == ranges_.begin()) return GapCause::kNone;
+    const auto& [begin, range] = *std::prev(next);
+    return record.address() - begin < range.bytes ? range.cause : GapCause::kNone;
+  }
+
+  // Of a pool that no call of ours makes: a device has its default one, and one for graphs, from the first use on.
+  GapCause CauseOfPool(const trace::CuptiRecord& record) {
+    if (record.operation() == 3) return GapCause::kDriverPool;
+    return record.operation() == 1 && ++driver_pools_[record.device()] <= kDriverPools ? GapCause::kDriverPool
+                                                                                       : GapCause::kNone;
+  }
+
   GapCause CauseOf(const trace::CuptiRecord& record) {
     if (!record.pool() && record.memory() >= kStaticFrom) return GapCause::kStaticMemory;
+    const GapCause known = record.pool() ? CauseOfPool(record) : CauseByRange(record);
+    if (known != GapCause::kNone) return known;
     const uint64_t time_ns = record.time_ns();
     if (record.operation() == 2) {
       for (const uint64_t end_ns : evidence_.ends_of_contexts) {
@@ -186,7 +222,9 @@ class Joiner {
   }
 
   void AddOnlyCupti(const trace::CuptiRecord& record) {
-    check_.records_only_cupti.push_back(static_cast<uint32_t>(&record - evidence_.records.data()));
+    const GapCause cause = CauseOf(record);
+    if (cause != GapCause::kGraphMemory && cause != GapCause::kVirtualMemory)  // those are of memory that we know
+      check_.records_only_cupti.push_back(static_cast<uint32_t>(&record - evidence_.records.data()));
     static constexpr absl::string_view kOperations[] = {"?", "allocated", "released"};
     static constexpr absl::string_view kPoolOperations[] = {"?", "created", "destroyed", "trimmed"};
     static constexpr absl::string_view kMemory[] = {"memory of an unknown kind",
@@ -206,7 +244,7 @@ class Joiner {
                           kMemory[record.memory() < 8 ? record.memory() : 0]);
     }
     const bool allocates = !record.pool() && operation == 1;
-    AddTo(name, SeenBy::kOnlyCupti, CauseOf(record), allocates ? record.bytes() : 0, false);
+    AddTo(name, SeenBy::kOnlyCupti, cause, allocates ? record.bytes() : 0, false);
   }
 
   void AddOwn(const OwnCall& call, SeenBy seen_by, GapCause cause, bool other_size) {
@@ -227,67 +265,19 @@ class Joiner {
 
   const CrossEvidence& evidence_;
   uint64_t drops_left_, losses_left_;
+  struct Range {
+    uint64_t bytes = 0;
+    GapCause cause = GapCause::kNone;
+  };
   std::map<Key, Pair> pairs_;
+  std::map<uint64_t, Range> ranges_;  // by first address: mappings and nodes of graphs
+  std::map<uint32_t, int> driver_pools_;
+  bool graphs_ = false;
   std::map<std::tuple<SeenBy, GapCause, std::string>, CrossRow> rows_;
   CrossCheck check_;
 };
 
-struct CauseWords {
-  absl::string_view name, text;
-};
-
-CauseWords WordsOf(GapCause cause) {
-  switch (cause) {
-    case GapCause::kNone:
-      return {"none", ""};
-    case GapCause::kSubAllocation:
-      return {"sub_allocation", "a block inside PyTorch's segments: no call of CUDA"};
-    case GapCause::kVirtualMemory:
-      return {"virtual_memory", "CUPTI has no records of virtual memory management"};
-    case GapCause::kRegistered:
-      return {"registered_host_memory", "CUPTI has no records of registered host memory"};
-    case GapCause::kImported:
-      return {"imported", "another owner's memory: CUPTI has no records of imports"};
-    case GapCause::kGraphMemory:
-      return {"graph_memory", "CUPTI has no records of memory nodes of graphs"};
-    case GapCause::kContextOrCode:
-      return {"context_or_code", "a context, device or loaded code: no allocation by a call"};
-    case GapCause::kPoolSetting:
-      return {"pool_setting", "a setting of a pool: no memory changes hands"};
-    case GapCause::kNothing:
-      return {"nothing", "no bytes were asked for"};
-    case GapCause::kNotRecording:
-      return {"not_recording", "CUPTI did not record"};
-    case GapCause::kBeforeCupti:
-      return {"before_cupti", "before CUPTI began"};
-    case GapCause::kAfterCupti:
-      return {"after_cupti", "after CUPTI's last delivery"};
-    case GapCause::kDroppedByCupti:
-      return {"dropped_by_cupti", "as many records or fewer as CUPTI dropped"};
-    case GapCause::kStaticMemory:
-      return {"static_memory", "a variable of loaded code: no call allocates it"};
-    case GapCause::kFreedWithContext:
-      return {"freed_with_context", "freed with its context, device or module, without a call of its own"};
-    case GapCause::kPaused:
-      return {"recording_off", "recording was off"};
-    case GapCause::kLostByUs:
-      return {"lost_by_recorder", "as many events or fewer as the recorder lost"};
-    case GapCause::kPastUs:
-      return {"past_recorder", "calls are known to go past the recorder: gpumem info names them"};
-    case GapCause::kUnexplained:
-      break;
-  }
-  return {"unexplained", "not explained"};
-}
-
 }  // namespace
-
-absl::string_view SeenByName(SeenBy seen_by) {
-  return seen_by == SeenBy::kBoth ? "both" : seen_by == SeenBy::kOnlyUs ? "only us" : "only CUPTI";
-}
-
-absl::string_view GapCauseName(GapCause cause) { return WordsOf(cause).name; }
-absl::string_view GapCauseText(GapCause cause) { return WordsOf(cause).text; }
 
 uint64_t CrossCheck::unexplained() const {
   uint64_t calls = 0;

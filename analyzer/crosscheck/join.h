@@ -33,10 +33,10 @@ enum class SeenBy { kBoth, kOnlyUs, kOnlyCupti };
 enum class GapCause {
   kNone,              // seen by both
   kSubAllocation,     // only us: a block that PyTorch hands out of a segment; no call of CUDA
-  kVirtualMemory,     // only us: cuMemCreate, cuMemMap and their kin
+  kVirtualMemory,     // cuMemCreate and its kin; mappings, of which CUPTI records most
   kRegistered,        // only us: host memory of the program, pinned
   kImported,          // only us: another owner's memory
-  kGraphMemory,       // only us: memory nodes of graphs
+  kGraphMemory,       // memory nodes of graphs, which CUPTI records at each launch
   kContextOrCode,     // only us: measured around a call that allocates inside the driver
   kPoolSetting,       // only us
   kNothing,           // only us: no bytes were asked for
@@ -45,6 +45,7 @@ enum class GapCause {
   kAfterCupti,        // only us: CUPTI had delivered its last record, or was left to another tool
   kDroppedByCupti,    // only us: no more than were dropped
   kStaticMemory,      // only CUPTI: a variable of loaded code; no call allocates it
+  kDriverPool,        // only CUPTI: a pool that the driver makes itself, or trims itself
   kFreedWithContext,  // only CUPTI: a release at the end of a context, device or module
   kPaused,            // only CUPTI: recording was off
   kLostByUs,          // only CUPTI: no more than the recorder lost

@@ -42,9 +42,17 @@ def row(name, answer, ok, more=None):
             "unexplained_rows": unexplained, "processes": answer["processes"], **(more or {})}
 
 
+class Rows(list):
+    """Prints each as it comes."""
+
+    def append(self, each):
+        super().append(each)
+        print(f"{'ok' if each['ok'] else 'FAILED':6} {each['program']}: {each.get('error') or summary(each)}", flush=True)
+
+
 def check(build, python, simulated):
     setup = truth.Setup(build, python, simulated)
-    rows = []
+    rows = Rows()
     for name, case in CASES.items():
         try:
             done, answer, _ = run(setup, case)
@@ -59,8 +67,6 @@ def check(build, python, simulated):
             rows.append(row(name, answer, fine, {"profiler": profiled}))
         except truth.Failure as failure:
             rows.append({"program": name, "ok": False, "error": str(failure)})
-    for each in rows:
-        print(f"{'ok' if each['ok'] else 'FAILED':6} {each['program']}: {each.get('error') or summary(each)}", flush=True)
     return rows
 
 

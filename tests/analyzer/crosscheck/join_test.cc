@@ -173,5 +173,62 @@ TEST(JoinTest, AddsProcesses) {
   EXPECT_EQ(sum.both, 2u);
 }
 
+// As CUPTI 13.0.1 records it on a GPU: each mapping at its address; the first ones of a thread without a context not.
+TEST(JoinTest, JoinsMappingsByTheirAddress) {
+  CrossEvidence run = Recorded();
+  AddCall(&run, trace::PHYSICAL_CREATE, 0, 2'000'000'000, 100);
+  AddCall(&run, trace::MAP, 0x1000, 2'000'000'010, 100);
+  AddCall(&run, trace::MAP, 0x2000, 2'000'000'020, 100);
+  AddRecord(&run, 1, 0x1000, 2'000'000'015, 100);
+  AddCall(&run, trace::UNMAP, 0x1000, 3'000'000'000, 100);
+  AddRecord(&run, 2, 0x1000, 3'000'000'001, 100);
+  const CrossCheck check = Join(run);
+  EXPECT_EQ(check.both, 2u);
+  EXPECT_EQ(check.only_us, 2u);  // cuMemCreate, and a mapping
+  EXPECT_EQ(check.unexplained(), 0u);
+}
+
+TEST(JoinTest, ARangeThatIsUnmappedInOtherPiecesIsKnown) {
+  CrossEvidence run = Recorded();
+  AddCall(&run, trace::MAP, 0x1000, 2'000'000'000, 0x1000);
+  AddRecord(&run, 1, 0x1000, 2'000'000'001, 0x1000);
+  AddRecord(&run, 2, 0x1800, 3'000'000'000, 0x800);
+  AddRecord(&run, 2, 0x2000, 3'000'000'000, 0x800);  // behind it
+  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("both | none | cudaMalloc | 1",
+                                                      "only CUPTI | virtual_memory | released: device memory | 1",
+                                                      "only CUPTI | unexplained | released: device memory | 1"));
+}
+
+TEST(JoinTest, AGraphsLaunchIsKnownByItsNodes) {
+  CrossEvidence run = Recorded();
+  AddCall(&run, trace::GRAPH_NODE_ALLOC, 0x5000, 2'000'000'000, 0x1000);
+  AddCall(&run, trace::GRAPH_MEMORY, 0, 2'000'000'100, 0x2000);
+  AddRecord(&run, 1, 0, 2'000'000'050, 0x2000);  // what the graphs' pool takes
+  for (uint64_t launch = 0; launch < 2; ++launch) AddRecord(&run, 1, 0x5000, 2'000'000'060 + launch, 0x1000);
+  const CrossCheck check = Join(run);
+  EXPECT_EQ(check.both, 1u);
+  EXPECT_EQ(check.unexplained(), 0u);
+  EXPECT_TRUE(check.records_only_cupti.empty());
+}
+
+TEST(JoinTest, ARecordWithoutAnAddressIsNotExplainedWithoutAGraph) {
+  CrossEvidence run = Recorded();
+  AddRecord(&run, 1, 0, 2'000'000'000, 512);
+  EXPECT_EQ(Join(run).unexplained(), 1u);
+}
+
+TEST(JoinTest, TheDriverMakesTwoPoolsADeviceAndTrimsThem) {
+  CrossEvidence run = Recorded();
+  for (uint64_t i = 0; i < 3; ++i) {
+    AddRecord(&run, 1, 0x1000 * i, 2'000'000'000 + i, 0, 0);
+    run.records.back().set_pool(true);
+    AddRecord(&run, 3, 0x1000 * i, 3'000'000'000 + i, 0, 0);
+    run.records.back().set_pool(true);
+  }
+  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("only CUPTI | driver_pool | created: pool | 2",
+                                                      "only CUPTI | driver_pool | trimmed: pool | 3",
+                                                      "only CUPTI | unexplained | created: pool | 1"));
+}
+
 }  // namespace
 }  // namespace gpumem
