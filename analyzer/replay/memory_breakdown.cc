@@ -29,6 +29,19 @@ CuptiUse CuptiAt(const CuptiInfo& cupti, int device, uint64_t time_ns) {
   return Knows(cupti, time_ns) ? UseAt(cupti.only_cupti, device, time_ns) : CuptiUse();
 }
 
+// The recorder measures what a module takes by how far the device's free memory falls meanwhile. With other processes
+// on the device that is theirs as well, so it counts as not measured.
+DriverUse WithoutModules(DriverUse driver) {
+  driver.modules = 0;
+  driver.modules_not_measured = driver.module_count;
+  return driver;
+}
+
+bool IsShared(const CounterLog& counters, uint32_t slot) {
+  const DeviceLog* const log = counters.Of(slot);
+  return log != nullptr && !log->neighbours.empty();
+}
+
 // All that is known to be in use at the sample's time.
 uint64_t Explained(const DeviceReading& reading, const CuptiUse& cupti) {
   const uint64_t pool_idle = PoolIdle(reading, reading.driver);
@@ -41,7 +54,8 @@ uint64_t EstimateContexts(const CounterLog& counters, uint32_t slot, const Drive
                           int device) {
   const DeviceLog* log = counters.Of(slot);
   if (log == nullptr || !log->has_first_with_context) return 0;
-  const DeviceReading& first = log->first_with_context;
+  DeviceReading first = log->first_with_context;
+  if (IsShared(counters, slot)) first.driver = WithoutModules(first.driver);
   const uint64_t rest = first.own - Explained(first, CuptiAt(cupti, device, first.time_ns));
   if (static_cast<int64_t>(rest) <= 0) return 0;
   const uint64_t alive = std::min(driver.contexts_not_measured, first.driver.contexts_not_measured);
@@ -76,9 +90,13 @@ void CompleteBreakdown(const CounterLog& counters, uint32_t slot, bool all_calls
   breakdown->reading = *best;
   breakdown->same_state = best->steady && best->known == breakdown->values.total && best->driver == breakdown->driver;
   breakdown->pool_idle = PoolIdle(*best, breakdown->driver);
+  if (IsShared(counters, slot)) {
+    breakdown->driver = WithoutModules(breakdown->driver);
+    breakdown->reading.driver = WithoutModules(breakdown->reading.driver);
+  }
   if (best->own == kNotStated) return;
   // Unsigned, since hostile numbers may be anything; a share is never negative.
-  const uint64_t rest = best->own - Explained(*best, CuptiAt(cupti, device, best->time_ns));
+  const uint64_t rest = best->own - Explained(breakdown->reading, CuptiAt(cupti, device, best->time_ns));
   const uint64_t explained = breakdown->Explained();
   const bool is_below_zero = static_cast<int64_t>(rest) < 0 && ~rest + 1 > explained;
   breakdown->process = is_below_zero ? 0 : explained + rest;

@@ -78,7 +78,8 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
   const Moment& moment = input.attribution->moments.front();
   if (input.attribution->device != device.device) return;
   const Measure measure = DefaultMeasure(device);
-  const CategoryBytes bytes = BytesOfPeak(moment, measure);
+  const PeakCategories categories = CategoriesOfPeak(moment, measure);
+  const CategoryBytes& bytes = categories.bytes;
   std::vector<size_t> order;
   for (size_t i = 0; i < kCategories; ++i) {
     if (bytes[i] != 0) order.push_back(i);
@@ -93,13 +94,13 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
     const size_t category = order[i];
     if (i >= kMaxCategories && order.size() > kMaxCategories + 1) {
       rest += bytes[category];
-      rest_count += moment.counts[category];
+      rest_count += categories.counts[category];
       continue;
     }
     rows.push_back({FormatBytesAligned(bytes[category]), ShareCell(bytes[category], peak),
-                    moment.counts[category] == 0 ? "" : FormatCount(moment.counts[category]),
+                    categories.counts[category] == 0 ? "" : FormatCount(categories.counts[category]),
                     std::string(CategoryTitle(static_cast<Category>(category))),
-                    EvidenceText(moment.by_evidence[category])});
+                    EvidenceText(categories.by_evidence[category])});
   }
   if (rest != 0)
     rows.push_back({FormatBytesAligned(rest), ShareCell(rest, peak), FormatCount(rest_count),

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "gpumem/trace.pb.h"
 #include "report/cells.h"
 #include "report/cupti_words.h"
 #include "report/instants.h"
@@ -83,7 +85,7 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
   const uint64_t peak = PeakOf(device, measure).bytes;
   std::string text;
   if (const Moment* const moment = MomentOfPeak(input, device)) {
-    const CategoryBytes bytes = BytesOfPeak(*moment, measure);
+    const CategoryBytes bytes = CategoriesOfPeak(*moment, measure).bytes;
     const auto largest = std::max_element(bytes.begin(), bytes.end());
     if (*largest != 0) {
       const auto category = static_cast<Category>(largest - bytes.begin());
@@ -120,7 +122,7 @@ absl::string_view Remedy(Category category) {
 std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
   const Moment* const moment = MomentOfPeak(input, device);
   if (moment == nullptr) return std::string(Remedy(Category::kUnknown));
-  const CategoryBytes bytes = BytesOfPeak(*moment, DefaultMeasure(device));
+  const CategoryBytes bytes = CategoriesOfPeak(*moment, DefaultMeasure(device)).bytes;
   return std::string(Remedy(static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin())));
 }
 
@@ -188,12 +190,22 @@ absl::string_view VerdictName(VerdictKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-CategoryBytes BytesOfPeak(const Moment& moment, Measure measure) {
-  CategoryBytes bytes = moment.categories;
-  if (measure != Measure::kAllocated) return bytes;
-  for (const Category beyond : {Category::kAllocatorOverhead, Category::kContext, Category::kLibrary})
-    bytes[static_cast<size_t>(beyond)] = 0;
-  return bytes;
+PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure) {
+  PeakCategories peak{moment.categories, moment.counts, moment.by_evidence};
+  if (measure != Measure::kAllocated) return peak;
+  // Allocated is PyTorch's: what libraries take of CUDA themselves has categories, too, and lies beyond.
+  peak = {};
+  for (const AttributedUse& use : moment.uses) {
+    if (use.layer != trace::TORCH) continue;
+    const size_t category = static_cast<size_t>(use.category);
+    peak.bytes[category] += use.bytes;
+    peak.counts[category] += use.count;
+    peak.by_evidence[category][static_cast<size_t>(use.evidence)] += use.bytes;
+  }
+  const uint64_t known = std::accumulate(peak.bytes.begin(), peak.bytes.end(), uint64_t{0});
+  if (known < moment.values.allocated)
+    peak.bytes[static_cast<size_t>(Category::kUnknown)] += moment.values.allocated - known;
+  return peak;
 }
 
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {

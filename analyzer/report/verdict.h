@@ -12,6 +12,7 @@
 #ifndef GPUMEM_ANALYZER_REPORT_VERDICT_H_
 #define GPUMEM_ANALYZER_REPORT_VERDICT_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -36,7 +37,11 @@ struct Verdict {
 };
 
 // What PyTorch's blocks at a peak were for; with all other memory where the peak is not PyTorch's allocated bytes.
-CategoryBytes BytesOfPeak(const Moment& moment, Measure measure);
+struct PeakCategories {
+  CategoryBytes bytes{}, counts{};                                          // counts: blocks
+  std::array<std::array<uint64_t, kEvidences>, kCategories> by_evidence{};  // bytes
+};
+PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure);
 
 // Whether what grows on a device is enough for a verdict: less than 1 MiB, or than 2 % of the peak, is noise of caches
 // that settle.
