@@ -135,7 +135,8 @@ class Assessor {
     Add({Doubt::Kind::kManaged, "managed memory counts as if all of it lay on the device", "", "", managed, 0, true});
   }
 
-  // Half of a guess and twice as much; those of other GPUs of a capability differ by less.
+  // Half of a guess and twice as much; those of other GPUs of a capability differ by less. How much code is loaded
+  // depends on the program: by 25 MiB in five programs on an H200 (bench/results/2026-11-26-h200.md).
   void AddContext() {
     const KnownSize& context = forecast_.processes.front().reported.context;
     const SharedDevice* const fullest = forecast_.fullest();
@@ -146,6 +147,9 @@ class Assessor {
     } else if (context.known == "similar") {
       Add({Doubt::Kind::kContext, "the size of CUDA's context is another GPU's", "", "", processes * context.bytes / 8,
            processes * context.bytes / 8, true});
+    } else if (context.known == "measured") {
+      Add({Doubt::Kind::kContext, "how much code is loaded into CUDA's context varies", "", "",
+           processes * context.bytes / 16, processes * context.bytes / 16, true});
     }
   }
 

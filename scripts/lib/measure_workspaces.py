@@ -3,10 +3,9 @@
 """Runs the operations of workspace_cases.py on whatever CUDA is here and says, as JSON, what PyTorch's allocator was asked for meanwhile, and what libraries were
 asked for where the simulated driver tells.
 
-    python measure_workspaces.py OUTPUT.json [--quick]
+    python measure_workspaces.py OUTPUT.json [--quick] [--match=TEXT]
 
-{"context_bytes": .., "code_bytes": .., "versions": {..}, "cases": [{"name", "allocations": [bytes, in order], "asked": [[library, operation, parameters], ..]}
-or {"name", "error"}]}. code_bytes is what the device's used memory grew by beyond PyTorch's segments: loaded code, and what libraries allocate themselves.
+{"context_bytes": .., "versions": {..}, "cases": [{"name", "allocations": [bytes, in order], "asked": [[library, operation, parameters], ..]} or {"name", "error"}]}
 """
 
 import ctypes
@@ -89,14 +88,14 @@ def main(argv):
     warnings.simplefilter("ignore")
     torch.backends.cudnn.benchmark = False
     results = []
-    for name, prepare in workspace_cases.cases("--quick" in argv):
+    match = "".join(word.removeprefix("--match=") for word in argv if word.startswith("--match="))
+    for name, prepare in workspace_cases.cases("--quick" in argv, match):
         results.append(measure(torch, driver, name, prepare))
         torch.cuda.empty_cache()
     torch.cuda.synchronize()
     versions = {"cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda, "torch": torch.__version__}
-    code_bytes = driver.used() - driver.with_context - torch.cuda.memory_reserved()
     with open(argv[1], "w", encoding="utf-8") as file:
-        json.dump({"context_bytes": driver.context_bytes, "code_bytes": code_bytes, "versions": versions, "cases": results}, file)
+        json.dump({"context_bytes": driver.context_bytes, "versions": versions, "cases": results}, file)
 
 
 if __name__ == "__main__":

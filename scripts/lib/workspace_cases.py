@@ -20,6 +20,9 @@ RESNET = [(3, 224, 64, 7, 2, 3, 1), (64, 56, 64, 1, 1, 0, 1), (64, 56, 64, 3, 1,
           (256, 14, 1024, 1, 1, 0, 1), (512, 14, 512, 3, 2, 1, 1), (512, 7, 512, 3, 1, 1, 1), (512, 7, 2048, 1, 1, 0, 1)]
 UNET = [(1, 256, 64, 3, 1, 1, 1), (64, 256, 64, 3, 1, 1, 1), (128, 128, 128, 3, 1, 1, 1), (512, 32, 512, 3, 1, 1, 1), (1024, 32, 512, 3, 1, 1, 1), (64, 256, 2, 1, 1, 0, 1)]
 CONVNEXT = [(3, 224, 96, 4, 4, 0, 1), (96, 56, 96, 7, 1, 3, 96), (96, 56, 192, 2, 2, 0, 1), (192, 28, 192, 7, 1, 3, 192), (384, 14, 384, 7, 1, 3, 384), (768, 7, 768, 7, 1, 3, 768)]
+# Of examples/train_conv.py: images of 64 x 64, and the last batch of its epoch.
+SMALL = [(3, 64, 64, 3, 1, 1, 1), (64, 64, 64, 3, 1, 1, 1), (64, 64, 128, 3, 2, 1, 1), (64, 64, 128, 1, 2, 0, 1), (128, 32, 128, 3, 1, 1, 1), (128, 32, 256, 3, 2, 1, 1),
+         (128, 32, 256, 1, 2, 0, 1), (256, 16, 256, 3, 1, 1, 1), (256, 16, 512, 3, 2, 1, 1), (256, 16, 512, 1, 2, 0, 1), (512, 8, 512, 3, 1, 1, 1)]
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 LAYOUTS = {"nchw": torch.contiguous_format, "nhwc": torch.channels_last}
 DIRECTIONS = ("forward", "data", "filter")
@@ -119,6 +122,11 @@ def all_convolutions(quick):
         yield f"convolution {direction} {batch} x {shape} {dtype} {layout}", convolution(shape, batch, dtype, layout, direction)
 
 
+def small_convolutions(quick):
+    for shape, batch, direction in itertools.product(() if quick else SMALL, (64, 21), DIRECTIONS):
+        yield f"small convolution {direction} {batch} x {shape} f32 nchw", convolution(shape, batch, "f32", "nchw", direction)
+
+
 def all_attention(quick):
     for dtype, causal, backward, (batch, heads, length, width) in itertools.product(
             ("bf16",) if quick else ("bf16", "f16"), (True,) if quick else (True, False), (False, True),
@@ -156,7 +164,7 @@ def all_sparse(quick):
         yield f"{product} {size}", sparse(product, size, 64)
 
 
-def cases(quick=False):
-    """Every case; `quick`: a few of each library, for a rehearsal."""
-    for group in (all_convolutions, all_attention, all_recurrent, all_linear_algebra, all_transforms, all_sparse):
-        yield from group(quick)
+def cases(quick=False, match=""):
+    """Every case whose name has `match`; `quick`: a few of each library, for a rehearsal."""
+    for group in (all_convolutions, small_convolutions, all_attention, all_recurrent, all_linear_algebra, all_transforms, all_sparse):
+        yield from ((name, prepare) for name, prepare in group(quick) if match in name)

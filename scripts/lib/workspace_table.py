@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Rows for the table of measured sizes (docs/workspaces.md): the operations of workspace_cases.py on the GPU that is here and on simulated CUDA, compared.
 
-    answer = workspace_table.measure(build, python, simulated=False, machine=probe(...), driver="580.82", quick=False)
+    answer = workspace_table.measure(build, python, simulated=False, machine=probe(...), driver="580.82", quick=False, match="")
     answer["rows"], answer["left_out"]
     workspace_table.write(answer["rows"], path)
 
@@ -68,15 +68,6 @@ def compare(on_gpu, reference):
     return found, left_out
 
 
-def of_the_driver(on_gpu, reference, module_bytes):
-    """Rows of what the driver takes. The simulation charges each piece of loaded code the same, so it says how many there are."""
-    found = {("CUDA", "context", ""): on_gpu["context_bytes"]}
-    pieces = reference["code_bytes"] // module_bytes
-    if pieces > 0 and on_gpu["code_bytes"] > 0:
-        found[("CUDA", "module", "")] = on_gpu["code_bytes"] // pieces
-    return found
-
-
 def rows_of(found, versions, machine, driver, simulated):
     rest = {"device": machine["device"], "capability": machine["compute_capability"], "origin": "simulated" if simulated else "measured", "driver": driver or "-",
             "cuda": versions["cuda"], "torch": versions["torch"], "date": datetime.date.today().isoformat()}
@@ -87,26 +78,27 @@ def rows_of(found, versions, machine, driver, simulated):
     return rows
 
 
-def run_cases(command, environment, quick):
+def run_cases(command, environment, options):
     with tempfile.TemporaryDirectory(prefix="gpumem-workspaces-") as folder:
         path = pathlib.Path(folder) / "answer.json"
-        words = [*map(str, command), str(HERE / "measure_workspaces.py"), str(path), *(["--quick"] if quick else [])]
+        words = [*map(str, command), str(HERE / "measure_workspaces.py"), str(path), *options]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         if done.returncode or not path.exists():
             raise Failure(f"exit {done.returncode}: {' '.join(words)}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def measure(build, python, simulated, machine, driver, quick=False):
+def measure(build, python, simulated, machine, driver, quick=False, match=""):
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEMSHIM_", "PYTORCH_", "SIMCUDA_", "LD_PRELOAD"))}
+    options = ["--quick"] * quick + [f"--match={match}"] * bool(match)
     major, minor = machine["compute_capability"].split(".")
     device = {"SIMCUDA_NAME": machine["device"], "SIMCUDA_CC": f"{major}{minor}", "SIMCUDA_SMS": str(machine["multiprocessors"]),
               "SIMCUDA_MEM_MB": str(machine["memory_bytes"] >> 20), "SIMCUDA_OVERCOMMIT": "1", "SIMCUDA_MODULE_KB": "2048"}
     simulation = [build / "share" / "gpumem" / "simcuda" / "run", "--lib", build / "lib" / "simcuda", "--", python]
-    reference = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "none"}, quick)
-    on_gpu = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "bound"}, quick) if simulated else run_cases([python], plain, quick)
+    reference = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "none"}, options)
+    on_gpu = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "bound", "SIMCUDA_WORKSPACE_TABLE": os.devnull}, options) if simulated else run_cases([python], plain, options)
     found, left_out = compare(on_gpu, reference)
-    found.update(of_the_driver(on_gpu, reference, 2 << 20))
+    found.update({("CUDA", "context", ""): on_gpu["context_bytes"]})
     return {"rows": rows_of(found, on_gpu["versions"], machine, driver, simulated), "left_out": left_out}
 
 

@@ -131,7 +131,9 @@ Environment ReadEnvironment() {
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
   ReadProcessor(&environment);
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
-  environment.workspaces = Text("SIMCUDA_WORKSPACES", "measured");
+  // The device that nobody named is no GPU: sizes that were measured on one are not its own.
+  const bool named = std::getenv("SIMCUDA_NAME") != nullptr || std::getenv("SIMCUDA_WORKSPACE_TABLE") != nullptr;
+  environment.workspaces = Text("SIMCUDA_WORKSPACES", named ? "measured" : "none");
   environment.cuda_version = Text("SIMCUDA_CUDA_VERSION", "");
   ReadContext(&environment);
   ReadFailurePlan(&environment);

@@ -164,7 +164,8 @@ class Verdicts(Planned):
         self.assertIn("value", [read["kind"] for read in as_it_is["confidence"]["host_reads"]])
         self.assertGreater(as_it_is["confidence"]["peak_with_other_values"]["allocated_bytes"], as_it_is["peak"]["allocated_bytes"])
         pinned = self.plan("branch", "--pin", "batch.max().item()=5")
-        self.assertEqual(pinned["peak"]["process_bytes"], as_it_is["range"]["high_bytes"] - 512 * MIB)  # less the doubt of the context
+        self.assertEqual(pinned["range"]["high_bytes"], as_it_is["range"]["high_bytes"])  # what is left is the doubt of the context
+        self.assertLess(pinned["peak"]["process_bytes"], pinned["range"]["high_bytes"])
         self.assertIn("nothing was read where 'planned.py:1' says", self.run_plan("branch", "--pin", "planned.py:1=5", expected=2, errors=True))
         self.assertGreater(pinned["peak"]["allocated_bytes"], as_it_is["peak"]["allocated_bytes"])
         self.assertEqual(pinned["confidence"]["pinned"], {"batch.max().item()": pinned["processes"][0]["steps"]})

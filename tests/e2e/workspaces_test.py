@@ -92,7 +92,7 @@ class Rows(Scratch):
         self.assertEqual((use["similar"], use["unknown"]), (0, 2))
 
     def test_the_context(self):
-        guessed = self.plan("none")
+        guessed = self.plan("none", "--workspaces", "none")
         measured = self.plan("none", **self.table(("CUDA", "context", "", 300 * MIB)))
         self.assertEqual(guessed["confidence"]["context"], {"bytes": 512 * MIB, "known": "nothing"})
         self.assertEqual(measured["confidence"]["context"], {"bytes": 300 * MIB, "known": "measured"})
@@ -163,7 +163,6 @@ class Measuring(Scratch):
         self.assertEqual({row["origin"] for row in rows}, {"simulated"})
         found = {(row["library"], row["operation"], row["parameters"]): int(row["bytes"]) for row in rows}
         self.assertEqual(found["CUDA", "context", ""], 512 * MIB)
-        self.assertEqual(found["CUDA", "module", ""], 2 * MIB)
         self.assertEqual(found["cuFFT", "plan", "n=1000,0,0 batch=8 types=0,4,4"], 8 * 8 * 1000 * 8)
         self.assertEqual(found["cuSOLVER", "cusolverDnXpotrf_bufferSize", "0 96 0 96 0"], 96 * (96 + 64) * 4)
         self.assertEqual(found["cuSPARSE", "SpMM", "1000x1000/1000 type 0, 1000x64/-1 type 0, 1000x64/-1 type 0, 0 0 0 6"], 1000 * 20 + 1001 * 8 + 2 * 64_000 * 4)
@@ -215,11 +214,6 @@ class Comparing(unittest.TestCase):
         for on_gpu, simulated in ((good, bad), (bad, good)):
             found, left_out = workspace_table.compare({"cases": [on_gpu]}, {"cases": [simulated]})
             self.assertEqual((found, left_out), ({}, [{"name": "x", "why": "no such thing"}]))
-
-    def test_loaded_code_is_an_average_of_pieces(self):
-        found = workspace_table.of_the_driver({"context_bytes": 5, "code_bytes": 900}, {"code_bytes": 6 * MIB}, 2 * MIB)
-        self.assertEqual(found, {("CUDA", "context", ""): 5, ("CUDA", "module", ""): 300})
-        self.assertNotIn(("CUDA", "module", ""), workspace_table.of_the_driver({"context_bytes": 5, "code_bytes": -1}, {"code_bytes": 6 * MIB}, 2 * MIB))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ struct Handle {
   void* stream;
   int math_mode;
   int pointer_mode;
+  uint64_t memory;  // what the library takes for itself; 0: nothing
 };
 
 template <typename T>
@@ -38,11 +39,20 @@ int Set(void* handle, T Handle::*field, T value) {
 STUB_API int cublasCreate_v2(void** handle) {
   if (handle == nullptr) return kNotInitialized;
   *handle = stub_handle();
-  return *handle == nullptr ? kAllocFailed : kSuccess;
+  if (*handle == nullptr) return kAllocFailed;
+  const size_t bytes = stub_workspace("SIMCUDA_CUBLAS_HANDLE", "cuBLAS", nullptr, "handle", "", SIMCUDA_NO_BOUND);
+  if (bytes == 0) return kSuccess;
+  const auto allocate = reinterpret_cast<int (*)(uint64_t*, size_t)>(stub_driver("cuMemAlloc_v2"));
+  if (allocate != nullptr && allocate(&static_cast<Handle*>(*handle)->memory, bytes) == kSuccess) return kSuccess;
+  stub_release(*handle);
+  *handle = nullptr;
+  return kAllocFailed;
 }
 
 STUB_API int cublasDestroy_v2(void* handle) {
   if (handle == nullptr) return kNotInitialized;
+  const auto release = reinterpret_cast<int (*)(uint64_t)>(stub_driver("cuMemFree_v2"));
+  if (const uint64_t memory = static_cast<Handle*>(handle)->memory; memory != 0 && release != nullptr) release(memory);
   stub_release(handle);
   return kSuccess;
 }

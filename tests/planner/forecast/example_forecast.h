@@ -43,7 +43,7 @@ inline Forecast ExampleForecast(uint64_t process = 8 * kGiB) {
   one.reported.steps = 4;
   one.reported.last_growth = 2;
   one.reported.torch = "2.11.0";
-  one.reported.context = {512 * kMiB, "measured"};
+  one.reported.context = {512 * kMiB, "set"};  // without a doubt of its own
   one.peaks = PeaksOfSize(process);
   forecast.processes = {one};
   return forecast;

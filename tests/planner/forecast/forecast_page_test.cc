@@ -252,8 +252,9 @@ TEST(ForecastPageTest, TimeIsToldByWhatTookIt) {
 
 TEST(ForecastPageTest, ConfidenceSpeaksOfWhatThereIs) {
   const std::string plain = Text(AddConfidence, testing::ExampleForecast());
-  EXPECT_THAT(plain, AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, as measured"),
-                           HasSubstr("A Simulated GPU of 10 GiB: made up for tests."), HasSubstr("  streams ")));
+  EXPECT_THAT(plain,
+              AllOf(HasSubstr("How sure this is"), HasSubstr("512 MiB for CUDA's context, as SIMCUDA_CTX_MB says"),
+                    HasSubstr("A Simulated GPU of 10 GiB: made up for tests."), HasSubstr("  streams ")));
   for (const char* absent : {"  data ", "  branches ", "  values ", "  pinned ", "are not measured"})
     EXPECT_THAT(plain, Not(HasSubstr(absent)));
   Forecast forecast = testing::DataForecast();
