@@ -225,6 +225,26 @@ TEST(Counters, ANegativeRestIsSaid) {
   EXPECT_EQ(end.unexplained, -static_cast<int64_t>(40 * kMiB));
 }
 
+// By how far free memory falls while a module loads: with a neighbour on the device that is the neighbour's as well.
+TEST(Counters, LoadedCodeIsNotMeasuredBesideNeighbours) {
+  for (const bool shared : {false, true}) {
+    testing::TraceBuilder trace;
+    trace.Device(0, "GPU", 1000 * kMiB);
+    trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 0));
+    trace.Event(Row(trace::MODULE_LOAD, kSecond + 1, 0, 300 * kMiB));
+    trace.Event(Row(trace::ALLOC, kSecond + 2, kAddress, 100 * kMiB));
+    trace.FlushBatch();
+    trace::Counters sample = SampleAt(2 * kSecond, 700 * kMiB, 900 * kMiB);
+    if (shared) sample.mutable_devices(0)->add_others()->set_used_bytes(200 * kMiB);
+    trace.Counters(sample);
+    const MemoryBreakdown end = AnalyzeTrace(trace.End()).devices.at(0).breakdown_at_end;
+    EXPECT_EQ(end.driver.modules, shared ? 0u : 300 * kMiB);
+    EXPECT_EQ(end.context_estimate, shared ? 600 * kMiB : 300 * kMiB);
+    EXPECT_EQ(end.process, 700 * kMiB);
+    EXPECT_EQ(end.unexplained, 0);
+  }
+}
+
 TEST(Counters, NeighboursAndLimits) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);

@@ -5,9 +5,12 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
 #include "fixture.h"
+#include "gpumem/trace.pb.h"
 #include "report/sections.h"
 
 namespace gpumem {
@@ -51,6 +54,25 @@ TEST(Verdict, WhereNothingIsWrongNothingIsToBeDone) {
   EXPECT_THAT(verdict.mostly, StartsWith("top line model.py:42 Block.forward, 22.00 GiB"));
   EXPECT_THAT(verdict.action, StartsWith("nothing: this program left "));
   EXPECT_THAT(verdict.action, HasSubstr(" of GPU 0 free"));
+}
+
+// cuBLAS allocates its own memory past PyTorch: a category, but no part of what PyTorch has allocated.
+TEST(Verdict, CategoriesOfAllocatedMemoryAreThoseOfPyTorchsBlocks) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  Moment& moment = example.attribution.moments[0];
+  AttributedUse own = moment.uses[0];
+  own.layer = trace::DRIVER;
+  own.category = Category::kWorkspace;
+  own.bytes = 50 * kGiB;
+  moment.uses.push_back(own);
+  moment.categories[static_cast<size_t>(Category::kWorkspace)] = own.bytes;
+  const PeakCategories allocated = CategoriesOfPeak(moment, Measure::kAllocated);
+  EXPECT_EQ(std::accumulate(allocated.bytes.begin(), allocated.bytes.end(), uint64_t{0}), moment.values.allocated);
+  EXPECT_EQ(allocated.bytes[static_cast<size_t>(Category::kWorkspace)], 0u);
+  EXPECT_EQ(CategoriesOfPeak(moment, Measure::kTotal).bytes[static_cast<size_t>(Category::kWorkspace)], own.bytes);
+  EXPECT_THAT(MakeVerdict(example.input()).mostly, StartsWith("activations (83 %)"));
+  EXPECT_THAT(Overview(&example), Not(HasSubstr("workspaces")));
 }
 
 TEST(Verdict, SaysWhatThePeakWasFor) {
