@@ -69,6 +69,48 @@ std::string Who(const LiveProcess& process) {
   return who;
 }
 
+// In a list of processes: the rank, which tells them apart, comes first.
+std::string RowName(const LiveProcess& process) {
+  const ProcessInfo& info = process.process;
+  if (info.rank < 0) return Who(process);
+  return absl::StrCat("rank ", info.rank, "  ", info.program.empty() ? process.file : info.program,
+                      info.pid == 0 ? "" : absl::StrCat("  pid ", info.pid));
+}
+
+std::string ShortName(const LiveProcess& process) {
+  return process.process.rank >= 0 ? absl::StrCat("rank ", process.process.rank)
+                                   : absl::StrCat("pid ", process.process.pid);
+}
+
+uint64_t InUse(const LiveProcess& process) {
+  uint64_t bytes = 0;
+  for (const LiveDevice& device : process.devices) bytes += device.now.allocated;
+  return bytes;
+}
+
+// What the rows that have no room would show: "64 processes, 62 running; 4.3 MiB to 21.1 MiB in use (most rank 3); step
+// 85 (rank 7) to 95".
+std::string SpreadText(const std::vector<LiveProcess>& processes) {
+  const auto by_use = std::minmax_element(processes.begin(), processes.end(),
+                                          [](const auto& a, const auto& b) { return InUse(a) < InUse(b); });
+  const auto by_step = std::minmax_element(processes.begin(), processes.end(),
+                                           [](const auto& a, const auto& b) { return a.steps.last < b.steps.last; });
+  const auto running = std::count_if(processes.begin(), processes.end(), [](const LiveProcess& process) {
+    return process.state == LiveProcess::State::kRunning;
+  });
+  const auto killed = std::count_if(processes.begin(), processes.end(), [](const LiveProcess& process) {
+    return process.state == LiveProcess::State::kKilled;
+  });
+  std::string text = absl::StrCat(processes.size(), " processes");
+  if (running != 0) absl::StrAppend(&text, ", ", running, " running");
+  if (killed != 0) absl::StrAppend(&text, ", ", killed, " killed");
+  absl::StrAppend(&text, "; ", FormatBytes(InUse(*by_use.first)), " to ", FormatBytes(InUse(*by_use.second)),
+                  " in use (most ", ShortName(*by_use.second), ")");
+  if (by_step.second->steps.last == 0) return text;
+  return absl::StrCat(text, "; step ", FormatCount(by_step.first->steps.last), " (", ShortName(*by_step.first), ") to ",
+                      FormatCount(by_step.second->steps.last));
+}
+
 void AddHead(const LiveProcess& process, const LiveView& view, Drawing* out) {
   std::vector<Span> spans{{Tone::kHeading, Who(process)}, {Tone::kPlain, "  "}};
   spans.push_back({ToneOf(process.state), std::string(LiveStateName(process.state))});
@@ -89,22 +131,18 @@ void AddProcesses(const LiveFrame& frame, const LiveProcess* shown, Drawing* out
   const size_t last = std::min(first + most, frame.processes.size());
   for (size_t i = first; i < last; ++i) {
     const LiveProcess& process = frame.processes[i];
-    uint64_t allocated = 0, reserved = 0;
-    for (const LiveDevice& device : process.devices) {
-      allocated += device.now.allocated;
-      reserved += device.now.reserved + device.now.other;
-    }
+    uint64_t reserved = 0;
+    for (const LiveDevice& device : process.devices) reserved += device.now.reserved + device.now.other;
     const bool is_shown = i == at;
-    const std::string name = TruncateEnd(EscapeControls(Who(process)), 34, ".");
-    std::string text = absl::StrCat(PadRight(name, 35), PadLeft(FormatBytesAligned(allocated), 9), " in use ",
+    const std::string name = TruncateEnd(EscapeControls(RowName(process)), 34, ".");
+    std::string text = absl::StrCat(PadRight(name, 35), PadLeft(FormatBytesAligned(InUse(process)), 9), " in use ",
                                     PadLeft(FormatBytesAligned(reserved), 9), " taken");
     if (process.steps.count != 0) absl::StrAppend(&text, "  step ", FormatCount(process.steps.last));
     out->Add({{is_shown ? Tone::kHeading : Tone::kPlain, is_shown ? "> " : "  "},
               {ToneOf(process.state), PadRight(LiveStateName(process.state), 8)},
               {is_shown ? Tone::kHeading : Tone::kPlain, text}});
   }
-  if (last - first < frame.processes.size())
-    out->Add(absl::StrCat("  ", frame.processes.size() - (last - first), " more processes"), Tone::kAside);
+  if (last - first < frame.processes.size()) out->Add("  " + SpreadText(frame.processes), Tone::kAside);
 }
 
 int Cells(uint64_t bytes, uint64_t whole, int width) {

@@ -145,5 +145,18 @@ TEST(LiveView, NothingToShowIsSaid) {
   EXPECT_THAT(TextOf(DrawLive({}, LiveView(), {24, 80, true})), HasSubstr("No trace to show yet."));
 }
 
+TEST(LiveViewTest, ManyProcessesAreSummedUpWhereTheyHaveNoRoom) {
+  LiveFrame frame = FrameOf(64);
+  frame.processes[7].devices[0].now.allocated = 3 * kMiB;
+  frame.processes[61].devices[0].now.allocated = 900 * kMiB;
+  frame.processes[61].state = LiveProcess::State::kKilled;
+  for (LiveProcess& process : frame.processes) process.steps = {90, 90, 0, 0, 0};
+  frame.processes[40].steps = {85, 85, 0, 0, 0};
+  const std::string text = TextOf(DrawLive(frame, LiveView(), {30, 120, true}));
+  EXPECT_THAT(text, HasSubstr("64 processes, 63 running, 1 killed; 3 MiB to 900 MiB in use (most rank 61); "
+                              "step 85 (rank 40) to 90"));
+  EXPECT_THAT(text, HasSubstr("rank 0  train  pid 4242 "));
+}
+
 }  // namespace
 }  // namespace gpumem
