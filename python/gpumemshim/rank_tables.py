@@ -163,7 +163,7 @@ def main(arguments=None):
     parser.add_argument("answers", nargs="*", metavar="ANSWER", help=f"{', '.join(answers())} (all)")
     parser.add_argument("--engine", choices=("duckdb", "clickhouse"), default="duckdb")
     parser.add_argument("--script", action="store_true", help="print the SQL for the engine's own program")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_intermixed_args(arguments)
     unknown = [name for name in asked.answers if name not in answers()]
     if unknown:
         parser.error(f"{unknown[0]} is no answer; these are: {', '.join(answers())}")

@@ -128,7 +128,7 @@ def main(arguments=None):
     parser.add_argument("folder", help="of gpumem export parquet; made from --traces if given")
     parser.add_argument("answers", nargs="*", metavar="ANSWER", help=f"{', '.join(rank_tables.answers())} (all)")
     parser.add_argument("--traces", nargs="+", help="write the folder from these first")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_intermixed_args(arguments)
     unknown = [name for name in asked.answers if name not in rank_tables.answers()]
     if unknown:
         parser.error(f"{unknown[0]} is no answer; these are: {', '.join(rank_tables.answers())}")
