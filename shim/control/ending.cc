@@ -180,7 +180,7 @@ void EndSession() {
   FinishSampling();
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs, ReportTimeoutMs());
-  if (!g_settings.quiet && !summary.opened) SayUnseen();
+  if (!g_settings.quiet && !summary.opened && !summary.timed_out) SayUnseen();
   SaySummary(summary);
   EndSaying();
 }

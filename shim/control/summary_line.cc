@@ -56,6 +56,14 @@ void AddCommand(const char* command, const char* path, Text* text) {
 
 size_t SummaryLine(const writer::Summary& summary, const SummaryLineFacts& facts, char* out, size_t capacity) {
   Text text(out, capacity);
+  if (summary.timed_out) {
+    text.Add("gpumem: the trace's file system did not take its end within 2 s: ").AddGrouped(summary.events);
+    text.Add(" events are in ").AddPrintable(summary.path[0] != '\0' ? summary.path : "no file");
+    text.Add(", later ones, as far as there was room, in its ring on this host.");
+    if (summary.path[0] != '\0') AddCommand("report", summary.path, &text);
+    text.Add('\n');
+    return text.size();
+  }
   const uint64_t lost = summary.dropped_allocs + summary.dropped_frees + summary.unwritten_events;
   if (!summary.opened) {
     if (lost == 0 && summary.error[0] == '\0') return 0;

@@ -65,6 +65,20 @@ void PublishProgress(Run* run) {
   run->progress_version.store(version + 2, std::memory_order_release);
 }
 
+// False: it changes all the time.
+bool ReadProgress(const Run* run, Progress* progress) {
+  for (int attempt = 0; attempt < 1000; attempt++) {
+    const uint32_t version = run->progress_version.load(std::memory_order_acquire);
+    if (version % 2 != 0) continue;
+    uint64_t words[sizeof(Progress) / 8];
+    for (size_t i = 0; i < sizeof(Progress) / 8; i++) words[i] = run->progress[i].load(std::memory_order_acquire);
+    if (run->progress_version.load(std::memory_order_relaxed) != version) continue;
+    memcpy(progress, words, sizeof(words));
+    return true;
+  }
+  return false;
+}
+
 void Announce(std::atomic<uint32_t>* word) {
   word->store(1, std::memory_order_release);
   FutexWakeAll(word);
@@ -130,6 +144,15 @@ void ReleaseLast() {
   munmap(static_cast<void*>(last), sizeof(Run));
 }
 
+// Of a run whose thread hangs in a write, most likely.
+void SummarizeProgress(const Run* run, Summary* summary) {
+  Progress progress;
+  summary->timed_out = true;
+  if (!ReadProgress(run, &progress)) return;
+  memcpy(summary->path, progress.path, sizeof(summary->path));
+  summary->events = progress.events;
+}
+
 // The run of this process; a forked child finds its parent's and forgets it. One that lives in its parent's memory (its
 // ring is active) leaves it alone.
 Run* Current() {
@@ -175,7 +198,11 @@ Summary Stop(uint32_t timeout_ms, uint32_t report_timeout_ms) {
     summary = run->summary;
     run->session.reset();
   } else {
-    if (run->drained.load(std::memory_order_acquire) != 0) summary = run->summary;
+    if (run->drained.load(std::memory_order_acquire) != 0) {
+      summary = run->summary;
+    } else {
+      SummarizeProgress(run, &summary);
+    }
     pthread_detach(run->thread);
   }
   errno = saved;
@@ -202,15 +229,7 @@ const Summary* EndNow(uint32_t timeout_ms, uint32_t report_timeout_ms) {
 void GetProgress(Progress* progress) {
   memset(progress, 0, sizeof(*progress));
   const Run* run = Current();
-  for (int attempt = 0; run != nullptr && attempt < 1000; attempt++) {
-    const uint32_t version = run->progress_version.load(std::memory_order_acquire);
-    if (version % 2 != 0) continue;
-    uint64_t words[sizeof(Progress) / 8];
-    for (size_t i = 0; i < sizeof(Progress) / 8; i++) words[i] = run->progress[i].load(std::memory_order_acquire);
-    if (run->progress_version.load(std::memory_order_relaxed) != version) continue;
-    memcpy(progress, words, sizeof(words));
-    return;
-  }
+  if (run != nullptr) ReadProgress(run, progress);
 }
 
 void Flush() {

@@ -171,6 +171,7 @@ struct Summary {
   uint64_t truncated_stacks;
   uint64_t unread_python_frames;
   char error[256];  // first error of the file, "" if none
+  bool timed_out;   // the file did not take the end in time: path and events are as of the last pass, the rest is unset
 };
 
 // How far the file is, for whoever asks while it is written.

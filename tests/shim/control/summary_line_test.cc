@@ -29,6 +29,17 @@ std::string Line(const writer::Summary& summary, const char* directory, uint64_t
   return {out, size};
 }
 
+TEST(SummaryLine, OfAFileThatDidNotTakeTheEnd) {
+  writer::Summary summary{};
+  summary.timed_out = true;
+  summary.events = 12345;
+  std::strcpy(summary.path, "/nfs/run.gmtrace");
+  EXPECT_EQ(
+      Line(summary, "/nfs"),
+      "gpumem: the trace's file system did not take its end within 2 s: 12,345 events are in /nfs/run.gmtrace, later "
+      "ones, as far as there was room, in its ring on this host. Next: gpumem report /nfs/run.gmtrace\n");
+}
+
 TEST(SummaryLine, OfARankThatKeepsASummaryAlone) {
   char out[512];
   const size_t size =
