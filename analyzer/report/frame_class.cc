@@ -103,6 +103,11 @@ bool IsTellingInTorch(absl::string_view name) {
                               "torch::inductor::", "torch::aot_inductor::", "torch::cuda::"});
 }
 
+// A CUDA runtime that is linked into the program: its inner functions have names of this kind, and its calls their own.
+bool IsStaticRuntime(absl::string_view name) {
+  return StartsWithAny(name, {"libcudart_static_", "cudaMalloc", "cudaHostAlloc", "cudaGraph", "cudaMemPool"});
+}
+
 // Planned programs may be forked from it (planner/launch/fork_server.py): it calls the script as the interpreter would.
 bool IsForkServer(const ResolvedFrame& frame) {
   absl::string_view file = frame.file;
@@ -120,7 +125,8 @@ absl::string_view LastPart(absl::string_view name) {
 FrameClass ClassifyFrame(const ResolvedFrame& frame) {
   if (IsForkServer(frame)) return FrameClass::kStandardLibrary;
   if (frame.python) return ClassifyPython(frame.file);
-  return frame.module.empty() || IsSystemModule(frame.module) ? FrameClass::kNative : FrameClass::kUser;
+  const bool is_system = frame.module.empty() || IsSystemModule(frame.module) || IsStaticRuntime(NameOf(frame));
+  return is_system ? FrameClass::kNative : FrameClass::kUser;
 }
 
 std::string ShortFile(absl::string_view file, absl::string_view working_directory) {

@@ -46,6 +46,8 @@ TEST(ClassifyFrame, TellsTheUsersNativeCodeFromTheRest) {
   EXPECT_FALSE(IsTelling(Native("_ctypes_callproc", ctypes)));
   EXPECT_EQ(ClassifyFrame(Native("ffi_call", "/home/me/miniconda3/envs/job/lib/libffi.so.8")), FrameClass::kNative);
   EXPECT_EQ(ClassifyFrame(Native("solve", "/home/me/job/lib/libsolver.so")), FrameClass::kUser);
+  for (const char* name : {"libcudart_static_5382377d5c772c9d197c0cda9fd9742ee6ad893c", "cudaMallocAsync"})
+    EXPECT_EQ(ClassifyFrame(Native(name, "/home/me/job/solver")), FrameClass::kNative) << name;
 }
 
 TEST(IsMark, IsNoFunctionOfAnyLanguage) {
