@@ -160,6 +160,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
     flags->Add("--partition", &partition_, "parquet: a folder a rank in each table's folder, or none (rank)")
         .Value("WHAT")
         .OneOf({"rank", "none"});
+    flags->Add("--jobs", &jobs_, "parquet: traces that are exported at once; 0 = one a core, at most 8 (0)").Value("N");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -196,8 +197,9 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
           "parquet is of whole traces. gpumem sql --format parquet -o FILE writes what a query chooses");
     }
     if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
-    GPUMEM_ASSIGN_OR_RETURN(const bool is_partial,
-                            ExportParquet(places, output_, {view_.trace.symbols, partition_ == "rank"}, console));
+    GPUMEM_ASSIGN_OR_RETURN(
+        const bool is_partial,
+        ExportParquet(places, output_, {view_.trace.symbols, partition_ == "rank", jobs_}, console));
     return is_partial ? kExitDamaged : kExitFine;
   }
 
@@ -300,6 +302,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
 
   ViewOptions view_;
   std::string output_, max_size_, partition_ = "rank";
+  size_t jobs_ = 0;
 };
 
 }  // namespace

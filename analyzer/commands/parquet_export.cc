@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,9 +15,13 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/parallel_work.h"
 #include "base/status_macros.h"
 #include "commands/rank_table.h"
 #include "loading/find_traces.h"
@@ -72,7 +77,48 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::vector<std::string>
   return std::vector<std::string>{newest};
 }
 
-// Traces, one after the other, into the tables' folders.
+constexpr size_t kMostProcesses = 8;  // each takes some hundred MB, whatever the number of cores
+
+// What became of one trace.
+struct Exported {
+  absl::Status status;
+  RankSummary summary;  // where status is OK
+  std::vector<std::string> notes;
+  bool is_partial = false;
+};
+
+// As a child process says it: code, whether it is of a part, the error's words or the summary, and the notes.
+std::string AnswerOf(const Exported& exported) {
+  const bool is_ok = exported.status.ok();
+  std::vector<std::string> parts = {absl::StrCat(static_cast<int>(exported.status.code())),
+                                    exported.is_partial ? "1" : "0",
+                                    is_ok ? SummaryLine(exported.summary, {}) : std::string(exported.status.message())};
+  parts.insert(parts.end(), exported.notes.begin(), exported.notes.end());
+  return absl::StrJoin(parts, absl::string_view("\0", 1));
+}
+
+Exported ParseAnswer(const std::string& answer, const std::string& trace) {
+  const std::vector<std::string> parts = absl::StrSplit(answer, '\0');
+  Exported exported;
+  int code = 0;
+  if (parts.size() < 3 || !absl::SimpleAtoi(parts[0], &code)) {
+    exported.status = absl::InternalError(absl::StrCat(trace, ": the process that read it said nothing"));
+    return exported;
+  }
+  exported.is_partial = parts[1] == "1";
+  exported.notes.assign(parts.begin() + 3, parts.end());
+  if (code != 0) {
+    exported.status = absl::Status(static_cast<absl::StatusCode>(code), parts[2]);
+    return exported;
+  }
+  absl::StatusOr<RankSummary> summary = ParseSummary(parts[2], nullptr);
+  exported.status = summary.status();
+  if (summary.ok()) exported.summary = *std::move(summary);
+  exported.summary.file = trace;  // its name may be no text
+  return exported;
+}
+
+// Traces into the tables' folders, by a process a core.
 class TableFiles {
  public:
   TableFiles(const std::vector<std::string>& traces, const std::string& folder, const ParquetOptions& options,
@@ -82,17 +128,22 @@ class TableFiles {
   absl::StatusOr<bool> Write() {
     GPUMEM_ASSIGN_OR_RETURN(symbols_, options_.symbols.Options());
     GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
+    version_ = duck->library_version();
+    std::vector<Exported> all(traces_.size());
+    size_t done = 0;
+    const std::vector<bool> answered = WorkInParallel(
+        traces_.size(), options_.jobs == 0 ? std::min(UsableCores(), kMostProcesses) : options_.jobs,
+        [&](size_t i) { return AnswerOf(Export(i)); },
+        [&](size_t i, const std::string& answer) {
+          all[i] = ParseAnswer(answer, traces_[i]);
+          console_->Progress("exporting traces", ++done, traces_.size() + 1);
+        });
     for (size_t i = 0; i < traces_.size(); ++i) {
-      console_->Progress("exporting traces", i, traces_.size());
-      const absl::Status status =
-          absl::EndsWith(traces_[i], kSummarySuffix) ? AddSummary(i) : AddTrace(i, duck->library_version());
-      std::error_code ignored;
-      fs::remove_all(IndexFolder(), ignored);
-      if (status.ok()) continue;
-      if (traces_.size() == 1 || absl::IsInternal(status)) return status;
-      console_->Complain(absl::StrCat(traces_[i], " is left out: ", status.message()));
-      ranks_.AddUnreadable(traces_[i], status.message());
-      is_partial_ = true;
+      if (!answered[i]) {
+        console_->Progress("exporting traces", done++, traces_.size() + 1);
+        all[i] = Export(i);
+      }
+      GPUMEM_RETURN_IF_ERROR(Take(i, std::move(all[i])));
     }
     console_->ProgressDone();
     if (written_ == 0) return absl::NotFoundError("none of the traces can be read");
@@ -106,7 +157,30 @@ class TableFiles {
 
  private:
   // Of this run alone: a job's indexes would fill the user's cache.
-  std::string IndexFolder() const { return absl::StrCat(folder_, "/.index"); }
+  std::string IndexFolder(size_t number) const { return absl::StrCat(folder_, "/.index.", number); }
+
+  Exported Export(size_t number) const {
+    Exported exported;
+    exported.status = absl::EndsWith(traces_[number], kSummarySuffix) ? AddSummary(number, &exported.summary)
+                                                                      : AddTrace(number, &exported);
+    std::error_code ignored;
+    fs::remove_all(IndexFolder(number), ignored);
+    return exported;
+  }
+
+  absl::Status Take(size_t number, Exported exported) {
+    for (const std::string& note : exported.notes) console_->Complain(note);
+    is_partial_ |= exported.is_partial || !exported.status.ok();
+    if (exported.status.ok()) {
+      ranks_.Add(std::move(exported.summary));
+      ++written_;
+      return absl::OkStatus();
+    }
+    if (traces_.size() == 1 || absl::IsInternal(exported.status)) return exported.status;
+    console_->Complain(absl::StrCat(traces_[number], " is left out: ", exported.status.message()));
+    ranks_.AddUnreadable(traces_[number], exported.status.message());
+    return absl::OkStatus();
+  }
 
   absl::Status MakeFolder(const std::string& name) const {
     std::error_code error;
@@ -115,12 +189,12 @@ class TableFiles {
     return absl::InternalError(absl::StrCat("cannot make ", folder_, name, ": ", error.message()));
   }
 
-  absl::Status AddTrace(size_t number, const std::string& version) {
-    GPUMEM_ASSIGN_OR_RETURN(RankSummary summary, SummaryOf(traces_[number]));
+  absl::Status AddTrace(size_t number, Exported* exported) const {
+    GPUMEM_ASSIGN_OR_RETURN(exported->summary, SummaryOf(traces_[number]));
     SessionRequest request;
     request.traces = {traces_[number]};
-    GPUMEM_ASSIGN_OR_RETURN(const IndexFile known, IndexFileOf(traces_[number], "", version));
-    if (!known.exists()) request.index_folder = IndexFolder();
+    GPUMEM_ASSIGN_OR_RETURN(const IndexFile known, IndexFileOf(traces_[number], "", version_));
+    if (!known.exists()) request.index_folder = IndexFolder(number);
     request.symbols = symbols_;
     request.is_unsafe = true;  // no statement is anybody else's
     if (traces_.size() == 1)
@@ -128,20 +202,17 @@ class TableFiles {
         console_->Progress(what, done, all);
       };
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<SqlSession> session, SqlSession::Open(request));
-    for (const std::string& note : session->notes()) console_->Complain(note);
-    is_partial_ |= session->is_partial();
-    GPUMEM_RETURN_IF_ERROR(WriteTables(number, session.get()));
-    ranks_.Add(std::move(summary));
-    ++written_;
-    return absl::OkStatus();
+    exported->notes = session->notes();
+    exported->is_partial = session->is_partial();
+    return WriteTables(number, session.get());
   }
 
   // Of a rank that kept no trace: its steps.
-  absl::Status AddSummary(size_t number) {
+  absl::Status AddSummary(size_t number, RankSummary* read) const {
     GPUMEM_ASSIGN_OR_RETURN(std::vector<RankSummary> summaries, ReadSummaries(traces_[number]));
     if (summaries.size() != 1)
       return absl::FailedPreconditionError("a file of the summaries of many ranks has no events. Name their traces");
-    RankSummary& summary = summaries.front();
+    RankSummary& summary = *read = std::move(summaries.front());
     summary.file = traces_[number];
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open("", {}));
     TableWriter steps(database.get(), StepsTable());
@@ -168,10 +239,7 @@ class TableFiles {
     GPUMEM_RETURN_IF_ERROR(
         database->Execute(absl::StrCat("CREATE VIEW steps AS SELECT *, ", tags, " FROM of_summary")));
     const auto copy = [&](const std::string& statement) { return database->Execute(statement); };
-    GPUMEM_RETURN_IF_ERROR(WriteTable(StepsTable(), number, summary.rank, copy));
-    ranks_.Add(std::move(summary));
-    ++written_;
-    return absl::OkStatus();
+    return WriteTable(StepsTable(), number, summary.rank, copy);
   }
 
   absl::StatusOr<RankSummary> SummaryOf(const std::string& trace) const {
@@ -225,6 +293,7 @@ class TableFiles {
   const ParquetOptions& options_;
   Console* console_;
   SymbolizerOptions symbols_;
+  std::string version_;  // of DuckDB
   RankTable ranks_;
   size_t written_ = 0;
   bool is_partial_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// ExportParquet: every table of `gpumem sql` as Parquet, for Spark, DuckDB, ClickHouse, pyarrow and pandas, one trace
-// after the other, so that memory is that of one:
+// ExportParquet: every table of `gpumem sql` as Parquet, for Spark, DuckDB, ClickHouse, pyarrow and pandas, a process a
+// core, each one trace after the other, so that memory is that of a few:
 //
 //   FOLDER/blocks/rank=0/trace-00000.parquet, FOLDER/events/rank=0/..., one folder a table, partitioned as Hive does
 //   FOLDER/ranks/ranks.parquet   who is missing, damaged, of another job (rank_table.h)
@@ -14,6 +14,7 @@
 #ifndef GPUMEM_ANALYZER_COMMANDS_PARQUET_EXPORT_H_
 #define GPUMEM_ANALYZER_COMMANDS_PARQUET_EXPORT_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ namespace gpumem {
 struct ParquetOptions {
   SymbolFlags symbols;
   bool by_rank = true;  // a folder a rank in each table's; else one folder a table
+  size_t jobs = 0;      // traces that are exported at once; 0 = one a core, at most 8
 };
 
 // True where tables are of a part: a trace is damaged or was left out, or, of several, ranks are missing or foreign.

@@ -165,7 +165,7 @@ class EveryDay(unittest.TestCase):
         names = {"peak_allocated": "peak_allocated_bytes", "peak_total": "peak_total_bytes", "path": "file"}
         self.assertEqual(table, [{key: "present" if key == "state" else each[names.get(key, key)] for key in table[0]} for each in told])
         # Without partitions the same rows, and without indexes left behind.
-        self.export([self.runs], self.runs / "flat", 0, "--partition", "none")
+        self.export([self.runs], self.runs / "flat", 0, "--partition", "none", "--jobs", "1")
         self.assertEqual(sorted(path.name for path in (self.runs / "flat" / "blocks").iterdir()), [f"trace-0000{trace}.parquet" for trace in range(4)])
         (count,) = self.rows(f"SELECT (SELECT count(*) FROM '{self.runs}/flat/events/*.parquet' WHERE rank = 2) AS flat, (SELECT count(*) FROM '{self.runs}/tables/events/rank=2/*.parquet') AS parted")
         self.assertEqual(count["flat"], count["parted"])
