@@ -169,7 +169,7 @@ class Joiner {
   void AddOnlyUs(const OwnCall& call) {
     const trace::Cupti& cupti = evidence_.cupti;
     GapCause cause = GapCause::kUnexplained;
-    if (!check_.compared) {
+    if (!evidence_.has_cupti || cupti.began_ns() == 0) {
       cause = GapCause::kNotRecording;
     } else if (const GapCause by_memory = CauseByMemory(call); by_memory != GapCause::kNone) {
       cause = by_memory;

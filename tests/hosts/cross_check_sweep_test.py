@@ -147,7 +147,7 @@ class SweepTest(hosts_test.HostTest):
         for process in answer["processes"]:
             self.assertIn(process["state"], case.states)
             self.assertEqual((process["dropped_records"], process["lost_records"], process["unknown_records"]), (0, 0, 0))
-        if case.processes:
+        if case.processes and "recording" not in case.states:  # of a killed one CUPTI may have delivered nothing
             self.assertEqual(answer["compared"], case.compared)
 
     def test_programs(self):

@@ -108,6 +108,16 @@ TEST(JoinTest, KnowsWhenCuptiBeganAndEnded) {
                                                       "only us | after_cupti | cudaMalloc | 1"));
 }
 
+// Killed before CUPTI's first delivery.
+TEST(JoinTest, WhereCuptiDeliveredNothingNothingIsCompared) {
+  CrossEvidence run = Recorded();
+  run.cupti.set_complete_until_ns(0);
+  AddCall(&run, trace::ALLOC, 0x1000, 2'000'000'000, 512);
+  const CrossCheck check = Join(run);
+  EXPECT_FALSE(check.compared);
+  EXPECT_THAT(RowsOf(check), testing::ElementsAre("only us | after_cupti | cudaMalloc | 1"));
+}
+
 TEST(JoinTest, ARecordTooFewLeavesTheCallThatIsFartherAlone) {
   CrossEvidence run = Recorded();
   run.cupti.set_dropped_records(1);
