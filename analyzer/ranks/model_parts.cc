@@ -7,7 +7,10 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
+
+#include "absl/strings/string_view.h"
 
 namespace gpumem {
 namespace {
@@ -102,18 +105,35 @@ void JoinExtended(std::vector<Group>* groups) {
   }
 }
 
+// -1 where it is not known.
+int64_t RankIn(const RankSummary& rank, absl::string_view role) {
+  for (const RankRole& each : rank.roles) {
+    if (each.name == role) return each.rank;
+  }
+  return -1;
+}
+
+bool Everyone(const std::vector<RankSummary>& ranks, absl::string_view role) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankSummary& rank) { return RankIn(rank, role) >= 0; });
+}
+
 }  // namespace
 
 std::vector<size_t> PartsOfModel(const std::vector<RankSummary>& ranks) {
   std::vector<size_t> parts(ranks.size(), 0);
   std::vector<Group> groups = GroupsOf(ranks);
-  if (!IsSplit(groups)) return parts;
-  JoinExtended(&groups);
-  for (const Group& group : groups) {
-    for (const size_t member : group.members) parts[member] = group.part;
+  if (IsSplit(groups)) {
+    JoinExtended(&groups);
+    for (const Group& group : groups) {
+      for (const size_t member : group.members) parts[member] = group.part;
+    }
   }
-  std::map<size_t, size_t> numbers;  // without gaps
-  for (size_t& part : parts) part = numbers.try_emplace(part, numbers.size()).first->second;
+  const bool has_stages = Everyone(ranks, "pp"), has_experts = Everyone(ranks, "ep");
+  std::map<std::tuple<size_t, int64_t, int64_t>, size_t> numbers;  // without gaps
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const std::tuple key(parts[i], has_stages ? RankIn(ranks[i], "pp") : -1, has_experts ? RankIn(ranks[i], "ep") : -1);
+    parts[i] = numbers.try_emplace(key, numbers.size()).first->second;
+  }
   return parts;
 }
 

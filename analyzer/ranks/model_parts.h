@@ -19,7 +19,8 @@
 
 namespace gpumem {
 
-// One number for each rank, from 0 in the order in which parts appear.
+// One number for each rank, from 0; by parameters, and by stage (pp) and expert group (ep) where every rank's are
+// known; numbers rise in the order in which parts appear.
 std::vector<size_t> PartsOfModel(const std::vector<RankSummary>& ranks);
 
 }  // namespace gpumem

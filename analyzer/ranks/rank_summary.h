@@ -36,6 +36,14 @@ struct JobKey {
   friend auto operator<=>(const JobKey&, const JobKey&) = default;
 };
 
+// What a rank is in one dimension of its job's layout (roles.h).
+struct RankRole {
+  std::string name;             // "pp"
+  uint32_t rank = 0, size = 0;  // within the group
+
+  friend auto operator<=>(const RankRole&, const RankRole&) = default;
+};
+
 struct TimedBytes {
   uint64_t realtime_ns = 0, bytes = 0;
 };
@@ -63,6 +71,7 @@ struct RankSummary {
   int local_rank = -1;
   std::string hostname;
   JobKey job;
+  std::vector<RankRole> roles;  // each once; none is known where the program described no process group
   uint32_t pid = 0;
   uint64_t start_ticks = 0;              // of the process
   std::vector<uint32_t> ancestors;       // pids, parent first

@@ -144,6 +144,16 @@ void WriteRank(const RankSummary& rank, const RanksVerdict& verdict, JsonWriter*
   json->Field("rank_of_name", rank.rank_of_name);
   WriteKnown("local_rank", rank.local_rank, json);
   json->Field("hostname", rank.hostname);
+  json->Key("roles");
+  json->BeginArray(JsonLayout::kOneLine);
+  for (const RankRole& role : rank.roles) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("name", role.name);
+    json->Field("rank", role.rank);
+    json->Field("size", role.size);
+    json->EndObject();
+  }
+  json->EndArray();
   json->Field("pid", rank.pid);
   json->Field("file", rank.file);
   WriteKnown("device", rank.device, json);

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "compare/diff_page.h"
 #include "ranks/ranks_report.h"
+#include "ranks/roles.h"
 
 namespace gpumem {
 namespace {
@@ -139,6 +140,7 @@ void AddRankRows(const RanksReport& report, size_t top, Page* page) {
   std::sort(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
   page->Gap();
   page->Line(absl::StrCat("Ranks, memory ", MomentText(verdict)), Tone::kHeading);
+  const bool has_roles = std::any_of(ranks.begin(), ranks.end(), [](const auto* rank) { return !rank->roles.empty(); });
   std::vector<Page::Row> rows{
       {"rank", "host", "GPU", "memory", "vs median", "peak", "reserved", "NCCL", "steps", "state", "file"}};
   for (const RankSummary* const rank : ranks) {
@@ -149,9 +151,17 @@ void AddRankRows(const RanksReport& report, size_t top, Page* page) {
                     rank->communicator_bytes == 0 ? "" : FormatBytesAligned(rank->communicator_bytes),
                     absl::StrCat(rank->steps.last_ended()), StateText(*rank), FileName(rank->file)});
   }
-  page->Table({Align::kRight, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-               Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
-              rows);
+  std::vector<Align> alignment = {Align::kRight, Align::kLeft,  Align::kRight, Align::kRight,
+                                  Align::kRight, Align::kRight, Align::kRight, Align::kRight,
+                                  Align::kRight, Align::kLeft,  Align::kLeft};
+  if (has_roles) {
+    constexpr std::ptrdiff_t kBefore = 2;  // behind the host
+    rows[0].insert(rows[0].begin() + kBefore, "role");
+    for (size_t i = 0; i < ranks.size(); ++i)
+      rows[i + 1].insert(rows[i + 1].begin() + kBefore, RolesText(ranks[i]->roles));
+    alignment.insert(alignment.begin() + kBefore, Align::kLeft);
+  }
+  page->Table(alignment, rows);
   AddLeftOut(left_out, page);
 }
 

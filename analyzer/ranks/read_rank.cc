@@ -16,6 +16,7 @@
 #include "loading/attribute.h"
 #include "loading/moment.h"
 #include "ranks/peak_groups.h"
+#include "ranks/roles.h"
 #include "report/input.h"
 #include "trace/object_table.h"
 
@@ -158,6 +159,7 @@ absl::StatusOr<RankSummary> ReadRank(LoadedTrace* loaded) {
   RankSummary rank;
   rank.file = loaded->file;
   ReadProcess(analysis, &rank);
+  rank.roles = RolesOf(loaded->stacks.objects().process_groups());
   rank.last_realtime_ns = Realtime(analysis, analysis.end_ns);
   const DeviceAnalysis* const own = LargestDevice(analysis);
   if (own == nullptr) return rank;

@@ -93,6 +93,19 @@ class Members {
       groups->push_back(std::move(group));
     }
   }
+  void Read(const char* key, std::vector<RankRole>* roles) {
+    const json* const found = Find(key);
+    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return;
+    for (const json& each : *found) {
+      Members members(each);
+      RankRole role;
+      members.Read("name", &role.name);
+      members.Read("rank", &role.rank);
+      members.Read("size", &role.size);
+      if (!Check(members.ok())) return;
+      roles->push_back(std::move(role));
+    }
+  }
   // Lists of so many unsigned numbers each.
   std::vector<std::vector<uint64_t>> Rows(const char* key, size_t columns) {
     std::vector<std::vector<uint64_t>> rows;
@@ -176,6 +189,16 @@ void WriteNew(const RankSummary& rank, JsonWriter* writer) {
     writer->EndObject();
   }
   writer->EndArray();
+  writer->Key("roles");
+  writer->BeginArray();
+  for (const RankRole& each : rank.roles) {
+    writer->BeginObject();
+    writer->Field("name", each.name);
+    writer->Field("rank", each.rank);
+    writer->Field("size", each.size);
+    writer->EndObject();
+  }
+  writer->EndArray();
   std::vector<std::vector<uint64_t>> ends;
   const size_t left_out = rank.step_ends.size() - std::min(rank.step_ends.size(), kMaxStepEnds);
   for (size_t i = left_out; i < rank.step_ends.size(); ++i)
@@ -186,6 +209,7 @@ void WriteNew(const RankSummary& rank, JsonWriter* writer) {
 void ReadNew(Members* members, RankSummary* rank) {
   ForEachNewMember(rank, [&](const char* key, auto* value) { members->Read(key, value); });
   members->Read("peak_groups", &rank->peak_groups);
+  members->Read("roles", &rank->roles);
   for (const auto& row : members->Rows("step_ends", 2)) rank->step_ends.push_back({row[0], row[1]});
 }
 

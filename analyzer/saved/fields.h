@@ -38,6 +38,7 @@ GPUMEM_FIELDS(ThreadInfo, tid, name)
 GPUMEM_FIELDS(DeviceInfo, index, name, uuid, pci_bus_id, total_bytes, compute_major, compute_minor)
 GPUMEM_FIELDS(TagInfo, stage, module, step)
 GPUMEM_FIELDS(NnModuleInfo, class_name, python_module, root, name, other_names)
+GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size)
 GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable, optimizer, group, elements,
               other_names)
 

@@ -60,6 +60,10 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
     if (optimizer.id() == 0) return ZeroId("an optimizer");
     SetWhereReported(optimizer.class_name(), &optimizers_[optimizer.id()]);
   }
+  for (const trace::ProcessGroup& group : definitions.process_groups()) {
+    if (group.id() == 0) return ZeroId("a process group");
+    groups_[group.id()] = {group.name(), group.description(), group.rank(), group.size()};
+  }
   return absl::OkStatus();
 }
 

@@ -46,6 +46,12 @@ struct TensorInfo {
   std::vector<std::string> other_names;
 };
 
+// Of torch.distributed, as this process sees it.
+struct ProcessGroupInfo {
+  std::string name, description;
+  uint32_t rank = 0, size = 0;
+};
+
 class ObjectTable {
  public:
   // DataLoss where an id is 0.
@@ -58,17 +64,19 @@ class ObjectTable {
   const std::map<uint32_t, NnModuleInfo>& modules() const { return modules_; }
   const std::map<uint32_t, TensorInfo>& tensors() const { return tensors_; }
   const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
+  const std::map<uint32_t, ProcessGroupInfo>& process_groups() const { return groups_; }
 
   // To keep it in a file and take it from there (saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
-    archive(self.modules_, self.tensors_, self.optimizers_);
+    archive(self.modules_, self.tensors_, self.optimizers_, self.groups_);
   }
 
  private:
   std::map<uint32_t, NnModuleInfo> modules_;
   std::map<uint32_t, TensorInfo> tensors_;
   std::map<uint32_t, std::string> optimizers_;
+  std::map<uint32_t, ProcessGroupInfo> groups_;
 };
 
 }  // namespace gpumem

@@ -161,6 +161,7 @@ std::string RingDefinitions::TakeReady() {
     if (field == trace::Definitions::kNnModulesFieldNumber) AddParsed(bytes, message_.mutable_nn_modules());
     if (field == trace::Definitions::kTensorsFieldNumber) AddParsed(bytes, message_.mutable_tensors());
     if (field == trace::Definitions::kOptimizersFieldNumber) AddParsed(bytes, message_.mutable_optimizers());
+    if (field == trace::Definitions::kProcessGroupsFieldNumber) AddParsed(bytes, message_.mutable_process_groups());
   }
   return Take();
 }

@@ -54,6 +54,7 @@ class Helper:
         self.optimizers = {}  # address -> (weak reference, number, steps)
         self.begun = {}  # numbers of optimizers of which a step is under way
         self.trainer = TrainerCounts()  # trainer.py
+        self.groups = ProcessGroups()  # groups.py
         self.parameters = {}  # number -> what was last said of it
         self.cuts = {}  # what was left out
         self.last = self.last_optimizer = 0
@@ -76,6 +77,7 @@ class Helper:
         self.torch.look_for_modes()
         self.renew()
         self.hook_optimizers()
+        self.groups.look()
         if self.torch.call is not None:
             for calls in record.calls(self.torch.call):
                 self.look_at(calls)
@@ -88,6 +90,7 @@ class Helper:
             self.named.clear()
             self.places.clear()
             self.parameters.clear()
+            self.groups.renew()
         while self.ended:
             number = self.ended.pop()
             for known in (self.modules, self.named, self.refused, self.cut, self.unfinished):
@@ -279,6 +282,7 @@ class Helper:
         self.renew()
         self.search()
         self.finish()
+        self.groups.look()
         number, steps = self.optimizer(optimizer)
         self.begun[number] = True
         step, self.epoch = self.trainer.now()

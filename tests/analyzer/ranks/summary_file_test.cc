@@ -33,6 +33,7 @@ RankSummary FullRank() {
   rank.oom_step = 4;
   rank.ending = RunEnding::kOutOfMemory;
   rank.knows_peak_groups = true;
+  rank.roles = {{"pp", 1, 4}};
   rank.peak_groups = {{Category::kActivation, "blocks.3.mlp", "train.py:42 forward", 70, 2}};
   rank.other_peak_bytes = 7;
   for (uint64_t step = 1; step <= 16; ++step) rank.step_ends.push_back({step, step * 100});
@@ -53,6 +54,7 @@ TEST(SummaryFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->damage, rank.damage);
   EXPECT_EQ(read->ending, rank.ending);
   EXPECT_EQ(read->peak_groups, rank.peak_groups);
+  EXPECT_EQ(read->roles, rank.roles);
   EXPECT_EQ(read->step_ends, rank.step_ends);
 }
 
