@@ -217,6 +217,7 @@ absl::StatusOr<RunRequest> Replayer::RequestOf(const ReplaySetting& setting, int
   run.device.name = run.device.full_name = absl::StrCat("a GPU of ", FormatBytes(setting.memory));
   run.device_count = answer_.facts.devices;
   run.overcommit = false;
+  run.workspaces = "none";  // of no library's operations, and of a context that leaves as much room as may be
   run.steps = "all";
   run.timeout_s = options_.timeout_s;
   return run;

@@ -131,9 +131,10 @@ Environment ReadEnvironment() {
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
   ReadProcessor(&environment);
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
-  // The device that nobody named is no GPU: sizes that were measured on one are not its own.
-  const bool named = std::getenv("SIMCUDA_NAME") != nullptr || std::getenv("SIMCUDA_WORKSPACE_TABLE") != nullptr;
-  environment.workspaces = Text("SIMCUDA_WORKSPACES", named ? "measured" : "none");
+  // The made-up device is no GPU, also where a replay names it: sizes that were measured on one are not its own.
+  const bool made_up = environment.name.rfind("SimCUDA", 0) == 0 && std::getenv("SIMCUDA_WORKSPACE_TABLE") == nullptr;
+  const std::string workspaces = Text("SIMCUDA_WORKSPACES", "measured");
+  environment.workspaces = made_up && workspaces == "measured" ? "none" : workspaces;
   environment.cuda_version = Text("SIMCUDA_CUDA_VERSION", "");
   ReadContext(&environment);
   ReadFailurePlan(&environment);
