@@ -35,6 +35,7 @@
 #include "ranks/read_rank.h"
 #include "ranks/summary_file.h"
 #include "saved/index_file.h"
+#include "trace/roles.h"
 
 namespace gpumem {
 namespace {
@@ -234,7 +235,7 @@ class TableFiles {
       steps.EndRow();
     }
     GPUMEM_RETURN_IF_ERROR(steps.Close());
-    const std::string tags = TagColumns({"", summary.rank, summary.hostname});
+    const std::string tags = TagColumns({"", summary.rank, summary.hostname, RolesText(summary.roles)});
     GPUMEM_RETURN_IF_ERROR(database->Execute("ALTER TABLE steps RENAME TO of_summary"));
     GPUMEM_RETURN_IF_ERROR(
         database->Execute(absl::StrCat("CREATE VIEW steps AS SELECT *, ", tags, " FROM of_summary")));

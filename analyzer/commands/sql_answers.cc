@@ -123,7 +123,7 @@ absl::Status SqlAnswers::PrintSchema(const std::string& name) {
                     "number of the trace, from 0; rank of its process, NULL: not known\n");
     absl::StrAppend(&text, Padded("_rank", 21), PadRight("INTEGER", 16), "as rank: a tag of where the row is from\n");
     absl::StrAppend(&text, Padded("_host, _role", 21), PadRight("VARCHAR", 16),
-                    "machine; role that the launcher gave, NULL: not recorded\n");
+                    "machine; role in the job as in processes, NULL: not known\n");
   }
   if (text.empty() && !name.empty()) return Answer(absl::StrCat("DESCRIBE ", name));
   console_->Print(text);

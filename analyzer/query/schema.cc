@@ -232,6 +232,7 @@ const TableSchema& ProcessesTable() {
        {"hostname", kText, "", "machine"},
        {"process_rank", kInt, "", "rank of the process, as in the column rank of all tables; NULL: not known"},
        {"world_size", kInt, "", "number of ranks; NULL: not known"},
+       {"role", kText, "", "in the job's layout, by its process groups: pp 1/4, tp 0/2; NULL: not known"},
        {"start_unix_ns", kBig, "ns", "the first event on the wall clock, since 1970; NULL: not known"},
        {"duration_ns", kBig, "ns", "from the first event to the last"},
        {"program_end_ns", kBig, "ns", "end of the program's own code, since the first event; NULL: not known"},

@@ -48,11 +48,12 @@ absl::Status SqlSession::Attach(const std::vector<std::string>& indexes) {
     const std::string schema = absl::StrCat("t", i);
     GPUMEM_RETURN_IF_ERROR(
         database_->Execute(absl::StrCat("ATTACH ", SqlQuoted(indexes[i]), " AS ", schema, " (READ_ONLY)")));
-    GPUMEM_ASSIGN_OR_RETURN(Rows rows,
-                            database_->Run(absl::StrCat("SELECT process_rank, hostname FROM ", schema, ".processes")));
+    GPUMEM_ASSIGN_OR_RETURN(
+        Rows rows, database_->Run(absl::StrCat("SELECT process_rank, hostname, role FROM ", schema, ".processes")));
     if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i], " is no index. Remove it."));
-    const Cell rank = CellAt(rows, 0, 0), host = CellAt(rows, 1, 0);
-    traces.push_back({schema, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text});
+    const Cell rank = CellAt(rows, 0, 0), host = CellAt(rows, 1, 0), role = CellAt(rows, 2, 0);
+    traces.push_back({schema, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text,
+                      role.is_null ? "" : role.text});
   }
   for (const std::string& sql : ViewStatements(traces)) GPUMEM_RETURN_IF_ERROR(database_->Execute(sql));
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "query/table_writer.h"
 #include "report/input.h"
 #include "trace/reader.h"
+#include "trace/roles.h"
 
 namespace gpumem {
 namespace {
@@ -119,6 +120,7 @@ absl::Status WriteProcess(const LoadedTrace& loaded, uint64_t end_event, Databas
   writer.UInt(process.pid).TextOrNull(process.hostname);
   process.rank < 0 ? writer.Null() : writer.Int(process.rank);
   process.world_size < 0 ? writer.Null() : writer.Int(process.world_size);
+  writer.TextOrNull(RolesText(RolesOf(loaded.stacks.objects().process_groups())));
   writer.IntOrNull(loaded.input.StartRealtime());
   writer.UInt(loaded.input.Since(analysis.end_ns));
   writer.IntOrNull(loaded.input.Since(analysis.program_end_ns), analysis.program_end_ns != 0);

@@ -100,11 +100,11 @@ WHERE b.born_event <= m.event AND (b.died_event IS NULL OR b.died_event > m.even
 
 }  // namespace
 
-// Launchers' roles are not recorded, so `_role` is NULL so far.
 std::string TagColumns(const AttachedTrace& trace) {
   const std::string rank = trace.rank < 0 ? "NULL::INTEGER" : absl::StrCat(trace.rank);
-  const std::string host = trace.host.empty() ? "NULL::VARCHAR" : SqlQuoted(trace.host);
-  return absl::StrCat(rank, " AS rank, ", rank, " AS _rank, ", host, " AS _host, NULL::VARCHAR AS _role");
+  const auto text = [](const std::string& value) { return value.empty() ? "NULL::VARCHAR" : SqlQuoted(value); };
+  return absl::StrCat(rank, " AS rank, ", rank, " AS _rank, ", text(trace.host), " AS _host, ", text(trace.role),
+                      " AS _role");
 }
 
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces) {

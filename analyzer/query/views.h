@@ -19,9 +19,10 @@ struct AttachedTrace {
   std::string schema;  // as it is attached
   int rank = -1;       // -1 = not known
   std::string host;    // "" = not known
+  std::string role;    // "pp 1/4, tp 0/2"; "" = not known
 };
 
-// "3 AS rank, 3 AS _rank, 'node0' AS _host, NULL::VARCHAR AS _role": where rows are from.
+// "3 AS rank, 3 AS _rank, 'node0' AS _host, 'tp 0/2' AS _role": where rows are from.
 std::string TagColumns(const AttachedTrace& trace);
 
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces);

@@ -15,6 +15,7 @@
 #include "attribution/category.h"
 #include "compare/run_facts.h"
 #include "ranks/step_peaks.h"
+#include "trace/roles.h"
 
 namespace gpumem {
 
@@ -34,14 +35,6 @@ struct JobKey {
   int world_size = -1;
 
   friend auto operator<=>(const JobKey&, const JobKey&) = default;
-};
-
-// What a rank is in one dimension of its job's layout (roles.h).
-struct RankRole {
-  std::string name;             // "pp"
-  uint32_t rank = 0, size = 0;  // within the group
-
-  friend auto operator<=>(const RankRole&, const RankRole&) = default;
 };
 
 struct TimedBytes {

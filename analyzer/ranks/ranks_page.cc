@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "compare/diff_page.h"
 #include "ranks/ranks_report.h"
-#include "ranks/roles.h"
+#include "trace/roles.h"
 
 namespace gpumem {
 namespace {

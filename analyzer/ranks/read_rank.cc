@@ -16,9 +16,9 @@
 #include "loading/attribute.h"
 #include "loading/moment.h"
 #include "ranks/peak_groups.h"
-#include "ranks/roles.h"
 #include "report/input.h"
 #include "trace/object_table.h"
+#include "trace/roles.h"
 
 namespace gpumem {
 namespace {

@@ -43,6 +43,8 @@ class Roles(unittest.TestCase):
         self.assertEqual(roles[5], {"pp": (1, 2), "dp_shard": (0, 2), "tp": (1, 2), "ep": (5, 8)})
         self.assertEqual(roles[0], {"pp": (0, 2), "dp_shard": (0, 2), "tp": (0, 2), "ep": (0, 8)})
         self.assertEqual(answer["model_parts"], 2, "stages are compared each by itself, though both hold the same parameters")
+        rows = subprocess.run([SETUP.gpumem, "sql", "--format", "csv", str(self.folder), "SELECT DISTINCT _rank, _role FROM events ORDER BY 1"], capture_output=True, text=True, timeout=120).stdout
+        self.assertEqual(rows.splitlines()[1:], ['0,"pp 0/2, dp_shard 0/2, tp 0/2, ep 0/8"', '5,"pp 1/2, dp_shard 0/2, tp 1/2, ep 5/8"'])
         text = subprocess.run([SETUP.gpumem, "ranks", str(self.folder)], capture_output=True, text=True, timeout=120).stdout
         self.assertIn("pp 1/2, dp_shard 0/2, tp 1/2, ep 5/8", text)
 

@@ -74,5 +74,16 @@ TEST(ModelPartsTest, AShareOfNothingIsNoDifference) {
   EXPECT_THAT(PartsOfModel(ranks), Each(0));
 }
 
+TEST(PartsOfModel, StagesWithEqualParametersAreParts) {
+  std::vector<RankSummary> ranks = testing::MakeRanks(4, 100);
+  for (RankSummary& rank : ranks) {
+    testing::HoldParameters({1, 2}, 3, &rank);
+    rank.roles = {{"pp", static_cast<uint32_t>(rank.rank / 2), 2}, {"tp", static_cast<uint32_t>(rank.rank % 2), 2}};
+  }
+  EXPECT_THAT(PartsOfModel(ranks), ElementsAre(0, 0, 1, 1));
+  ranks[3].roles.clear();
+  EXPECT_THAT(PartsOfModel(ranks), ElementsAre(0, 0, 0, 0)) << "of one it is not known";
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "ranks/roles.h"
+#include "trace/roles.h"
 
 #include <algorithm>
 

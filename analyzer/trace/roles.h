@@ -7,17 +7,27 @@
 //
 //   for (const RankRole& role : RolesOf(groups)) role.name, role.rank   // "pp", 1
 
-#ifndef GPUMEM_ANALYZER_RANKS_ROLES_H_
-#define GPUMEM_ANALYZER_RANKS_ROLES_H_
+#ifndef GPUMEM_ANALYZER_TRACE_ROLES_H_
+#define GPUMEM_ANALYZER_TRACE_ROLES_H_
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "ranks/rank_summary.h"
+#include "absl/strings/string_view.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
+
+// What a rank is in one dimension of its job's layout.
+struct RankRole {
+  std::string name;             // "pp"
+  uint32_t rank = 0, size = 0;  // within the group
+
+  friend auto operator<=>(const RankRole&, const RankRole&) = default;
+};
 
 // In the order of kRoleNames, each once.
 std::vector<RankRole> RolesOf(const std::map<uint32_t, ProcessGroupInfo>& groups);
@@ -29,4 +39,4 @@ std::string RolesText(const std::vector<RankRole>& roles);
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_RANKS_ROLES_H_
+#endif  // GPUMEM_ANALYZER_TRACE_ROLES_H_
