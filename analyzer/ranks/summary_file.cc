@@ -93,7 +93,9 @@ class Members {
       groups->push_back(std::move(group));
     }
   }
+  // Absent in files of the version from before there were any.
   void Read(const char* key, std::vector<RankRole>* roles) {
+    if (!object_.is_object() || !object_.contains(key)) return;
     const json* const found = Find(key);
     if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return;
     for (const json& each : *found) {
