@@ -34,6 +34,18 @@ bool WriteAll(int descriptor, absl::string_view bytes) {
   return true;
 }
 
+bool ReadExactly(int descriptor, void* data, size_t size) {
+  char* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t got = read(descriptor, at, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
 absl::Status FileError(absl::string_view what, absl::string_view path) {
   return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
 }

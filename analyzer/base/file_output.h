@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Writing whole texts to descriptors, and saying which file failed and why.
+// Writing whole texts to descriptors, reading what other processes wrote so, and saying which file failed and why.
 
 #ifndef GPUMEM_ANALYZER_BASE_FILE_OUTPUT_H_
 #define GPUMEM_ANALYZER_BASE_FILE_OUTPUT_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +16,10 @@ namespace gpumem {
 
 // Writes all of `bytes`, going on after interruptions. False: errno says why.
 bool WriteAll(int descriptor, absl::string_view bytes);
+
+// Reads `size` bytes of a pipe or file into `data`, going on after interruptions. False: it ended before, or errno says
+// why.
+bool ReadExactly(int descriptor, void* data, size_t size);
 
 // "cannot WHAT PATH: REASON", the reason from errno.
 //

@@ -35,18 +35,6 @@ struct Frame {
 
 absl::string_view BytesOf(const Frame& frame) { return {reinterpret_cast<const char*>(&frame), sizeof(frame)}; }
 
-bool ReadAll(int descriptor, void* data, size_t size) {
-  char* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = read(descriptor, at, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
 // The next thing that nobody has taken, counted by all processes together.
 class SharedCounter {
  public:
@@ -116,10 +104,10 @@ std::vector<Worker> Start(size_t count, size_t processes, SharedCounter* next,
 bool TakeAnswer(const Worker& worker, const std::function<void(size_t, std::string)>& take,
                 std::vector<bool>* answered) {
   Frame frame;
-  if (!ReadAll(worker.pipe, &frame, sizeof(frame))) return false;
+  if (!ReadExactly(worker.pipe, &frame, sizeof(frame))) return false;
   if (frame.index >= answered->size() || frame.bytes > kMaxAnswerBytes) return false;
   std::string answer(frame.bytes, '\0');
-  if (!ReadAll(worker.pipe, answer.data(), answer.size())) return false;
+  if (!ReadExactly(worker.pipe, answer.data(), answer.size())) return false;
   (*answered)[frame.index] = true;
   take(frame.index, std::move(answer));
   return true;

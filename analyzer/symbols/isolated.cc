@@ -34,18 +34,6 @@ struct Frame {
 
 absl::string_view BytesOf(const Frame& frame) { return {reinterpret_cast<const char*>(&frame), sizeof(frame)}; }
 
-bool ReadAll(int descriptor, void* data, size_t size) {
-  char* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = read(descriptor, at, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
 // Private memory that this process has mapped: sanitizers reserve terabytes.
 uint64_t DataBytes() {
   uint64_t kib = 0;
@@ -100,12 +88,12 @@ absl::Status Died(int status) {
 
 // True once the whole answer is there.
 bool ReadAnswer(int pipe, const ReportProgress& progress, std::string* answer) {
-  for (Frame frame{}; ReadAll(pipe, &frame, sizeof(frame));) {
+  for (Frame frame{}; ReadExactly(pipe, &frame, sizeof(frame));) {
     if (frame.kind == Frame::kProgress) {
       progress(frame.first, frame.second);
     } else if (frame.kind == Frame::kAnswer && frame.first <= kMaxAnswerBytes) {
       answer->resize(frame.first);
-      return ReadAll(pipe, answer->data(), answer->size());
+      return ReadExactly(pipe, answer->data(), answer->size());
     } else {
       return false;
     }

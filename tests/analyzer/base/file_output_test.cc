@@ -82,5 +82,18 @@ TEST_F(ReplaceFileTest, OutputGoesIntoWhatIsNoPlainFile) {
   EXPECT_EQ(ReadAll(folder_ + "/plain"), "new");
 }
 
+TEST(ReadExactlyTest, GoesOnOverPiecesAndSaysWhereThereIsLess) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_TRUE(WriteAll(ends[1], "ab"));
+  ASSERT_TRUE(WriteAll(ends[1], "cde"));
+  close(ends[1]);
+  std::string bytes(4, '?');
+  EXPECT_TRUE(ReadExactly(ends[0], bytes.data(), bytes.size()));
+  EXPECT_EQ(bytes, "abcd");
+  EXPECT_FALSE(ReadExactly(ends[0], bytes.data(), 2));
+  close(ends[0]);
+}
+
 }  // namespace
 }  // namespace gpumem
