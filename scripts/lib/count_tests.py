@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""count_tests.py RESULTS_DIR [FAILED_STAGE...]: sums up a test run, `N passed, N failed, N skipped` alone on the last line.
+"""count_tests.py RESULTS_DIR: sums up a test run, `N passed, N failed, N skipped` alone on the last line.
 
-Reads what ctest wrote (--output-junit, one XML file a preset) and the *.outcome files of scripts/test. A skipped test is named with its
-reason. Exit 1 when a test failed, when a stage named on the command line did (a build, or ctest itself), or when no test ran at all.
+Reads, in the folder and those in it, what ctest wrote (--output-junit, one XML file a suite) and what scripts/test did: NAME.outcome for what is no
+ctest test, NAME.stage with the name of a stage that failed (a build, or ctest itself). A skipped test is named with its reason. Exit 1 when a test
+or a stage failed, or when no test ran at all.
 """
 
 import pathlib
@@ -30,9 +31,10 @@ def outcome(case):
 
 
 def main():
-    results, failed_stages = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    results = pathlib.Path(sys.argv[1])
+    failed_stages = [note.read_text().strip() for note in sorted(results.rglob("*.stage"))]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for report in sorted(results.glob("*.xml")):
+    for report in sorted(results.rglob("*.xml")):
         for case in xml.parse(report).getroot().iter("testcase"):
             kind = outcome(case)
             counts[kind] += 1
@@ -40,7 +42,7 @@ def main():
                 print(f"failed: {report.stem}: {case.get('name')}")
             elif kind == "skipped":
                 print(f"skipped: {report.stem}: {case.get('name')}: {skip_reason(case)}")
-    for note in sorted(results.glob("*.outcome")):
+    for note in sorted(results.rglob("*.outcome")):
         kind = note.read_text().strip()
         counts[kind] += 1
         if kind == "failed":
