@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
@@ -242,6 +243,14 @@ void WarnOfUnknownSettings() {
   WriteLine(line, RankSettingsLine(g_rank_settings, line, sizeof line));
 }
 
+// Why no event will come. False, for whoever gives up.
+bool SayNothing(const char* why) {
+  char line[160];
+  const int size = snprintf(line, sizeof line, "gpumem: nothing is recorded: %s. Raise it.\n", why);
+  if (!g_settings.quiet && size > 0) WriteLine(line, static_cast<size_t>(size));
+  return false;
+}
+
 }  // namespace
 
 void BeginSpan() {
@@ -269,11 +278,11 @@ bool BeginRecording() {
   ConfigureSampling(g_settings);
   if (g_rank_settings.summary_only && !BeginSummaryOnly(g_facts, &g_settings)) return false;
   const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
-  if (!StartRing()) return false;
+  if (!StartRing()) return SayNothing("there is no memory for its events (ulimit -v, or the cgroup's limit)");
   if (!StartWriter()) {
     ring::Stop(0);
     ring::Unlink();
-    return false;
+    return SayNothing("no thread can be made for the recorder (ulimit -u, or pids.max of the cgroup)");
   }
   if (g_settings.cupti) cupti::Start(g_settings.cupti_wait_ms);
   // Before anything else happens: an injected script may want to see the first step.

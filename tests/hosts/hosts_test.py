@@ -9,6 +9,7 @@ ends as if it were not recorded.
 import argparse
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
@@ -45,6 +46,18 @@ class HostTest(unittest.TestCase):
             environment["GPUMEMSHIM_RING_DIRECTORY"] = self.ring_folder
         environment.update(more)
         return environment
+
+    def for_others(self, host, environment):
+        """A host program and its environment with copies that another user may read: the build may lie below a home folder that is closed to all but one."""
+        if not hasattr(self, "copies"):
+            folder = tempfile.TemporaryDirectory(prefix="gpumem-others-")
+            self.addCleanup(folder.cleanup)
+            self.copies = pathlib.Path(folder.name)
+            self.copies.chmod(0o755)
+            shutil.copytree(BUILD / "lib" / "simcuda", self.copies / "lib" / "simcuda")
+            shutil.copy(BUILD / "lib" / "libgpumemshim.so", self.copies / "lib")
+        moved = {name: value.replace(str(BUILD / "lib"), str(self.copies / "lib")) for name, value in environment.items() if name.startswith("LD_")}
+        return shutil.copy(host, self.copies), {**environment, **moved}
 
     def run_host(self, *command, preload=True, **more):
         command = [str(HOSTS / command[0]), *command[1:]]

@@ -76,6 +76,8 @@ def mounted(text):
     return ("unshare", "-m", "sh", "-c", f"mount --make-rprivate / && {text} && exec \"$@\"", "sh")
 
 
+ANOTHER_USER = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
 # x86-64's numbers.
 FALLOCATE, FLOCK, MEMFD, MEMBARRIER, OPENAT2, CLONE3, SOCKET, STATX = 285, 73, 319, 324, 437, 435, 41, 332
 PROCESS_VM_READV, TGKILL, MADVISE, UNLINK, LINKAT, FTRUNCATE, READLINK = 310, 234, 28, 87, 265, 77, 89
@@ -169,10 +171,8 @@ NAMESPACES = {
     "no network": dict(prefix=("unshare", "-n")),
     "another host name": dict(prefix=("unshare", "-u", "sh", "-c", "hostname $(printf 'h%.0s' $(seq 60)); exec \"$@\"", "sh")),
     "a user namespace without users": dict(prefix=("unshare", "-U"), trace=REPORTED),
-    "another user": dict(prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"), trace=REPORTED),
-    "another user who may make no thread": dict(
-        prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", "ulimit -u 1; exec \"$@\"", "sh"), trace=REPORTED
-    ),
+    "another user": dict(prefix=ANOTHER_USER, another_user=True, trace=REPORTED),
+    "another user who may make no thread": dict(prefix=(*ANOTHER_USER, "prlimit", "--nproc=1"), another_user=True, trace=NONE),
     "a chroot": dict(actions=("hold", "chroot", "{folder}/jail", *WORK), prefix=script("mkdir -p jail")),
 }
 
@@ -180,9 +180,9 @@ AS_ROOMS = {0.5: NONE, 2: NONE, 16: NONE, 200: WHOLE, 2048: WHOLE}  # MiB over w
 
 
 class Table(places_test.Place):
-    def check(self, actions=WORK, trace=WHOLE, works=2, more=None, prefix=(), limit=None):
+    def check(self, actions=WORK, trace=WHOLE, works=2, more=None, another_user=False, **place):
         actions = [str(action).format(folder=self.folder) for action in actions]
-        line = self.compare(*actions, prefix=prefix, limit=limit, **(more or {}))
+        line = self.compare(*actions, another_user=another_user, **place, **(more or {}))
         found = [path for path in self.folder.rglob("*.gmtrace") if path.is_file() and not path.is_symlink() and path.stat().st_size > 0]
         if trace == NONE:
             self.assertEqual(found, [])

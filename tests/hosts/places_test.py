@@ -36,9 +36,12 @@ class Place(hosts_test.HostTest):
         self.temporary = self.folder / "temporary"
         self.temporary.mkdir()
 
-    def run_in(self, actions, preload, prefix=(), cwd=None, limit=None, **more):
+    def run_in(self, actions, preload, prefix=(), cwd=None, limit=None, another_user=False, **more):
         environment = self.environment(preload, TMPDIR=str(self.temporary), **more)
-        command = [*prefix, str(hosts_test.HOSTS / "host_places"), *actions]
+        host = str(hosts_test.HOSTS / "host_places")
+        if another_user:
+            host, environment = self.for_others(host, environment)
+        command = [*prefix, host, *actions]
         if prefix:  # what goes before must not be recorded, nor fail for want of our library
             names = ("LD_PRELOAD", "LD_LIBRARY_PATH")
             command = [*prefix, "env", *(f"{name}={environment.pop(name)}" for name in names if name in environment), *command[len(prefix) :]]
