@@ -3,6 +3,7 @@
 #include "simcuda/base/event_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,13 +53,23 @@ int MoveUp(int file) {
 }  // namespace
 
 EventLog::~EventLog() {
-  if (file_ >= 0) ::close(file_);
+  if (IsOurs()) ::close(file_);
+}
+
+bool EventLog::IsOurs() const {
+  struct stat status {};
+  return file_ >= 0 && ::fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
 bool EventLog::Open() {
   const std::string path = ExpandPid(pattern_);
   const bool again = sequence_ > 0;  // the program closed it
   file_ = MoveUp(::open(path.c_str(), O_WRONLY | O_CREAT | (again ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0644));
+  struct stat status {};
+  if (file_ >= 0 && ::fstat(file_, &status) == 0) {
+    device_ = status.st_dev;
+    inode_ = status.st_ino;
+  }
   if (file_ >= 0 && again) return true;
   if (file_ >= 0 && ::write(file_, kHeader, sizeof kHeader - 1) == static_cast<ssize_t>(sizeof kHeader - 1))
     return true;
@@ -68,7 +79,7 @@ bool EventLog::Open() {
 }
 
 void EventLog::Write(const LogEvent& event) {
-  if (pattern_.empty() || (file_ < 0 && !Open())) return;
+  if (pattern_.empty() || (!IsOurs() && !Open())) return;
   char line[512];
   const int length =
       std::snprintf(line, sizeof line,
@@ -76,9 +87,7 @@ void EventLog::Write(const LogEvent& event) {
                     "\t0x%" PRIx64 "\t%d\t%" PRIu64 "\t%" PRIu64 "\n",
                     ++sequence_, MonotonicNanoseconds(), ThreadId(), event.api, event.kind, event.device, event.address,
                     event.size, event.handle, event.stream, event.result, event.live_bytes, event.used_bytes);
-  ssize_t written = ::write(file_, line, static_cast<size_t>(length));
-  if (written < 0 && errno == EBADF && Open()) written = ::write(file_, line, static_cast<size_t>(length));
-  if (written != length) {
+  if (::write(file_, line, static_cast<size_t>(length)) != length) {
     PrintLine("SIMCUDA_LOG stopped: %s", std::strerror(errno));
     pattern_.clear();
   }

@@ -7,7 +7,8 @@
 //   seq time_ns tid api kind device address size handle stream result live_bytes used_bytes
 //
 // Each line is one write(2) to a file opened with O_APPEND, so what was logged survives a kill -9 and lines of several
-// threads never mix.
+// threads never mix. A program may close all its descriptors, and the numbers go to other files: the descriptor is
+// looked at before each line, and the file opened again where it is another one's.
 //
 // Thread-safety: Write() must be called under the owner's lock (the machine's), which also makes seq, time and the byte
 // counters agree with the order of events. Ownership: the machine owns its log.
@@ -47,9 +48,12 @@ class EventLog {
 
  private:
   bool Open();
+  // Whether the descriptor is still the log's.
+  bool IsOurs() const;
 
   std::string pattern_;
   int file_ = -1;
+  uint64_t device_ = 0, inode_ = 0;  // of the file
   uint64_t sequence_ = 0;
 };
 

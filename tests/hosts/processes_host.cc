@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,8 +93,37 @@ void CheckFile(const std::string& path) {
   std::printf("size %ld\n", fstat(file, &status) == 0 ? static_cast<long>(status.st_size) : -1L);
 }
 
-void WaitForFile(const std::string& path) {
-  for (int i = 0; i < 3000 && access(path.c_str(), F_OK) != 0; ++i) usleep(10'000);
+// A trace of this process in the working directory that something was written to. Without the recorder nobody writes
+// one.
+bool HasTrace() {
+  glob_t found = {};
+  const std::string pattern = "*." + std::to_string(getpid()) + ".*gmtrace";
+  bool written = false;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) {
+      struct stat status;
+      written = written || (stat(found.gl_pathv[i], &status) == 0 && status.st_size > 0);
+    }
+  }
+  globfree(&found);
+  return written;
+}
+
+// However long it takes: a machine may be busy for minutes, and the test has a limit of its own.
+template <typename Condition>
+void WaitUntil(Condition condition) {
+  while (!condition()) usleep(5'000);
+}
+
+void WaitForTrace() {
+  if (dlsym(RTLD_DEFAULT, "gpumemshim_get_api_v1") != nullptr) WaitUntil(&HasTrace);
+}
+
+void WaitForBlocks(std::size_t count) {
+  WaitUntil([count] {
+    const std::lock_guard<std::mutex> hold(g_lock);
+    return g_blocks.size() >= count;
+  });
 }
 
 std::string Text(const std::string& word) { return word.substr(word.find(':') + 1); }
@@ -108,6 +138,8 @@ bool DoMemory(std::string_view name, const std::string& word) {
     FreeAll();
   } else if (name == "refused") {
     ExpectRefusal();
+  } else if (name == "allocated") {
+    WaitForBlocks(static_cast<std::size_t>(Number(word)));
   } else if (name == "churn") {
     ChurnInThreads(Number(word));
   } else if (name == "plugin" || name == "keep") {
@@ -123,8 +155,10 @@ bool DoPlain(std::string_view name, const std::string& word) {
     std::puts(Text(word).c_str());
   } else if (name == "sleep") {
     usleep(static_cast<useconds_t>(Number(word)) * 1000);
+  } else if (name == "written") {
+    WaitForTrace();
   } else if (name == "await") {
-    WaitForFile(Text(word));
+    WaitUntil([path = Text(word)] { return access(path.c_str(), F_OK) == 0; });
   } else if (name == "setenv") {
     const std::string pair = Text(word);
     setenv(pair.substr(0, pair.find('=')).c_str(), pair.substr(pair.find('=') + 1).c_str(), 1);

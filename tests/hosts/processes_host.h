@@ -6,6 +6,9 @@
 //
 //   processes_host fork ( alloc:10 _exit:3 ) alloc:5 free
 //
+// `written` waits until the process has a trace that something is written to, `allocated:N` until N blocks are there,
+// `await:FILE` until there is such a file.
+//
 // Used by tests/hosts/processes_test.py alone. Thread-safety: `alloc` and `free` take a lock. Failure: one line on
 // stderr and exit code 70.
 

@@ -50,7 +50,7 @@ class ProcessTest(hosts_test.HostTest):
             pid = re.search(r"\.(\d+)\.", os.path.basename(ring))[1]
             if int(pid) not in begun:
                 command = [self.setup.gpumem, "recover", "--delete", "-o", str(self.folder / f"gpumem.ring{number}.{pid}.gmtrace"), ring]
-                subprocess.run(command, check=True, capture_output=True, timeout=60)
+                subprocess.run(command, check=True, capture_output=True)
 
     def traces_by_pid(self):
         """Process id -> its traces, in the order in which they were begun. A process that died between making the file and its first write left
@@ -108,7 +108,7 @@ class Children(ProcessTest):
         """A child made by one thread while another is in cuInit can still initialise CUDA itself, or end in peace."""
         for _ in range(5):
             self.setUp()
-            ours = self.as_without_us("detached ( init alloc:2 ) fork ( exit:0 ) fork ( _exit:0 ) clone ( _exit:0 ) sleep:100")
+            ours = self.as_without_us("detached ( init alloc:2 ) fork ( exit:0 ) fork ( _exit:0 ) clone ( _exit:0 ) allocated:2")
             self.assertLessEqual(len(ours), 1)
             self.compare(1)
 
@@ -140,13 +140,13 @@ class Children(ProcessTest):
             rings = self.rings_without_a_trace()
             self.assertEqual(len(rings), 1, rings)
             first = self.folder / "first.gmtrace"
-            subprocess.run([self.setup.gpumem, "recover", "-o", str(first), *rings], check=True, capture_output=True, timeout=60)
+            subprocess.run([self.setup.gpumem, "recover", "-o", str(first), *rings], check=True, capture_output=True)
         rows = list(history.rows_of_log(self.folder / f"log.{pid}.tsv"))
         self.assertEqual(list(history.log_differences(list(history.events_of(self.setup, first)), rows)), [])
 
     def test_exec_is_an_end(self):
         """The new image has the old one's process id and start time, but not its ring."""
-        words = "alloc:3 sleep:200 exec ( print:ready sleep:60000 )"
+        words = "alloc:3 written exec ( print:ready sleep:60000 )"
         process = subprocess.Popen(
             [str(hosts_test.HOSTS / "processes_host"), *words.split()], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, text=True
         )
@@ -167,7 +167,7 @@ class Children(ProcessTest):
 
     def test_the_tree_is_reported(self):
         """`gpumem report DIR`: who started whom, past processes without CUDA; the two images of an exec."""
-        self.victim("alloc:2 spawn ( alloc:3 ) sleep:400 spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
+        self.victim("alloc:2 spawn ( alloc:3 ) written spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
         answer = json.loads(hosts_test.truth.run([self.setup.gpumem, "report", "--json", str(self.folder)], self.setup))
         self.assertEqual(len(answer["processes"]), 4)
         root = answer["processes"][0]
@@ -187,9 +187,7 @@ class Children(ProcessTest):
         self.assertEqual(self.allocations(self.compare(1)), [5])
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, "waited in vain")
+        while not condition():  # the test's time limit is the only one
             time.sleep(0.02)
 
 
@@ -197,7 +195,7 @@ class Descriptors(ProcessTest):
     def test_a_program_that_closes_everything(self):
         """What it opens afterwards gets the numbers of what it closed; nothing of ours may be written there."""
         file = self.folder / "own"
-        self.as_without_us(f"alloc:3 sleep:200 closeall file:{file} alloc:4 sleep:200 free")
+        self.as_without_us(f"alloc:3 written closeall file:{file} alloc:4 sleep:200 free")
         self.assertEqual(file.read_bytes(), b"")
         self.assertEqual(self.allocations(self.compare(1)), [7])
 
@@ -208,7 +206,7 @@ class PlainFiles(ProcessTest):
     def test_a_pipe_in_the_place_of_the_trace(self):
         """The program closes our descriptor, somebody puts a pipe where the trace was: it is gone, and the program ends."""
         go_on = self.folder / "go-on"
-        command = [str(hosts_test.HOSTS / "processes_host"), *f"alloc:3 sleep:300 closeall print:ready await:{go_on} alloc:2 sleep:200".split()]
+        command = [str(hosts_test.HOSTS / "processes_host"), *f"alloc:3 written closeall print:ready await:{go_on} alloc:2 sleep:200".split()]
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with process:
             self.assertEqual(process.stdout.readline(), "ready\n")
@@ -216,7 +214,7 @@ class PlainFiles(ProcessTest):
             trace.unlink()
             os.mkfifo(trace)
             go_on.write_text("")
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate()
         self.assertEqual(process.returncode, 0)
         self.assertIn("replaced", errors.replace("deleted", "replaced"))
         self.assertEqual(os.listdir(self.ring_folder), [])
@@ -249,7 +247,7 @@ class PlainFiles(ProcessTest):
 @unittest.skipUnless(os.geteuid() == 0, "changing the user needs root")
 class Users(ProcessTest):
     def test_changed_after_start(self):
-        self.as_without_us("alloc:3 sleep:200 user:65534 alloc:2 free")
+        self.as_without_us("alloc:3 written user:65534 alloc:2 free")
         self.assertEqual(self.allocations(self.compare(1)), [5])
 
     def test_changed_before_the_first_append(self):
@@ -365,7 +363,7 @@ class Names(ProcessTest):
         if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode != 0:
             self.skipTest("no right to make a PID namespace")
         for _ in range(3):
-            done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(self.traces()), 3)
         self.assertEqual(len(self.traces_by_pid()), 1)
@@ -378,7 +376,7 @@ class Names(ProcessTest):
             command = [str(hosts_test.HOSTS / "processes_host"), "alloc:1"]
             environment = self.environment(preload, SIMCUDA_LOG="", GPUMEMSHIM_RING_SIZE="256K")
             processes = [subprocess.Popen(command, cwd=self.folder, env=environment, stderr=subprocess.DEVNULL) for _ in range(100)]
-            self.assertEqual({process.wait(60) for process in processes}, {0})
+            self.assertEqual({process.wait() for process in processes}, {0})
             taken[preload] = time.monotonic() - started
         print(f"100 processes at once: {taken[False]:.2f} s bare, {taken[True]:.2f} s recorded", file=sys.stderr)
         self.assertEqual(len(self.traces()), 100)
