@@ -31,7 +31,7 @@ class Terminal:
         self.call("-f", "/dev/null", "new-session", "-d", "-c", str(folder), "-x", str(columns), "-y", str(rows), *map(str, command))
 
     def call(self, *words):
-        return subprocess.run(["tmux", "-u", "-S", self.socket, *words], env=self.environment, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(["tmux", "-u", "-S", self.socket, *words], env=self.environment, capture_output=True, text=True).stdout
 
     def keys(self, *keys):
         self.call("send-keys", *keys)
@@ -97,7 +97,7 @@ class LiveViewTest(live_programs.LiveProgramTest):
         self.wait_for(terminal, "Marked: here it is")
         terminal.keys("d")
         taken = self.folder / re.search(r"so far is in (\S+)", self.wait_for(terminal, r"so far is in \S+"))[1]
-        report = json.loads(subprocess.run([SETUP.gpumem, "report", "--json", taken], capture_output=True, text=True, timeout=120).stdout)
+        report = json.loads(subprocess.run([SETUP.gpumem, "report", "--json", taken], capture_output=True, text=True).stdout)
         now = self.once(trace)["processes"][0]["devices"][0]["now"]
         self.assertEqual([report["devices"][0]["end"][f"{measure}_bytes"] for measure in ("allocated", "reserved")], [now["allocated_bytes"], now["reserved_bytes"]])
         terminal.keys("p")
@@ -116,7 +116,7 @@ class LiveViewTest(live_programs.LiveProgramTest):
         while terminal.is_open() and time.monotonic() < until:
             time.sleep(0.05)
         self.assertFalse(terminal.is_open())
-        marks = json.loads(subprocess.run([SETUP.gpumem, "timeline", "--json", trace], capture_output=True, text=True, timeout=120).stdout)["marks"]
+        marks = json.loads(subprocess.run([SETUP.gpumem, "timeline", "--json", trace], capture_output=True, text=True).stdout)["marks"]
         self.assertIn("here it is", [mark["text"] for mark in marks])
 
     @unittest.skipUnless(shutil.which("tmux"), "no tmux here")
@@ -145,7 +145,7 @@ class LiveViewTest(live_programs.LiveProgramTest):
             self.finish(program)
             live = self.once(trace)["processes"][0]
             self.assertEqual((live["state"], live["steps"]["count"], live["losses"]["total"]), ("ended", 40, 0))
-            ask = lambda *words: json.loads(subprocess.run([SETUP.gpumem, *words, "--json", trace], capture_output=True, text=True, timeout=120).stdout)
+            ask = lambda *words: json.loads(subprocess.run([SETUP.gpumem, *words, "--json", trace], capture_output=True, text=True).stdout)
             report, end = ask("report"), ask("at", "end")
             device, reported = live["devices"][0], report["devices"][0]
             for measure in ("allocated", "reserved", "other", "total"):

@@ -42,7 +42,7 @@ class Swept(unittest.TestCase):
         return [str(word) for word in [SETUP.gpumem, "sweep", *options, "--", *program]]
 
     def run_sweep(self, *options, expected=0, environment=(), program=()):
-        done = subprocess.run(self.command(*options, program=program), cwd=self.folder, env=self.environment(**dict(environment)), capture_output=True, text=True, timeout=250, check=False)
+        done = subprocess.run(self.command(*options, program=program), cwd=self.folder, env=self.environment(**dict(environment)), capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
         return done.stdout
 
@@ -51,7 +51,7 @@ class Swept(unittest.TestCase):
 
     def plan(self, *program, options=(), environment=()):
         done = subprocess.run([SETUP.gpumem, "plan", "--json", "--no-what-if", "-o", "alone.gmtrace", *options, "--", SETUP.python, PROGRAM, *map(str, program)],
-                              cwd=self.folder, env=self.environment(RUNS=str(self.folder / "alone"), **dict(environment)), capture_output=True, text=True, timeout=250, check=False)
+                              cwd=self.folder, env=self.environment(RUNS=str(self.folder / "alone"), **dict(environment)), capture_output=True, text=True, check=False)
         self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
         return json.loads(done.stdout)
 
@@ -188,7 +188,7 @@ class Failures(Swept):
                                 (["--axis", "x=3..1", "--", "python", "a.py"], "upwards"), (["--axis", "x=1", "--where", "y <", "--", "python", "a.py", "{x}"], "missing"),
                                 (["--axis", "x=1", "--where", "y < 2", "--", "python", "a.py", "{x}"], "no axis"), (["--axis", "x=1", "--where", "x > 2", "--", "python", "a.py", "{x}"], "no configuration")):
             with self.subTest(arguments):
-                done = subprocess.run([SETUP.gpumem, "sweep", *arguments], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
+                done = subprocess.run([SETUP.gpumem, "sweep", *arguments], cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
                 self.assertIn(reported, done.stderr)
         (self.folder / "file").write_text("")
@@ -199,8 +199,10 @@ class Going(Swept):
     AXIS = ["--axis", "batch-size=1,2,3,4,5", "--json", "--no-files"]
 
     def start(self):
-        program = [SETUP.python, PROGRAM, "slow", "--batch-size", "1"]
-        return subprocess.Popen(self.command(*self.AXIS, program=program), cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        """Two of the five configurations wait for a file of ours, so none of these is done before the test wants it."""
+        program = [SETUP.python, PROGRAM, "held", "--batch-size", "1"]
+        environment = self.environment(HELD=str(self.folder / "go on"))
+        return subprocess.Popen(self.command(*self.AXIS, program=program), cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def kept(self):
         return {path.name for path in (self.folder / "sweep_results" / "rows").glob("*.json")}
@@ -231,6 +233,7 @@ class Going(Swept):
         kept = self.kept()
         before = [run["batch_size"] for run in self.runs()]
         self.assertLess(len(kept), 5)
+        (self.folder / "go on").touch()
         process = self.start()
         out, err = process.communicate()
         self.assertEqual(process.returncode, 0, err)
@@ -250,6 +253,7 @@ class Going(Swept):
         while not (self.folder / "sweep_results" / "running").exists():
             time.sleep(0.02)
         self.run_sweep("--axis", "batch-size=1", expected=3)
+        (self.folder / "go on").touch()
         first.communicate()
         self.assertEqual(first.returncode, 0)
 
@@ -270,7 +274,7 @@ class Places(Swept):
         """A machine with a GPU, as far as the sweep can see."""
         command = [truth.ROOT / "simcuda" / "run", *self.command("--on", "gpu", "--json", "--no-files", "--axis", "batch-size=64,40000000")]
         environment = {**self.environment(), "SIMCUDA_MEM_MB": "45500", "SIMCUDA_CC": "89"}
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=250, check=False)
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         answer = json.loads(done.stdout)
         self.assertFalse(answer["simulated"])
@@ -288,7 +292,7 @@ class Places(Swept):
         self.assertEqual({row["optimizer_steps"] for row in answer["configurations"]}, {3})
         self.assertNotIn("hf_", json.dumps(answer))
         listed = subprocess.run([SETUP.gpumem, "sweep", "--s3", "--list", "--batch_sizes", "2", "4", "--max_physical_batch_sizes", "1", "4", "--results_dir", "example"],
-                                cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=60, check=True)
+                                cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=True)
         self.assertEqual(len(listed.stdout.splitlines()), 3, "a physical batch is no larger than a batch")
         self.assertIn("PrivacyEngine", (self.folder / "example" / "train_dp_lora.py").read_text())
 

@@ -96,7 +96,7 @@ def setup_of_tests(parser=None):
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", default=str(ROOT / ".venv" / "bin" / "python"))
     arguments, rest = parser.parse_known_args()
-    setup = Setup(arguments.build.resolve(), arguments.python, simulated=True)
+    setup = Setup(arguments.build.resolve(), arguments.python, simulated=True, timeout_s=800)
     skip_without_torch(setup)
     return setup, arguments, [sys.argv[0], *rest]
 

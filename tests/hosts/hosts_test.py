@@ -36,7 +36,7 @@ class HostTest(unittest.TestCase):
         rings = tempfile.TemporaryDirectory(prefix="gpumem-rings-")
         self.addCleanup(rings.cleanup)
         self.ring_folder = rings.name
-        self.setup = truth.Setup(BUILD, sys.executable, simulated=True)
+        self.setup = truth.Setup(BUILD, sys.executable, simulated=True, timeout_s=800)
 
     def environment(self, preload=True, **more):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEMSHIM_", "SIMCUDA_", "LD_"))}
@@ -62,7 +62,7 @@ class HostTest(unittest.TestCase):
     def run_host(self, *command, preload=True, **more):
         command = [str(HOSTS / command[0]), *command[1:]]
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment(preload, **more), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+            command, cwd=self.folder, env=self.environment(preload, **more), capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
         )
 
     def traces(self):
@@ -193,7 +193,7 @@ class RecoveryTest(HostTest):
 
     def recover(self, *arguments):
         command = [self.setup.gpumem, "recover", *map(str, arguments)]
-        done = subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_every_event_is_there(self):
@@ -226,7 +226,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
     def test_file_and_ring_together_and_recovered_once(self):
         environment = self.environment(GPUMEMSHIM_RING_DIRECTORY=str(self.rings))
-        subprocess.run([sys.executable, "-c", self.TWO_PARTS], cwd=self.folder, env=environment, timeout=60)
+        subprocess.run([sys.executable, "-c", self.TWO_PARTS], cwd=self.folder, env=environment, timeout=600)
         trace = self.the_trace()
         self.assertEqual(self.report()["events"]["runtime"], 120)
         self.recover("--in-place", trace)
@@ -267,7 +267,7 @@ class Settings(HostTest):
     def test_gpumem_run_passes_exit_code_and_signal(self):
         def run(*ending):
             command = [self.setup.gpumem, "run", "-o", str(self.folder / "%p.gmtrace"), "--", str(HOSTS / "host_endings"), *ending]
-            return subprocess.run(command, env=self.environment(preload=False), capture_output=True, timeout=60).returncode
+            return subprocess.run(command, env=self.environment(preload=False), capture_output=True, timeout=600).returncode
 
         self.assertEqual(run("exit", "9"), 9)
         self.assertIn(run("abort"), (-signal.SIGABRT, 128 + signal.SIGABRT))

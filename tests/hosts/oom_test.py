@@ -48,7 +48,7 @@ class OomHost(hosts_test.HostTest):
 
     def run_script(self, script, preload=True, exit_code=0, **more):
         done = subprocess.run(
-            self.command(script), cwd=self.folder, env=self.environment(preload, **self.settings(**more)), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+            self.command(script), cwd=self.folder, env=self.environment(preload, **self.settings(**more)), capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
         )
         self.assertEqual(done.returncode, exit_code, done.stderr)
         return done

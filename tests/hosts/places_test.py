@@ -46,7 +46,7 @@ class Place(hosts_test.HostTest):
             names = ("LD_PRELOAD", "LD_LIBRARY_PATH")
             command = [*prefix, "env", *(f"{name}={environment.pop(name)}" for name in names if name in environment), *command[len(prefix) :]]
         return subprocess.run(
-            command, cwd=cwd or self.folder, env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, preexec_fn=limit
+            command, cwd=cwd or self.folder, env=environment, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, preexec_fn=limit
         )
 
     def compare(self, *actions, **place):
@@ -63,7 +63,7 @@ class Place(hosts_test.HostTest):
         return ours[0] if ours else None
 
     def report_of(self, path, damaged=False):
-        done = subprocess.run([truth_gpumem(), "report", "--json", str(path)], capture_output=True, text=True, env=self.environment(preload=False), timeout=120)
+        done = subprocess.run([truth_gpumem(), "report", "--json", str(path)], capture_output=True, text=True, env=self.environment(preload=False), timeout=600)
         self.assertEqual(done.returncode, 4 if damaged else 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -124,7 +124,7 @@ class Directories(Place):
         for preload in (False, True):
             full = self.environment(preload, **environment)
             full.pop("HOME", None)
-            done = subprocess.run([str(hosts_test.HOSTS / "host_places"), "work"], cwd=self.folder, env=full, preexec_fn=close_streams, timeout=60)
+            done = subprocess.run([str(hosts_test.HOSTS / "host_places"), "work"], cwd=self.folder, env=full, preexec_fn=close_streams, timeout=600)
             self.assertEqual(done.returncode, 3)
         self.assert_whole(self.folder / "x.gmtrace")
 
@@ -252,7 +252,7 @@ class Descriptors(Place):
             os.close(reading)
             default = lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             done = subprocess.run(
-                [str(hosts_test.HOSTS / "host_places"), "work"], cwd=self.folder, env=self.environment(preload), stdout=subprocess.DEVNULL, stderr=writing, preexec_fn=default, timeout=60
+                [str(hosts_test.HOSTS / "host_places"), "work"], cwd=self.folder, env=self.environment(preload), stdout=subprocess.DEVNULL, stderr=writing, preexec_fn=default, timeout=600
             )
             os.close(writing)
             self.assertEqual(done.returncode, 3)
@@ -269,7 +269,7 @@ class Kills(Place):
                 environment = self.environment(KILLED_AT=where)
                 environment["LD_PRELOAD"] = f"{hosts_test.HOSTS / 'libpreload_killed.so'}:{environment['LD_PRELOAD']}"
                 done = subprocess.run(
-                    [str(hosts_test.HOSTS / "host_places"), "work", "wait"], cwd=self.folder, env=environment, capture_output=True, timeout=60
+                    [str(hosts_test.HOSTS / "host_places"), "work", "wait"], cwd=self.folder, env=environment, capture_output=True, timeout=600
                 )
                 self.assertEqual(done.returncode, -signal.SIGKILL)
                 traces = list(self.folder.glob("*.gmtrace"))

@@ -24,7 +24,7 @@ class PreloadTest(hosts_test.HostTest):
         environment["LD_PRELOAD"] = ":".join(str(preload) for preload in preloads)
         environment["LD_LIBRARY_PATH"] += f":{hosts_test.HOSTS}"
         environment.setdefault("SIMCUDA_LOG", str(self.folder / "log.tsv"))
-        return subprocess.run([str(part) for part in command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run([str(part) for part in command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
 
     @property
     def ours(self):

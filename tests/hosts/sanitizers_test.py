@@ -79,14 +79,14 @@ def built(name, *command, source=FOLDER / "sanitizers_host.cc"):
         return program, ""
     if shutil.which(command[0]) is None:
         return None, f"{command[0]} is not installed"
-    done = subprocess.run([command[0], "-g1", str(source), *command[1:], "-o", str(program), "-ldl", "-lpthread"], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([command[0], "-g1", str(source), *command[1:], "-o", str(program), "-ldl", "-lpthread"], capture_output=True, text=True, timeout=600)
     return (program, "") if done.returncode == 0 else (None, (done.stderr.splitlines() or ["the linker failed"])[-1])
 
 
 class Victim(hosts_test.HostTest):
     def run_it(self, preload, command, **more):
         environment = self.environment(preload, LD_LIBRARY_PATH=str(BUILT), **more)
-        return subprocess.run([str(part) for part in command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run([str(part) for part in command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
 
     def plain(self, text):
         """Without what differs from run to run, our line, and the numbers of threads, of which we have three."""
@@ -168,7 +168,7 @@ class Sanitizers(Victim):
             self.assertEqual(done.returncode == 3, starts, done.stderr)
             self.assertEqual("does not come first" in done.stderr, not starts)
             environment = self.environment(False, ASAN_OPTIONS=options)
-            doctor = subprocess.run([self.setup.gpumem, "doctor", "--", str(program)], env=environment, capture_output=True, text=True, timeout=60)
+            doctor = subprocess.run([self.setup.gpumem, "doctor", "--", str(program)], env=environment, capture_output=True, text=True, timeout=600)
             self.assertEqual("verify_asan_link_order=0" in doctor.stdout, not starts, doctor.stdout)
 
 
@@ -274,7 +274,7 @@ fn main() {
             self.skipTest("rustc is not installed")
         source = self.folder / "host.rs"
         source.write_text(self.SOURCE)
-        done = subprocess.run(["rustc", "-O", str(source), "-o", str(BUILT / "rust")], capture_output=True, text=True, timeout=200)
+        done = subprocess.run(["rustc", "-O", str(source), "-o", str(BUILT / "rust")], capture_output=True, text=True, timeout=600)
         if done.returncode != 0:
             self.skipTest(f"rustc cannot build here: {done.stderr[-200:]}")
         bare, _ = self.compare((BUILT / "rust",))

@@ -37,7 +37,7 @@ class Ends(SummaryHost):
         self.assertEqual((own["rank"], own["world_size"], own["ended"], own["peak_total_bytes"]), (1, 2, "completed", 20 * oom_test.MIB * 3))
         self.summaries()[0].unlink()
         # Of one rank of two: exit code 4.
-        done = subprocess.run([self.setup.gpumem, "ranks", "--write-summaries", str(self.the_trace())], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.setup.gpumem, "ranks", "--write-summaries", str(self.the_trace())], capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(own, self.the_summary())
 
@@ -81,7 +81,7 @@ class SummariesAlone(SummaryHost):
         self.assertIn(f"only their summary is kept, in ./{self.summaries()[0].name}. Next: gpumem ranks", done.stderr)
         self.run_script(SOME, **{**RANK, "RANK": "0"}, **self.OTHERS)
         self.assertEqual(len(self.traces()), 1)
-        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=600)
         answer = json.loads(done.stdout)
         self.assertEqual((answer["present_ranks"], answer["summary_only_ranks"], answer["verdict"]), (2, [1], "balanced"))
 
@@ -135,7 +135,7 @@ class Killed(SummaryHost):
         self.assertGreater(summary["last_realtime_ns"], summary["start_realtime_ns"])
         self.assertLess(summary["last_realtime_ns"], killed_ns)
         # The trace knows more, so it is asked.
-        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=600)
         (rank,) = json.loads(done.stdout)["ranks"]
         self.assertGreater(rank["total_events"], summary["events"])
         self.assertEqual(rank["ended"], "killed")

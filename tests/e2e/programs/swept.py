@@ -88,9 +88,11 @@ def workers(arguments):
         optimizer.step()
 
 
-def slow(arguments):
+def held(arguments):
+    """Large batches wait for the file $HELD."""
     torch.zeros(1, device="cuda")
-    time.sleep(1)
+    while arguments.batch_size > 3 and not os.path.exists(os.environ["HELD"]):
+        time.sleep(0.02)
     train(arguments)
 
 
@@ -103,4 +105,4 @@ if __name__ == "__main__":
     parser.add_argument("--token")
     arguments = parser.parse_args()
     find_itself(arguments)
-    {"train": train, "mixed": mixed, "workers": workers, "slow": slow}[arguments.case](arguments)
+    {"train": train, "mixed": mixed, "workers": workers, "held": held}[arguments.case](arguments)
