@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "commands/command.h"
@@ -225,16 +226,22 @@ any size works.
     if (!reader.ok()) return Finish(reader.status(), "", console);
     std::string out;
     RawPacket packet;
-    uint64_t count = 0;
+    uint64_t count = 0, unreadable = 0;
     bool ended = false;
     for (; !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
          count += IsWrapper(packet) ? 0 : 1) {
       if (packet.type == PacketType::kHeader || packet.type == PacketType::kEnd)
         ended = packet.type == PacketType::kEnd;
+      unreadable += !IsWrapper(packet) && TypeName(packet.type) != "unknown" && ParseBody(packet) == nullptr ? 1 : 0;
       trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
       Flush(&out, kFlushBytes, console);
     }
     Flush(&out, 0, console);
+    if (unreadable != 0 && reader->damage().empty()) {
+      return Finish(absl::OkStatus(),
+                    absl::StrCat("the content of ", FormatCountOf(unreadable, "packet is", "packets is"), " broken"),
+                    console);
+    }
     const bool whole = reader->damage().empty() || reader->cut_short();
     if (whole && !ended && !Full(count) && !console->print_failed()) {
       const Recovery recovery = RecoverFromRing(path);

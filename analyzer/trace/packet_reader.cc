@@ -71,8 +71,10 @@ struct PacketReader::State {
   std::string damage;  // the first
   uint64_t damaged_places = 0, damaged_bytes = 0, went_on = 0;
   uint64_t last_damage_to = 0;
-  uint64_t read_to = 0;  // what lies before was read once already, and its damage noted
-  bool again = false;    // it is being read again
+  uint64_t read_to = 0;        // what lies before was read once already, and its damage noted
+  bool again = false;          // it is being read again
+  uint64_t judged_to = 0;      // the content of packets before was found impossible, where it is, and that was noted
+  bool is_impossible = false;  // that of the packet returned last was
   bool cut_short = false;
   bool at_end = false;  // nothing whole follows
   // As it was before the end that nothing whole follows: a packet may still be on its way there (Refresh).
@@ -282,6 +284,7 @@ PacketReader::Outcome PacketReader::State::NextOuter(RawPacket* packet) {
       continue;
     }
     packet_offset = offset;
+    is_impossible = false;
     offset += frame.bytes;
     read_to = std::max(read_to, offset);
     const std::string broken = ParseFields(frame.content, packet);
@@ -365,7 +368,16 @@ uint64_t PacketReader::file_bytes() const { return state_->window.file_bytes(); 
 uint64_t PacketReader::bytes_read() const { return state_->window.bytes_read(); }
 uint64_t PacketReader::damaged_bytes() const { return state_->damaged_bytes; }
 bool PacketReader::cut_short() const { return state_->cut_short; }
-void PacketReader::ReportDamage(absl::string_view what) { state_->LosePacket(what); }
+
+// A packet may be framed a second time before anybody has looked at its content. What else it holds is whole.
+void PacketReader::ReportDamage(absl::string_view what) {
+  State& state = *state_;
+  if (std::exchange(state.is_impossible, true)) return;
+  if (state.packet_offset >= state.judged_to) state.again = false;
+  state.judged_to = std::max(state.judged_to, state.offset);
+  state.NoteDamage(state.packet_offset, state.offset, what);
+  ++state.missing;
+}
 
 uint64_t PacketReader::TakeMissing() { return std::exchange(state_->missing, 0); }
 

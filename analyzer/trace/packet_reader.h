@@ -98,7 +98,7 @@ class PacketReader {
   // Packets that were lost and that no later one stated.
   uint64_t TakeMissing();
 
-  // For readers that find the content of a checked packet impossible: what is left of it is passed over.
+  // For readers that find the content of a checked packet impossible: it counts as damage, once a packet of the file.
   void ReportDamage(absl::string_view what);
 
  private:

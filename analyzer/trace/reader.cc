@@ -16,12 +16,18 @@ namespace gpumem {
 namespace {
 
 constexpr uint32_t kFormatVersion = 2;  // and 1, which lacks chained packets
+constexpr absl::string_view kBrokenHeader = "a header is broken";
 
 template <typename Message>
 bool Parse(absl::string_view bytes, Message* message, size_t most = kMaxMessage) {
   const google::protobuf::LogSilencer silencer;  // damage is reported by us, once
   if (bytes.size() > most) return false;
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+// Every writer says its version.
+bool ParseHeader(absl::string_view bytes, trace::Header* header) {
+  return Parse(bytes, header) && header->format_version() != 0;
 }
 
 bool IsKnown(const trace::Header& header) {
@@ -50,10 +56,12 @@ absl::StatusOr<TraceReader> TraceReader::Open(absl::string_view named) {
                                                    packets.damage(), ". Copy it again from where it was written"));
   }
   trace::Header header;
-  const bool has_header = first.type == PacketType::kHeader && Parse(first.body, &header);
+  const bool has_header = first.type == PacketType::kHeader && ParseHeader(first.body, &header);
   if (has_header && !IsKnown(header)) return NewerFormat(path, header);
   packets.Seek(0);
-  return TraceReader(std::move(series), std::move(packets), !has_header);
+  TraceReader reader(std::move(series), std::move(packets), !has_header);
+  if (first.type == PacketType::kHeader && !has_header) reader.broken_header_ = first.file_offset;
+  return reader;
 }
 
 ItemType TraceReader::Damaged(absl::string_view what) {
@@ -103,9 +111,13 @@ std::string TraceReader::damage() const {
 
 ItemType TraceReader::StartSection(const RawPacket& packet) {
   trace::Header header;
-  const bool parsed = Parse(packet.body, &header);
-  passes_over_ = !parsed || !IsKnown(header);
-  if (passes_over_) return Damaged(parsed ? "a section of another trace format" : "a header is broken");
+  if (!ParseHeader(packet.body, &header)) {  // of another process, nobody knows which
+    packets_.ReportDamage(kBrokenHeader);
+    header.Clear();
+    header.set_format_version(kFormatVersion);
+  }
+  passes_over_ = !IsKnown(header);
+  if (passes_over_) return Damaged("a section of another trace format");
   const bool goes_on = GoesOn(header);
   if (goes_on && packet.sequence > next_sequence_) NoteGap(packet.sequence - next_sequence_, true);
   const bool follows = goes_on && header.part().contiguous() && header.part().number() == part_.number() + 1;
@@ -136,7 +148,18 @@ bool TraceReader::GoesOn(const trace::Header& header) const { return started_ &&
 
 bool TraceReader::GoesOn(const RawPacket& packet) {
   trace::Header header;
-  return Parse(packet.body, &header) && GoesOn(header);
+  return ParseHeader(packet.body, &header) && GoesOn(header);
+}
+
+// A header that says nothing and begins no other process: the file's first one, or that of a later file of the series.
+bool TraceReader::StandsForHeader(const RawPacket& packet) {
+  const bool is_first = file_ == 0 && packet.file_offset == broken_header_;
+  trace::Header header;
+  if (!(is_first || at_file_start_) || ParseHeader(packet.body, &header)) return false;
+  packets_.ReportDamage(kBrokenHeader);
+  NotePacket(packet);
+  continued_ = false;
+  return true;
 }
 
 ItemType TraceReader::ParseLiveSnapshot(const RawPacket& packet) {
@@ -160,6 +183,7 @@ bool TraceReader::OpenFile(size_t index) {
   packets_ = *std::move(packets);
   packets_.SetChainStarts(std::move(chain_starts_[index]));
   file_ = index;
+  at_file_start_ = true;
   next_ordinal_ = 0;
   if (follows_) inode_ = InodeOf(files()[index].path);
   return true;
@@ -204,9 +228,11 @@ ItemType TraceReader::ParseItem(const RawPacket& packet) {
       return Parse(packet.body, &cupti_) ? ItemType::kCupti : Damaged("what CUPTI said is broken");
     case PacketType::kLiveSnapshot:
       return ParseLiveSnapshot(packet);
-    case PacketType::kContinued:
+    case PacketType::kContinued: {
       continued_ = true;
-      return ItemType::kEndOfStream;
+      trace::Continued continued;
+      return Parse(packet.body, &continued) ? ItemType::kEndOfStream : Damaged("the file's last packet is broken");
+    }
     case PacketType::kEnd:
       ended_ = true;
       CloseGap(0);
@@ -230,6 +256,8 @@ bool TraceReader::NextInFile() {
   RawPacket packet;
   while (packets_.Next(&packet) == PacketReader::Outcome::kPacket) {
     const bool is_header = packet.type == PacketType::kHeader;
+    if (is_header && StandsForHeader(packet)) continue;
+    at_file_start_ = false;
     if (is_header && !GoesOn(packet)) {
       if (RecoverBefore(packet.file_offset)) {
         NextRecovered();

@@ -13,7 +13,8 @@
 //
 // Bounded memory apart from the definitions and the ring. Not thread-safe. Damage: PacketReader's rules; where packets
 // are missing, the next batch comes behind a gap (after_gap), and gaps() tells what is known of it. A file whose first
-// header is lost is read with an empty one.
+// header is lost or says nothing is read with an empty one. A packet whose content cannot be is damage,
+// too, and reading goes on behind it.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(path));
 //   while (reader.Next() != ItemType::kEndOfStream) if (reader.type() == ItemType::kEvents) Replay(reader.batch());
@@ -168,6 +169,7 @@ class TraceReader final : public EventSource {
         packets_(std::move(packets)),
         lacks_header_(lacks_header) {}
   ItemType Damaged(absl::string_view what);
+  bool StandsForHeader(const RawPacket& packet);
   ItemType StartSection(const RawPacket& packet);
   bool GoesOn(const trace::Header& header) const;
   bool MayGrow() const { return follows_ && !ended_ && process_ != ProcessState::kEnded; }
@@ -229,8 +231,10 @@ class TraceReader final : public EventSource {
   bool first_goes_on_elsewhere_ = false;
   bool skips_live_snapshot_ = false;  // the events that made it were read
   bool started_ = false;
-  bool lacks_header_ = false;  // the file's first one
-  bool ended_ = false;         // the section's End was read
+  bool lacks_header_ = false;          // the file's first one
+  bool at_file_start_ = false;         // of a later file of the series
+  uint64_t broken_header_ = kNowhere;  // where the first one is, if it says nothing
+  bool ended_ = false;                 // the section's End was read
   // The recovered items stand before the header at this offset; and the header that was passed after them.
   uint64_t recovered_before_ = kNowhere, passed_ = kNowhere;
   bool in_ring_ = false;  // the section's items in the file are through

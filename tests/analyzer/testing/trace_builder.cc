@@ -283,20 +283,26 @@ TraceBuilder& TraceBuilder::TorchFree(uint64_t address, uint64_t size, int devic
   return Event(row);
 }
 
-TraceBuilder& TraceBuilder::Append(trace::Packet packet) {
+std::string Framed(trace::Packet packet) {
   packet.set_sync(kSync);
-  packet.set_sequence(sequence_++);
   packet.clear_checksum();
+  std::string bytes = packet.SerializeAsString();
+  const XXH64_hash_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+  bytes.push_back(kChecksumTag);
+  bytes.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
+  std::string framed;
+  AppendFramed(bytes, &framed);
+  return framed;
+}
+
+TraceBuilder& TraceBuilder::Append(trace::Packet packet) {
+  packet.set_sequence(sequence_++);
   if (has_places_) {
     const std::string header = header_.SerializeAsString();
     packet.set_section(static_cast<uint32_t>(XXH3_64bits(header.data(), header.size())) | 1);
     packet.set_events_before(written_events_);
   }
-  std::string bytes = packet.SerializeAsString();
-  const XXH64_hash_t checksum = XXH3_64bits(bytes.data(), bytes.size());
-  bytes.push_back(kChecksumTag);
-  bytes.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
-  AppendFramed(bytes, &bytes_);
+  bytes_ += Framed(std::move(packet));
   return *this;
 }
 

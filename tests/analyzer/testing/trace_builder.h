@@ -28,6 +28,9 @@ struct PythonFrame {
   uint32_t line = 0;
 };
 
+// A packet as a file has it, with sync word and checksum.
+std::string Framed(trace::Packet packet);
+
 class TraceBuilder {
  public:
   // Starts a section with a header of plausible values. `batch_events` events make a batch.
