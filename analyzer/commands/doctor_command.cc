@@ -16,6 +16,7 @@
 #include "commands/doctor_conclusion.h"
 #include "json/parts.h"
 #include "report/page.h"
+#include "trace/ring_leftovers.h"
 
 namespace gpumem {
 namespace {
@@ -42,7 +43,7 @@ std::string EnvironmentOr(const char* name, const char* otherwise) {
 }
 
 std::vector<Finding> CheckMachine(bool clean) {
-  const std::string rings = EnvironmentOr("GPUMEMSHIM_RING_DIRECTORY", "/dev/shm");
+  const std::string rings = RingFolder();
   std::vector<Finding> findings = {CheckLibrary(),         CheckUnwinder(),
                                    CheckDriver(),          CheckPreload(EnvironmentOr("LD_PRELOAD", "")),
                                    CheckRingMemory(rings), CheckWorkingDirectory(),

@@ -20,6 +20,7 @@
 #include "commands/trace_options.h"
 #include "start/child.h"
 #include "start/preload.h"
+#include "trace/ring_leftovers.h"
 
 namespace gpumem {
 namespace {
@@ -131,7 +132,9 @@ folders are made.
       console->Complain(status.status().message());
       return absl::IsNotFound(status.status()) ? kExitNotFound : kExitNotExecutable;
     }
-    if (!quiet_) SayWhatIsThere(*status, KeptSince(pattern, started_ns), console);
+    const std::string kept = KeptSince(pattern, started_ns);
+    if (!kept.empty()) ClearOwnDeadRings(RingFolder());  // of killed children, whose launcher never used CUDA
+    if (!quiet_) SayWhatIsThere(*status, kept, console);
     return EndLike(*status);
   }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -113,6 +114,11 @@ absl::StatusOr<std::string> PutBesideTrace(const RingFile& ring) {
 
 }  // namespace
 
+std::string RingFolder() {
+  const char* const set = std::getenv("GPUMEMSHIM_RING_DIRECTORY");
+  return set == nullptr || *set == '\0' ? "/dev/shm" : set;
+}
+
 std::vector<RingOnDisk> FindRings(const std::string& folder) {
   std::vector<RingOnDisk> rings;
   std::error_code ignored;
@@ -148,6 +154,12 @@ absl::StatusOr<std::string> ClearRing(const RingOnDisk& ring) {
   }
   if (unlink(ring.path.c_str()) != 0) return FileError("remove", ring.path);
   return kept;
+}
+
+void ClearOwnDeadRings(const std::string& folder) {
+  for (const RingOnDisk& ring : FindRings(folder)) {
+    if (ring.state == ProcessState::kEnded && ring.owner == geteuid()) ClearRing(ring).IgnoreError();
+  }
 }
 
 }  // namespace gpumem

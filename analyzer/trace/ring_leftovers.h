@@ -40,12 +40,18 @@ struct RingOnDisk {
   std::string error;     // not empty: it could not be read, so what is above is by its name alone
 };
 
+// Where recorded programs that are started here have theirs: GPUMEMSHIM_RING_DIRECTORY, else /dev/shm.
+std::string RingFolder();
+
 // In the order of their names, without those that are beside their traces already.
 std::vector<RingOnDisk> FindRings(const std::string& folder);
 
 // Removes the ring of a process that is gone. Returns where what its trace may lack is now; "" where nothing was to be
 // kept. An error says why the ring stays.
 absl::StatusOr<std::string> ClearRing(const RingOnDisk& ring);
+
+// All of this user's. Those that cannot be cleared stay.
+void ClearOwnDeadRings(const std::string& folder);
 
 }  // namespace gpumem
 

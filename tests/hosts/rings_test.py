@@ -71,10 +71,11 @@ class SmallSharedMemory(processes_test.ProcessTest):
         theirs = [line for line in error.splitlines() if not line.startswith("gpumem:")]
         return (process.returncode, out, theirs), most_taken, most_claimed
 
-    def as_without_us(self, words, **more):
+    def as_without_us(self, words, run=False, **more):
+        """`run`: by `gpumem run` instead of a preload."""
         command = [hosts_test.HOSTS / "processes_host", *words.split()]
         bare, _, _ = self.finish(self.start(command, preload=False, SIMCUDA_LOG=""))
-        done, taken, claimed = self.finish(self.start(command, **more))
+        done, taken, claimed = self.finish(self.start([self.setup.gpumem, "run", "--", *command] if run else command, preload=not run, **more))
         self.assertEqual(done, bare)
         self.assertLessEqual(taken, RINGS_BYTES)
         self.assertLessEqual(claimed, RINGS_BYTES)
@@ -116,12 +117,15 @@ class SmallSharedMemory(processes_test.ProcessTest):
         for number in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(signal=number):
                 self.setUp()
-                self.as_without_us(f"spawn ( alloc:9 free alloc:4 kill:{number} ) " * 12)
-                self.assertEqual(self.allocations(self.compare(12)), 12 * [13])
+                self.as_without_us(f"spawn ( alloc:9 free alloc:4 kill:{number} ) " * 12 + "spawn ( alloc:1 )")
+                self.assertEqual(self.allocations(self.compare(13)), [1, *12 * [13]], "the next recorded program clears them")
+                self.setUp()
+                self.as_without_us(f"spawn ( alloc:9 sleep:300 alloc:4 kill:{number} ) " * 2, run=True)
+                self.assertEqual(self.allocations(self.compare(2)), 2 * [13], "gpumem run clears them")
 
     def test_a_report_finds_what_a_killed_child_left(self):
         """Also where the traces were moved since, rings and all."""
-        self.as_without_us("spawn ( alloc:9 sleep:300 alloc:4 kill:9 )")
+        self.as_without_us("spawn ( alloc:9 sleep:300 alloc:4 kill:9 )", run=True)
         (trace,) = self.traces()
         answer = hosts_test.truth.report(self.setup, trace)
         self.assertEqual((answer["events"]["runtime"], answer["end_unknown"], answer["running"]), (13, False, False))
