@@ -58,10 +58,15 @@ void LiveTally::Before(uint64_t index, const EventBatch* batch, size_t i) {
 
 void LiveTally::Applied(uint64_t index, uint32_t slot, const EventBatch&, size_t) {
   const LiveState& state = replay_->state();
-  if (slot >= state.slots() || (state.has_gap() && state.accounts().devices[slot].unsure)) return;
+  if (slot >= state.slots()) return;
+  last_index_ = index;
+  ObserveState(state, slot, now_ns_, index, &SeriesOf(slot));
+}
+
+DeviceSeries& LiveTally::SeriesOf(uint32_t slot) {
   if (slot >= series_.size()) series_.resize(slot + 1);
   if (!series_[slot]) series_[slot].emplace(origin_ns_, AnalyzeOptions());
-  series_[slot]->Observe(now_ns_, index, state.values(slot));
+  return *series_[slot];
 }
 
 const DeviceStatement* LiveTally::statement(uint32_t slot) const {
@@ -79,6 +84,11 @@ void LiveTally::TakeReserved() {
 void LiveTally::TakeCounters(const trace::Counters& counters) {
   for (const trace::DeviceCounters& device : counters.devices()) {
     const uint32_t slot = SlotOfDevice(device.device());
+    const LiveState& state = replay_->state();
+    if (slot < state.slots() && state.accounts().devices[slot].torch_events != 0) {
+      SeriesOf(slot).TakeStated(now_ns_, last_index_, device.torch_allocated_bytes(), device.torch_reserved_bytes(),
+                                state.IsSure(slot));
+    }
     if (!device.has_used_bytes() && !device.has_own_bytes()) continue;
     DeviceStatement& said = statements_[slot];
     said = {};

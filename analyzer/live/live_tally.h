@@ -76,6 +76,7 @@ class LiveTally final : public LabelVisitor {
   const DeviceStatement* statement(uint32_t slot) const;
 
  private:
+  DeviceSeries& SeriesOf(uint32_t slot);
   void TakeCounters(const trace::Counters& counters);
   // What devices said comes before the events of the same pass, also those that are older: PyTorch's part is taken
   // again until they have passed by.
@@ -94,6 +95,7 @@ class LiveTally final : public LabelVisitor {
   bool are_settled_ = true;
   LossCounts losses_;
   std::function<void()> on_program_end_;
+  uint64_t last_index_ = 0;
   uint64_t events_ = 0, torch_failures_ = 0, cuda_failures_ = 0;
   uint64_t origin_ns_ = 0, now_ns_ = 0;
   bool has_origin_ = false;

@@ -15,6 +15,7 @@
 #ifndef GPUMEM_ANALYZER_REPLAY_ANALYSIS_H_
 #define GPUMEM_ANALYZER_REPLAY_ANALYSIS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -148,6 +149,13 @@ struct ServedRetries {
   std::vector<StackUse> stacks;  // who asked: count, and bytes asked for; most often first
 };
 
+// What a device's peaks are, beside what it really held at most.
+enum class PeakBound : uint8_t {
+  kExact,    // as far as the recorder sees
+  kAtLeast,  // events are missing: it held at least so much
+  kAbout,    // frees are missing, and nobody told a total: it may have held less, or more
+};
+
 struct SeriesPeak {
   uint64_t bytes = 0;
   uint64_t time_ns = 0;
@@ -209,6 +217,7 @@ struct DeviceAnalysis {
   std::string name;
   uint64_t capacity = 0;
   SeriesPeak peak_allocated, peak_reserved, peak_total, peak_other;
+  PeakBound bound = PeakBound::kExact;  // of the peaks
   MeasureValues end;
   ResidualUse residual;  // at the end, with the peaks
   std::vector<TimelinePoint> timeline;
@@ -221,6 +230,14 @@ struct DeviceAnalysis {
   LeakReport leaks;
   MemoryBreakdown breakdown_at_peak, breakdown_at_end;  // at the peak of total; at the end, or at `to`
   DeviceUse use;
+
+  // Nothing of the window is above its peak: where frees are missing, what is counted may be.
+  void ClampToPeaks(MeasureValues* values) const {
+    values->allocated = std::min(values->allocated, peak_allocated.bytes);
+    values->reserved = std::min(values->reserved, peak_reserved.bytes);
+    values->other = std::min(values->other, peak_other.bytes);
+    values->total = std::min(values->total, peak_total.bytes);
+  }
 };
 
 // What the sampler says of itself and of the machine.
@@ -270,6 +287,8 @@ struct LossCounts {
   std::vector<UnseenCalls> unseen;
   // Events that are not in this trace although they happened: what `.losses.total` prints.
   uint64_t Total() const { return dropped_allocs + dropped_frees + unwritten_events + missing_events; }
+  // The file could not take something, whether or not it is known how much.
+  bool MissesEvents() const { return Total() > 0 || !write_error.empty(); }
 };
 
 // Which files of a series the numbers rest on, and what was left out (docs/trace-files.md). `files` 0 = it is no
@@ -334,6 +353,12 @@ struct Analysis {
   // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.
   uint64_t managed_peak = 0, managed_end = 0;
   uint64_t imported_peak = 0, imported_end = 0;
+
+  // Events happened among those that are here, and are not here: what is alive is not sure.
+  bool MissesEvents() const {
+    return losses.MissesEvents() || unsure_from_ns != 0 || series.missing_files > 0 ||
+           series.objects_not_in_snapshot > 0;
+  }
 };
 
 }  // namespace gpumem

@@ -58,7 +58,33 @@ class DeviceAnalyst {
     out_->peak_reserved = series_->peak_reserved();
     out_->peak_total = series_->peak_total();
     out_->peak_other = series_->peak_other();
+    // Blocks whose segments nobody recorded are memory of the device all the same.
+    const bool has_segments = out_->peak_reserved.bytes != 0;
+    if (has_segments && out_->peak_reserved.bytes < out_->peak_allocated.bytes) {
+      out_->peak_reserved = out_->peak_allocated;
+      out_->bound = PeakBound::kAtLeast;
+    }
+    if (out_->peak_total.bytes < out_->peak_allocated.bytes) out_->peak_total = out_->peak_allocated;
     out_->timeline = series_->timeline().Points();
+  }
+
+  // Once all that the program said of its requests is known.
+  void Bound(const Analysis& analysis) {
+    if (series_ == nullptr) return;
+    const bool misses = analysis.MissesEvents();
+    if (misses || series_->is_raised()) out_->bound = PeakBound::kAtLeast;
+    if (misses && series_->is_about()) out_->bound = PeakBound::kAbout;
+    if (out_->bound == PeakBound::kExact) return;
+    for (TimelinePoint& point : out_->timeline) out_->ClampToPeaks(&point.max);
+  }
+
+  // Totals of PyTorch's that stand in its failed requests.
+  void TakeStated(const std::vector<OomEvent>& ooms) {
+    for (const OomEvent& oom : ooms) {
+      if (series_ == nullptr || oom.device != DeviceOfSlot(slot_) || !oom.torch_stated) continue;
+      if (options_.layer != LayerFilter::kAll || oom.time_ns < pass_->window_start_ns()) continue;
+      series_->TakeStated(oom.time_ns, oom.event_index, oom.torch_allocated, oom.torch_reserved, /*is_sure=*/true);
+    }
   }
 
   void AddLooks(std::vector<Look>* looks) {
@@ -91,6 +117,7 @@ class DeviceAnalyst {
 
   // After the looks.
   void Finish(const CuptiInfo& cupti) {
+    if (out_->bound != PeakBound::kExact) out_->ClampToPeaks(&out_->end);
     const MeasureValues& last = pass_->state().values(slot_);
     const auto freed = [](const LiveSet& at_end, uint64_t later) {
       return at_end.bytes - std::min(at_end.bytes, later);
@@ -110,6 +137,7 @@ class DeviceAnalyst {
  private:
   void DescribeEnd(const LiveState& state, uint64_t end_ns, uint64_t last) {
     out_->end = state.values(slot_);
+    out_->end.total = std::max(out_->end.total, out_->end.allocated);
     out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
@@ -143,6 +171,7 @@ class DeviceAnalyst {
     if (peak.bytes == 0) return;
     looks->push_back({peak.event_index, [this, peak, measure, set](const LiveState& state) {
                         *set = CollectLiveSet(state, slot_, measure, peak.time_ns, peak.event_index, *names_);
+                        AddNotRecorded(peak.bytes, set);
                       }});
   }
 
@@ -189,7 +218,11 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
     analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
   const AllocatorSettings settings{pass->torch_limits(), AsksForExpandableSegments(analysis->process)};
   std::vector<Look> looks = LooksAtOoms(names, settings, &analysis->ooms);
-  for (DeviceAnalyst& analyst : analysts) analyst.Describe();
+  for (DeviceAnalyst& analyst : analysts) {
+    analyst.TakeStated(analysis->ooms);
+    analyst.Describe();
+    analyst.Bound(*analysis);
+  }
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
   EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);

@@ -75,7 +75,7 @@ void FirstPass::OpenWindow() {
   last_before_window_ = replay_.index() - 1;
   for (uint32_t slot = 0; slot < state().slots(); ++slot) {
     if (state().accounts().devices[slot].seen)
-      SeriesOf(slot).Observe(from_ns_, last_before_window_, state().values(slot));
+      ObserveState(state(), slot, from_ns_, last_before_window_, &SeriesOf(slot));
   }
 }
 
@@ -126,12 +126,12 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
 
 // What the device holds behind event replay_.index().
 void FirstPass::Measure(uint32_t slot) {
-  if (!is_open_ || IsUnsure(slot)) return;
+  if (!is_open_) return;
   const uint64_t index = replay_.index();
   if (slot < series_.size() && series_[slot]) [[likely]] {
-    series_[slot]->Observe(clock_ns_, index, state().values(slot));
+    ObserveState(state(), slot, clock_ns_, index, &*series_[slot]);
   } else if (slot < state().slots()) {
-    SeriesOf(slot).Observe(clock_ns_, index, state().values(slot));
+    ObserveState(state(), slot, clock_ns_, index, &SeriesOf(slot));
   }
   if (index >= fragmentation_.next_event_index()) fragmentation_.Sample(state(), clock_ns_, index);
 }
@@ -144,7 +144,10 @@ void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {
     } else if (item.type == ItemType::kCounters) {
       // Behind the window the state stands still, and a sample of then would be compared with it.
       if (has_origin_ && item.counters.time_ns() > to_ns_) continue;
-      if (clock_ns_ <= to_ns_) Compare(item.counters);
+      if (clock_ns_ <= to_ns_) {
+        Compare(item.counters);
+        TakeStated(item.counters);
+      }
       counters_.Offer(item.counters);
     } else if (item.type == ItemType::kCupti) {
       MergeCupti(item.cupti, &cupti_said_);
@@ -175,6 +178,17 @@ void FirstPass::Compare(const trace::Counters& counters) {
         absl::StrCat("device ", device.device(), ": the replay disagrees with PyTorch's own totals at event ",
                      replay_.index(), ": allocated ", ours.allocated, " here, ", device.torch_allocated_bytes(),
                      " there; reserved ", ours.reserved, " here, ", device.torch_reserved_bytes(), " there"));
+  }
+}
+
+// A peak is never below what PyTorch itself says that it holds.
+void FirstPass::TakeStated(const trace::Counters& counters) {
+  if (options_.layer != LayerFilter::kAll || !is_open_ || last_in_window_ == kNoEvent) return;
+  for (const trace::DeviceCounters& device : counters.devices()) {
+    const uint32_t slot = SlotOfDevice(device.device());
+    if (slot >= state().slots() || state().accounts().devices[slot].torch_events == 0) continue;
+    SeriesOf(slot).TakeStated(clock_ns_, last_in_window_, device.torch_allocated_bytes(), device.torch_reserved_bytes(),
+                              state().IsSure(slot));
   }
 }
 

@@ -86,13 +86,10 @@ class FirstPass : private ReplayVisitor {
   void TakeItems(const std::vector<BatchStream::Item>& items);
   void OpenWindow();
   void Measure(uint32_t slot);
-  // What the device holds cannot be said: behind a gap, until PyTorch says its totals again.
-  bool IsUnsure(uint32_t slot) const {
-    return state().has_gap() && slot < state().slots() && state().accounts().devices[slot].unsure;
-  }
   void SettleSamples(const EventBatch& batch, size_t i);
   DeviceSeries& SeriesOf(uint32_t slot);
   void Compare(const trace::Counters& counters);
+  void TakeStated(const trace::Counters& counters);
   void SetOrigin(const EventBatch& batch);
 
   AnalyzeOptions options_;

@@ -112,6 +112,24 @@ LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, u
   return set;
 }
 
+void AddNotRecorded(uint64_t stated, LiveSet* set) {
+  if (stated <= set->bytes) return;
+  const auto is_unknown = [](const StackUse& use) { return use.stack_id == 0 && use.layer == trace::TORCH; };
+  auto unknown = std::find_if(set->stacks.begin(), set->stacks.end(), is_unknown);
+  if (unknown == set->stacks.end()) {
+    StackUse use;
+    use.layer = trace::TORCH;
+    use.memory = trace::DEVICE;
+    use.oldest_ns = use.newest_ns = set->time_ns;
+    unknown = set->stacks.insert(unknown, use);
+  }
+  unknown->bytes += stated - set->bytes;
+  ++unknown->count;
+  ++set->block_count;
+  set->bytes = stated;
+  Groups::SortUses(&set->stacks);
+}
+
 std::vector<StackUse> CollectUse(const LiveState& state, uint32_t slot, const StackTable& names) {
   Groups groups;
   groups.AddBlocks(state, slot);

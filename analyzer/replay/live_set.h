@@ -20,6 +20,9 @@ namespace gpumem {
 LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, uint64_t time_ns, uint64_t event_index,
                        const StackTable& names);
 
+// What PyTorch says that it held beyond what the set has: alive, and of no known origin.
+void AddNotRecorded(uint64_t stated, LiveSet* set);
+
 // What the program itself holds: torch blocks and other CUDA memory, by stack.
 std::vector<StackUse> CollectUse(const LiveState& state, uint32_t slot, const StackTable& names);
 

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// DeviceSeries: peaks, plateaus and timeline of one device while its events pass by. On the replay's hot path. A value;
-// not thread-safe.
+// DeviceSeries: peaks, plateaus and timeline of one device while its events pass by. On the replay's hot path. Where
+// events are missing, a peak is what the device is known to have held, never more: what may be overstated counts only
+// where nothing else is known, and PyTorch's own totals raise a peak that lacks something. A value; not thread-safe.
+//
+//   ObserveState(state, slot, time_ns, event_index, &series);          // after each event
+//   series.TakeStated(time_ns, event_index, totals, state.IsSure(slot));   // what PyTorch said of itself
 
 #ifndef GPUMEM_ANALYZER_REPLAY_SERIES_H_
 #define GPUMEM_ANALYZER_REPLAY_SERIES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "replay/analysis.h"
 #include "replay/plateaus.h"
 #include "replay/timeline.h"
+#include "state/live_state.h"
 
 namespace gpumem {
 
@@ -22,38 +28,105 @@ class DeviceSeries {
       : timeline_(start_ns, options.timeline_buckets), allocated_(options.plateaus), total_(options.plateaus) {}
 
   void Observe(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
-    if (values.allocated > peak_allocated_.bytes) peak_allocated_ = {values.allocated, time_ns, event_index};
-    allocated_.Observe(values.allocated, time_ns, event_index);
-    // CUDA's own calls are rare beside PyTorch's blocks.
-    if (values.reserved != last_reserved_ || values.other != last_other_) ObserveCuda(time_ns, event_index, values);
+    ObservePeaks(time_ns, event_index, values);
     timeline_.Observe(time_ns, event_index, values);
+  }
+
+  // `least` is what is sure of the values.
+  void ObserveLeast(uint64_t time_ns, uint64_t event_index, const MeasureValues& values, const MeasureValues& least) {
+    ObservePeaks(time_ns, event_index, least);
+    timeline_.Observe(time_ns, event_index, values);
+  }
+
+  // The device may have held less.
+  void ObserveUnsure(uint64_t time_ns, uint64_t event_index, const MeasureValues& values, bool uses_torch) {
+    Raise(time_ns, event_index, values, &unsure_);
+    if (!uses_torch) timeline_.Observe(time_ns, event_index, values);
+  }
+
+  // PyTorch's allocator said of itself that it holds so much. Where what the replay counts is not sure, this is all
+  // that the timeline has.
+  void TakeStated(uint64_t time_ns, uint64_t event_index, uint64_t allocated, uint64_t reserved, bool is_sure) {
+    const MeasureValues said{allocated, reserved, 0, std::max(allocated, reserved)};
+    is_raised_ |= Raise(time_ns, event_index, said, &sure_);
+    if (!is_sure) timeline_.Observe(time_ns, event_index, said);
   }
 
   void Finish(uint64_t end_ns, uint64_t events) { timeline_.Finish(end_ns, events); }
 
-  const SeriesPeak& peak_allocated() const { return peak_allocated_; }
-  const SeriesPeak& peak_reserved() const { return peak_reserved_; }
-  const SeriesPeak& peak_other() const { return peak_other_; }
-  const SeriesPeak& peak_total() const { return peak_total_; }
+  const SeriesPeak& peak_allocated() const { return Shown().allocated; }
+  const SeriesPeak& peak_reserved() const { return Shown().reserved; }
+  const SeriesPeak& peak_other() const { return Shown().other; }
+  const SeriesPeak& peak_total() const { return Shown().total; }
+  // The device may have held less than these peaks; and a total of PyTorch's is above all that was counted.
+  bool is_about() const { return &Shown() == &unsure_; }
+  bool is_raised() const { return is_raised_; }
   const Timeline& timeline() const { return timeline_; }
   // Of allocated; of total where PyTorch did nothing.
-  std::vector<SeriesPeak> Plateaus() { return peak_allocated_.bytes > 0 ? allocated_.Finish() : total_.Finish(); }
+  std::vector<SeriesPeak> Plateaus() { return peak_allocated().bytes > 0 ? allocated_.Finish() : total_.Finish(); }
 
  private:
+  struct Peaks {
+    SeriesPeak allocated, reserved, other, total;
+  };
+
+  void ObservePeaks(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
+    if (values.allocated > sure_.allocated.bytes) sure_.allocated = {values.allocated, time_ns, event_index};
+    allocated_.Observe(values.allocated, time_ns, event_index);
+    // CUDA's own calls are rare beside PyTorch's blocks.
+    if (values.reserved != last_reserved_ || values.other != last_other_) ObserveCuda(time_ns, event_index, values);
+  }
+
   void ObserveCuda(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
     last_reserved_ = values.reserved;
     last_other_ = values.other;
-    if (values.reserved > peak_reserved_.bytes) peak_reserved_ = {values.reserved, time_ns, event_index};
-    if (values.other > peak_other_.bytes) peak_other_ = {values.other, time_ns, event_index};
-    if (values.total > peak_total_.bytes) peak_total_ = {values.total, time_ns, event_index};
+    Raise(time_ns, event_index, values, &sure_);
     total_.Observe(values.total, time_ns, event_index);
   }
 
+  // Whether one of them was raised.
+  static bool Raise(uint64_t time_ns, uint64_t event_index, const MeasureValues& values, Peaks* peaks) {
+    bool raised = false;
+    const auto raise = [&](uint64_t bytes, SeriesPeak* peak) {
+      if (bytes <= peak->bytes) return;
+      *peak = {bytes, time_ns, event_index};
+      raised = true;
+    };
+    raise(values.allocated, &peaks->allocated);
+    raise(values.reserved, &peaks->reserved);
+    raise(values.other, &peaks->other);
+    raise(values.total, &peaks->total);
+    return raised;
+  }
+
+  // PyTorch's part is known where its totals are, if not at each moment; of other memory nobody says a total.
+  const Peaks& Shown() const {
+    const bool uses_torch = sure_.allocated.bytes + sure_.reserved.bytes > 0;
+    return !uses_torch && unsure_.total.bytes + unsure_.allocated.bytes > sure_.total.bytes ? unsure_ : sure_;
+  }
+
   uint64_t last_reserved_ = 0, last_other_ = 0;
-  SeriesPeak peak_allocated_, peak_reserved_, peak_other_, peak_total_;
+  Peaks sure_, unsure_;
+  bool is_raised_ = false;
   Timeline timeline_;
   PlateauFinder allocated_, total_;
 };
+
+// What the device of this slot holds.
+inline void ObserveState(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
+                         DeviceSeries* series) {
+  const MeasureValues& values = state.values(slot);
+  if (!state.has_gap()) [[likely]] {
+    series->Observe(time_ns, event_index, values);
+    return;
+  }
+  const bool uses_torch = state.accounts().devices[slot].torch_events != 0;
+  if (!state.IsSure(slot) || (!uses_torch && state.may_lack_frees())) {
+    series->ObserveUnsure(time_ns, event_index, values, uses_torch);
+  } else {
+    series->ObserveLeast(time_ns, event_index, values, state.LeastValues(slot));
+  }
+}
 
 }  // namespace gpumem
 

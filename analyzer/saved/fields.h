@@ -84,7 +84,7 @@ GPUMEM_FIELDS(MemoryBreakdown, any, time_ns, values, driver, host_pinned, manage
               reading, same_state, pool_idle, process, unexplained, context_estimate, cupti, cupti_known)
 GPUMEM_FIELDS(DeviceUse, samples, peak_used, peak_used_ns, peak_own, peak_own_ns, neighbours, readings)
 GPUMEM_FIELDS(ResidualUse, contexts, context_bytes, peak_context_bytes, modules, module_bytes, peak_module_bytes)
-GPUMEM_FIELDS(DeviceAnalysis, device, name, capacity, peak_allocated, peak_reserved, peak_total, peak_other, end,
+GPUMEM_FIELDS(DeviceAnalysis, device, name, capacity, peak_allocated, peak_reserved, peak_total, peak_other, bound, end,
               residual, timeline, at_peak_allocated, at_peak_reserved, at_peak_total, plateaus, fragmentation, leaks,
               breakdown_at_peak, breakdown_at_end, use)
 GPUMEM_FIELDS(SamplingInfo, samples, took_ns, source, source_error, peak_rss, system_total, least_system_available,

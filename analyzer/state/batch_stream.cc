@@ -3,6 +3,7 @@
 
 #include "state/batch_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "state/accounts.h"
@@ -24,6 +25,11 @@ void BatchStream::AddTotals(const trace::Counters& counters) {
     totals.allocated = device.torch_allocated_bytes();
     totals.reserved = device.torch_reserved_bytes();
   }
+}
+
+void BatchStream::AddLost(const trace::Losses& losses) {
+  lost_.allocs = std::max(lost_.allocs, losses.dropped_allocs());
+  lost_.others = std::max(lost_.others, losses.dropped_frees() + losses.unwritten_events());
 }
 
 void BatchStream::ReadAhead() {
@@ -52,9 +58,11 @@ void BatchStream::ReadOn() {
         continue;
       case ItemType::kHeader:
         found_next_section_ = true;
+        following_entry_.lost = lost_;
         return;
       case ItemType::kEndOfStream:
         if (reader_->gap_pending()) NoteGap();
+        following_entry_.lost = lost_;
         return;
       case ItemType::kCounters:
         item.counters = reader_->counters();
@@ -63,6 +71,7 @@ void BatchStream::ReadOn() {
         break;
       case ItemType::kLosses:
         item.losses = reader_->losses();
+        AddLost(item.losses);
         break;
       case ItemType::kCupti:
         item.cupti = reader_->cupti();
@@ -94,6 +103,7 @@ bool BatchStream::Advance() {
   std::swap(entry_, following_entry_);
   current_place_ = following_place_;
   ReadAhead();
+  entry_.lost = lost_;
   return true;
 }
 

@@ -20,6 +20,12 @@
 
 namespace gpumem {
 
+// Events that the recorder took and could not keep, counted from the trace's beginning: the ring was full, or the file
+// could take no more. `others` are frees, and what may have been frees.
+struct LostEvents {
+  uint64_t allocs = 0, others = 0;
+};
+
 // What a replay must know before it plays a batch, where the events before it are not all there.
 struct BatchEntry {
   std::vector<LiveSnapshotBatch> live_snapshot;  // what was alive, where the events that made it are not in the stream
@@ -27,6 +33,9 @@ struct BatchEntry {
   uint64_t gap_ns = 0;     // of the last event before the gap
   // What PyTorch's allocator said of itself since, by slot: the last of each device.
   std::map<uint32_t, MeasureValues> totals;
+  // As the file says up to the batch after this one. What it says for the first time behind a batch was lost among that
+  // batch's events or later: the ring drops what comes last.
+  LostEvents lost;
 };
 
 class BatchStream {
@@ -78,6 +87,7 @@ class BatchStream {
   void NoteGap();
   void TakeExisting();
   void AddTotals(const trace::Counters& counters);
+  void AddLost(const trace::Losses& losses);
 
   TraceReader* reader_;
   EventBatch current_, following_;
@@ -86,6 +96,7 @@ class BatchStream {
   bool has_following_ = false;
   bool found_next_section_ = false;
   bool lacks_existing_ = false;
+  LostEvents lost_;
   std::vector<Item> items_;
 };
 

@@ -41,13 +41,24 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.slot = static_cast<uint16_t>(slot);  // at most kMaxDevices
   if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) EndAssumed(old);
   if (has_gap_) EndEarlier(block.address, block.size);
+  const uint64_t reserved = accounts_.devices[slot].values.reserved;
   block.segment = cuda_.TakeAsSegment(block.address, &accounts_);
+  if (has_gap_) FindLostSegment(slot, accounts_.devices[slot].values.reserved - reserved);
   cuda_.AddBlock(block.segment);
   if (block.segment.is_none()) ++accounts_.blocks_without_segment;
   accounts_.AddAllocated(slot, static_cast<int64_t>(block.size));
   const uint32_t place = blocks_.Add(block);
   block_index_.Insert(block.address, place);
   if (observer_ != nullptr) observer_->OnAlloc(Held::kBlock, place);
+}
+
+// What was counted as other until now is PyTorch's, whose total has told of it already.
+void LiveState::FindLostSegment(uint32_t slot, uint64_t size) {
+  DeviceAccount& device = accounts_.devices[slot];
+  if (size == 0 || device.lost_reserved <= 0) return;
+  const int64_t known = std::min(device.lost_reserved, static_cast<int64_t>(size));
+  device.lost_reserved -= known;
+  accounts_.AddReserved(slot, -known);
 }
 
 // A block lies where another one is now, so it ended without a free that was seen.
@@ -94,17 +105,46 @@ void LiveState::TakeTotals(uint32_t slot, const MeasureValues& totals) {
   device.seen = true;
 }
 
+void LiveState::BeginGap(uint64_t gap_ns) {
+  has_gap_ = may_lack_frees_ = true;
+  gap_ns_ = std::max(gap_ns_, gap_ns);
+  earlier_at_ = accounts_.work.events();
+  accounts_.work.Spend(blocks_.places());
+  earlier_.Clear();
+  blocks_.ForEachPlace(
+      [this](uint32_t place, const TorchBlock& block) { earlier_.Add(block.address, block.size, place); });
+  earlier_.Sort();
+}
+
+// Where a recorder drops for long, each batch lies behind further losses: what is alive is listed anew only after as
+// many events as it has blocks.
+void LiveState::TakeLost(const LostEvents& lost) {
+  const bool lost_others = lost.others > lost_.others;
+  has_gap_ |= lost_others || lost.allocs > lost_.allocs;
+  const bool is_first = lost_.others == 0;
+  lost_ = {std::max(lost.allocs, lost_.allocs), std::max(lost.others, lost_.others)};
+  if (!lost_others) return;
+  may_lack_frees_ = true;
+  gap_ns_ = UINT64_MAX;  // any block may end unseen from now on
+  if (is_first || accounts_.work.events() - earlier_at_ >= blocks_.places()) BeginGap(UINT64_MAX);
+}
+
+// Segments that only PyTorch's total tells of may be counted as other as well, and nothing says when they go.
+MeasureValues LiveState::LeastBehindGap(const DeviceAccount& device) const {
+  MeasureValues least = device.values;
+  if (device.torch_events == 0) return least;
+  if (may_lack_frees_) least.other = 0;
+  if (device.lost_reserved > 0) least.reserved -= std::min(least.reserved, static_cast<uint64_t>(device.lost_reserved));
+  least.total = least.reserved + least.other;
+  return least;
+}
+
 void LiveState::Bridge(const BatchEntry& entry) {
   if (entry.after_gap) {
-    has_gap_ = true;
-    gap_ns_ = entry.gap_ns;
+    BeginGap(entry.gap_ns);
     for (DeviceAccount& device : accounts_.devices) device.unsure = device.torch_events != 0;
-    accounts_.work.Spend(blocks_.places());
-    earlier_.Clear();
-    blocks_.ForEachPlace(
-        [this](uint32_t place, const TorchBlock& block) { earlier_.Add(block.address, block.size, place); });
-    earlier_.Sort();
   }
+  TakeLost(entry.lost);
   if (!has_gap_ || filter_ != LayerFilter::kAll) return;
   for (const auto& [slot, totals] : entry.totals) TakeTotals(slot, totals);
 }

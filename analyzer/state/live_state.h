@@ -70,7 +70,20 @@ class LiveState {
   // alive before may be gone, and memory from inside it is not known: PyTorch's totals make the sums right again, not
   // the list of what they are made of.
   void Bridge(const BatchEntry& entry);
+  // Events are missing before what was replayed last, or among it.
   bool has_gap() const { return has_gap_; }
+  // Whether a device holds at least what is counted, as PyTorch's part goes: not behind a gap until PyTorch says its
+  // totals, and not once frees were dropped, since nothing says where.
+  bool IsSure(uint32_t slot) const {
+    return !has_gap_ || slot >= slots() ||
+           !(accounts_.devices[slot].unsure || (lost_.others != 0 && accounts_.devices[slot].torch_events != 0));
+  }
+  // What a device is sure to hold, where IsSure.
+  MeasureValues LeastValues(uint32_t slot) const {
+    return has_gap_ ? LeastBehindGap(accounts_.devices[slot]) : accounts_.devices[slot].values;
+  }
+  // Frees of CUDA memory may be missing: what is not PyTorch's may be less than is counted.
+  bool may_lack_frees() const { return may_lack_frees_; }
 
   const MeasureValues& values(uint32_t slot) const { return accounts_.devices[slot].values; }
   uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
@@ -97,6 +110,10 @@ class LiveState {
   void RemoveBlock(uint32_t place);
   void Forget(uint32_t place);
   void TakeTotals(uint32_t slot, const MeasureValues& totals);
+  void FindLostSegment(uint32_t slot, uint64_t size);
+  void BeginGap(uint64_t gap_ns);
+  void TakeLost(const LostEvents& lost);
+  MeasureValues LeastBehindGap(const DeviceAccount& device) const;
   void FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device);
   void EndAssumed(uint32_t place);
   void EndEarlier(uint64_t address, uint64_t size);
@@ -115,8 +132,11 @@ class LiveState {
   LifetimeObserver* observer_ = nullptr;
   bool sees_torch_;
   bool has_gap_ = false;
-  uint64_t gap_ns_ = 0;    // what is older was alive before it
-  EarlierBlocks earlier_;  // as of the last gap
+  bool may_lack_frees_ = false;
+  LostEvents lost_;
+  uint64_t gap_ns_ = 0;      // what is older was alive before it
+  EarlierBlocks earlier_;    // as of the last gap
+  uint64_t earlier_at_ = 0;  // so many events were replayed then
 };
 
 }  // namespace gpumem
