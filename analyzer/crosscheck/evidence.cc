@@ -106,8 +106,10 @@ void MergeCupti(const trace::Cupti& later, trace::Cupti* all) {
 
 absl::StatusOr<CrossEvidence> ReadCrossEvidence(const std::string& path) {
   absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
+  // What the file is cannot be the fault of the command line.
+  if (absl::IsInvalidArgument(reader.status())) return absl::DataLossError(reader.status().message());
   if (!reader.ok()) return reader.status();
-  if (reader->Next() != ItemType::kHeader) return absl::InvalidArgumentError(path + ": " + reader->damage());
+  if (reader->Next() != ItemType::kHeader) return absl::DataLossError(path + ": " + reader->damage());
   CrossEvidence evidence;
   evidence.path = path;
   evidence.program = reader->header().program();
