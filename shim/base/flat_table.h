@@ -35,21 +35,37 @@ class FlatTable {
   // The value of key, or 0.
   uint32_t Find(const Key& key) const {
     if (count_ == 0) return 0;
-    return slots_[Probe(slots_.data(), mask_, key)].value;
+    const uint32_t value = slots_[Probe(slots_, key)].value;
+    return value != 0 || !IsMoving() ? value : old_[Probe(old_, key)].value;
   }
 
   // The place for key's value. Where the value is 0 the key is new, and the caller sets it at once to something else.
   uint32_t* Insert(const Key& key) {
-    if (slots_.size() == 0 || (count_ + 1) * 3 > slots_.size() * 2) {
-      if (!Grow()) return nullptr;
+    if ((count_ + 1) * 3 > slots_.size() * 2 && !Grow()) return nullptr;
+    if (IsMoving()) [[unlikely]]
+      Move(kMovedAtATime);
+    Slot& slot = slots_[Probe(slots_, key)];
+    if (slot.value != 0) return &slot.value;
+    if (IsMoving()) [[unlikely]] {
+      const Slot& old = old_[Probe(old_, key)];
+      if (old.value != 0) {
+        slot = old;
+        return &slot.value;
+      }
     }
-    Slot& slot = slots_[Probe(slots_.data(), mask_, key)];
-    if (slot.value == 0) {
-      if (count_ >= max_count_) return nullptr;
-      slot.key = key;
-      count_++;
-    }
+    if (count_ >= max_count_) return nullptr;
+    slot.key = key;
+    count_++;
     return &slot.value;
+  }
+
+  // Begins to load the place of a key that Insert is called with soon: of a large table each look waits for memory.
+  // Always inlined, because the compiler takes a function that only does this for one that does nothing.
+  [[gnu::always_inline]] void Prefetch(const Key& key) const {
+    if (count_ == 0) return;
+    const uint64_t hash = HashKey(key);
+    __builtin_prefetch(&slots_[hash & (slots_.size() - 1)], 1);
+    if (IsMoving()) __builtin_prefetch(&old_[hash & (old_.size() - 1)]);
   }
 
   size_t count() const { return count_; }
@@ -60,27 +76,46 @@ class FlatTable {
     uint32_t value;
   };
 
-  static size_t Probe(const Slot* slots, size_t mask, const Key& key) {
+  // Old slots for each Insert: a table of twice the size has all of them long before it must grow itself.
+  static constexpr size_t kMovedAtATime = 8;
+
+  static size_t Probe(const Array<Slot>& in, const Key& key) {
+    const Slot* slots = in.data();
+    const size_t mask = in.size() - 1;
     size_t i = HashKey(key) & mask;
     while (slots[i].value != 0 && !(slots[i].key == key)) i = (i + 1) & mask;
     return i;
   }
 
+  bool IsMoving() const { return moved_ < old_.size(); }
+
+  void Move(size_t most) {
+    const size_t end = old_.size() - moved_ < most ? old_.size() : moved_ + most;
+    for (; moved_ < end; moved_++) {
+      const Slot& slot = old_[moved_];
+      if (slot.value != 0) slots_[Probe(slots_, slot.key)] = slot;
+    }
+    if (IsMoving()) return;
+    old_.Release();
+    moved_ = 0;
+  }
+
   bool Grow() {
-    size_t size = slots_.size() == 0 ? 1024 : slots_.size() * 2;
     Array<Slot> bigger(SIZE_MAX / sizeof(Slot));
+    const size_t size = slots_.size() == 0 ? 1024 : slots_.size() * 2;
     if (!bigger.Reserve(size)) return false;
     bigger.Resize(size);  // fresh memory: all zero
-    for (size_t i = 0; i < slots_.size(); i++) {
-      if (slots_[i].value != 0) bigger[Probe(bigger.data(), size - 1, slots_[i].key)] = slots_[i];
-    }
+    if (IsMoving()) Move(old_.size());
+    old_.Swap(slots_);
     slots_.Swap(bigger);
-    mask_ = size - 1;
     return true;
   }
 
   Array<Slot> slots_{SIZE_MAX / sizeof(Slot)};
-  size_t mask_ = 0;
+  // While the table grows: its slots of before, of which the first `moved_` are in slots_. All at once would take half
+  // a second of millions of entries, in which the ring runs full.
+  Array<Slot> old_{SIZE_MAX / sizeof(Slot)};
+  size_t moved_ = 0;
   size_t count_ = 0;
   size_t max_count_;
 };

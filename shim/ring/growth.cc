@@ -64,6 +64,19 @@ bool Allow(Pool* pool, uint32_t chunks) {
   return true;
 }
 
+// By so many at a time: what has no blocks yet cannot be handed out, but counts for the reserve (ReservedChunks).
+// False: none at all.
+bool GrowInSteps(uint32_t chunks) {
+  constexpr uint32_t kStep = 64;
+  bool any = false;
+  for (uint32_t step = 0; chunks != 0; chunks -= step) {
+    step = chunks < kStep ? chunks : kStep;
+    if (!Grow(step)) break;
+    any = true;
+  }
+  return any;
+}
+
 struct Use {
   uint64_t since_ns, claimed_ns;
   uint32_t most, generation;
@@ -111,8 +124,8 @@ void Maintain(uint64_t now_ns) {
   if (g_use.generation != g_state.generation) g_use = {now_ns, 0, 0, g_state.generation};
   if (used > g_use.most) g_use.most = used;
   if (IsShort(*pool)) {
-    if (Grow(present) || present == g_state.chunk_count || now_ns - g_use.claimed_ns < kClaimIntervalNs) return;
-    if (!Allow(pool, 2 * present) || !Grow(present)) g_use.claimed_ns = now_ns;
+    if (GrowInSteps(present) || present == g_state.chunk_count || now_ns - g_use.claimed_ns < kClaimIntervalNs) return;
+    if (!Allow(pool, 2 * present) || !GrowInSteps(present)) g_use.claimed_ns = now_ns;
   } else if (now_ns - g_use.since_ns >= kShrinkIntervalNs) {
     if (g_use.most < present / 4) Shrink(present / 2 < g_state.first_chunks ? g_state.first_chunks : present / 2);
     g_use.since_ns = now_ns;

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // A thread's lane, at its first record. Lock-free; the same few cache lines are looked at however many threads there
-// are. Lanes of threads that are gone are given back by the reader (ReapLanes), oftener where more than half are taken.
+// are. Lanes of threads that are gone are given back by the reader (ReapLanes), oftener where there are many.
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -82,7 +82,7 @@ Lane* TakeLane() {
   Lane* lane = &pool->lanes[index];
   EnterLane(pool, lane, tid);
   RaiseLimit(pool->lane_limit, static_cast<uint32_t>(index) + 1);
-  if (index >= static_cast<int32_t>(kMaxLanes / 2)) Wake();
+  if (index >= static_cast<int32_t>(kManyLanes)) Wake();
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // A signal handler that recorded in the middle of this has one by now, with its records in it.
   if (IsOwn(pool, t_lane, tid)) {

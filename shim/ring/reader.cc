@@ -24,6 +24,7 @@ constexpr uint64_t kStalledNs = 2'000'000'000;
 constexpr uint32_t kStalledPasses = 20;  // a stopped process lets time pass, but no passes
 constexpr uint64_t kReapIntervalNs = 500'000'000;
 constexpr uint64_t kReapIntervalWhenShortNs = 10'000'000;
+constexpr uint64_t kReapRest = 20;  // it asks the kernel about each thread: a twentieth of the time at most
 constexpr uint32_t kIdlePasses = 4;
 
 bool ThreadGone(uint32_t tid) {
@@ -34,14 +35,15 @@ bool ThreadGone(uint32_t tid) {
 
 bool Reader::Attach() {
   if (!tracks_.Reserve(g_state.chunk_count) || !order_.Reserve(g_state.chunk_count) ||
-      !heap_.Reserve(g_state.chunk_count) || !lanes_.Reserve(kMaxLanes)) {
+      !heap_.Reserve(g_state.chunk_count) || !first_times_.Reserve(g_state.chunk_count) || !lanes_.Reserve(kMaxLanes)) {
     return false;
   }
   data_ = g_state.data;
+  // Of an earlier ring; fresh memory is zero, and most of it is never used.
+  memset(static_cast<void*>(tracks_.data()), 0, tracks_.size() * sizeof(Track));
+  memset(static_cast<void*>(lanes_.data()), 0, lanes_.size() * sizeof(LaneTrack));
   tracks_.Resize(g_state.chunk_count);
   lanes_.Resize(kMaxLanes);
-  memset(static_cast<void*>(tracks_.data()), 0, g_state.chunk_count * sizeof(Track));
-  memset(static_cast<void*>(lanes_.data()), 0, kMaxLanes * sizeof(LaneTrack));
   return true;
 }
 
@@ -52,10 +54,7 @@ void Reader::BeginPass(bool everything) {
   uint64_t margin_ns = barrier_ ? kMarginNs : kMarginWithoutBarrierNs;
   uint64_t lowest_ns = std::min(now_ns - margin_ns, LowestInFlight(now_ns));
   watermark_ns_ = everything ? UINT64_MAX : lowest_ns;
-  if (now_ns - reaped_ns_ > (LanesAreShort() ? kReapIntervalWhenShortNs : kReapIntervalNs)) {
-    ReapLanes();
-    reaped_ns_ = now_ns;
-  }
+  ReapInTime(now_ns);
   order_.Clear();
   Gather(Limit::kEvents);
   Sort();
@@ -64,6 +63,8 @@ void Reader::BeginPass(bool everything) {
   Gather(Limit::kCodes);   // and a code object before a stack does
   Gather(Limit::kTexts);
   Sort();
+  has_more_ = false;
+  if (!everything) Bound();
   BuildHeap();
   Revoke();
   code_cursor_ = stack_cursor_ = text_cursor_ = 0;
@@ -91,12 +92,26 @@ uint64_t Reader::LowestInFlight(uint64_t now_ns) {
   return lowest_ns;
 }
 
-// More than half are taken, though perhaps by threads that are gone.
-bool Reader::LanesAreShort() const {
+bool Reader::NeedsRoom() const { return IsShort(*g_state.pool); }
+
+// Perhaps of threads that are gone.
+bool Reader::HasManyLanes() const {
   int taken = 0;
   for (const auto& word : g_state.pool->taken_lanes)
     taken += __builtin_popcountll(word.load(std::memory_order_relaxed));
-  return taken > static_cast<int>(kMaxLanes / 2);
+  return taken > static_cast<int>(kManyLanes);
+}
+
+// Each thread that ends leaves a chunk, too, so that of many short threads the ring is full of chunks with an event
+// each.
+void Reader::ReapInTime(uint64_t now_ns) {
+  const bool is_short = HasManyLanes() || NeedsRoom();
+  const uint64_t interval_ns =
+      is_short ? std::max(kReapIntervalWhenShortNs, kReapRest * reap_cost_ns_) : kReapIntervalNs;
+  if (now_ns - reaped_ns_ <= std::min(interval_ns, kReapIntervalNs)) return;
+  ReapLanes();
+  reaped_ns_ = now_ns;
+  reap_cost_ns_ = MonotonicNs() - now_ns;
 }
 
 void Reader::ReapLanes() {

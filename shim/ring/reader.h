@@ -65,6 +65,10 @@ class Reader {
 
   // Every event recorded before this time was handed out, once NextEvent has returned false.
   uint64_t watermark_ns() const { return watermark_ns_; }
+  // Less than half of the ring is free.
+  bool NeedsRoom() const;
+  // The ring held more than a pass takes: the next one is due at once.
+  bool has_more() const { return has_more_; }
   // Code objects that came in parts of which some were lost.
   uint64_t broken_codes() const { return broken_codes_; }
 
@@ -105,11 +109,13 @@ class Reader {
   enum class Limit { kEvents, kStacks, kCodes, kTexts };
 
   uint64_t LowestInFlight(uint64_t now_ns);
-  bool LanesAreShort() const;
+  bool HasManyLanes() const;
   void ReapLanes();
+  void ReapInTime(uint64_t now_ns);
   void Gather(Limit limit);
   void Sort();
   void ExtendClosed();
+  void Bound();
   void BuildHeap();
   bool FindHead(uint32_t order, uint32_t order_end, Head* head);
   void ReplaceTop(const Head& head);
@@ -127,6 +133,7 @@ class Reader {
   Array<LaneTrack> lanes_;
   Array<uint32_t> order_;  // chunks in use, by thread and age
   Array<Head> heap_;
+  Array<uint64_t> first_times_;  // of the chunks in use that hold an event
   Assembly assemblies_[kMaxAssemblies] = {};
   uint32_t code_cursor_ = 0;  // index into order_
   uint32_t stack_cursor_ = 0;
@@ -134,8 +141,10 @@ class Reader {
   Event event_{};  // what NextEvent handed out last
   uint64_t watermark_ns_ = 0;
   uint64_t reaped_ns_ = 0;
+  uint64_t reap_cost_ns_ = 0;
   uint64_t broken_codes_ = 0;
   bool barrier_ = false;
+  bool has_more_ = false;
 };
 
 }  // namespace gpumemshim::ring

@@ -10,6 +10,9 @@
 
 namespace gpumemshim::ring {
 namespace {
+
+constexpr size_t kMostChunks = 256;  // 4 MiB, of a pass
+
 // std heaps keep the largest on top; the one to hand out is the smallest.
 struct Later {
   template <typename Head>
@@ -17,7 +20,35 @@ struct Later {
     return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.rank > b.rank;
   }
 };
+
 }  // namespace
+
+// A pass gives chunks back at its end, so one that takes all of a large ring would find it full again. Where there is
+// more, it ends at the time at which a later chunk begins, and takes of each the definitions before the first event of
+// that time or later: no earlier event needs one behind that, whichever thread it is of.
+void Reader::Bound() {
+  if (order_.size() <= kMostChunks) return;
+  first_times_.Clear();
+  for (uint32_t i = 0; i < order_.size(); i++) {
+    Head head;
+    if (FindHead(i, i + 1, &head)) first_times_.Push(head.time_ns);
+  }
+  uint64_t* const first = first_times_.data();
+  const size_t count = first_times_.size();
+  if (count <= kMostChunks) return;
+  std::nth_element(first, first + kMostChunks, first + count);
+  const uint64_t bound_ns = first[kMostChunks];
+  // Not where no chunk begins earlier, or others hold back more than this.
+  if (bound_ns >= watermark_ns_ || *std::min_element(first, first + kMostChunks) == bound_ns) return;
+  for (uint32_t i = 0; i < order_.size(); i++) {
+    Head head;
+    if (!FindHead(i, i + 1, &head) || head.time_ns < bound_ns) continue;
+    Track& track = tracks_[order_[i]];
+    track.stack_limit = track.code_limit = track.text_limit = track.event_position;
+  }
+  watermark_ns_ = bound_ns;
+  has_more_ = true;
+}
 
 void Reader::BuildHeap() {
   heap_.Clear();

@@ -42,7 +42,7 @@ using gpumem::format::kMaxFrames;
 using gpumem::format::NodeTextKey;
 using gpumem::format::RawFrame;
 
-inline constexpr uint64_t kDefaultSizeBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kDefaultSizeBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMinSizeBytes = uint64_t{256} << 10;
 inline constexpr uint64_t kMaxSizeBytes = gpumem::format::kMaxRingBytes;
 inline constexpr uint64_t kMaxWaitNs = 100'000;   // a full ring holds a caller up for no longer than this

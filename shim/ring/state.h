@@ -18,7 +18,8 @@
 
 namespace gpumemshim::ring {
 
-inline constexpr uint32_t kMaxLanes = 4096;  // threads alive at a time that record
+inline constexpr uint32_t kMaxLanes = 32768;  // threads alive at a time that record
+inline constexpr uint32_t kManyLanes = 1024;  // from so many on the reader looks oftener who is gone
 inline constexpr uint32_t kMaxChunks = kMaxSizeBytes / kChunkBytes;
 
 // A page that the kernel empties in a forked child, so the first thing that a hook reads is right there too.

@@ -99,20 +99,50 @@ void Definitions::AddWaiting(bool everything) {
   });
 }
 
+// How many of its outermost frames the stack that was added last had, too.
+uint32_t Definitions::KnownPath(const ring::StackView& stack) const {
+  uint32_t known = 0;
+  for (; known < path_depth_ && known < stack.count; known++) {
+    const ring::RawFrame &a = stack.frames[stack.count - 1 - known], &b = path_frames_[known];
+    const bool same = a.pc == b.pc && a.instruction == b.instruction && a.flags == b.flags;
+    // What a mark of a forward pass stands for may have become known meanwhile.
+    if (!same || (a.flags & ring::kFrameForward) != 0) break;
+  }
+  return known;
+}
+
+// The node of the innermost frame; 0 where there are too many, or there is no memory.
+uint32_t Definitions::LeafOf(const ring::StackView& stack) {
+  const uint32_t count = stack.count < ring::kMaxFrames ? stack.count : ring::kMaxFrames;
+  uint32_t depth = KnownPath(stack), frame_ids[kPrefetched];
+  uint32_t node = depth == 0 ? 0 : path_nodes_[depth - 1];
+  path_depth_ = depth;
+  while (depth < count) {
+    const uint32_t some = count - depth < kPrefetched ? count - depth : kPrefetched;
+    // The nodes inside of a new one are new, too, and have the numbers after it.
+    for (uint32_t i = 0; i < some; i++) {
+      ring::RawFrame frame = stack.frames[stack.count - 1 - depth - i];
+      if ((frame.flags & ring::kFrameForward) != 0) frame.pc = 0;
+      frame_ids[i] = FrameId(frame);
+      nodes_.Prefetch({i == 0 ? node : last_node_ + i, frame_ids[i]});
+    }
+    for (uint32_t i = 0; i < some; i++, depth++) {
+      const ring::RawFrame& frame = stack.frames[stack.count - 1 - depth];
+      if ((frame.flags & ring::kFrameForward) != 0) node = stacks_.Find(frame.pc);
+      node = frame_ids[i] == 0 ? 0 : NodeId(node, frame_ids[i]);
+      if (node == 0) return 0;
+      path_frames_[depth] = frame;
+      path_nodes_[depth] = node;
+      path_depth_ = depth + 1;
+    }
+  }
+  return node;
+}
+
 void Definitions::AddStackNow(const ring::StackView& stack) {
   uint32_t* leaf = stack.hash == 0 || stack.count == 0 ? nullptr : stacks_.Insert(stack.hash);
   if (leaf != nullptr && *leaf != 0) return;
-  uint32_t node = 0;
-  for (uint32_t i = stack.count; leaf != nullptr && i-- > 0;) {
-    ring::RawFrame frame = stack.frames[i];
-    if ((frame.flags & ring::kFrameForward) != 0) {
-      node = stacks_.Find(frame.pc);
-      frame.pc = 0;
-    }
-    uint32_t id = FrameId(frame);
-    node = id == 0 ? 0 : NodeId(node, id);
-    if (node == 0) break;
-  }
+  const uint32_t node = leaf == nullptr ? 0 : LeafOf(stack);
   if (node == 0 || !keys_.Push(stack.hash)) {
     lost_++;
     return;

@@ -82,6 +82,7 @@ class Definitions {
 
  private:
   static constexpr size_t kMaxDevices = 128;
+  static constexpr uint32_t kPrefetched = 16;  // nodes, whose places are loaded at the same time
 
   uint32_t FindStack(uint64_t hash);
   uint32_t FindApi(uint16_t api);
@@ -89,6 +90,8 @@ class Definitions {
   void AskForDevice(int16_t device, uint64_t now_ns);
   bool WaitsForForward(const ring::StackView& stack) const;
   void AddStackNow(const ring::StackView& stack);
+  uint32_t KnownPath(const ring::StackView& stack) const;
+  uint32_t LeafOf(const ring::StackView& stack);
   uint32_t FrameId(const ring::RawFrame& frame);
   uint32_t CodeId(uint64_t key);
   void PutString(uint32_t id, const char* text, size_t size, uint64_t key);
@@ -102,6 +105,10 @@ class Definitions {
   FlatTable<NodeKey> nodes_{kMaxNodes};
   FlatTable<uint64_t> stacks_{kMaxStacks};
   PendingStacks pending_stacks_;
+  // The nodes of the stack that was added last, outermost first: most stacks begin like the one before.
+  ring::RawFrame path_frames_[ring::kMaxFrames];
+  uint32_t path_nodes_[ring::kMaxFrames];
+  uint32_t path_depth_ = 0;
   FlatTable<uint64_t> codes_{kMaxStacks};
   FlatTable<uint64_t> written_codes_{kMaxStacks};
   FlatTable<uint64_t> apis_{65536};

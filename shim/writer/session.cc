@@ -25,8 +25,9 @@ void Session::Pass(bool everything) {
   while (more) {
     more = FillBatch();
     WritePacket(everything && !more);
-    // Before the first event nothing is written, and definitions that only we hold would die with us.
-    const bool holds = held_.event != nullptr || definitions_.waits();
+    // Before the first event nothing is written, and definitions that only we hold would die with us. But of a stack
+    // that waits in vain there may be one in each pass, and a ring that is short would lose all that comes.
+    const bool holds = held_.event != nullptr || (definitions_.waits() && !reader_.NeedsRoom());
     if (definitions_.pending_bytes() == 0 && !holds) reader_.Commit();
   }
   written_until_ns_ = reader_.watermark_ns();
@@ -282,7 +283,7 @@ void Session::AtSizeLimit(bool last) {
 void Session::CountWritten() {
   events_ += batch_.count();
   file_.SetEvents(events_);
-  for (int i = 0; i < 4; i++) layer_events_[i] += batch_layers_[i];
+  for (int i = 0; i < 4; i++) layer_events_[i] += std::exchange(batch_layers_[i], 0);
 }
 
 // Once a pass and before its events, so that the events before a sample in the file are not later than it.

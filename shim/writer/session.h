@@ -51,6 +51,9 @@ class Session {
   // Everything recorded before this time is in the file (or counted as unwritten).
   uint64_t written_until_ns() const { return written_until_ns_; }
 
+  // A pass left something that it could have taken.
+  bool has_more() const { return reader_.has_more(); }
+
   // How far the file is now. The writer thread's.
   void Report(Progress* progress) const;
 

@@ -112,7 +112,7 @@ void* Main(void* argument) {
   run->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   uint64_t cleared_ns = 0;
   while (run->stop.load(std::memory_order_acquire) == 0) {
-    ring::SleepUntilWoken(uint64_t{run->interval_ms} * 1'000'000);
+    if (!run->session->has_more()) ring::SleepUntilWoken(uint64_t{run->interval_ms} * 1'000'000);
     if (run->stop.load(std::memory_order_acquire) != 0) break;
     const uint64_t now_ns = MonotonicNs();
     ring::Maintain(now_ns);

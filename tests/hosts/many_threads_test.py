@@ -33,7 +33,7 @@ class ManyThreads(hosts_test.HostTest):
         return kib
 
     def test_together(self):
-        for count in (1000, 4000):
+        for count in (1000, 6000):
             with self.subTest(threads=count):
                 self.setUp()
                 self.run_threads("together", count)

@@ -22,6 +22,10 @@ TEST(FlatTableTest, AgreesWithAStandardMap) {
     auto [it, fresh] = model.try_emplace(key, i);
     ASSERT_EQ(*value == 0, fresh);
     if (fresh) *value = i;
+    ASSERT_EQ(*value, it->second);
+    key = random() % 50'000;  // also while the table moves to a larger one
+    it = model.find(key);
+    ASSERT_EQ(table.Find(key), it == model.end() ? 0 : it->second);
   }
   EXPECT_EQ(table.count(), model.size());
   for (uint64_t key = 0; key < 60'000; key++) {

@@ -55,7 +55,7 @@ class GrowthTest : public RingTest {};
 
 TEST_F(GrowthTest, BeginsSmall) {
   StartRing();
-  EXPECT_LE(BlockBytes(Path()), 384u << 10);
+  EXPECT_LE(BlockBytes(Path()), 896u << 10);
   EXPECT_EQ(GetStats().size_bytes, kDefaultSizeBytes);
   EXPECT_EQ(GetStats().present_bytes, 16u * kChunkBytes);
 }

@@ -121,6 +121,48 @@ TEST_F(OrderTest, FreesComeFirstAtEqualTimes) {
   EXPECT_EQ(got[0].kind, EventKind::kFree);
 }
 
+// A pass over more than it takes at once ends early, and is as right about what it took: in the order of time, each
+// definition before the events that use it, also those of another thread.
+TEST_F(OrderTest, APassOfAFullRingTakesAPart) {
+  StartRing(uint64_t{64} << 20);
+  constexpr uint64_t kStacks = 40'000;
+  RawFrame frames[20] = {};
+  const auto leave = [](uint64_t stack, uint64_t time_ns) {
+    Event event = MakeEvent(EventKind::kAlloc, 1);
+    event.stack = stack;
+    event.time_ns = time_ns;
+    return Record(event);
+  };
+  for (uint64_t i = 1; i <= kStacks; i++) ASSERT_TRUE(RecordStack(i, frames, 20) && leave(i, 10 * i + 5));
+  std::thread([&] {  // each after the definition, and before the event that follows it in the same chunk
+    for (uint64_t i = 1; i <= kStacks; i++) ASSERT_TRUE(leave(i, 10 * i + 3));
+  })
+      .join();
+  uint64_t last_ns = 0, events = 0, passes = 0;
+  std::vector<bool> known(kStacks + 1);
+  known[0] = true;
+  do {
+    reader_.BeginPass(false);
+    StackView stack;
+    while (reader_.NextStack(&stack)) known[stack.hash] = true;
+    EventView view;
+    uint64_t in_pass = 0;
+    for (; reader_.NextEvent(&view); in_pass++) {
+      ASSERT_GE(view.event->time_ns, last_ns);
+      last_ns = view.event->time_ns;
+      ASSERT_TRUE(known[view.event->stack]) << view.event->stack << " in pass " << passes;
+    }
+    ASSERT_TRUE(in_pass != 0 || !reader_.has_more());
+    events += in_pass;
+    reader_.MarkPending(++sequence_);
+    reader_.Commit();
+    passes++;
+  } while (reader_.has_more());
+  EXPECT_GT(passes, 2u);
+  EXPECT_EQ(events, 2 * kStacks);
+  EXPECT_EQ(GetStats().dropped_allocs + GetStats().dropped_definitions, 0u);
+}
+
 // An event is held back while another thread is in the middle of an earlier one.
 TEST_F(OrderTest, UnfinishedRecordHoldsLaterOnesBack) {
   StartRing();

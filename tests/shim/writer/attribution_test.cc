@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shim/writer/definitions.h"
+#include "shim/writer/session.h"
 #include "writer_fixture.h"
 
 namespace gpumemshim::writer {
@@ -96,6 +97,23 @@ TEST(WaitingForForward, NoLongerThanThat) {
   definitions.AddWaiting(true);
   EXPECT_FALSE(definitions.waits());
   EXPECT_NE(definitions.StackId(201), 0u);
+}
+
+// There may be one in each pass.
+TEST_F(Attribution, AStackThatWaitsDoesNotKeepAShortRingFull) {
+  ring::Config ring_config;
+  ring_config.size_bytes = ring::kMinSizeBytes;
+  ASSERT_TRUE(ring::Start(ring_config));
+  Session session(MakeConfig());
+  ASSERT_TRUE(session.Init());
+  for (uint64_t i = 1; ring::GetStats().used_bytes * 4 < ring::GetStats().present_bytes * 3; i++) {
+    ASSERT_TRUE(SendAlloc(i, 0));
+  }
+  const uint64_t used = ring::GetStats().used_bytes;
+  ASSERT_TRUE(SendStack(200, {{0x30, 0, 0}, {999, kNode, ring::kFrameForward}}));
+  session.Pass(false);
+  EXPECT_LT(ring::GetStats().used_bytes, used / 2);
+  ring::Stop(1000);
 }
 
 TEST_F(Attribution, FramesNameTheirObjects) {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "shim/base/clock.h"
+#include "shim/writer/session.h"
 #include "writer_fixture.h"
 
 namespace gpumemshim::writer {
@@ -355,6 +356,28 @@ TEST_F(WriterTest, ManyEvents) {
   ASSERT_EQ(d.error, "");
   ASSERT_EQ(d.rows.size(), count);
   for (uint64_t i = 0; i < count; i++) ASSERT_EQ(d.rows[i].address, i);
+}
+
+// Definitions that need a packet of their own bring no events with them.
+TEST_F(WriterTest, EventsAreCountedOnceHoweverManyDefinitionsFollow) {
+  ASSERT_TRUE(ring::Start({}));
+  Session session(MakeConfig());
+  ASSERT_TRUE(session.Init());
+  Event e{};
+  e.layer = Layer::kTorch;
+  e.kind = EventKind::kAlloc;
+  ASSERT_TRUE(ring::Record(e));
+  for (Progress progress = {}; progress.events == 0; session.Report(&progress)) session.Pass(false);
+  const std::string lines(size_t{3} << 20, 'x');
+  for (uint64_t key = 1; key <= 12; key++) {
+    ASSERT_TRUE(ring::RecordCode({key, "a.py", 4, "f", 1, lines.data(), static_cast<uint32_t>(lines.size()), 1, 12}));
+  }
+  ring::Stop(1000);
+  session.Pass(true);
+  Summary summary;
+  session.Finish(&summary);
+  EXPECT_EQ(summary.events, 1u);
+  EXPECT_EQ(summary.torch_events, 1u);
 }
 
 // A second Start after Stop is a trace of its own.
