@@ -3,18 +3,20 @@
 
 #include "attach/process_map.h"
 
-#include <fcntl.h>
 #include <gelf.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 
 namespace gpumem {
 namespace {
@@ -89,8 +91,11 @@ uint64_t ObjectFunctions::AddressOf(absl::string_view name) const {
 
 absl::StatusOr<ObjectFunctions> ReadFunctions(pid_t pid, const MappedObject& object) {
   const std::string path = absl::StrCat("/proc/", pid, "/root", object.path);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::NotFoundError(absl::StrCat(object.path, " cannot be read as process ", pid, " sees it"));
+  const int fd = OpenRegularFile(path);
+  if (fd < 0) {
+    return absl::NotFoundError(absl::StrCat(object.path, " cannot be read as process ", pid, " sees it: ",
+                                            errno == EINVAL ? "it is no plain file" : std::strerror(errno)));
+  }
   const absl::Cleanup close_file = [fd] { close(fd); };
   elf_version(EV_CURRENT);
   Elf* const elf = elf_begin(fd, ELF_C_READ_MMAP, nullptr);

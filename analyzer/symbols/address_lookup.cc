@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 #include "symbols/dwarf_lookup.h"
 #include "symbols/elf_identity.h"
 #include "symbols/isolated.h"

@@ -4,8 +4,6 @@
 #include "symbols/elf_identity.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
+#include "base/file_output.h"
 
 namespace gpumem {
 namespace {
@@ -138,16 +137,6 @@ constexpr std::array<uint32_t, 256> MakeCrcTable() {
 }
 
 }  // namespace
-
-int OpenRegularFile(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return -1;
-  struct stat info {};
-  if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode)) return descriptor;
-  close(descriptor);
-  errno = EINVAL;  // a hostile trace may name a device
-  return -1;
-}
 
 std::optional<ElfIdentity> ReadElfIdentity(int descriptor) {
   const FileReader file(descriptor);

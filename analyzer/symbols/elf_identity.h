@@ -27,9 +27,6 @@ struct ElfIdentity {
 std::optional<ElfIdentity> ReadElfIdentity(const std::string& path);
 std::optional<ElfIdentity> ReadElfIdentity(int descriptor);
 
-// Opens a regular file for reading; -1 and errno otherwise.
-int OpenRegularFile(const std::string& path);
-
 // The checksum of .gnu_debuglink (CRC-32, reflected, polynomial 0xedb88320) over the whole file.
 uint32_t DebugLinkCrc(int descriptor);
 

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/file_output.h"
 #include "symbols/debuginfod.h"
 
 namespace gpumem {
