@@ -41,6 +41,11 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
     rate += row.bytes_per_iteration;
     worst == nullptr ? void(worst = &row) : void(++others);
   }
+  if (worst == nullptr && findings.misses_events) {
+    check.outcome = CheckOutcome::kUnknown;
+    check.evidence = "events are missing from the trace";
+    return check;
+  }
   if (worst == nullptr) {
     check.evidence = absl::StrCat("nothing of the kind grows, ", LoopText(findings.loops[0], *subject.input));
     return check;

@@ -143,6 +143,7 @@ void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter
   const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device);
   if (found == nullptr) return;
   json->Field("leaks_headline", LeakHeadline(*input.leaks, device));
+  json->Field("leaks_sure", !input.leaks->misses_events);
   json->Key("leaks");
   json->BeginArray();
   size_t written = 0;

@@ -79,6 +79,7 @@ struct LeakDevice {
 struct LeakFindings {
   std::vector<LeakLoop> loops;  // empty: nothing repeats often enough to be judged
   std::vector<LeakDevice> devices;
+  bool misses_events = false;  // of the trace: lost frees look like growth, and lost allocations hide it
   bool AnyGrows() const;
 };
 

@@ -130,6 +130,7 @@ absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::MakeReplayin
 
 std::unique_ptr<LeakFindings> LoadedLeakFinder::Take(LoadedTrace* loaded) {
   if (kept_ == nullptr) kept_ = std::make_unique<LeakFindings>(finder_->Take());
+  kept_->misses_events = loaded->analysis.MissesEvents();
   loaded->input.leaks = kept_.get();
   return std::move(kept_);
 }

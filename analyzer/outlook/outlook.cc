@@ -107,14 +107,7 @@ std::string Reaches(const Outlook& outlook) {
   return text;
 }
 
-}  // namespace
-
-absl::string_view RiskLevelName(RiskLevel risk) {
-  constexpr std::array<absl::string_view, 4> kNames = {"low", "medium", "high", "critical"};
-  return kNames[static_cast<size_t>(risk)];
-}
-
-std::string SentenceOf(const Outlook& outlook) {
+std::string Foretold(const Outlook& outlook) {
   const Forecast& forecast = outlook.forecast;
   const std::string rate = absl::StrCat(RateText(forecast.per_step), " a step");
   switch (forecast.kind) {
@@ -139,6 +132,18 @@ std::string SentenceOf(const Outlook& outlook) {
       return Reaches(outlook);
   }
   return "";
+}
+
+}  // namespace
+
+absl::string_view RiskLevelName(RiskLevel risk) {
+  constexpr std::array<absl::string_view, 4> kNames = {"low", "medium", "high", "critical"};
+  return kNames[static_cast<size_t>(risk)];
+}
+
+std::string SentenceOf(const Outlook& outlook) {
+  const bool is_unsure = outlook.misses_events && outlook.forecast.kind != ForecastKind::kTooShort;
+  return absl::StrCat(is_unsure ? "not sure, events are missing: " : "", Foretold(outlook));
 }
 
 double StepPace(std::vector<double> took) {
@@ -172,6 +177,7 @@ Outlook OutlookOf(const ReportInput& input) {
     return outlook;
   }
   outlook.device = device->device;
+  outlook.misses_events = input.analysis->MissesEvents();
   StepLevels levels;
   for (const AttributedStep& each : input.attribution->steps) {
     const bool is_asked =

@@ -33,12 +33,13 @@ struct Outlook {
   Phase phase = Phase::kWarmUp;
   RiskLevel risk = RiskLevel::kLow;
   uint64_t steps = 0, last_step = 0;
-  uint64_t level = 0;     // the last step's peak, bytes
-  ForecastLimit limit;    // of PyTorch's allocated bytes; 0 = not known
-  uint64_t overhead = 0;  // of the device: context, libraries, other processes
-  double step_ns = 0;     // median of the last ones
-  std::string cause;      // the line that grows most; "" = none does
-  bool has_cause = true;  // false: lines were not judged
+  uint64_t level = 0;          // the last step's peak, bytes
+  ForecastLimit limit;         // of PyTorch's allocated bytes; 0 = not known
+  uint64_t overhead = 0;       // of the device: context, libraries, other processes
+  double step_ns = 0;          // median of the last ones
+  std::string cause;           // the line that grows most; "" = none does
+  bool has_cause = true;       // false: lines were not judged
+  bool misses_events = false;  // of the trace: levels are unsure
   std::string sentence;
 };
 

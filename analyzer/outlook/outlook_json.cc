@@ -24,6 +24,7 @@ void WriteOutlook(const Outlook& outlook, JsonWriter* json) {
   json->Key("device");
   outlook.device < 0 ? json->Null() : json->Value(outlook.device);
   json->Field("sentence", outlook.sentence);
+  json->Field("sure", !outlook.misses_events);
   json->Field("kind", ForecastKindName(forecast.kind));
   json->Field("phase", PhaseName(outlook.phase));
   json->Field("risk", RiskLevelName(outlook.risk));

@@ -89,14 +89,18 @@ std::string LeakHeadline(const LeakFindings& findings, int device) {
       if (row.kind != LeakKind::kAllocator) rate += row.bytes_per_iteration;
     }
   }
-  if (growing == 0) return "nothing keeps growing";
+  if (growing == 0) {
+    return findings.misses_events ? "not known whether anything keeps growing: events are missing"
+                                  : "nothing keeps growing";
+  }
   const LeakRow& worst = found->rows[0];
+  const absl::string_view doubt = findings.misses_events ? "not sure, events are missing: " : "";
   if (growing == 1) {
-    return absl::StrCat(LeakSite(worst), " keeps growing, ", RateText(worst.bytes_per_iteration), " per ",
+    return absl::StrCat(doubt, LeakSite(worst), " keeps growing, ", RateText(worst.bytes_per_iteration), " per ",
                         IterationWord(findings, worst), " since ", IterationWord(findings, worst), " ",
                         FormatCount(worst.since_iteration));
   }
-  return absl::StrCat(growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
+  return absl::StrCat(doubt, growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
                       " in all, most from ", LeakSite(worst));
 }
 
