@@ -44,7 +44,7 @@ class Peak {
         measure_(DefaultMeasure(device_)),
         bytes_(PeakOf(device_, measure_).bytes),
         live_(LiveAtPeak(device_, measure_)),
-        categories_(CategoriesOfPeak(moment, measure_).bytes),
+        categories_(CategoriesOfPeak(moment, measure_, bytes_).bytes),
         model_(TotalsOf(*input_.attribution, *subject.objects).all),
         without_(subject.without) {}
 

@@ -42,6 +42,8 @@ constexpr DeviceMetric kOfDevices[] = {
      [](const DeviceAnalysis& device) { return device.end.total; }},
     {"gpumem_peak_blocks", "PyTorch's blocks in use at the peak of their sum.",
      [](const DeviceAnalysis& device) { return device.at_peak_allocated.block_count; }},
+    {"gpumem_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
+     [](const DeviceAnalysis& device) { return uint64_t{device.bound == PeakBound::kExact}; }},
 };
 
 Labels CommonLabels(const ProcessInfo& process) {

@@ -72,6 +72,7 @@ void WritePeak(const DeviceAnalysis& device, const ReportInput& input, JsonWrite
   json->Field("reserved_time_ns", input.Since(device.peak_reserved.time_ns));
   json->Field("other_time_ns", input.Since(device.peak_other.time_ns));
   json->Field("total_time_ns", input.Since(device.peak_total.time_ns));
+  json->Field("bound", PeakBoundName(device.bound));
   json->EndObject();
 }
 

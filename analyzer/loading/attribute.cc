@@ -31,6 +31,21 @@ absl::Status ReadRules(const std::string& path, Rules* rules) {
   return absl::InvalidArgumentError(absl::StrCat(path, ", ", added.message(), ". docs/attribution.md shows rules."));
 }
 
+// Where events are missing no step, stage or moment is above the peak that the same trace reports.
+void ClampToPeaks(const ReportInput& input, Attribution* attribution) {
+  if (input.asked.from_ns != 0 || input.asked.to_ns != UINT64_MAX) return;  // of the window, and these are not
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    if (device.device != attribution->device || device.bound == PeakBound::kExact) continue;
+    for (AttributedStep& each : attribution->steps) {
+      for (StepPoint* point : {&each.step.start, &each.step.peak, &each.step.end}) device.ClampToPeaks(&point->values);
+    }
+    for (AttributedStage& each : attribution->stages) {
+      for (StepPoint* point : {&each.row.start, &each.row.peak, &each.row.end}) device.ClampToPeaks(&point->values);
+    }
+    for (Moment& moment : attribution->moments) device.ClampToPeaks(&moment.values);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::Make(AttributionRequest request,
@@ -61,6 +76,7 @@ absl::StatusOr<std::unique_ptr<LoadedAttributor>> LoadedAttributor::MakeReplayin
 std::unique_ptr<Attribution> LoadedAttributor::Take(LoadedTrace* loaded) {
   if (kept_ == nullptr) kept_ = std::make_unique<Attribution>(attributor_->Take());
   loaded->input.attribution = kept_.get();
+  ClampToPeaks(loaded->input, kept_.get());
   return std::move(kept_);
 }
 

@@ -102,7 +102,8 @@ void Writer::WriteDevices() {
     json_->Field("measure", MeasureName(measure));
     json_->Field("peak_event", peak.event_index);
     json_->Field("peak_time_ns", loaded_.input.Since(peak.time_ns));
-    json_->Field("peak_bytes", peak.bytes);
+    json_->Field("peak_bytes", PeakOf(*found, measure).bytes);
+    json_->Field("peak_bound", PeakBoundName(found->bound));
     json_->Field("changes_in_row", device.rows.changes_in_row());
     WriteRows(device.rows);
     WriteLayers(&device);

@@ -248,6 +248,8 @@ const TableSchema& ProcessesTable() {
        {"peak_allocated", kBig, "bytes", "highest allocated of that GPU"},
        {"peak_reserved", kBig, "bytes", "highest reserved of that GPU"},
        {"peak_total", kBig, "bytes", "highest total of that GPU"},
+       {"peak_bound", kText, "",
+        "exact; at_least, about: events are missing, and the peaks were that high at least, or about"},
        {"torch_version", kText, "", "version of PyTorch; NULL: not known"}}};
   return table;
 }

@@ -12,6 +12,7 @@
 #include "query/schema.h"
 #include "query/table_writer.h"
 #include "report/input.h"
+#include "report/names.h"
 #include "trace/reader.h"
 #include "trace/roles.h"
 
@@ -130,10 +131,11 @@ absl::Status WriteProcess(const LoadedTrace& loaded, uint64_t end_event, Databas
   writer.UInt(end_event).Bool(analysis.complete);
   writer.TextOrNull(analysis.damage).UInt(analysis.losses.Total());
   if (device == nullptr) {
-    for (int i = 0; i < 6; ++i) writer.Null();
+    for (int i = 0; i < 7; ++i) writer.Null();
   } else {
     writer.Int(device->device).TextOrNull(device->name).IntOrNull(device->capacity);
     writer.UInt(device->peak_allocated.bytes).UInt(device->peak_reserved.bytes).UInt(device->peak_total.bytes);
+    writer.TextOrNull(PeakBoundName(device->bound));
   }
   const auto torch = process.versions.find("torch");
   writer.TextOrNull(torch == process.versions.end() ? "" : torch->second).EndRow();

@@ -13,8 +13,10 @@
 
 namespace gpumem {
 
-// "54 %"; nothing where there is nothing to have a share of.
+// "54 %"; nothing where there is nothing to have a share of, "?" where the whole is less than its part: it is not
+// known.
 inline std::string ShareCell(uint64_t part, uint64_t all) {
+  if (all != 0 && part > all) return "?";
   return all == 0 ? "" : FormatPercent(static_cast<double>(part) / static_cast<double>(all));
 }
 

@@ -3,8 +3,12 @@
 
 #include "report/names.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "gpumem/trace.pb.h"
 
 namespace gpumem {
@@ -14,6 +18,8 @@ template <size_t N>
 absl::string_view NameAt(const absl::string_view (&names)[N], size_t index) {
   return index < N ? names[index] : absl::string_view("unknown");
 }
+
+constexpr absl::string_view kPeakBounds[] = {"exact", "at_least", "about"};
 
 }  // namespace
 
@@ -40,6 +46,25 @@ std::string EventKindName(uint32_t kind) {
 }
 
 std::string DeviceLabel(int device) { return device < 0 ? "the host" : absl::StrCat("GPU ", device); }
+
+std::string BoundedBytes(PeakBound bound, uint64_t bytes) {
+  static constexpr absl::string_view kWords[] = {"", "at least ", "about "};
+  return absl::StrCat(kWords[static_cast<size_t>(bound)], FormatBytes(bytes));
+}
+
+absl::string_view BoundSign(PeakBound bound) {
+  static constexpr absl::string_view kSigns[] = {"", ">= ", "~ "};
+  return kSigns[static_cast<size_t>(bound)];
+}
+
+absl::string_view PeakBoundName(PeakBound bound) { return kPeakBounds[static_cast<size_t>(bound)]; }
+
+bool PeakBoundOf(absl::string_view name, PeakBound* bound) {
+  const auto* const found = std::find(std::begin(kPeakBounds), std::end(kPeakBounds), name);
+  if (found == std::end(kPeakBounds)) return false;
+  *bound = static_cast<PeakBound>(found - std::begin(kPeakBounds));
+  return true;
+}
 
 std::string ResultName(int result) {
   // The numbers that CUresult and cudaError_t share, as far as allocation calls return them.

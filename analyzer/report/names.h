@@ -23,6 +23,13 @@ std::string EventKindName(uint32_t kind);
 // "GPU 0"; "the host" for -1.
 std::string DeviceLabel(int device);
 
+// Every peak that is printed goes through these: "at least 1.20 GiB" in a sentence, ">= " before it in a table,
+// "at_least" in JSON. Nothing is said, and "exact", where no event is missing.
+std::string BoundedBytes(PeakBound bound, uint64_t bytes);
+absl::string_view BoundSign(PeakBound bound);
+absl::string_view PeakBoundName(PeakBound bound);
+bool PeakBoundOf(absl::string_view name, PeakBound* bound);  // false: no such name
+
 // "out of memory (2)"; the number alone where it has no common name.
 std::string ResultName(int result);
 

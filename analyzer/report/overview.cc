@@ -52,6 +52,8 @@ absl::string_view LeadOfProblem(VerdictKind kind) {
       return "GROWING       ";
     case VerdictKind::kNearlyFull:
       return "FULL          ";
+    case VerdictKind::kUnknown:
+      return "NOT KNOWN     ";
     case VerdictKind::kNothing:
       return "ONLY CUPTI    ";
     default:
@@ -78,7 +80,8 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
   const Moment& moment = input.attribution->moments.front();
   if (input.attribution->device != device.device) return;
   const Measure measure = DefaultMeasure(device);
-  const PeakCategories categories = CategoriesOfPeak(moment, measure);
+  const uint64_t peak = PeakOf(device, measure).bytes;
+  const PeakCategories categories = CategoriesOfPeak(moment, measure, peak);
   const CategoryBytes& bytes = categories.bytes;
   std::vector<size_t> order;
   for (size_t i = 0; i < kCategories; ++i) {
@@ -86,7 +89,6 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
   }
   if (order.empty()) return;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
-  const uint64_t peak = PeakOf(device, measure).bytes;
   page->Gap();
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "peak by category", "evidence"}};
   uint64_t rest = 0, rest_count = 0;
@@ -161,7 +163,7 @@ void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Page
   for (const DeviceAnalysis& device : input.analysis->devices) {
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
-    page->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", FormatBytes(peak.bytes), " at ",
+    page->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes), " at ",
                             PeakInstant(peak.time_ns, input), "; gpumem report --device ", device.device));
   }
 }

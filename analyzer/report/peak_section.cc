@@ -51,7 +51,7 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
   const LiveSet& live = LiveAtPeak(device, measure);
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
-                                            FormatBytes(peak.bytes))},
+                                            BoundedBytes(device.bound, peak.bytes))},
               {Tone::kPlain, absl::StrCat(" at ", PeakInstant(peak.time_ns, input), WhenText(live, input), ", ",
                                           FormatCountOf(live.block_count, "live block", "live blocks"))}});
   if (const std::string place = PlaceText(input.analysis->marks.At(peak.time_ns)); !place.empty())

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "report/names.h"
 
 namespace gpumem {
 namespace {
@@ -134,6 +135,7 @@ ListedProcess Listed(const Analysis& analysis) {
     listed.device = device.device;
     listed.peak_bytes = device.peak_total.bytes;
     listed.end_bytes = device.end.total;
+    listed.bound = device.bound;
   }
   return listed;
 }
@@ -177,7 +179,8 @@ void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_vi
     const ProcessInfo& info = process.process;
     const bool used = process.device >= 0;
     rows.push_back({NameText(process, processes), absl::StrCat(info.pid), info.rank < 0 ? "" : absl::StrCat(info.rank),
-                    used ? absl::StrCat(process.device) : "", used ? FormatBytes(process.peak_bytes) : "none",
+                    used ? absl::StrCat(process.device) : "",
+                    used ? absl::StrCat(BoundSign(process.bound), FormatBytes(process.peak_bytes)) : "none",
                     used ? FormatBytes(process.end_bytes) : "", FormatCount(process.events), StateText(process),
                     FileName(process.path)});
   }
@@ -186,8 +189,9 @@ void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_vi
               rows);
   page->Gap();
   const ListedProcess& biggest = Biggest(processes);
-  page->Paragraph("  ", absl::StrCat("The most memory had process ", biggest.process.pid, " (",
-                                     FormatBytes(biggest.peak_bytes), "). Next: gpumem report ", biggest.path));
+  page->Paragraph(
+      "  ", absl::StrCat("The most memory had process ", biggest.process.pid, " (",
+                         BoundedBytes(biggest.bound, biggest.peak_bytes), "). Next: gpumem report ", biggest.path));
 }
 
 std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::string_view folder) {
@@ -221,6 +225,7 @@ std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::s
     json.Key("device");
     process.device < 0 ? json.Null() : json.Value(process.device);
     json.Field("peak_bytes", process.peak_bytes);
+    json.Field("peak_bound", PeakBoundName(process.bound));
     json.Field("end_bytes", process.end_bytes);
     json.Field("total_events", process.events);
     json.Field("lost_events", process.lost);

@@ -31,6 +31,7 @@ struct ListedProcess {
   uint64_t start_realtime_ns = 0;  // of the recording
   uint64_t events = 0, lost = 0;
   uint64_t peak_bytes = 0, end_bytes = 0;  // CUDA's, of the device whose peak is highest
+  PeakBound bound = PeakBound::kExact;     // of peak_bytes
   int device = -1;                         // that one; -1 = no GPU memory
   bool complete = false;
   bool end_unknown = false;

@@ -109,6 +109,20 @@ std::string GapsText(const ReportInput& input) {
       "counts as live, but where PyTorch's own totals correct the sum.");
 }
 
+// How many events are missing, why, and what that means.
+std::string LostText(const Analysis& analysis) {
+  const LossCounts& losses = analysis.losses;
+  std::vector<std::string> why;
+  if (losses.dropped_allocs + losses.dropped_frees > 0) why.push_back("the ring was full (GPUMEMSHIM_RING_SIZE)");
+  if (!losses.write_error.empty()) why.push_back(absl::StrCat("the file could not be written: ", losses.write_error));
+  if (losses.missing_events > 0) why.push_back("packets are missing from the file");
+  const uint64_t total = losses.Total();
+  return absl::StrCat(total == 0 ? "Events may be" : FormatCountOf(total, "event is", "events are"), " missing",
+                      why.empty() ? "" : absl::StrCat(" (", absl::StrJoin(why, "; "), ")"),
+                      ": peaks are the least that they were, or PyTorch's own totals, and other totals may be off; see "
+                      "the end of the report.");
+}
+
 }  // namespace
 
 std::string ProcessText(const ReportInput& input) {
@@ -160,12 +174,7 @@ std::vector<Remark> StateRemarks(const ReportInput& input) {
   } else if (!analysis.complete) {
     remarks.push_back({"state", absl::StrCat(EndText(analysis), " All that follows is ", up_to), Tone::kWarning});
   }
-  if (analysis.losses.Total() > 0) {
-    remarks.push_back({"LOST",
-                       absl::StrCat(FormatCountOf(analysis.losses.Total(), "event is", "events are"),
-                                    " missing, so totals may be off; see the end of the report."),
-                       Tone::kAlarm});
-  }
+  if (analysis.losses.MissesEvents()) remarks.push_back({"LOST", LostText(analysis), Tone::kAlarm});
   return remarks;
 }
 

@@ -36,8 +36,9 @@ std::vector<Measure> Shown(const DeviceAnalysis& device) {
 
 std::string CurveWords(const DeviceAnalysis& device, Measure measure, const ReportInput& input) {
   const SeriesPeak& peak = PeakOf(device, measure);
-  return absl::StrCat(PadLeft(FormatBytes(peak.bytes), 10), " at ", PadRight(PeakInstant(peak.time_ns, input), 9),
-                      " end ", FormatBytes(ValueOf(device.end, measure)));
+  return absl::StrCat(PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10), " at ",
+                      PadRight(PeakInstant(peak.time_ns, input), 9), " end ",
+                      FormatBytes(ValueOf(device.end, measure)));
 }
 
 void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Page* page) {

@@ -72,8 +72,9 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   const std::string reserved = device.peak_reserved.bytes == 0
                                    ? "reserved not recorded"
                                    : absl::StrCat(FormatBytes(live.values.reserved), " reserved");
-  std::string text = measure == Measure::kAllocated ? absl::StrCat(FormatBytes(peak.bytes), " allocated, ", reserved)
-                                                    : absl::StrCat(FormatBytes(peak.bytes), " of CUDA memory");
+  const std::string bytes = BoundedBytes(device.bound, peak.bytes);
+  std::string text = measure == Measure::kAllocated ? absl::StrCat(bytes, " allocated, ", reserved)
+                                                    : absl::StrCat(bytes, " of CUDA memory");
   if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
   absl::StrAppend(&text, " at ", PeakInstant(peak.time_ns, input), WhenText(live, input));
   if (moment == nullptr || moment->step == 0) return text;
@@ -85,7 +86,7 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
   const uint64_t peak = PeakOf(device, measure).bytes;
   std::string text;
   if (const Moment* const moment = MomentOfPeak(input, device)) {
-    const CategoryBytes bytes = CategoriesOfPeak(*moment, measure).bytes;
+    const CategoryBytes bytes = CategoriesOfPeak(*moment, measure, peak).bytes;
     const auto largest = std::max_element(bytes.begin(), bytes.end());
     if (*largest != 0) {
       const auto category = static_cast<Category>(largest - bytes.begin());
@@ -121,8 +122,9 @@ absl::string_view Remedy(Category category) {
 
 std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
   const Moment* const moment = MomentOfPeak(input, device);
+  const Measure measure = DefaultMeasure(device);
   if (moment == nullptr) return std::string(Remedy(Category::kUnknown));
-  const CategoryBytes bytes = CategoriesOfPeak(*moment, DefaultMeasure(device)).bytes;
+  const CategoryBytes bytes = CategoriesOfPeak(*moment, measure, PeakOf(device, measure).bytes).bytes;
   return std::string(Remedy(static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin())));
 }
 
@@ -142,20 +144,43 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
 }
 
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
-  verdict->kind = VerdictKind::kGrowing;
+  verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
   verdict->problem = LeakHeadline(*input.leaks, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
   const std::string remark = LeakRemark(worst, *input.leaks);
   verdict->action = remark.empty() ? "gpumem leaks shows what grows, by line" : remark;
 }
 
+uint64_t HighestPeak(const DeviceAnalysis& device) {
+  return std::max({device.peak_total.bytes, device.peak_reserved.bytes, device.peak_allocated.bytes});
+}
+
+// What the program held at its highest, by whatever is said of it: what was recorded on any layer, with contexts, and
+// what the device showed.
+uint64_t HeldAtMost(const DeviceAnalysis& device) {
+  const MemoryBreakdown& at_peak = device.breakdown_at_peak;
+  uint64_t held = std::max(HighestPeak(device), device.use.peak_own);
+  if (at_peak.any) held = std::max(held, at_peak.Explained());
+  return at_peak.any && at_peak.process != kNotStated ? std::max(held, at_peak.process) : held;
+}
+
+// More is counted than there is.
+void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdict) {
+  verdict->kind = VerdictKind::kUnknown;
+  verdict->problem =
+      absl::StrCat(FormatBytes(held), " are counted on ", DeviceLabel(device.device), ", which has ",
+                   FormatBytes(device.capacity), ": frees are missing from this trace, so its peaks are too high");
+  verdict->action = "not known; gpumem report --full shows what is missing";
+}
+
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
-  const uint64_t peak = device.peak_total.bytes;
   const FragmentationPoint& pieces = device.fragmentation.at_peak;
   const bool is_worth_a_word =
       HasPercent(pieces.free, pieces.reserved, kFragmentedPercent) &&
       (device.capacity == 0 || HasPercent(pieces.free, device.capacity, kFragmentedPercentOfDevice));
-  if (FreeSpaceOf(pieces) == FreeSpace::kScattered && is_worth_a_word) {
+  // Blocks that were lost leave holes which are none.
+  const bool is_exact = device.bound == PeakBound::kExact;
+  if (FreeSpaceOf(pieces) == FreeSpace::kScattered && is_worth_a_word && is_exact) {
     verdict->kind = VerdictKind::kFragmented;
     verdict->problem =
         absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),
@@ -165,32 +190,40 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
         "gpumem fragmentation shows what is in the way");
   }
   if (device.capacity == 0) {
+    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
     if (verdict->action.empty()) verdict->action = "gpumem peak shows the stacks behind it";
     return;
   }
-  const uint64_t free = device.capacity - std::min(peak, device.capacity);
-  if (HasPercent(peak, device.capacity, kNearlyFullPercent)) {
+  if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
+    return JudgeImpossible(device, counted, verdict);
+  const uint64_t held = std::min(HeldAtMost(device), device.capacity);
+  const uint64_t free = device.capacity - held;
+  const absl::string_view bound = is_exact ? "" : device.bound == PeakBound::kAtLeast ? "at most " : "about ";
+  if (HasPercent(held, device.capacity, kNearlyFullPercent)) {
     const bool is_scattered = verdict->kind == VerdictKind::kFragmented;
     verdict->kind = VerdictKind::kNearlyFull;
     if (!is_scattered) {
-      verdict->problem = absl::StrCat(FormatBytes(free), " of ", FormatBytes(device.capacity), " was left");
+      verdict->problem = absl::StrCat(bound, FormatBytes(free), " of ", FormatBytes(device.capacity), " was left");
       verdict->action = RemedyText(device, input);
     }
   } else if (verdict->kind != VerdictKind::kFragmented) {
-    verdict->action = absl::StrCat("nothing: this program left ", FormatBytes(free), " of ", DeviceLabel(device.device),
-                                   " free (", ShareCell(free, device.capacity), ")");
+    const std::string left = absl::StrCat(FormatBytes(free), " of ", DeviceLabel(device.device), " free (",
+                                          ShareCell(free, device.capacity), ")");
+    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
+    verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
+                               : absl::StrCat("not known, events are missing: this program left ", bound, left);
   }
 }
 
 }  // namespace
 
 absl::string_view VerdictName(VerdictKind kind) {
-  constexpr std::array<absl::string_view, 6> kNames = {"nothing",     "fits",    "fragmented",
+  constexpr std::array<absl::string_view, 7> kNames = {"nothing",     "fits",    "unknown",      "fragmented",
                                                        "nearly_full", "growing", "out_of_memory"};
   return kNames[static_cast<size_t>(kind)];
 }
 
-PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure) {
+PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t bytes) {
   PeakCategories peak{moment.categories, moment.counts, moment.by_evidence};
   if (measure != Measure::kAllocated) return peak;
   // Allocated is PyTorch's: what libraries take of CUDA themselves has categories, too, and lies beyond.
@@ -203,8 +236,8 @@ PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure) {
     peak.by_evidence[category][static_cast<size_t>(use.evidence)] += use.bytes;
   }
   const uint64_t known = std::accumulate(peak.bytes.begin(), peak.bytes.end(), uint64_t{0});
-  if (known < moment.values.allocated)
-    peak.bytes[static_cast<size_t>(Category::kUnknown)] += moment.values.allocated - known;
+  const uint64_t whole = std::max(moment.values.allocated, bytes);
+  if (known < whole) peak.bytes[static_cast<size_t>(Category::kUnknown)] += whole - known;
   return peak;
 }
 

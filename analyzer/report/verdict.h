@@ -22,10 +22,11 @@
 
 namespace gpumem {
 
-// From harmless to worst; the worst that holds is the verdict.
-enum class VerdictKind : uint8_t { kNothing, kFits, kFragmented, kNearlyFull, kGrowing, kOutOfMemory };
+// From harmless to worst; the worst that holds is the verdict. kUnknown: nothing wrong is seen, but the trace does not
+// have all events, or says what cannot be.
+enum class VerdictKind : uint8_t { kNothing, kFits, kUnknown, kFragmented, kNearlyFull, kGrowing, kOutOfMemory };
 
-// "nothing", "fits", "fragmented", "nearly_full", "growing", "out_of_memory".
+// "nothing", "fits", "unknown", "fragmented", "nearly_full", "growing", "out_of_memory".
 absl::string_view VerdictName(VerdictKind kind);
 
 struct Verdict {
@@ -36,12 +37,13 @@ struct Verdict {
   std::string action;
 };
 
-// What PyTorch's blocks at a peak were for; with all other memory where the peak is not PyTorch's allocated bytes.
+// What PyTorch's blocks at a peak of so many bytes were for, as far as they were recorded; with all other memory where
+// the peak is not PyTorch's allocated bytes.
 struct PeakCategories {
   CategoryBytes bytes{}, counts{};                                          // counts: blocks
   std::array<std::array<uint64_t, kEvidences>, kCategories> by_evidence{};  // bytes
 };
-PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure);
+PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t bytes);
 
 // Whether what grows on a device is enough for a verdict: less than 1 MiB, or than 2 % of the peak, is noise of caches
 // that settle.

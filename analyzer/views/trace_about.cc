@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "report/names.h"
 #include "views/columns.h"
 
 namespace gpumem {
@@ -15,6 +16,19 @@ namespace {
 absl::string_view ToneName(Tone tone) {
   if (tone == Tone::kAlarm) return "alarm";
   return tone == Tone::kWarning ? "warning" : "note";
+}
+
+// What the peaks really are, where what a page draws lacks something, or has what was freed unseen.
+std::string PeaksText(const ReportInput& input) {
+  std::string text;
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    const Measure measure = DefaultMeasure(device);
+    if (device.bound == PeakBound::kExact) continue;
+    absl::StrAppend(&text, text.empty() ? " What is drawn is what was recorded: the peak of " : ", of ",
+                    DeviceLabel(device.device), text.empty() ? " is " : " ",
+                    BoundedBytes(device.bound, PeakOf(device, measure).bytes), " ", MeasureName(measure));
+  }
+  return text.empty() ? "" : absl::StrCat(text, ".");
 }
 
 }  // namespace
@@ -36,9 +50,8 @@ std::vector<Remark> TraceWarnings(const ReportInput& input) {
   }
   const std::vector<std::string> losses = LossLines(input);
   if (!losses.empty()) {
-    const bool alarm = input.analysis->losses.Total() > 0;
-    warnings.push_back({"losses",
-                        absl::StrCat("Lost: ", absl::StrJoin(losses, "; "), alarm ? ". Totals may be off." : "."),
+    const bool alarm = input.analysis->losses.MissesEvents();
+    warnings.push_back({"losses", absl::StrCat("Lost: ", absl::StrJoin(losses, "; "), ".", PeaksText(input)),
                         alarm ? Tone::kAlarm : Tone::kWarning});
   }
   for (const Remark& fact : HeadFacts(input, false)) {

@@ -67,10 +67,10 @@ TEST(Verdict, CategoriesOfAllocatedMemoryAreThoseOfPyTorchsBlocks) {
   own.bytes = 50 * kGiB;
   moment.uses.push_back(own);
   moment.categories[static_cast<size_t>(Category::kWorkspace)] = own.bytes;
-  const PeakCategories allocated = CategoriesOfPeak(moment, Measure::kAllocated);
+  const PeakCategories allocated = CategoriesOfPeak(moment, Measure::kAllocated, 0);
   EXPECT_EQ(std::accumulate(allocated.bytes.begin(), allocated.bytes.end(), uint64_t{0}), moment.values.allocated);
   EXPECT_EQ(allocated.bytes[static_cast<size_t>(Category::kWorkspace)], 0u);
-  EXPECT_EQ(CategoriesOfPeak(moment, Measure::kTotal).bytes[static_cast<size_t>(Category::kWorkspace)], own.bytes);
+  EXPECT_EQ(CategoriesOfPeak(moment, Measure::kTotal, 0).bytes[static_cast<size_t>(Category::kWorkspace)], own.bytes);
   EXPECT_THAT(MakeVerdict(example.input()).mostly, StartsWith("activations (83 %)"));
   EXPECT_THAT(Overview(&example), Not(HasSubstr("workspaces")));
 }
@@ -120,6 +120,49 @@ TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
   EXPECT_THAT(verdict.action, Not(IsEmpty()));
 }
 
+// Where events are missing, nothing is claimed that they could refute.
+TEST(Verdict, OfAPeakThatMayHaveBeenHigherIsNotKnown) {
+  Example example = HealthyExample();
+  example.analysis.losses.dropped_allocs = 5;
+  example.analysis.devices[0].bound = PeakBound::kAtLeast;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.peak, StartsWith("at least 36 GiB allocated, "));
+  EXPECT_THAT(verdict.action, StartsWith("not known, events are missing: this program left at most 38 GiB of GPU 0"));
+  example.analysis.devices[0].capacity = 43 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).problem, StartsWith("at most 1 GiB of 43 GiB was left"));
+}
+
+TEST(Verdict, GrowthThatLostFreesMayHaveMadeIsNotKnown) {
+  Example example = HealthyExample();
+  testing::AddLeak(&example, 4 * kGiB);
+  example.leaks.misses_events = true;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.problem, StartsWith("not sure, events are missing: model.py:42 Block.forward keeps growing"));
+}
+
+TEST(Verdict, MoreThanTheDeviceHasIsNoPeak) {
+  Example example = HealthyExample();
+  example.analysis.devices[0].capacity = 41 * kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.problem, StartsWith("42 GiB are counted on GPU 0, which has 41 GiB"));
+}
+
+// Whatever says most of what was held.
+TEST(Verdict, WhatIsLeftIsWhatNothingHolds) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  EXPECT_THAT(MakeVerdict(example.input()).action, HasSubstr("left 38 GiB of GPU 0 free"));
+  device.use.peak_own = 50 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).action, HasSubstr("left 30 GiB of GPU 0 free"));
+  device.use.peak_own = 0;
+  device.peak_reserved = device.peak_other = device.peak_total = {};
+  device.peak_allocated.bytes = 79 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).problem, StartsWith("1 GiB of 80 GiB was left"));
+}
+
 TEST(Verdict, AFailedRequestIsTheWorst) {
   Example example = testing::OomExample();
   const Verdict verdict = MakeVerdict(example.input());
@@ -160,6 +203,17 @@ TEST(Overview, SaysFirstWhatIsNotWhole) {
   EXPECT_LT(text.find("LOST"), text.find("OUT OF MEMORY"));
   EXPECT_THAT(text, HasSubstr("7 allocations dropped because the ring was full"));
   EXPECT_THAT(text, Not(HasSubstr("none dropped")));
+}
+
+TEST(Overview, SaysWhyEventsAreMissing) {
+  Example example = HealthyExample();
+  example.analysis.losses.unwritten_events = 3;
+  example.analysis.losses.write_error = "No space left on device";
+  example.analysis.devices[0].bound = PeakBound::kAtLeast;
+  const std::string text = Overview(&example, 120);
+  EXPECT_THAT(text, HasSubstr("3 events are missing (the file could not be written: No space left on device)"));
+  EXPECT_THAT(text, HasSubstr("Peak        at least 36 GiB allocated"));
+  EXPECT_THAT(text, HasSubstr(">= 36 GiB at "));
 }
 
 }  // namespace
