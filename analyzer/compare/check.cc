@@ -32,6 +32,8 @@ class Checker {
     if (measured->most && *measured->most <= limit.least) return End(std::move(line), CheckResult::kPassed, "");
     if (measured->most && measured->least != *measured->most)
       line.measured = absl::StrCat(FormatBytes(measured->least), " to ", FormatBytes(*measured->most));
+    if (!run_.is_planned && !measured->most && measured->least == measured->bytes)
+      line.measured = absl::StrCat("at least ", FormatBytes(measured->bytes));
     if (run_.is_planned && !measured->most)
       line.measured = absl::StrCat("at least ", FormatBytes(measured->least), ", no upper bound");
     const bool has_ends = measured->most && limit.most == limit.least;

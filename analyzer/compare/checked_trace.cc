@@ -40,11 +40,6 @@ std::string MissingTime(const Analysis& analysis, const RunFacts& facts) {
   return "";
 }
 
-// Frees may be missing anywhere.
-bool MayBeLess(const LossCounts& losses) {
-  return losses.dropped_allocs + losses.dropped_frees + losses.unwritten_events > 0 || !losses.write_error.empty();
-}
-
 // The highest of all GPUs.
 std::optional<CheckedBytes> Highest(const Analysis& analysis, SeriesPeak DeviceAnalysis::*peak, bool with_context,
                                     bool is_exact) {
@@ -53,8 +48,7 @@ std::optional<CheckedBytes> Highest(const Analysis& analysis, SeriesPeak DeviceA
     CheckedBytes each;
     each.bytes = (device.*peak).bytes;
     if (with_context) each.bytes += device.residual.context_bytes + device.residual.module_bytes;
-    const bool is_after_gap = analysis.unsure_from_ns != 0 && (device.*peak).time_ns > analysis.unsure_from_ns;
-    if (!MayBeLess(analysis.losses) && !is_after_gap) each.least = each.bytes;
+    if (device.bound != PeakBound::kAbout) each.least = each.bytes;
     if (is_exact) each.most = each.bytes;
     if (!highest || each.bytes > highest->bytes) highest = each;
   }

@@ -26,6 +26,7 @@ void WriteSide(absl::string_view key, const RunFacts& facts, JsonWriter* json) {
   json->Field("peak_allocated_bytes", facts.peak_allocated);
   json->Field("peak_reserved_bytes", facts.peak_reserved);
   json->Field("peak_total_bytes", facts.peak_total);
+  json->Field("peak_bound", PeakBoundName(facts.bound));
   json->Field("ended", RunEndingName(facts.ending));
   json->Field("damaged", facts.is_damaged);
   json->Field("lost_events", facts.lost_events);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "report/names.h"
 
 namespace gpumem {
 namespace {
@@ -26,6 +27,9 @@ void AddDoubts(absl::string_view side, const RunFacts& facts, std::vector<std::s
   if (facts.is_damaged) doubts->push_back(absl::StrCat(side, " is damaged"));
   if (facts.lost_events > 0)
     doubts->push_back(absl::StrCat(side, " lost ", FormatCountOf(facts.lost_events, "event", "events")));
+  if (facts.bound == PeakBound::kExact) return;
+  const uint64_t peak = facts.measure == Measure::kTotal ? facts.peak_total : facts.peak_allocated;
+  doubts->push_back(absl::StrCat("its peak is ", BoundedBytes(facts.bound, peak)));
 }
 
 // "+3.10 GiB at the peak", "no difference at the peak".

@@ -218,6 +218,7 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     facts.peak_allocated = device.peak_allocated.bytes;
     facts.peak_reserved = device.peak_reserved.bytes;
     facts.peak_total = device.peak_total.bytes;
+    facts.bound = device.bound;
     const MeasureValues& full = device.at_peak_reserved.values;
     if (full.reserved > 0)
       facts.unused_at_peak_reserved =

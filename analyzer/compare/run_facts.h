@@ -93,8 +93,9 @@ struct RunFacts {
   MeasureValues values;  // at the moment
   CategoryBytes categories{};
   uint64_t peak_allocated = 0, peak_reserved = 0, peak_total = 0, context = 0;
-  double unused_at_peak_reserved = 0;  // share of what was reserved then that no tensor used
-  std::vector<LiveGroup> groups;       // largest first
+  PeakBound bound = PeakBound::kExact;  // of the peaks
+  double unused_at_peak_reserved = 0;   // share of what was reserved then that no tensor used
+  std::vector<LiveGroup> groups;        // largest first
 
   std::map<std::string, ParameterFacts> parameters;  // by name inside the model
   std::vector<std::string> optimizers;               // classes, each once

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "report/names.h"
 
 namespace gpumem {
 namespace {
@@ -61,7 +62,7 @@ void AddRunTable(const std::vector<RunFacts>& runs, Page* page) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFacts& run = runs[i];
     const auto cell = [&](uint64_t bytes, int best_of) {
-      return absl::StrCat(FormatBytesAligned(bytes), best_of == static_cast<int>(i) ? "*" : " ");
+      return absl::StrCat(BoundSign(run.bound), FormatBytesAligned(bytes), best_of == static_cast<int>(i) ? "*" : " ");
     };
     const size_t largest = LargestCategory(run);
     rows.push_back(
@@ -95,6 +96,7 @@ std::string RunTableJson(const std::vector<RunFacts>& runs) {
     json.Field("peak_allocated_bytes", run.peak_allocated);
     json.Field("peak_reserved_bytes", run.peak_reserved);
     json.Field("peak_total_bytes", run.peak_total);
+    json.Field("peak_bound", PeakBoundName(run.bound));
     json.Field("context_bytes", run.context);
     json.Field("unused_share", run.unused_at_peak_reserved);
     json.Key("growth_per_step");

@@ -47,10 +47,12 @@ LiveDevice TraceFollower::DeviceOf(uint32_t slot) const {
   }
   const bool is_over = at_program_end_ && slot < at_program_end_->values.size();
   device.now = is_over ? at_program_end_->values[slot] : replay_.state().values(slot);
-  device.is_unsure = replay_.state().has_gap() && replay_.state().accounts().devices[slot].unsure;
+  device.is_unsure = !replay_.state().IsSure(slot);
   if (const DeviceSeries* const series = tally_.series(slot)) {
     device.peak = {series->peak_allocated().bytes, series->peak_reserved().bytes, series->peak_other().bytes,
                    series->peak_total().bytes};
+    if (tally_.losses().MissesEvents() || replay_.state().has_gap() || series->is_raised())
+      device.bound = series->is_about() ? PeakBound::kAbout : PeakBound::kAtLeast;
     Timeline curve = series->timeline();
     curve.Finish(tally_.now_ns(), replay_.replay().index());
     device.curve = curve.Points();
@@ -133,6 +135,7 @@ void TraceFollower::AddSteps(LiveProcess* frame) const {
   outlook.steps = levels.allocated.size();
   outlook.step_ns = StepPace(std::move(took));
   outlook.has_cause = false;
+  outlook.misses_events = frame->losses.MissesEvents() || replay_.state().has_gap();
   frame->steps = {outlook.steps, outlook.last_step, outlook.step_ns, outlook.level, 0};
   const auto device = std::find_if(frame->devices.begin(), frame->devices.end(),
                                    [&](const LiveDevice& each) { return each.device == frame->device; });

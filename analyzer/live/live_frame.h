@@ -24,11 +24,12 @@ struct LiveDevice {
   std::string name;
   uint64_t capacity = 0;  // 0 = not known
   MeasureValues now, peak;
-  bool is_unsure = false;            // behind a gap, until PyTorch says its totals again
-  std::optional<uint64_t> used;      // of the device, by all processes, as it said last
-  std::optional<uint64_t> own;       // by this process, as nvidia-smi shows
-  uint64_t said_ns = 0;              // when it said so
-  std::vector<TimelinePoint> curve;  // absolute times (LiveProcess::origin_ns)
+  PeakBound bound = PeakBound::kExact;  // of the peak
+  bool is_unsure = false;               // behind a gap, until PyTorch says its totals again
+  std::optional<uint64_t> used;         // of the device, by all processes, as it said last
+  std::optional<uint64_t> own;          // by this process, as nvidia-smi shows
+  uint64_t said_ns = 0;                 // when it said so
+  std::vector<TimelinePoint> curve;     // absolute times (LiveProcess::origin_ns)
 };
 
 // A line of the program's code with memory that is alive.

@@ -32,6 +32,7 @@ void WriteDevice(const LiveDevice& device, uint64_t origin_ns, JsonWriter* json)
   FieldOrNull("capacity_bytes", device.capacity != 0, device.capacity, json);
   WriteValues("now", device.now, json);
   WriteValues("peak", device.peak, json);
+  json->Field("peak_bound", PeakBoundName(device.bound));
   json->Field("unsure", device.is_unsure);
   FieldOrNull("device_used_bytes", device.used.has_value(), device.used.value_or(0), json);
   FieldOrNull("process_used_bytes", device.own.has_value(), device.own.value_or(0), json);

@@ -95,6 +95,8 @@ struct RankSummary {
   uint64_t oom_step = 0, refused_bytes = 0, allocated_at_oom = 0;
   std::vector<TimedBytes> timeline;  // of the measure, at most some hundred points; a point is the highest of its time
 
+  // Of the peaks. Whether frees were lost is not in a summary.
+  PeakBound Bound() const { return lost_events > 0 || !damage.empty() ? PeakBound::kAtLeast : PeakBound::kExact; }
   uint64_t Peak() const { return measure == Measure::kAllocated ? peak_allocated : peak_total; }
 };
 

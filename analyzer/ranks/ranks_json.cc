@@ -162,6 +162,7 @@ void WriteRank(const RankSummary& rank, const RanksVerdict& verdict, JsonWriter*
   json->Field("peak_allocated_bytes", rank.peak_allocated);
   json->Field("peak_reserved_bytes", rank.peak_reserved);
   json->Field("peak_total_bytes", rank.peak_total);
+  json->Field("peak_bound", PeakBoundName(rank.Bound()));
   json->Field("context_bytes", rank.context);
   json->Field("communicator_bytes", rank.communicator_bytes);
   json->Key("categories");

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "compare/diff_page.h"
 #include "ranks/ranks_report.h"
+#include "report/names.h"
 #include "trace/roles.h"
 
 namespace gpumem {
@@ -145,9 +146,11 @@ void AddRankRows(const RanksReport& report, size_t top, Page* page) {
       {"rank", "host", "GPU", "memory", "vs median", "peak", "reserved", "NCCL", "steps", "state", "file"}};
   for (const RankSummary* const rank : ranks) {
     const RankValue* const value = value_of(rank->rank);
+    const absl::string_view sign = BoundSign(rank->Bound());
     rows.push_back({absl::StrCat(rank->rank), rank->hostname, rank->device < 0 ? "" : absl::StrCat(rank->device),
                     value == nullptr ? "" : FormatBytesAligned(value->bytes), AgainstMedian(value, verdict),
-                    FormatBytesAligned(rank->Peak()), FormatBytesAligned(rank->peak_reserved),
+                    absl::StrCat(sign, FormatBytesAligned(rank->Peak())),
+                    absl::StrCat(sign, FormatBytesAligned(rank->peak_reserved)),
                     rank->communicator_bytes == 0 ? "" : FormatBytesAligned(rank->communicator_bytes),
                     absl::StrCat(rank->steps.last_ended()), StateText(*rank), FileName(rank->file)});
   }

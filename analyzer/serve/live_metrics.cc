@@ -85,6 +85,9 @@ void WriteDevices(FrameMetrics* metrics) {
                       [](const LiveDevice& device) { return std::optional(device.peak.allocated); });
   metrics->EachDevice("gpumem_peak_reserved_bytes", "Highest sum of PyTorch's segments so far.",
                       [](const LiveDevice& device) { return std::optional(device.peak.reserved); });
+  metrics->EachDevice(
+      "gpumem_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
+      [](const LiveDevice& device) { return std::optional<uint64_t>(device.bound == PeakBound::kExact); });
   metrics->EachDevice("gpumem_device_used_bytes", "Memory in use by all processes, as the GPU said last.",
                       [](const LiveDevice& device) { return device.used; });
   metrics->EachDevice("gpumem_process_used_bytes", "Memory in use by this process, as nvidia-smi shows it.",

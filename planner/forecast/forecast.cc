@@ -22,6 +22,7 @@ RunPeaks PeaksOfDevice(const DeviceAnalysis& device) {
   peaks.device = device.device;
   peaks.allocated = device.peak_allocated.bytes;
   peaks.reserved = device.peak_reserved.bytes;
+  peaks.is_exact = device.bound == PeakBound::kExact;
   const MemoryBreakdown& breakdown = device.breakdown_at_peak;
   peaks.process = std::max(breakdown.any ? breakdown.Explained() : 0, device.peak_total.bytes);
   if (breakdown.any && breakdown.process != kNotStated) peaks.process = std::max(peaks.process, breakdown.process);

@@ -28,6 +28,7 @@ struct RunPeaks {
   uint64_t process = 0;    // as nvidia-smi shows it: with the context and all that PyTorch does not know of
   uint64_t context = 0;    // in `process`: what no call asked for: the context, loaded code, rounding
   uint64_t elsewhere = 0;  // in `process`: asked for past PyTorch's allocator
+  bool is_exact = true;    // false: events of the run are missing, and it held at least so much
   uint64_t together = 0;   // of the device that is fullest, with all processes on it and managed memory; 0 = `process`
   uint64_t need() const { return together != 0 ? together : process; }
 };

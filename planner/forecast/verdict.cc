@@ -28,6 +28,7 @@ class Assessor {
       AddProcesses();
     }
     AddManaged();
+    AddLostEvents();
     AddContext();
     AddUpEnds();
     assessment_.verdict = Decide();
@@ -135,6 +136,14 @@ class Assessor {
     Add({Doubt::Kind::kManaged, "managed memory counts as if all of it lay on the device", "", "", managed, 0, true});
   }
 
+  void AddLostEvents() {
+    const bool is_exact = std::all_of(forecast_.processes.begin(), forecast_.processes.end(),
+                                      [](const PlannedProcess& one) { return one.peaks.is_exact; });
+    if (is_exact) return;
+    Add({Doubt::Kind::kLostEvents, "events of the run were lost, so its peak is the least that it was",
+         "the peak was higher than what was recorded", "a larger GPUMEMSHIM_RING_SIZE", 0, 0, false});
+  }
+
   // Half of a guess and twice as much; those of other GPUs of a capability differ by less. How much code is loaded
   // depends on the program: by 25 MiB in five programs on an H200 (bench/results/2026-11-26-h200.md).
   void AddContext() {
@@ -239,6 +248,8 @@ absl::string_view DoubtName(Doubt::Kind kind) {
       return "processes";
     case Doubt::Kind::kManaged:
       return "managed";
+    case Doubt::Kind::kLostEvents:
+      return "lost_events";
   }
   return "";
 }

@@ -40,6 +40,7 @@ struct Doubt {
     kStreams,     // kernels that lag behind the host
     kProcesses,   // when several are at their peaks
     kManaged,     // which managed memory lies on the device
+    kLostEvents,  // the run's recorder could not keep all events
   };
   Kind kind = Kind::kContext;
   std::string what;             // "the size of CUDA's context is a guess"

@@ -60,6 +60,7 @@ TEST(CheckTest, WhatIsOnlyTheLeastIsNeverPassed) {
   const auto lines = CheckRun(run, Of("max_peak: 100\nmax_reserved: 199\nmax_leak: 1GiB"), nullptr, "");
   EXPECT_THAT(lines, ElementsAre(Is("max_peak", kUnknown), Is("max_reserved", kFailed), Is("max_leak", kUnknown)));
   EXPECT_EQ(ExitCodeOfCheck({lines[0]}), 4);
+  EXPECT_EQ(lines[0].measured, "at least 100 B");
   run.leak.reset();
   run.doubt.clear();
   EXPECT_THAT(CheckRun(run, Of("max_leak: 1GiB"), nullptr, ""), ElementsAre(Is("max_leak", kUnknown)));
