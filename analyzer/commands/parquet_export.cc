@@ -210,10 +210,11 @@ class TableFiles {
 
   // Of a rank that kept no trace: its steps.
   absl::Status AddSummary(size_t number, RankSummary* read) const {
-    GPUMEM_ASSIGN_OR_RETURN(std::vector<RankSummary> summaries, ReadSummaries(traces_[number]));
-    if (summaries.size() != 1)
+    GPUMEM_ASSIGN_OR_RETURN(KeptSummaries kept, ReadSummaries(traces_[number]));
+    if (!kept.bad.empty()) return absl::DataLossError(kept.bad.front().problem);
+    if (kept.ranks.size() != 1)
       return absl::FailedPreconditionError("a file of the summaries of many ranks has no events. Name their traces");
-    RankSummary& summary = *read = std::move(summaries.front());
+    RankSummary& summary = *read = std::move(kept.ranks.front());
     summary.file = traces_[number];
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open("", {}));
     TableWriter steps(database.get(), StepsTable());

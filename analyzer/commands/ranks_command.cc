@@ -145,12 +145,12 @@ A trace is read on each core. Exit code 4 where ranks are missing, damaged or of
   }
 
   // What is kept of the file: a file of summaries, or a trace with one beside it. Nothing: it is to be read itself.
-  std::optional<absl::StatusOr<std::vector<RankSummary>>> ReadKept(const std::string& file) const {
+  std::optional<absl::StatusOr<KeptSummaries>> ReadKept(const std::string& file) const {
     if (absl::EndsWith(file, kSummarySuffix)) return ReadSummaries(file);
     if (trace_.device >= 0) return std::nullopt;
     std::optional<RankSummary> known = FreshSummary(file);
     if (!known) return std::nullopt;
-    return std::vector<RankSummary>{*std::move(known)};
+    return KeptSummaries{{*std::move(known)}, {}};
   }
 
   absl::StatusOr<RankSummary> ReadTrace(const std::string& file, bool keeps_answers, Console* console) {
@@ -187,16 +187,24 @@ A trace is read on each core. Exit code 4 where ranks are missing, damaged or of
   absl::Status ReadAll(const std::vector<std::string>& files, Console* console, std::vector<RankSummary>* ranks,
                        std::vector<OtherTrace>* unreadable) {
     std::vector<std::string> traces;
+    const auto leave_out = [&](const std::string& file, const std::string& complaint, const std::string& why) {
+      console->Complain(complaint);
+      unreadable->push_back({OtherTrace::Why::kUnreadable, file, RankOfName(file), why});
+    };
     const auto complain = [&](const std::string& file, const absl::Status& status) {
-      console->Complain(status.message());
-      unreadable->push_back({OtherTrace::Why::kUnreadable, file, RankOfName(file), std::string(status.message())});
+      leave_out(file, std::string(status.message()), std::string(status.message()));
     };
     for (const std::string& file : files) {
       auto kept = ReadKept(file);
       if (!kept) {
         traces.push_back(file);
       } else if (kept->ok()) {
-        std::move((*kept)->begin(), (*kept)->end(), std::back_inserter(*ranks));
+        for (const KeptSummaries::BadLine& bad : (*kept)->bad) {
+          const std::string line = absl::StrCat("line ", bad.number);
+          leave_out(file, absl::StrCat(file, ", ", line, ", is left out: ", bad.problem),
+                    absl::StrCat(line, ": ", bad.problem));
+        }
+        std::move((*kept)->ranks.begin(), (*kept)->ranks.end(), std::back_inserter(*ranks));
       } else {
         complain(file, kept->status());
       }

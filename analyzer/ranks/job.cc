@@ -4,6 +4,7 @@
 #include "ranks/job.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <tuple>
@@ -85,7 +86,7 @@ void PutRankFirst(std::vector<RankSummary>* same, std::vector<OtherTrace>* other
 void FindMissing(Job* job) {
   std::set<int> present;
   for (const RankSummary& rank : job->ranks) present.insert(rank.rank);
-  const int end = job->expected >= 0 ? job->expected : (present.empty() ? 0 : *present.rbegin() + 1);
+  const int64_t end = job->expected >= 0 ? job->expected : (present.empty() ? 0 : int64_t{*present.rbegin()} + 1);
   for (int rank = 0; rank < end && job->missing.size() < kMaxMissing; ++rank) {
     if (!present.contains(rank)) job->missing.push_back(rank);
   }
@@ -144,7 +145,7 @@ std::string RanksText(const std::vector<int>& ranks) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < ranks.size();) {
     size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    while (end < ranks.size() && ranks[end] - 1 == ranks[end - 1]) ++end;
     if (end - i >= 3) {
       runs.push_back(absl::StrCat(ranks[i], " to ", ranks[end - 1]));
     } else {

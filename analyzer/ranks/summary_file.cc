@@ -7,33 +7,32 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/file_output.h"
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
-#include "compare/text_file.h"
 #include "ranks/merge_summaries.h"
 #include "trace/series.h"
 
 namespace gpumem {
 namespace {
 
-using nlohmann::json;
-
 constexpr int kVersion = 2;
 constexpr int kVersionWithoutGroups = 1;
 constexpr size_t kMaxStepEnds = 16;
 constexpr int kMaxCollisions = 10'000;
+constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of bytes, steps, nanoseconds: sums of two are numbers, too
 constexpr size_t kMaxLineBytes = size_t{128} << 20;
-constexpr size_t kMaxRows = 200'000;  // of any list in a line
 
 void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& rows, JsonWriter* writer) {
   writer->Key(key);
@@ -45,96 +44,6 @@ void WriteRows(absl::string_view key, const std::vector<std::vector<uint64_t>>& 
   }
   writer->EndArray();
 }
-
-// Reads members of an object; what is missing or of another type makes the whole one bad.
-class Members {
- public:
-  explicit Members(const json& object) : object_(object), ok_(object.is_object()) {}
-
-  bool ok() const { return ok_; }
-
-  void Read(const char* key, std::string* value) {
-    if (const json* const found = Find(key); found != nullptr && Check(found->is_string())) *value = *found;
-  }
-  void Read(const char* key, bool* value) {
-    if (const json* const found = Find(key); found != nullptr && Check(found->is_boolean())) *value = *found;
-  }
-  void Read(const char* key, uint64_t* value) {
-    if (const json* const found = Find(key); found != nullptr && Check(found->is_number_unsigned())) *value = *found;
-  }
-  void Read(const char* key, uint32_t* value) {
-    uint64_t number = 0;
-    Read(key, &number);
-    if (Check(number <= UINT32_MAX)) *value = static_cast<uint32_t>(number);
-  }
-  void Read(const char* key, int* value) {
-    const json* const found = Find(key);
-    if (found == nullptr || !Check(found->is_number_integer())) return;
-    const int64_t number =
-        found->is_number_unsigned() && found->get<uint64_t>() > INT32_MAX ? -2 : found->get<int64_t>();
-    if (Check(number >= -1 && number <= INT32_MAX)) *value = static_cast<int>(number);
-  }
-  void Read(const char* key, std::vector<PeakGroup>* groups) {
-    const json* const found = Find(key);
-    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return;
-    for (const json& each : *found) {
-      Members members(each);
-      std::string category;
-      PeakGroup group;
-      members.Read("category", &category);
-      members.Read("module", &group.module);
-      members.Read("line", &group.line);
-      members.Read("bytes", &group.bytes);
-      members.Read("blocks", &group.blocks);
-      if (!Check(members.ok())) return;
-      for (size_t i = 0; i < kCategories; ++i) {
-        if (CategoryName(static_cast<Category>(i)) == category) group.category = static_cast<Category>(i);
-      }
-      groups->push_back(std::move(group));
-    }
-  }
-  // Absent in files of the version from before there were any.
-  void Read(const char* key, std::vector<RankRole>* roles) {
-    if (!object_.is_object() || !object_.contains(key)) return;
-    const json* const found = Find(key);
-    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return;
-    for (const json& each : *found) {
-      Members members(each);
-      RankRole role;
-      members.Read("name", &role.name);
-      members.Read("rank", &role.rank);
-      members.Read("size", &role.size);
-      if (!Check(members.ok())) return;
-      roles->push_back(std::move(role));
-    }
-  }
-  // Lists of so many unsigned numbers each.
-  std::vector<std::vector<uint64_t>> Rows(const char* key, size_t columns) {
-    std::vector<std::vector<uint64_t>> rows;
-    const json* const found = Find(key);
-    if (found == nullptr || !Check(found->is_array() && found->size() <= kMaxRows)) return rows;
-    for (const json& row : *found) {
-      if (!Check(row.is_array() && row.size() == columns)) return rows;
-      rows.emplace_back();
-      for (const json& number : row) {
-        if (!Check(number.is_number_unsigned())) return rows;
-        rows.back().push_back(number.get<uint64_t>());
-      }
-    }
-    return rows;
-  }
-
- private:
-  const json* Find(const char* key) {
-    if (!ok_) return nullptr;
-    const auto found = object_.find(key);
-    return Check(found != object_.end()) ? &*found : nullptr;
-  }
-  bool Check(bool is_good) { return ok_ = ok_ && is_good; }
-
-  const json& object_;
-  bool ok_;
-};
 
 // One list of members for both directions, so that none is forgotten in one of them. `rank` is const for writing.
 template <typename Rank, typename Each>
@@ -177,6 +86,32 @@ void ForEachNewMember(Rank* rank, const Each& each) {
   each("other_peak_bytes", &rank->other_peak_bytes);
 }
 
+// Lists of so many numbers each, the last one of which is no hash; none where one of them is something else.
+template <size_t kColumns>
+std::vector<std::array<uint64_t, kColumns>> Rows(const char* key, JsonReader* reader) {
+  std::vector<std::array<uint64_t, kColumns>> rows;
+  reader->Read(key, &rows);
+  const bool fit = std::all_of(rows.begin(), rows.end(), [](const auto& row) { return row.back() <= kMaxNumber; });
+  if (!fit) reader->Fail(key, "has a number that cannot be");
+  if (!reader->ok()) rows.clear();
+  return rows;
+}
+
+void ReadFrom(JsonReader* reader, const char* key, uint64_t* value) {
+  reader->Read(key, value);
+  if (*value > kMaxNumber && absl::string_view(key) != "refused_bytes") reader->Fail(key, "cannot be so large");
+}
+
+// Where -1 stands for "not known".
+void ReadFrom(JsonReader* reader, const char* key, int* value) {
+  reader->Read(key, value);
+  if (*value < -1) reader->Fail(key, "is below -1");
+}
+template <typename T>
+void ReadFrom(JsonReader* reader, const char* key, T* value) {
+  reader->Read(key, value);
+}
+
 void WriteNew(const RankSummary& rank, JsonWriter* writer) {
   ForEachNewMember(&rank, [&](const char* key, const auto* value) { writer->Field(key, *value); });
   writer->Key("peak_groups");
@@ -208,11 +143,28 @@ void WriteNew(const RankSummary& rank, JsonWriter* writer) {
   WriteRows("step_ends", ends, writer);
 }
 
-void ReadNew(Members* members, RankSummary* rank) {
-  ForEachNewMember(rank, [&](const char* key, auto* value) { members->Read(key, value); });
-  members->Read("peak_groups", &rank->peak_groups);
-  members->Read("roles", &rank->roles);
-  for (const auto& row : members->Rows("step_ends", 2)) rank->step_ends.push_back({row[0], row[1]});
+void ReadNew(JsonReader* reader, RankSummary* rank) {
+  ForEachNewMember(rank, [&](const char* key, auto* value) { ReadFrom(reader, key, value); });
+  reader->Each("peak_groups", [&](JsonReader* group) {
+    std::string category;
+    PeakGroup& read = rank->peak_groups.emplace_back();
+    group->Read("category", &category);
+    group->Read("module", &read.module);
+    group->Read("line", &read.line);
+    ReadFrom(group, "bytes", &read.bytes);
+    ReadFrom(group, "blocks", &read.blocks);
+    for (size_t i = 0; i < kCategories; ++i) {
+      if (CategoryName(static_cast<Category>(i)) == category) read.category = static_cast<Category>(i);
+    }
+  });
+  for (const auto& [step, time_ns] : Rows<2>("step_ends", reader)) rank->step_ends.push_back({step, time_ns});
+  if (!reader->Has("roles")) return;  // there were none yet
+  reader->Each("roles", [&](JsonReader* role) {
+    RankRole& read = rank->roles.emplace_back();
+    role->Read("name", &read.name);
+    role->Read("rank", &read.rank);
+    role->Read("size", &read.size);
+  });
 }
 
 void WriteLists(const RankSummary& rank, JsonWriter* writer) {
@@ -231,21 +183,24 @@ void WriteLists(const RankSummary& rank, JsonWriter* writer) {
   WriteRows("categories", categories, writer);
 }
 
-bool ReadLists(Members* members, RankSummary* rank) {
-  for (const auto& row : members->Rows("parameters", 3)) rank->parameters.push_back({row[0], row[1], row[2]});
-  for (const auto& row : members->Rows("timeline", 2)) rank->timeline.push_back({row[0], row[1]});
-  for (const auto& row : members->Rows("other_devices", 2))
+bool ReadLists(JsonReader* reader, RankSummary* rank) {
+  for (const auto& row : Rows<3>("parameters", reader)) rank->parameters.push_back({row[0], row[1], row[2]});
+  for (const auto& row : Rows<2>("timeline", reader)) rank->timeline.push_back({row[0], row[1]});
+  for (const auto& row : Rows<2>("other_devices", reader))
     rank->other_devices[static_cast<int>(row[0] & 0xffff)] = row[1];
-  for (const auto& row : members->Rows("ancestors", 1)) rank->ancestors.push_back(static_cast<uint32_t>(row[0]));
-  const auto categories = members->Rows("categories", 1);
+  for (const auto& row : Rows<1>("ancestors", reader)) rank->ancestors.push_back(static_cast<uint32_t>(row[0]));
+  const auto categories = Rows<1>("categories", reader);
   for (size_t i = 0; i < kCategories && i < categories.size(); ++i) rank->categories[i] = categories[i][0];
   StepPeaks::Totals totals;
-  members->Read("step_width", &totals.width);
-  members->Read("complete_steps", &totals.complete);
-  members->Read("last_begun_step", &totals.last_begun);
-  members->Read("last_ended_step", &totals.last_ended);
+  ReadFrom(reader, "step_width", &totals.width);
+  ReadFrom(reader, "complete_steps", &totals.complete);
+  ReadFrom(reader, "last_begun_step", &totals.last_begun);
+  ReadFrom(reader, "last_ended_step", &totals.last_ended);
   std::vector<StepPeak> peaks;
-  for (const auto& row : members->Rows("steps", 3)) peaks.push_back({row[0], row[1], row[2]});
+  for (const auto& row : Rows<3>("steps", reader)) {
+    if (std::max(row[0], row[1]) > kMaxNumber) return false;
+    peaks.push_back({row[0], row[1], row[2]});
+  }
   return rank->steps.Restore(totals, peaks);
 }
 
@@ -300,29 +255,34 @@ std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp) {
 }
 
 absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stamp) {
-  const json parsed = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  const auto bad = [] { return absl::DataLossError("no summary of a rank that this version knows"); };
-  Members members(parsed);
+  const auto bad = [](absl::string_view why) {
+    return absl::DataLossError(absl::StrCat("no summary of a rank that this version knows: ", why));
+  };
+  const absl::StatusOr<nlohmann::json> parsed = ParseJson(line);
+  if (!parsed.ok()) return bad(parsed.status().message());
+  JsonReader reader(*parsed);
   int version = 0;
-  members.Read("gpumem_rank_summary", &version);
-  if (!members.ok() || (version != kVersion && version != kVersionWithoutGroups)) return bad();
+  reader.Read("gpumem_rank_summary", &version);
+  if (reader.ok() && version != kVersion && version != kVersionWithoutGroups)
+    return bad(absl::StrCat("it is of version ", version));
   RankSummary rank;
   FileStamp read;
-  members.Read("trace_bytes", &read.bytes);
-  members.Read("trace_changed_ns", &read.changed_ns);
-  ForEachMember(&rank, [&](const char* key, auto* value) { members.Read(key, value); });
+  reader.Read("trace_bytes", &read.bytes);
+  reader.Read("trace_changed_ns", &read.changed_ns);
+  ForEachMember(&rank, [&](const char* key, auto* value) { ReadFrom(&reader, key, value); });
   bool of_total = false;
   std::string ended;
-  members.Read("of_total", &of_total);
-  members.Read("ended", &ended);
+  reader.Read("of_total", &of_total);
+  reader.Read("ended", &ended);
   rank.measure = of_total ? Measure::kTotal : Measure::kAllocated;
   rank.steps = StepPeaks(of_total);
   for (const RunEnding each :
        {RunEnding::kCompleted, RunEnding::kOutOfMemory, RunEnding::kKilled, RunEnding::kRunning}) {
     if (RunEndingName(each) == ended) rank.ending = each;
   }
-  if (version == kVersion) ReadNew(&members, &rank);
-  if (!ReadLists(&members, &rank) || !members.ok()) return bad();
+  if (version == kVersion) ReadNew(&reader, &rank);
+  if (!ReadLists(&reader, &rank)) reader.Fail("steps", "cannot be so");
+  if (!reader.ok()) return bad(reader.problem());
   if (stamp != nullptr) *stamp = read;
   return rank;
 }
@@ -334,7 +294,7 @@ absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp) {
 absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& path) {
   for (int number = 0; number < kMaxCollisions; ++number) {
     const std::string place = NumberedSummary(path, number);
-    const absl::StatusOr<std::string> text = ReadTextFile(place);
+    const absl::StatusOr<std::string> text = ReadRegularFile(place, kMaxLineBytes);
     if (text.ok()) {
       const absl::StatusOr<RankSummary> earlier = ParseSummary(*text, nullptr);
       if (!earlier.ok() || !IsSameRecording(*earlier, rank)) continue;  // another process's
@@ -354,7 +314,7 @@ absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& pa
 }
 
 std::optional<RankSummary> FreshSummary(const std::string& trace) {
-  const absl::StatusOr<std::string> text = ReadTextFile(SummaryPathOf(trace));
+  const absl::StatusOr<std::string> text = ReadRegularFile(SummaryPathOf(trace), kMaxLineBytes);
   if (!text.ok()) return std::nullopt;
   FileStamp stamp;
   absl::StatusOr<RankSummary> rank = ParseSummary(*text, &stamp);
@@ -365,34 +325,41 @@ std::optional<RankSummary> FreshSummary(const std::string& trace) {
   return *std::move(rank);
 }
 
-absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path) {
-  // Line by line: those of ten thousand ranks are hundreds of MB.
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  std::vector<RankSummary> ranks;
+absl::StatusOr<KeptSummaries> ReadSummaries(const std::string& path) {
+  const int file = OpenRegularFile(path);
+  if (file < 0) return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  const absl::Cleanup closer = [file] { close(file); };
+  KeptSummaries kept;
   std::string piece(size_t{1} << 16, '\0'), line;
   size_t number = 1;
-  const auto add = [&](absl::string_view end) -> absl::Status {
+  const auto add = [&](absl::string_view end) {
     absl::StrAppend(&line, end);
-    absl::StatusOr<RankSummary> rank = line.empty() ? RankSummary() : ParseSummary(line, nullptr);
-    if (!rank.ok()) return absl::DataLossError(absl::StrCat(path, ", line ", number, ": ", rank.status().message()));
-    if (!line.empty()) ranks.push_back(*std::move(rank));
+    if (!line.empty()) {
+      absl::StatusOr<RankSummary> rank = ParseSummary(line, nullptr);
+      if (rank.ok()) {
+        kept.ranks.push_back(*std::move(rank));
+      } else {
+        kept.bad.push_back({number, std::string(rank.status().message())});
+      }
+    }
     line.clear();
     ++number;
-    return absl::OkStatus();
   };
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
-    absl::string_view rest(piece.data(), static_cast<size_t>(file.gcount()));
+  // Line by line: those of ten thousand ranks are hundreds of MB.
+  for (ssize_t got = 0; (got = read(file, piece.data(), piece.size())) != 0;) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError("read", path);
+    absl::string_view rest(piece.data(), static_cast<size_t>(got));
     for (size_t end = rest.find('\n'); end != absl::string_view::npos; end = rest.find('\n')) {
-      GPUMEM_RETURN_IF_ERROR(add(rest.substr(0, end)));
+      add(rest.substr(0, end));
       rest.remove_prefix(end + 1);
     }
     absl::StrAppend(&line, rest);
     if (line.size() > kMaxLineBytes)
       return absl::ResourceExhaustedError(absl::StrCat(path, ", line ", number, " is larger than 128 MiB"));
   }
-  GPUMEM_RETURN_IF_ERROR(add(""));
-  return ranks;
+  add("");
+  return kept;
 }
 
 }  // namespace gpumem

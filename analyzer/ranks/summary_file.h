@@ -7,7 +7,7 @@
 //
 //   GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, StampOf(rank.file)));   // rank.file + ".summary"
 //   if (const auto rank = FreshSummary("run.gmtrace")) rank->steps    // nothing where the trace changed since
-//   GPUMEM_ASSIGN_OR_RETURN(const auto ranks, ReadSummaries("all.summary"));
+//   GPUMEM_ASSIGN_OR_RETURN(const KeptSummaries kept, ReadSummaries("all.summary"));
 //
 // What is read is hostile until checked. Thread-safe.
 
@@ -37,7 +37,7 @@ FileStamp StampOf(const std::string& path);
 
 // One line, with its end.
 std::string SummaryLine(const RankSummary& rank, const FileStamp& stamp);
-// DataLoss where the line is none; `stamp` may be null.
+// DataLoss, with what is wrong, where the line is none; `stamp` may be null.
 absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stamp);
 
 // Where the summary of a trace, or of a series' file, is: "run.gmtrace.summary" of run.part2.gmtrace, too.
@@ -49,8 +49,17 @@ absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp);
 // another process's, the name gets a number; the name that it got.
 absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& path);
 std::optional<RankSummary> FreshSummary(const std::string& trace);
-// NotFound, or DataLoss with the number of the line.
-absl::StatusOr<std::vector<RankSummary>> ReadSummaries(const std::string& path);
+
+struct KeptSummaries {
+  struct BadLine {
+    size_t number = 0;  // from 1
+    std::string problem;
+  };
+  std::vector<RankSummary> ranks;
+  std::vector<BadLine> bad;  // that are no summaries, and are left out
+};
+// NotFound, also for what is no plain file; ResourceExhausted for a line that is larger than 128 MiB.
+absl::StatusOr<KeptSummaries> ReadSummaries(const std::string& path);
 
 }  // namespace gpumem
 

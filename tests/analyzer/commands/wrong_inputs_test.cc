@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "program.h"
+#include "ranks/summary_file.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -125,6 +126,26 @@ TEST_F(WrongInputsTest, AFolderOfThousandsWithForeignOnes) {
     const Outcome outcome = Run(command, "many");
     EXPECT_THAT(outcome.exit_code, AnyOf(0, 4)) << command[0] << outcome.err;
   }
+}
+
+TEST_F(WrongInputsTest, ASummaryWithAListWhereANumberBelongsIsLeftOutAndNamed) {
+  for (int number = 0; number < 3; ++number) {
+    RankSummary rank;
+    rank.file = absl::StrCat("r", number);
+    rank.rank = number;
+    rank.job = {"1", "train", 3};
+    rank.device = 0;
+    rank.peak_allocated = uint64_t{100} << 20;
+    rank.ancestors = {7};
+    std::string line = SummaryLine(rank, {});
+    if (number == 1) line.replace(line.find("[[7]]"), 5, "[[\"x\"]]");
+    testing::WriteFile(absl::StrCat(folder_, "/r", number, ".gmtrace.summary"), line);
+  }
+  const Outcome outcome = Run({"ranks"}, ".");
+  EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("r1.gmtrace.summary, line 1, is left out: no summary of a rank that this version "
+                                     "knows: ancestors[0][0] is no whole number"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 of 3 ranks"));
 }
 
 TEST_F(WrongInputsTest, ATraceThatIsCutShortWhileItIsRead) {

@@ -4,6 +4,7 @@
 #include "ranks/summary_file.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +12,9 @@
 #include <random>
 
 #include "ranks.h"
+#include "ranks/judge.h"
 #include "ranks/ranks_report.h"
+#include "testing/mutated_json.h"
 
 namespace gpumem {
 namespace {
@@ -86,6 +89,41 @@ TEST(SummaryFileTest, DamagedLinesDoNoHarm) {
   EXPECT_GE(refused, 300u) << "each shortened line at least";
 }
 
+TEST(SummaryFileTest, AListWhereANumberBelongsIsRefused) {
+  for (const auto& [key, rows] : std::vector<std::pair<std::string, std::string>>{{"parameters", "[[-1,2,3]]"},
+                                                                                  {"steps", "[[1.5,2,3]]"},
+                                                                                  {"ancestors", "[[\"x\"]]"},
+                                                                                  {"categories", "[[\"x\"]]"},
+                                                                                  {"timeline", "[[]]"},
+                                                                                  {"step_ends", "[[[1],2]]"}}) {
+    nlohmann::json summary = nlohmann::json::parse(SummaryLine(FullRank(), {}));
+    summary[key] = nlohmann::json::parse(rows);
+    const absl::StatusOr<RankSummary> read = ParseSummary(summary.dump(), nullptr);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss) << key;
+    EXPECT_THAT(read.status().message(), HasSubstr(key));
+  }
+}
+
+// What is taken can be compared and printed: no number in it is too large for sums and differences.
+TEST(SummaryFileTest, WhateverIsInAPlaceDoesNoHarm) {
+  std::vector<RankSummary> others = MakeRanks(3, 100 * kMiB);
+  size_t refused = 0;
+  nlohmann::json summary = nlohmann::json::parse(SummaryLine(FullRank(), {}));
+  for (const char* const list : {"steps", "step_ends", "categories"})
+    summary[list] = {summary[list][0], summary[list][1]};  // one is as another
+  testing::EachMutation(summary.dump(), [&](const std::string& line) {
+    const absl::StatusOr<RankSummary> read = ParseSummary(line, nullptr);
+    refused += read.ok() ? 0 : 1;
+    if (!read.ok()) return;
+    std::vector<RankSummary> ranks = others;
+    ranks.push_back(*read);
+    const Job job = SortIntoJob(std::move(ranks));
+    const RanksVerdict verdict = JudgeRanks(job, {});
+    EXPECT_FALSE(RanksJson({job, verdict}, {}).empty());
+  });
+  EXPECT_GT(refused, 1000u);
+}
+
 TEST(SummaryFileTest, AWindowsWidthThatIsNoneIsRefused) {
   std::string line = SummaryLine(FullRank(), {});
   const size_t at = line.find("\"step_width\": ");
@@ -134,13 +172,13 @@ TEST_F(SummaryFolderTest, AddsToWhatIsKnownOfTheSameProcess) {
   const uint64_t peak = rank.peak_allocated;
   rank.peak_allocated = 1;
   ASSERT_TRUE(AddToSummary(rank, path).ok());
-  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, peak);
-  EXPECT_TRUE(ReadSummaries(path)->front().summary_only);
-  EXPECT_EQ(ReadSummaries(path)->front().file, path);
+  EXPECT_EQ(ReadSummaries(path)->ranks.front().peak_allocated, peak);
+  EXPECT_TRUE(ReadSummaries(path)->ranks.front().summary_only);
+  EXPECT_EQ(ReadSummaries(path)->ranks.front().file, path);
   rank.start_ticks = 99;  // another process that is given the same name
   EXPECT_EQ(*AddToSummary(rank, path), folder_ + "/a.1.gmtrace.summary");
   EXPECT_EQ(*AddToSummary(rank, path), folder_ + "/a.1.gmtrace.summary");
-  EXPECT_EQ(ReadSummaries(path)->front().peak_allocated, peak);
+  EXPECT_EQ(ReadSummaries(path)->ranks.front().peak_allocated, peak);
 }
 
 TEST(SummaryPathTest, OfASeriesThereIsOne) {
@@ -154,11 +192,32 @@ TEST_F(SummaryFolderTest, FilesPutTogetherAreOne) {
   std::ofstream file(path);
   for (const RankSummary& rank : MakeRanks(20, 100 * kMiB)) file << SummaryLine(rank, {});
   file.close();
-  const absl::StatusOr<std::vector<RankSummary>> ranks = ReadSummaries(path);
-  ASSERT_TRUE(ranks.ok());
-  EXPECT_EQ(SortIntoJob(*ranks).ranks.size(), 20u);
-  std::ofstream(path, std::ios::app) << "nonsense\n";
-  EXPECT_THAT(ReadSummaries(path).status().message(), HasSubstr("line 21"));
+  const absl::StatusOr<KeptSummaries> kept = ReadSummaries(path);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(SortIntoJob(kept->ranks).ranks.size(), 20u);
+  EXPECT_TRUE(kept->bad.empty());
+}
+
+TEST_F(SummaryFolderTest, ALineThatIsNoneIsNamedAndTheOthersAreTaken) {
+  const std::string path = folder_ + "/all.summary";
+  std::ofstream file(path);
+  const std::vector<RankSummary> all = MakeRanks(3, 100 * kMiB);
+  file << SummaryLine(all[0], {}) << "nonsense\n" << SummaryLine(all[1], {}) << SummaryLine(all[2], {});
+  file.close();
+  const absl::StatusOr<KeptSummaries> kept = ReadSummaries(path);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->ranks.size(), 3u);
+  ASSERT_EQ(kept->bad.size(), 1u);
+  EXPECT_EQ(kept->bad[0].number, 2u);
+  EXPECT_THAT(kept->bad[0].problem, HasSubstr("no JSON"));
+}
+
+TEST_F(SummaryFolderTest, APipeBesideATraceIsNotOpened) {
+  const std::string trace = folder_ + "/a.gmtrace";
+  std::ofstream(trace) << "trace";
+  ASSERT_EQ(mkfifo(SummaryPathOf(trace).c_str(), 0600), 0);
+  EXPECT_FALSE(FreshSummary(trace).has_value());
+  EXPECT_FALSE(ReadSummaries(SummaryPathOf(trace)).ok());
 }
 
 }  // namespace
