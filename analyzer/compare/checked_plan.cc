@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "compare/check.h"
 
@@ -128,8 +129,8 @@ absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::str
   CheckedRun run;
   run.name = name;
   run.is_planned = true;
-  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const absl::Status status = root.is_discarded() ? absl::InvalidArgumentError("it is no JSON") : ReadPlan(root, &run);
+  const absl::StatusOr<Json> root = ParseJson(text);
+  const absl::Status status = root.ok() ? ReadPlan(*root, &run) : root.status();
   if (status.ok()) return run;
   return absl::InvalidArgumentError(
       absl::StrCat(name, " is neither a trace nor an answer of gpumem plan --json: ", status.message()));

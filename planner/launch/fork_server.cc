@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/program.h"
@@ -26,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr size_t kLongestLine = 1 << 20;
 
 json ProgramJson(const PythonCommand& program, const std::vector<std::string>& skip) {
   json words = {{"skip", skip}};
@@ -39,29 +42,32 @@ json ProgramJson(const PythonCommand& program, const std::vector<std::string>& s
   return words;
 }
 
-ServerMessage Parse(const std::string& line) {
+}  // namespace
+
+absl::StatusOr<ServerMessage> ParseServerMessage(absl::string_view line) {
+  GPUMEM_ASSIGN_OR_RETURN(const json words, ParseJson(line));
+  JsonReader reader(words);
   ServerMessage message;
-  const json words = json::parse(line);
-  message.id = words.value("id", 0);
-  if (words.contains("ready")) {
+  reader.ReadIfThere("id", &message.id);
+  if (reader.Has("ready")) {
     message.kind = ServerMessage::Kind::kReady;
-    message.seconds = words.value("ready", 0.0);
-  } else if (words.contains("unfit")) {
+    reader.Read("ready", &message.seconds);
+  } else if (reader.Has("unfit")) {
     message.kind = ServerMessage::Kind::kUnfit;
-    message.module = words.value("unfit", "");
-    message.why = words.value("why", "");
-  } else if (words.contains("pid")) {
+    reader.Read("unfit", &message.module);
+    reader.ReadIfThere("why", &message.why);
+  } else if (reader.Has("pid")) {
     message.kind = ServerMessage::Kind::kStarted;
-    message.pid = words.value("pid", 0);
-  } else if (words.contains("status")) {
+    reader.Read("pid", &message.pid);
+    if (message.pid < 2) reader.Fail("pid", "is no process of its own");  // kill(-1) ends whatever the user runs
+  } else {
     message.kind = ServerMessage::Kind::kEnded;
-    message.status = words.value("status", 0);
-    message.rss_kib = words.value("rss_kib", uint64_t{0});
+    reader.Read("status", &message.status);
+    reader.ReadIfThere("rss_kib", &message.rss_kib);
   }
+  if (!reader.ok()) return absl::DataLossError(reader.problem());
   return message;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(const SimulationTools& tools, const RunRequest& run,
                                                               const PythonCommand& program,
@@ -134,11 +140,12 @@ std::vector<ServerMessage> ForkServer::Poll() {
     unread_.append(part, static_cast<size_t>(count));
   }
   for (size_t end; (end = unread_.find('\n')) != std::string::npos; unread_.erase(0, end + 1)) {
-    try {
-      messages.push_back(Parse(unread_.substr(0, end)));
-    } catch (const json::exception&) {  // a program that found our socket wrote into it
-    }
+    // Anything else is of a program that found our socket and wrote into it.
+    if (absl::StatusOr<ServerMessage> message = ParseServerMessage(absl::string_view(unread_).substr(0, end));
+        message.ok())
+      messages.push_back(*std::move(message));
   }
+  if (unread_.size() > kLongestLine) unread_.clear();
   if (is_gone_) messages.emplace_back();
   return messages;
 }

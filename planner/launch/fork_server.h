@@ -40,6 +40,9 @@ struct ServerMessage {
   std::string why;       // and why: "it starts threads when it is loaded"
 };
 
+// One line of what it says. DataLoss for anything else: the programs that it runs could write to its socket.
+absl::StatusOr<ServerMessage> ParseServerMessage(absl::string_view line);
+
 class ForkServer {
  public:
   // `run`: one like those that will be sent; its folder is the server's own. `skip`: modules that are left to each run.

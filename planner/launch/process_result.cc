@@ -5,31 +5,23 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/file_output.h"
+#include "base/json_reader.h"
+#include "base/status_macros.h"
 
 namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr uintmax_t kMaxBytes = 16 << 20;
-
-std::string ReadAll(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // Files only, and none that is larger than they ever are: the folder is the program's to write into as well.
 std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& ending) {
@@ -43,86 +35,43 @@ std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& 
   return files;
 }
 
-// Throws where there is something else: a conversion would make another number of it.
-template <typename Number>
-Number Whole(const json& value) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > std::numeric_limits<Number>::max())
-    throw json::other_error::create(501, "no whole number", nullptr);
-  return value.get<Number>();
-}
-
-template <typename Number>
-void Read(const json& reported, const char* key, Number* number) {
-  if (const auto found = reported.find(key); found != reported.end()) *number = Whole<Number>(*found);
-}
-
-void ReadWorkspaces(const json& reported, ProcessResult* result) {
-  if (const auto context = reported.find("context"); context != reported.end() && context->is_object()) {
-    Read(*context, "bytes", &result->context.bytes);
-    result->context.known = context->value("known", "nothing");
+void ReadWorkspaces(JsonReader* reader, ProcessResult* result) {
+  if (reader->HasValue("context")) {
+    reader->Object("context", [&](JsonReader* context) {
+      result->context.known = "nothing";
+      context->ReadIfThere("bytes", &result->context.bytes);
+      context->ReadIfThere("known", &result->context.known);
+    });
   }
-  for (const auto& [library, asked] : reported.value("workspaces", std::map<std::string, json>())) {
-    WorkspaceUse use;
+  if (!reader->Has("workspaces")) return;
+  reader->EachMember("workspaces", [&](const std::string& library, JsonReader* asked) {
+    WorkspaceUse& use = result->workspaces.emplace_back();
     use.library = library;
-    Read(asked, "set", &use.set);
-    Read(asked, "measured", &use.measured);
-    Read(asked, "similar", &use.similar);
-    Read(asked, "bound", &use.bounded);
-    Read(asked, "nothing", &use.unknown);
-    Read(asked, "without_bound", &use.without_bound);
-    Read(asked, "largest", &use.largest);
-    Read(asked, "largest_bound", &use.largest_bound);
-    result->workspaces.push_back(use);
-  }
+    asked->ReadIfThere("set", &use.set);
+    asked->ReadIfThere("measured", &use.measured);
+    asked->ReadIfThere("similar", &use.similar);
+    asked->ReadIfThere("bound", &use.bounded);
+    asked->ReadIfThere("nothing", &use.unknown);
+    asked->ReadIfThere("without_bound", &use.without_bound);
+    asked->ReadIfThere("largest", &use.largest);
+    asked->ReadIfThere("largest_bound", &use.largest_bound);
+  });
 }
 
-void ReadChanges(const json& reported, ProcessResult* result) {
-  for (const json& each : reported.value("changes", std::vector<json>())) {
-    ChangeReport change;
-    change.name = each.value("name", "");
-    Read(each, "applied", &change.applied);
-    Read(each, "of", &change.of);
-    change.why = each.value("why", "");
-    change.other_results = each.value("other_results", "");
-    Read(each, "bytes", &change.moved);
-    if (const auto batch = each.find("batch"); batch != each.end() && batch->is_array() && batch->size() == 2) {
-      change.batch_flag = batch->at(0).get<std::string>();
-      change.batch = Whole<int64_t>(batch->at(1));
-    }
-    result->changes.push_back(std::move(change));
-  }
-}
-
-ProcessResult Parse(const std::string& text) {
-  const json reported = json::parse(text);
-  ProcessResult result;
-  Read(reported, "pid", &result.pid);
-  Read(reported, "rank", &result.rank);
-  const std::string reason = reported.value("reason", "ended");
-  result.reason = reason == "stable"       ? ProcessResult::Reason::kStable
-                  : reason == "steps"      ? ProcessResult::Reason::kSteps
-                  : reason == "capability" ? ProcessResult::Reason::kCapability
-                                           : ProcessResult::Reason::kEnded;
-  Read(reported, "steps", &result.steps);
-  Read(reported, "last_growth", &result.last_growth);
-  result.torch = reported.value("torch", "");
-  result.built_for = reported.value("built_for", std::vector<std::string>());
-  for (const auto& [pin, count] : reported.value("pinned", std::map<std::string, json>()))
-    result.pinned[pin] = Whole<uint64_t>(count);
-  Read(reported, "event_queries", &result.event_queries);
-  Read(reported, "other_values", &result.other_values);
-  Read(reported, "other_integers", &result.other_integers);
-  Read(reported, "unknown_true", &result.unknown_true);
-  Read(reported, "unknown_false", &result.unknown_false);
-  result.values_failed = reported.value("values_failed", "");
-  ReadChanges(reported, &result);
-  Read(reported, "cuda_ns", &result.cuda_ns);
-  Read(reported, "first_step_ns", &result.first_step_ns);
-  Read(reported, "ended_ns", &result.ended_ns);
-  if (const auto highest = reported.find("highest"); highest != reported.end() && !highest->empty())
-    result.allocated_in_steps = Whole<uint64_t>(highest->at(0));
-  ReadWorkspaces(reported, &result);
-  return result;
+void ReadChanges(JsonReader* reader, ProcessResult* result) {
+  if (!reader->Has("changes")) return;
+  reader->Each("changes", [&](JsonReader* each) {
+    ChangeReport& change = result->changes.emplace_back();
+    each->ReadIfThere("name", &change.name);
+    each->ReadIfThere("applied", &change.applied);
+    each->ReadIfThere("of", &change.of);
+    each->ReadIfThere("why", &change.why);
+    each->ReadIfThere("other_results", &change.other_results);
+    each->ReadIfThere("bytes", &change.moved);
+    std::pair<std::string, int64_t> batch;
+    if (each->HasValue("batch")) each->Read("batch", &batch);
+    std::tie(change.batch_flag, change.batch) = batch;
+  });
 }
 
 // A line of faulthandler's: `  File "x.py", line 12 in main`.
@@ -137,13 +86,49 @@ std::string Place(absl::string_view line) {
 
 }  // namespace
 
+absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text) {
+  GPUMEM_ASSIGN_OR_RETURN(const nlohmann::json reported, ParseJson(text));
+  JsonReader reader(reported);
+  ProcessResult result;
+  std::string reason;
+  std::vector<uint64_t> highest;
+  reader.ReadIfThere("pid", &result.pid);
+  reader.ReadIfThere("rank", &result.rank);
+  if (result.pid < 0 || result.rank < 0) reader.Fail("pid", "or rank is below 0");
+  reader.ReadIfThere("reason", &reason);
+  result.reason = reason == "stable"       ? ProcessResult::Reason::kStable
+                  : reason == "steps"      ? ProcessResult::Reason::kSteps
+                  : reason == "capability" ? ProcessResult::Reason::kCapability
+                                           : ProcessResult::Reason::kEnded;
+  reader.ReadIfThere("steps", &result.steps);
+  reader.ReadIfThere("last_growth", &result.last_growth);
+  reader.ReadIfThere("torch", &result.torch);
+  reader.ReadIfThere("built_for", &result.built_for);
+  reader.ReadIfThere("pinned", &result.pinned);
+  reader.ReadIfThere("event_queries", &result.event_queries);
+  reader.ReadIfThere("other_values", &result.other_values);
+  reader.ReadIfThere("other_integers", &result.other_integers);
+  reader.ReadIfThere("unknown_true", &result.unknown_true);
+  reader.ReadIfThere("unknown_false", &result.unknown_false);
+  reader.ReadIfThere("values_failed", &result.values_failed);
+  ReadChanges(&reader, &result);
+  reader.ReadIfThere("cuda_ns", &result.cuda_ns);
+  reader.ReadIfThere("first_step_ns", &result.first_step_ns);
+  reader.ReadIfThere("ended_ns", &result.ended_ns);
+  reader.ReadIfThere("highest", &highest);
+  if (!highest.empty()) result.allocated_in_steps = highest.front();
+  ReadWorkspaces(&reader, &result);
+  if (!reader.ok()) return absl::DataLossError(reader.problem());
+  return result;
+}
+
 std::vector<ProcessResult> ReadProcessResults(const std::string& folder) {
   std::vector<ProcessResult> results;
   for (const fs::path& path : FilesEnding(folder, ".json")) {
-    try {
-      results.push_back(Parse(ReadAll(path)));
-    } catch (const json::exception&) {  // no JSON, or a field of another type: the program's own file
-    }
+    const absl::StatusOr<std::string> text = ReadRegularFile(path.string(), kMaxBytes);
+    // No JSON, or a field of another type: the program's own file.
+    if (absl::StatusOr<ProcessResult> result = text.ok() ? ParseProcessResult(*text) : text.status(); result.ok())
+      results.push_back(*std::move(result));
   }
   std::sort(results.begin(), results.end(), [](const ProcessResult& a, const ProcessResult& b) {
     return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
@@ -153,7 +138,8 @@ std::vector<ProcessResult> ReadProcessResults(const std::string& folder) {
 
 std::string ReadStuckStacks(const std::string& folder) {
   std::string stacks;
-  for (const fs::path& path : FilesEnding(folder, ".stack")) absl::StrAppend(&stacks, ReadAll(path));
+  for (const fs::path& path : FilesEnding(folder, ".stack"))
+    absl::StrAppend(&stacks, ReadRegularFile(path.string(), kMaxBytes).value_or(""));
   return stacks;
 }
 

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "planner/launch/workspaces.h"
 
 namespace gpumem {
@@ -60,7 +62,10 @@ struct ProcessResult {
   uint64_t ended_ns = 0;       // when it said this
 };
 
-// By rank, then process.
+// What one process wrote. DataLoss for anything else: the folder is the program's to write into as well.
+absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text);
+
+// By rank, then process; files that have none are left out.
 std::vector<ProcessResult> ReadProcessResults(const std::string& folder);
 
 // The Python stacks of processes that ran into the deadline, as faulthandler wrote them; "" where there are none.

@@ -11,16 +11,17 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/file_output.h"
 #include "base/format.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
 #include "planner/launch/embedded.h"
@@ -36,6 +37,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kWaitSeconds = 0.1;
+constexpr size_t kMaxResultBytes = 16 << 20;
 constexpr uint64_t kUnknownMemory = uint64_t{141} << 30;  // of a GPU that the trace does not describe
 
 int Processors() {
@@ -71,30 +73,46 @@ DeviceNeed NeedOf(const DeviceAnalysis& device) {
 
 // What replay_driver.py wrote at its end.
 absl::Status TakeResult(const std::string& path, ReplayedRun* run) {
-  std::ifstream file(path);
-  const nlohmann::json result = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!result.is_object() || !result.contains("stats")) return absl::UnavailableError("the replay left no result");
-  run->is_async = result.value("backend", "") == "cudaMallocAsync";
-  run->done = result.value("done", uint64_t{0});
-  run->served = result.value("served", uint64_t{0});
-  run->failed = result.value("failed", uint64_t{0});
-  if (const auto fit = result.find("fit"); fit != result.end() && fit->is_number_unsigned())
-    run->fit = fit->get<uint64_t>();
-  for (const auto& note : result.value("notes", nlohmann::json::array())) run->notes.push_back(note.get<std::string>());
-  if (const auto died = result.find("died"); died != result.end() && died->is_object()) {
-    run->death = ReplayDeath{died->value("at", uint64_t{0}), died->value("size", uint64_t{0}), died->value("device", 0),
-                             died->value("outside", false)};
-  }
-  for (const auto& [device, stats] : result["stats"].items()) {
-    DeviceNeed& need = run->devices[std::atoi(device.c_str())];
-    need.peak_reserved = stats.value("reserved_bytes.all.peak", uint64_t{0});
-    need.peak_allocated = stats.value("allocated_bytes.all.peak", uint64_t{0});
-    run->retries += stats.value("num_alloc_retries", uint64_t{0});
-  }
-  return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxResultBytes);
+  if (!text.ok()) return absl::UnavailableError("the replay left no result");
+  return ParseReplayResult(*text, run);
 }
 
 }  // namespace
+
+absl::Status ParseReplayResult(absl::string_view text, ReplayedRun* run) {
+  GPUMEM_ASSIGN_OR_RETURN(const nlohmann::json result, ParseJson(text));
+  JsonReader reader(result);
+  std::string backend;
+  reader.ReadIfThere("backend", &backend);
+  run->is_async = backend == "cudaMallocAsync";
+  reader.ReadIfThere("done", &run->done);
+  reader.ReadIfThere("served", &run->served);
+  reader.ReadIfThere("failed", &run->failed);
+  if (reader.HasValue("fit")) reader.Read("fit", &run->fit.emplace());
+  reader.ReadIfThere("notes", &run->notes);
+  if (reader.HasValue("died")) {
+    reader.Object("died", [&](JsonReader* died) {
+      run->death.emplace();
+      died->ReadIfThere("at", &run->death->at);
+      died->ReadIfThere("size", &run->death->size);
+      died->ReadIfThere("device", &run->death->device);
+      died->ReadIfThere("outside", &run->death->outside);
+    });
+  }
+  reader.EachMember("stats", [&](const std::string& device, JsonReader* stats) {
+    int number = 0;
+    if (!absl::SimpleAtoi(device, &number)) return stats->Fail("", "is of no device");
+    DeviceNeed& need = run->devices[number];
+    uint64_t retries = 0;
+    stats->ReadIfThere("reserved_bytes.all.peak", &need.peak_reserved);
+    stats->ReadIfThere("allocated_bytes.all.peak", &need.peak_allocated);
+    stats->ReadIfThere("num_alloc_retries", &retries);
+    run->retries += retries;
+  });
+  if (reader.ok()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the result of the replay is damaged: ", reader.problem()));
+}
 
 std::vector<std::string> SettingsToTry(const std::string& recorded) {
   std::vector<std::string> all;

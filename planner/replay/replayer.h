@@ -78,6 +78,9 @@ class Replayer {
   ReplayAnswer answer_;
 };
 
+// What replay_driver.py wrote at its end. DataLoss where it is anything else; `run` is then half filled.
+absl::Status ParseReplayResult(absl::string_view text, ReplayedRun* run);
+
 // The settings that people try, each in place of what the recorded ones say of it.
 std::vector<std::string> SettingsToTry(const std::string& recorded);
 

@@ -11,14 +11,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_output.h"
+#include "base/json_reader.h"
 #include "planner/sweep/row_json.h"
 
 namespace gpumem {
@@ -28,6 +27,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t kLongestName = 120;
+constexpr size_t kMaxRowBytes = 64 << 20;
 
 // FNV-1a, 64 bits: a name for a text, the same on every machine.
 std::string ShortName(const std::string& text) {
@@ -81,14 +81,15 @@ std::string SweepJournal::PathOf(const std::string& identity) const {
 }
 
 std::optional<SweepRow> SweepJournal::Find(const std::string& identity) const {
-  std::ifstream file(PathOf(identity), std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  const json kept = json::parse(text.str(), nullptr, false);
-  if (!kept.is_object() || !kept.contains("row") || kept.value("identity", json()) != json(identity))
-    return std::nullopt;
-  absl::StatusOr<SweepRow> row = ParseRow(kept["row"].dump());
+  const absl::StatusOr<std::string> text = ReadRegularFile(PathOf(identity), kMaxRowBytes);
+  if (!text.ok()) return std::nullopt;
+  const absl::StatusOr<json> kept = ParseJson(*text);
+  if (!kept.ok()) return std::nullopt;
+  JsonReader reader(*kept);
+  std::string kept_identity;
+  reader.Read("identity", &kept_identity);
+  if (!reader.ok() || kept_identity != identity || !reader.Has("row")) return std::nullopt;
+  absl::StatusOr<SweepRow> row = ParseRow((*kept)["row"].dump());
   if (!row.ok()) return std::nullopt;
   std::error_code error;
   if (!row->trace.empty() && !fs::exists(fs::path(directory_) / row->trace, error)) return std::nullopt;

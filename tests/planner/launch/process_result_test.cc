@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "testing/mutated_json.h"
+
 namespace gpumem {
 namespace {
 
@@ -104,6 +106,17 @@ TEST_F(ProcessResultTest, KnowsEveryReason) {
     EXPECT_EQ(results[0].reason, reason) << text;
     EXPECT_THAT(results[0].built_for, ElementsAre("sm_80", "sm_90"));
   }
+}
+
+TEST_F(ProcessResultTest, WhateverIsInAPlaceLeavesTheFileOutOrIsWithinBounds) {
+  testing::EachMutation(
+      R"json({"pid": 7, "rank": 1, "reason": "stable", "steps": 4, "built_for": ["sm_80"], "highest": [5, 6],
+              "changes": [{"name": "look", "applied": 3, "batch": ["--batch", 16]}], "pinned": {"n.item()": 8},
+              "workspaces": {"cuDNN": {"set": 1}}, "context": {"known": "measured", "bytes": 9}})json",
+      [&](const std::string& text) {
+        const absl::StatusOr<ProcessResult> result = ParseProcessResult(text);
+        EXPECT_TRUE(!result.ok() || std::min(result->pid, result->rank) >= 0) << text;
+      });
 }
 
 TEST_F(ProcessResultTest, SortsByRankThenProcess) {

@@ -74,7 +74,7 @@ TEST(RowJsonTest, SaysWhatIsDamaged) {
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["stages"][0] = "x"; }), HasSubstr("stages[0].name is missing"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["components"][0]["at_peak"]["activation"] = 0.5; }),
               HasSubstr("components[0].at_peak.activation is no whole number"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["timeline"][3] = {1, 2}; }), HasSubstr("timeline[3] is no point"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["timeline"][3] = {1, 2}; }), HasSubstr("timeline[3] is no list of 4"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["categories"] = {1}; }), HasSubstr("categories is no object"));
 }
 
