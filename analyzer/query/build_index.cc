@@ -28,6 +28,7 @@ class HalfWritten {
  public:
   explicit HalfWritten(std::string path) : path_(std::move(path)), log_(path_ + ".wal") {
     current_ = this;
+    Remove();  // of an earlier process of this number: DuckDB would take its log for this file's
     for (size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
       action.sa_handler = &RemoveAndGo;

@@ -3,12 +3,14 @@
 
 #include "query/database.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "query/statements.h"
 
 namespace gpumem {
 namespace {
@@ -112,17 +114,38 @@ absl::Status Database::Execute(const std::string& sql) {
   return status;
 }
 
-absl::StatusOr<Rows> Database::Run(const std::string& sql) {
-  DuckHandle statements = nullptr, prepared = nullptr, pending = nullptr;
+absl::StatusOr<DuckHandle> Database::Prepare(const std::string& sql) {
+  DuckHandle statements = nullptr, prepared = nullptr;
   const uint64_t count = duck_->extract_statements(connection_, sql.c_str(), &statements);
   absl::Status status;
-  DuckResult result;
   if (count == 0) {
     status = SqlError(duck_->extract_statements_error(statements));
   } else if (count > 1) {
     status = absl::InvalidArgumentError("more than one statement at a time");
   } else if (duck_->prepare_extracted_statement(connection_, statements, 0, &prepared) != 0) {
     status = SqlError(duck_->prepare_error(prepared));
+  }
+  if (statements != nullptr) duck_->destroy_extracted(&statements);
+  if (!status.ok() && prepared != nullptr) duck_->destroy_prepare(&prepared);
+  if (!status.ok()) return status;
+  return prepared;
+}
+
+absl::StatusOr<DuckStatement> Database::TypeOf(const std::string& sql) {
+  GPUMEM_ASSIGN_OR_RETURN(DuckHandle prepared, Prepare(sql));
+  const auto type = static_cast<DuckStatement>(duck_->prepared_statement_type(prepared));
+  duck_->destroy_prepare(&prepared);
+  return type;
+}
+
+absl::StatusOr<Rows> Database::Run(const std::string& sql, absl::Span<const DuckStatement> allowed) {
+  GPUMEM_ASSIGN_OR_RETURN(DuckHandle prepared, Prepare(sql));
+  const int type = duck_->prepared_statement_type(prepared);
+  DuckHandle pending = nullptr;
+  absl::Status status;
+  DuckResult result;
+  if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
+    status = Refused("this statement");
   } else if (duck_->pending_prepared_streaming(prepared, &pending) != 0) {
     status = SqlError(duck_->pending_error(pending));
   } else if (duck_->execute_pending(pending, &result) != 0) {
@@ -130,8 +153,7 @@ absl::StatusOr<Rows> Database::Run(const std::string& sql) {
     duck_->destroy_result(&result);
   }
   if (pending != nullptr) duck_->destroy_pending(&pending);
-  if (prepared != nullptr) duck_->destroy_prepare(&prepared);
-  if (statements != nullptr) duck_->destroy_extracted(&statements);
+  duck_->destroy_prepare(&prepared);
   if (!status.ok()) return status;
   return Rows(duck_, result);
 }

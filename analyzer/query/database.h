@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "query/duckdb_api.h"
 
 namespace gpumem {
@@ -69,8 +70,10 @@ class Database {
   ~Database();
 
   absl::Status Execute(const std::string& sql);
-  // One statement.
-  absl::StatusOr<Rows> Run(const std::string& sql);
+  // One statement. With `allowed`: InvalidArgument where DuckDB's parser finds it to be of another type.
+  absl::StatusOr<Rows> Run(const std::string& sql, absl::Span<const DuckStatement> allowed = {});
+  // What a statement is, without running it.
+  absl::StatusOr<DuckStatement> TypeOf(const std::string& sql);
   // Ends what runs. From another thread or a signal handler's thread.
   void Interrupt() const { duck_->interrupt(connection_); }
 
@@ -79,6 +82,7 @@ class Database {
 
  private:
   explicit Database(const DuckApi* duck) : duck_(duck) {}
+  absl::StatusOr<DuckHandle> Prepare(const std::string& sql);
 
   const DuckApi* duck_;
   DuckHandle database_ = nullptr, connection_ = nullptr;

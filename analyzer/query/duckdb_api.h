@@ -76,8 +76,17 @@ enum DuckType : int {
   kDuckUHugeInt = 32,
 };
 
-// duckdb_statement_type.
-enum DuckStatement : int { kDuckSelect = 1 };
+// duckdb_statement_type. What a COPY, a PRAGMA, an EXPORT or an ATTACH is has other numbers.
+enum DuckStatement : int {
+  kDuckSelect = 1,
+  kDuckInsert = 2,
+  kDuckUpdate = 3,
+  kDuckExplain = 4,
+  kDuckDelete = 5,
+  kDuckCreate = 7,
+  kDuckAlter = 9,
+  kDuckDrop = 15,
+};
 
 // Name in the library without "duckdb_", result, parameters.
 #define GPUMEM_DUCKDB_FUNCTIONS(F)                                                                    \
@@ -104,6 +113,7 @@ enum DuckStatement : int { kDuckSelect = 1 };
   F(prepare_extracted_statement, DuckState, (DuckHandle, DuckHandle, uint64_t, DuckHandle*))          \
   F(destroy_extracted, void, (DuckHandle*))                                                           \
   F(prepare_error, const char*, (DuckHandle))                                                         \
+  F(prepared_statement_type, int, (DuckHandle))                                                       \
   F(destroy_prepare, void, (DuckHandle*))                                                             \
   F(pending_prepared_streaming, DuckState, (DuckHandle, DuckHandle*))                                 \
   F(pending_error, const char*, (DuckHandle))                                                         \

@@ -5,11 +5,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/status_macros.h"
+#include "base/temporary_folder.h"
 #include "query/build_index.h"
 #include "query/cell_text.h"
 #include "query/statements.h"
@@ -19,15 +26,56 @@
 namespace gpumem {
 namespace {
 
+namespace fs = std::filesystem;
+
+// What reads, and what makes tables and views in memory, which go with the program.
+constexpr DuckStatement kAllowedTypes[] = {kDuckSelect, kDuckInsert, kDuckUpdate, kDuckDelete,
+                                           kDuckCreate, kDuckAlter,  kDuckDrop};
+
+bool IsAllowed(DuckStatement type) {
+  return std::find(std::begin(kAllowedTypes), std::end(kAllowedTypes), type) != std::end(kAllowedTypes);
+}
+
 // Another program may have left something under the name; an index that DuckDB cannot open is built anew.
 bool CanBeOpened(const std::string& path) { return Database::Open(path, {{"access_mode", "READ_ONLY"}}).ok(); }
+
+// No index of ours has a write-ahead log: DuckDB would take what is in it for the tables' rows.
+bool HadLog(const std::string& path) { return unlink(absl::StrCat(path, ".wal").c_str()) == 0; }
+
+// A folder that only this process has to do with: beside the index, or where that cannot be, among temporary files.
+absl::StatusOr<std::string> PrivateFolder(const std::string& index) {
+  std::string name = absl::StrCat(index, ".tmp.", getpid(), ".XXXXXX");
+  if (mkdtemp(name.data()) != nullptr) return name;
+  return NewTemporaryFolder("sql");
+}
+
+// By a name of its own, which goes at once: DuckDB looks for a log beside the name, and allows the names of what is
+// attached to be read and written. A symbolic link would not do, since it is resolved.
+absl::Status AttachForReading(const std::string& index, const std::string& schema, Database* database) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, PrivateFolder(index));
+  const std::string name = folder + "/index.duckdb";
+  std::error_code error;
+  const bool is_there = link(index.c_str(), name.c_str()) == 0 || fs::copy_file(index, name, error);
+  absl::Status status =
+      is_there ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot make ", name, ": ", error.message()));
+  if (status.ok()) status = database->Execute(absl::StrCat("ATTACH ", SqlQuoted(name), " AS ", schema, " (READ_ONLY)"));
+  fs::remove_all(folder, error);
+  return status;
+}
+
+absl::Status Lock(const std::string& output, Database* database) {
+  if (!output.empty())
+    GPUMEM_RETURN_IF_ERROR(database->Execute(absl::StrCat("SET allowed_paths = [", SqlQuoted(output), "]")));
+  GPUMEM_RETURN_IF_ERROR(database->Execute("SET enable_external_access = false"));
+  return database->Execute("SET lock_configuration = true");
+}
 
 }  // namespace
 
 absl::StatusOr<std::string> SqlSession::Index(const std::string& trace, const SessionRequest& request) {
   GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
   GPUMEM_ASSIGN_OR_RETURN(const IndexFile file, IndexFileOf(trace, request.index_folder, duck->library_version()));
-  if (file.exists() && CanBeOpened(file.path)) {
+  if (!HadLog(file.path) && file.exists() && CanBeOpened(file.path)) {
     TouchIndex(file.path);
     return file.path;
   }
@@ -42,30 +90,22 @@ absl::StatusOr<std::string> SqlSession::Index(const std::string& trace, const Se
   return file.path;
 }
 
-absl::Status SqlSession::Attach(const std::vector<std::string>& indexes) {
+absl::StatusOr<std::unique_ptr<Database>> SqlSession::Attached(const std::vector<std::string>& indexes,
+                                                               const SessionRequest& request) const {
+  GPUMEM_ASSIGN_OR_RETURN(auto database, Database::Open("", {{"memory_limit", request.memory}}));
   std::vector<AttachedTrace> traces;
   for (size_t i = 0; i < indexes.size(); ++i) {
     const std::string schema = absl::StrCat("t", i);
-    GPUMEM_RETURN_IF_ERROR(
-        database_->Execute(absl::StrCat("ATTACH ", SqlQuoted(indexes[i]), " AS ", schema, " (READ_ONLY)")));
+    GPUMEM_RETURN_IF_ERROR(AttachForReading(indexes[i], schema, database.get()));
     GPUMEM_ASSIGN_OR_RETURN(
-        Rows rows, database_->Run(absl::StrCat("SELECT process_rank, hostname, role FROM ", schema, ".processes")));
+        Rows rows, database->Run(absl::StrCat("SELECT process_rank, hostname, role FROM ", schema, ".processes")));
     if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i], " is no index. Remove it."));
     const Cell rank = CellAt(rows, 0, 0), host = CellAt(rows, 1, 0), role = CellAt(rows, 2, 0);
     traces.push_back({schema, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text,
                       role.is_null ? "" : role.text});
   }
-  for (const std::string& sql : ViewStatements(traces)) GPUMEM_RETURN_IF_ERROR(database_->Execute(sql));
-  return absl::OkStatus();
-}
-
-absl::Status SqlSession::Lock(const SessionRequest& request) {
-  if (request.is_unsafe) return absl::OkStatus();
-  if (!request.output.empty()) {
-    GPUMEM_RETURN_IF_ERROR(database_->Execute(absl::StrCat("SET allowed_paths = [", SqlQuoted(request.output), "]")));
-  }
-  GPUMEM_RETURN_IF_ERROR(database_->Execute("SET enable_external_access = false"));
-  return database_->Execute("SET lock_configuration = true");
+  for (const std::string& sql : ViewStatements(traces)) GPUMEM_RETURN_IF_ERROR(database->Execute(sql));
+  return database;
 }
 
 absl::Status SqlSession::TakeNotes() {
@@ -107,23 +147,53 @@ absl::StatusOr<std::unique_ptr<SqlSession>> SqlSession::Open(const SessionReques
     session->notes_.push_back(absl::StrCat(trace, " is left out: ", failed.message()));
   }
   if (indexes.empty()) return failed.ok() ? absl::NotFoundError("no trace was named") : failed;
-  GPUMEM_ASSIGN_OR_RETURN(session->database_, Database::Open("", {{"memory_limit", request.memory}}));
+  GPUMEM_ASSIGN_OR_RETURN(session->database_, session->Attached(indexes, request));
   session->is_unsafe_ = request.is_unsafe;
   session->output_ = request.output;
-  GPUMEM_RETURN_IF_ERROR(session->Attach(indexes));
   GPUMEM_RETURN_IF_ERROR(session->TakeNotes());
-  GPUMEM_RETURN_IF_ERROR(session->Lock(request));
+  if (request.is_unsafe) return session;
+  GPUMEM_RETURN_IF_ERROR(Lock("", session->database_.get()));
+  if (request.output.empty()) return session;
+  GPUMEM_ASSIGN_OR_RETURN(session->writer_, session->Attached(indexes, request));
+  GPUMEM_RETURN_IF_ERROR(Lock(request.output, session->writer_.get()));
   return session;
 }
 
+// What a statement does is in its plan, by whatever way it says so: views, macros and query() are resolved there.
+absl::Status SqlSession::CheckPlan(const std::string& statement) {
+  GPUMEM_ASSIGN_OR_RETURN(Rows rows, database_->Run(absl::StrCat("EXPLAIN (FORMAT json) ", statement), {kDuckExplain}));
+  while (rows.Next()) {
+    for (uint64_t i = 0; i < rows.size(); ++i) {
+      for (const std::string& function : FunctionsInPlan(CellAt(rows, 1, i).text)) {
+        if (!IsReadingFunction(function)) return Refused(absl::StrCat("the function ", function));
+      }
+    }
+  }
+  return rows.status();
+}
+
 absl::StatusOr<Rows> SqlSession::Run(const std::string& statement) {
-  if (!is_unsafe_) GPUMEM_RETURN_IF_ERROR(CheckAllowed(statement));
-  return database_->Run(statement);
+  if (is_unsafe_) return database_->Run(statement);
+  GPUMEM_RETURN_IF_ERROR(CheckAllowed(statement));
+  const std::optional<Explained> explained = SplitExplain(statement);
+  const std::string& asked = explained ? explained->statement : statement;
+  GPUMEM_ASSIGN_OR_RETURN(const DuckStatement type, database_->TypeOf(asked));
+  if (explained && type != kDuckSelect) return Refused("EXPLAIN of anything but a SELECT");
+  if (!IsAllowed(type)) return Refused("a statement of this type");
+  GPUMEM_RETURN_IF_ERROR(CheckPlan(asked));
+  if (!explained) return database_->Run(statement, kAllowedTypes);
+  return database_->Run(explained->prefix + explained->statement, {kDuckExplain});
 }
 
 absl::Status SqlSession::CopyToParquet(const std::string& statement) {
-  if (!is_unsafe_) GPUMEM_RETURN_IF_ERROR(CheckAllowed(statement));
-  return database_->Execute(absl::StrCat("COPY (", statement, "\n) TO ", SqlQuoted(output_), " (FORMAT PARQUET)"));
+  Database* const writer = is_unsafe_ ? database_.get() : writer_.get();
+  if (!is_unsafe_) {
+    GPUMEM_RETURN_IF_ERROR(CheckAllowed(statement));
+    GPUMEM_ASSIGN_OR_RETURN(const DuckStatement type, database_->TypeOf(statement));
+    if (type != kDuckSelect) return Refused("-o with anything but a SELECT");
+    GPUMEM_RETURN_IF_ERROR(CheckPlan(statement));
+  }
+  return writer->Execute(absl::StrCat("COPY (", statement, "\n) TO ", SqlQuoted(output_), " (FORMAT PARQUET)"));
 }
 
 }  // namespace gpumem

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// SqlSession: traces, ready to be asked in SQL. Indexes that are missing are built first. Then the door is shut:
-// queries reach no file, no network and no setting, unless the session is unsafe. Not thread-safe but for Interrupt.
+// SqlSession: traces, ready to be asked in SQL. Indexes that are missing are built first. Then the door is shut, unless
+// the session is unsafe: indexes are attached for reading alone and by names that are gone afterwards, no path is
+// allowed, settings are locked, and what DuckDB's parser takes a statement for must be among the few types that read or
+// make tables in memory, also below EXPLAIN, and its plan calls no function but those that read. Parquet is written by
+// another database than the one that answers. Not thread-safe but for Interrupt.
 //
 //   SessionRequest request;
 //   request.traces = {"r0.gmtrace", "r1.gmtrace"};
@@ -40,7 +43,7 @@ class SqlSession {
   SqlSession(const SqlSession&) = delete;
   SqlSession& operator=(const SqlSession&) = delete;
 
-  // One statement, which CheckAllowed takes or the session is unsafe.
+  // One statement of those that are allowed, or the session is unsafe.
   absl::StatusOr<Rows> Run(const std::string& statement);
   // Writes what a SELECT yields to `output`.
   absl::Status CopyToParquet(const std::string& statement);
@@ -55,11 +58,13 @@ class SqlSession {
  private:
   SqlSession() = default;
   absl::StatusOr<std::string> Index(const std::string& trace, const SessionRequest& request);
-  absl::Status Attach(const std::vector<std::string>& indexes);
-  absl::Status Lock(const SessionRequest& request);
+  // A database in memory with these attached.
+  absl::StatusOr<std::unique_ptr<Database>> Attached(const std::vector<std::string>& indexes,
+                                                     const SessionRequest& request) const;
   absl::Status TakeNotes();
+  absl::Status CheckPlan(const std::string& statement);
 
-  std::unique_ptr<Database> database_;
+  std::unique_ptr<Database> database_, writer_;
   std::string output_;
   bool is_unsafe_ = false, is_partial_ = false;
   std::vector<std::string> notes_;

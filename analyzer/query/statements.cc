@@ -13,10 +13,9 @@ namespace gpumem {
 namespace {
 
 // Those that read, and those that make tables and views in memory, which go with the program.
-constexpr absl::string_view kAllowed[] = {"SELECT",  "WITH",       "FROM",    "VALUES", "TABLE",     "PIVOT",
-                                          "UNPIVOT", "DESCRIBE",   "DESC",    "SHOW",   "SUMMARIZE", "EXPLAIN",
-                                          "CREATE",  "DROP",       "INSERT",  "UPDATE", "DELETE",    "ALTER",
-                                          "PREPARE", "DEALLOCATE", "EXECUTE", "("};
+constexpr absl::string_view kAllowed[] = {"SELECT",   "WITH",   "FROM",   "VALUES",    "TABLE",   "PIVOT",  "UNPIVOT",
+                                          "DESCRIBE", "DESC",   "SHOW",   "SUMMARIZE", "EXPLAIN", "CREATE", "DROP",
+                                          "INSERT",   "UPDATE", "DELETE", "ALTER",     "("};
 
 bool IsWord(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$' || (c & 0x80) != 0; }
 
@@ -129,10 +128,58 @@ absl::Status CheckAllowed(absl::string_view statement) {
   const std::string word = FirstWord(statement);
   if (word.empty() || std::find(std::begin(kAllowed), std::end(kAllowed), word) != std::end(kAllowed))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(word,
-                                                 " is refused, or no SQL: queries read the tables and nothing else, no "
-                                                 "files, network or settings. Results go to a file "
-                                                 "with -o; --unsafe allows every statement of DuckDB"));
+  return Refused(word);
+}
+
+absl::Status Refused(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what,
+                   " is refused, or no SQL: queries read the tables and nothing else, no files, network or settings. "
+                   "Results go to a file with -o; --unsafe allows every statement of DuckDB"));
+}
+
+std::optional<Explained> SplitExplain(absl::string_view statement) {
+  if (FirstWord(statement) != "EXPLAIN") return std::nullopt;
+  Explained explained{"EXPLAIN ", ""};
+  absl::string_view rest = WithoutLead(WithoutLead(statement).substr(7));
+  if (const std::string word = FirstWord(rest); word == "ANALYZE" || word == "ANALYSE") {
+    explained.prefix += "ANALYZE ";
+    rest = WithoutLead(rest.substr(7));
+  }
+  // Options are words and commas alone: anything else in parentheses is the query.
+  const size_t end = rest.empty() || rest[0] != '(' ? absl::string_view::npos : rest.find(')');
+  if (end != absl::string_view::npos) {
+    const absl::string_view options = rest.substr(1, end - 1);
+    const std::string first = FirstWord(options);
+    const bool are_words = std::all_of(options.begin(), options.end(), [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ',' || c == ' ';
+    });
+    if (are_words && (first == "FORMAT" || first == "ANALYZE")) {
+      absl::StrAppend(&explained.prefix, "(", options, ") ");
+      rest = WithoutLead(rest.substr(end + 1));
+    }
+  }
+  explained.statement = std::string(rest);
+  return explained;
+}
+
+std::vector<std::string> FunctionsInPlan(absl::string_view plan) {
+  // What a query says is in the plan's texts, where quotes have a backslash before them.
+  constexpr absl::string_view kKey = "\"Function\": \"";
+  std::vector<std::string> functions;
+  for (size_t at = plan.find(kKey); at != absl::string_view::npos; at = plan.find(kKey, at)) {
+    at += kKey.size();
+    functions.emplace_back(plan.substr(at, plan.find('"', at) - at));
+  }
+  return functions;
+}
+
+bool IsReadingFunction(absl::string_view name) {
+  constexpr absl::string_view kReading[] = {"RANGE",     "GENERATE_SERIES", "UNNEST",           "JSON_EACH",
+                                            "JSON_TREE", "REPEAT",          "REPEAT_ROW",       "ICU_CALENDAR_NAMES",
+                                            "SEQ_SCAN",  "TEST_ALL_TYPES",  "PG_TIMEZONE_NAMES"};
+  return absl::StartsWith(name, "DUCKDB_") || absl::StartsWith(name, "PRAGMA_") ||
+         std::find(std::begin(kReading), std::end(kReading), name) != std::end(kReading);
 }
 
 }  // namespace gpumem

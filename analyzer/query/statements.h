@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// SQL text as statements: where each ends (quotes and comments considered), and whether a statement is one that only
-// reads. DuckDB itself is locked besides; this says it in words of our own, before anything runs. Pure functions.
+// SQL text as statements: where each ends (quotes and comments considered), and whether a statement begins as one that
+// only reads. DuckDB's parser has the last word (session.h); this says it in words of our own, before anything else.
+// Pure functions.
 //
 //   const SplitSql split = SplitStatements("SELECT 1; -- done\nSELECT 2");   // {"SELECT 1", "SELECT 2"}, rest ""
 //   GPUMEM_RETURN_IF_ERROR(CheckAllowed("PRAGMA version"));                  // InvalidArgument
@@ -10,6 +11,7 @@
 #ifndef GPUMEM_ANALYZER_QUERY_STATEMENTS_H_
 #define GPUMEM_ANALYZER_QUERY_STATEMENTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,21 @@ std::string FirstWord(absl::string_view statement);
 
 // InvalidArgument where a statement reaches files, the network or settings.
 absl::Status CheckAllowed(absl::string_view statement);
+// "WHAT is refused, ...": queries only read.
+absl::Status Refused(absl::string_view what);
+
+// EXPLAIN and what it is about, which DuckDB runs where it is to be analyzed.
+struct Explained {
+  std::string prefix;  // "EXPLAIN ANALYZE (FORMAT json) ", made anew
+  std::string statement;
+};
+// Nothing where the statement does not begin with EXPLAIN.
+std::optional<Explained> SplitExplain(absl::string_view statement);
+
+// The table functions that a plan of EXPLAIN (FORMAT json) calls: "RANGE", "DUCKDB_SETTINGS".
+std::vector<std::string> FunctionsInPlan(absl::string_view plan);
+// Of those that are known to read alone. Others write logs and profiles, change settings or the parser.
+bool IsReadingFunction(absl::string_view name);
 
 }  // namespace gpumem
 

@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -129,7 +131,8 @@ void RemoveStaleIndexes(const IndexFile& file) {
     if (is_earlier || is_unused || IsLeftover(name)) stale.push_back(path);
   }
   closedir(folder);
-  for (const std::string& path : stale) unlink(path.c_str());
+  std::error_code ignored;
+  for (const std::string& path : stale) std::filesystem::remove_all(path, ignored);  // a file or a folder
 }
 
 absl::Status MakeIndexFolder(const std::string& folder) {

@@ -73,5 +73,28 @@ TEST(CheckAllowedTest, WhatReachesOutIsRefusedByName) {
   }
 }
 
+TEST(SplitExplainTest, TakesApartWhatIsExplained) {
+  EXPECT_FALSE(SplitExplain("SELECT 1").has_value());
+  const auto parts = [](const char* sql) {
+    const std::optional<Explained> explained = SplitExplain(sql);
+    return explained ? explained->prefix + "|" + explained->statement : "none";
+  };
+  EXPECT_EQ(parts("EXPLAIN SELECT 1"), "EXPLAIN |SELECT 1");
+  EXPECT_EQ(parts("explain /* a */ analyze -- b\n SELECT 1"), "EXPLAIN ANALYZE |SELECT 1");
+  EXPECT_EQ(parts("EXPLAIN (ANALYZE, FORMAT json) COPY a TO 'b'"), "EXPLAIN (ANALYZE, FORMAT json) |COPY a TO 'b'");
+  EXPECT_EQ(parts("EXPLAIN (SELECT 1)"), "EXPLAIN |(SELECT 1)");
+  EXPECT_EQ(parts("EXPLAIN (FORMAT 'x') SELECT 1"), "EXPLAIN |(FORMAT 'x') SELECT 1") << "DuckDB refuses that alone";
+  EXPECT_EQ(parts("EXPLAIN"), "EXPLAIN |");
+}
+
+TEST(FunctionsInPlanTest, FindsThoseThatAreCalled) {
+  EXPECT_EQ(FunctionsInPlan(R"([{"extra_info": {"Function": "RANGE"}}, {"Function": "ENABLE_LOGGING"}])"),
+            (std::vector<std::string>{"RANGE", "ENABLE_LOGGING"}));
+  EXPECT_TRUE(FunctionsInPlan(R"({"Projections": "'\"Function\": \"ENABLE_LOGGING\"'"})").empty());
+  EXPECT_TRUE(FunctionsInPlan("").empty());
+  EXPECT_TRUE(IsReadingFunction("DUCKDB_TABLES"));
+  EXPECT_FALSE(IsReadingFunction("ENABLE_PROFILING"));
+}
+
 }  // namespace
 }  // namespace gpumem
