@@ -23,6 +23,7 @@
 #include "live/live_json.h"
 #include "page/report_page.h"
 #include "serve/access.h"
+#include "serve/connections.h"
 #include "serve/listeners.h"
 #include "serve/live_metrics.h"
 
@@ -123,6 +124,7 @@ class Server final : public LiveServer {
   std::string signature_;  // of what was made last
   Clock::time_point made_at_;
   EventBase base_;
+  std::unique_ptr<Connections> connections_;
   Http http_;  // goes first: it tells the open requests that they are closed
 };
 
@@ -143,6 +145,8 @@ absl::Status Server::Bind(uint16_t port) {
   ev_socklen_t size = sizeof(address);
   if (getsockname(evhttp_bound_socket_get_fd(bound), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     return absl::InternalError(absl::StrCat("cannot read the port: ", strerror(errno)));
+  connections_ = std::make_unique<Connections>(base_.get(), http_.get(), evhttp_bound_socket_get_listener(bound),
+                                               Connections::Limits{});
   port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   return absl::OkStatus();
 }
@@ -164,6 +168,7 @@ void Server::Answer(evhttp_request* request) {
                      "The token is missing or wrong. gpumem serve printed the address with it; or send it as "
                      "\"Authorization: Bearer TOKEN\".");
   }
+  connections_->Trust(request);
   const char* const path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
   AnswerPath(path == nullptr ? "" : path, request);
 }
@@ -230,6 +235,7 @@ void Server::LookAtPage() {
 
 void Server::Look() {
   if (stops_) event_base_loopbreak(base_.get());
+  connections_->Sweep();
   LookAtPage();
   const uint64_t frames = worker_->frames();
   if (frames == frames_sent_) return;
