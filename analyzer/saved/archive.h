@@ -126,6 +126,12 @@ class ArchiveReader {
     if (count > rest_.size() / element_bytes) ok_ = false;
     return ok_ ? count : 0;
   }
+  void Get(bool& value) {
+    uint8_t byte = 0;
+    Take(&byte, sizeof byte);
+    ok_ = ok_ && byte <= 1;  // any other would be neither
+    value = byte == 1;
+  }
   template <typename T>
   void Get(T& value) {
     if constexpr (kIsPlain<T>) {

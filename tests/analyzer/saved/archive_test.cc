@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "saved/fields.h"
 
 namespace gpumem {
@@ -45,6 +47,22 @@ TEST(ArchiveTest, EveryShorterPieceIsNoneOfIt) {
     ArchiveReader reader(absl::string_view(writer.bytes()).substr(0, size));
     reader(back);
     ASSERT_FALSE(reader.IsDone()) << size;
+  }
+}
+
+TEST(ArchiveTest, ATruthValueIsOneOfTwo) {
+  const std::optional<uint8_t> text(uint8_t{7});
+  ArchiveWriter writer;
+  writer(true, false, text);
+  std::string bytes = writer.bytes();
+  for (const size_t at : {0, 1, 2}) {
+    const char before = std::exchange(bytes[at], '\x02');
+    bool first = true, second = true;
+    std::optional<uint8_t> third;
+    ArchiveReader reader(bytes);
+    reader(first, second, third);
+    EXPECT_FALSE(reader.ok()) << at;
+    bytes[at] = before;
   }
 }
 
