@@ -6,43 +6,18 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "replay/analyze.h"
-#include "trace/wire.h"
-
-namespace {
-
-// Writes the right checksum into every packet that has room for one.
-void RepairChecksums(std::string* bytes) {
-  char* at = bytes->data();
-  char* const end = at + bytes->size();
-  while (end - at > 2 && *at == '\x0a') {
-    const char* packet = at + 1;
-    uint64_t length = 0;
-    if (!gpumem::ReadVarint(&packet, end, &length) || length > static_cast<uint64_t>(end - packet)) return;
-    char* const start = const_cast<char*>(packet);
-    if (length >= 14) {
-      std::memcpy(start, "\x0dGMT1", 5);
-      const XXH64_hash_t checksum = XXH3_64bits(start, length - 9);
-      start[length - 9] = '\x79';
-      std::memcpy(start + length - 8, &checksum, sizeof(checksum));
-    }
-    at = start + length;
-  }
-}
-
-}  // namespace
+#include "testing/right_checksums.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
-  if ((data[0] & 1) == 0) RepairChecksums(&bytes);
+  if ((data[0] & 1) == 0) gpumem::testing::GiveRightChecksums(&bytes);
   static const int file = memfd_create("fuzz", MFD_CLOEXEC);
   if (ftruncate(file, 0) != 0 || pwrite(file, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return 0;
