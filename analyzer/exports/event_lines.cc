@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "base/csv.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "exports/exporter.h"
@@ -14,14 +14,7 @@
 namespace gpumem {
 namespace {
 
-// RFC 4180; spreadsheets must not take a name for a formula.
-std::string CsvCell(const std::string& text) {
-  std::string safe = EscapeControls(text);
-  if (!safe.empty() && (safe[0] == '=' || safe[0] == '+' || safe[0] == '-' || safe[0] == '@'))
-    safe = absl::StrCat("'", safe);
-  if (safe.find_first_of(",\"") == std::string::npos) return safe;
-  return absl::StrCat("\"", absl::StrReplaceAll(safe, {{"\"", "\"\""}}), "\"");
-}
+std::string Cell(const std::string& text) { return CsvCell(EscapeControls(text)); }
 
 const MeasureValues& ValuesOf(const ExportedEvent& event) {
   static constexpr MeasureValues kNothing{};
@@ -45,7 +38,7 @@ class CsvExporter final : public Exporter {
                           EventKindName(static_cast<uint32_t>(row.kind)),
                           std::string(MemoryName(static_cast<uint8_t>(row.memory))), row.device, row.address, row.size,
                           row.requested_size, row.stream, row.thread, row.stack, values.allocated, values.reserved,
-                          values.other, CsvCell(loaded_->stacks.string(row.api)), CsvCell(sites_.Of(row.stack)));
+                          values.other, Cell(loaded_->stacks.string(row.api)), Cell(sites_.Of(row.stack)));
     out_.MaybeFlush();
   }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "base/csv.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
@@ -138,15 +138,10 @@ absl::StatusOr<uint64_t> WriteTable(const TableLayout& layout, Rows* rows, const
   return count;
 }
 
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
-}
-
 absl::StatusOr<uint64_t> WriteCsv(Rows* rows, const TextSink& sink) {
   std::string out;
   const size_t columns = rows->columns().size();
-  for (size_t i = 0; i < columns; ++i) absl::StrAppend(&out, i == 0 ? "" : ",", CsvField(rows->columns()[i].name));
+  for (size_t i = 0; i < columns; ++i) absl::StrAppend(&out, i == 0 ? "" : ",", CsvCell(rows->columns()[i].name));
   out += "\n";
   uint64_t count = 0;
   const absl::Status status = ForEachRow(rows, [&](uint64_t row) {
@@ -154,7 +149,10 @@ absl::StatusOr<uint64_t> WriteCsv(Rows* rows, const TextSink& sink) {
       const Cell cell = CellAt(*rows, i, row);
       // NULL is nothing, an empty text is "".
       const bool is_empty_text = !cell.is_null && cell.text.empty();
-      absl::StrAppend(&out, i == 0 ? "" : ",", is_empty_text ? "\"\"" : CsvField(cell.text));
+      absl::StrAppend(&out, i == 0 ? "" : ",",
+                      is_empty_text    ? "\"\""
+                      : cell.is_number ? cell.text
+                                       : CsvCell(cell.text));
     }
     out += "\n";
     ++count;

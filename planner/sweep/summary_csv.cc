@@ -4,19 +4,13 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "base/csv.h"
 #include "base/utf8.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/results.h"
 
 namespace gpumem {
 namespace {
-
-// In quotes where RFC 4180 wants them.
-std::string Field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
-}
 
 std::string BytesOrEmpty(uint64_t bytes) { return bytes == 0 ? "" : absl::StrCat(bytes); }
 
@@ -67,7 +61,7 @@ std::vector<std::string> RecordOf(const SweepAnswer& answer, const SweepRow& row
 }
 
 std::string Line(const std::vector<std::string>& record) {
-  return absl::StrJoin(record, ",", [](std::string* out, const std::string& text) { out->append(Field(text)); }) +
+  return absl::StrJoin(record, ",", [](std::string* out, const std::string& text) { out->append(CsvCell(text)); }) +
          "\r\n";
 }
 

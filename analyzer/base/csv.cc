@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "base/csv.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace gpumem {
+namespace {
+
+// Programs that fold wide forms take those of = + - @ for the same.
+constexpr absl::string_view kBeginFormulas[] = {
+    "=", "+", "-", "@", "\t", "\r", "\n", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
+
+bool IsNumber(absl::string_view text) {
+  double ignored = 0;
+  return text.find_first_not_of("0123456789.eE+-") == absl::string_view::npos && absl::SimpleAtod(text, &ignored);
+}
+
+bool BeginsFormula(absl::string_view text) {
+  for (const absl::string_view begin : kBeginFormulas) {
+    if (absl::StartsWith(text, begin)) return !IsNumber(text);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string CsvCell(absl::string_view text) {
+  const std::string cell = absl::StrCat(BeginsFormula(text) ? "'" : "", text);
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  return absl::StrCat("\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
+}
+
+}  // namespace gpumem
