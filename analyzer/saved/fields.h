@@ -137,7 +137,7 @@ GPUMEM_FIELDS(LeakRow, status, kind, place, keeper, code, stack, stacks, loop, g
               bytes_per_iteration, since_iteration, since_ns, growths, confidence, is_replaced, bytes)
 GPUMEM_FIELDS(LeakLoop, are_steps, place, iterations, from_ns, to_ns)
 GPUMEM_FIELDS(LeakDevice, device, rows, suppressed)
-GPUMEM_FIELDS(LeakFindings, loops, devices)
+GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events)
 
 // Every moment.
 GPUMEM_FIELDS(SavedBlock, offset, size, checksum)
