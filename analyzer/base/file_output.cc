@@ -3,26 +3,14 @@
 
 #include "base/file_output.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 
 namespace gpumem {
-namespace {
-
-absl::Status WriteAndClose(int descriptor, absl::string_view bytes, const std::string& path) {
-  absl::Status status = WriteAll(descriptor, bytes) ? absl::OkStatus() : FileError("write", path);
-  if (close(descriptor) != 0 && status.ok()) status = FileError("write", path);
-  return status;
-}
-
-}  // namespace
 
 bool WriteAll(int descriptor, absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -75,33 +63,6 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t most
 
 absl::Status FileError(absl::string_view what, absl::string_view path) {
   return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
-}
-
-int CreatePrivate(const std::string& path, const std::string& like) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  struct stat info {};
-  if (descriptor < 0 || like.empty() || stat(like.c_str(), &info) != 0) return descriptor;
-  // The owner first: a change of it may clear bits of the mode. Who may not give files away keeps them.
-  if (fchown(descriptor, info.st_uid, info.st_gid) == 0 || info.st_uid == geteuid())
-    fchmod(descriptor, info.st_mode & 0777);
-  return descriptor;
-}
-
-absl::Status ReplaceFile(const std::string& path, absl::string_view bytes, const std::string& like) {
-  const std::string temporary = absl::StrCat(path, ".new.", getpid());
-  const int descriptor = CreatePrivate(temporary, like);
-  if (descriptor < 0) return FileError("write", temporary);
-  absl::Status status = WriteAndClose(descriptor, bytes, path);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = FileError("write", path);
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
-}
-
-absl::Status WriteOutput(const std::string& path, absl::string_view bytes, const std::string& like) {
-  struct stat info {};
-  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return ReplaceFile(path, bytes, like);
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0600);
-  return descriptor < 0 ? FileError("write", path) : WriteAndClose(descriptor, bytes, path);
 }
 
 }  // namespace gpumem

@@ -36,20 +36,6 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t most
 //   if (!WriteAll(descriptor, text)) return FileError("write", path);
 absl::Status FileError(absl::string_view what, absl::string_view path);
 
-// Makes the file `path`, which must not be there, for writing. Its mode is 0600, as a trace's: what is made of a trace
-// tells as much as it does. With the mode and owner of the file `like`, where one is named and they can be had.
-// The descriptor, or -1 with errno.
-int CreatePrivate(const std::string& path, const std::string& like = "");
-
-// Puts a file with these bytes at `path`, in place of one that is there: whole or not at all, since it is written under
-// another name in the same folder (CreatePrivate) and then renamed. Nothing is left where it fails.
-absl::Status ReplaceFile(const std::string& path, absl::string_view bytes, const std::string& like = "");
-
-// As ReplaceFile, but what is at `path` and no plain file (a pipe, /dev/null, a link) is written into.
-//
-//   GPUMEM_RETURN_IF_ERROR(WriteOutput("run.flame.html", page, "run.gmtrace"));
-absl::Status WriteOutput(const std::string& path, absl::string_view bytes, const std::string& like = "");
-
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_BASE_FILE_OUTPUT_H_

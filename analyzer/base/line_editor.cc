@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/terminal.h"
 #include "base/utf8.h"
 
@@ -190,7 +191,7 @@ void LineEditor::Remember(const std::string& line) {
   if (history_file_.empty()) return;
   std::string all;
   for (const std::string& each : history_) absl::StrAppend(&all, each, "\n");
-  ReplaceFile(history_file_, all).IgnoreError();  // a history that cannot be kept is no reason to fail
+  WriteOutput(history_file_, all).IgnoreError();  // a history that cannot be kept is no reason to fail
 }
 
 // The line in one row of the terminal: where it is longer, the part around the cursor.

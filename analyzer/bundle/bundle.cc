@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/child_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "bundle/masked_trace.h"
 
@@ -125,7 +126,7 @@ absl::StatusOr<std::string> MaskedCopy(const BundleOptions& options, Masker* mas
   }
   if (!result.errors.empty()) absl::StrAppend(errors, "copy: ", masker->Text(result.errors));
   GPUMEM_RETURN_IF_ERROR(WriteMaskedTrace({named}, masked, masker));
-  fs::remove(named);
+  RemovePlainFile(named);
   return masked;
 }
 

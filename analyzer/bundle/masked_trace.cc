@@ -4,19 +4,17 @@
 #include "bundle/masked_trace.h"
 
 #include <google/protobuf/descriptor.pb.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
 #include <memory>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
@@ -150,8 +148,7 @@ absl::Status Learn(const std::string& from, Masker* masker) {
 }
 
 // Packets are numbered anew, since those that were compressed together come one by one; gaps stay as they were.
-absl::Status Append(const std::string& from, int descriptor, const std::string& to, uint64_t* sequence,
-                    Masker* masker) {
+absl::Status Append(const std::string& from, OutputFile* to, uint64_t* sequence, Masker* masker) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
   RawPacket raw;
   while (reader.Next(&raw) == PacketReader::Outcome::kPacket) {
@@ -159,7 +156,7 @@ absl::Status Append(const std::string& from, int descriptor, const std::string& 
     if (raw.type == PacketType::kHeader && raw.sequence == 0) *sequence = 0;  // of another process
     *sequence += raw.missing;
     if (!MaskBody(raw, &packet, masker)) continue;
-    if (!WriteAll(descriptor, Framed(raw, packet, (*sequence)++))) return FileError("write", to);
+    GPUMEM_RETURN_IF_ERROR(to->Write(Framed(raw, packet, (*sequence)++)));
   }
   return absl::OkStatus();
 }
@@ -168,12 +165,10 @@ absl::Status Append(const std::string& from, int descriptor, const std::string& 
 
 absl::Status WriteMaskedTrace(const std::vector<std::string>& from, const std::string& to, Masker* masker) {
   for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Learn(file, masker));
-  const int descriptor = CreatePrivate(to);
-  if (descriptor < 0) return FileError("create", to);
-  const absl::Cleanup close_it = [descriptor] { close(descriptor); };
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> output, OutputFile::Create(to, {.keeps = true}));
   uint64_t sequence = 0;
-  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Append(file, descriptor, to, &sequence, masker));
-  return absl::OkStatus();
+  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Append(file, output.get(), &sequence, masker));
+  return output->Commit();
 }
 
 }  // namespace gpumem

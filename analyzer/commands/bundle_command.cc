@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/output_file.h"
 #include "base/temporary_folder.h"
 #include "base/utf8.h"
 #include "bundle/bundle.h"
@@ -82,7 +82,7 @@ are masked in all of it, also inside the trace, which --with-trace adds. Nothing
     const std::string made = absl::StrCat(folder, "/bundle.zip");
     GPUMEM_RETURN_IF_ERROR(WriteZip(made, bundle.files));
     GPUMEM_ASSIGN_OR_RETURN(const std::string bytes, FileBytes(made));
-    GPUMEM_RETURN_IF_ERROR(WriteOutput(path, bytes, trace));
+    GPUMEM_RETURN_IF_ERROR(WriteOutput(path, bytes, {.is_named = !output_.empty(), .like = trace}));
     return path;
   }
 

@@ -7,10 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/file_output.h"
 #include "base/format.h"
+#include "base/output_file.h"
 #include "commands/command.h"
-#include "commands/new_file.h"
 #include "commands/parquet_export.h"
 #include "commands/run_commands.h"
 #include "commands/trace_options.h"
@@ -81,30 +80,25 @@ class Output {
 
   absl::Status Open(const std::string& path) {
     if (path.empty()) return absl::OkStatus();
-    path_ = path;
-    GPUMEM_ASSIGN_OR_RETURN(file_, NewFile::Create(path));
+    GPUMEM_ASSIGN_OR_RETURN(file_, OutputFile::Create(path, {.is_named = true, .is_durable = true}));
     return absl::OkStatus();
   }
   void Write(absl::string_view bytes) {
     written_ += bytes.size();
     if (file_ == nullptr) return console_->PrintFile(bytes);
-    if (status_.ok() && !WriteAll(file_->descriptor(), bytes)) status_ = FileError("write", path_);
+    is_written_ = file_->Write(bytes).ok();
   }
-  absl::Status Close() {
-    GPUMEM_RETURN_IF_ERROR(status_);
-    return file_ == nullptr ? absl::OkStatus() : file_->Commit(NewFile::kReplaceExisting);
-  }
+  absl::Status Close() { return file_ == nullptr ? absl::OkStatus() : file_->Commit(); }
   TextSink sink() {
     return [this](absl::string_view text) { Write(text); };
   }
   uint64_t written() const { return written_; }
-  bool failed() const { return !status_.ok() || console_->print_failed(); }
+  bool failed() const { return !is_written_ || console_->print_failed(); }
 
  private:
   Console* console_;
-  std::string path_;
-  std::unique_ptr<NewFile> file_;
-  absl::Status status_;
+  std::unique_ptr<OutputFile> file_;
+  bool is_written_ = true;
   uint64_t written_ = 0;
 };
 

@@ -8,12 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
-#include "commands/new_file.h"
 #include "importing/import.h"
 
 namespace gpumem {
@@ -85,17 +84,17 @@ files directly: they import them into your cache first.
  private:
   absl::Status ImportOne(const std::string& path, Console* console, JsonWriter* json) const {
     const std::string to = output_.empty() ? NameOfTrace(path) : output_;
-    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, NewFile::Create(to));
-    const auto sink = [&](absl::string_view bytes) {
-      return WriteAll(file->descriptor(), bytes) ? absl::OkStatus() : FileError("write", to);
-    };
+    OutputOptions options{.is_named = !output_.empty(), .keeps = !force_, .is_durable = true};
+    if (!force_) absl::StrAppend(&options.hint, ", or replace one that is there by --force");
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(to, options));
+    const auto sink = [&](absl::string_view bytes) { return file->Write(bytes); };
     const auto progress = [&](uint64_t done, uint64_t all) {
       console->Progress(absl::StrCat("importing ", path), done, all);
     };
     const absl::StatusOr<ImportResult> result = ImportFile(path, sink, progress);
     console->ProgressDone();
     GPUMEM_RETURN_IF_ERROR(result.status());
-    GPUMEM_RETURN_IF_ERROR(file->Commit(force_ ? NewFile::kReplaceExisting : NewFile::kKeepExisting));
+    GPUMEM_RETURN_IF_ERROR(file->Commit());
     json_ ? AddJson(path, to, *result, json) : Tell(to, *result, console);
     return absl::OkStatus();
   }

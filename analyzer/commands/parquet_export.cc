@@ -3,8 +3,6 @@
 
 #include "commands/parquet_export.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +19,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/half_written.h"
+#include "base/output_file.h"
 #include "base/parallel_work.h"
 #include "base/status_macros.h"
 #include "commands/rank_table.h"
@@ -41,36 +42,6 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Removed where it was not renamed.
-class NewFolder {
- public:
-  explicit NewFolder(const std::string& path) : path_(path), temporary_(absl::StrCat(path, ".tmp.", getpid())) {}
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
-  }
-
-  absl::Status Create() {
-    std::error_code error;
-    if (fs::exists(path_, error))
-      return absl::InvalidArgumentError(absl::StrCat(path_, " exists. Name a new folder with -o"));
-    if (fs::create_directories(temporary_, error)) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("cannot make ", temporary_, ": ", error.message()));
-  }
-  absl::Status Commit() {
-    std::error_code error;
-    fs::rename(temporary_, path_, error);
-    if (!error) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("cannot write ", path_, ": ", error.message()));
-  }
-  const std::string& temporary() const { return temporary_; }
-
- private:
-  std::string path_, temporary_;
-};
 
 absl::StatusOr<std::vector<std::string>> TracesOf(const std::vector<std::string>& places) {
   if (!places.empty()) return RankFiles(places);
@@ -305,12 +276,16 @@ class TableFiles {
 
 absl::StatusOr<bool> ExportParquet(const std::vector<std::string>& places, const std::string& folder,
                                    const ParquetOptions& options, Console* console) {
-  NewFolder result(folder);
-  GPUMEM_RETURN_IF_ERROR(result.Create());
+  const OutputPlace place = FindOutputPlace(folder);
+  if (place.kind != OutputPlace::Kind::kNothing)
+    return absl::InvalidArgumentError(absl::StrCat(folder, " exists. Name a new folder with -o"));
   GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> traces, TracesOf(places));
-  TableFiles files(traces, result.temporary(), options, console);
+  const std::string to(absl::StripSuffix(place.path, "/"));
+  HalfWritten half(HalfWritten::NameFor(to));
+  GPUMEM_RETURN_IF_ERROR(half.MakeFolder());
+  TableFiles files(traces, half.path(), options, console);
   GPUMEM_ASSIGN_OR_RETURN(const bool is_partial, files.Write());
-  GPUMEM_RETURN_IF_ERROR(result.Commit());
+  GPUMEM_RETURN_IF_ERROR(half.Become(to));
   return is_partial;
 }
 

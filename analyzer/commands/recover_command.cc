@@ -15,10 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_output.h"
 #include "base/format.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
 #include "commands/commands.h"
-#include "commands/new_file.h"
+#include "commands/copy_bytes.h"
 #include "commands/trace_options.h"
 #include "loading/find_traces.h"
 #include "trace/file_window.h"
@@ -37,29 +38,27 @@ bool WritePackets(const Recovery& recovery, int descriptor) {
 }
 
 // The whole packets of each process in `from` ("" = none), and behind them the recovered ones.
-absl::Status WriteCopy(const std::string& from, const std::vector<Recovery>& recoveries, const std::string& to) {
-  const int descriptor = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (descriptor < 0) {
-    return FileError(errno == EEXIST ? "replace, so give another name with -o:" : "write", to);
-  }
-  const absl::Cleanup closer = [descriptor] { close(descriptor); };
-  absl::Cleanup remover = [&to] { unlink(to.c_str()); };
+absl::Status WriteCopy(const std::string& from, const std::vector<Recovery>& recoveries, const std::string& to,
+                       bool is_named) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                          OutputFile::Create(to, {.is_named = is_named, .keeps = true, .is_durable = true}));
   uint64_t copied = 0;
   for (const Recovery& recovery : recoveries) {
     if (!from.empty()) {
       GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
-      GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, copied, recovery.whole_bytes, descriptor, to));
+      GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, copied, recovery.whole_bytes, file.get()));
       copied = recovery.whole_bytes;
     }
-    if (!WritePackets(recovery, descriptor)) return FileError("write", to);
+    uint64_t sequence = recovery.next_sequence;
+    for (const RecoveredPacket& packet : recovery.packets)
+      GPUMEM_RETURN_IF_ERROR(file->Write(FramePacket(packet, sequence++)));
   }
-  std::move(remover).Cancel();
-  return absl::OkStatus();
+  return file->Commit();
 }
 
 // Cuts what is left of a half-written packet and appends.
 absl::Status AppendInPlace(const std::string& path, const Recovery& recovery) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return FileError("write", path);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   const off_t whole = static_cast<off_t>(recovery.whole_bytes);
@@ -162,7 +161,7 @@ unchanged unless you give --in-place.
                            : is_ring          ? NameOfRingsTrace(path)
                                               : NameOfCopy(path);
     GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recoveries.back())
-                                     : WriteCopy(is_ring ? "" : path, recoveries, to));
+                                     : WriteCopy(is_ring ? "" : path, recoveries, to, !output_.empty()));
     Tell(recoveries, to, console);
     return absl::OkStatus();
   }
@@ -190,7 +189,7 @@ unchanged unless you give --in-place.
   }
 
   static void RemoveRing(const Recovery& recovery, Console* console) {
-    if (unlink(recovery.ring_path.c_str()) == 0 || errno == ENOENT) return;
+    if (RemovePlainFile(recovery.ring_path)) return;
     console->Complain(absl::StrCat("cannot remove ", recovery.ring_path, ": ", std::strerror(errno), "."));
   }
 

@@ -14,7 +14,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/format.h"
+#include "base/output_file.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
@@ -149,14 +151,25 @@ folders are made.
     pattern = (here / pattern).string();
     if (folder && !absl::EndsWith(pattern, "/")) pattern += '/';
     if (folder || output_.empty() || absl::StrContains(output_, "%")) return pattern;
-    if (!fs::exists(fs::symlink_status(pattern, error))) {
-      GPUMEM_RETURN_IF_ERROR(CheckFolder(pattern));
-      return pattern;
+    return FreePlace(pattern);
+  }
+
+  // Where the recorder may create the trace: it follows no link, and takes another name where one is taken.
+  absl::StatusOr<std::string> FreePlace(const std::string& pattern) const {
+    const OutputPlace place = FindOutputPlace(pattern);
+    if (place.kind != OutputPlace::Kind::kNothing && place.kind != OutputPlace::Kind::kPlain) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(output_, " ", place.why, ", so no trace can be recorded into it. Give another name with -o."));
+    }
+    const std::string free = place.is_link ? absl::StrReplaceAll(place.path, {{"%", "%%"}}) : pattern;
+    if (place.kind == OutputPlace::Kind::kNothing) {
+      GPUMEM_RETURN_IF_ERROR(CheckFolder(place.path));
+      return free;
     }
     if (!force_) {
       return absl::InvalidArgumentError(absl::StrCat(output_, " exists. Give another name, or --force to replace it."));
     }
-    if (unlink(pattern.c_str()) == 0) return pattern;
+    if (RemovePlainFile(place.path)) return free;
     return absl::UnavailableError(
         absl::StrCat("cannot remove ", output_, ": ", strerror(errno), ". Give another name."));
   }

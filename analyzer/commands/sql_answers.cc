@@ -3,16 +3,14 @@
 
 #include "commands/sql_answers.h"
 
-#include <unistd.h>
-
-#include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "query/schema.h"
@@ -75,28 +73,18 @@ absl::Status SqlAnswers::Answer(const std::string& statement) {
 }
 
 absl::Status SqlAnswers::AnswerIntoFile(const std::string& statement) {
+  const OutputOptions to{.is_named = true};
   if (options_.is_parquet) {
-    absl::Status status = session_->CopyToParquet(statement);
-    if (status.ok() && std::rename(options_.temporary.c_str(), options_.output.c_str()) != 0)
-      status = FileError("write", options_.output);
-    if (!status.ok()) unlink(options_.temporary.c_str());
-    return status;
+    GPUMEM_RETURN_IF_ERROR(session_->CopyToParquet(statement));
+    return MoveToOutput(options_.temporary, options_.output, to);
   }
-  const std::string temporary = absl::StrCat(options_.output, ".tmp.", getpid());
   GPUMEM_ASSIGN_OR_RETURN(Rows rows, session_->Run(statement));
-  const int descriptor = CreatePrivate(temporary);
-  if (descriptor < 0) return FileError("write", options_.output);
-  bool is_written = true;
-  const TextSink sink = [&](absl::string_view text) { is_written = is_written && WriteAll(descriptor, text); };
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(options_.output, to));
+  const TextSink sink = [&](absl::string_view text) { file->Write(text).IgnoreError(); };
   const absl::StatusOr<uint64_t> count = WriteRows(options_.format, {}, &rows, sink);
   if (options_.format == RowFormat::kJson) sink("\n");
-  absl::Status status = count.status();
-  if (status.ok() && !is_written) status = FileError("write", options_.output);
-  if (close(descriptor) != 0 && status.ok()) status = FileError("write", options_.output);
-  if (status.ok() && std::rename(temporary.c_str(), options_.output.c_str()) != 0)
-    status = FileError("write", options_.output);
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  GPUMEM_RETURN_IF_ERROR(count.status());
+  return file->Commit();
 }
 
 void SqlAnswers::PrintTables() {

@@ -6,10 +6,14 @@
 
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/half_written.h"
+#include "base/output_file.h"
+#include "base/temporary_folder.h"
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/sql_answers.h"
@@ -88,7 +92,12 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
       sql = ReadStandardInput();
       has_sql = true;
     }
-    GPUMEM_ASSIGN_OR_RETURN(const SqlAnswers::Options options, AnswerOptions(has_sql));
+    GPUMEM_ASSIGN_OR_RETURN(SqlAnswers::Options options, AnswerOptions(has_sql));
+    std::unique_ptr<HalfWritten> half;
+    if (options.is_parquet) {
+      GPUMEM_ASSIGN_OR_RETURN(half, FolderForParquet());
+      options.temporary = absl::StrCat(half->path(), "/rows.parquet");
+    }
     GPUMEM_ASSIGN_OR_RETURN(SessionRequest request, Request(places, options, console));
     absl::StatusOr<std::unique_ptr<SqlSession>> session = SqlSession::Open(request);
     console->ProgressDone();
@@ -117,6 +126,22 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
     return text;
   }
 
+  // DuckDB opens its file by a name: in a folder that nobody else writes to, beside the output where that is a file.
+  absl::StatusOr<std::unique_ptr<HalfWritten>> FolderForParquet() const {
+    const OutputPlace place = FindOutputPlace(output_);
+    const bool is_file = place.kind == OutputPlace::Kind::kNothing || place.kind == OutputPlace::Kind::kPlain;
+    if (!is_file) {
+      GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("sql"));
+      return std::make_unique<HalfWritten>(folder);
+    }
+    auto half = std::make_unique<HalfWritten>(HalfWritten::NameFor(place.path));
+    if (const absl::Status made = half->MakeFolder(); !made.ok()) {
+      half->Keep();
+      return made;
+    }
+    return half;
+  }
+
   absl::StatusOr<SqlAnswers::Options> AnswerOptions(bool has_sql) const {
     SqlAnswers::Options options;
     const std::string format = json_ ? "json" : format_;
@@ -127,7 +152,6 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
     if (options.is_parquet && output_.empty())
       return absl::InvalidArgumentError("Parquet is no text. Name a file: --format parquet -o FILE");
     if (!output_.empty() && !has_sql) return absl::InvalidArgumentError("-o is for a query, not for the shell");
-    if (options.is_parquet) options.temporary = absl::StrCat(output_, ".tmp.", getpid());
     return options;
   }
 

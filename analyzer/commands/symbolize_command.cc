@@ -9,10 +9,10 @@
 #include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
 #include "commands/commands.h"
-#include "commands/new_file.h"
 #include "commands/symbol_flags.h"
 #include "commands/symbolized_copy.h"
 #include "commands/trace_options.h"
@@ -202,9 +202,11 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
                       };
                       return options;
                     })};
-    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, NewFile::Create(to, from.front()));
+    const OutputOptions new_file{
+        .is_named = !output_.empty(), .keeps = !in_place_, .is_durable = true, .like = from.front()};
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(to, new_file));
     for (const std::string& one : from) {
-      GPUMEM_RETURN_IF_ERROR(written.copy.Append(one, file->descriptor(), to));
+      GPUMEM_RETURN_IF_ERROR(written.copy.Append(one, file.get()));
     }
     if (in_place_ && written.copy.running()) {
       return absl::FailedPreconditionError(
@@ -214,7 +216,7 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
       return absl::DataLossError(
           absl::StrCat(written.copy.damage(), ". A damaged file is not changed in place. Write a copy with -o"));
     }
-    GPUMEM_RETURN_IF_ERROR(file->Commit(in_place_ ? NewFile::kReplaceExisting : NewFile::kKeepExisting));
+    GPUMEM_RETURN_IF_ERROR(file->Commit());
     all->push_back(std::move(written));
     return absl::OkStatus();
   }

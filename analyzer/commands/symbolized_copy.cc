@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/file_output.h"
 #include "base/status_macros.h"
-#include "commands/new_file.h"
+#include "commands/copy_bytes.h"
 #include "trace/packet_writer.h"
 #include "trace/process_state.h"
 
@@ -67,8 +66,7 @@ Recovery SymbolizedCopy::TakeFromRing(RingsOfTrace* rings, Section* section) {
   return recovery;
 }
 
-absl::Status SymbolizedCopy::WriteNames(const Section& section, uint64_t* sequence, int descriptor,
-                                        const std::string& to) {
+absl::Status SymbolizedCopy::WriteNames(const Section& section, uint64_t* sequence, OutputFile* file) {
   Symbolizer symbolizer(&section.stacks, options_(section.header.working_directory()));
   symbolizer.Prepare();
   for (const std::string& note : symbolizer.notes()) Note(note);
@@ -76,30 +74,29 @@ absl::Status SymbolizedCopy::WriteNames(const Section& section, uint64_t* sequen
     modules_.push_back(module);
     const ModuleSymbols names = NewNames(*symbolizer.SymbolsOf(module), section.stacks, module);
     for (const std::string& packet : SymbolPackets(module.ids.front(), names, *sequence)) {
-      if (!WriteAll(descriptor, packet)) return FileError("write", to);
+      GPUMEM_RETURN_IF_ERROR(file->Write(packet));
       ++*sequence;
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status SymbolizedCopy::Finish(const std::string& from, RingsOfTrace* rings, Section* section, int descriptor,
-                                    const std::string& to) {
+absl::Status SymbolizedCopy::Finish(const std::string& from, RingsOfTrace* rings, Section* section, OutputFile* file) {
   const Recovery recovery = TakeFromRing(rings, section);
   const uint64_t copied = section->closing ? section->closing_offset : section->end;
   GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
-  GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, section->begin, copied, descriptor, to));
+  GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, section->begin, copied, file));
   uint64_t sequence = section->next_sequence - (section->closing ? 1 : 0);
-  GPUMEM_RETURN_IF_ERROR(WriteNames(*section, &sequence, descriptor, to));
+  GPUMEM_RETURN_IF_ERROR(WriteNames(*section, &sequence, file));
   std::vector<RecoveredPacket> behind = recovery.packets;
   if (section->closing) behind.push_back(*section->closing);
   for (const RecoveredPacket& packet : behind) {
-    if (!WriteAll(descriptor, FramePacket(packet, sequence++))) return FileError("write", to);
+    GPUMEM_RETURN_IF_ERROR(file->Write(FramePacket(packet, sequence++)));
   }
   return absl::OkStatus();
 }
 
-absl::Status SymbolizedCopy::Append(const std::string& from, int descriptor, const std::string& to) {
+absl::Status SymbolizedCopy::Append(const std::string& from, OutputFile* file) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
   std::optional<Section> section;
   RingsOfTrace rings(from);
@@ -108,7 +105,7 @@ absl::Status SymbolizedCopy::Append(const std::string& from, int descriptor, con
     if (packet.type == PacketType::kHeader) {
       if (section) {
         section->end = packet.file_offset;
-        GPUMEM_RETURN_IF_ERROR(Finish(from, &rings, &*section, descriptor, to));
+        GPUMEM_RETURN_IF_ERROR(Finish(from, &rings, &*section, file));
       }
       section.emplace();
       section->begin = packet.file_offset;
@@ -119,7 +116,7 @@ absl::Status SymbolizedCopy::Append(const std::string& from, int descriptor, con
   if (!reader.damage().empty() && !reader.cut_short()) damage_ = absl::StrCat(from, ": ", reader.damage());
   if (!section) return absl::InvalidArgumentError(absl::StrCat(from, " is damaged at its very start"));
   section->end = reader.position();
-  return Finish(from, &rings, &*section, descriptor, to);
+  return Finish(from, &rings, &*section, file);
 }
 
 }  // namespace gpumem

@@ -6,7 +6,7 @@
 // closing packets (End, Continued) change. Not thread-safe.
 //
 //   SymbolizedCopy copy(options);
-//   GPUMEM_RETURN_IF_ERROR(copy.Append("run.gmtrace", descriptor, "out.gmtrace"));
+//   GPUMEM_RETURN_IF_ERROR(copy.Append("run.gmtrace", file.get()));
 //   copy.modules();
 
 #ifndef GPUMEM_ANALYZER_COMMANDS_SYMBOLIZED_COPY_H_
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/output_file.h"
 #include "gpumem/trace.pb.h"
 #include "symbols/symbolizer.h"
 #include "trace/packet_reader.h"
@@ -32,8 +33,8 @@ class SymbolizedCopy {
   using OptionsFor = std::function<SymbolizerOptions(const std::string& working_directory)>;
   explicit SymbolizedCopy(OptionsFor options) : options_(std::move(options)) {}
 
-  // Copies one file behind what is in `descriptor` already. `to` is its name, for messages.
-  absl::Status Append(const std::string& from, int descriptor, const std::string& to);
+  // Copies one file behind what is in `file` already.
+  absl::Status Append(const std::string& from, OutputFile* file);
 
   // Of all files and processes so far.
   const std::vector<ModuleReport>& modules() const { return modules_; }
@@ -55,10 +56,9 @@ class SymbolizedCopy {
     uint64_t closing_offset = 0;
   };
   void Take(const RawPacket& packet, Section* section);
-  absl::Status Finish(const std::string& from, RingsOfTrace* rings, Section* section, int descriptor,
-                      const std::string& to);
+  absl::Status Finish(const std::string& from, RingsOfTrace* rings, Section* section, OutputFile* file);
   Recovery TakeFromRing(RingsOfTrace* rings, Section* section);
-  absl::Status WriteNames(const Section& section, uint64_t* sequence, int descriptor, const std::string& to);
+  absl::Status WriteNames(const Section& section, uint64_t* sequence, OutputFile* file);
   void Note(const std::string& note);
 
   OptionsFor options_;

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -37,8 +37,7 @@ absl::StatusOr<std::string> WriteViewFile(const std::string& asked, absl::string
                                           const std::vector<const LoadedTrace*>& read) {
   const std::string path = ViewPath(asked, ending, *read.front());
   GPUMEM_RETURN_IF_ERROR(CheckViewPath(path, read));
-  if (const absl::Status status = WriteOutput(path, bytes, read.front()->analysis.path); !status.ok())
-    return absl::Status(status.code(), absl::StrCat(status.message(), ". Name another place with -o."));
+  GPUMEM_RETURN_IF_ERROR(WriteOutput(path, bytes, {.is_named = !asked.empty(), .like = read.front()->analysis.path}));
   return path;
 }
 

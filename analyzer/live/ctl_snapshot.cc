@@ -8,15 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <vector>
+#include <memory>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
@@ -25,29 +24,12 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kCopyBytes = 1 << 20;
-
-absl::Status Copy(const std::string& from, uint64_t bytes, int to, const std::string& to_path) {
-  const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (source < 0) return FileError("read", from);
-  const absl::Cleanup closer = [source] { close(source); };
-  std::vector<char> buffer(kCopyBytes);
-  while (bytes > 0) {
-    const ssize_t got = read(source, buffer.data(), std::min<uint64_t>(buffer.size(), bytes));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return absl::DataLossError(absl::StrCat(from, " is shorter than the process says"));
-    if (!WriteAll(to, absl::string_view(buffer.data(), static_cast<size_t>(got)))) return FileError("write", to_path);
-    bytes -= static_cast<uint64_t>(got);
-  }
-  return absl::OkStatus();
-}
-
-// The number that the next packet of the file gets.
-absl::StatusOr<uint64_t> NextSequence(const std::string& path) {
+// The number of the packet behind the first `bytes` of the file.
+absl::StatusOr<uint64_t> NextSequence(const std::string& path, uint64_t bytes) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(path));
   uint64_t sequence = 0;
   RawPacket packet;
-  while (reader.Next(&packet) == PacketReader::Outcome::kPacket) {
+  while (reader.Next(&packet) == PacketReader::Outcome::kPacket && packet.file_offset < bytes) {
     if (!packet.compressed) sequence = packet.sequence;
   }
   if (!reader.damage().empty()) return absl::DataLossError(absl::StrCat(path, ": ", reader.damage()));
@@ -92,18 +74,19 @@ absl::StatusOr<Snapshot> TakeSnapshot(int pid, const std::string& from, uint64_t
     return absl::AlreadyExistsError(
         absl::StrCat(to, " is the file that the process writes to. Give another name with -o"));
   }
-  if (force) unlink(to.c_str());
-  const int descriptor = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (descriptor < 0 && errno == EEXIST)
-    return absl::AlreadyExistsError(absl::StrCat(to, " exists. Give another name with -o, or --force to replace it"));
-  if (descriptor < 0) return FileError("write", to);
+  GPUMEM_ASSIGN_OR_RETURN(const uint64_t sequence, NextSequence(source, bytes));
+  const int descriptor = open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return FileError("read", source);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
-  absl::Cleanup remover = [&to] { unlink(to.c_str()); };
-  GPUMEM_RETURN_IF_ERROR(Copy(source, bytes, descriptor, to));
-  GPUMEM_ASSIGN_OR_RETURN(const uint64_t sequence, NextSequence(to));
+  OutputOptions options{.is_named = true, .keeps = !force};
+  if (!force) absl::StrAppend(&options.hint, ", or replace one that is there by --force");
+  GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(to, options));
+  uint64_t copied = 0;
+  GPUMEM_RETURN_IF_ERROR(file->CopyFrom(descriptor, bytes, &copied));
+  if (copied < bytes) return absl::DataLossError(absl::StrCat(from, " is shorter than the process says"));
   const std::string end = EndPacket(sequence);
-  if (!WriteAll(descriptor, end)) return FileError("write", to);
-  std::move(remover).Cancel();
+  GPUMEM_RETURN_IF_ERROR(file->Write(end));
+  GPUMEM_RETURN_IF_ERROR(file->Commit());
   return Snapshot{to, bytes + end.size()};
 }
 

@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/stable_hash.h"
 #include "base/status_macros.h"
 
@@ -69,7 +70,7 @@ void Prune(const std::string& folder) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     bytes += files[i].bytes;
-    if (i > 0 && (i >= kMostFiles || bytes > kMostBytes)) fs::remove(files[i].path, error);
+    if (i > 0 && (i >= kMostFiles || bytes > kMostBytes)) RemovePlainFile(files[i].path.string());
   }
 }
 
@@ -84,21 +85,18 @@ absl::StatusOr<std::string> ImportIntoCache(const std::string& path, const std::
                                             const ImportProgress& progress) {
   std::error_code error;
   fs::create_directories(folder, error);
-  const std::string temporary = absl::StrCat(to, ".new.", getpid());
-  const int descriptor = CreatePrivate(temporary);
-  if (descriptor < 0) return std::string();
-  absl::Cleanup remover = [&] { unlink(temporary.c_str()); };
-  const absl::Cleanup closer = [descriptor] { close(descriptor); };
+  const absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(to, {.hint = ""});
+  if (!file.ok()) return std::string();
   bool could_write = true;
   const TraceWriter::Sink sink = [&](absl::string_view bytes) {
-    could_write = WriteAll(descriptor, bytes);
-    return could_write ? absl::OkStatus() : FileError("write", temporary);
+    const absl::Status written = (*file)->Write(bytes);
+    could_write = written.ok();
+    return written;
   };
   const absl::Status imported = ImportFile(path, sink, progress).status();
   if (!could_write) return std::string();
   GPUMEM_RETURN_IF_ERROR(imported);
-  if (rename(temporary.c_str(), to.c_str()) != 0) return std::string();
-  std::move(remover).Cancel();
+  if (!(*file)->Commit().ok()) return std::string();
   Prune(folder);
   return to;
 }

@@ -4,16 +4,13 @@
 #include "query/build_index.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
-#include <csignal>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/file_output.h"
+#include "base/half_written.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "loading/attribute.h"
 #include "query/database.h"
@@ -22,50 +19,6 @@
 
 namespace gpumem {
 namespace {
-
-// A file that goes when it is not kept: with this object, and where a signal ends the program.
-class HalfWritten {
- public:
-  explicit HalfWritten(std::string path) : path_(std::move(path)), log_(path_ + ".wal") {
-    current_ = this;
-    Remove();  // of an earlier process of this number: DuckDB would take its log for this file's
-    for (size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action {};
-      action.sa_handler = &RemoveAndGo;
-      sigaction(kSignals[i], &action, &before_[i]);
-    }
-  }
-  HalfWritten(const HalfWritten&) = delete;
-  HalfWritten& operator=(const HalfWritten&) = delete;
-  ~HalfWritten() {
-    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-    current_ = nullptr;
-    Remove();
-  }
-
-  const std::string& path() const { return path_; }
-  void Keep() { path_.clear(); }
-
- private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-
-  void Remove() const {
-    if (path_.empty()) return;
-    unlink(path_.c_str());
-    unlink(log_.c_str());
-  }
-  static void RemoveAndGo(int signal) {
-    if (current_ != nullptr) current_->Remove();
-    std::signal(signal, SIG_DFL);
-    raise(signal);
-  }
-
-  static HalfWritten* current_;
-  std::string path_, log_;
-  std::array<struct sigaction, 3> before_{};
-};
-
-HalfWritten* HalfWritten::current_ = nullptr;
 
 // `share` of the work, in hundredths, from `begin` on.
 RowTables::Progress ProgressOf(const LoadProgress& progress, uint64_t events) {
@@ -103,7 +56,8 @@ absl::Status Fill(LoadedTrace* loaded, const LoadProgress& progress, Database* d
 absl::Status BuildIndex(const IndexFile& file, LoadedTrace* loaded, const LoadProgress& progress) {
   GPUMEM_RETURN_IF_ERROR(MakeIndexFolder(file.folder));
   RemoveStaleIndexes(file);
-  HalfWritten half_written(absl::StrCat(file.path, ".tmp.", getpid()));
+  HalfWritten half_written(HalfWritten::NameFor(file.path)), log(half_written.path() + ".wal");
+  RemovePlainFile(log.path());  // of an earlier process of this number: DuckDB would take it for this file's
   const mode_t mask = umask(0077);
   absl::StatusOr<std::unique_ptr<Database>> database =
       Database::Open(half_written.path(),
@@ -115,7 +69,7 @@ absl::Status BuildIndex(const IndexFile& file, LoadedTrace* loaded, const LoadPr
     return absl::Status(absl::IsInvalidArgument(status) ? absl::StatusCode::kUnavailable : status.code(),
                         absl::StrCat("no index in ", file.folder, ": ", status.message()));
   }
-  if (rename(half_written.path().c_str(), file.path.c_str()) != 0) return FileError("write", file.path);
+  GPUMEM_RETURN_IF_ERROR(MoveToOutput(half_written.path(), file.path, {.hint = ""}));
   half_written.Keep();
   return absl::OkStatus();
 }

@@ -3,10 +3,10 @@
 
 #include "query/session.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -15,6 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/half_written.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
 #include "query/build_index.h"
@@ -40,27 +42,26 @@ bool IsAllowed(DuckStatement type) {
 bool CanBeOpened(const std::string& path) { return Database::Open(path, {{"access_mode", "READ_ONLY"}}).ok(); }
 
 // No index of ours has a write-ahead log: DuckDB would take what is in it for the tables' rows.
-bool HadLog(const std::string& path) { return unlink(absl::StrCat(path, ".wal").c_str()) == 0; }
-
-// A folder that only this process has to do with: beside the index, or where that cannot be, among temporary files.
-absl::StatusOr<std::string> PrivateFolder(const std::string& index) {
-  std::string name = absl::StrCat(index, ".tmp.", getpid(), ".XXXXXX");
-  if (mkdtemp(name.data()) != nullptr) return name;
-  return NewTemporaryFolder("sql");
+bool HadLog(const std::string& path) {
+  const std::string log = absl::StrCat(path, ".wal");
+  struct stat info {};
+  return lstat(log.c_str(), &info) == 0 && (RemovePlainFile(log), true);
 }
 
-// By a name of its own, which goes at once: DuckDB looks for a log beside the name, and allows the names of what is
-// attached to be read and written. A symbolic link would not do, since it is resolved.
+// By a name of its own, in a folder that only this process has to do with, and that goes at once: DuckDB looks for a
+// log beside the name, and allows the names of what is attached to be read and written. A symbolic link would not do,
+// since it is resolved.
 absl::Status AttachForReading(const std::string& index, const std::string& schema, Database* database) {
-  GPUMEM_ASSIGN_OR_RETURN(const std::string folder, PrivateFolder(index));
-  const std::string name = folder + "/index.duckdb";
+  std::optional<HalfWritten> folder(HalfWritten::NameFor(index));
+  if (!folder->MakeFolder().ok()) {  // not beside the index: among temporary files
+    GPUMEM_ASSIGN_OR_RETURN(std::string temporary, NewTemporaryFolder("sql"));
+    folder.emplace(std::move(temporary));
+  }
+  const std::string name = folder->path() + "/index.duckdb";
   std::error_code error;
-  const bool is_there = link(index.c_str(), name.c_str()) == 0 || fs::copy_file(index, name, error);
-  absl::Status status =
-      is_there ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot make ", name, ": ", error.message()));
-  if (status.ok()) status = database->Execute(absl::StrCat("ATTACH ", SqlQuoted(name), " AS ", schema, " (READ_ONLY)"));
-  fs::remove_all(folder, error);
-  return status;
+  if (link(index.c_str(), name.c_str()) != 0 && !fs::copy_file(index, name, error))
+    return absl::UnavailableError(absl::StrCat("cannot make ", name, ": ", error.message()));
+  return database->Execute(absl::StrCat("ATTACH ", SqlQuoted(name), " AS ", schema, " (READ_ONLY)"));
 }
 
 absl::Status Lock(const std::string& output, Database* database) {

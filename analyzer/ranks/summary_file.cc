@@ -4,7 +4,6 @@
 #include "ranks/summary_file.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,12 +19,15 @@
 #include "base/file_output.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "ranks/merge_summaries.h"
 #include "trace/series.h"
 
 namespace gpumem {
 namespace {
+
+using Kind = OutputPlace::Kind;
 
 constexpr int kVersion = 2;
 constexpr int kVersionWithoutGroups = 1;
@@ -288,26 +290,27 @@ absl::StatusOr<RankSummary> ParseSummary(absl::string_view line, FileStamp* stam
 }
 
 absl::Status WriteSummary(const RankSummary& rank, const FileStamp& stamp) {
-  return ReplaceFile(SummaryPathOf(rank.file), SummaryLine(rank, stamp), rank.file);
+  return WriteOutput(SummaryPathOf(rank.file), SummaryLine(rank, stamp), {.like = rank.file, .hint = ""});
 }
 
 absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& path) {
   for (int number = 0; number < kMaxCollisions; ++number) {
     const std::string place = NumberedSummary(path, number);
-    const absl::StatusOr<std::string> text = ReadRegularFile(place, kMaxLineBytes);
-    if (text.ok()) {
-      const absl::StatusOr<RankSummary> earlier = ParseSummary(*text, nullptr);
+    const OutputPlace there = FindOutputPlace(place);
+    if (there.kind == Kind::kDevice || there.kind == Kind::kDescriptor)  // no place to put another beside
+      return absl::InvalidArgumentError(absl::StrCat("no summary in ", path, ": it ", there.why));
+    const bool is_new = there.kind == Kind::kNothing;
+    if (!is_new) {
+      const absl::StatusOr<std::string> text = ReadRegularFile(place, kMaxLineBytes);
+      const absl::StatusOr<RankSummary> earlier = ParseSummary(text.ok() ? *text : "", nullptr);
       if (!earlier.ok() || !IsSameRecording(*earlier, rank)) continue;  // another process's
       rank = MergeSummaries(*earlier, std::move(rank));
-    } else {
-      const int descriptor = CreatePrivate(place);  // from here on it is ours
-      if (descriptor < 0 && errno == EEXIST) continue;
-      if (descriptor < 0) return FileError("write", place);
-      close(descriptor);
     }
     rank.file = place;
     rank.summary_only = true;
-    GPUMEM_RETURN_IF_ERROR(ReplaceFile(place, SummaryLine(rank, {})));
+    const absl::Status written = WriteOutput(place, SummaryLine(rank, {}), {.keeps = is_new, .hint = ""});
+    if (is_new && absl::IsAlreadyExists(written)) continue;  // another one was faster
+    GPUMEM_RETURN_IF_ERROR(written);
     return place;
   }
   return absl::AlreadyExistsError(absl::StrCat("cannot write ", path, ": ", kMaxCollisions, " of this name are there"));
@@ -315,9 +318,8 @@ absl::StatusOr<std::string> AddToSummary(RankSummary rank, const std::string& pa
 
 std::optional<RankSummary> FreshSummary(const std::string& trace) {
   const absl::StatusOr<std::string> text = ReadRegularFile(SummaryPathOf(trace), kMaxLineBytes);
-  if (!text.ok()) return std::nullopt;
   FileStamp stamp;
-  absl::StatusOr<RankSummary> rank = ParseSummary(*text, &stamp);
+  absl::StatusOr<RankSummary> rank = ParseSummary(text.ok() ? *text : "", &stamp);
   if (!rank.ok() || stamp != StampOf(trace)) return std::nullopt;
   // Of a process that went on, or was killed since: its trace knows more.
   if (rank->ending == RunEnding::kRunning || rank->ending == RunEnding::kUnknown) return std::nullopt;

@@ -14,8 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -23,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "trace/series.h"
 
@@ -131,8 +131,7 @@ void RemoveStaleIndexes(const IndexFile& file) {
     if (is_earlier || is_unused || IsLeftover(name)) stale.push_back(path);
   }
   closedir(folder);
-  std::error_code ignored;
-  for (const std::string& path : stale) std::filesystem::remove_all(path, ignored);  // a file or a folder
+  for (std::string& path : stale) const HalfWritten remover(std::move(path));  // a file or a folder
 }
 
 absl::Status MakeIndexFolder(const std::string& folder) {

@@ -15,7 +15,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/file_output.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -49,23 +48,14 @@ absl::StatusOr<IndexFile> SavedFileOf(const std::string& trace, const std::strin
 absl::StatusOr<std::unique_ptr<SavedFileWriter>> SavedFileWriter::Create(const IndexFile& file) {
   GPUMEM_RETURN_IF_ERROR(MakeIndexFolder(file.folder));
   RemoveStaleIndexes(file);
-  auto writer = absl::WrapUnique(new SavedFileWriter(file));
-  writer->temporary_ = absl::StrCat(file.path, ".tmp.", getpid());
-  unlink(writer->temporary_.c_str());
-  writer->descriptor_ = CreatePrivate(writer->temporary_);
-  if (writer->descriptor_ < 0) return FileError("write", writer->temporary_);
+  GPUMEM_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> output, OutputFile::Create(file.path, {.hint = ""}));
+  auto writer = absl::WrapUnique(new SavedFileWriter(std::move(output)));
   writer->Write(absl::string_view(kMagic, sizeof kMagic));
   return writer;
 }
 
-SavedFileWriter::~SavedFileWriter() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
-  unlink(temporary_.c_str());
-}
-
 void SavedFileWriter::Write(absl::string_view bytes) {
-  if (status_.ok() && !WriteAll(descriptor_, bytes)) status_ = FileError("write", temporary_);
+  if (status_.ok()) status_ = output_->Write(bytes);
   size_ += bytes.size();
 }
 
@@ -86,9 +76,7 @@ absl::Status SavedFileWriter::Finish(absl::string_view main) {
   const Trailer trailer{size_, main.size(), Checksum(main)};
   Write(main);
   Write(absl::string_view(reinterpret_cast<const char*>(&trailer), sizeof trailer));
-  if (close(std::exchange(descriptor_, -1)) != 0 && status_.ok()) status_ = FileError("write", temporary_);
-  if (status_.ok() && rename(temporary_.c_str(), file_.path.c_str()) != 0) status_ = FileError("write", file_.path);
-  if (!status_.ok()) unlink(temporary_.c_str());
+  if (status_.ok()) status_ = output_->Commit();
   return status_;
 }
 

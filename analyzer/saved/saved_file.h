@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/output_file.h"
 #include "saved/index_file.h"
 
 namespace gpumem {
@@ -39,7 +40,6 @@ class SavedFileWriter {
  public:
   // Makes the folder. Fails where it cannot be written.
   static absl::StatusOr<std::unique_ptr<SavedFileWriter>> Create(const IndexFile& file);
-  ~SavedFileWriter();
   SavedFileWriter(const SavedFileWriter&) = delete;
   SavedFileWriter& operator=(const SavedFileWriter&) = delete;
 
@@ -48,12 +48,11 @@ class SavedFileWriter {
   const absl::Status& status() const { return status_; }
 
  private:
-  explicit SavedFileWriter(const IndexFile& file) : file_(file) {}
+  explicit SavedFileWriter(std::unique_ptr<OutputFile> output) : output_(std::move(output)) {}
   void Write(absl::string_view bytes);
 
-  IndexFile file_;
-  std::string temporary_, compressed_;
-  int descriptor_ = -1;
+  std::unique_ptr<OutputFile> output_;
+  std::string compressed_;
   uint64_t size_ = 0;
   absl::Status status_;
 };

@@ -3,9 +3,7 @@
 
 #include "serve/access.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
 
 namespace gpumem {
 namespace {
@@ -33,15 +32,10 @@ bool IsFit(absl::string_view token) {
 
 absl::StatusOr<std::string> WriteNewToken(const std::string& path) {
   const std::string token = NewToken();
-  const std::string line = token + "\n";
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return absl::InvalidArgumentError(absl::StrCat("--token-file ", path, ": ", strerror(errno)));
-  const ssize_t written = write(file, line.data(), line.size());
-  const int error = errno;
-  close(file);
-  if (written == static_cast<ssize_t>(line.size())) return token;
-  unlink(path.c_str());
-  return absl::InvalidArgumentError(absl::StrCat("--token-file ", path, ": ", strerror(error)));
+  const absl::Status written =
+      WriteOutput(path, token + "\n", {.keeps = true, .hint = "Name another file with --token-file"});
+  if (!written.ok()) return absl::InvalidArgumentError(written.message());
+  return token;
 }
 
 }  // namespace

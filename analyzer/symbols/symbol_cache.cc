@@ -20,7 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/file_output.h"
+#include "base/output_file.h"
 #include "symbols/elf_identity.h"
 
 namespace gpumem {
@@ -33,7 +33,7 @@ constexpr char kVersion[] = "v1";
 constexpr char kMagic[] = "GMSYMS1\n";
 constexpr size_t kMagicBytes = sizeof(kMagic) - 1, kHeadBytes = kMagicBytes + sizeof(uint64_t);
 constexpr uint64_t kMaxFileBytes = 64 << 20;
-constexpr char kTemporary[] = ".new.";
+constexpr char kTemporary[] = ".tmp.";
 constexpr auto kTemporaryLives = std::chrono::hours(1);
 
 // The content behind the head, or "" where the file is not there, is damaged or is none of ours.
@@ -52,13 +52,6 @@ std::string ReadChecked(const std::string& path) {
   std::memcpy(&checksum, bytes.data() + kMagicBytes, sizeof(checksum));
   if (XXH3_64bits(bytes.data() + kHeadBytes, size - kHeadBytes) != checksum) return "";
   return bytes.substr(kHeadBytes);
-}
-
-bool WriteWhole(const std::string& path, const std::string& bytes) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (descriptor < 0) return false;
-  const bool written = WriteAll(descriptor, bytes);
-  return close(descriptor) == 0 && written;
 }
 
 struct CacheFile {
@@ -128,9 +121,7 @@ void SymbolCache::Write(const std::string& build_id, SymbolDepth depth, const Mo
   std::string bytes = kMagic;
   bytes.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
   bytes += body;
-  const std::string temporary = absl::StrCat(path, kTemporary, getpid());
-  unlink(temporary.c_str());  // of a process of the same number that was killed
-  if (!WriteWhole(temporary, bytes) || rename(temporary.c_str(), path.c_str()) != 0) unlink(temporary.c_str());
+  WriteOutput(path, bytes).IgnoreError();  // found anew the next time
   Shrink();
 }
 
@@ -149,8 +140,7 @@ void SymbolCache::Shrink() const {
   for (const CacheFile& file : files) {
     const bool is_left_over = absl::StrContains(file.path.filename().string(), kTemporary) && file.used < stale;
     if (bytes <= most_bytes_ && !is_left_over) continue;
-    std::error_code ignored;
-    fs::remove(file.path, ignored);
+    RemovePlainFile(file.path.string());
     bytes -= file.bytes;
   }
 }

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "trace/ring_file.h"
 
@@ -86,19 +87,6 @@ bool IsCopyOf(const std::string& path, const RingHeader& header) {
   return copy.ok() && copy->header().moved == 1 && NameOfRing(copy->header()) == NameOfRing(header);
 }
 
-absl::Status WriteNew(const std::string& bytes, const std::string& part, const std::string& path) {
-  unlink(part.c_str());
-  const int descriptor = open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (descriptor < 0) return FileError("write", part);
-  absl::Cleanup remover = [&part] { unlink(part.c_str()); };
-  const bool written = WriteAll(descriptor, bytes);
-  absl::Status error = FileError("write", part);
-  close(descriptor);
-  if (!written) return error;
-  if (link(part.c_str(), path.c_str()) != 0) return FileError("write", path);  // never in the place of another file
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> PutBesideTrace(const RingFile& ring) {
   const RingHeader& header = ring.header();
   GPUMEM_RETURN_IF_ERROR(CheckTrace(header));
@@ -108,7 +96,7 @@ absl::StatusOr<std::string> PutBesideTrace(const RingFile& ring) {
   if (IsCopyOf(path, header)) return path;
   struct stat there {};
   if (lstat(path.c_str(), &there) == 0) return Stays(absl::StrCat("another file is at ", path));
-  GPUMEM_RETURN_IF_ERROR(WriteNew(ring.CopyOfUsed(), absl::StrCat(path, ".", absl::Hex(header.id), ".part"), path));
+  GPUMEM_RETURN_IF_ERROR(WriteOutput(path, ring.CopyOfUsed(), {.keeps = true, .hint = ""}));
   return path;
 }
 
@@ -152,7 +140,7 @@ absl::StatusOr<std::string> ClearRing(const RingOnDisk& ring) {
   if (!contents.IsEmpty()) {
     GPUMEM_ASSIGN_OR_RETURN(kept, PutBesideTrace(contents));
   }
-  if (unlink(ring.path.c_str()) != 0) return FileError("remove", ring.path);
+  if (!RemovePlainFile(ring.path)) return FileError("remove", ring.path);
   return kept;
 }
 

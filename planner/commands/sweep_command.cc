@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
 #include "commands/command.h"
@@ -169,11 +170,7 @@ answer.
     fs::create_directories(opacus_scan_options_.results_dir, error);
     const absl::StatusOr<std::string> there = ReadText(path);
     if (there.ok() && *there == ExampleText()) return absl::OkStatus();  // its time says that it is as it was
-    std::ofstream file(path, std::ios::binary);
-    file << ExampleText();
-    return file.flush() ? absl::OkStatus()
-                        : absl::UnavailableError(
-                              absl::StrCat("cannot write ", path, ". Give another place with --results-dir."));
+    return WriteOutput(path, ExampleText(), {.hint = "Give another place with --results-dir"});
   }
 
   // What the file says where no flag does.

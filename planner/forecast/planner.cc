@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
 #include "planner/launch/program.h"
@@ -52,18 +53,6 @@ bool ReadsInput(const std::vector<std::string>& command) {
 // What a trace is called where it is kept: it must not pass for one of a GPU.
 std::string KeptName(const std::string& trace) { return absl::StrCat("plan.", fs::path(trace).filename().string()); }
 
-absl::Status Move(const std::string& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) {
-    error.clear();
-    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);  // on another file system
-  }
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot write ", to.string(), ": ", error.message(), ". Give another place with -o."));
-}
-
 }  // namespace
 
 Planner::~Planner() {
@@ -93,10 +82,7 @@ absl::Status Planner::KeepInput(const RunRequest& request) {
       return absl::InvalidArgumentError("standard input is too long: give the program a file");
   }
   input_ = absl::StrCat(folder_, "/input");
-  std::ofstream file(input_, std::ios::binary);
-  file << text;
-  if (file.flush()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot write ", input_));
+  return WriteOutput(input_, text, {.hint = "Set TMPDIR to another place"});
 }
 
 absl::Status Planner::PrepareRun(RunRequest* request) {
@@ -184,7 +170,7 @@ absl::Status Planner::KeepTraces(const std::string& wanted, PlannedRun* run) {
   for (PlannedProcess& process : run->processes) {
     if (process.trace.empty()) continue;
     const fs::path to = is_first && !is_folder ? fs::path(wanted) : folder / KeptName(process.trace);
-    GPUMEM_RETURN_IF_ERROR(Move(process.trace, to));
+    GPUMEM_RETURN_IF_ERROR(MoveToOutput(process.trace, to.string(), {.is_named = is_first && !is_folder}));
     process.trace = to.string();
     is_first = false;
   }

@@ -12,12 +12,12 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_reader.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/program.h"
@@ -74,9 +74,7 @@ absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(const SimulationTo
                                                               const std::vector<std::string>& skip) {
   GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(run.folder));
   const std::string path = absl::StrCat(run.folder, "/fork_server.py");
-  std::ofstream file(path, std::ios::binary);
-  file << EmbeddedForkServer();
-  if (!file.flush()) return absl::UnavailableError(absl::StrCat("cannot write ", path));
+  GPUMEM_RETURN_IF_ERROR(WriteOutput(path, EmbeddedForkServer(), {.hint = ""}));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::UnavailableError(absl::StrCat("cannot make a socket: ", strerror(errno)));

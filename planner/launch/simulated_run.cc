@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/loader_name.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/program.h"
@@ -64,12 +65,6 @@ std::string EndOf(const std::string& path) {
   file.seekg(static_cast<std::streamoff>(size - text.size()));
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   return text;
-}
-
-bool WriteFile(const fs::path& path, absl::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  return static_cast<bool>(file.flush());
 }
 
 std::vector<std::string> TracesIn(const std::string& folder) {
@@ -122,10 +117,10 @@ absl::StatusOr<std::string> WriteInjectedScript(const std::string& folder) {
   const fs::path fake_ranks = FakeRanksFolder(path);
   std::error_code error;
   fs::create_directory(fake_ranks, error);
-  bool is_written = WriteFile(fake_ranks / "sitecustomize.py", EmbeddedFakeRanks());
+  const OutputOptions options{.hint = "Set TMPDIR to another place"};
+  GPUMEM_RETURN_IF_ERROR(WriteOutput((fake_ranks / "sitecustomize.py").string(), EmbeddedFakeRanks(), options));
   for (const EmbeddedFile& file : EmbeddedInjectedFiles())
-    is_written = WriteFile(absl::StrCat(folder, "/", file.name), file.text) && is_written;
-  if (!is_written) return absl::UnavailableError(absl::StrCat("cannot write into ", folder));
+    GPUMEM_RETURN_IF_ERROR(WriteOutput(absl::StrCat(folder, "/", file.name), file.text, options));
   return path;
 }
 

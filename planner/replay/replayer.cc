@@ -22,6 +22,7 @@
 #include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_reader.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
 #include "planner/launch/embedded.h"
@@ -208,7 +209,7 @@ absl::Status Replayer::WriteFacts(uint64_t memory, const std::string& path) cons
     json["fractions"][absl::StrCat(device)] = (static_cast<double>(limit) + 0.5) / static_cast<double>(capacity);
   for (const auto& [device, room] : facts.room)
     json["room"][absl::StrCat(device)] = static_cast<int64_t>(room) + static_cast<int64_t>(memory - capacity);
-  return ReplaceFile(path, json.dump());
+  return WriteOutput(path, json.dump());
 }
 
 absl::StatusOr<RunRequest> Replayer::RequestOf(const ReplaySetting& setting, int number) const {
@@ -280,17 +281,17 @@ ReplayedRun Replayer::Read(const ReplaySetting& setting, const RunOutcome& outco
   std::error_code error;
   fs::create_directories(options_.keep, error);
   const fs::path kept = fs::path(options_.keep) / absl::StrCat("replay.", number, ".gmtrace");
-  fs::copy_file(request.place, kept, fs::copy_options::overwrite_existing, error);
-  if (error)
-    run.notes.push_back(absl::StrCat("cannot write ", kept.string(), ": ", error.message()));
-  else
+  const absl::Status moved = MoveToOutput(request.place, kept.string(), {.hint = "Give another folder with --keep"});
+  if (moved.ok())
     run.trace = kept.string();
+  else
+    run.notes.emplace_back(moved.message());
   return run;
 }
 
 // The first one is the baseline, and where the history does not begin empty the second one what it is anew.
 absl::Status Replayer::RunAll(const std::vector<ReplaySetting>& settings, SegmentChanges* baseline) {
-  GPUMEM_RETURN_IF_ERROR(ReplaceFile(folder_ + "/replay_driver.py", EmbeddedReplayDriver()));
+  GPUMEM_RETURN_IF_ERROR(WriteOutput(folder_ + "/replay_driver.py", EmbeddedReplayDriver()));
   RunPool pool(tools_, folder_, RunPool::Start::kFresh);
   std::vector<std::string> folders;
   std::vector<ReplayedRun> runs(settings.size());

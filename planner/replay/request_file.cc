@@ -3,10 +3,9 @@
 
 #include "planner/replay/request_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <utility>
 
-#include "base/file_output.h"
+#include "base/status_macros.h"
 
 namespace gpumem {
 namespace {
@@ -21,17 +20,12 @@ void Append(T value, std::string* to) {
 }  // namespace
 
 absl::StatusOr<RequestFile> RequestFile::Create(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (descriptor < 0) return FileError("write", path);
-  return RequestFile(path, descriptor);
-}
-
-RequestFile::~RequestFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  GPUMEM_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> file, OutputFile::Create(path, {.hint = ""}));
+  return RequestFile(std::move(file));
 }
 
 void RequestFile::Flush() {
-  if (status_.ok() && !WriteAll(descriptor_, buffer_)) status_ = FileError("write", path_);
+  file_->Write(buffer_).IgnoreError();  // Commit says so
   buffer_.clear();
 }
 
@@ -47,8 +41,7 @@ void RequestFile::Write(const Request& request) {
 
 absl::Status RequestFile::Close() {
   Flush();
-  if (close(std::exchange(descriptor_, -1)) != 0 && status_.ok()) status_ = FileError("write", path_);
-  return status_;
+  return file_->Commit();
 }
 
 }  // namespace gpumem

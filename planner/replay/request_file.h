@@ -15,11 +15,13 @@
 #define GPUMEM_PLANNER_REPLAY_REQUEST_FILE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/output_file.h"
 
 namespace gpumem {
 
@@ -48,25 +50,16 @@ class RequestFile {
  public:
   // In place of a file that is there.
   static absl::StatusOr<RequestFile> Create(const std::string& path);
-  ~RequestFile();
-  RequestFile(RequestFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        descriptor_(std::exchange(other.descriptor_, -1)),
-        buffer_(std::move(other.buffer_)),
-        status_(std::move(other.status_)) {}
-  RequestFile& operator=(RequestFile&&) = delete;
 
   void Write(const Request& request);
   absl::Status Close();
 
  private:
-  RequestFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  explicit RequestFile(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
   void Flush();
 
-  std::string path_;
-  int descriptor_;
+  std::unique_ptr<OutputFile> file_;
   std::string buffer_;
-  absl::Status status_;
 };
 
 }  // namespace gpumem

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "base/file_output.h"
 #include "base/json_reader.h"
+#include "base/output_file.h"
 #include "planner/sweep/row_json.h"
 
 namespace gpumem {
@@ -36,6 +37,12 @@ std::string ShortName(const std::string& text) {
   return absl::StrFormat("%016x", hash);
 }
 
+// What has its name and is no folder is somebody else's.
+void RemoveFolder(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(fs::symlink_status(path, ignored))) fs::remove_all(path, ignored);
+}
+
 }  // namespace
 
 SweepJournal::SweepJournal(std::string directory, int lock)
@@ -48,8 +55,7 @@ SweepJournal::SweepJournal(SweepJournal&& other) noexcept
 
 SweepJournal::~SweepJournal() {
   if (lock_ < 0) return;
-  std::error_code ignored;
-  fs::remove_all(working_, ignored);
+  RemoveFolder(working_);
   close(lock_);
 }
 
@@ -70,7 +76,7 @@ absl::StatusOr<SweepJournal> SweepJournal::Open(const std::string& directory) {
                                                ". Wait for it, or give another place with --results-dir."));
   }
   SweepJournal journal(fs::absolute(directory, error).lexically_normal().string(), lock);
-  fs::remove_all(journal.working_, error);
+  RemoveFolder(journal.working_);
   fs::create_directories(journal.working_, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot make ", journal.working_, ": ", error.message()));
   return journal;
@@ -97,9 +103,10 @@ std::optional<SweepRow> SweepJournal::Find(const std::string& identity) const {
 }
 
 absl::Status SweepJournal::Keep(const std::string& identity, const SweepRow& row) {
-  return ReplaceFile(PathOf(identity), absl::StrCat("{\"identity\": ",
-                                                    json(identity).dump(-1, ' ', false, json::error_handler_t::replace),
-                                                    ",\n \"row\": ", RowJson(row), "}\n"));
+  const std::string text =
+      absl::StrCat("{\"identity\": ", json(identity).dump(-1, ' ', false, json::error_handler_t::replace),
+                   ",\n \"row\": ", RowJson(row), "}\n");
+  return WriteOutput(PathOf(identity), text, {.hint = "Give another place with --results-dir"});
 }
 
 std::string FileNameOf(const Configuration& values) {

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/file_output.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "planner/charts/png.h"
 #include "planner/sweep/pictures.h"
@@ -29,7 +29,8 @@ class Writer {
   explicit Writer(std::string directory) : directory_(std::move(directory)) {}
 
   absl::Status File(const std::string& name, const std::string& bytes) {
-    GPUMEM_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(directory_, "/", name), bytes));
+    GPUMEM_RETURN_IF_ERROR(
+        WriteOutput(absl::StrCat(directory_, "/", name), bytes, {.hint = "Give another place with --results-dir"}));
     written_.files.push_back(name);
     return absl::OkStatus();
   }
@@ -53,7 +54,7 @@ class Writer {
           absl::SimpleAtoi(number, &ignored) && !absl::c_linear_search(written_.files, name))
         stale.push_back(entry->path());
     }
-    for (const fs::path& path : stale) fs::remove(path, error);
+    for (const fs::path& path : stale) RemovePlainFile(path.string());
   }
 
   const WrittenResults& written() const { return written_; }

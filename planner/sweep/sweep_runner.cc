@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
 #include "planner/launch/python_command.h"
@@ -200,9 +201,8 @@ absl::Status SweepRunner::KeepTraces(Item* item, const PlannedRun& run) {
     if (process.trace.empty()) continue;
     const std::string rank = run.processes.size() > 1 ? absl::StrCat(".", process.reported.pid) : "";
     const std::string name = absl::StrCat("traces/", FileNameOf(item->row.values), rank, kind, ".gmtrace");
-    std::error_code error;
-    fs::rename(process.trace, fs::path(journal_->directory()) / name, error);
-    if (error) return absl::UnavailableError(absl::StrCat("cannot write ", name, ": ", error.message()));
+    GPUMEM_RETURN_IF_ERROR(MoveToOutput(process.trace, absl::StrCat(journal_->directory(), "/", name),
+                                        {.hint = "Give another place with --results-dir"}));
     if (is_first) item->row.trace = name;
     is_first = false;
   }

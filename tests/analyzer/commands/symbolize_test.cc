@@ -178,7 +178,7 @@ TEST_F(SymbolizeTest, ReplacesOnlyWhatIsWhole) {
   EXPECT_EQ(Run({"symbolize", "-o", "there.gmtrace", "run.gmtrace"}).exit_code, 3);
   EXPECT_EQ(Bytes(Path("there.gmtrace")), "kept");
   for (const auto& entry : fs::directory_iterator(folder_))
-    EXPECT_EQ(entry.path().string().find(".new."), std::string::npos) << "nothing half-written is left";
+    EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << "nothing half-written is left";
 }
 
 TEST_F(SymbolizeTest, KeepsModeAndLink) {
