@@ -81,6 +81,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   if (duck->create_config(&config) != 0) return absl::InternalError("DuckDB gives no configuration");
   std::string refused;
   Settings all = settings;
+  const auto is_place = [](const auto& setting) { return setting.first == "temp_directory"; };
+  if (std::none_of(all.begin(), all.end(), is_place)) all.emplace_back("temp_directory", "");  // not ./.tmp
   all.emplace_back("autoinstall_known_extensions", "false");
   all.emplace_back("autoload_known_extensions", "false");
   for (const auto& [name, value] : all) {

@@ -93,7 +93,9 @@ absl::StatusOr<std::string> SqlSession::Index(const std::string& trace, const Se
 
 absl::StatusOr<std::unique_ptr<Database>> SqlSession::Attached(const std::vector<std::string>& indexes,
                                                                const SessionRequest& request) const {
-  GPUMEM_ASSIGN_OR_RETURN(auto database, Database::Open("", {{"memory_limit", request.memory}}));
+  GPUMEM_ASSIGN_OR_RETURN(auto database, Database::Open("", {{"memory_limit", request.memory},
+                                                             {"temp_directory", spill_->path()},
+                                                             {"max_temp_directory_size", spill_->limit()}}));
   std::vector<AttachedTrace> traces;
   for (size_t i = 0; i < indexes.size(); ++i) {
     const std::string schema = absl::StrCat("t", i);
@@ -148,6 +150,7 @@ absl::StatusOr<std::unique_ptr<SqlSession>> SqlSession::Open(const SessionReques
     session->notes_.push_back(absl::StrCat(trace, " is left out: ", failed.message()));
   }
   if (indexes.empty()) return failed.ok() ? absl::NotFoundError("no trace was named") : failed;
+  session->spill_ = std::make_unique<SpillFolder>(indexes.front().substr(0, indexes.front().rfind('/')));
   GPUMEM_ASSIGN_OR_RETURN(session->database_, session->Attached(indexes, request));
   session->is_unsafe_ = request.is_unsafe;
   session->output_ = request.output;

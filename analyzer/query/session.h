@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "loading/load_trace.h"
 #include "query/database.h"
+#include "query/spill_folder.h"
 
 namespace gpumem {
 
@@ -64,6 +65,7 @@ class SqlSession {
   absl::Status TakeNotes();
   absl::Status CheckPlan(const std::string& statement);
 
+  std::unique_ptr<SpillFolder> spill_;  // outlives what writes there
   std::unique_ptr<Database> database_, writer_;
   std::string output_;
   bool is_unsafe_ = false, is_partial_ = false;

@@ -5,11 +5,14 @@
     python tests/e2e/sql_test.py --build build/release
 """
 
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import select
+import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -75,6 +78,42 @@ class SqlTest(unittest.TestCase):
         (row,) = json.loads(self.gpumem("sql", *(more or (self.trace,)), "--json", query, code=code))["rows"]
         (value,) = row.values()
         return value
+
+    def test_what_does_not_fit_into_memory_goes_to_a_folder_of_its_own(self):
+        here, elsewhere, index = (self.folder / name for name in ("here", "elsewhere", "index"))
+        here.mkdir()
+        elsewhere.mkdir()
+        (here / ".tmp").symlink_to(elsewhere)  # where DuckDB itself would write
+        query = "SELECT max(a) FROM (SELECT range AS a, md5(range::VARCHAR) AS m FROM range(200000000) ORDER BY m)"
+        for number, left in ((signal.SIGTERM, 0), (signal.SIGKILL, 1)):
+            command = [SETUP.gpumem, "sql", "--memory", "60MB", self.trace, query]
+            with subprocess.Popen(command, cwd=here, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as asking:
+                while not list(index.glob("gpumem-spill-*/*")) and asking.poll() is None:
+                    time.sleep(0.05)
+                asking.send_signal(number)
+                said = asking.communicate(timeout=120)[0]
+            self.assertEqual(asking.returncode, -number, said)
+            folders = list(index.glob("gpumem-spill-*"))
+            self.assertEqual([stat.S_IMODE(path.stat().st_mode) for path in folders], [0o700] * left)
+        self.assertEqual(self.one("SELECT count(*) FROM steps") > 0, True)
+        self.assertEqual(list(index.glob("gpumem-spill-*")), [], "what the killed one left is gone")
+        self.assertEqual((os.listdir(here), os.listdir(elsewhere)), ([".tmp"], []))
+
+    def test_a_spill_of_a_running_query_stays(self):
+        index = self.folder / "index"
+        held = index / "gpumem-spill-held"
+        held.mkdir(0o700)
+        holder = os.open(held, os.O_RDONLY)
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        self.gpumem("sql", self.trace, "SELECT 1")
+        self.assertTrue(held.exists())
+        os.close(holder)
+        self.gpumem("sql", self.trace, "SELECT 1")
+        self.assertFalse(held.exists())
+
+    def test_texts_that_a_spreadsheet_would_run(self):
+        said = self.gpumem("sql", self.trace, "--format", "csv", "SELECT '=1+1' AS a, -5 AS b, '-5' AS c, '@x' AS d")
+        self.assertEqual(said, "a,b,c,d\n'=1+1,-5,-5,'@x\n")
 
     def test_numbers_are_the_reports(self):
         device = truth.report(SETUP, self.trace)["devices"][0]
