@@ -8,6 +8,7 @@
 #include "shim/control/output_path.h"
 #include "shim/control/summary_folder.h"
 #include "shim/control/text.h"
+#include "shim/writer/output_file.h"
 
 namespace gpumemshim::control {
 namespace {
@@ -22,6 +23,9 @@ char g_target[4096];
 bool BeginSummaryOnly(const ProcessFacts& facts, Settings* settings) {
   g_target[0] = g_folder[0] = '\0';
   if (!OutputPath(settings->output, facts, g_target, sizeof g_target - sizeof kSuffix)) return false;
+  if (writer::IsDevice(g_target) &&
+      !FallbackPath(0, settings->fallback, facts, g_target, sizeof g_target - sizeof kSuffix))
+    return false;
   Text(g_target + std::strlen(g_target), sizeof kSuffix).Add(kSuffix);
   const uint64_t asked_bytes = settings->size_limit.max_bytes;
   const bool is_smaller = asked_bytes != 0 && asked_bytes < kSummaryTraceBytes;

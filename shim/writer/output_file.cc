@@ -96,12 +96,6 @@ int OpenPlain(const char* path) {
   return MoveUp(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND));
 }
 
-// In a folder of devices a numbered name would be next to them.
-bool IsDevice(const char* path) {
-  struct stat status;
-  return kernel::Stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode));
-}
-
 // The same file by its name: a descriptor that was opened without one is listed as deleted for ever, which would
 // mislead lsof and `gpumem doctor`. Takes `nameless`, and returns it where the name stands for something else.
 int OpenByName(int nameless, const char* path) {
@@ -115,6 +109,14 @@ int OpenByName(int nameless, const char* path) {
 }
 
 }  // namespace
+
+bool IsDevice(const char* path) {
+  static constexpr char kDescriptors[] = "/proc/";
+  char target[sizeof(kDescriptors) - 1];
+  struct stat status;
+  if (kernel::Stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode))) return true;
+  return readlink(path, target, sizeof(target)) == sizeof(target) && memcmp(target, kDescriptors, sizeof(target)) == 0;
+}
 
 void MakeFoldersOf(const char* path) {
   char folder[4096];

@@ -31,6 +31,10 @@ namespace gpumemshim::writer {
 // created.
 void MakeFoldersOf(const char* path);
 
+// A device, or, as /dev/stdout is, a link to one of a process's descriptors: in a folder of those a numbered name would
+// be next to them.
+bool IsDevice(const char* path);
+
 class OutputFile {
  public:
   static constexpr uint64_t kKeptBack = 4096;

@@ -20,9 +20,11 @@ namespace {
 constexpr uint64_t kBytesPerEvent = 4;
 constexpr char kExtension[] = ".gmtrace";
 
-uint64_t InodeOf(const char* path) {
+// By which a plain file is told from what somebody else put in its place, on whatever disk; 0 where there is none.
+uint64_t IdentityOf(const char* path) {
   struct stat status;
-  return kernel::Lstat(path, &status) == 0 ? status.st_ino : 0;
+  if (kernel::Lstat(path, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  return (MixBits(status.st_dev) ^ status.st_ino) | uint64_t{1} << 63;
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ void Series::Begin(const char* path) {
   if (number_++ == 0) snprintf(first_path_, sizeof(first_path_), "%s", path);
   base_bytes_ = 0;
   snprintf(current_.path, sizeof(current_.path), "%s", path);
-  current_.inode = InodeOf(path);
+  current_.identity = IdentityOf(path);
 }
 
 void Series::Drop(size_t index) {
@@ -62,7 +64,7 @@ void Series::Finish(uint64_t bytes) {
   // The last finished one stays in any case: the next file may be cut off in its first words.
   while (limit_.on_full == OnFull::kLast && finished_.size() > 1 && finished_bytes_ + PartBytes() > limit_.max_bytes) {
     const Part& oldest = finished_[0];
-    if (InodeOf(oldest.path) == oldest.inode) unlink(oldest.path);  // not what somebody else put in its place
+    if (oldest.identity != 0 && IdentityOf(oldest.path) == oldest.identity) unlink(oldest.path);
     Drop(0);
   }
 }
@@ -70,7 +72,7 @@ void Series::Finish(uint64_t bytes) {
 bool Series::Fits(uint64_t bytes) {
   if (finished_bytes_ + bytes <= limit_.max_bytes) return true;
   for (size_t i = finished_.size(); i-- > 0;) {
-    if (InodeOf(finished_[i].path) != finished_[i].inode) Drop(i);  // moved away, or removed
+    if (IdentityOf(finished_[i].path) != finished_[i].identity) Drop(i);  // moved away, or removed
   }
   return finished_bytes_ + bytes <= limit_.max_bytes;
 }

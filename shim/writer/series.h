@@ -67,7 +67,7 @@ class Series {
  private:
   struct Part {
     char path[4096];
-    uint64_t inode;
+    uint64_t identity;  // 0: there was no plain file
     uint64_t bytes;
   };
   static constexpr uint32_t kParts = 8;

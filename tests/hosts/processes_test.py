@@ -11,8 +11,10 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -233,15 +235,25 @@ class PlainFiles(ProcessTest):
 
     def test_devices(self):
         """No place for a trace, nor is the folder beside them: it goes where it would where the place cannot be written."""
-        before = set(os.listdir("/dev"))
-        for device in ("/dev/null", "/dev/full", "/dev/tty"):
+        devices = tempfile.TemporaryDirectory(prefix="gpumem-devices-")  # of our own: the machine's must not be at risk
+        self.addCleanup(devices.cleanup)
+        null, link = f"{devices.name}/null", f"{devices.name}/link"
+        try:
+            os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        except OSError as error:
+            self.skipTest(f"no device can be made here: {error}")
+        os.symlink("null", link)
+        folders = ("/dev", devices.name)
+        before = [set(os.listdir(folder)) for folder in folders]
+        for device in (null, link, "/dev/stdout", "/dev/fd/1"):
             with self.subTest(device=device):
                 self.setUp()
                 done = self.victim("alloc:2", GPUMEMSHIM_OUTPUT=device, TMPDIR=str(self.folder))
                 self.assertEqual(done.returncode, 0)
                 self.assertIn(device, done.stderr)
                 self.assertEqual(self.allocations(self.compare(1)), [2])
-        self.assertEqual(set(os.listdir("/dev")), before)
+        self.assertEqual([set(os.listdir(folder)) for folder in folders], before)
+        self.assertTrue(stat.S_ISCHR(os.lstat(null).st_mode) and os.path.islink(link))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "changing the user needs root")

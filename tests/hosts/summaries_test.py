@@ -9,7 +9,9 @@ one is there after a kill, and a program never notices.
 import json
 import os
 import pathlib
+import stat
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -98,6 +100,17 @@ class SummariesAlone(SummaryHost):
         for _ in range(2):
             self.run_script(SOME, GPUMEMSHIM_OUTPUT="run.gmtrace", **RANK, **self.OTHERS)
         self.assertEqual([path.name for path in self.summaries()], ["run.1.gmtrace.summary", "run.gmtrace.summary"])
+
+    def test_beside_a_device_there_is_no_summary(self):
+        """It goes where the trace would."""
+        with tempfile.TemporaryDirectory(prefix="gpumem-devices-") as devices:
+            try:
+                os.mknod(f"{devices}/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            except OSError as error:
+                self.skipTest(f"no device can be made here: {error}")
+            self.run_script(SOME, GPUMEMSHIM_OUTPUT=f"{devices}/null", TMPDIR=str(self.folder), **RANK, **self.OTHERS)
+            self.assertEqual(os.listdir(devices), ["null"])
+        self.assertEqual(len(self.summaries()), 1)
 
     def test_a_killed_rank_leaves_its_last_summary(self):
         script = SOME + "while True:\n    runtime.cudaFree(malloc(MIB))\n    time.sleep(0.01)\n"

@@ -5,6 +5,7 @@
 
 #include "shim/writer/series.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
@@ -137,6 +138,18 @@ TEST_F(SeriesTest, TheLastPartIsKept) {
   EXPECT_FALSE(std::filesystem::exists(path())) << "the first is gone";
   EXPECT_EQ(Replay(DecodeFile(files.back())), live_);
   EXPECT_EQ(DecodeFile(files[0]).header.part().events_before() > 0, true);
+}
+
+TEST_F(SeriesTest, WhatSomebodyPutInThePlaceOfAPartStays) {
+  StartWithLimit(800'000, OnFull::kLast);
+  do RecordSome(10'000);
+  while (Files().size() < 2);
+  std::filesystem::remove(path());
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  for (int i = 0; i < 60; i++) RecordSome(10'000);
+  ASSERT_TRUE(Stop(5000).complete);
+  EXPECT_TRUE(std::filesystem::is_fifo(path()));
+  std::filesystem::remove(path());
 }
 
 // The limit is that of all files together: what somebody moves away makes room.
