@@ -195,6 +195,9 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
   RingDefinitions definitions(&contents, std::move(ids));
   if (std::string body = definitions.TakeReady(); !events.empty() && !body.empty())
     recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
+  // In front of the events, any of which may stand behind what was dropped.
+  if (!events.empty() || KnowsMoreLosses(ring.header(), losses))
+    recovery->packets.push_back({PacketType::kLosses, EncodeLosses(losses, ring.header(), events.size())});
   for (size_t at = 0, end = 0; at < events.size(); at = end) {
     end = std::min<size_t>(at + kMaxEventsInABatch, events.size());
     // The beginning of a recording begins a batch (trace.proto).
@@ -209,8 +212,6 @@ void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, 
   }
   recovery->events = events.size();
   recovery->read_ring = true;
-  if (!events.empty() || KnowsMoreLosses(ring.header(), losses))
-    recovery->packets.push_back({PacketType::kLosses, EncodeLosses(losses, ring.header(), events.size())});
   if (contents.broken_chunks > 0) {
     recovery->note = absl::StrCat(contents.broken_chunks,
                                   " of the ring's chunks are damaged; what stood in them behind "
