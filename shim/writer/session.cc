@@ -236,7 +236,9 @@ bool Session::Encode(bool last, const LossCounts& losses) {
     w.Close(packet);
   }
   const uint64_t interval_ns = stopped_ ? kCountersIntervalWhenStoppedNs : kCountersIntervalNs;
-  const bool due = last || pass_ns_ - counters_ns_ >= interval_ns;
+  // What is lost only PyTorch's own totals tell of: they come with each loss.
+  const bool loses_events = !stopped_ && losses.events() != losses_.events();
+  const bool due = last || loses_events || pass_ns_ - counters_ns_ >= interval_ns;
   if (due) PutCounters(&w);
   if (last || (!(losses == losses_) && (due || !stopped_))) PutLosses(&w, losses);
   return w.ok();

@@ -74,6 +74,7 @@ class Session {
   struct LossCounts {
     uint64_t dropped_allocs, dropped_frees, dropped_definitions, unwritten, truncated, unread, unseen;
     bool operator==(const LossCounts&) const = default;
+    uint64_t events() const { return dropped_allocs + dropped_frees + unwritten; }
   };
 
   void TakeDefinitions(bool everything);
