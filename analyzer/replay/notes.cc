@@ -36,7 +36,7 @@ std::string WhyNotKnown(const ExistingAtStart& start) {
 std::string NoteOnLateStart(const std::vector<ExistingAtStart>& starts) {
   constexpr absl::string_view kBegan = "Recording began when the program was under way";
   if (starts.empty() || !starts[0].known) {
-    return absl::StrCat(kBegan, ": memory from before is in no number (",
+    return absl::StrCat(kBegan, ": memory from before is in no number but PyTorch's own totals (",
                         starts.empty() ? "the program has not told it" : WhyNotKnown(starts[0]),
                         "), and its frees are those of unknown memory.");
   }
