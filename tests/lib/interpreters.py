@@ -35,9 +35,10 @@ def candidates():
     name = re.compile(r"python3\.\d+d?")
     folders = [pathlib.Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
-    folders += sorted((pyenv / "versions").glob("*/bin"))
+    if os.access(pyenv / "versions", os.R_OK | os.X_OK):  # the variable may be another user's
+        folders += sorted((pyenv / "versions").glob("*/bin"))
     for folder in folders:
-        if folder.name != "shims" and folder.is_dir():  # a shim may be there for a version that is not chosen
+        if folder.name != "shims" and os.path.isdir(folder) and os.access(folder, os.R_OK):  # a shim may be there for a version that is not chosen
             yield from (str(path) for path in sorted(folder.glob("python3.*")) if name.fullmatch(path.name))
 
 
