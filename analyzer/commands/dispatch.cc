@@ -141,14 +141,8 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   Flags flags(&app);
   command->AddFlags(&flags);
   app.add_flag("-h,--help", help, "this text");
-  Split split{arguments, {}, false};
-  if (command->takes_command_line()) {
-    split = SplitAtMark(arguments);
-    app.prefix_command();
-  } else {
-    if (command->takes_marked_command_line()) split = SplitAtMark(arguments);
-    app.allow_extras();
-  }
+  const Split split = SplitAtMark(arguments);
+  command->takes_command_line() ? app.prefix_command() : app.allow_extras();
   try {
     std::vector<std::string> reversed(split.flags.rbegin(), split.flags.rend());  // CLI11 takes them from the back
     app.parse(reversed);
@@ -165,12 +159,14 @@ int RunCommand(Command* command, const std::vector<std::string>& arguments, Cons
   }
   if (split.marked && !rest.empty() && command->takes_command_line())
     return UsageError(*command, absl::StrCat("unexpected argument ", rest.front(), " before --"), console);
-  if (command->takes_command_line()) rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   for (const std::string& argument : rest) {
     if (!command->takes_command_line() && argument.size() > 1 && argument[0] == '-') {
       return UsageError(*command, Problem("unknown flag " + argument, app, rest), console);
     }
   }
+  // Words after "--" that are no other program's are arguments, whatever they begin with.
+  if (!command->takes_marked_command_line())
+    rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
   if (!command->takes_command_line() && rest.size() > command->most_arguments()) {
     const char* hint = command->most_arguments() == 1 ? " (one trace at a time)" : "";
     return UsageError(*command, absl::StrCat("unexpected argument ", rest[command->most_arguments()], hint), console);

@@ -44,11 +44,11 @@ def environment():
     return {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "GPUMEMSHIM_OUTPUT")}
 
 
-def run(*arguments, text=True):
-    """Runs gpumem with these arguments, unrecorded, and returns what it printed on standard output. GpumemError where it could not answer."""
+def run(*arguments, text=True, query=""):
+    """Runs gpumem with these arguments and `query` on standard input, unrecorded, and returns what it printed. GpumemError where it could not answer."""
     arguments = [os.fspath(each) if isinstance(each, os.PathLike) else str(each) for each in arguments]
     try:
-        done = subprocess.run([find(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=environment(), check=False)
+        done = subprocess.run([find(), *arguments], input=query.encode("utf-8", "replace"), capture_output=True, env=environment(), check=False)
     except OSError as error:
         raise GpumemError(f"gpumem could not be started: {error}") from error
     if done.returncode not in ANSWERED:

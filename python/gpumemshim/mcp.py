@@ -29,19 +29,21 @@ class Traces:
         self.folder = pathlib.Path(folder).resolve()
 
     def place(self, trace):
-        """The path of a trace that was named relative to the folder; ValueError where it lies outside or is none."""
+        """The path of a trace, or of a folder of traces, that was named relative to the folder; ValueError where it lies outside or is none."""
         path = (self.folder / trace).resolve()
-        if not path.is_relative_to(self.folder):
-            raise ValueError(f"{trace} lies outside {self.folder}, which is all that may be read")
-        if not path.exists() or (path.is_file() and path.suffix not in ENDINGS):
+        for each in [path, *(path.glob("*") if path.is_dir() else ())]:  # of a folder one is taken by its name
+            if not each.resolve().is_relative_to(self.folder):
+                raise ValueError(f"{trace} lies outside {self.folder}, which is all that may be read")
+        if not path.is_dir() and not (path.is_file() and path.suffix in ENDINGS):
             raise ValueError(f"there is no trace {trace} in {self.folder}. list_traces names those that there are")
         return str(path)
 
-    def ask(self, traces, *arguments, query=()):
-        """What a command prints of these traces, as text; of a long answer the beginning. Errors are answers, too."""
+    def ask(self, traces, *command, words=(), query=""):
+        """What a command prints of these traces, as text; of a long answer the beginning. Errors are answers, too. `command` is its name with flags, and has nothing of
+        an assistant's: its words stand behind "--", where nothing is a flag, and its query on standard input."""
         try:
-            said = _program.run(*arguments, *map(self.place, traces), *query)
-        except (GpumemError, ValueError) as error:
+            said = _program.run(*command, "--", *words, *map(self.place, traces), query=query)
+        except (GpumemError, ValueError, OSError) as error:
             return f"no answer: {error}"
         return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... cut after {MOST_TEXT:,} of {len(said):,} characters; ask for less"
 
@@ -65,9 +67,9 @@ def tools_of(traces):
 
     def at(trace: str, moment: str = "peak") -> str:
         """What was alive at a moment, by category, module and line. moment: "peak", "end", "12.5s", "step 3", or the name of a mark."""
-        if moment.startswith("-"):
-            return "no answer: a moment is peak, end, a time, a step or a mark"
-        return traces.ask([trace], "at", "--top", "20", *(moment.split(" ", 1) if moment.startswith("step ") else [moment]))
+        if moment.strip() in ("", "step"):
+            return "no answer: a moment is peak, end, a time, a step with its number, or a mark"
+        return traces.ask([trace], "at", "--top", "20", words=[moment])
 
     def leaks(trace: str) -> str:
         """Which lines of code keep more memory from step to step, and what was never freed."""
@@ -100,7 +102,7 @@ def tools_of(traces):
     def sql(query: str, trace: str) -> str:
         """Answers one SELECT (DuckDB's SQL) over a trace. Tables: events, blocks, segments, stacks, frames, steps, modules, marks, samples, losses, processes;
         live_at('peak') is a table of what was alive; human(bytes) formats. `SELECT table_name, column_name FROM information_schema.columns` lists columns."""
-        return traces.ask([trace], "sql", "--limit", "200", query=[f" {query}"])  # never a flag
+        return traces.ask([trace], "sql", "--limit", "200", query=query)
 
     return [list_traces, report, at, leaks, steps, modules, oom, explain, forecast, diff, sql]
 

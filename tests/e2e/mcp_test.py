@@ -6,16 +6,21 @@ client, in integrations_test.py; here a package of a few lines stands for the SD
     python tests/e2e/mcp_test.py --build build/release
 """
 
+import importlib
+import inspect
 import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import truth
 
 SETUP = None
+RUN = subprocess.run
 # Prints what would be served instead of serving it.
 SERVER = """
 import json, os
@@ -95,6 +100,81 @@ class McpTest(unittest.TestCase):
             self.assertEqual(done.returncode, 3)
             self.assertIn(f"{place} is no folder", done.stderr)
         self.assertEqual(self.ask("a", "b").returncode, 2)
+
+
+# What an assistant, or a page that it read, could put where a word is asked for.
+HOSTILE = (
+    ["--help", "-h", "--rules=/etc/passwd", "--rules", "--", "-", "-o/tmp/x", "--output=/tmp/x", "--unsafe", "@/etc/passwd", "--sysroot=/", "--sources=/"]
+    + ["step --rules=/etc/passwd", "step --help", "step -h", "step  --help", "step\t--help", "step 3 --rules=/etc/passwd", "step", " step ", "peak --help"]
+    + ["\n--help", " --help", "step\n--help", "", " ", "../secret.gmtrace", "/etc/passwd", "/etc", "~", "..", ".", "a.gmtrace/../../secret.gmtrace"]
+    + ["link.gmtrace", "away", "away/secret.gmtrace", "linked", "pipe.gmtrace", "a\0b", "\ud800", "x" * 5000, "$(id)", "`id`", "; id", "a.gmtrace"]
+    + [".read /etc/passwd", "SELECT * FROM read_csv('/etc/passwd')", "COPY (SELECT 1) TO 'x'", "INSTALL httpfs", "-- --help"]
+)
+
+
+class ToolsTest(unittest.TestCase):
+    """Every tool with every argument: an assistant's words are never flags, and name nothing outside of the folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-mcp-tools-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        self.runs, outside = self.folder / "runs", self.folder / "outside"
+        for each in (self.runs, outside, self.runs / "linked"):
+            each.mkdir()
+        for place in (self.folder, outside, self.runs):
+            (place / ("a.gmtrace" if place == self.runs else "secret.gmtrace")).write_bytes(b"GMT1" + b"topsecret" * 200)
+        (self.runs / "link.gmtrace").symlink_to(outside / "secret.gmtrace")
+        (self.runs / "away").symlink_to(outside)
+        (self.runs / "linked" / "b.gmtrace").symlink_to(outside / "secret.gmtrace")
+        os.mkfifo(self.runs / "pipe.gmtrace")
+        sys.path.insert(0, str(truth.ROOT / "python"))
+        self.addCleanup(sys.path.remove, str(truth.ROOT / "python"))
+        self.mcp = importlib.import_module("gpumemshim.mcp")
+        self.started = []
+        self.addCleanup(setattr, self.mcp._program.subprocess, "run", subprocess.run)
+        self.mcp._program.subprocess.run = self.start
+        self.enterContext(unittest.mock.patch.dict(os.environ, GPUMEMSHIM_GPUMEM=str(SETUP.gpumem)))
+
+    def start(self, words, **options):
+        self.started.append([str(word) for word in words[1:]])
+        return RUN(words, cwd=self.folder, timeout=60, **options)
+
+    def calls(self):
+        """(tool, the arguments that it got)"""
+        for tool in self.mcp.tools_of(self.mcp.Traces(self.runs)):
+            names = [name for name, parameter in inspect.signature(tool).parameters.items() if parameter.annotation is str]
+            for name in names:
+                for word in HOSTILE:
+                    yield tool, {**{each: "SELECT 1" if each == "query" else "a.gmtrace" for each in names}, name: word}
+
+    def test_no_word_is_a_flag_and_nothing_outside_is_named(self):
+        tools = {tool.__name__ for tool, _ in self.calls()}
+        self.assertEqual(tools, {"report", "at", "leaks", "steps", "modules", "oom", "explain", "forecast", "diff", "sql"})
+        allowed = [["at", "--top", "20"], ["sql", "--limit", "200"], ["explain", "--no-replay"], *([name] for name in tools)]
+        for tool, arguments in self.calls():
+            with self.subTest(tool=tool.__name__, **arguments):
+                self.started.clear()
+                answer = tool(**arguments)
+                self.assertNotIn("Usage:", answer)
+                self.assertNotIn("/etc/passwd, line", answer)
+                self.assertNotIn("topsecret", answer)
+                self.assertNotIn("root:", answer)
+                for words in self.started:
+                    mark = words.index("--")
+                    self.assertIn(words[:mark], allowed)
+                    places = words[mark + 2 if tool.__name__ == "at" else mark + 1 :]
+                    self.assertTrue(places)
+                    for place in places:
+                        self.assertIn(pathlib.Path(place), (self.runs / "a.gmtrace", self.runs), words)
+                        self.assertEqual(os.path.realpath(place), place)
+
+    def test_folders_with_a_way_out_are_refused(self):
+        traces = self.mcp.Traces(self.runs)
+        for place in (".", "linked", "away", "link.gmtrace"):
+            self.assertIn("lies outside", traces.ask([place], "report"))
+        self.assertIn("there is no trace", traces.ask(["pipe.gmtrace"], "report"))
+        self.assertEqual(self.started, [])
 
 
 if __name__ == "__main__":

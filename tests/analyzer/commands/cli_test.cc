@@ -105,6 +105,18 @@ TEST_F(CliTest, WhatCannotBeReadIsCode3WithANextStep) {
   }
 }
 
+TEST_F(CliTest, WordsAfterTwoDashesAreNoFlags) {
+  Put("-odd.gmtrace", SmallTrace(true));
+  EXPECT_EQ(Run({"report", "--json", "--", "-odd.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Run({"report", "-odd.gmtrace"}).exit_code, 2);
+  for (const char* word : {"--help", "--rules=/etc/passwd", "-h", "--"}) {
+    const Outcome outcome = Run({"report", "--", word});
+    EXPECT_EQ(outcome.exit_code, 3) << word;
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("cannot open ") + word)) << word;
+  }
+  EXPECT_EQ(Run({"report", "--", "a", "b"}).exit_code, 2);
+}
+
 TEST_F(CliTest, DamagedIsCode4AndAnsweredInPart) {
   std::string bytes = SmallTrace(true);
   Put("cut.gmtrace", bytes.substr(0, bytes.size() - 5));
