@@ -4,6 +4,7 @@
 #include "base/secrets.h"
 
 #include "format/mask_secrets.h"
+#include "format/secret_text.h"
 
 namespace gpumem {
 
@@ -16,6 +17,14 @@ std::vector<std::string> WithoutSecrets(std::vector<std::string> words) {
     word = masked;
   }
   return words;
+}
+
+std::string WithoutSecretsIn(absl::string_view text) {
+  std::string masked(format::MaskedCapacity(text.size()), '\0');
+  format::MaskedText out(masked.data(), masked.size());
+  format::MaskText({text.data(), text.size()}, {}, &out);
+  masked.resize(out.size());
+  return masked;
 }
 
 std::string WithoutSecrets(const std::string& name, const std::string& value) {

@@ -7,6 +7,7 @@
 //
 //   WithoutSecrets({"train.py", "--hf-token", "hf_x"})   // {"train.py", "--hf-token", "***"}
 //   WithoutSecrets("HF_TOKEN", "hf_x")                   // "***"
+//   WithoutSecretsIn("key = 'x'  # of the store")        // "key = '***'  # of the store"
 
 #ifndef GPUMEM_ANALYZER_BASE_SECRETS_H_
 #define GPUMEM_ANALYZER_BASE_SECRETS_H_
@@ -14,9 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace gpumem {
 
 std::vector<std::string> WithoutSecrets(std::vector<std::string> words);
+
+// Any text, as a line of source code.
+std::string WithoutSecretsIn(absl::string_view text);
 
 // The value of one variable, axis or setting.
 std::string WithoutSecrets(const std::string& name, const std::string& value);

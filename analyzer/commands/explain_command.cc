@@ -45,6 +45,7 @@ tell is listed as not known. Without a topic: all four lists.
 
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
     flags_.AddFlags(flags);
     what_if_.AddFlag(flags);
     flags->Add("--full", &full_, "also the checks that found nothing");

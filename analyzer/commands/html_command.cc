@@ -53,6 +53,7 @@ side by side. Without -o the page is NAME.html beside the trace; -o - writes to 
 
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
     flags_.AddFlags(flags);
     flags->Add("-o,--output", &output_, "where the page goes; - = standard output").Value("FILE");
     flags

@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <algorithm>
+
 #include "commands/command.h"
 #include "commands/commands.h"
 #include "commands/trace_options.h"
 #include "json/answers.h"
 #include "loading/leaks.h"
+#include "loading/own_trace.h"
 #include "report/leak_words.h"
 #include "report/sections.h"
 
 namespace gpumem {
 namespace {
+
+constexpr char kSourcesNote[] =
+    "The lines that keep memory are not looked for: this trace is not this user's, or was not recorded on this machine "
+    "since it started, so the source files that it names are not read. --sources DIR reads those in DIR.";
+
+// Whether source files could tell more.
+bool AnyKeeperIsUnknown(const LeakFindings& leaks) {
+  return std::any_of(leaks.devices.begin(), leaks.devices.end(), [](const LeakDevice& device) {
+    return std::any_of(device.rows.begin(), device.rows.end(), [](const LeakRow& row) {
+      const bool has_keeper = row.kind == LeakKind::kGraph || (row.kind == LeakKind::kMemory && !row.is_replaced);
+      return row.status == LeakStatus::kGrowing && has_keeper && row.keeper.line == 0;
+    });
+  });
+}
 
 class LeaksCommand final : public Command {
  public:
@@ -28,12 +45,14 @@ optimizer state and workspaces is expected. Then lists what was never freed.
   gpumem leaks --check                       exit code 1 where something keeps growing, for CI
   gpumem leaks --suppressions known.supp     hides growth that is meant to be (docs/leaks.md)
   gpumem leaks --from 60 --to 600            also what is alive at minute 10 and was not at minute 1
+  gpumem leaks --sources ~/job sent.gmtrace  of a trace from elsewhere: the lines that keep memory
   gpumem leaks --json | jq '.devices[].leaks[] | {status, bytes_per_iteration, file, line}'
 )";
   }
 
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, 10);
     flags->Add("--check", &check_, "exit with 1 where something keeps growing, or growth cannot be judged");
     flags->Add("--suppressions", &suppressions_, "file of leak:PATTERN lines: growth that is meant to be")
@@ -43,6 +62,9 @@ optimizer state and workspaces is expected. Then lists what was never freed.
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks(suppressions_, loaded.get()));
+    const bool is_withheld = trace_.sources.empty() && AnyKeeperIsUnknown(*leaks) &&
+                             !IsOwnTrace(loaded->analysis.path, loaded->analysis.process);
+    if (is_withheld && !trace_.json) console->Complain(kSourcesNote);
     if (trace_.json) {
       console->Print(LeaksJson(loaded->input, list_.ForJson()));
       return ExitCode(*loaded, *leaks);

@@ -42,6 +42,7 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
 
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, 10);
     what_if_.AddFlag(flags);
     flags->Add("--check", &check_, "exit code 1 where a request failed for good");

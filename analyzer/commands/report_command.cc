@@ -41,6 +41,7 @@ a DIR with several traces: its processes, who started whom, which used most, how
 
   void AddFlags(Flags* flags) override {
     trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, kTop);
     flags_.AddFlags(flags);
     flags->Add("--full", &full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");

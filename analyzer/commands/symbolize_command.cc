@@ -18,6 +18,8 @@
 #include "commands/trace_options.h"
 #include "json/parts.h"
 #include "loading/find_traces.h"
+#include "loading/own_trace.h"
+#include "replay/process_info.h"
 #include "report/page.h"
 #include "symbols/elf_identity.h"
 #include "trace/series.h"
@@ -194,9 +196,10 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
   // Several files, one behind the other, are one trace: a series in its order.
   absl::Status Write(const std::vector<std::string>& from, const std::string& to, std::vector<Written>* all,
                      Console* console) const {
-    Written written{from, to, SymbolizedCopy([this, console](const std::string& folder) {
+    Written written{from, to, SymbolizedCopy([this, console](const std::string& file, const trace::Header& header) {
                       SymbolizerOptions options = options_;
-                      options.search.working_directory = folder;
+                      options.search.working_directory = header.working_directory();
+                      options.search.needs_build_ids = !IsOwnTrace(file, ProcessInfoOf(header));
                       options.progress = [console](const std::string& what, uint64_t done, uint64_t all_of_it) {
                         console->Progress(what, done, all_of_it);
                       };

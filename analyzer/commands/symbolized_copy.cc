@@ -66,8 +66,9 @@ Recovery SymbolizedCopy::TakeFromRing(RingsOfTrace* rings, Section* section) {
   return recovery;
 }
 
-absl::Status SymbolizedCopy::WriteNames(const Section& section, uint64_t* sequence, OutputFile* file) {
-  Symbolizer symbolizer(&section.stacks, options_(section.header.working_directory()));
+absl::Status SymbolizedCopy::WriteNames(const std::string& from, const Section& section, uint64_t* sequence,
+                                        OutputFile* file) {
+  Symbolizer symbolizer(&section.stacks, options_(from, section.header));
   symbolizer.Prepare();
   for (const std::string& note : symbolizer.notes()) Note(note);
   for (const ModuleReport& module : symbolizer.modules()) {
@@ -87,7 +88,7 @@ absl::Status SymbolizedCopy::Finish(const std::string& from, RingsOfTrace* rings
   GPUMEM_ASSIGN_OR_RETURN(FileWindow window, FileWindow::Open(from));
   GPUMEM_RETURN_IF_ERROR(CopyBytes(&window, section->begin, copied, file));
   uint64_t sequence = section->next_sequence - (section->closing ? 1 : 0);
-  GPUMEM_RETURN_IF_ERROR(WriteNames(*section, &sequence, file));
+  GPUMEM_RETURN_IF_ERROR(WriteNames(from, *section, &sequence, file));
   std::vector<RecoveredPacket> behind = recovery.packets;
   if (section->closing) behind.push_back(*section->closing);
   for (const RecoveredPacket& packet : behind) {

@@ -29,8 +29,8 @@ namespace gpumem {
 
 class SymbolizedCopy {
  public:
-  // `options` for a program that ran in that folder.
-  using OptionsFor = std::function<SymbolizerOptions(const std::string& working_directory)>;
+  // Options for the process with this header, in this file.
+  using OptionsFor = std::function<SymbolizerOptions(const std::string& from, const trace::Header& header)>;
   explicit SymbolizedCopy(OptionsFor options) : options_(std::move(options)) {}
 
   // Copies one file behind what is in `file` already.
@@ -58,7 +58,7 @@ class SymbolizedCopy {
   void Take(const RawPacket& packet, Section* section);
   absl::Status Finish(const std::string& from, RingsOfTrace* rings, Section* section, OutputFile* file);
   Recovery TakeFromRing(RingsOfTrace* rings, Section* section);
-  absl::Status WriteNames(const Section& section, uint64_t* sequence, OutputFile* file);
+  absl::Status WriteNames(const std::string& from, const Section& section, uint64_t* sequence, OutputFile* file);
   void Note(const std::string& note);
 
   OptionsFor options_;

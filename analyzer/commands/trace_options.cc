@@ -3,7 +3,9 @@
 
 #include "commands/trace_options.h"
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -57,6 +59,12 @@ absl::StatusOr<LoadRequest> TraceOptions::Request(const std::vector<std::string>
   LoadRequest request;
   GPUMEM_ASSIGN_OR_RETURN(request.analyze, ForAnalyze());
   GPUMEM_ASSIGN_OR_RETURN(request.symbols, symbols.Options());
+  std::error_code error;
+  if (!sources.empty() && !std::filesystem::is_directory(sources, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sources ", sources, " is no folder. Name the one that holds the program's source files."));
+  }
+  request.sources = sources;
   request.place = arguments.empty() ? "" : arguments.front();
   request.resolves_stacks = shows_stacks;
   request.progress = [console](const std::string& what, uint64_t done, uint64_t all) {
@@ -78,6 +86,10 @@ void TraceOptions::AddFilterFlags(Flags* flags) {
 void TraceOptions::AddFlags(Flags* flags) {
   AddFilterFlags(flags);
   symbols.AddFlags(flags);
+}
+
+void TraceOptions::AddSourceFlag(Flags* flags) {
+  flags->Add("--sources", &sources, "folder of the program's source files, for a trace from elsewhere").Value("DIR");
 }
 
 void AttributionFlags::AddFlags(Flags* flags) {

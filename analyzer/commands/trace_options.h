@@ -32,6 +32,7 @@ struct TraceOptions {
   bool json = false;
   int device = -1;
   std::string layer = "all", from, to;
+  std::string sources;  // a folder
   SymbolFlags symbols;
   // Not flags here: commands set them.
   uint32_t timeline_buckets = 240, plateaus = 5;
@@ -41,6 +42,8 @@ struct TraceOptions {
   void AddFlags(Flags* flags);
   // The same without the last, for commands that resolve no frames.
   void AddFilterFlags(Flags* flags);
+  // --sources, for commands that show lines of source files.
+  void AddSourceFlag(Flags* flags);
   // InvalidArgument where the flags make no sense.
   absl::StatusOr<AnalyzeOptions> ForAnalyze() const;
   // The first of `arguments` is the place. Progress goes to `console`, which must outlive what is loaded.

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/secrets.h"
 #include "leaks/python_statements.h"
 
 namespace gpumem {
@@ -150,7 +151,7 @@ std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFra
       if (keepers.size() == kMaxKeepers) return keepers;
       const absl::string_view line = lines[keeper.frame.line - 1];
       const absl::string_view code = absl::StripAsciiWhitespace(line.substr(0, line.find("  #")));
-      keeper.code = std::string(code.substr(0, kMaxCode));
+      keeper.code = WithoutSecretsIn(code).substr(0, kMaxCode);
       keepers.push_back(std::move(keeper));
     }
   }

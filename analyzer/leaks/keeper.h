@@ -30,7 +30,7 @@ enum class Kept : uint8_t { kGraph, kTensor };
 
 struct Keeper {
   UserFrame frame;   // its line is the statement's first
-  std::string code;  // the statement's first line
+  std::string code;  // the statement's first line, secrets masked
 };
 
 // The lines of a source file; empty where it cannot be read, or is not the one that ran.

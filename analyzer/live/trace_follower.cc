@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/attribution_pass.h"
 #include "base/status_macros.h"
+#include "loading/own_trace.h"
 #include "replay/live_set.h"
 #include "replay/process_info.h"
 
@@ -109,6 +110,7 @@ void TraceFollower::LookUpNames() {
   frames_named_ = frames;
   SymbolizerOptions options = options_.symbols;
   options.search.working_directory = process_.working_directory;
+  options.search.needs_build_ids = !IsOwnTrace(path_, process_);
   classifier_.reset();
   symbolizer_ = std::make_unique<Symbolizer>(&reader_.stacks(), std::move(options));
   classifier_ = std::make_unique<StackClassifier>(&reader_.stacks(), &rules_, ResolverOf(symbolizer_.get()));

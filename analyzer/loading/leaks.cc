@@ -3,8 +3,6 @@
 
 #include "loading/leaks.h"
 
-#include <sys/stat.h>
-
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -12,19 +10,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "loading/saved_answers.h"
+#include "loading/source_files.h"
 #include "report/frame_class.h"
 #include "report/stack_view.h"
 
 namespace gpumem {
 namespace {
-
-constexpr uint64_t kMaxSourceBytes = uint64_t{4} << 20;
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 LeakPlace PlaceOf(const std::vector<ResolvedFrame>& frames, const std::string& working_directory) {
   LeakPlace place;
@@ -63,37 +57,6 @@ absl::StatusOr<Suppressions> ReadSuppressions(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, ", ", parsed.status().message(), ". docs/leaks.md has more."));
 }
 
-// Reads a source file once. One that was changed after the program had started is not the one that ran.
-class Sources {
- public:
-  Sources(std::string working_directory, uint64_t started_ns)
-      : working_directory_(std::move(working_directory)), started_ns_(started_ns) {}
-
-  const std::vector<std::string>& Lines(const std::string& file) {
-    const auto [it, is_new] = files_.try_emplace(file);
-    if (is_new) it->second = Read(absl::StartsWith(file, "/") ? file : absl::StrCat(working_directory_, "/", file));
-    return it->second;
-  }
-
- private:
-  std::vector<std::string> Read(const std::string& path) const {
-    struct stat about;
-    if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
-    if (static_cast<uint64_t>(about.st_size) > kMaxSourceBytes) return {};
-    const auto changed_ns =
-        static_cast<uint64_t>(about.st_mtim.tv_sec) * kNsPerSecond + static_cast<uint64_t>(about.st_mtim.tv_nsec);
-    if (started_ns_ != 0 && changed_ns > started_ns_) return {};
-    std::ifstream stream(path, std::ios::binary);
-    std::stringstream text;
-    text << stream.rdbuf();
-    return absl::StrSplit(text.str(), '\n');
-  }
-
-  std::string working_directory_;
-  uint64_t started_ns_;
-  std::map<std::string, std::vector<std::string>> files_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::Make(const std::string& suppressions_file,
@@ -117,7 +80,7 @@ absl::StatusOr<std::unique_ptr<LoadedLeakFinder>> LoadedLeakFinder::MakeReplayin
     if (is_new) it->second = PlaceOf(stacks->Frames(stack), working_directory);
     return it->second;
   };
-  const auto sources = std::make_shared<Sources>(working_directory, loaded->input.StartRealtime());
+  const auto sources = std::make_shared<SourceFiles>(*loaded);
   const auto& asked = loaded->input.asked;
   LeakRequest request;
   request.from_ns = asked.from_ns == 0 ? 0 : loaded->input.window_start_ns();

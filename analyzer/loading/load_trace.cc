@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "loading/find_traces.h"
 #include "loading/import_cache.h"
+#include "loading/own_trace.h"
 #include "loading/saved_answers.h"
 #include "loading/symbolized_stacks.h"
 
@@ -31,6 +32,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   const absl::StatusOr<ReadableTrace> readable = MakeReadable(found, import_progress);
   if (!readable.ok()) return AsReadError(readable.status());
   loaded->file = found;
+  loaded->sources = request.sources;
   const std::string& path = readable->path;
   const auto progress = [&](uint64_t done, uint64_t all) {
     if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);
@@ -49,6 +51,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   }
   SymbolizerOptions symbols = request.symbols;
   symbols.search.working_directory = loaded->analysis.process.working_directory;
+  symbols.search.needs_build_ids = !IsOwnTrace(loaded->analysis.path, loaded->analysis.process);
   symbols.progress = request.progress;
   loaded->symbolizer = std::make_unique<Symbolizer>(&loaded->stacks, std::move(symbols));
   if (request.resolves_stacks) loaded->symbolizer->Prepare();

@@ -39,6 +39,7 @@ struct LoadRequest {
   std::string place;          // a file, or a folder whose newest trace is meant; "" = the working directory
   AnalyzeOptions analyze;     // which device, layer and time
   SymbolizerOptions symbols;  // its working_directory is taken from the trace
+  std::string sources;        // a folder with the program's source files, where the trace is not the user's own
   bool resolves_stacks = true;
   bool keeps_answers = true;  // what replays of a large trace tell is kept and read again (saved_answers.h)
   FurtherLook look;           // Analyze's
@@ -54,6 +55,7 @@ struct LoadedTrace {
   std::unique_ptr<Symbolizer> symbolizer;
   std::unique_ptr<StackSource> source;
   ReportInput input;
+  std::string sources;  // LoadRequest's
   // Of whole traces that have ended and are large: what replays tell is kept for the next command (saved_answers.h).
   bool keeps_answers = false;
   std::shared_ptr<const SavedAnswers> answers;  // once something asked for them

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "loading/attribute.h"
 #include "loading/leaks.h"
+#include "loading/own_trace.h"
 #include "saved/fields.h"
 
 namespace gpumem {
@@ -30,9 +31,10 @@ uint64_t KeptAbove() {
   return ParseBytes(set).value_or(kDefaultAbove);
 }
 
-// Changes when files appear or change that frames get their names from: rules go by names.
-uint64_t StateOfSymbols(const StackTable& stacks) {
-  std::string state;
+// Changes when files appear or change that frames get their names from: rules go by names. Also when the trace becomes
+// the user's own, or stops to be it: then other files may be read.
+uint64_t StateOfSymbols(const StackTable& stacks, bool is_own) {
+  std::string state = is_own ? "own|" : "";
   for (const ModuleInfo& module : stacks.modules()) {
     struct stat info {};
     if (stat(module.path.c_str(), &info) != 0) continue;
@@ -79,7 +81,8 @@ const SavedAnswers* AnswersOf(LoadedTrace* loaded) {
   if (!loaded->keeps_answers || loaded->answers != nullptr) return loaded->answers.get();
   const absl::StatusOr<IndexFile> file = SavedFileOf(loaded->analysis.path, "answers");
   if (file.ok()) {
-    const uint64_t symbols = StateOfSymbols(loaded->stacks);
+    const uint64_t symbols =
+        StateOfSymbols(loaded->stacks, IsOwnTrace(loaded->analysis.path, loaded->analysis.process));
     std::shared_ptr<const SavedAnswers> answers = SavedAnswers::Read(*file, symbols);
     if (answers == nullptr && Build(*file, symbols, loaded).ok()) answers = SavedAnswers::Read(*file, symbols);
     loaded->answers = std::move(answers);
@@ -158,7 +161,7 @@ bool MayKeepAnswers(const LoadRequest& request, const std::string& path) {
                           asked.from_ns == whole.from_ns && asked.to_ns == whole.to_ns &&
                           asked.timeline_buckets == whole.timeline_buckets && asked.plateaus == whole.plateaus &&
                           symbols.native && symbols.dwarf && symbols.search.symbols.empty() &&
-                          symbols.search.sysroot.empty();
+                          symbols.search.sysroot.empty() && request.sources.empty();
   struct stat info {};
   const bool is_file = is_default && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
   return is_file && static_cast<uint64_t>(info.st_size) >= KeptAbove();

@@ -111,13 +111,17 @@ void ModuleFiles::ReadNamed() {
 // `trusted`: a file of this path is taken for the module where there is no build id to compare.
 bool ModuleFiles::TryBinary(const std::string& path, const ModuleInfo& module, bool trusted, FoundModule* found) const {
   if (path.empty()) return false;
-  const std::optional<ElfIdentity> identity = ReadElfIdentity(path);
   const auto doubt = [&](FileTrouble trouble, std::string detail) {
     if (found->trouble == FileTrouble::kOtherBuild) return false;
     found->trouble = trouble;
     found->detail = std::move(detail);
     return false;
   };
+  // A trace may name any path, and some devices do something when they are only opened.
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) return doubt(FileTrouble::kUnreadable, "is no plain file");
+  const std::optional<ElfIdentity> identity = ReadElfIdentity(path);
   if (!identity) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     return doubt(FileTrouble::kUnreadable,
@@ -144,6 +148,10 @@ void ModuleFiles::FindBinary(const ModuleInfo& module, FoundModule* found) const
   if (deleted) path = std::string(absl::StripSuffix(path, " (deleted)"));
   if (path[0] != '/') return;
   if (!search_.sysroot.empty() && TryBinary(InsideRoot(search_.sysroot, path), module, !deleted, found)) return;
+  if (module.build_id.empty() && search_.needs_build_ids) {
+    found->detail = "has no build id, and the trace is another machine's or user's";
+    return;
+  }
   // With another machine's files at hand, one of this machine needs its build id to be believed.
   if (TryBinary(path, module, search_.sysroot.empty() && !deleted, found)) return;
   if (deleted && found->trouble == FileTrouble::kMissing) found->detail = "was deleted while the program ran";

@@ -31,6 +31,7 @@ struct SymbolSearch {
   std::vector<std::string> symbols;  // files and folders; a folder is searched with all below it
   std::string sysroot;               // folder that stands for the traced machine's root; "" = this machine's files
   std::string working_directory;     // of the traced program: relative paths of modules begin there
+  bool needs_build_ids = false;      // the trace is somebody else's: without a build id none of this machine's files
   bool debuginfod = true;            // false: not even where DEBUGINFOD_URLS is set
 };
 

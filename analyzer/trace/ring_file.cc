@@ -28,6 +28,7 @@ using format::RingHeader;
 using format::StackRecord;
 
 absl::Status OpenError(absl::string_view path, int error) {
+  if (error == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
   const std::string message = absl::StrCat("cannot open ", path, ": ", std::strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
@@ -148,6 +149,16 @@ std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
   return names;
 }
 
+// A trace from anywhere may name any path: some devices do something when they are only opened. -1 and errno, 0 where
+// it is no plain file.
+int OpenPlain(absl::string_view path) {
+  const std::string name(path);
+  struct stat info {};
+  if (lstat(name.c_str(), &info) != 0) return -1;
+  errno = S_ISLNK(info.st_mode) ? ELOOP : 0;
+  return S_ISREG(info.st_mode) ? open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW) : -1;
+}
+
 }  // namespace
 
 std::string NameOfRing(const RingHeader& header) {
@@ -155,7 +166,7 @@ std::string NameOfRing(const RingHeader& header) {
 }
 
 ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks) {
-  const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const int descriptor = OpenPlain(path);
   if (descriptor < 0) return ProcessState::kUnknown;
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   std::string bytes;
@@ -168,7 +179,7 @@ ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ti
 }
 
 absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
-  const int descriptor = open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const int descriptor = OpenPlain(path);
   if (descriptor < 0) return OpenError(path, errno);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   struct stat info {};

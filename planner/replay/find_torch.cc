@@ -4,6 +4,7 @@
 #include "planner/replay/find_torch.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "planner/replay/recorded_here.h"
+#include "loading/own_trace.h"
 #include "start/preload.h"
 
 namespace gpumem {
@@ -75,10 +76,17 @@ std::optional<Found> Ask(const std::string& python) {
   return std::nullopt;
 }
 
-std::vector<std::string> Candidates(const ProcessInfo& process) {
+// What a trace names is run only if it belongs to root or to this user, and nobody else may write it.
+bool MayBeRun(const std::string& path) {
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) return false;
+  return (file.st_uid == 0 || file.st_uid == geteuid()) && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::vector<std::string> Candidates(const std::string& trace, const ProcessInfo& process) {
   std::vector<std::string> all;
   if (const char* named = std::getenv("GPUMEM_PYTHON"); named != nullptr && *named != '\0') all.emplace_back(named);
-  const bool is_of_here = WasRecordedHere(process);
+  const bool is_of_here = IsOwnTrace(trace, process);
   if (is_of_here && !process.command_line.empty() && LooksLikePython(process.command_line.front())) {
     const fs::path recorded = fs::path(process.working_directory) / process.command_line.front();
     if (absl::StrContains(process.command_line.front(), '/') && MayBeRun(recorded)) all.push_back(recorded.string());
@@ -93,7 +101,7 @@ std::vector<std::string> Candidates(const ProcessInfo& process) {
 
 }  // namespace
 
-absl::StatusOr<TorchPython> FindTorch(const std::string& named, const ProcessInfo& process) {
+absl::StatusOr<TorchPython> FindTorch(const std::string& named, const std::string& trace, const ProcessInfo& process) {
   if (!named.empty()) {
     const std::optional<Found> found = Ask(named);
     if (found.has_value() && found->cuda != "None") return TorchPython{named, found->version};
@@ -104,7 +112,7 @@ absl::StatusOr<TorchPython> FindTorch(const std::string& named, const ProcessInf
             : " is no Python that has PyTorch. Like this: --torch ~/.venv/bin/python"));
   }
   std::string without_cuda;
-  for (const std::string& python : Candidates(process)) {
+  for (const std::string& python : Candidates(trace, process)) {
     const std::optional<Found> found = Ask(python);
     if (!found.has_value()) continue;
     if (found->cuda != "None") return TorchPython{python, found->version};

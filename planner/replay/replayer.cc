@@ -168,7 +168,8 @@ absl::Status Replayer::Load(const LoadRequest& asked) {
               "has."));
   }
   DescribeRecorded();
-  GPUMEM_ASSIGN_OR_RETURN(const TorchPython torch, FindTorch(options_.torch, loaded_->analysis.process));
+  GPUMEM_ASSIGN_OR_RETURN(const TorchPython torch,
+                          FindTorch(options_.torch, loaded_->analysis.path, loaded_->analysis.process));
   python_ = torch.python;
   answer_.torch = torch.version;
   return absl::OkStatus();

@@ -175,5 +175,18 @@ TEST_F(ModuleFilesTest, BesidesASysrootBelievesThisMachineByBuildIdOnly) {
   EXPECT_FALSE(Find(module, search).readable());
 }
 
+// Nothing of a file that somebody else's trace names is believed but by its build id.
+TEST_F(ModuleFilesTest, OfAForeignTraceWantsTheBuildId) {
+  SymbolSearch search;
+  search.needs_build_ids = true;
+  ModuleInfo module = victim_.Module(Stripped("lib.so"));
+  EXPECT_EQ(Find(module, search).binary, module.path);
+  module.build_id.clear();
+  EXPECT_EQ(Find(module).binary, module.path);
+  const FoundModule found = Find(module, search);
+  EXPECT_FALSE(found.readable());
+  EXPECT_THAT(found.detail, HasSubstr("no build id"));
+}
+
 }  // namespace
 }  // namespace gpumem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/replay/recorded_here.h"
+#include "loading/own_trace.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,12 +24,11 @@ std::string BootId() {
   return is_hex ? absl::HexStringToBytes(text) : "";
 }
 
-bool WasRecordedHere(const ProcessInfo& process) { return process.boot_id.size() == 16 && process.boot_id == BootId(); }
-
-bool MayBeRun(const std::string& path) {
+bool IsOwnTrace(const std::string& path, const ProcessInfo& process) {
   struct stat file {};
+  if (process.boot_id.size() != 16 || process.boot_id != BootId()) return false;
   if (stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) return false;
-  return (file.st_uid == 0 || file.st_uid == geteuid()) && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return file.st_uid == geteuid() && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 }  // namespace gpumem
