@@ -4,13 +4,14 @@
 #include "format/mask_secrets.h"
 
 #include "format/secret_pairs.h"
+#include "format/secret_programs.h"
 #include "format/secret_values.h"
 
 namespace gpumem::format {
 namespace {
 
 bool IsNameChar(char c) {
-  return IsAlnum(c) || c == '_' || c == '-' || c == '.' || c == '@' || c == '/' || c == '[' || c == ']';
+  return IsNameLetter(c) || c == '_' || c == '-' || c == '.' || c == '@' || c == '/' || c == '[' || c == ']';
 }
 
 // Where the name of an assignment ends: behind the marks of Hydra (+, ++, ~) and of options. 0 where it has none.
@@ -38,6 +39,7 @@ NameKind KindOfName(Slice name) {
 
 // /some/where, ./x, s3://...: not a name, whatever it has in it.
 bool IsPathStart(Slice argument) {
+  if (argument.Find(":_") < argument.size) return false;  // //registry/:_authToken=...
   if (argument[0] == '/') return argument.From(1).Contains('/');
   return argument.StartsWith("./") || argument.StartsWith("../") || argument.StartsWith("~/");
 }
@@ -51,11 +53,29 @@ bool IntroducesCode(Slice argument) {
 
 }  // namespace
 
+// What this argument says of the next one by itself.
+NameKind SecretMasker::KindOfNext(Slice argument) const {
+  const NameKind option = OptionOf(Slice::Of(program_), argument);
+  if (option != NameKind::kPlain || argument[0] == '-') return option;
+  const bool is_name = Span(argument, [](char c) { return IsNameChar(c) || c == ':'; }) == argument.size;
+  if (settings_ > 0 && is_name && ClassifyName(argument, NamePlace::kOption) == NameKind::kSecret)
+    return NameKind::kSecret;
+  return !is_first_ && IsBarePasswordWord(argument) ? NameKind::kMaybeSecret : NameKind::kPlain;
+}
+
 size_t SecretMasker::Mask(const char* argument, size_t size, char* out, size_t capacity) {
   MaskedText text(out, capacity);
   const Slice slice{argument, size};
   const NameKind pending = pending_;
   const bool is_code = is_code_;
+  if (is_first_) {
+    const size_t kept = size < sizeof program_ ? size : sizeof program_ - 1;
+    if (kept > 0) std::memcpy(program_, argument + size - kept, kept);
+  }
+  if (pending != NameKind::kPlain && (slice.IsIgnoringCase("=") || slice.IsIgnoringCase(":"))) {  // --token = X
+    text.Add(slice);
+    return text.size();
+  }
   pending_ = NameKind::kPlain;
   is_code_ = false;
   if (is_code) {
@@ -64,7 +84,11 @@ size_t SecretMasker::Mask(const char* argument, size_t size, char* out, size_t c
     MaskValue(pending, slice, &text);
   } else {
     MaskArgument(slice, &text);
+    if (pending_ == NameKind::kPlain) pending_ = KindOfNext(slice);
   }
+  constexpr int kMostBetween = 2;  // remote modify REMOTE NAME VALUE
+  settings_ = IntroducesSetting(slice) ? kMostBetween : settings_ - 1;
+  is_first_ = false;
   return text.size();
 }
 
@@ -75,11 +99,15 @@ void SecretMasker::MaskValue(NameKind kind, Slice value, MaskedText* out) {
   const bool is_scheme = IsScheme(value);  // --header Authorization: Bearer X, without quotes
   if (is_scheme) pending_ = NameKind::kSecret;
   if (is_scheme || HoldsNoSecret(value)) return out->Add(value);
-  if (kind == NameKind::kMaybeSecret && HoldsNoLikelySecret(value)) return MaskText(value, {}, out);
+  if (!IsSecretValue(kind, value)) return MaskText(value, {}, out);
   out->AddMask();
 }
 
 void SecretMasker::MaskArgument(Slice argument, MaskedText* out) {
+  if (const size_t joined = JoinedOptionSize(Slice::Of(program_), argument); joined > 0 && argument.size > joined) {
+    out->Add(argument.Until(joined));
+    return out->AddMask();
+  }
   if (IsPathStart(argument)) return MaskText(argument, {.names = false}, out);
   if (IsJoinedPassword(argument)) {
     out->Add(argument.Until(2));
@@ -102,8 +130,8 @@ void SecretMasker::MaskAssignment(Slice argument, Slice name, size_t value, Mask
   if (is_colon && name.StartsWith("-u")) return MaskUser(argument, out);  // curl -ume:password
   if (kind == NameKind::kPlain || (kind == NameKind::kUser && is_colon)) return MaskText(argument, {}, out);
   out->Add(argument.Until(value));
-  if (text.empty() && is_colon) {
-    pending_ = kind;  // Authorization: | Bearer | X
+  if (text.empty() && (is_colon || argument[0] == '-')) {
+    pending_ = is_colon ? kind : NameKind::kMaybeSecret;  // Authorization: | Bearer | X, and --token= | X
   } else if (!text.empty()) {
     MaskValue(kind, text, out);
     pending_ = NameKind::kPlain;
@@ -114,7 +142,7 @@ size_t MaskVariable(const char* name, const char* value, char* out, size_t capac
   MaskedText text(out, capacity);
   const Slice slice = Slice::Of(value);
   const NameKind kind = ClassifyName(Slice::Of(name), NamePlace::kOption);
-  if (IsSecretKind(kind) && !HoldsNoSecret(slice)) {
+  if (IsSecretKind(kind) && !HoldsNoSecret(slice) && IsSecretValue(kind, slice)) {
     text.AddMask();
   } else {
     MaskText(slice, {.random = kind != NameKind::kIdentifier}, &text);

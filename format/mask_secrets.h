@@ -10,7 +10,8 @@
 //   SecretMasker masker;
 //   for (each argument) masker.Mask(argument, size, out, sizeof out);
 //
-// secret_names.h knows names, secret_values.h values, secret_urls.h URLs, secret_pairs.h finds names with values in a
+// secret_names.h knows names, secret_values.h values, secret_shapes.h the forms of well-known credentials,
+// secret_urls.h URLs, secret_programs.h options of well-known programs; secret_pairs.h finds names with values in a
 // text, secret_text.h puts it together for one text, and this file for the arguments of a command line.
 //
 // Thread-safety: one thread a masker. Ownership: none, no heap; the memory is the caller's. Failure: masks too much
@@ -37,9 +38,13 @@ class SecretMasker {
   void MaskValue(NameKind kind, Slice value, MaskedText* out);
   void MaskArgument(Slice argument, MaskedText* out);
   void MaskAssignment(Slice argument, Slice name, size_t value, MaskedText* out);
+  NameKind KindOfNext(Slice argument) const;
 
   NameKind pending_ = NameKind::kPlain;  // what the argument before says of this one
   bool is_code_ = false;                 // it is the text behind -c
+  int settings_ = 0;                     // arguments from here that may be a name whose value follows: set NAME VALUE
+  bool is_first_ = true;
+  char program_[32] = "";  // the end of the first argument's name: secret_programs.h
 };
 
 // One value that stands alone, as of a variable, of `name`.

@@ -11,12 +11,25 @@ constexpr size_t kMaxNameSize = 256;  // of what is looked at, from its end
 
 // A word that makes its name a secret's, wherever it is in it.
 constexpr const char* kSecretWords[] = {
-    "secret",    "secrets",    "password",   "passwords",     "passwd",  "passphrase", "passcode", "pw",
-    "apikey",    "apikeys",    "credential", "credentials",   "cred",    "creds",      "jwt",      "bearer",
-    "auth",      "cookie",     "cookies",    "authorization", "totp",    "otp",        "webhook",  "sessionid",
-    "phpsessid", "jsessionid", "sessid",     "dbpass",        "sshpass", "pgpass",     "userpass", "rootpass",
-    "smtppass",  "mailpass",   "keypass",    "storepass",     "dbpw",    "userpw",     "authkey",  "authkeys",
-    "htpasswd",  "privkey",    "signingkey", "sshkey",
+    "secret",      "secrets",    "password",   "passwords",     "passwd",  "passphrase", "passcode",   "pw",
+    "apikey",      "apikeys",    "credential", "credentials",   "cred",    "creds",      "jwt",        "bearer",
+    "auth",        "cookie",     "cookies",    "authorization", "totp",    "otp",        "webhook",    "sessionid",
+    "phpsessid",   "jsessionid", "sessid",     "dbpass",        "sshpass", "pgpass",     "userpass",   "rootpass",
+    "smtppass",    "mailpass",   "keypass",    "storepass",     "dbpw",    "userpw",     "authkey",    "authkeys",
+    "htpasswd",    "privkey",    "signingkey", "sshkey",        "oauth",   "psk",        "passkey",    "passkeys",
+    "keyphrase",   "mnemonic",   "hmac",       "bindpw",        "rootpw",  "adminpw",    "otpauth",    "connstr",
+    "passwort",    "kennwort",   "losenord",   "passord",       "parola",  "senha",      "contrasena", "clave",
+    "mdp",         "motdepasse", "wachtwoord", "haslo",         "heslo",   "lozinka",    "jelszo",     "salasana",
+    "adgangskode", "sifre",      "contraseña", "hasło",         "şifre",   "lösenord",   "密码",       "密碼",
+    "口令",        "密钥",       "パスワード", "비밀번호",      "пароль",  "токен",      "ключ",
+};
+
+// Words that make one together, in this order.
+constexpr const char* kSecretPairs[][2] = {
+    {"pass", "phrase"},   {"pass", "word"},   {"pass", "code"},         {"seed", "phrase"}, {"recovery", "phrase"},
+    {"recovery", "code"}, {"backup", "code"}, {"connection", "string"}, {"conn", "string"}, {"conn", "str"},
+    {"access", "code"},   {"auth", "code"},   {"unlock", "code"},       {"invite", "code"}, {"verification", "code"},
+    {"de", "passe"},      {"secret", "id"},   {"account", "key"},       {"sas", "url"},     {"bearer", "value"},
 };
 
 // The same where a word has it in it: DPASSWORD, mysqlpassword, clientsecret.
@@ -26,11 +39,44 @@ constexpr const char* kSecretParts[] = {"password",   "passwd",     "passphrase"
 // ... but for these.
 constexpr const char* kPlainWords[] = {"secretary", "passwordless", "secretless"};
 
-// What stands behind "token" without a separator: hftoken, ghtoken.
-constexpr const char* kTokenOwners[] = {"hf",     "hub",     "auth",   "access", "api",    "bearer", "refresh",
-                                        "github", "gh",      "gitlab", "gl",     "user",   "my",     "wandb",
-                                        "csrf",   "session", "oauth",  "bot",    "slack",  "id",     "d",
-                                        "npm",    "pypi",    "admin",  "deploy", "private"};
+// What stands in front of "token" without a separator where it is none: subtoken, padtoken. Others are owners: hftoken.
+constexpr const char* kTokenPrefixes[] = {"sub", "pre", "re", "de", "un", "non", "bi", "auto", "mono", "inter", "meta"};
+
+// In front of "key" without a separator: wandbkey, prodkey. Alone they are services.
+constexpr const char* kServices[] = {
+    "adobe",        "airtable",    "algolia",    "alibaba",    "anthropic",   "artifactory", "asana",      "atlassian",
+    "aws",          "azure",       "bitbucket",  "brave",      "cerebras",    "clearml",     "cloudflare", "codecov",
+    "cohere",       "comet",       "confluent",  "databricks", "datadog",     "deepinfra",   "deepl",      "deepseek",
+    "discord",      "docker",      "dropbox",    "elevenlabs", "fastly",      "figma",       "fireworks",  "gcp",
+    "gemini",       "gitea",       "github",     "gitlab",     "grafana",     "groq",        "heroku",     "hf",
+    "hubspot",      "huggingface", "jfrog",      "jira",       "kaggle",      "lambda",      "langfuse",   "langsmith",
+    "launchdarkly", "linear",      "llama",      "mailchimp",  "mailgun",     "mapbox",      "mattermost", "mistral",
+    "mlflow",       "modal",       "neptune",    "netlify",    "newrelic",    "ngc",         "npm",        "nvidia",
+    "okta",         "openai",      "openrouter", "paperspace", "perplexity",  "pinecone",    "plaid",      "postman",
+    "prefect",      "pypi",        "rapidapi",   "replicate",  "runpod",      "sendgrid",    "sentry",     "serpapi",
+    "shopify",      "slack",       "snyk",       "sonar",      "squarespace", "stripe",      "supabase",   "swanlab",
+    "tavily",       "telegram",    "together",   "travis",     "twilio",      "twitch",      "twitter",    "vast",
+    "vercel",       "voyage",      "wandb",      "weaviate",   "xai",         "yandex",      "zendesk",    "zhipu",
+};
+
+// Further ones in front of "key".
+constexpr const char* kKeyOwners[] = {"api",     "access", "secret", "private",   "master", "license",
+                                      "licence", "prod",   "dev",    "admin",     "user",   "my",
+                                      "app",     "enc",    "crypt",  "encryption"};
+
+// In front of "pass" and "pwd" without a separator where it is no password: bypass, compass.
+constexpr const char* kPassPrefixes[] = {"by",      "com",      "tres", "over", "under", "one",    "two",
+                                         "single",  "multi",    "low",  "high", "band",  "sur",    "encom",
+                                         "forward", "backward", "all",  "full", "first", "second", "half",
+                                         "old",     "free",     "re",   "fast", "wing"};
+
+// Names of which the value is a secret only where it looks like a key: COMET_API, X-Session, --license.
+constexpr const char* kKeyLikeWords[] = {"api",          "access",      "session", "sid",     "license",
+                                         "licence",      "signature",   "serial",  "account", "tenant",
+                                         "subscription", "integration", "client"};
+
+// Short codes: a secret where they are digits.
+constexpr const char* kCodeWords[] = {"pin", "pincode", "mfa", "2fa", "tan", "cvv", "cvc", "otpcode", "totpcode"};
 
 // The last word where a name tells something about the secret, or where it is, instead of the secret itself.
 constexpr const char* kAspects[] = {
@@ -45,7 +91,7 @@ constexpr const char* kAspects[] = {
     "plugin",   "class",    "algorithm", "alg",      "jar",      "through",   "retries",  "retry",      "level",
     "audience", "issuer",   "service",   "stdin",    "prompt",   "helper",    "ref",      "refs",       "mount",
     "volume",   "engine",   "browser",   "encoding", "hint",     "strength",  "filename", "keyfile",    "at",
-    "interval",
+    "interval", "mod",      "of",
 };
 
 // A name that begins with one of these is a switch as a rule.
@@ -84,10 +130,10 @@ constexpr const char* kTableKeys[] = {
 };
 
 // What may stand behind "token" or "key" and leave it one: HF_TOKEN_READ, API_KEY_1, SECRET_KEY_BASE64.
-constexpr const char* kVariants[] = {"read",      "write", "ro",     "rw",   "prod", "production", "dev",
-                                     "staging",   "b64",   "base64", "main", "old",  "new",        "primary",
-                                     "secondary", "1",     "2",      "3",    "base", "string",     "plain",
-                                     "raw",       "hex",   "a",      "b"};
+constexpr const char* kVariants[] = {
+    "value",      "val", "text",    "str",    "data",   "override", "read", "write", "ro",      "rw",        "prod",
+    "production", "dev", "staging", "b64",    "base64", "main",     "old",  "new",   "primary", "secondary", "1",
+    "2",          "3",   "base",    "string", "plain",  "raw",      "hex",  "a",     "b"};
 
 // What stands in front of "keys" and "tokens" where they are secrets.
 constexpr const char* kListOwners[] = {"api", "access", "secret", "private", "auth", "bearer", "hf", "account"};
@@ -110,7 +156,8 @@ constexpr const char* kUserNames[] = {"u", "user", "username", "userpwd", "proxy
 constexpr const char* kPluralWords[] = {"keys", "apikeys", "tokens", "passwords", "secrets"};
 
 // In front of "pat", a personal access token; alone it is one, too.
-constexpr const char* kPatOwners[] = {"github", "gh", "gitlab", "gl", "git", "azure", "ado", "databricks", "docker"};
+constexpr const char* kPatOwners[] = {"my", "user",   "org", "ci",  "bot",   "repo", "api",        "github",
+                                      "gh", "gitlab", "gl",  "git", "azure", "ado",  "databricks", "docker"};
 
 constexpr const char* kHeaderNames[] = {"authorization", "cookie", "cookies"};
 
@@ -143,7 +190,7 @@ class Words {
     if (name.size > kMaxNameSize) name = name.From(name.size - kMaxNameSize);
     size_t start = 0;
     for (size_t i = 0; i <= name.size; ++i) {
-      const bool breaks = i == name.size || !IsAlnum(name[i]);
+      const bool breaks = i == name.size || !IsNameLetter(name[i]);
       if (breaks || BeginsWord(name, start, i)) {
         Add(name.Part(start, i - start));
         start = breaks ? i + 1 : i;
@@ -190,7 +237,9 @@ bool IsSecretToken(const Words& words, size_t i) {
   const Slice word = words[i];
   if (word.IsIgnoringCase("tokens")) return EndsName(words, i) && IsOneOf(words.before(i), kListOwners);
   if (word.IsIgnoringCase("token")) return EndsName(words, i) && !IsOneOf(words.before(i), kModelTokens);
-  return word.size > 5 && word.EndsWithIgnoringCase("token") && IsOneOf(word.Until(word.size - 5), kTokenOwners);
+  if (word.size <= 5 || !word.EndsWithIgnoringCase("token")) return false;
+  const Slice owner = word.Until(word.size - 5);
+  return EndsName(words, i) && !IsOneOf(owner, kTokenPrefixes) && !IsOneOf(owner, kModelTokens);
 }
 
 bool IsSecretKey(const Words& words, size_t i) {
@@ -198,20 +247,36 @@ bool IsSecretKey(const Words& words, size_t i) {
   if (word.IsIgnoringCase("keys")) return EndsName(words, i) && IsOneOf(words.before(i), kListOwners);
   if (word.IsIgnoringCase("dkey") || (word.IsIgnoringCase("key") && words.before(i).IsIgnoringCase("access")))
     return true;  // -DKEY=, and AWS_ACCESS_KEY_ID
-  return word.IsIgnoringCase("key") && EndsName(words, i) && !IsOneOf(words.before(i), kTableKeys);
+  if (word.IsIgnoringCase("key")) return EndsName(words, i) && !IsOneOf(words.before(i), kTableKeys);
+  if (word.size <= 3 || !word.EndsWithIgnoringCase("key")) return false;
+  const Slice owner = word.Until(word.size - 3);
+  return EndsName(words, i) && (IsOneOf(owner, kKeyOwners) || IsOneOf(owner, kServices));
+}
+
+// adminpass, rootpwd
+bool IsJoinedPass(const Words& words, size_t i) {
+  const Slice word = words[i];
+  const size_t end = word.EndsWithIgnoringCase("pass") ? 4 : word.EndsWithIgnoringCase("pwd") ? 3 : 0;
+  return end > 0 && word.size > end && i + 1 == words.count() && !IsOneOf(word.Until(word.size - end), kPassPrefixes);
+}
+
+bool BeginsSecretPair(const Words& words, size_t i) {
+  for (const auto& [first, second] : kSecretPairs) {
+    if (words[i].IsIgnoringCase(first) && words[i + 1].IsIgnoringCase(second)) return true;
+  }
+  return false;
 }
 
 bool IsSecretWord(const Words& words, size_t i) {
   const Slice word = words[i];
-  if (IsOneOf(word, kPlainWords)) return false;
-  if (IsOneOf(word, kSecretWords) || HasPart(word, kSecretParts)) return true;
+  if (IsOneOf(word, kPlainWords) || IsOneOf(word, kUserNames)) return false;
+  if (IsOneOf(word, kSecretWords) || HasPart(word, kSecretParts) || BeginsSecretPair(words, i)) return true;
   if (word.IsIgnoringCase("pass")) {
-    if (words[i + 1].IsIgnoringCase("phrase") || words[i + 1].IsIgnoringCase("word")) return true;
     return i + 1 == words.count() && !IsOneOf(words.before(i), kPasses);
   }
   if (word.IsIgnoringCase("pwd")) return i + 1 == words.count() && i > 0;
   if (word.IsIgnoringCase("pat")) return EndsName(words, i) && (i == 0 || IsOneOf(words.before(i), kPatOwners));
-  return IsSecretToken(words, i) || IsSecretKey(words, i);
+  return IsSecretToken(words, i) || IsSecretKey(words, i) || IsJoinedPass(words, i);
 }
 
 // `i`: the word that makes it one.
@@ -220,12 +285,14 @@ NameKind SecretKind(const Words& words, size_t i) {
   if (i + 1 != words.count() && IsOneOf(last, kAspects)) {
     if (IsOneOf(last, kUserNames)) return NameKind::kUser;
     // The id of an access key is half of a credential; who knows a webhook's address may post to it.
-    const bool is_secret = (words[i].IsIgnoringCase("key") && last.IsIgnoringCase("id")) ||
+    const bool is_secret = BeginsSecretPair(words, i) ||
+                           (words[i].IsIgnoringCase("key") && last.IsIgnoringCase("id")) ||
                            (words[i].IsIgnoringCase("webhook") && last.StartsWithIgnoringCase("ur"));
     return is_secret ? NameKind::kSecret : NameKind::kIdentifier;
   }
   const bool is_switch = words.count() > 1 && IsOneOf(words[0], kSwitchWords);
-  if (is_switch || (words.count() == 1 && last.IsIgnoringCase("pass"))) return NameKind::kMaybeSecret;
+  const bool is_short = words.count() == 1 && (last.IsIgnoringCase("pass") || last.IsIgnoringCase("pat"));
+  if (is_switch || is_short) return NameKind::kMaybeSecret;
   return IsOneOf(last, kPluralWords) ? NameKind::kSecretList : NameKind::kSecret;
 }
 
@@ -244,6 +311,10 @@ NameKind ClassifyWords(const Words& words, NamePlace place) {
     if (IsSecretWord(words, i)) return SecretKind(words, i);
   }
   const Slice last = words.last();
+  if (IsOneOf(last, kCodeWords) ||
+      (last.IsIgnoringCase("code") && IsOneOf(words.before(words.count() - 1), kCodeWords)))
+    return NameKind::kCode;
+  if (IsOneOf(last, kKeyLikeWords) || IsOneOf(last, kServices)) return NameKind::kKeyLike;
   if (words.count() == 1 && last.IsIgnoringCase("pwd")) return NameKind::kMaybeSecret;
   const bool is_proxy_user = words.count() == 2 && words[0].IsIgnoringCase("proxy") && last.IsIgnoringCase("user");
   if (is_proxy_user || (words.count() == 1 && IsOneOf(last, kUserNames))) return NameKind::kUser;

@@ -26,6 +26,8 @@ namespace gpumem::format {
 enum class NameKind : uint8_t {
   kPlain,
   kIdentifier,   // of hashes, revisions and ids: a random-looking value is none of a secret
+  kKeyLike,      // a secret where the value looks like a key: letters with digits, groups of them, a UUID
+  kCode,         // a secret where the value is a few digits
   kMaybeSecret,  // a secret unless the value is a number, a path, a file, or several words: -p, --pwd, --use-auth-token
   kSecret,
   kSecretList,  // several values may follow
@@ -41,8 +43,8 @@ enum class NamePlace : uint8_t {
 NameKind ClassifyName(Slice name, NamePlace place);
 
 constexpr bool IsSecretKind(NameKind kind) {
-  return kind == NameKind::kMaybeSecret || kind == NameKind::kSecret || kind == NameKind::kSecretList ||
-         kind == NameKind::kHeader;
+  return kind == NameKind::kKeyLike || kind == NameKind::kCode || kind == NameKind::kMaybeSecret ||
+         kind == NameKind::kSecret || kind == NameKind::kSecretList || kind == NameKind::kHeader;
 }
 
 }  // namespace gpumem::format

@@ -3,7 +3,10 @@
 
 #include "format/secret_text.h"
 
+#include <initializer_list>
+
 #include "format/secret_pairs.h"
+#include "format/secret_shapes.h"
 #include "format/secret_urls.h"
 #include "format/secret_values.h"
 
@@ -29,7 +32,7 @@ class Masking {
 
   void Run() {
     while (at_ < text_.size) {
-      if (TakePrivateKey() || TakeUrl() || TakeWord()) continue;
+      if (TakePrivateKey() || TakeHash() || TakeUrl() || TakeWord()) continue;
       Copy(at_ + 1);
     }
   }
@@ -50,14 +53,28 @@ class Masking {
 
   // A private key as PEM: from its first line to its last.
   bool TakePrivateKey() {
-    constexpr char kBegin[] = "-----BEGIN ", kEnd[] = "-----END ";
-    if (text_[at_] != '-' || !rest().StartsWith(kBegin)) return false;
+    constexpr char kBegin[] = "-----BEGIN ", kEnd[] = "-----END ",
+                   kSshBegin[] = "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY";
+    if (text_[at_] != '-') return false;
+    if (rest().StartsWith(kSshBegin)) {
+      const size_t last = text_.Find("---- END", at_);
+      Mask(last < text_.size ? last + UrlSize(text_.From(last)) : text_.size);
+      return true;
+    }
+    if (!rest().StartsWith(kBegin)) return false;
     const Slice label = rest().Part(sizeof kBegin - 1, kMaxLabel);
     if (label.Until(label.Find("-----")).Find("PRIVATE KEY") == label.Until(label.Find("-----")).size) return false;
     const size_t end = text_.Find(kEnd, at_);
     const size_t close = text_.Find("-----", end + sizeof kEnd - 1);
     Mask(close < text_.size ? close + 5 : text_.size);
     return true;
+  }
+
+  // $6$salt$...
+  bool TakeHash() {
+    const size_t size = text_[at_] == '$' || text_[at_] == '{' ? PasswordHashSize(rest()) : 0;
+    if (size > 0) Mask(at_ + size);
+    return size > 0;
   }
 
   // Behind "scheme": its user and password, and the path where that is one. Parameters are names with values.
@@ -84,9 +101,9 @@ class Masking {
   // A whole word at a time, so that each is looked at once.
   bool TakeWord() {
     const char c = text_[at_];
-    if (!IsAlnum(c) && c != '-' && c != '_') return false;
+    if (!IsNameLetter(c) && c != '-' && c != '_') return false;
     if (rules_.names) {
-      if (TakeJoinedPassword()) return true;
+      if (TakeJoinedPassword() || TakePiped()) return true;
       const Pair pair = FindPair(text_, at_);
       if (pair.kind == NameKind::kUser) return TakeUser(pair);
       if (IsSecretKind(pair.kind)) return TakeSecret(pair);
@@ -94,8 +111,32 @@ class Masking {
         plain_until_ = pair.value + Span(text_.From(pair.value), [](char v) { return !IsBlank(v); });
       if (TakeScheme() || TakePassword()) return true;
     }
+    if (!IsRunChar(c)) return false;
     if (IsAlnum(c) && WebhookSecretAt(rest()) > 0 && TakeWebhook()) return true;
     TakeRun();
+    return true;
+  }
+
+  // echo X | sudo -S, echo X | docker login --password-stdin
+  bool TakePiped() {
+    constexpr size_t kMostEchoed = 256;
+    const size_t word = rest().StartsWith("echo ") ? 5 : rest().StartsWith("printf ") ? 7 : 0;
+    if (word == 0 || IsNameLetter(before())) return false;
+    const Slice echoed = rest().Part(word, kMostEchoed);
+    const size_t pipe = echoed.Find('|');
+    const Slice reader = rest().Part(word + pipe, kMostEchoed);
+    bool reads_secret = false;
+    for (const char* sign : {"-stdin", "sudo -S", "chpasswd", "passin stdin", "passphrase-fd", "with-token"})
+      reads_secret = reads_secret || reader.Find(sign) < reader.size;
+    if (pipe == echoed.size || !reads_secret) return false;
+    size_t from = 0, end = pipe;
+    while (echoed[from] == '-' || echoed[from] == ' ') {  // -n, -e
+      from += echoed[from] == ' ' ? 1 : Span(echoed.From(from), [](char c) { return c != ' ' && c != '|'; });
+    }
+    while (end > from && IsBlank(echoed[end - 1])) --end;
+    if (from >= end || HoldsNoSecret(echoed.Part(from, end - from))) return false;
+    Copy(at_ + word + from);
+    Mask(at_ + end - from);
     return true;
   }
 
@@ -109,8 +150,13 @@ class Masking {
   bool TakeSecret(const Pair& pair) {
     Copy(pair.value);
     const Slice value = text_.Part(pair.value, pair.end - pair.value);
-    const bool plain = pair.kind == NameKind::kMaybeSecret ? HoldsNoLikelySecret(value) : HoldsNoSecret(value);
-    plain ? Copy(pair.end) : Mask(pair.end);
+    if (!IsSecretValue(pair.kind, value)) {
+      if (pair.kind != NameKind::kKeyLike) return Copy(pair.end), true;
+      MaskText(value, rules_, out_);
+      at_ = pair.end;
+      return true;
+    }
+    Mask(pair.end);
     return true;
   }
 
@@ -160,6 +206,8 @@ class Masking {
     const size_t size = RunSize(rest());
     const size_t end = at_ + size;
     const Slice run = rest().Until(size);
+    const size_t whole = !IsAlnum(before()) && before() != '_' ? CredentialSize(rest()) : 0;
+    if (whole > size) return Mask(at_ + whole);
     if (IsRandomRun(run)) return Mask(end);
     while (at_ < end) {
       const bool begins = !IsAlnum(before()) && before() != '_';
@@ -231,10 +279,29 @@ class Masking {
 
 }  // namespace
 
+bool IsSecretValue(NameKind kind, Slice value) {
+  switch (kind) {
+    case NameKind::kKeyLike:
+      return !HoldsNoLikelySecret(value) && LooksLikeKey(value);
+    case NameKind::kCode:
+      return IsShortCode(value);
+    case NameKind::kMaybeSecret:
+      return !HoldsNoLikelySecret(value);
+    default:
+      return !HoldsNoSecret(value);
+  }
+}
+
 void MaskText(Slice text, TextRules rules, MaskedText* out) { Masking(text, rules, out).Run(); }
 
 void MaskUser(Slice value, MaskedText* out) {
-  const size_t colon = value.Find(':');
+  const size_t percent = value.Find('%');  // user%password, as Samba's programs take it
+  const auto is_hex = [](char c) { return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'f'); };
+  const bool is_escape = is_hex(value[percent + 1]) && is_hex(value[percent + 2]);
+  const bool is_samba =
+      percent < value.size && percent > 0 && !is_escape && !value.Contains(':') && !value.Contains('{');
+  const size_t colon = is_samba ? percent : value.Find(':');
+  if (colon == value.size) return MaskText(value, {}, out);
   const Slice password = value.From(colon + 1);
   const bool is_plain = password.empty() || value[0] == '$' || password[0] == '/' || password[0] == '$' ||
                         (Span(value, [](char c) { return IsDigit(c) || c == ':'; }) == value.size);

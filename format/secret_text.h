@@ -15,6 +15,7 @@
 
 #include <cstddef>
 
+#include "format/secret_names.h"
 #include "format/slice.h"
 
 namespace gpumem::format {
@@ -49,6 +50,9 @@ struct TextRules {
   bool names = true;   // look for names and their values
   bool random = true;  // mask what looks random, too
 };
+
+// Whether a value of a name of a secret's kind is to be masked.
+bool IsSecretValue(NameKind kind, Slice value);
 
 void MaskText(Slice text, TextRules rules, MaskedText* out);
 

@@ -5,125 +5,12 @@
 
 #include <cstdint>
 
+#include "format/secret_shapes.h"
+
 namespace gpumem::format {
 namespace {
 
-enum class Alphabet : uint8_t {
-  kAlnum,     // letters and digits
-  kUpper,     // capitals and digits
-  kWord,      // and _
-  kDashed,    // and - and _, where some part is too random for a name: sk-learn-pipeline is none
-  kAnything,  // base64 of each kind, with dots
-  kHex,
-};
-
-struct Shape {
-  const char* prefix;
-  Alphabet alphabet;
-  uint8_t least;  // characters behind the prefix
-};
-
-// Beginnings of values that services hand out as credentials, from their own documentation.
-constexpr Shape kShapes[] = {
-    {"hf_", Alphabet::kAlnum, 16},  // Hugging Face
-    {"api_org_", Alphabet::kAlnum, 16},
-    {"sk-", Alphabet::kDashed, 16},  // OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), Langfuse
-    {"pk-lf-", Alphabet::kDashed, 16},
-    {"sk_live_", Alphabet::kAlnum, 16},  // Stripe
-    {"sk_test_", Alphabet::kAlnum, 16},
-    {"rk_live_", Alphabet::kAlnum, 16},
-    {"rk_test_", Alphabet::kAlnum, 16},
-    {"whsec_", Alphabet::kAnything, 16},
-    {"ghp_", Alphabet::kWord, 16},  // GitHub
-    {"gho_", Alphabet::kWord, 16},
-    {"ghu_", Alphabet::kWord, 16},
-    {"ghs_", Alphabet::kWord, 16},
-    {"ghr_", Alphabet::kWord, 16},
-    {"github_pat_", Alphabet::kWord, 16},
-    {"glpat-", Alphabet::kAnything, 16},  // GitLab
-    {"gldt-", Alphabet::kAnything, 16},
-    {"glrt-", Alphabet::kAnything, 16},
-    {"glcbt-", Alphabet::kAnything, 16},
-    {"glptt-", Alphabet::kAnything, 16},
-    {"xoxa-", Alphabet::kAnything, 10},  // Slack
-    {"xoxb-", Alphabet::kAnything, 10},
-    {"xoxc-", Alphabet::kAnything, 10},
-    {"xoxd-", Alphabet::kAnything, 10},
-    {"xoxe", Alphabet::kAnything, 16},
-    {"xoxo-", Alphabet::kAnything, 10},
-    {"xoxp-", Alphabet::kAnything, 10},
-    {"xoxr-", Alphabet::kAnything, 10},
-    {"xoxs-", Alphabet::kAnything, 10},
-    {"xapp-", Alphabet::kAnything, 16},
-    {"AKIA", Alphabet::kUpper, 12},  // AWS
-    {"ASIA", Alphabet::kUpper, 12},
-    {"ABIA", Alphabet::kUpper, 16},
-    {"AROA", Alphabet::kUpper, 16},
-    {"AIDA", Alphabet::kUpper, 16},
-    {"LTAI", Alphabet::kAlnum, 12},    // Alibaba Cloud
-    {"AKID", Alphabet::kAlnum, 16},    // Tencent Cloud
-    {"eyJ", Alphabet::kAnything, 16},  // JSON in base64: JWT, Neptune, Grafana
-    {"AIza", Alphabet::kDashed, 20},   // Google
-    {"ya29.", Alphabet::kAnything, 16},
-    {"GOCSPX-", Alphabet::kAnything, 16},
-    {"npm_", Alphabet::kAlnum, 20},
-    {"pypi-", Alphabet::kDashed, 16},
-    {"dop_v1_", Alphabet::kHex, 16},  // DigitalOcean
-    {"doo_v1_", Alphabet::kHex, 16},
-    {"dor_v1_", Alphabet::kHex, 16},
-    {"SG.", Alphabet::kAnything, 32},  // SendGrid
-    {"AC", Alphabet::kHex, 32},        // Twilio
-    {"SK", Alphabet::kHex, 32},
-    {"dapi", Alphabet::kHex, 32},       // Databricks
-    {"hvs.", Alphabet::kAnything, 16},  // Vault
-    {"hvb.", Alphabet::kAnything, 16},
-    {"hvr.", Alphabet::kAnything, 16},
-    {"r8_", Alphabet::kAlnum, 20},   // Replicate
-    {"gsk_", Alphabet::kAlnum, 20},  // Groq
-    {"xai-", Alphabet::kDashed, 20},
-    {"pplx-", Alphabet::kDashed, 20},
-    {"nvapi-", Alphabet::kDashed, 16},     // NVIDIA
-    {"tgp_v1_", Alphabet::kAnything, 16},  // Together
-    {"fw_", Alphabet::kAlnum, 20},         // Fireworks
-    {"jina_", Alphabet::kAlnum, 20},
-    {"pcsk_", Alphabet::kWord, 20},  // Pinecone
-    {"tvly-", Alphabet::kDashed, 16},
-    {"wandb_v1_", Alphabet::kWord, 16},
-    {"lsv2_pt_", Alphabet::kWord, 16},  // LangSmith
-    {"lsv2_sk_", Alphabet::kWord, 16},
-    {"lin_api_", Alphabet::kAlnum, 16},
-    {"ntn_", Alphabet::kAlnum, 20},
-    {"shpat_", Alphabet::kHex, 16},
-    {"shpss_", Alphabet::kHex, 16},
-    {"sq0atp-", Alphabet::kAnything, 16},
-    {"sq0csp-", Alphabet::kAnything, 16},
-    {"NRAK-", Alphabet::kUpper, 16},
-    {"PMAK-", Alphabet::kAnything, 24},
-    {"figd_", Alphabet::kAnything, 16},
-    {"dckr_pat_", Alphabet::kAnything, 16},
-    {"ATATT3", Alphabet::kAnything, 16},  // Atlassian
-    {"ATCTT3", Alphabet::kAnything, 16},
-    {"phc_", Alphabet::kAlnum, 20},
-    {"phx_", Alphabet::kAlnum, 20},
-    {"sntrys_", Alphabet::kAnything, 16},
-    {"sntryu_", Alphabet::kAnything, 16},
-    {"glsa_", Alphabet::kWord, 16},  // Grafana
-    {"glc_", Alphabet::kAnything, 20},
-    {"sbp_", Alphabet::kHex, 16},
-    {"ops_eyJ", Alphabet::kAnything, 16},  // 1Password
-    {"tskey-", Alphabet::kDashed, 16},
-    {"rpa_", Alphabet::kAlnum, 20},  // RunPod
-    {"ak-", Alphabet::kAlnum, 20},   // Modal
-    {"as-", Alphabet::kAlnum, 20},
-    {"rubygems_", Alphabet::kHex, 16},
-    {"AGE-SECRET-KEY-1", Alphabet::kUpper, 16},
-    {"b3BlbnNzaC1rZXktdjE", Alphabet::kAnything, 0},  // an OpenSSH private key's body
-};
-
-constexpr size_t kTested = 256;  // of a credential, from its beginning: no more time than that for what is none
 constexpr size_t kLeastHex = 32, kLeastRandom = 24, kLeastLetters = 32;
-constexpr size_t kRandomPart = 8;  // of a kDashed credential, where a digit is among them
-constexpr size_t kLongPart = 16;   // ... where none is
 
 // Ends of file names.
 constexpr const char* kEndings[] = {".pem", ".key",  ".json", ".txt", ".crt",  ".cer", ".yaml",        ".yml",
@@ -144,37 +31,7 @@ constexpr const char* kSwitches[] = {"true",    "false",    "none",     "null", 
 
 bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool IsWordChar(char c) { return IsAlnum(c) || c == '_'; }
-bool IsDashed(char c) { return IsAlnum(c) || c == '_' || c == '-'; }
-bool IsBase64(char c) { return IsDashed(c) || c == '+' || c == '/' || c == '=' || c == '.' || c == '~'; }
-
-size_t SpanOf(Alphabet alphabet, Slice text) {
-  switch (alphabet) {
-    case Alphabet::kAlnum:
-      return Span(text, IsAlnum);
-    case Alphabet::kUpper:
-      return Span(text, [](char c) { return IsUpper(c) || IsDigit(c); });
-    case Alphabet::kWord:
-      return Span(text, IsWordChar);
-    case Alphabet::kDashed:
-      return Span(text, IsDashed);
-    case Alphabet::kAnything:
-      return Span(text, IsBase64);
-    case Alphabet::kHex:
-      return Span(text, IsHex);
-  }
-  return 0;
-}
-
-// Whether one of the parts between dashes is more than a word.
-bool HasRandomPart(Slice text) {
-  for (size_t at = 0; at < text.size;) {
-    const Slice part = text.Part(at, Span(text.From(at), IsAlnum));
-    const bool has_digit = Count(part, IsDigit) > 0 && Count(part, IsLetter) > 0;
-    if (part.size >= kLongPart || (part.size >= kRandomPart && has_digit)) return true;
-    at += part.size + 1;
-  }
-  return false;
-}
+bool IsBase64(char c) { return IsWordChar(c) || c == '-' || c == '+' || c == '/' || c == '=' || c == '.' || c == '~'; }
 
 enum class CharClass : uint8_t { kLower, kUpper, kDigit, kOther };
 
@@ -237,6 +94,17 @@ bool EndsInUuid(Slice text) {
   return true;
 }
 
+// AAAA1-22BBB-CC3CC: three groups or more of capitals and digits, all as long.
+bool IsProductKey(Slice text) {
+  constexpr size_t kLeastGroup = 4, kMostGroup = 8;
+  const auto is_key_char = [](char c) { return IsUpper(c) || IsDigit(c); };
+  const size_t group = Span(text, is_key_char);
+  if (group < kLeastGroup || group > kMostGroup || Count(text, IsDigit) == 0) return false;
+  size_t at = group, groups = 1;
+  for (; text[at] == '-' && Span(text.From(at + 1), is_key_char) == group; at += group + 1) ++groups;
+  return at == text.size && groups >= 3;
+}
+
 // 20240131T235959, and what else has no letters to speak of.
 bool IsMostlyDigits(Slice text) { return Count(text, IsDigit) * 5 >= text.size * 4; }
 
@@ -290,18 +158,6 @@ bool IsFileReference(Slice value) {
 
 }  // namespace
 
-size_t CredentialSize(Slice text) {
-  for (const Shape& shape : kShapes) {
-    if (text[0] != shape.prefix[0] || !text.StartsWith(shape.prefix)) continue;
-    const size_t prefix = std::strlen(shape.prefix);
-    const Slice rest = text.From(prefix);
-    const Slice tested = rest.Until(SpanOf(shape.alphabet, rest.Until(kTested)));
-    if (tested.size < shape.least || (shape.alphabet == Alphabet::kDashed && !HasRandomPart(tested))) continue;
-    return prefix + SpanOf(shape.alphabet, rest);
-  }
-  return 0;
-}
-
 bool LooksRandom(Slice text) {
   if (text.size < kLeastRandom || EndsInUuid(text)) return false;
   for (size_t at = 0; at < text.size;) {
@@ -314,12 +170,27 @@ bool LooksRandom(Slice text) {
   return text.size >= kLeastLetters && !IsMostlyDigits(text) && IsDrawn(text);
 }
 
+bool LooksLikeKey(Slice value) {
+  constexpr size_t kLeast = 12, kLeastPlain = 16;
+  if (value.size < kLeast || IsMostlyDigits(value)) return false;
+  if (value.size == 36 && EndsInUuid(value)) return true;
+  if (IsProductKey(value) || CredentialSize(value) == value.size || LooksRandom(value)) return true;
+  if (Span(value, IsAlnum) != value.size || Count(value, IsDigit) < 2) return false;
+  const Texture texture = TextureOf(value);
+  if (texture.lower > 0 && texture.upper > 0) return true;
+  return value.size >= kLeastPlain && texture.changes * 4 >= value.size && texture.lower + texture.upper > 1;
+}
+
+bool IsShortCode(Slice value) { return value.size >= 4 && value.size <= 10 && Span(value, IsDigit) == value.size; }
+
 bool LooksLikeBase64Key(Slice text) {
   constexpr size_t kAwsKey = 40;
   const size_t body = Span(text, [](char c) { return IsAlnum(c) || c == '+' || c == '/'; });
   const size_t padding = Span(text.From(body), [](char c) { return c == '='; });
   if (body + padding != text.size || padding > 2) return false;
-  const bool is_padded = text.size >= kLeastHex && text.size % 4 == 0 && (padding > 0 || text.Contains('+'));
+  constexpr size_t kLong = 64;  // without padding
+  const bool is_padded = (text.size >= kLeastHex && text.size % 4 == 0 && (padding > 0 || text.Contains('+'))) ||
+                         (body >= kLong && text.Contains('/') && text.Contains('+'));
   if (body != kAwsKey && !is_padded) return false;
   const Texture texture = TextureOf(text.Until(body));
   return texture.lower > 0 && texture.upper > 0 && texture.digits > 0 && texture.other * 6 <= body &&

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What a value looks like, whatever its name: the credentials of well-known services, values that look random, and
-// values that hold no secret although their name says so.
+// What a value looks like, whatever its name: values that look random, and values that hold no secret although their
+// name says so. Credentials of well-known services: secret_shapes.h.
 //
-//   CredentialSize("hf_AbCd...")                    // its length
 //   LooksRandom("x7Gh2kQ9mZp4Rt8vW1nB5cY3")         // true
 //   LooksRandom("Meta-Llama-3-8B-Instruct")         // false
 //   HoldsNoSecret("${HF_TOKEN}")                    // true: where it is, not what it is
@@ -18,9 +17,6 @@
 
 namespace gpumem::format {
 
-// Bytes of the credential of a known kind that `text` begins with; 0 where it begins with none.
-size_t CredentialSize(Slice text);
-
 // Whether these letters, digits and -_ are drawn rather than written: 32 and more hexadecimal digits, or 24 and more
 // characters that make no words.
 bool LooksRandom(Slice text);
@@ -31,6 +27,12 @@ bool LooksLikeBase64Key(Slice text);
 
 // -pS3cret!, as mysql takes it: three kinds of characters are no number and no word.
 bool IsJoinedPassword(Slice option);
+
+// For names that only may be those of a secret: letters with digits that are no words, a UUID, AAAA-1111-BBBB.
+bool LooksLikeKey(Slice value);
+
+// A few digits: 123456.
+bool IsShortCode(Slice value);
 
 // Switches, null, variables, placeholders, masks, @file and paths: nothing to hide, whatever the name is.
 bool HoldsNoSecret(Slice value);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/format/forms.h"
@@ -24,30 +25,41 @@ std::vector<std::string> Masked(const std::vector<std::string>& arguments) {
   return masked;
 }
 
-TEST(MaskSecrets, NoSecretOfTheTableStaysReadable) {
-  const std::vector<Form> forms = ReadForms("secret_forms.txt");
-  ASSERT_GE(forms.size(), 200u);
-  for (const Form& form : forms) {
-    EXPECT_EQ(Masked(form.arguments), form.masked) << form.line;
-    EXPECT_NE(form.arguments, form.masked) << "nothing marked as secret: " << form.line;
+constexpr const char* kSecretTables[] = {"secret_forms.txt", "further_secret_forms.txt", "later_secret_forms.txt"};
+constexpr const char* kPlainTables[] = {"harmless_forms.txt", "everyday_commands.txt"};
+
+TEST(MaskSecrets, NoSecretOfTheTablesStaysReadable) {
+  for (const char* name : kSecretTables) {
+    const std::vector<Form> forms = ReadForms(name);
+    ASSERT_GE(forms.size(), 200u) << name;
+    for (const Form& form : forms) {
+      EXPECT_EQ(Masked(form.arguments), form.masked) << form.line;
+      EXPECT_NE(form.arguments, form.masked) << "nothing marked as secret: " << form.line;
+    }
   }
 }
 
 TEST(MaskSecrets, WhatOnlySoundsAlikeStays) {
-  const std::vector<Form> forms = ReadForms("harmless_forms.txt");
-  ASSERT_GE(forms.size(), 100u);
-  for (const Form& form : forms) EXPECT_EQ(Masked(form.arguments), form.arguments) << form.line;
+  for (const char* name : kPlainTables) {
+    const std::vector<Form> forms = ReadForms(name);
+    ASSERT_GE(forms.size(), 150u) << name;
+    for (const Form& form : forms) EXPECT_EQ(Masked(form.arguments), form.arguments) << form.line;
+  }
 }
 
 TEST(MaskSecrets, MaskingTwiceIsMaskingOnce) {
-  for (const char* name : {"secret_forms.txt", "harmless_forms.txt"}) {
-    for (const Form& form : ReadForms(name)) EXPECT_EQ(Masked(form.masked), form.masked) << form.line;
+  for (const auto& names : {kSecretTables[0], kSecretTables[1], kSecretTables[2], kPlainTables[0], kPlainTables[1]}) {
+    for (const Form& form : ReadForms(names)) EXPECT_EQ(Masked(form.masked), form.masked) << form.line;
   }
 }
 
 // Cut anywhere, into any memory, and without reading or writing a byte beyond (under the sanitizers).
 TEST(MaskSecrets, AnyPrefixAndAnyCapacity) {
-  for (const Form& form : ReadForms("secret_forms.txt")) {
+  std::vector<Form> forms;
+  for (const char* name : kSecretTables) {
+    for (Form& form : ReadForms(name)) forms.push_back(std::move(form));
+  }
+  for (const Form& form : forms) {
     for (const std::string& argument : form.arguments) {
       for (size_t size = 0; size <= argument.size(); ++size) {
         const std::vector<char> exact(argument.begin(), argument.begin() + static_cast<long>(size));
@@ -98,7 +110,15 @@ TEST(MaskSecrets, LongTextsAreReadOnce) {
                                   "key=[",
                                   "a/",
                                   "-----BEGIN ",
-                                  "commit   "}) {
+                                  "commit   ",
+                                  "set_token(",
+                                  "echo x|",
+                                  "password is ",
+                                  "setattr(a,\"token\",",
+                                  "login me password ",
+                                  "ENV A_TOKEN ",
+                                  "token='''",
+                                  "$6$"}) {
     std::string text;
     while (text.size() < 100'000) text += piece;
     SecretMasker masker;

@@ -14,8 +14,17 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(SecretsTest, TheAnalyzerMasksAsTheRecorderDoes) {
-  for (const format::Form& form : format::ReadForms("secret_forms.txt"))
-    EXPECT_EQ(WithoutSecrets(form.arguments), form.masked) << form.line;
+  for (const char* name : {"secret_forms.txt", "later_secret_forms.txt"}) {
+    for (const format::Form& form : format::ReadForms(name))
+      EXPECT_EQ(WithoutSecrets(form.arguments), form.masked) << form.line;
+  }
+}
+
+TEST(SecretsTest, InAnyText) {
+  EXPECT_EQ(WithoutSecretsIn("shelf[n] = store(out, password=\"x y\")"), "shelf[n] = store(out, password=\"***\")");
+  EXPECT_EQ(WithoutSecretsIn("os.environ[\"DB_PASSWORD\"] = \"x\""), "os.environ[\"DB_PASSWORD\"] = \"***\"");
+  EXPECT_EQ(WithoutSecretsIn("losses.append(loss)  # key of it"), "losses.append(loss)  # key of it");
+  EXPECT_EQ(WithoutSecretsIn(""), "");
 }
 
 TEST(SecretsTest, WhatOnlySoundsAlikeStays) {
