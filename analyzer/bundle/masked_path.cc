@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 
 namespace gpumem {
 namespace {
@@ -15,7 +14,9 @@ namespace {
 constexpr absl::string_view kSystem[] = {"/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/proc/", "/sys/", "/dev/"};
 // What begins here is the same for everybody who has the package. The first that is found counts.
 constexpr absl::string_view kInstalled[] = {"/site-packages/", "/dist-packages/", "/lib/python", "/torch/", "/bin/"};
-constexpr absl::string_view kHomes[] = {"/home/", "/Users/"};
+// Folders of which each user has one.
+constexpr absl::string_view kHomes[] = {"home",  "Home",  "home1", "home2", "home3",   "homes",
+                                        "users", "Users", "u",     "user",  "scratch", "accounts"};
 
 bool IsOfSystem(absl::string_view path) {
   return std::any_of(std::begin(kSystem), std::end(kSystem),
@@ -36,8 +37,20 @@ size_t InstalledFrom(absl::string_view path) {
 }  // namespace
 
 absl::string_view UserOfPath(absl::string_view path) {
-  for (const absl::string_view homes : kHomes) {
-    if (absl::ConsumePrefix(&path, homes)) return path.substr(0, path.find('/'));
+  constexpr absl::string_view kSlashes = "/\\";
+  bool is_after_home = false, is_first = true;
+  for (size_t at = 0; at < path.size();) {
+    const size_t begin = path.find_first_not_of(kSlashes, at);
+    if (begin == absl::string_view::npos) return "";
+    const size_t end = std::min(path.find_first_of(kSlashes, begin), path.size());
+    const absl::string_view part = path.substr(begin, end - begin);
+    const bool is_home = std::find(std::begin(kHomes), std::end(kHomes), part) != std::end(kHomes);
+    // A file in a folder of that name is nobody's home, but below /home and /Users.
+    const bool is_user = end < path.size() || is_first || part.find('.') == absl::string_view::npos;
+    if (is_after_home && !is_home) return is_user ? part : "";
+    is_first = is_home && (part == "home" || part == "Users") && begin <= 1;
+    is_after_home = is_home;
+    at = end;
   }
   return "";
 }

@@ -25,7 +25,8 @@ struct SplitPathResult {
 
 SplitPathResult SplitPath(absl::string_view path);
 
-// The user whose home folder the path is in: "me" of /home/me/x and /Users/me; "" where it is in none.
+// The user whose home folder the path is in: "me" of /home/me/x, /Users/me, /nfs/home/me/x, /scratch/me/x and
+// C:\Users\me\x; "" where it is in none.
 absl::string_view UserOfPath(absl::string_view path);
 
 }  // namespace gpumem

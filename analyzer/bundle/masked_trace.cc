@@ -9,14 +9,12 @@
 #include <iterator>
 #include <memory>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
+#include "bundle/private_names.h"
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
 #include "trace/packet_writer.h"
@@ -68,38 +66,17 @@ void MaskStrings(Message* message, Masker* masker) {
   reflection->MutableUnknownFields(message)->Clear();
 }
 
-// What follows such a flag is a host, perhaps with a port.
-bool NamesHost(absl::string_view flag) {
-  const std::string name =
-      absl::AsciiStrToLower(absl::StrReplaceAll(absl::StripPrefix(absl::StripPrefix(flag, "-"), "-"), {{"-", "_"}}));
-  constexpr absl::string_view kNames[] = {"master_addr", "rdzv_endpoint", "host", "hostname",
-                                          "server",      "endpoint",      "node"};
-  return absl::StartsWith(flag, "-") && std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
-void LearnNames(const trace::Header& header, Masker* masker) {
+void LearnNames(const trace::Header& header, const std::vector<std::string>& words, Masker* masker) {
   masker->AddHost(header.hostname());
   masker->AddFolder(header.working_directory());
-  for (int i = 0; i < header.command_line_size(); ++i) {
-    const absl::string_view word = header.command_line(i);
-    const size_t equals = word.find('=');
-    absl::string_view host;
-    if (NamesHost(word.substr(0, equals))) {
-      if (equals != absl::string_view::npos) {
-        host = word.substr(equals + 1);
-      } else if (i + 1 < header.command_line_size()) {
-        host = header.command_line(i + 1);
-      }
-    }
-    host = host.substr(0, host.find(':'));
-    if (!absl::StartsWith(host, "-")) masker->AddHost(host);
-  }
+  LearnFromCommand(words, masker);
+  for (const auto& [name, value] : header.environment()) LearnFromVariable(name, WithoutSecrets(name, value), masker);
 }
 
 void MaskHeader(trace::Header* header, Masker* masker) {
-  LearnNames(*header, masker);
   const std::vector<std::string> words =
       WithoutSecrets(std::vector<std::string>(header->command_line().begin(), header->command_line().end()));
+  LearnNames(*header, words, masker);
   std::copy(words.begin(), words.end(), header->mutable_command_line()->begin());
   for (auto& [name, value] : *header->mutable_environment()) value = WithoutSecrets(name, value);
   MaskStrings(header, masker);

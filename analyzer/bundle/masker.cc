@@ -12,9 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/secrets.h"
 #include "bundle/masked_path.h"
-#include "format/mask_secrets.h"
-#include "format/secret_text.h"
 
 namespace gpumem {
 namespace {
@@ -38,6 +37,24 @@ bool BeginsPath(absl::string_view text, size_t at) {
   if (text[at] != '/' || at + 1 == text.size()) return false;
   if (!IsAlnum(text[at + 1]) && absl::string_view("._~").find(text[at + 1]) == absl::string_view::npos) return false;
   return at == 0 || (!IsAlnum(text[at - 1]) && kInside.find(text[at - 1]) == absl::string_view::npos);
+}
+
+// Size of the path of Windows that begins here: C:\\x, also with each backslash twice, and \\server\x. 0 where none
+// does. It may hold blanks, where a backslash follows them.
+size_t WindowsPathSize(absl::string_view text, size_t at) {
+  const absl::string_view rest = text.substr(at);
+  const bool is_begin = at == 0 || (!IsAlnum(text[at - 1]) && text[at - 1] != '\\');
+  const bool has_drive = rest.size() > 3 && absl::ascii_isalpha(static_cast<unsigned char>(rest[0])) &&
+                         rest[1] == ':' && (rest[2] == '\\' || (rest[2] == '/' && rest[3] != '/'));
+  const bool has_server =
+      rest.size() > 3 && rest[0] == '\\' && rest[1] == '\\' && (IsAlnum(rest[2]) || rest[2] == '\\' || rest[2] == '?');
+  if (!is_begin || (!has_drive && !has_server)) return 0;
+  constexpr absl::string_view kEnds = "\"'<>|*?\n\t;,)]}";
+  size_t end = has_server ? 3 : 2;
+  while (end < rest.size() && kEnds.find(rest[end]) == absl::string_view::npos) ++end;
+  const size_t last = rest.substr(0, end).find_last_of("\\/");
+  const size_t blank = rest.substr(0, end).find(' ', last);
+  return std::min(blank, end);
 }
 
 bool IsAddress(const std::string& word) {
@@ -129,10 +146,7 @@ std::string Masker::Folder(absl::string_view folder) {
 }
 
 std::string Masker::WithoutSecrets(absl::string_view text) {
-  std::string masked(format::MaskedCapacity(text.size()), '\0');
-  format::MaskedText out(masked.data(), masked.size());
-  format::MaskText({text.data(), text.size()}, {}, &out);
-  masked.resize(out.size());
+  std::string masked = WithoutSecretsIn(text);
   if (masked != text) Replace(text, MaskedKind::kSecret, masked);
   return masked;
 }
@@ -171,11 +185,36 @@ std::string Masker::Word(absl::string_view word, bool numbers_are_addresses) {
   return absl::StrCat(word, end);
 }
 
+// Its folder as of any path; the name of a file with an ending stays.
+std::string Masker::WindowsPath(absl::string_view path) {
+  AddUser(UserOfPath(path));
+  const size_t name = path.find_last_of("\\/") + 1;
+  const bool has_ending = path.find('.', name) != absl::string_view::npos;
+  return has_ending ? absl::StrCat(Folder(path.substr(0, name - 1)), "/", path.substr(name)) : Folder(path);
+}
+
+// ~name/x, and ~name behind a blank. 0 where none is here.
+size_t HomeOfSize(absl::string_view text, size_t at) {
+  if (text[at] != '~' || (at > 0 && (IsAlnum(text[at - 1]) || text[at - 1] == '/' || text[at - 1] == '.'))) return 0;
+  size_t end = at + 1;
+  while (end < text.size() && (IsAlnum(text[end]) || text[end] == '_' || text[end] == '-' || text[end] == '.')) ++end;
+  const bool is_name = end > at + 1 && absl::ascii_isalpha(static_cast<unsigned char>(text[at + 1]));
+  const bool is_home = end < text.size() && text[end] == '/';
+  return is_name && (is_home || (at > 0 && (IsSpace(text[at - 1]) || text[at - 1] == '='))) ? end - at : 0;
+}
+
 std::string Masker::WithoutPlaces(absl::string_view text, bool numbers_are_addresses) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    if (BeginsPath(text, at)) {
+    if (const size_t size = WindowsPathSize(text, at); size > 0) {
+      absl::StrAppend(&out, WindowsPath(text.substr(at, size)));
+      at += size;
+    } else if (const size_t home = HomeOfSize(text, at); home > 0) {
+      AddUser(text.substr(at + 1, home - 1));
+      absl::StrAppend(&out, "~", Replace(text.substr(at + 1, home - 1), MaskedKind::kUser, std::string(kMask)));
+      at += home;
+    } else if (BeginsPath(text, at)) {
       while (at < text.size() && !EndsPath(text[at])) ++at;
       const absl::string_view path = text.substr(begin, at - begin);
       const bool has_folder = path.find('/', 1) != absl::string_view::npos;  // "MiB /step" has none
@@ -183,7 +222,7 @@ std::string Masker::WithoutPlaces(absl::string_view text, bool numbers_are_addre
     } else if (!IsOfWord(text[at])) {
       out.push_back(text[at++]);
     } else {
-      while (at < text.size() && IsOfWord(text[at])) ++at;
+      while (at < text.size() && IsOfWord(text[at]) && (at == begin || WindowsPathSize(text, at) == 0)) ++at;
       const absl::string_view word = text.substr(begin, at - begin);
       const bool is_url = absl::EndsWith(word, ":") && absl::StartsWith(text.substr(at), "//");
       absl::StrAppend(&out, is_url ? std::string(word) : Word(word, numbers_are_addresses));

@@ -66,6 +66,7 @@ class Masker {
   std::string WithoutFolders(absl::string_view text);
   std::string WithoutPlaces(absl::string_view text, bool numbers_are_addresses);
   std::string WithoutKnown(absl::string_view text);
+  std::string WindowsPath(absl::string_view path);
   std::string Url(absl::string_view scheme, absl::string_view place);
   std::string Word(absl::string_view word, bool numbers_are_addresses);
 
