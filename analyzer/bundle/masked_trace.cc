@@ -10,7 +10,6 @@
 #include <memory>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ranks/summary_file.h"
 #include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
 #include "trace/module_symbols.h"
@@ -73,6 +74,34 @@ void WriteTexts(const std::string& folder, const std::vector<std::string>& texts
     std::ofstream(folder + "/seed" + std::to_string(i), std::ios::binary) << texts[i];
 }
 
+// Two ranks of a job, each with something in every list.
+void WriteSummaries(const std::string& folder) {
+  std::string lines;
+  for (int number = 0; number < 2; ++number) {
+    gpumem::RankSummary rank;
+    rank.file = "r" + std::to_string(number) + ".gmtrace";
+    rank.rank = number;
+    rank.hostname = "node";
+    rank.job = {"17", "train.py", 2};
+    rank.device = number;
+    rank.capacity = uint64_t{80} << 30;
+    rank.peak_allocated = rank.peak_reserved = rank.peak_total = uint64_t{100 + 50u * number} << 20;
+    rank.ancestors = {1};
+    rank.other_devices[1 - number] = 512 << 20;
+    rank.knows_peak_groups = true;
+    rank.peak_groups = {{gpumem::Category::kActivation, "blocks.3.mlp", "train.py:42 forward", 70 << 20, 2}};
+    rank.roles = {{"pp", 0, 1}};
+    rank.parameters = {{11, 12, 4096}};
+    rank.timeline = {{10, 20}, {30, 40}};
+    for (uint64_t step = 1; step < 4; ++step) {
+      rank.steps.Add({step, rank.peak_allocated, rank.peak_total}, true);
+      rank.step_ends.push_back({step, step * 1000});
+    }
+    lines += gpumem::SummaryLine(rank, {7, 8});
+  }
+  std::ofstream(folder + "/job", std::ios::binary) << lines;
+}
+
 void WriteTraces(const std::string& folder) {
   int number = 0;
   for (const auto codec : {gpumem::trace::CODEC_NONE, gpumem::trace::CODEC_LZ4_BLOCK, gpumem::trace::CODEC_ZSTD,
@@ -100,13 +129,32 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder(argv[1]);
-  for (const char* target :
-       {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz", "secrets_fuzz", "check_fuzz"})
+  for (const char* target : {"reader_fuzz", "ring_fuzz", "symbols_fuzz", "sweep_fuzz", "control_fuzz", "secrets_fuzz",
+                             "check_fuzz", "summary_fuzz", "planner_fuzz", "reply_fuzz", "serve_fuzz", "sql_fuzz"})
     std::filesystem::create_directories(folder + "/" + target);
   WriteTraces(folder + "/reader_fuzz");
   WriteRings(folder + "/ring_fuzz");
   WriteSymbols(folder + "/symbols_fuzz");
+  WriteSummaries(folder + "/summary_fuzz");
   using namespace std::string_literals;
+  WriteTexts(
+      folder + "/planner_fuzz",
+      {"\0{\"pid\": 7, \"rank\": 1, \"reason\": \"stable\", \"steps\": 4, \"highest\": [5], \"changes\": [{\"name\": "s +
+           "\"look\", \"batch\": [\"--batch\", 8]}], \"pinned\": {\"x\": 1}, \"workspaces\": {\"cuDNN\": {\"set\": "
+           "1}}}",
+       "\1{\"id\": 4, \"pid\": 4242}"s, "\1{\"id\": 4, \"status\": 256, \"rss_kib\": 7}"s,
+       "\1{\"unfit\": \"jax\", \"why\": \"threads\"}"s,
+       "\2{\"done\": 5, \"died\": {\"at\": 4, \"size\": 512}, \"notes\": [\"n\"], \"fit\": 9, \"stats\": {\"0\": "s +
+           "{\"reserved_bytes.all.peak\": 7, \"num_alloc_retries\": 3}}}"});
+  WriteTexts(folder + "/reply_fuzz", {"gpumem/1 ok\npid 7\nprogram train\\x1b.py\nstate recording\nevents 12\nend\n"s,
+                                      "gpumem/1 error it is over\n"s});
+  WriteTexts(
+      folder + "/serve_fuzz",
+      {"\0GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"s, "\1GET /live?token=TOKEN HTTP/1.1\r\nHost: localhost\r\n\r\n"s,
+       "\1HEAD /metrics HTTP/1.0\r\nHost: [::1]:1\r\nAuthorization: Bearer TOKEN\r\n\r\n"s});
+  WriteTexts(folder + "/sql_fuzz", {"SELECT count(*) FROM events"s, "EXPLAIN (ANALYZE) COPY (SELECT 1) TO 'INDEX.wal'"s,
+                                    "CREATE TEMP TABLE t AS SELECT $$a$$, e'\\''; /* ; */ FROM t -- x"s,
+                                    "EXPLAIN ANALYZE COPY (SELECT 'x') TO 'FOLDER/x' (FORMAT csv)"s});
   WriteTexts(folder + "/sweep_fuzz", {"\0command: a {x}\naxes: {x: [1, 2], y: 1..8x2}\nconstraints: [x < y]\n"s,
                                       "\1(a + 2) * b <= 8 and not c.d == \"x\""s});
   WriteTexts(
