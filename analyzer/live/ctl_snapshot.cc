@@ -3,7 +3,6 @@
 
 #include "live/ctl_snapshot.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,7 +74,7 @@ absl::StatusOr<Snapshot> TakeSnapshot(int pid, const std::string& from, uint64_t
         absl::StrCat(to, " is the file that the process writes to. Give another name with -o"));
   }
   GPUMEM_ASSIGN_OR_RETURN(const uint64_t sequence, NextSequence(source, bytes));
-  const int descriptor = open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int descriptor = OpenRegularFile(source);  // the process says which
   if (descriptor < 0) return FileError("read", source);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   OutputOptions options{.is_named = true, .keeps = !force};

@@ -54,7 +54,7 @@ std::string ReadAt(int descriptor, off_t offset) {
 }
 
 absl::Status AddState(const std::string& path, std::string* state) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = OpenRegularFile(path);
   if (descriptor < 0) return FileError("open", path);
   struct stat info {};
   if (fstat(descriptor, &info) != 0) {

@@ -32,6 +32,12 @@ TEST(IndexFileTest, NamesTheStateOfTheTrace) {
   EXPECT_NE(PathOf(trace, folder), before);
 }
 
+TEST(IndexFileTest, APipeIsNotWaitedFor) {
+  const std::string pipe = testing::NewFolder() + ".gmtrace";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(IndexFileOf(pipe, "", "1").ok());
+}
+
 TEST(IndexFileTest, OtherBytesOfTheSameSizeAndTimeAreAnotherState) {
   const std::string trace = SmallTrace(), folder = testing::NewFolder();
   const std::string before = PathOf(trace, folder);
