@@ -55,6 +55,8 @@ std::string ReadAt(int descriptor, off_t offset) {
 
 absl::Status AddState(const std::string& path, std::string* state) {
   const int descriptor = OpenRegularFile(path);
+  if (descriptor < 0 && errno == EINVAL)
+    return absl::NotFoundError(absl::StrCat(path, " is not a regular file; name a trace file (*.gmtrace)"));
   if (descriptor < 0) return FileError("open", path);
   struct stat info {};
   if (fstat(descriptor, &info) != 0) {
