@@ -66,6 +66,7 @@ class DeviceAnalyst {
     }
     if (out_->peak_total.bytes < out_->peak_allocated.bytes) out_->peak_total = out_->peak_allocated;
     out_->timeline = series_->timeline().Points();
+    for (TimelinePoint& point : out_->timeline) point.max.total = std::max(point.max.total, point.max.allocated);
   }
 
   // Once all that the program said of its requests is known.

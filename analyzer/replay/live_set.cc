@@ -123,9 +123,7 @@ void AddNotRecorded(uint64_t stated, LiveSet* set) {
     use.oldest_ns = use.newest_ns = set->time_ns;
     unknown = set->stacks.insert(unknown, use);
   }
-  unknown->bytes += stated - set->bytes;
-  ++unknown->count;
-  ++set->block_count;
+  unknown->bytes += stated - set->bytes;  // of nobody knows how many blocks
   set->bytes = stated;
   Groups::SortUses(&set->stacks);
 }

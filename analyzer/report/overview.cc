@@ -129,7 +129,7 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
     }
     const std::string operation = group.view.through.substr(0, group.view.through.find(' '));
     rows.push_back({FormatBytesAligned(group.use.bytes), ShareCell(group.use.bytes, live.bytes),
-                    FormatCount(group.use.count),
+                    group.use.count == 0 ? "" : FormatCount(group.use.count),
                     absl::StrCat(group.view.site, absl::StartsWith(operation, "aten::") ? "  " : "",
                                  absl::StartsWith(operation, "aten::") ? operation : "")});
   }

@@ -307,7 +307,7 @@ PacketReader::Outcome PacketReader::State::NextOuter(RawPacket* packet) {
       }
     }
     packet->missing = std::exchange(missing, 0);
-    ++packets;
+    if (!again) ++packets;
     return Outcome::kPacket;
   }
 }
@@ -336,7 +336,6 @@ void PacketReader::Seek(uint64_t position) {
   state.ended = false;
   RawPacket packet;
   while (state.offset < position && state.NextOuter(&packet) == Outcome::kPacket) {
-    --state.packets;  // it was counted before
   }
   state.offset = position;
   state.inner.clear();
@@ -375,7 +374,9 @@ void PacketReader::ReportDamage(absl::string_view what) {
   if (std::exchange(state.is_impossible, true)) return;
   if (state.packet_offset >= state.judged_to) state.again = false;
   state.judged_to = std::max(state.judged_to, state.offset);
+  --state.packets;  // it is none of those before it
   state.NoteDamage(state.packet_offset, state.offset, what);
+  ++state.packets;
   ++state.missing;
 }
 
