@@ -25,6 +25,7 @@ class Checker {
     if (!measured) return End(std::move(line), CheckResult::kUnknown, doubt.empty() ? "not in this answer" : doubt);
     line.measured = FormatBytes(measured->bytes);
     line.measured_value = static_cast<double>(measured->bytes);
+    line.is_least = !measured->most && measured->least == measured->bytes;
     if (limit.most && measured->least > *limit.most) {
       const bool was_refused = measured->bytes <= *limit.most;
       return End(std::move(line), CheckResult::kFailed, was_refused && !run_.refused.empty() ? run_.refused : why);
@@ -32,8 +33,7 @@ class Checker {
     if (measured->most && *measured->most <= limit.least) return End(std::move(line), CheckResult::kPassed, "");
     if (measured->most && measured->least != *measured->most)
       line.measured = absl::StrCat(FormatBytes(measured->least), " to ", FormatBytes(*measured->most));
-    if (!run_.is_planned && !measured->most && measured->least == measured->bytes)
-      line.measured = absl::StrCat("at least ", FormatBytes(measured->bytes));
+    if (!run_.is_planned && line.is_least) line.measured = absl::StrCat("at least ", FormatBytes(measured->bytes));
     if (run_.is_planned && !measured->most)
       line.measured = absl::StrCat("at least ", FormatBytes(measured->least), ", no upper bound");
     const bool has_ends = measured->most && limit.most == limit.least;

@@ -55,6 +55,7 @@ struct CheckLine {
   CheckResult result = CheckResult::kUnknown;
   std::string limit, measured;                        // for people
   std::optional<double> limit_value, measured_value;  // bytes, bytes a step, or a share
+  bool is_least = false;                              // it may have been more than measured_value
   std::string why;                                    // of an unknown; of a failed one what is known of its cause
 };
 

@@ -119,6 +119,7 @@ void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json) {
     json->Field("name", line.name);
     json->Field("result", CheckResultName(line.result));
     WriteNumber("measured", line.measured_value, json);
+    json->Field("at_least", line.is_least);
     WriteNumber("limit", line.limit_value, json);
     json->Field("why", line.why);
     json->EndObject();

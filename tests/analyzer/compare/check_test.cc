@@ -61,6 +61,8 @@ TEST(CheckTest, WhatIsOnlyTheLeastIsNeverPassed) {
   EXPECT_THAT(lines, ElementsAre(Is("max_peak", kUnknown), Is("max_reserved", kFailed), Is("max_leak", kUnknown)));
   EXPECT_EQ(ExitCodeOfCheck({lines[0]}), 4);
   EXPECT_EQ(lines[0].measured, "at least 100 B");
+  EXPECT_TRUE(lines[0].is_least && lines[1].is_least);
+  EXPECT_FALSE(CheckRun(RunWith(100), Of("max_peak: 100"), nullptr, "")[0].is_least);
   run.leak.reset();
   run.doubt.clear();
   EXPECT_THAT(CheckRun(run, Of("max_leak: 1GiB"), nullptr, ""), ElementsAre(Is("max_leak", kUnknown)));
