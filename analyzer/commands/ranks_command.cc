@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -154,12 +155,18 @@ A trace is read on each core. Exit code 4 where ranks are missing, damaged or of
   }
 
   absl::StatusOr<RankSummary> ReadTrace(const std::string& file, bool keeps_answers, Console* console) {
-    const FileStamp stamp = writes_summaries_ ? StampOf(file) : FileStamp{};
+    // The recorder leaves the last summary, which would hold up the end of its program, to the first who reads the
+    // trace.
+    std::error_code error;
+    const bool renews = std::filesystem::is_regular_file(std::filesystem::symlink_status(SummaryPathOf(file), error));
+    const FileStamp stamp = writes_summaries_ || renews ? StampOf(file) : FileStamp{};
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, Load(file, keeps_answers, console));
     GPUMEM_ASSIGN_OR_RETURN(RankSummary rank, ReadRank(loaded.get()));
     // Of a process that goes on, the trace does too.
-    if (writes_summaries_ && trace_.device < 0 && rank.ending != RunEnding::kRunning)
-      GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, stamp));
+    if ((writes_summaries_ || renews) && trace_.device < 0 && rank.ending != RunEnding::kRunning) {
+      const absl::Status written = WriteSummary(rank, stamp);
+      if (writes_summaries_) GPUMEM_RETURN_IF_ERROR(written);
+    }
     return rank;
   }
 

@@ -61,8 +61,10 @@ void SleepMillisecond() {
 }
 
 uint32_t ReportTimeoutMs() {
-  return (g_settings.oom_report ? oom::kWaitAtEndMs : 0) +
-         (g_rank_settings.summary_interval_ms != 0 ? oom::kSummaryWaitAtEndMs : 0);
+  return (g_settings.oom_report ? oom::kWaitAtEndMs : 0) + (g_rank_settings.summary_at_end() ? oom::kSummaryWaitAtEndMs
+                                                            : g_rank_settings.summary_interval_ms != 0
+                                                                ? oom::kSummaryStopMs
+                                                                : 0);
 }
 
 // From one of three states to kEnded, past a switch that is under way. False: there is nothing to end.

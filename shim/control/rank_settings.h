@@ -27,6 +27,9 @@ struct RankSettings {
   bool bad_summary = false;          // the setting makes no sense
   bool summary_only = false;         // no trace is kept
   bool bad_ranks = false;            // GPUMEMSHIM_RANKS makes no sense
+
+  // The end of the program waits for a summary. Not by default: who reads the trace can make it as well.
+  bool summary_at_end() const { return summary_interval_ms != 0 && (asked_for_summary || summary_only); }
 };
 
 inline constexpr uint32_t kSummaryIntervalMs = 600'000;

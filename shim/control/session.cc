@@ -208,8 +208,10 @@ bool StartWriter() {
   if (g_settings.oom_report) oom::Configure(&SettingOf);
   if (g_settings.forecast) oom::ConfigureForecast(&SettingOf);
   if (g_rank_settings.summary_interval_ms != 0)
-    oom::ConfigureSummaries({g_rank_settings.summary_interval_ms,
-                             g_rank_settings.asked_for_summary || g_rank_settings.summary_only, SummaryTarget()},
+    oom::ConfigureSummaries({.interval_ms = g_rank_settings.summary_interval_ms,
+                             .complains = g_rank_settings.summary_at_end(),
+                             .at_end = g_rank_settings.summary_at_end(),
+                             .target = SummaryTarget()},
                             &SettingOf);
   config.callbacks.watcher.passed = &TracePassed;
   config.callbacks.watcher.saw_event = &SawEvent;

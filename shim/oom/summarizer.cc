@@ -32,6 +32,7 @@ struct Summarizer {
   char seen_path[4096] = "";
   bool is_urgent = false;  // the file that the last summary ended in is about to be removed
   const char* target = "";
+  bool at_end = false;
   uint64_t interval_ns = 0;
   uint64_t started_ns = 0;
   uint64_t next_ns = 0;  // 0 = no trace seen yet
@@ -87,10 +88,11 @@ uint64_t Larger(uint64_t a, uint64_t b) { return a < b ? b : a; }
 uint64_t Smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 void PassedLast(const char* path) {
-  // One that still runs knows less than the one that comes now. Without a trace it may be what that one goes on from.
+  // One that still runs knows less than the one that comes now, or than the trace. Without a trace it may be what that
+  // one goes on from.
   WaitUntil(g_summarizer.target[0] == '\0' ? 0 : MonotonicNs() + uint64_t{kSummaryWaitAtEndMs} * 500'000);
   const uint64_t now_ns = MonotonicNs();
-  if (path[0] != '\0' && Start(path, kSummaryWaitAtEndMs / 2, now_ns))
+  if (g_summarizer.at_end && path[0] != '\0' && Start(path, kSummaryWaitAtEndMs / 2, now_ns))
     WaitUntil(now_ns + uint64_t{kSummaryWaitAtEndMs} * 500'000);
 }
 
@@ -103,6 +105,7 @@ void ConfigureSummaries(const SummaryOptions& options, SettingLookup setting) {
   s.is_urgent = false;
   s.seen_path[0] = s.path[0] = '\0';
   s.target = options.target;
+  s.at_end = options.at_end;
   s.running = false;
   s.analyzer.Find(setting);
   if (!options.complains) s.analyzer.StaySilent();

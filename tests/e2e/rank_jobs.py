@@ -98,7 +98,7 @@ def record(setup, folder, planting, ranks, *arguments):
 
 def record_program(setup, folder, program, ranks, *arguments):
     environment = truth.environment_of(truth.Case("none", devices=ranks), setup)
-    environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
+    environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", GPUMEMSHIM_SUMMARY="on")
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
     command = [setup.gpumem, "run", "-o", f"{folder}/", "--", *setup.command(torchrun[0]), *torchrun[1:], str(program), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=setup.timeout_s, stdin=subprocess.DEVNULL, check=False)

@@ -34,7 +34,7 @@ class SummaryHost(oom_test.OomHost):
 
 class Ends(SummaryHost):
     def test_a_rank_has_what_the_command_would_write(self):
-        self.run_script(SOME, **RANK)
+        self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **RANK)
         own = self.the_summary()
         self.assertEqual((own["rank"], own["world_size"], own["ended"], own["peak_total_bytes"]), (1, 2, "completed", 20 * oom_test.MIB * 3))
         self.summaries()[0].unlink()
@@ -43,15 +43,29 @@ class Ends(SummaryHost):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(own, self.the_summary())
 
-    def test_on_where_a_launcher_set_more_than_one_rank(self):
-        for environment, expected in (({}, 0), ({"RANK": "0", "WORLD_SIZE": "1"}, 0), ({**RANK, "GPUMEMSHIM_SUMMARY": "off"}, 0), ({"GPUMEMSHIM_SUMMARY": "on"}, 1)):
+    def test_the_end_waits_for_one_only_where_it_is_asked_for(self):
+        """By default who reads the trace makes it, and the end of the program starts nothing."""
+        for environment, expected in ((RANK, 0), ({"RANK": "0", "WORLD_SIZE": "1"}, 0), ({**RANK, "GPUMEMSHIM_SUMMARY": "off"}, 0), ({"GPUMEMSHIM_SUMMARY": "on"}, 1)):
             with self.subTest(environment=environment):
                 self.run_script(SOME, GPUMEMSHIM_OUTPUT="run.gmtrace", **environment)
                 self.assertEqual(len(self.summaries()), expected)
 
+    def test_the_first_reader_renews_what_the_end_left_as_it_was(self):
+        self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **RANK)
+        trace = self.the_trace()
+        fresh = self.the_summary()
+        os.utime(trace, ns=(0, fresh["trace_changed_ns"] + 1_000_000_000))  # as if it had grown since
+        for _ in range(2):
+            done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(trace)], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertEqual(self.the_summary(), {**fresh, "trace_changed_ns": fresh["trace_changed_ns"] + 1_000_000_000})
+        self.summaries()[0].unlink()
+        subprocess.run([self.setup.gpumem, "ranks", str(trace)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(self.summaries(), [], "beside a trace that has none it writes none")
+
     def test_of_a_series_there_is_one(self):
         churn = "for _ in range(30000):\n    runtime.cudaFree(malloc(4096))\n"
-        self.run_script(churn, GPUMEMSHIM_OUTPUT="run.gmtrace", GPUMEMSHIM_MAX_SIZE="512k", **RANK)
+        self.run_script(churn, GPUMEMSHIM_OUTPUT="run.gmtrace", GPUMEMSHIM_MAX_SIZE="512k", GPUMEMSHIM_SUMMARY="on", **RANK)
         self.assertGreater(len(self.traces()), 1)
         self.assertEqual([path.name for path in self.summaries()], ["run.gmtrace.summary"])
         self.assertGreater(self.the_summary()["trace_bytes"], max(trace.stat().st_size for trace in self.traces()), "the stamp is of all files")
@@ -59,7 +73,6 @@ class Ends(SummaryHost):
     def test_a_value_without_sense_is_told_and_does_no_harm(self):
         done = self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", **RANK)
         self.assertIn("gpumem: GPUMEMSHIM_SUMMARY=10x is ignored: it may be on, off, or an interval such as 90s, 10m, 1h", done.stderr)
-        self.assertEqual(len(self.summaries()), 1, "as where it is not set")
         self.assertNotIn("ignored", self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", GPUMEMSHIM_QUIET="1", **RANK).stderr)
 
     def test_without_an_analyzer(self):
