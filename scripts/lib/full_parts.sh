@@ -10,13 +10,13 @@ readonly PARTS=(everyday recorder analyzer plans replays wheels packages others 
 about() {
   case $1 in
     everyday) echo "what scripts/test runs" ;;
-    recorder) echo "long tests of the recorder: kills, attaching, the ring's model, stacks" ;;
+    recorder) echo "long tests of the recorder: kills, attaching, allocators, the ring's model, stacks" ;;
     analyzer) echo "long tests of what reads traces: bombs, imports, exports, pages, ranks" ;;
     plans) echo "long tests of plan, and of simulated CUDA held against GPUs" ;;
     replays) echo "long tests of sweep, replay, ranks and engines" ;;
     wheels) echo "other versions of PyTorch: fetches 10 GB, 2 GB at a time" ;;
     packages) echo "our packages on older systems, training libraries, integrations: fetches 2 GB" ;;
-    others) echo "the other long tests: PyTorch's and CPython's own tests, allocators" ;;
+    others) echo "the other long tests: every command on hostile traces, PyTorch's and CPython's own tests" ;;
     asan) echo "all but end to end, and every command on hostile traces, under the address and undefined-behaviour sanitizers" ;;
     tsan) echo "recorder, and the analyzer where it has threads, under the thread sanitizer" ;;
     fuzz) echo "each fuzz target for ${GPUMEM_FUZZ_SECONDS:-300} seconds" ;;
@@ -44,7 +44,7 @@ part_plans() { long plans -R "$OF_PLANS"; }
 part_replays() { long replays -R "$OF_REPLAYS"; }
 part_wheels() { long wheels -R "$OF_WHEELS"; }
 part_packages() { long packages -R "$OF_PACKAGES"; }
-part_others() { long others --no-tests=ignore -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_PACKAGES"; }
+part_others() { long others -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_PACKAGES"; }
 part_asan() { suite asan asan; }
 part_tsan() { suite tsan tsan; }
 part_fuzz() { check fuzz bash tests/fuzz/run.sh "${GPUMEM_FUZZ_SECONDS:-300}"; }

@@ -173,6 +173,12 @@ def ask(port, token, path):
         connection.close()
 
 
+def tell(some, found):
+    for each in some:
+        print(each, "\n", flush=True)
+    found += some
+
+
 def arguments_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpumem", type=pathlib.Path, required=True)
@@ -195,11 +201,11 @@ def main():
     good, hostile = (sorted((folder / kind).glob("*.gmtrace"))[: arguments.count] for kind in ("good", "hostile"))
     runner = Runner(arguments, folder)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [each for some in pool.map(lambda trace: runner.of_a_trace(trace, good, commands), good + hostile) for each in some]
+        found = []
+        for some in pool.map(lambda trace: runner.of_a_trace(trace, good, commands), good + hostile):
+            tell(some, found)
     if SERVED in commands:
-        found += runner.served(good + hostile)
-    for each in found:
-        print(each, "\n")
+        tell(runner.served(good + hostile), found)
     print(f"{len(commands)} commands, {len(good)} traces, {len(hostile)} hostile: {sum(runner.codes.values())} runs, exit codes {dict(sorted(runner.codes.items()))}, {len(found)} findings")
     if found:
         print(f"the traces are in {folder}")
