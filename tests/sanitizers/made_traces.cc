@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // made_traces FOLDER: writes 60 traces into FOLDER/good and 60 hostile ones into FOLDER/hostile, the same each time.
-// Good are 15 kinds of programs in each compression; hostile are the bombs, and good ones with bytes changed, cut out
+// Good are 15 kinds of programs in each compression; hostile are some bombs, and good ones with bytes changed, cut out
 // or put in, of which most have right checksums again. Exit code 1 where a file cannot be written.
 
 #include <cstdio>
@@ -268,8 +268,8 @@ int main(int argc, char** argv) {
   bool ok = true;
   for (size_t number = 0; number < kTraces; ++number) {
     ok = Write(good, number, Good(number % 15, kCodecs[number / 15])) && ok;
-    const bool is_bomb = number % 3 == 2 && number / 3 < bombs.size();
-    ok = Write(hostile, number, is_bomb ? bombs[number / 3].bytes : Hostile(number)) && ok;
+    const bool is_bomb = number % 8 == 7 && number / 8 < bombs.size();  // BombTest has all of them
+    ok = Write(hostile, number, is_bomb ? bombs[number / 8].bytes : Hostile(number)) && ok;
   }
   return ok ? 0 : 1;
 }
