@@ -184,6 +184,15 @@ bool WasInjected(const std::string& environment) {
          !absl::StrContains(EnvironmentOf(environment, "LD_PRELOAD"), "libgpumemshim");
 }
 
+// Whether it can be asked.
+Finding CheckControlOf(pid_t pid) {
+  const absl::StatusOr<ControlAnswer> answer = AskProcess(pid, "status");
+  const std::string why(answer.status().message());
+  if (answer.ok()) return {"control", Health::kOk, absl::StrCat("answers gpumem ctl ", pid), ""};
+  if (absl::StrContains(why, "GPUMEMSHIM_CONTROL=0")) return {"control", Health::kOk, why, ""};
+  return {"control", Health::kWarning, why, "docs/commands/ctl.md says where sockets are"};
+}
+
 // Calls that the library in the process cannot see: by its own word, by what is loaded, and by how it came there.
 Finding CheckUnseen(pid_t pid, const std::string& maps, const std::string& environment) {
   std::vector<std::string> known;
@@ -248,6 +257,7 @@ std::vector<Finding> CheckProcess(pid_t pid) {
     const std::string trace = TraceOf(pid);
     findings.push_back(CheckTraceOf(trace));
     if (!EnvironmentOf(environment, "GPUMEMSHIM_CUPTI").empty()) findings.push_back(CheckCuptiOf(trace));
+    findings.push_back(CheckControlOf(pid));
     findings.push_back(CheckUnseen(pid, maps, environment));
   }
   findings.push_back(CheckPreload(EnvironmentOf(environment, "LD_PRELOAD")));

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +26,7 @@
 #include "base/process_status.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "live/control_places.h"
 
 namespace gpumem {
 namespace {
@@ -58,20 +58,6 @@ std::vector<int> StatusNumbers(int pid, absl::string_view name) {
     if (absl::SimpleAtoi(word, &number)) numbers.push_back(number);
   }
   return numbers;
-}
-
-// Where sockets of this user's processes may lie, most likely first.
-std::vector<std::string> Directories(uint32_t uid) {
-  std::vector<std::string> directories;
-  const auto add = [&](const char* variable, absl::string_view below) {
-    const char* const value = std::getenv(variable);
-    if (value != nullptr && value[0] == '/') directories.push_back(absl::StrCat(value, below));
-  };
-  add("GPUMEMSHIM_CONTROL", "");
-  add("XDG_RUNTIME_DIR", "/gpumemshim");
-  directories.push_back(absl::StrCat("/run/user/", uid, "/gpumemshim"));
-  directories.push_back(absl::StrCat("/tmp/gpumemshim-", uid));
-  return directories;
 }
 
 struct Connection {
@@ -170,9 +156,7 @@ absl::Status WhyNotFound(int pid, uint32_t uid, int error) {
   if (error == EACCES || error == EPERM)
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " may not be controlled: ", std::strerror(error)));
   return absl::NotFoundError(
-      absl::StrCat("process ", pid,
-                   " does not listen: it runs without libgpumemshim.so, has not used CUDA so far, or was started with "
-                   "GPUMEMSHIM_CONTROL=0. gpumem ctl lists those that do"));
+      absl::StrCat("process ", pid, " does not listen: ", WhyNoSocket(pid, uid), ". gpumem ctl lists those that do"));
 }
 
 std::string Unescaped(absl::string_view value) {
@@ -232,11 +216,11 @@ absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request) {
   const std::vector<int> inner_pids = StatusNumbers(pid, "NSpid");
   Connection connection;
   int error = 0;
-  for (const std::string& directory : Directories(uid)) {
+  for (const std::string& directory : ControlPlaces(uid)) {
     if (ConnectTo(pid, directory, pid, &connection, &error)) return Ask(connection, request, kTimeoutMs);
   }
   const int inner_pid = inner_pids.empty() ? pid : inner_pids.back();
-  for (const std::string& directory : Directories(uid)) {
+  for (const std::string& directory : ControlPlaces(uid)) {
     const std::string inside = absl::StrCat("/proc/", pid, "/root", directory);
     if (ConnectTo(pid, inside, inner_pid, &connection, &error)) return Ask(connection, request, kTimeoutMs);
   }
@@ -246,7 +230,8 @@ absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request) {
 std::vector<ControlAnswer> AskAll() {
   std::vector<ControlAnswer> answers;
   std::set<int> asked;
-  for (const std::string& directory : Directories(geteuid())) {
+  for (const std::string& directory : ControlPlaces(geteuid())) {
+    if (!IsPlaceOf(directory, geteuid())) continue;
     for (const std::string& name : SocketsIn(directory, "")) {
       const Connection connection = Connect(directory, name);
       if (connection.fd < 0) {

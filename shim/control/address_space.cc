@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::control {
 namespace {
 
@@ -22,7 +24,7 @@ struct Usage {
 Usage ReadUsage() {
   Usage usage;
   char text[256];
-  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const int fd = descriptors::Raise(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
   if (fd >= 0) close(fd);
   if (size <= 0) return usage;

@@ -9,6 +9,7 @@
 #include "shim/calls/scope.h"
 #include "shim/control/given_settings.h"
 #include "shim/control/recording.h"
+#include "shim/control/secure_mode.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
 #include "shim/control/slot_scan.h"
@@ -29,7 +30,7 @@ extern "C" __attribute__((visibility("default"))) int gpumemshim_attach_v1(const
 
 int gpumemshim_attach_v1(const char* settings) {
   using namespace gpumemshim;  // NOLINT: the definition of a C function
-  if (control::g_busy.test_and_set(std::memory_order_acquire)) return 0;
+  if (control::IsSecureMode() || control::g_busy.test_and_set(std::memory_order_acquire)) return 0;
   {
     const calls::ErrnoSaver saver;
     const calls::Scope scope;

@@ -5,26 +5,14 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "shim/base/kernel.h"
-
 namespace gpumemshim::control {
-namespace {
-
-// Programs close descriptors that they do not know, and the number may be somebody else's by now.
-uint64_t InodeOf(int fd) {
-  struct stat status;
-  return kernel::Fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
-
-}  // namespace
 
 void Callers::Close(Caller* caller) {
-  if (InodeOf(caller->fd) == caller->inode) close(caller->fd);
+  if (descriptors::Is(caller->fd, caller->identity)) close(caller->fd);
   caller->fd = -1;
 }
 
@@ -36,7 +24,7 @@ void Callers::Add(int fd, uint64_t now_ns) {
   }
   if (place->fd >= 0) Close(place);
   place->fd = fd;
-  place->inode = InodeOf(fd);
+  place->identity = descriptors::IdentityOf(fd);
   place->since_ns = now_ns;
   place->size = 0;
 }
@@ -60,7 +48,7 @@ int Callers::TimeoutMs(uint64_t now_ns) const {
 }
 
 Callers::Outcome Callers::Read(Caller* caller) {
-  if (caller->inode == 0 || InodeOf(caller->fd) != caller->inode) return Outcome::kGone;
+  if (!descriptors::Is(caller->fd, caller->identity)) return Outcome::kGone;
   while (caller->size < sizeof caller->line) {
     char* end = caller->line + caller->size;
     const ssize_t got = recv(caller->fd, end, sizeof caller->line - caller->size, MSG_DONTWAIT);

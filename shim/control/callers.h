@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/descriptors.h"
 #include "shim/control/requests.h"
 
 namespace gpumemshim::control {
@@ -50,7 +51,7 @@ class Callers {
  private:
   struct Caller {
     int fd = -1;
-    uint64_t inode = 0;
+    descriptors::Identity identity;
     uint64_t since_ns = 0;
     size_t size = 0;
     char line[kMaxRequestBytes] = {};  // all of it constant: the library has no constructor

@@ -13,7 +13,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/control/text.h"
 
@@ -32,18 +34,34 @@ struct DirectoryEntry {  // getdents64
   char name[1];
 };
 
+int OpenSocket() { return descriptors::Raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+bool IsOursAlone(const struct stat& status) {
+  return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && (status.st_mode & 022) == 0;
+}
+
 // Makes the directory where it is missing, and opens it. -1 where it is not ours alone to write to.
 int OpenDirectory(const char* path) {
   if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
-  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status;
   if (fd < 0) return -1;
-  if (kernel::Fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 022) == 0) return fd;
+  if (kernel::Fstat(fd, &status) == 0 && IsOursAlone(status)) return fd;
   close(fd);
   return -1;
 }
 
-int OpenUsualDirectory(char* path, size_t capacity) {
+// Whether it is there, and not ours alone: anybody may make a name in /tmp.
+bool IsRefused(const char* path, ControlSocket* out) {
+  struct stat status;
+  if (kernel::Lstat(path, &status) != 0 || IsOursAlone(status)) return false;
+  if (out->refused[0] != '\0') return true;
+  Text(out->refused, sizeof out->refused).Add(path);
+  out->refused_user = status.st_uid;
+  return true;
+}
+
+int OpenUsualDirectory(char* path, size_t capacity, ControlSocket* out) {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && runtime[0] == '/') {
     Text text(path, capacity);
@@ -51,9 +69,13 @@ int OpenUsualDirectory(char* path, size_t capacity) {
     const int fd = text.overflowed() ? -1 : OpenDirectory(path);
     if (fd >= 0) return fd;
   }
-  Text text(path, capacity);
-  text.Add("/tmp/gpumemshim-").Add(uint64_t{geteuid()});
-  return OpenDirectory(path);
+  for (const char* place : {"/tmp", "/dev/shm", "/var/tmp"}) {  // as the analyzer looks for it (live/control_places.cc)
+    Text text(path, capacity);
+    text.Add(place).Add("/gpumemshim-").Add(uint64_t{geteuid()});
+    const int fd = OpenDirectory(path);
+    if (fd >= 0 || !IsRefused(path, out)) return fd;
+  }
+  return -1;
 }
 
 // The address of a file in an open directory: short, however long the directory's path is. Without /proc, the path.
@@ -61,7 +83,7 @@ bool AddressOf(int directory, const char* path, const char* name, sockaddr_un* a
   std::memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
   Text text(address->sun_path, sizeof address->sun_path);
-  text.Add("/proc/self/fd/").Add(static_cast<uint64_t>(directory));
+  text.Add("/proc/thread-self/fd/").Add(static_cast<uint64_t>(directory));
   struct stat status;
   if (kernel::Stat(address->sun_path, &status) != 0) {
     text = Text(address->sun_path, sizeof address->sun_path);
@@ -73,7 +95,7 @@ bool AddressOf(int directory, const char* path, const char* name, sockaddr_un* a
 
 // True where nobody listens there: what is left of a process that was killed.
 bool IsAbandoned(const sockaddr_un& address) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = OpenSocket();
   if (fd < 0) return false;
   const bool refused =
       connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
@@ -104,11 +126,6 @@ bool BindToPid(int fd, int directory, const char* path, pid_t pid, char* name, s
   return false;
 }
 
-uint64_t InodeOf(int fd) {
-  struct stat status;
-  return kernel::Fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
-
 bool Listen(int directory, const char* path, pid_t pid, ControlSocket* out) {
   char name[64];
   struct stat status;
@@ -118,7 +135,7 @@ bool Listen(int directory, const char* path, pid_t pid, ControlSocket* out) {
   text.Add(path).Add('/').Add(name);
   if (!text.overflowed() && listen(out->fd, kBacklog) == 0 && fstatat(directory, name, &status, 0) == 0) {
     out->file_inode = status.st_ino;
-    out->fd_inode = InodeOf(out->fd);
+    out->identity = descriptors::IdentityOf(out->fd);
     return true;
   }
   unlinkat(directory, name, 0);
@@ -138,19 +155,37 @@ bool OpenControlSocket(const char* directory, pid_t pid, ControlSocket* out) {
   text.Add(directory);
   const int folder = text.overflowed()     ? -1
                      : directory[0] == '/' ? OpenDirectory(path)
-                                           : OpenUsualDirectory(path, sizeof path);
+                                           : OpenUsualDirectory(path, sizeof path, out);
   if (folder < 0) return false;
-  out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  out->fd = OpenSocket();
   const bool listens = out->fd >= 0 && Listen(folder, path, pid, out);
   if (!listens && out->fd >= 0) close(out->fd);
-  if (!listens) *out = ControlSocket();
+  if (!listens) {
+    out->fd = -1;
+    out->path[0] = '\0';
+  }
   close(folder);
   return listens;
 }
 
-bool IsStillOpen(const ControlSocket& socket) {
-  return socket.fd >= 0 && socket.fd_inode != 0 && InodeOf(socket.fd) == socket.fd_inode;
+size_t RefusedLine(const ControlSocket& socket, char* out, size_t capacity) {
+  if (socket.refused[0] == '\0') return 0;
+  Text text(out, capacity);
+  text.Add("gpumem: ").Add(socket.refused);
+  if (socket.refused_user != geteuid()) {
+    text.Add(" belongs to user ").Add(uint64_t{socket.refused_user});
+  } else {
+    text.Add(" is open to other users");
+  }
+  if (socket.fd >= 0) {
+    text.Add(", so gpumem ctl finds this process at ").AddPrintable(socket.path).Add('\n');
+  } else {
+    text.Add(", so there is no control socket. Remove it, or set GPUMEMSHIM_CONTROL=/a/folder/of/yours\n");
+  }
+  return text.size();
 }
+
+bool IsStillOpen(const ControlSocket& socket) { return descriptors::Is(socket.fd, socket.identity); }
 
 void RemoveFile(const ControlSocket& socket) {
   struct stat status;

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The listening socket of `gpumem ctl`: PID.sock in a directory of the user's own, which is $XDG_RUNTIME_DIR/gpumemshim
-// or else /tmp/gpumemshim-UID. A file rather than an abstract name: those ignore file modes, and end at a container's
-// network namespace instead of its file system.
+// or else /tmp/gpumemshim-UID; where somebody else has made that, the same name in /dev/shm or /var/tmp. A file rather
+// than an abstract name: those ignore file modes, and end at a container's network namespace instead of its file
+// system.
 //
 // The directory must be ours and closed to writing by others, and no symbolic link; everything is done through its
 // descriptor, so neither a swapped name nor a path too long for a socket's address matters.
@@ -23,15 +24,22 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::control {
 
 struct ControlSocket {
   int fd = -1;
   char path[1024] = "";
   // Programs close descriptors that they do not know, and the number may be somebody else's by now.
-  uint64_t fd_inode = 0;
+  descriptors::Identity identity;
   uint64_t file_inode = 0;
+  char refused[64] = "";      // the usual directory, where it is somebody else's or open to others; "" = it is not
+  uint32_t refused_user = 0;  // who it belongs to
 };
+
+// "gpumem: /tmp/gpumemshim-0 belongs to user 1000, so ...\n" for standard error; 0 where nothing was refused.
+size_t RefusedLine(const ControlSocket& socket, char* out, size_t capacity);
 
 // `directory`: an absolute path, or "" for the usual places.
 bool OpenControlSocket(const char* directory, pid_t pid, ControlSocket* socket);

@@ -4,7 +4,6 @@
 #include "shim/control/ending.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "shim/base/apart.h"
 #include "shim/base/memory_checkers.h"
 #include "shim/base/no_cancellation.h"
 #include "shim/base/symbol_lookup.h"
@@ -19,18 +19,17 @@
 #include "shim/calls/scope.h"
 #include "shim/control/marks.h"
 #include "shim/control/sampling.h"
+#include "shim/control/secure_mode.h"
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
 #include "shim/control/stderr_line.h"
-#include "shim/control/summary_folder.h"
 #include "shim/control/summary_line.h"
 #include "shim/control/summary_only.h"
 #include "shim/control/unseen_calls.h"
 #include "shim/cupti/cupti.h"
 #include "shim/oom/reporter.h"
 #include "shim/oom/summarizer.h"
-#include "shim/ring/dead_rings.h"
 #include "shim/sampler/sampler.h"
 #include "shim/writer/writer.h"
 
@@ -88,17 +87,6 @@ void SayUnseen() {
   const Settings settings = ReadSettings();
   static char line[1536];
   if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
-}
-
-// A process without CUDA whose children may have used it, and may have been killed: torchrun's agent, a launcher. One
-// cheap call tells who had none.
-void ClearRingsOfChildren() {
-  rusage children;
-  if (getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt + children.ru_majflt == 0) return;
-  const Settings settings = ReadSettings();
-  if (settings.disabled || settings.ring_directory[0] == '\0') return;
-  ring::ClearDeadRings(settings.ring_directory);
-  ClearDeadSummaryFolders(settings.ring_directory);
 }
 
 void SaySummary(const writer::Summary& summary) {
@@ -163,13 +151,11 @@ void WatchQuickExit() {
 }  // namespace
 
 void EndSession() {
+  if (IsSecureMode()) return;
   BypassMemoryCheckers();
   const int32_t pid = g_pid.load(std::memory_order_relaxed);
-  if (pid == 0) {
-    SayUnseen();
-    return ClearRingsOfChildren();
-  }
-  if (pid != getpid()) return;  // a child that no fork handler saw
+  if (pid == 0) return SayUnseen();  // no system call, unless there is something to say: a sandbox may kill for one
+  if (pid != getpid()) return;       // a child that no fork handler saw
   const calls::Scope scope;
   const NoCancellation no_cancellation;
   server::Stop(kServerStopTimeoutMs);
@@ -182,6 +168,7 @@ void EndSession() {
   FinishSampling();
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs, ReportTimeoutMs());
+  apart::Stop();
   if (!g_settings.quiet && !summary.opened && !summary.timed_out) SayUnseen();
   SaySummary(summary);
   EndSaying();

@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::control {
 namespace {
 
@@ -28,7 +30,7 @@ struct Entry {  // linux_dirent64, as the kernel writes it
 };
 
 size_t ReadText(const char* path, char* out, size_t capacity) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return 0;
   const ssize_t size = read(fd, out, capacity - 1);
   close(fd);
@@ -53,8 +55,15 @@ bool IsOursOrEnded(const char* thread) {
   return HasEnded(path);
 }
 
+// Of a thread that has ended nothing is left to ask for, and /proc/self is the first one. Asked about every second, so
+// without a descriptor, which another thread may see.
+bool HasFirstEnded() {
+  char any;
+  return readlink("/proc/self/exe", &any, 1) < 0 && readlink("/proc/thread-self/exe", &any, 1) > 0;
+}
+
 bool OnlyOursAreLeft() {
-  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder = descriptors::Raise(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder < 0) return false;
   bool only_ours = true;
   alignas(Entry) char entries[2048];
@@ -83,7 +92,7 @@ void* Exit(void*) {
 
 void ExitIfOnlyOursAreLeft() {
   static bool leaves = false;
-  if (leaves || !HasEnded("/proc/self/stat") || !OnlyOursAreLeft()) return;
+  if (leaves || !HasFirstEnded() || !OnlyOursAreLeft()) return;
   pthread_t thread;
   leaves = pthread_create(&thread, nullptr, &Exit, nullptr) == 0;
 }

@@ -12,6 +12,7 @@
 #include <initializer_list>
 
 #include "format/mask_secrets.h"
+#include "shim/base/descriptors.h"
 #include "shim/control/program_name.h"
 #include "shim/control/settings.h"
 #include "shim/control/text.h"
@@ -25,7 +26,7 @@ static_assert(sizeof kSettingNames / sizeof *kSettingNames < kMaxVariables);  //
 // Reads a small file whole; returns its size without the terminator that is added.
 size_t ReadFile(const char* path, char* out, size_t capacity) {
   out[0] = '\0';
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (file < 0) return 0;
   size_t size = 0;
   while (size < capacity - 1) {

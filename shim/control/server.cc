@@ -10,15 +10,15 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 
+#include "shim/base/apart.h"
 #include "shim/base/clock.h"
-#include "shim/base/kernel.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/thread.h"
 #include "shim/calls/scope.h"
 #include "shim/control/callers.h"
@@ -31,24 +31,26 @@ namespace gpumemshim::control::server {
 namespace {
 
 constexpr int kRestAfterErrorMs = 200;
+constexpr uint32_t kMaxReopened = 64;  // of a program that closes whatever it finds
 
 ControlSocket g_socket;
 constinit Callers g_callers;  // the thread's
 // A pipe that wakes the thread: Stop, and the signal handler. Not an eventfd, which has no inode of its own: programs
 // close descriptors that they do not know, and what they open next under the number must not be read or written.
 std::atomic<int> g_wake_reader{-1}, g_wake_writer{-1};
-std::atomic<uint64_t> g_wake_inode;
+std::atomic<uint64_t> g_wake_device, g_wake_inode;
 std::atomic<uint32_t> g_stop;
 std::atomic<uint32_t> g_finished;      // futex
 std::atomic<uint32_t> g_signals_seen;  // since the thread looked
 std::atomic<bool> g_scan_wanted;
+const char* g_directory = "";
+uint32_t g_reopened;  // the thread's
 pthread_t g_thread;
 bool g_running;
 
 bool IsOurPipe(int fd) {
-  struct stat status;
-  return fd >= 0 && kernel::Fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) &&
-         status.st_ino == g_wake_inode.load(std::memory_order_relaxed);
+  return descriptors::Is(fd,
+                         {g_wake_device.load(std::memory_order_relaxed), g_wake_inode.load(std::memory_order_relaxed)});
 }
 
 void WakeThread() {
@@ -58,12 +60,14 @@ void WakeThread() {
 
 bool OpenPipe() {
   int ends[2];
-  struct stat status;
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || kernel::Fstat(ends[0], &status) != 0) return false;
-  g_wake_inode.store(status.st_ino, std::memory_order_relaxed);
-  g_wake_reader.store(ends[0], std::memory_order_relaxed);
-  g_wake_writer.store(ends[1], std::memory_order_relaxed);
-  return true;
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  const int reader = descriptors::Raise(ends[0]), writer = descriptors::Raise(ends[1]);
+  const descriptors::Identity identity = descriptors::IdentityOf(reader);
+  g_wake_device.store(identity.device, std::memory_order_relaxed);
+  g_wake_inode.store(identity.inode, std::memory_order_relaxed);
+  g_wake_reader.store(reader, std::memory_order_relaxed);
+  g_wake_writer.store(writer, std::memory_order_relaxed);
+  return IsOurPipe(reader) && IsOurPipe(writer);
 }
 
 void ClosePipe() {
@@ -98,16 +102,20 @@ bool MayAsk(int fd) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
+// And hangs up.
 void Answer(int fd, const char* line, size_t size) {
   static char answer[kMaxAnswerBytes];  // the thread's own, off its small stack
+  const descriptors::Identity caller = descriptors::IdentityOf(fd);
   const size_t answer_size = AnswerRequest(ParseRequest(line, size), answer, sizeof answer);
+  if (!descriptors::Is(fd, caller)) return;  // the program closed it meanwhile
   // Smaller than a socket's buffer, so a caller that does not read holds nobody up.
   send(fd, answer, answer_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(fd);
 }
 
 void AcceptCallers() {
   for (uint32_t i = 0; i < Callers::kMax; ++i) {
-    const int fd = accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = descriptors::Raise(accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd >= 0 && MayAsk(fd)) {
       g_callers.Add(fd, MonotonicNs());
       continue;
@@ -131,22 +139,38 @@ void AnswerCallers() {
   for (uint32_t i = 0; i < Callers::kMax && !IsStopping(); ++i) {
     if (!g_callers.TakeLine(MonotonicNs(), &fd, &line, &size)) return;
     Answer(fd, line, size);
-    close(fd);
   }
+}
+
+// The program closed our descriptors: there is no way to wake us, or to ask. False: they cannot be had anew.
+bool HasDescriptors() {
+  const bool woken = IsOurPipe(g_wake_reader.load(std::memory_order_relaxed)) &&
+                     IsOurPipe(g_wake_writer.load(std::memory_order_relaxed));
+  const bool asked = g_socket.fd < 0 || IsStillOpen(g_socket);
+  if (woken && asked) return true;
+  if (g_reopened++ == kMaxReopened) return false;
+  if (!woken) ClosePipe();  // the end that is left
+  if (!woken && !OpenPipe()) return false;
+  if (asked) return true;
+  RemoveFile(g_socket);
+  OpenControlSocket(g_directory, getpid(), &g_socket);
+  return true;
 }
 
 void* Main(void*) {
   prctl(PR_SET_NAME, "gpumem-control", 0, 0, 0);
   const calls::Scope scope;  // what we call is not the program's
-  if (g_socket.fd >= 0) RemoveStaleSockets(g_socket);
+  if (g_socket.fd >= 0) apart::Do([] { RemoveStaleSockets(g_socket); });
   while (!IsStopping()) {
     const int reader = g_wake_reader.load(std::memory_order_relaxed);
     pollfd wanted[2 + Callers::kMax] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
     const uint32_t count = 2 + g_callers.PutFds(wanted + 2);
     if (poll(wanted, count, g_callers.TimeoutMs(MonotonicNs())) < 0 && errno != EINTR) break;
-    if (IsStopping() || !IsOurPipe(reader)) break;  // the program closed it: there is no way to wake us
+    if (IsStopping() || !HasDescriptors()) break;
     char wishes[64];
-    if ((wanted[0].revents & POLLIN) != 0 && read(reader, wishes, sizeof wishes) < 0 && errno != EAGAIN) break;
+    if ((wanted[0].revents & POLLIN) != 0 && IsOurPipe(reader) && read(reader, wishes, sizeof wishes) < 0 &&
+        errno != EAGAIN)
+      break;
     if (g_signals_seen.exchange(0, std::memory_order_relaxed) % 2 != 0) SwitchRecording();
     if (g_scan_wanted.exchange(false, std::memory_order_relaxed)) PatchSlots();
     if (wanted[1].revents != 0 && IsStillOpen(g_socket)) AcceptCallers();
@@ -167,6 +191,7 @@ bool Start(const Options& options) {
   if (!OpenPipe()) return false;
   g_stop.store(0, std::memory_order_relaxed);
   g_finished.store(0, std::memory_order_relaxed);
+  g_directory = options.directory;
   const bool listens = options.listen && OpenControlSocket(options.directory, getpid(), &g_socket);
   g_running = (listens || options.signal != 0) && StartThread(&g_thread, &Main, nullptr);
   if (g_running && options.signal != 0) TakeSignal(options.signal);
@@ -183,6 +208,7 @@ void Stop(uint32_t timeout_ms) {
   g_stop.store(1, std::memory_order_relaxed);
   if (!IsOurPipe(g_wake_writer.load(std::memory_order_relaxed))) {
     pthread_detach(g_thread);  // the program closed it, so nothing wakes the thread
+    RemoveFile(g_socket);
     return;
   }
   WakeThread();
@@ -205,6 +231,8 @@ bool ScanSlots() {
   if (!g_scan_wanted.exchange(true, std::memory_order_relaxed)) WakeThread();
   return true;
 }
+
+size_t PlaceLine(char* out, size_t capacity) { return RefusedLine(g_socket, out, capacity); }
 
 void RemoveSocketFile() { RemoveFile(g_socket); }
 

@@ -17,6 +17,7 @@
 #ifndef GPUMEM_SHIM_CONTROL_SERVER_H_
 #define GPUMEM_SHIM_CONTROL_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpumemshim::control::server {
@@ -28,6 +29,9 @@ struct Options {
 };
 
 bool Start(const Options& options);
+
+// Where another user has made the usual directory of the socket: what to say of it. 0 = nothing.
+size_t PlaceLine(char* out, size_t capacity);
 
 // Ends the thread and removes the socket. Waits at most timeout_ms for a request that is being answered.
 void Stop(uint32_t timeout_ms);

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "shim/base/apart.h"
 #include "shim/base/api.h"
 #include "shim/base/clock.h"
 #include "shim/base/loader.h"
@@ -43,6 +44,7 @@
 #include "shim/control/rank_settings.h"
 #include "shim/control/recording.h"
 #include "shim/control/sampling.h"
+#include "shim/control/secure_mode.h"
 #include "shim/control/server.h"
 #include "shim/control/session_state.h"
 #include "shim/control/settings.h"
@@ -144,6 +146,7 @@ bool IsEnding() { return g_state.load(std::memory_order_relaxed) == State::kEnde
 
 // Another library's fork handler may call CUDA before this runs; the ring is inactive in the child from the fork on.
 void AfterForkInChild() {
+  apart::ForgetInChild();
   loader::ForgetInChild();
   ring::ForgetInChild();
   writer::ForgetInChild();
@@ -300,6 +303,8 @@ void StartServer() {
   options.directory = g_settings.control_directory;
   options.signal = g_settings.signal;
   server::Start(options);
+  static char line[1536];
+  if (!g_settings.quiet) WriteLine(line, server::PlaceLine(line, sizeof line));
 }
 
 // False: what memory there is left is the program's.
@@ -315,7 +320,8 @@ State SetUp() {
   g_settings = ReadSettings();
   if (g_settings.disabled || !HasRoom()) return State::kFailed;
   UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
-  ReadProcessFacts(&g_facts);
+  apart::Start();
+  apart::Do([] { ReadProcessFacts(&g_facts); });
   g_rank_settings = ReadRankSettings(g_facts);
   if (WasAttached()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "gpumem attach"};
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
@@ -349,6 +355,7 @@ bool WaitForStarter() {
 }
 
 bool StartFrom(State from) {
+  if (IsSecureMode()) return false;
   BypassMemoryCheckers();
   // Before the state says that somebody is at it. Others who come as early store the same.
   if (g_state.load(std::memory_order_acquire) == from) g_pid.store(getpid(), std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "shim/base/api.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/calls/own_symbols.h"
@@ -266,7 +267,7 @@ SlotCounts PatchSlots() {
   if (busy.test_and_set(std::memory_order_acquire)) return {};
   scan = Scan();
   AddWanted(&scan);
-  scan.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  scan.pagemap = descriptors::Raise(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   UnderLoaderLock(&ScanAll, &scan);
   if (scan.pagemap >= 0) close(scan.pagemap);
   const SlotCounts counts = scan.counts;

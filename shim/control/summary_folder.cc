@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/control/text.h"
 
@@ -47,7 +48,7 @@ void ForEachName(int directory, const Visit& visit) {
 }
 
 int OpenFolder(int directory, const char* name) {
-  return openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return descriptors::Raise(openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 void RemoveAt(int directory, const char* name) {

@@ -67,6 +67,12 @@ bool IsDriver(const char* path) { return strncmp(FileName(path), "libcuda.so", 1
 bool IsRuntime(const char* path) { return strncmp(FileName(path), "libcudart", 9) == 0; }
 
 Finding* Find(Cause cause, const char* object) {
+  char program[sizeof(Finding::object)];
+  if (object[0] == '\0') {  // the program itself has no name in the loader's list
+    const ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    program[size > 0 ? size : 0] = '\0';
+    object = program;
+  }
   const uint32_t count = g_finding_count.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < count; i++) {
     if (g_findings[i].cause == cause && strncmp(g_findings[i].object, object, sizeof(g_findings[i].object) - 1) == 0) {
@@ -218,12 +224,6 @@ int VisitAll(dl_phdr_info* object, size_t, void* data) {
     return 0;
   }
   if (loader::ForkWaits() && look->interruptions++ < kMaxInterruptions) return kInterrupted;
-  char program[256];
-  if (path[0] == '\0') {  // the program itself has no name in the loader's list
-    const ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    program[size > 0 ? size : 0] = '\0';
-    path = program;
-  }
   const bool waits = Examine(*object, path, *look);
   *place = waits ? key | 1 : key;
   look->waits |= waits;
@@ -233,9 +233,8 @@ int VisitAll(dl_phdr_info* object, size_t, void* data) {
 }  // namespace
 
 uint32_t FindUnseen(bool last) {
-  const uint64_t now_ns = MonotonicNs();
   Look look;
-  look.again = last || (g_due_ns != 0 && now_ns >= g_due_ns);
+  look.again = last || (g_due_ns != 0 && MonotonicNs() >= g_due_ns);
   const void* init = calls::g_real_functions[static_cast<uint16_t>(ApiId::kcuInit)].load(std::memory_order_acquire);
   if (LiesIn(init, "libcuda.so")) look.driver = reinterpret_cast<uintptr_t>(init);  // no other interposer's
   if (loader::Iterate(&VisitDrivers, &look) != 0) return g_known;
@@ -246,7 +245,7 @@ uint32_t FindUnseen(bool last) {
   while (loader::Iterate(&VisitAll, &look) == kInterrupted) {
   }
   g_wait_ns = g_wait_ns == 0 ? kFirstWaitNs : g_wait_ns * 2 > kLongestWaitNs ? kLongestWaitNs : g_wait_ns * 2;
-  g_due_ns = look.waits ? now_ns + g_wait_ns : 0;
+  g_due_ns = look.waits ? MonotonicNs() + g_wait_ns : 0;
   return g_known;
 }
 

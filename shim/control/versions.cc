@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/calls/cuda_headers.h"
 #include "shim/calls/real.h"
@@ -62,7 +63,7 @@ bool TorchVersion(char* out) {
   char* library = std::strstr(path, kLibrary);
   if (library == nullptr || static_cast<size_t>(library - path) + sizeof kVersionFile > sizeof path) return false;
   std::memcpy(library, kVersionFile, sizeof kVersionFile);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (file < 0) return false;
   char text[1024];
   const ssize_t size = read(file, text, sizeof text - 1);

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/python/failures.h"
 
@@ -24,7 +25,8 @@ char g_source[kMaxSource];
 
 bool ReadSource() {
   struct stat status;
-  const int file = open(g_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // a pipe would wait, with the GIL held
+  // A pipe would wait, with the GIL held.
+  const int file = descriptors::Raise(open(g_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file < 0) return false;
   if (kernel::Fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(file);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/ring/layout.h"
 #include "shim/ring/moved_ring.h"
@@ -63,7 +64,7 @@ bool IsDoneWith(int fd, const char* name, const struct stat& file) {
 }
 
 bool Clear(int directory, const char* name) {
-  const int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int fd = descriptors::Raise(openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd < 0) return false;
   struct stat file;
   const bool cleared = kernel::Fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
@@ -78,7 +79,7 @@ bool Clear(int directory, const char* name) {
 uint32_t ClearDeadRings(const char* directory) {
   const int saved_errno = errno;
   uint32_t cleared = 0;
-  const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd >= 0) {
     ForEachRing(
         fd,

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shim/base/apart.h"
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/ring/dead_rings.h"
 #include "shim/ring/room.h"
@@ -39,7 +41,10 @@ int CreateFile(const char* directory, Mapping* mapping) {
                               static_cast<int>(getpid()), ticks, static_cast<unsigned long long>(mapping->id));
     if (size < 0 || static_cast<size_t>(size) >= sizeof(mapping->path)) return -1;
     const int fd = open(mapping->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0) return fd;
+    if (fd < 0) continue;
+    const int raised = descriptors::Raise(fd);
+    if (raised < 0) unlink(mapping->path);
+    return raised;
   }
   return -1;
 }
@@ -162,7 +167,7 @@ bool MapAnonymous(size_t wanted, Mapping* mapping) {
 // The active ring's file, where its path still leads to it; else -1.
 int OpenOwn() {
   if (g_state.path[0] == '\0') return -1;
-  const int fd = open(g_state.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(g_state.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   struct stat file;
   if (fd >= 0 && kernel::Fstat(fd, &file) == 0 && file.st_dev == g_state.device && file.st_ino == g_state.inode)
     return fd;
@@ -170,19 +175,14 @@ int OpenOwn() {
   return -1;
 }
 
-}  // namespace
-
-Mapping MapRing(const Config& config, size_t bytes) {
-  Mapping mapping;
-  const bool mapped = (config.directory != nullptr && (MapIn(config.directory, config, bytes, &mapping) ||
-                                                       MapBeside(config.trace_path, config, bytes, &mapping))) ||
-                      MapAnonymous(bytes, &mapping);
-  // A child must not scribble in it, nor pay for it.
-  if (mapped) madvise(mapping.memory, mapping.bytes, MADV_DONTFORK);
-  return mapping;
+bool Map(const Config& config, size_t bytes, Mapping* mapping) {
+  return (config.directory != nullptr &&
+          (MapIn(config.directory, config, bytes, mapping) || MapBeside(config.trace_path, config, bytes, mapping))) ||
+         MapAnonymous(bytes, mapping);
 }
 
-size_t ClaimBytes(size_t bytes) {
+// Returns the file's length then.
+size_t Claim(size_t bytes) {
   const int fd = OpenOwn();
   struct stat file;
   if (fd < 0 || kernel::Fstat(fd, &file) != 0) return 0;
@@ -199,6 +199,31 @@ size_t ClaimBytes(size_t bytes) {
   return length;
 }
 
+bool AllocateInFile(size_t offset, size_t bytes) {
+  const int fd = OpenOwn();
+  if (fd < 0) return false;
+  const bool good = fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+  close(fd);
+  return good;
+}
+
+}  // namespace
+
+Mapping MapRing(const Config& config, size_t bytes) {
+  Mapping mapping;
+  bool mapped = false;
+  apart::Do([&] { mapped = Map(config, bytes, &mapping); });
+  // A child must not scribble in it, nor pay for it.
+  if (mapped) madvise(mapping.memory, mapping.bytes, MADV_DONTFORK);
+  return mapping;
+}
+
+size_t ClaimBytes(size_t bytes) {
+  size_t length = 0;
+  apart::Do([&] { length = Claim(bytes); });
+  return length;
+}
+
 bool AllocateBlocks(size_t offset, size_t bytes) {
   uint8_t* memory = reinterpret_cast<uint8_t*>(g_state.header) + offset;
   if (g_state.populates) {
@@ -206,10 +231,8 @@ bool AllocateBlocks(size_t offset, size_t bytes) {
     madvise(memory, bytes, MADV_REMOVE);  // what was had of it
     return false;
   }
-  const int fd = OpenOwn();
-  if (fd < 0) return false;
-  const bool good = fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
-  close(fd);
+  bool good = false;
+  apart::Do([&] { good = AllocateInFile(offset, bytes); });
   return good;
 }
 
@@ -218,7 +241,7 @@ void FreeBlocks(size_t offset, size_t bytes) {
 }
 
 uint64_t ProcessStartTicks() {
-  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  int fd = descriptors::Raise(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return 0;
   char text[1024];
   ssize_t size = read(fd, text, sizeof(text) - 1);

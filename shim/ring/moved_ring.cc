@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/ring/ring.h"
 
@@ -158,7 +159,7 @@ bool GiveName(const char* part, const char* path) {
 
 // An earlier attempt was killed before it removed the ring.
 bool IsOurCopy(const char* path, const RingHeader& header) {
-  const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd < 0) return false;
   RingHeader other;
   const bool same = ReadAll(fd, &other, sizeof(other), 0) && other.magic == kMagic && other.moved == 1 &&
@@ -174,7 +175,7 @@ bool Put(int from, const RingHeader& header, const char* path) {
   const int size = snprintf(part, sizeof(part), "%s.%llx.part", path, static_cast<unsigned long long>(header.id));
   if (size < 0 || static_cast<size_t>(size) >= sizeof(part)) return false;
   unlink(part);
-  const int to = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int to = descriptors::Raise(open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (to < 0) return false;
   const bool written = WriteCopy(from, header, to);
   close(to);

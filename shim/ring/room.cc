@@ -12,6 +12,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/ring/layout.h"
 #include "shim/ring/ring.h"
@@ -26,7 +27,7 @@ constexpr uint32_t kMaxDepth = 32;  // of cgroups
 uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 bool ReadText(const char* path, char* out, size_t capacity) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (file < 0) return false;
   const ssize_t size = read(file, out, capacity - 1);
   close(file);
@@ -119,7 +120,7 @@ bool ReadField(int fd, size_t offset, Field* field) {
 
 // Its owner held it, and nobody does: it never grows again.
 bool IsDead(int directory, const char* name) {
-  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int fd = descriptors::Raise(openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd < 0) return false;
   decltype(RingHeader::magic) magic;
   decltype(RingHeader::locked) locked;
@@ -170,7 +171,7 @@ Room RoomOf(const RoomFacts& facts) {
 }
 
 bool ReadRoomFacts(const char* directory, RoomFacts* facts) {
-  const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = descriptors::Raise(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd < 0) return false;
   struct statfs mount;
   const bool known = fstatfs(fd, &mount) == 0;

@@ -7,16 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/base/apart.h"
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::sampler {
 namespace {
 
-bool ReadFile(const char* path, char* out, size_t capacity) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+bool ReadHere(const char* path, char* out, size_t capacity) {
+  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (file < 0) return false;
   const ssize_t size = read(file, out, capacity - 1);
   close(file);
   out[size < 0 ? 0 : size] = '\0';
   return size > 0;
+}
+
+bool ReadFile(const char* path, char* out, size_t capacity) {
+  bool read = false;
+  apart::Do([&] { read = ReadHere(path, out, capacity); });
+  return read;
 }
 
 uint64_t ParseNumber(const char* text) {

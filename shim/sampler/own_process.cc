@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/base/apart.h"
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::sampler {
 namespace {
 
@@ -40,11 +43,13 @@ void ReadProcessName(uint32_t pid, char* out, uint32_t capacity) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%u/comm", pid);
   out[0] = '\0';
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  const ssize_t size = read(file, out, capacity - 1);
-  close(file);
-  out[size < 0 ? 0 : size] = '\0';
+  apart::Do([&] {
+    const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
+    if (file < 0) return;
+    const ssize_t size = read(file, out, capacity - 1);
+    close(file);
+    out[size < 0 ? 0 : size] = '\0';
+  });
   if (char* end = strchr(out, '\n'); end != nullptr) *end = '\0';
 }
 

@@ -19,6 +19,7 @@
 #include <new>
 
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/thread.h"
 #include "shim/sampler/device_sampler.h"
 #include "shim/sampler/encode.h"
@@ -186,7 +187,7 @@ bool IsStarved(const State& state) {
   if (id == 0) return true;
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
   if (file < 0) return false;
   const ssize_t size = read(file, text, sizeof text - 1);
   close(file);

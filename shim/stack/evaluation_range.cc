@@ -13,6 +13,7 @@
 
 #include <cstring>
 
+#include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
 #include "shim/base/loader.h"
 
@@ -25,7 +26,7 @@ constexpr const char* kColdPart = "_PyEval_EvalFrameDefault.cold";
 class MappedFile {
  public:
   explicit MappedFile(const char* path) {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
     struct stat status;
     if (file >= 0 && kernel::Fstat(file, &status) == 0 && status.st_size > 0) {
       void* memory = mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);

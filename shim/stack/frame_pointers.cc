@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "shim/base/descriptors.h"
 #include "shim/stack/memory_read.h"
 
 namespace gpumemshim::stack {
@@ -49,7 +50,7 @@ class MapsParser {
 };
 
 Mapping FindMapping(uintptr_t address) {
-  const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  const int file = descriptors::Raise(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (file < 0) return {0, 0};
   MapsParser parser;
   Mapping found{0, 0};

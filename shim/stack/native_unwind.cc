@@ -16,6 +16,7 @@
 #include "shim/stack/frame_pointers.h"
 #include "shim/stack/memory_read.h"
 #include "shim/stack/path_cache.h"
+#include "shim/stack/unwinder_memory.h"
 
 namespace gpumemshim::stack {
 namespace {
@@ -71,7 +72,7 @@ bool LoadLibunwind() {
     return false;
   }
   const auto backtrace = reinterpret_cast<Backtrace>(dlsym(library, "unw_backtrace"));
-  if (backtrace == nullptr) {
+  if (backtrace == nullptr || !TakeOverMemory(library)) {
     dlerror();
     return false;
   }
@@ -115,7 +116,8 @@ int Collect(Context* context, void* data) {
 }
 
 uint32_t UnwindLibunwind(void** out, uint32_t capacity) {
-  const NoCancellation no_cancellation;  // it probes memory by write(), under locks of its own
+  const NoCancellation no_cancellation;  // it may open and read files, under locks of its own
+  const PagesOnce once;
   const int count = g_backtrace.load(std::memory_order_relaxed)(out, static_cast<int>(capacity));
   return count < 0 ? 0 : static_cast<uint32_t>(count);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "shim/stack/memory_read.h"
+#include "shim/stack/unwinder_memory.h"
 
 namespace gpumemshim::stack {
 
@@ -213,6 +214,7 @@ bool LearnPath(uintptr_t frame, void* const* pcs, uint32_t count, bool whole, Le
   if (!g_loaded.load(std::memory_order_acquire) || count == 0) return false;
   lesson->frame = frame;
   lesson->checks = 0;
+  const PagesOnce once;
   ucontext_t context;
   Cursor cursor;
   if (g_stepper.get_context(&context) != 0 || g_stepper.init_local(&cursor, &context) != 0) return false;

@@ -37,6 +37,7 @@ struct ThreadState {
   std::atomic<uint64_t> owner;       // kernel thread id, 0 = none; above it, how often it was without one
   uint32_t generation;               // of the definitions sent; see ForgetSent
   NodeContext nodes[kMaxNodes];      // autograd nodes that it is in, outermost first
+  uintptr_t readable_page;           // the one that was read last (unwinder_memory.h)
   uint64_t last_native;              // hash of the native part of the last stack
   uint16_t depth_hint[kDepthHints];  // by Python position: native frames down to the interpreter
   void* pcs[kMaxUnwind];
@@ -46,6 +47,10 @@ struct ThreadState {
   PathCache paths;
   KnownPositions positions;
 };
+
+// Of ThreadState::readable_page: none is remembered; none so far.
+inline constexpr uintptr_t kNoPages = 0;
+inline constexpr uintptr_t kNoPageYet = 1;
 
 extern constinit thread_local ThreadState* t_state __attribute__((tls_model("initial-exec")));
 extern std::atomic<uint32_t> g_generation;

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/base/flat_table.h"
 #include "shim/base/kernel.h"
 
@@ -55,22 +55,6 @@ bool Numbered(const char* path, int number, char* out, size_t capacity) {
   return size > 0 && static_cast<size_t>(size) < capacity;
 }
 
-// Out of the way of the numbers that programs count on. 0 to 2 most of all: a program that was started without them
-// may still print, and must not print into a trace.
-int MoveUp(int fd) {
-  if (fd < 0) return fd;
-  for (int lowest : {900, 200, 3}) {
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
-    if (moved < 0) continue;
-    close(fd);
-    return moved;
-  }
-  if (fd > STDERR_FILENO) return fd;
-  close(fd);
-  errno = EMFILE;
-  return -1;
-}
-
 // False: errno has why, and a part may be written.
 bool WriteAll(int fd, const uint8_t* data, size_t size) {
   while (size != 0) {
@@ -93,17 +77,28 @@ int OpenPlain(const char* path) {
     errno = ENOENT;  // what was there is gone
     return -1;
   }
-  return MoveUp(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND));
+  return descriptors::Raise(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND));
+}
+
+// The program may have closed the low number that a file was opened under, and been given it for a file of its own,
+// before that was raised.
+bool IsFreshNameless(int fd) {
+  struct stat status;
+  if (kernel::Fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  return status.st_nlink == 0 && status.st_size == 0;
+}
+
+bool IsNamed(int fd, const char* path) {
+  struct stat status;
+  return kernel::Lstat(path, &status) == 0 && descriptors::Is(fd, {status.st_dev, status.st_ino});
 }
 
 // The same file by its name: a descriptor that was opened without one is listed as deleted for ever, which would
 // mislead lsof and `gpumem doctor`. Takes `nameless`, and returns it where the name stands for something else.
 int OpenByName(int nameless, const char* path) {
   const int named = OpenPlain(path);
-  struct stat one, other;
   if (named < 0) return nameless;
-  const bool same = kernel::Fstat(named, &one) == 0 && kernel::Fstat(nameless, &other) == 0 &&
-                    one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+  const bool same = descriptors::Is(named, descriptors::IdentityOf(nameless));
   close(same ? nameless : named);
   return same ? named : nameless;
 }
@@ -143,9 +138,10 @@ bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t si
   const int written = snprintf(path_, sizeof(path_), "%.*s%s", length, path, slash == nullptr ? "." : "/");
   errno = 0;
   if (written < 0 || static_cast<size_t>(written) >= sizeof(path_)) return false;
-  const int fd = MoveUp(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600));
+  const int fd = descriptors::Raise(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600));
+  const bool fresh = fd >= 0 && IsFreshNameless(fd);
   int error_number = 0;
-  if (fd >= 0 && WriteAll(fd, data, size)) {
+  if (fresh && WriteAll(fd, data, size)) {
     char source[32];
     snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
     for (int number = 0; number < kMaxCollisions && Numbered(path, number, path_, sizeof(path_)); number++) {
@@ -155,7 +151,7 @@ bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t si
       }
       if (errno != EEXIST) break;
     }
-  } else if (fd >= 0) {
+  } else if (fresh) {
     error_number = errno;
   }
   if (fd >= 0) close(fd);
@@ -170,9 +166,10 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
     if (fd_ >= 0 || errno != EEXIST) break;
   }
   if (fd_ < 0) return false;
-  fd_ = MoveUp(fd_);
-  if (fd_ >= 0 && WriteAll(fd_, data, size)) return true;
-  const int saved = errno;
+  fd_ = descriptors::Raise(fd_);
+  const bool ours = fd_ >= 0 && IsNamed(fd_, path_);
+  if (ours && WriteAll(fd_, data, size)) return true;
+  const int saved = ours || fd_ < 0 ? errno : EAGAIN;
   unlink(path_);  // nothing is in it
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
@@ -181,29 +178,24 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
 }
 
 bool OutputFile::Create(const char* path, const uint8_t* data, size_t size) {
-  struct stat status;
   if (IsDevice(path)) {
     path_[0] = '\0';
     return Fail(path, EINVAL);
   }
   bool created = CreateNameless(path, data, size);
   if (!created && errno == 0) created = CreateNamed(path, data, size);
-  if (!created || kernel::Fstat(fd_, &status) != 0) {
+  if (created) identity_ = descriptors::IdentityOf(fd_);
+  if (!created || identity_.inode == 0) {
     path_[0] = '\0';
     return Fail(path, errno);
   }
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
   bytes_ = size;
   gone_ = false;
   keeps_room_ = true;
   return true;
 }
 
-bool OutputFile::IsOurs() const {
-  struct stat status;
-  return fd_ >= 0 && kernel::Fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
+bool OutputFile::IsOurs() const { return descriptors::Is(fd_, identity_); }
 
 // The program closed our descriptor. Its number may be another file's by now, so it is not ours to close.
 bool OutputFile::Reopen() {

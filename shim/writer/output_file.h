@@ -25,6 +25,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/descriptors.h"
+
 namespace gpumemshim::writer {
 
 // Makes the folders above `path` that are missing, as mkdir -p does. What cannot be made shows when the file is
@@ -78,8 +80,7 @@ class OutputFile {
   int fd_ = -1;
   bool gone_ = false;
   bool keeps_room_ = true;  // the filesystem can
-  uint64_t device_ = 0;
-  uint64_t inode_ = 0;
+  descriptors::Identity identity_;
   uint64_t bytes_ = 0;
   char path_[4096] = {};
   char error_[256] = {};

@@ -8,7 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/base/apart.h"
 #include "shim/base/clock.h"
+#include "shim/base/descriptors.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/fields.h"
 #include "shim/writer/session.h"
@@ -16,8 +18,8 @@
 namespace gpumemshim::writer {
 namespace {
 
-uint64_t ResidentBytes() {
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+uint64_t ReadResidentBytes() {
+  int fd = descriptors::Raise(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return 0;
   char text[128];
   ssize_t size = read(fd, text, sizeof(text) - 1);
@@ -30,6 +32,12 @@ uint64_t ResidentBytes() {
     for (p++; *p >= '0' && *p <= '9'; p++) pages = pages * 10 + static_cast<uint64_t>(*p - '0');
   }
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+uint64_t ResidentBytes() {
+  uint64_t bytes = 0;
+  apart::Do([&bytes] { bytes = ReadResidentBytes(); });
+  return bytes;
 }
 
 }  // namespace

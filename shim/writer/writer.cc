@@ -15,6 +15,7 @@
 #include <new>
 #include <optional>
 
+#include "shim/base/apart.h"
 #include "shim/base/clock.h"
 #include "shim/base/thread.h"
 #include "shim/ring/dead_rings.h"
@@ -103,7 +104,7 @@ void AskToStop(Run* run, uint32_t timeout_ms) {
 
 // What others left that died: at the start, now and then, and at the end.
 void ClearDeadRings() {
-  if (ring::Directory()[0] != '\0') ring::ClearDeadRings(ring::Directory());
+  if (ring::Directory()[0] != '\0') apart::Do([] { ring::ClearDeadRings(ring::Directory()); });
 }
 
 void* Main(void* argument) {

@@ -41,7 +41,8 @@ int64_t ThreadId() {
 }
 
 // Out of the way: a program that closes its low descriptors and opens files must neither stop the log nor write to it.
-constexpr int kFirstDescriptor = 900;
+// Nor must the recorder, whose numbers begin at 900: one that was closed is written to once more here.
+constexpr int kFirstDescriptor = 800;
 
 int MoveUp(int file) {
   const int moved = file < 0 ? -1 : ::fcntl(file, F_DUPFD_CLOEXEC, kFirstDescriptor);

@@ -9,6 +9,7 @@ harm it.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import stat
@@ -188,6 +189,41 @@ class Commands(ControlTest):
             while self.ask()["state"] != expected and time.monotonic() < deadline:
                 time.sleep(0.02)
             self.assertEqual(self.ask()["state"], expected)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "to be two other users needs root and setpriv")
+class Places(ControlTest):
+    def test_the_folder_is_somebody_elses(self):
+        """Anybody may make /tmp/gpumemshim-UID. The program says so, and its socket is elsewhere, where it is found."""
+        user = 1_000_000 + os.getpid()
+        places = [pathlib.Path(place, f"gpumemshim-{user}") for place in ("/tmp", "/dev/shm", "/var/tmp")]
+        for place in places:
+            self.addCleanup(shutil.rmtree, place, ignore_errors=True)
+        for taken in (1, 3):
+            with self.subTest(taken=taken):
+                for place in places[:taken]:
+                    shutil.rmtree(place, ignore_errors=True)
+                    place.mkdir(mode=0o777)
+                    os.chown(place, 65534, 65534)
+                os.chmod(self.folder, 0o777)
+                os.chmod(self.ring_folder, 0o777)
+                as_user = ("setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups")
+                self.start("init", f"alloc {MIB}", prefix=as_user, XDG_RUNTIME_DIR="", SIMCUDA_LOG="")
+                findings = self.doctor()
+                if taken == 1:
+                    self.assertEqual(self.ask()["pid"], self.process.pid)
+                    self.assertEqual(findings["control"]["health"], "ok")
+                else:
+                    self.assertIn(f"{places[0]} belongs to user 65534", self.ctl(self.process.pid, code=3))
+                    self.assertIn(f"{places[0]} belongs to user 65534", findings["control"]["found"])
+                errors = self.end()
+                self.assertEqual(errors.count(f"gpumem: {places[0]} belongs to user 65534"), 1, errors)
+                self.assertEqual([list(place.iterdir()) for place in places[:taken]], [[]] * taken)
+
+    def doctor(self):
+        command = [self.setup.gpumem, "doctor", "--json", str(self.process.pid)]
+        done = subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=60)
+        return {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
 
 
 class HostileCallers(ControlTest):

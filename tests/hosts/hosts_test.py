@@ -27,6 +27,15 @@ BLOCKS = 100  # of host_endings
 CONTEXTS = 1  # that its runtime makes
 
 
+def wait_for(condition):
+    """Until it is so; not for a time, but for a minute at most."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("waited in vain")
+        time.sleep(0.02)
+
+
 class HostTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-hosts-")

@@ -59,6 +59,19 @@ class PreloadTest(hosts_test.HostTest):
                     self.assertEqual(self.differences(), [])
 
 
+class Compiled(PreloadTest):
+    """With programs of its own."""
+
+    def compiled(self, *command, source, after=()):
+        if shutil.which(command[0]) is None:
+            self.skipTest(f"{command[0]} is not installed")
+        (self.folder / "child.c").write_text(source)
+        done = subprocess.run([*command, "-o", "child", "child.c", *after], cwd=self.folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"{' '.join(command)} cannot compile here: {done.stderr[-200:]}")
+        return self.folder / "child"
+
+
 class Allocators(PreloadTest):
     def test_jemalloc(self):
         self.check_both_orders(SYSTEM / "libjemalloc.so.2")
@@ -115,7 +128,7 @@ class OtherHooks(PreloadTest):
                 self.assertEqual(events, [("alloc", 1000 * i, i << 20) for i in (1, 2, 3)] + [("free", 1000, 1 << 20)])
 
 
-class StrangeChildren(PreloadTest):
+class StrangeChildren(Compiled):
     """What a training job starts: it inherits our preload and knows nothing of it."""
 
     SOURCE = """
@@ -129,13 +142,7 @@ int main(void) {
 """
 
     def compiled(self, *command, source=SOURCE):
-        if shutil.which(command[0]) is None:
-            self.skipTest(f"{command[0]} is not installed")
-        (self.folder / "child.c").write_text(source)
-        done = subprocess.run([*command, "-o", "child", "child.c"], cwd=self.folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            self.skipTest(f"{' '.join(command)} cannot compile here: {done.stderr[-200:]}")
-        return self.folder / "child"
+        return super().compiled(*command, source=source)
 
     def runs_as_without_us(self, child, stderr=None):
         bare = self.run_with([], child)

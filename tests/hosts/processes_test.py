@@ -185,12 +185,8 @@ class Children(ProcessTest):
         """Two forks and closed descriptors, then CUDA."""
         done = self.folder / "done"
         self.as_without_us(f"daemon ( alloc:5 free file:{done} )")
-        self.wait_for(lambda: self.traces() and not os.listdir(self.ring_folder))
+        hosts_test.wait_for(lambda: self.traces() and not os.listdir(self.ring_folder))
         self.assertEqual(self.allocations(self.compare(1)), [5])
-
-    def wait_for(self, condition):
-        while not condition():  # the test's time limit is the only one
-            time.sleep(0.02)
 
 
 class Descriptors(ProcessTest):

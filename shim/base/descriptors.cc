@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/base/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "shim/base/kernel.h"
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+
+namespace gpumemshim::descriptors {
+
+// 0 to 2 must not be ours either: a program that was started without them may still print.
+int Raise(int fd) {
+  if (fd < 0) return fd;
+  for (int lowest : {900, 200, 3}) {
+    const int raised = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+    if (raised < 0) continue;
+    if (Is(fd, IdentityOf(raised))) close(fd);
+    return raised;
+  }
+  if (fd > STDERR_FILENO) return fd;
+  close(fd);
+  errno = EMFILE;
+  return -1;
+}
+
+Identity IdentityOf(int fd) {
+  struct stat status;
+  if (fd < 0 || kernel::Fstat(fd, &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+bool Is(int fd, const Identity& identity) {
+  const Identity now = IdentityOf(fd);
+  return now.inode != 0 && now.inode == identity.inode && now.device == identity.device;
+}
+
+bool LeaveTable(int first) { return syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0; }
+
+}  // namespace gpumemshim::descriptors

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Descriptors of ours in a process that is not. A program counts on the numbers that it is given, closes those that it
+// does not know, and is then given their numbers again. So ours lie where no program comes by counting, and each use of
+// one that was kept begins with the question whether it still is what was opened (docs/processes.md lists them all).
+//
+// Thread-safety: any thread. Failure: -1 and errno; false; an identity that equals none.
+//
+//   const int fd = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
+//   const descriptors::Identity identity = descriptors::IdentityOf(fd);
+//   ...
+//   if (descriptors::Is(fd, identity)) write(fd, data, size);
+
+#ifndef GPUMEM_SHIM_BASE_DESCRIPTORS_H_
+#define GPUMEM_SHIM_BASE_DESCRIPTORS_H_
+
+#include <cstdint>
+
+namespace gpumemshim::descriptors {
+
+// The same open file at a number of 900 or more, closed on exec; where the limit of descriptors forbids that, of 200 or
+// more, else above the standard three. Takes `fd`, which may be the -1 of a call that failed. The low number is closed
+// only while it still stands for that file: the program may have been given it meanwhile.
+int Raise(int fd);
+
+struct Identity {
+  uint64_t device = 0;
+  uint64_t inode = 0;  // 0 = nothing
+};
+
+Identity IdentityOf(int fd);
+
+// True while `fd` stands for the file of `identity`.
+bool Is(int fd, const Identity& identity);
+
+// Gives the calling thread descriptors of its own, of which there are only those below `first`: what is opened on it
+// goes with the thread, and no other thread can come by its number. For good, so for a thread that does only that.
+// False: the kernel is older than 5.9, or a sandbox forbids it; then nothing has changed.
+bool LeaveTable(int first);
+
+}  // namespace gpumemshim::descriptors
+
+#endif  // GPUMEM_SHIM_BASE_DESCRIPTORS_H_

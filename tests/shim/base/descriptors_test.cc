@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/base/descriptors.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <thread>
+#include <utility>
+
+namespace gpumemshim::descriptors {
+namespace {
+
+int OpenNull() { return open("/dev/null", O_WRONLY | O_CLOEXEC); }
+
+TEST(Descriptors, AreRaised) {
+  const int low = OpenNull();
+  const int raised = Raise(low);
+  EXPECT_GE(raised, 900);
+  EXPECT_EQ(fcntl(low, F_GETFD), -1);
+  EXPECT_EQ(fcntl(raised, F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(Raise(-1), -1);
+  close(raised);
+}
+
+TEST(Descriptors, AreRaisedAsFarAsTheLimitAllows) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const auto& [limit, least] : {std::pair{rlim_t{300}, 200}, std::pair{rlim_t{100}, 3}}) {
+    const rlimit small = {limit, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
+    const int raised = Raise(OpenNull());
+    EXPECT_GE(raised, least);
+    close(raised);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(Descriptors, AreKnownByWhatTheyStandFor) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Identity identity = IdentityOf(ends[0]);
+  EXPECT_TRUE(Is(ends[0], identity));
+  EXPECT_TRUE(Is(ends[1], identity));
+  const int other = OpenNull();
+  ASSERT_EQ(dup2(other, ends[0]), ends[0]);
+  EXPECT_FALSE(Is(ends[0], identity));
+  close(ends[1]);
+  EXPECT_FALSE(Is(ends[1], identity));
+  EXPECT_FALSE(Is(-1, {}));
+  EXPECT_FALSE(Is(-1, identity));
+  close(ends[0]);
+  close(other);
+}
+
+TEST(Descriptors, OfAThreadAlone) {
+  const int shared = OpenNull();
+  bool left = false, sees_shared = true, sees_own = false;
+  int own = -1;
+  std::thread([&] {
+    left = LeaveTable(3);
+    sees_shared = fcntl(shared, F_GETFD) >= 0;
+    own = OpenNull();
+    sees_own = fcntl(own, F_GETFD) >= 0;
+  }).join();
+  if (!left) GTEST_SKIP() << "close_range cannot do that here";
+  EXPECT_FALSE(sees_shared);
+  EXPECT_TRUE(sees_own);
+  EXPECT_GE(fcntl(shared, F_GETFD), 0);
+  close(shared);
+  EXPECT_EQ(fcntl(own, F_GETFD), -1);
+}
+
+}  // namespace
+}  // namespace gpumemshim::descriptors
