@@ -158,6 +158,7 @@ void EndSession() {
   if (pid != getpid()) return;       // a child that no fork handler saw
   const calls::Scope scope;
   const NoCancellation no_cancellation;
+  if (g_state.load(std::memory_order_acquire) == State::kStarting) AwaitSetUp();
   server::Stop(kServerStopTimeoutMs);
   if (!EnterEnd()) {
     // A thread in _exit may be at it, and our return would end it.
