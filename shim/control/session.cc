@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
+#include <cstring>
 
 #include "shim/base/apart.h"
 #include "shim/base/api.h"
@@ -88,8 +88,6 @@ RankSettings g_rank_settings;
 
 namespace {
 
-constexpr int kStartWaitMs = 200;
-
 std::atomic<bool> g_any_event;  // since recording began
 std::atomic<bool> g_asked_helper;
 bool g_fork_handler;  // only ever set by a starter
@@ -142,8 +140,6 @@ void AfterForkInParent() {
   sampler::AfterForkInParent();
 }
 
-bool IsEnding() { return g_state.load(std::memory_order_relaxed) == State::kEnded; }
-
 // Another library's fork handler may call CUDA before this runs; the ring is inactive in the child from the fork on.
 void AfterForkInChild() {
   apart::ForgetInChild();
@@ -171,7 +167,8 @@ bool WasCopied() {
 
 // In the writer's thread. What PyTorch's objects are is asked for once here, and again where a stack names one.
 void SawEvent(const Event& event, uint32_t tid) {
-  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed) && !IsEnding()) {
+  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed) &&
+      g_state.load(std::memory_order_relaxed) != State::kEnded) {
     python::RequestLook();  // takes a lock of Python's, which whoever calls _exit in a signal handler may hold
   }
   if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
@@ -249,12 +246,7 @@ void WarnOfUnknownSettings() {
 }
 
 // Why no event will come. False, for whoever gives up.
-bool SayNothing(const char* why) {
-  char line[160];
-  const int size = snprintf(line, sizeof line, "gpumem: nothing is recorded: %s. Raise it.\n", why);
-  if (!g_settings.quiet && size > 0) WriteLine(line, static_cast<size_t>(size));
-  return false;
-}
+bool SayNothing(const char* line) { return !g_settings.quiet && (WriteLine(line, strlen(line)), false); }
 
 }  // namespace
 
@@ -283,11 +275,12 @@ bool BeginRecording() {
   ConfigureSampling(g_settings);
   if (g_rank_settings.summary_only && !BeginSummaryOnly(g_facts, &g_settings)) return false;
   const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
-  if (!StartRing()) return SayNothing("there is no memory for its events (ulimit -v, or the cgroup's limit)");
+  if (!StartRing())
+    return SayNothing("gpumem: nothing is recorded: no memory for events. Raise ulimit -v, or the cgroup's limit.\n");
   if (!StartWriter()) {
     ring::Stop(0);
     ring::Unlink();
-    return SayNothing("no thread can be made for the recorder (ulimit -u, or pids.max of the cgroup)");
+    return SayNothing("gpumem: nothing is recorded: no thread for it. Raise ulimit -u, or pids.max of the cgroup.\n");
   }
   if (g_settings.cupti) cupti::Start(g_settings.cupti_wait_ms);
   // Before anything else happens: an injected script may want to see the first step.
@@ -333,10 +326,8 @@ State SetUp() {
   PrepareEnd();
   WarnOfUnknownSettings();
   const Wish wish = g_wish.load(std::memory_order_relaxed);
-  State state = State::kDormant;
-  if (wish == Wish::kRecord || (wish == Wish::kNone && !g_settings.dormant)) {
-    state = BeginRecording() ? State::kActive : State::kFailed;
-  }
+  const bool records = wish == Wish::kRecord || (wish == Wish::kNone && !g_settings.dormant);
+  const State state = !records ? State::kDormant : BeginRecording() ? State::kActive : State::kFailed;
   session::g_off.store(state == State::kDormant, std::memory_order_relaxed);
   if (state == State::kActive) BeginSpan();
   if (state != State::kFailed) StartServer();
@@ -346,7 +337,8 @@ State SetUp() {
 // A second thread may not lose its event because the first is still at it.
 bool WaitForStarter() {
   if (g_starter.load(std::memory_order_acquire) == syscall(SYS_gettid)) return false;
-  const int most_ms = kStartWaitMs + (g_settings.cupti ? static_cast<int>(g_settings.cupti_wait_ms) : 0);
+  constexpr int kWaitMs = 200;
+  const int most_ms = kWaitMs + (g_settings.cupti ? static_cast<int>(g_settings.cupti_wait_ms) : 0);
   for (int i = 0; i < most_ms && g_state.load(std::memory_order_acquire) == State::kStarting; ++i) {
     const timespec millisecond{0, 1'000'000};
     nanosleep(&millisecond, nullptr);

@@ -239,5 +239,26 @@ TEST_F(WriterTest, ForkedChildWritesItsOwnTrace) {
   EXPECT_EQ(own.header.pid(), static_cast<uint32_t>(child));
 }
 
+// Of what is lost PyTorch's own totals tell: they are not waited for until a second has passed.
+TEST_F(WriterTest, TotalsComeWithEachLoss) {
+  ring::Config small;
+  small.size_bytes = ring::kMinSizeBytes;
+  ASSERT_TRUE(ring::Start(small));
+  Session session(MakeConfig());
+  ASSERT_TRUE(session.Init());
+  Event e{};
+  e.layer = Layer::kTorch;
+  e.kind = EventKind::kAlloc;
+  uint64_t before = 0;
+  for (int round = 0; round < 3; round++) {
+    while (ring::Record(e)) e.torch_allocated++;  // until one is dropped
+    session.Pass(false);
+    const Decoded d = DecodeFile(path());
+    ASSERT_EQ(d.counters.devices_size(), 1);
+    EXPECT_GT(d.counters.devices(0).torch_allocated_bytes(), before) << round;
+    before = e.torch_allocated;
+  }
+}
+
 }  // namespace
 }  // namespace gpumemshim::writer

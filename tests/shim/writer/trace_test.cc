@@ -380,27 +380,6 @@ TEST_F(WriterTest, EventsAreCountedOnceHoweverManyDefinitionsFollow) {
   EXPECT_EQ(summary.torch_events, 1u);
 }
 
-// Of what is lost PyTorch's own totals tell: they are not waited for until a second has passed.
-TEST_F(WriterTest, TotalsComeWithEachLoss) {
-  ring::Config small;
-  small.size_bytes = ring::kMinSizeBytes;
-  ASSERT_TRUE(ring::Start(small));
-  Session session(MakeConfig());
-  ASSERT_TRUE(session.Init());
-  Event e{};
-  e.layer = Layer::kTorch;
-  e.kind = EventKind::kAlloc;
-  uint64_t before = 0;
-  for (int round = 0; round < 3; round++) {
-    while (ring::Record(e)) e.torch_allocated++;  // until one is dropped
-    session.Pass(false);
-    const Decoded d = DecodeFile(path());
-    ASSERT_EQ(d.counters.devices_size(), 1);
-    EXPECT_GT(d.counters.devices(0).torch_allocated_bytes(), before) << round;
-    before = e.torch_allocated;
-  }
-}
-
 // A second Start after Stop is a trace of its own.
 TEST_F(WriterTest, StartsAgain) {
   for (int round = 0; round < 2; round++) {
