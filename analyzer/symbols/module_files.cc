@@ -149,7 +149,8 @@ void ModuleFiles::FindBinary(const ModuleInfo& module, FoundModule* found) const
   if (path[0] != '/') return;
   if (!search_.sysroot.empty() && TryBinary(InsideRoot(search_.sysroot, path), module, !deleted, found)) return;
   if (module.build_id.empty() && search_.needs_build_ids) {
-    found->detail = "has no build id, and the trace is another machine's or user's";
+    std::error_code error;
+    if (fs::exists(path, error)) found->detail = "has no build id, and the trace is another machine's or user's";
     return;
   }
   // With another machine's files at hand, one of this machine needs its build id to be believed.
