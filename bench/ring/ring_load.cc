@@ -37,7 +37,8 @@ constexpr uint64_t kLive = 64;  // blocks of each thread that are alive at a tim
 constexpr uint32_t kThreadsAtATime = 8;
 
 struct Options {
-  uint64_t rate = 300'000, seconds = 2, threads = 2, busy = 2, cores = 2, new_stacks = 1, threads_in_all = 0;
+  uint64_t rate = 300'000, seconds = 2, threads = 2, busy = 2, cores = 2, new_stacks = 1, threads_in_all = 0,
+           wait_ms = 0;
   uint64_t ring = ring::kDefaultSizeBytes;
   const char* trace = "/tmp/ring_load.gmtrace";
 };
@@ -57,7 +58,8 @@ void Read(int argc, char** argv) {
       {"--rate", &g_options.rate},       {"--seconds", &g_options.seconds},
       {"--threads", &g_options.threads}, {"--busy", &g_options.busy},
       {"--cores", &g_options.cores},     {"--new-stacks", &g_options.new_stacks},
-      {"--ring", &g_options.ring},       {"--threads-in-all", &g_options.threads_in_all}};
+      {"--ring", &g_options.ring},       {"--threads-in-all", &g_options.threads_in_all},
+      {"--wait-ms", &g_options.wait_ms}};
   for (int i = 1; i + 1 < argc; i += 2) {
     bool known = strcmp(argv[i], "--trace") == 0;
     if (known) g_options.trace = argv[i + 1];
@@ -173,6 +175,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < g_options.busy; i++) busy.push_back(KeepBusy());
   ring::Config ring_config;
   ring_config.size_bytes = g_options.ring;
+  ring_config.wait_ns = g_options.wait_ms * 1'000'000;
   writer::Config config;
   config.callbacks.paths.wanted = &OutputPath;
   if (!ring::Start(ring_config) || !writer::Start(config)) Fail("the start of the recorder");

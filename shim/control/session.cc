@@ -229,6 +229,7 @@ bool StartWriter() {
 bool StartRing() {
   ring::Config config;
   if (g_settings.ring_size_bytes != 0) config.size_bytes = g_settings.ring_size_bytes;
+  config.wait_ns = uint64_t{g_settings.ring_wait_ms} * 1'000'000;
   config.directory = g_settings.ring_directory[0] == '\0' ? nullptr : g_settings.ring_directory;
   config.api_name = &ApiName;
   config.api_count = kApiCount;

@@ -156,6 +156,7 @@ Settings ReadSettings() {
   settings.oom_report = ParseSwitch(SettingOf("GPUMEMSHIM_OOM_REPORT"), false);
   settings.forecast = ParseSwitch(SettingOf("GPUMEMSHIM_FORECAST"), HasForecastCallback());
   settings.ring_size_bytes = ParseSize(SettingOf("GPUMEMSHIM_RING_SIZE"));
+  settings.ring_wait_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_RING_WAIT_MS"), 0);
   Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
   if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
   const char* cupti = SettingOf("GPUMEMSHIM_CUPTI");

@@ -37,6 +37,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_PYTHON",
     "GPUMEMSHIM_RING_SIZE",
     "GPUMEMSHIM_RING_DIRECTORY",
+    "GPUMEMSHIM_RING_WAIT_MS",
     "GPUMEMSHIM_OOM_REPORT",
     "GPUMEMSHIM_FORECAST",
     "GPUMEMSHIM_FORECAST_RISK",
@@ -80,6 +81,7 @@ struct Settings {
   bool forecast = false;                  // `gpumem forecast --watch` runs beside the program
   bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
+  uint32_t ring_wait_ms = 0;              // for room in it; 0 = an event is lost instead
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
   bool cupti = false;                     // CUPTI is asked too (shim/cupti)
   uint32_t cupti_wait_ms = 150;           // how long the first use of CUDA waits for it; past it CUPTI begins late

@@ -77,10 +77,33 @@ int32_t ClaimOrGrow(Pool* pool, bool is_free, bool* from_reserve) {
   return index < 0 && g_state.populates && Grow(kHookStep) ? ClaimChunk(pool, is_free, from_reserve) : index;
 }
 
+constinit std::atomic<long> g_writer{0};  // its thread id
+
+// Sleeps, so that the writer thread gets the processor: a wait in vain, and nobody waits again until there is room.
+// Ends with the ring, too. A system call of its own: nanosleep would be a place to be cancelled at.
+int32_t WaitLong(Pool* pool, uint32_t generation, bool is_free, bool* from_reserve) {
+  constexpr timespec kPause = {0, 200'000};
+  const Hot* hot = g_hot.load(std::memory_order_relaxed);
+  const uint64_t deadline_ns = MonotonicNs() + g_state.wait_ns;
+  while (pool->congested.load(std::memory_order_relaxed) == 0 &&
+         hot->generation.load(std::memory_order_relaxed) == generation) {
+    Wake();
+    syscall(SYS_futex, &pool->congested, FUTEX_WAIT_PRIVATE, 0, &kPause, nullptr, 0);
+    const int32_t index = ClaimOrGrow(pool, is_free, from_reserve);
+    if (index >= 0) return index;
+    if (MonotonicNs() >= deadline_ns) pool->congested.store(1, std::memory_order_relaxed);
+  }
+  return -1;
+}
+
 // Spins politely: a sleep would take the timer's slack, 50 us and more.
-int32_t WaitForChunk(Pool* pool, bool is_free, bool* from_reserve) {
+int32_t WaitForChunk(Pool* pool, uint32_t generation, bool is_free, bool* from_reserve) {
   if (pool->congested.load(std::memory_order_relaxed) != 0) return -1;
   Wake();
+  if (g_state.wait_ns != 0) {
+    const bool is_writer = g_writer.load(std::memory_order_relaxed) == syscall(SYS_gettid);
+    return is_writer ? -1 : WaitLong(pool, generation, is_free, from_reserve);
+  }
   uint64_t deadline_ns = MonotonicNs() + kMaxWaitNs - kMaxWaitNs / 5;
   do {
     sched_yield();
@@ -127,6 +150,8 @@ void EnterChunk(Lane* lane, uint32_t generation, uint32_t index, bool from_reser
 
 }  // namespace
 
+void BecomeWriter() { g_writer.store(syscall(SYS_gettid), std::memory_order_relaxed); }
+
 bool TakeChunk(Lane* lane, uint32_t generation, bool is_free) {
   int saved = errno;
   int32_t index = -1;
@@ -138,7 +163,7 @@ bool TakeChunk(Lane* lane, uint32_t generation, bool is_free) {
     Pool* pool = g_state.pool;
     bool from_reserve = false;
     index = ClaimOrGrow(pool, is_free, &from_reserve);
-    if (index < 0) index = WaitForChunk(pool, is_free, &from_reserve);
+    if (index < 0) index = WaitForChunk(pool, generation, is_free, &from_reserve);
     if (index >= 0) {
       LeaveChunk(lane, hot, generation);
       EnterChunk(lane, generation, static_cast<uint32_t>(index), from_reserve);

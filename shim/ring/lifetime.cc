@@ -142,6 +142,7 @@ bool Start(const Config& config) {
       const Shape shape = ShapeOf(config, mapping.bytes);
       FillState(mapping, shape);
       snprintf(g_state.directory, sizeof(g_state.directory), "%s", config.directory != nullptr ? config.directory : "");
+      g_state.wait_ns = config.wait_ns;
       WantTrace(g_state.header, config.trace_path);
       FillHeader(g_state.header, config, shape, mapping);
       hot->reader_time_ns.store(MonotonicNs(), std::memory_order_relaxed);

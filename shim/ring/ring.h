@@ -12,7 +12,7 @@
 // time, also while Start or Stop runs and in a forked child (where the ring is inactive). None allocates, locks, or
 // changes errno. Start, Stop and ForgetInChild: one at a time. Signals: a handler that interrupts one of them may call
 // it again; the inner record is then dropped and counted. Ownership: the ring copies what it is given. Failure: a
-// record that finds no room within kMaxWaitNs is dropped and counted.
+// record that finds no room within kMaxWaitNs, or Config.wait_ns, is dropped and counted.
 //
 //   ring::Config config;
 //   if (!ring::Start(config)) return;
@@ -45,7 +45,7 @@ using gpumem::format::RawFrame;
 inline constexpr uint64_t kDefaultSizeBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMinSizeBytes = uint64_t{256} << 10;
 inline constexpr uint64_t kMaxSizeBytes = gpumem::format::kMaxRingBytes;
-inline constexpr uint64_t kMaxWaitNs = 100'000;   // a full ring holds a caller up for no longer than this
+inline constexpr uint64_t kMaxWaitNs = 100'000;   // a full ring holds a caller up for no longer than this (wait_ns)
 inline constexpr uint32_t kMaxTextBytes = 1024;   // of a mark; what is longer is cut
 inline constexpr uint32_t kMaxReadyBytes = 8192;  // of a ready definition
 
@@ -54,6 +54,8 @@ struct Config {
   // grows as it is used.
   uint64_t size_bytes = kDefaultSizeBytes;
   uint32_t first_chunks = 16;
+  // How long a caller may wait for room where nothing is to be lost; 0 = kMaxWaitNs.
+  uint64_t wait_ns = 0;
   const char* directory = "/dev/shm";  // nullptr: anonymous memory, which dies with the process
   // Where the trace is to be, absolute, copied: the ring lies beside it where `directory` has no room, and what it
   // still holds after a kill is put there (dead_rings.h). May be nullptr.
@@ -145,6 +147,8 @@ Stats GetStats();
 void Wake();
 // The writer thread's, between passes: until somebody wakes it, or for so long. May return sooner.
 void SleepUntilWoken(uint64_t timeout_ns);
+// The writer thread's, once: it does not wait for room that it alone can make.
+void BecomeWriter();
 // Where rings lie as a rule; "" where this one was not to have a file.
 const char* Directory();
 

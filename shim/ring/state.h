@@ -81,6 +81,7 @@ struct State {
   uint32_t first_chunks;  // it does not shrink below
   uint32_t pid;
   uint32_t generation;  // of the last Start; survives a fork
+  uint64_t wait_ns;     // Config
   bool barrier;         // the kernel gives us membarrier
   // Of the file; path is "" where it is anonymous memory.
   bool populates;  // the kernel allocates blocks through the mapping
