@@ -3,6 +3,8 @@
 
 #include "base/file_output.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
