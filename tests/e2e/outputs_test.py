@@ -29,7 +29,7 @@ TEXT = ("table", "csv", "json")
 OTHER_FORMATS = set(FORMATS) - {"pytorch", "chrome", "csv", "pprof", "memorydebugger-log"}
 PLAIN_FLAGS = re.compile(r"^  (--?[\w-]+(?:, --?[\w-]+)*) ([A-Z]*(?:FILE|DIR|PATH|FOLDER|OUT|PLACE)[A-Z]*(?:\.\w+)?) ", re.M)
 # Flags that name what is read.
-READS = {"--symbols", "--sysroot", "--rules", "--file", "--limits", "--baseline", "--check", "--suppressions"}
+READS = {"--symbols", "--sources", "--sysroot", "--rules", "--file", "--limits", "--baseline", "--check", "--suppressions"}
 
 KILLED = """
 import os, signal, time, torch
