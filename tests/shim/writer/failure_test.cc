@@ -12,6 +12,7 @@
 #include <fstream>
 #include <random>
 
+#include "shim/writer/session.h"
 #include "writer_fixture.h"
 
 namespace gpumemshim::writer {
