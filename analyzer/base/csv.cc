@@ -3,10 +3,12 @@
 
 #include "base/csv.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace gpumem {
 namespace {
@@ -15,8 +17,11 @@ namespace {
 constexpr absl::string_view kBeginFormulas[] = {
     "=", "+", "-", "@", "\t", "\r", "\n", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
 
+// With a unit or without: "-3", "+1.5e9", "-1.50 KiB", "-12 %". Letters alone after a number are no formula.
 bool IsNumber(absl::string_view text) {
   double ignored = 0;
+  while (!text.empty() && (absl::ascii_isalpha(text.back()) || text.back() == '%')) text.remove_suffix(1);
+  absl::ConsumeSuffix(&text, " ");
   return text.find_first_not_of("0123456789.eE+-") == absl::string_view::npos && absl::SimpleAtod(text, &ignored);
 }
 

@@ -34,6 +34,15 @@ class Aggregator {
     map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
   }
 
+  // What the device held beyond all lives: no event says who has it, nor in how many blocks.
+  void TakeNotRecorded(uint32_t slot, uint64_t bytes) {
+    const StackSelection all;
+    const bool takes_all = selection_.min_bytes == all.min_bytes && selection_.max_bytes == all.max_bytes &&
+                           selection_.min_age_ns == all.min_age_ns && selection_.max_age_ns == all.max_age_ns &&
+                           (selection_.mode == ViewMode::kPeak || from_ns_ == 0);
+    if (takes_all && bytes > 0) map_.Add({0, 0, slot, 0, 0}, {bytes, 0}, 0);
+  }
+
   void Finish(AggregatedStacks* result) { map_.Take(result); }
 
  private:
@@ -87,8 +96,13 @@ void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator*
       event_index = peak.event_index;
     }
     looks.push_back({event_index, [aggregated, aggregator](const LiveState& state) {
-                       VisitLive(state, SlotOfDevice(aggregated.device), aggregated.measure, aggregated.time_ns,
-                                 [&](const Life& life) { aggregator->Take(life); });
+                       const uint32_t slot = SlotOfDevice(aggregated.device);
+                       uint64_t recorded = 0;
+                       VisitLive(state, slot, aggregated.measure, aggregated.time_ns, [&](const Life& life) {
+                         recorded += life.size;
+                         aggregator->Take(life);
+                       });
+                       aggregator->TakeNotRecorded(slot, aggregated.bytes - std::min(aggregated.bytes, recorded));
                      }});
   }
   Revisit(trace.reader, *trace.checkpoints, std::move(looks));

@@ -129,6 +129,7 @@ def everything():
 
 # Programs of these folders that are no case, and why.
 LEFT_OUT = {
+    "unchanged_host": "compares what a program finds of itself with and without the recorder; its CUDA calls are those of host_hooks",
     "attach_host events": "waits for a line of input and uses no CUDA before it",
     "sanitizers_host": "built by its own test, with a driver that has no CUPTI",
     "embeds_static_host": "built by its own test for each interpreter that has a static library; host_embeds does the same with a shared one",

@@ -29,7 +29,7 @@ TEST(Payload, DoesNotGoIntoTooLittleRoom) {
   EXPECT_FALSE(MakePayload({0x1000, 0x2000}, {}, std::string(5000, 'x'), "").ok());
 }
 
-TEST(ProcessMapTest, KnowsThisProcess) {
+TEST(ProcessMap, KnowsThisProcess) {
   const absl::StatusOr<ProcessMap> map = ReadProcessMap(getpid());
   ASSERT_TRUE(map.ok());
   const MappedObject* const libc = map->Find("libc.so.6");
@@ -43,7 +43,7 @@ TEST(ProcessMapTest, KnowsThisProcess) {
                           [local](const AddressRange& range) { return range.Holds(local); }));
 }
 
-TEST(ProcessMapTest, WhatIsNotThereIsSaid) { EXPECT_FALSE(ReadProcessMap(1 << 23).ok()); }
+TEST(ProcessMap, WhatIsNotThereIsSaid) { EXPECT_FALSE(ReadProcessMap(1 << 23).ok()); }
 
 }  // namespace
 }  // namespace gpumem

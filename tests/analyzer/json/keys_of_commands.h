@@ -92,6 +92,7 @@ inline const std::set<std::string> kKeysOfExplain = {
 
 // Keys of forecast, which tests/e2e/explain_test.py compares with its answers.
 inline const std::set<std::string> kKeysOfForecast = {"sentence",
+                                                      "sure",
                                                       "callbacks",
                                                       "event",
                                                       "failed",

@@ -38,10 +38,7 @@ TEST(RequestFileTest, ManyRecordsStayInOrder) {
 
 TEST(RequestFileTest, SaysWhatCannotBeWritten) {
   EXPECT_THAT(RequestFile::Create("/nowhere/requests").status().message(), HasSubstr("/nowhere/requests"));
-  absl::StatusOr<RequestFile> full = RequestFile::Create("/dev/full");
-  ASSERT_TRUE(full.ok());
-  full->Write({});
-  EXPECT_FALSE(full->Close().ok());
+  EXPECT_FALSE(RequestFile::Create("/dev/full").ok());  // no device takes the place of a file of ours
 }
 
 }  // namespace
