@@ -68,7 +68,9 @@ Connections::~Connections() {
 bufferevent* Connections::Add() {
   Sweep();
   if (strangers() >= limits_.strangers) EndOldestStranger();
-  bufferevent* const stream = bufferevent_socket_new(base_, -1, 0);
+  // It closes its descriptor itself, once its events are gone: evhttp would do so while this object still counts on it,
+  // and events of a number that is closed, or another connection's, stay in the loop.
+  bufferevent* const stream = bufferevent_socket_new(base_, -1, BEV_OPT_CLOSE_ON_FREE);
   if (stream == nullptr) return nullptr;
   bufferevent_incref(stream);
   all_.push_back({stream, Clock::now()});
