@@ -5,14 +5,14 @@
 
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/file_output.h"
 
 namespace gpumem {
 namespace {
@@ -21,9 +21,10 @@ constexpr const char* kShared[] = {"/tmp", "/dev/shm", "/var/tmp"};
 
 std::string SharedPlace(const char* place, uint32_t uid) { return absl::StrCat(place, "/gpumemshim-", uid); }
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+constexpr size_t kMostBytes = size_t{256} << 20;  // of what the kernel says of a process
+
+std::string ReadOf(int pid, const char* name) {
+  return ReadRegularFile(absl::StrCat("/proc/", pid, "/", name), kMostBytes).value_or("");
 }
 
 // "/tmp/gpumemshim-0 belongs to user 1000", of the first place that is taken; "" where none is.
@@ -40,7 +41,7 @@ std::string TakenPlace(uint32_t uid) {
 
 // The process's own setting.
 std::string ControlSetting(int pid) {
-  for (const absl::string_view entry : absl::StrSplit(ReadAll(absl::StrCat("/proc/", pid, "/environ")), '\0')) {
+  for (const absl::string_view entry : absl::StrSplit(ReadOf(pid, "environ"), '\0')) {
     if (absl::StartsWith(entry, "GPUMEMSHIM_CONTROL=")) return std::string(entry.substr(entry.find('=') + 1));
   }
   return "";
@@ -68,7 +69,7 @@ bool IsPlaceOf(const std::string& directory, uint32_t uid) {
 }
 
 std::string WhyNoSocket(int pid, uint32_t uid) {
-  const std::string maps = ReadAll(absl::StrCat("/proc/", pid, "/maps"));
+  const std::string maps = ReadOf(pid, "maps");
   if (maps.empty())
     return "it runs without libgpumemshim.so, has not used CUDA so far, or was started with GPUMEMSHIM_CONTROL=0";
   if (!absl::StrContains(maps, "libgpumemshim")) return "it runs without libgpumemshim.so";

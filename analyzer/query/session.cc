@@ -45,7 +45,9 @@ bool CanBeOpened(const std::string& path) { return Database::Open(path, {{"acces
 bool HadLog(const std::string& path) {
   const std::string log = absl::StrCat(path, ".wal");
   struct stat info {};
-  return lstat(log.c_str(), &info) == 0 && (RemovePlainFile(log), true);
+  if (lstat(log.c_str(), &info) != 0) return false;
+  RemovePlainFile(log);
+  return true;
 }
 
 // By a name of its own, in a folder that only this process has to do with, and that goes at once: DuckDB looks for a
