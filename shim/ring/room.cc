@@ -130,26 +130,22 @@ bool IsDead(int directory, const char* name) {
   return dead;
 }
 
-// Of this user's rings what they may come to take: a living one as much as it claimed, a dead one what it takes. Each
-// is asked whether it is dead only where all together are too much.
-uint64_t BytesOfRings(int directory, bool asks_each) {
-  struct Sum {
-    uint64_t bytes;
-    bool asks_each;
-  } sum = {0, asks_each};
+// Of this user's rings what they may come to take: a living one as much as it claimed, a dead one what it takes. A
+// killed program's ring stays for a while, and has most of its claim in no block.
+uint64_t BytesOfRings(int directory) {
+  uint64_t sum = 0;
   ForEachRing(
       directory,
       [](void* context, int in, const char* name) {
-        auto* so_far = static_cast<Sum*>(context);
         struct stat ring;
         if (kernel::FstatatLink(in, name, &ring) != 0 || !S_ISREG(ring.st_mode) || ring.st_uid != geteuid())
           return true;
         const auto claimed = static_cast<uint64_t>(ring.st_size), taken = static_cast<uint64_t>(ring.st_blocks) * 512;
-        so_far->bytes += taken < claimed && so_far->asks_each && IsDead(in, name) ? taken : claimed;
+        *static_cast<uint64_t*>(context) += taken < claimed && IsDead(in, name) ? taken : claimed;
         return true;
       },
       &sum);
-  return sum.bytes;
+  return sum;
 }
 
 }  // namespace
@@ -179,9 +175,7 @@ bool ReadRoomFacts(const char* directory, RoomFacts* facts) {
     const auto block = static_cast<uint64_t>(mount.f_bsize);
     facts->mount_bytes = static_cast<uint64_t>(mount.f_blocks) * block;
     facts->free_bytes = static_cast<uint64_t>(mount.f_bavail) * block;
-    facts->rings_bytes = BytesOfRings(fd, false);
-    if (facts->mount_bytes != 0 && facts->rings_bytes > facts->mount_bytes / kShareOfMount / 2)
-      facts->rings_bytes = BytesOfRings(fd, true);
+    facts->rings_bytes = BytesOfRings(fd);
     facts->memory_bytes = MemoryLeft();
   }
   close(fd);

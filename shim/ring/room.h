@@ -8,7 +8,7 @@
 //   one ring                         1/4 of that
 //   what a ring takes now            1/8 of what is free now, and of what the memory cgroups leave
 //
-// Of a ring whose process is gone, and which stays because its trace was deleted, only the blocks that it has count.
+// Of a ring whose process is gone, and which stays for a while (docs/ring.md), only the blocks that it has count.
 //
 // Called where a ring is made or grows beyond its claim, never in a hook. Uses no heap. Failure: a file system that
 // does not say its size sets no limit; one that cannot be asked has no room.

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -49,6 +50,12 @@ int InProcess(const std::function<int()>& body) {
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+uint64_t AddressSpaceBytes() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 class GrowthTest : public RingTest {};
@@ -244,7 +251,8 @@ TEST_F(GrowthTest, TakesLessAddressSpaceWhereThereIsLittle) {
   EXPECT_EQ(InProcess([] {
               Config config;
               config.size_bytes = 512 * kMiB;
-              const rlimit limit = {128 * kMiB, 128 * kMiB};
+              const uint64_t most = AddressSpaceBytes() + 128 * kMiB;
+              const rlimit limit = {most, most};
               setrlimit(RLIMIT_AS, &limit);
               if (!Start(config)) return 1;
               const uint64_t bytes = GetStats().size_bytes;
