@@ -29,7 +29,7 @@ Flags:
   -h, --help     this text; gpumem COMMAND --help describes one command
   --version      the version
 
-Exit codes: 0 fine, 1 a check failed, 2 usage error, 3 cannot read, 4 damaged but answered in part.
+Exit codes: 0 fine, 1 a check failed, 2 usage error, 3 cannot read, 4 damaged or lossy, answered in part.
 )";
 
 // What belongs together, in the order in which people come to need it. A command that is in none is listed last.

@@ -169,6 +169,8 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& optio
   return loaded;
 }
 
-int ExitCodeOf(const LoadedTrace& loaded) { return loaded.is_damaged() ? kExitDamaged : kExitFine; }
+int ExitCodeOf(const LoadedTrace& loaded) {
+  return loaded.is_damaged() || loaded.analysis.losses.MissesEvents() ? kExitDamaged : kExitFine;
+}
 
 }  // namespace gpumem

@@ -85,7 +85,8 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& optio
                                                        const std::vector<std::string>& arguments, Console* console,
                                                        FurtherLook look = nullptr);
 
-// kExitDamaged where answers are of a part of the trace, else kExitFine.
+// kExitDamaged where answers are of a part of what happened: the trace is damaged, or its recorder lost events. Else
+// kExitFine.
 int ExitCodeOf(const LoadedTrace& loaded);
 
 }  // namespace gpumem

@@ -3,6 +3,7 @@
 """Allocates from several threads faster than a small ring is emptied: some blocks stay, most go. Ends with PyTorch's own numbers in a line of JSON."""
 
 import json
+import os
 import threading
 
 import torch
@@ -26,4 +27,5 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+open(os.environ["SLOW_FILES_GATE"], "w").close()
 print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
