@@ -4,7 +4,7 @@
 
     python tests/e2e/torch_cases_test.py --build build/release [--file test_cuda.py] [--list]
 
-The file is the installed version's, from PyTorch's repository (GPUMEM_TORCH_CASES or --file name a copy of it; else it is fetched into build/torch_cases).
+The file is that of Debian's source package, fetched into build/torch_cases and not kept in the repository; GPUMEM_TORCH_CASES or --file name another version's.
 Simulated CUDA computes no contents, so many cases fail on it: only what passes there is compared. `--list` prints those. Exit code 77 where the file or what
 it imports cannot be had.
 """
@@ -14,14 +14,17 @@ import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
-import urllib.error
-import urllib.request
 
 import same_outcomes
 import truth
 
-SOURCE = "https://raw.githubusercontent.com/pytorch/pytorch/v{version}/test/test_cuda.py"
+sys.path.insert(0, str(truth.ROOT / "scripts" / "lib"))
+import libunwind  # noqa: E402
+
+SOURCE = truth.ROOT / "scripts" / "requirements" / "torch_source.txt"
+RELEASE = "trixie"
 REQUIREMENTS = truth.ROOT / "scripts" / "requirements" / "torch_cases.txt"
 CASE_S = 60
 LIMIT_S = 3000
@@ -32,15 +35,17 @@ def skip(why):
     sys.exit(truth.SKIPPED)
 
 
-def fetched(setup, folder):
-    """The version's file."""
-    version = subprocess.run([setup.python, "-c", "import importlib.metadata as m; print(m.version('torch').split('+')[0])"], capture_output=True, text=True, check=True).stdout.strip()
-    path = folder / version / "test_cuda.py"
+def fetched(folder):
+    """The file, of the version that is pinned."""
+    path = folder / pathlib.Path(SOURCE.read_text().splitlines()[-1].split()[1]) / "test_cuda.py"
     if not path.exists():
         try:
-            text = urllib.request.urlopen(SOURCE.format(version=version), timeout=60).read()
-        except (urllib.error.URLError, OSError) as error:
-            skip(f"PyTorch's test_cuda.py of {version} cannot be fetched ({error}). Name a copy: GPUMEM_TORCH_CASES=FILE")
+            with tempfile.TemporaryDirectory(prefix="gpumem-cases-") as scratch:
+                archive = libunwind.fetch_pinned(SOURCE, pathlib.Path(scratch), RELEASE)
+                with tarfile.open(archive) as tar:
+                    text = tar.extractfile(next(member for member in tar if member.name.endswith("/test/test_cuda.py"))).read()
+        except (OSError, RuntimeError) as error:
+            skip(f"PyTorch's test_cuda.py cannot be fetched ({str(error).splitlines()[-1]}). Name a copy: GPUMEM_TORCH_CASES=FILE")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     return path
@@ -109,7 +114,7 @@ def main():
     setup, arguments, _ = truth.setup_of_tests(parser)
     folder = truth.ROOT / "build" / "torch_cases"
     folder.mkdir(parents=True, exist_ok=True)
-    path = pathlib.Path(arguments.file).resolve() if arguments.file else fetched(setup, folder)
+    path = pathlib.Path(arguments.file).resolve() if arguments.file else fetched(folder)
     cases = PassingCases(setup, path, imported(setup, folder))
     if arguments.list:
         print("\n".join(sorted(cases.run(path.stem, False))))
