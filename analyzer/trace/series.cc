@@ -41,6 +41,38 @@ uint64_t SizeOf(const std::string& path) {
   return error ? 0 : bytes;
 }
 
+bool IsSibling(const fs::directory_entry& entry, absl::string_view stem) {
+  const std::string name = entry.path().filename().string();
+  std::error_code ignored;
+  return SeriesStem(name) == stem && absl::EndsWith(name, kExtension) && entry.is_regular_file(ignored);
+}
+
+fs::path FolderOf(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+// `path`; where it is not there, the latest file of a series whose first file it may have been: users name the file
+// that they asked for, and the recorder removed it when the series became too large.
+std::string StillThere(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(path, error)) || !absl::EndsWith(path, kExtension)) return path;
+  const std::string stem = SeriesStem(fs::path(path).filename().string());
+  std::string latest = path;
+  fs::file_time_type when = fs::file_time_type::min();
+  for (fs::directory_iterator entry(FolderOf(path), error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const fs::file_time_type written = entry->last_write_time(ignored);
+    if (ignored || written <= when || !IsSibling(*entry, stem)) continue;
+    const std::string sibling = (fs::path(path).parent_path() / entry->path().filename()).string();
+    const std::optional<trace::Header> header = HeaderOf(sibling);
+    if (!header || !header->has_part()) continue;
+    latest = sibling;
+    when = written;
+  }
+  return latest;
+}
+
 }  // namespace
 
 std::string SeriesStem(absl::string_view name) {
@@ -59,23 +91,18 @@ std::vector<std::string> OneOfEachSeries(std::vector<std::string> paths) {
 
 Series FindSeries(absl::string_view path) {
   Series series;
-  const std::string named(path);
+  const std::string named = StillThere(std::string(path));
   series.files.push_back({named, 0, SizeOf(named), 0});
   const std::optional<trace::Header> header = HeaderOf(named);
   if (!header || !header->has_part()) return series;
   series.files[0].number = header->part().number();
-  const fs::path folder = fs::path(named).parent_path();
   const std::string stem = SeriesStem(fs::path(named).filename().string());
   std::vector<std::string> unreadable;
   std::error_code error;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (fs::directory_iterator entry(FolderOf(named), error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (name == fs::path(named).filename() || SeriesStem(name) != stem || !absl::EndsWith(name, kExtension) ||
-        !entry->is_regular_file(ignored))
-      continue;
-    const std::string sibling = (folder / name).string();
+    if (name == fs::path(named).filename() || !IsSibling(*entry, stem)) continue;
+    const std::string sibling = (fs::path(named).parent_path() / name).string();
     const std::optional<trace::Header> other = HeaderOf(sibling);
     if (!other) {
       unreadable.push_back(name);

@@ -34,6 +34,7 @@ struct Series {
   bool next_was_begun = false;
 };
 
+// `path` need not be there any more: the first name of a series whose oldest files were removed stands for the rest.
 Series FindSeries(absl::string_view path);
 
 // What the files of a series have in common by default: "run" of run.gmtrace, run.part2.gmtrace and

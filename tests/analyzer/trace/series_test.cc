@@ -119,6 +119,15 @@ TEST_F(SeriesTest, AnyFileStandsForAll) {
     EXPECT_THAT(Numbers(folder_ + "/" + NameOf(number)), ElementsAre(1, 2, 3, 9, 10));
 }
 
+TEST_F(SeriesTest, TheNameThatWasAskedForStandsForThemWhenItsFileIsGone) {
+  for (const uint32_t number : {7u, 8u}) Write(number);
+  EXPECT_THAT(Numbers(folder_ + "/" + NameOf(1)), ElementsAre(7, 8));
+  EXPECT_EQ(ReadAll(folder_ + "/" + NameOf(1)).headers, 2u);
+  EXPECT_FALSE(TraceReader::Open(folder_ + "/ran.gmtrace").ok());
+  std::filesystem::create_symlink("nowhere", folder_ + "/" + NameOf(1));
+  EXPECT_FALSE(TraceReader::Open(folder_ + "/" + NameOf(1)).ok());
+}
+
 TEST_F(SeriesTest, ACopyIsNotRead) {
   const std::string first = Write(1), second = Write(2);
   std::filesystem::copy_file(first, folder_ + "/run.part7.gmtrace");
