@@ -23,6 +23,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
+QUICK_START = ROOT / "tests" / "e2e" / "quick_start"
 SKIPPED = 77
 
 
@@ -65,6 +66,7 @@ class Setup:
     python: str
     simulated: bool
     timeout_s: int = 240
+    quick: bool = False  # PyTorch starts faster: quick_start/sitecustomize.py
 
     @property
     def gpumem(self):
@@ -96,7 +98,7 @@ def setup_of_tests(parser=None):
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--python", default=str(ROOT / ".venv" / "bin" / "python"))
     arguments, rest = parser.parse_known_args()
-    setup = Setup(arguments.build.resolve(), arguments.python, simulated=True, timeout_s=800)
+    setup = Setup(arguments.build.resolve(), arguments.python, simulated=True, timeout_s=800, quick=True)
     skip_without_torch(setup)
     return setup, arguments, [sys.argv[0], *rest]
 
@@ -120,6 +122,10 @@ def environment_of(case, setup):
         environment["SIMCUDA_DEVICES"] = str(case.devices)
         environment["GPUMEM_TEST_ALLOCATOR"] = str(setup.build / "tests" / "e2e" / "libe2e_allocator.so")
         environment["SIMCUDA_LIB"] = str(setup.build / "lib" / "simcuda")
+    if setup.quick:
+        # "python3" may be a version manager's script, which takes longer than what it starts.
+        for name, folder in (("PYTHONPATH", QUICK_START), ("PATH", pathlib.Path(sys.executable).resolve().parent)):
+            environment[name] = os.pathsep.join(filter(None, (str(folder), environment.get(name))))
     return environment
 
 
