@@ -26,6 +26,8 @@ CONVOLUTION = "f32 x=4,3,32,32 w=8,3,3,3 padding=1,1 stride=1,1 dilation=1,1 nch
 
 
 class Scratch(unittest.TestCase):
+    known = None
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="gpumem-workspaces-test-")
         self.addCleanup(folder.cleanup)
@@ -42,7 +44,9 @@ class Scratch(unittest.TestCase):
         return {"SIMCUDA_WORKSPACE_TABLE": str(path)}
 
     def run_plan(self, case, *options, **variables):
-        command = [SETUP.gpumem, "plan", *options, "--no-what-if", "-o", self.folder / "plan.gmtrace", "--", SETUP.python, PROGRAM, case]
+        """Of one case, or of several, separated by spaces."""
+        (self.folder / "counters").unlink(missing_ok=True)
+        command = [SETUP.gpumem, "plan", *options, "--no-what-if", "-o", self.folder / "plan.gmtrace", "--", SETUP.python, PROGRAM, *case.split()]
         return subprocess.run([str(word) for word in command], env=self.environment(**variables), capture_output=True, text=True, timeout=200, check=False)
 
     def plan(self, case, *options, **variables):
@@ -51,7 +55,19 @@ class Scratch(unittest.TestCase):
         return json.loads(done.stdout)
 
     def counters(self):
-        return json.loads((self.folder / "counters").read_text())
+        """Of each run of the last plan, PyTorch's own peaks: {case: {name: bytes}}."""
+        return [json.loads(line) for line in (self.folder / "counters").read_text().splitlines()]
+
+    def assert_peak(self, peak, cases):
+        """The highest that PyTorch had in a run."""
+        for name in ("allocated_bytes", "reserved_bytes"):
+            self.assertEqual(peak[name], max(case[name] for case in cases.values()), name)
+
+    def plain(self):
+        """The plan of "conv" without a row, which is made once; with PyTorch's peaks."""
+        if Scratch.known is None:
+            Scratch.known = self.plan("conv"), self.counters()
+        return Scratch.known
 
     @staticmethod
     def use(plan, library):
@@ -60,10 +76,10 @@ class Scratch(unittest.TestCase):
 
 class Rows(Scratch):
     def test_a_row_is_taken_to_the_byte(self):
-        plain = self.plan("conv")
+        plain, _ = self.plain()
         rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50_000_000), ("cuDNN", "convolution_backward_filter", CONVOLUTION, 7 * MIB))
         plan = self.plan("conv", **rows)
-        self.assertEqual({name: plan["peak"][name] for name in self.counters()}, self.counters())
+        self.assert_peak(plan["peak"], *self.counters())
         use = self.use(plan, "cuDNN")
         self.assertEqual((use["measured"], use["unknown"], use["largest_bytes"]), (2, 0, 50_000_000))
         self.assertEqual(plan["confidence"]["unknown_workspaces"], [])
@@ -75,14 +91,15 @@ class Rows(Scratch):
 
     def test_rows_of_every_library(self):
         lstm = "lstm f32 input=16 hidden=32 projection=32 layers=1 directions=1 steps=10 batch=4 bias=2 training"
-        for case, library, rows in (("lstm", "cuDNN", [("rnn_workspace", lstm, 20 * MIB), ("rnn_reserve", lstm, 30 * MIB)]),
-                                    ("fft", "cuFFT", [("plan", "n=1000,0,0 batch=4 types=0,4,4", 40 * MIB), ("plan", "n=1000,0,0 batch=4 types=4,4,4", 40 * MIB)]),
-                                    ("linalg", "cuSOLVER", [("cusolverDnXpotrf_bufferSize", "0 96 0 96 0", 40 * MIB)])):
-            plan = self.plan(case, **self.table(*((library, *row) for row in rows)))
-            use = self.use(plan, library)
-            self.assertEqual((use["measured"], use["unknown"]), (len(rows), 0), case)
-            self.assertEqual({name: plan["peak"][name] for name in self.counters()}, self.counters())
-            self.assertGreater(plan["peak"]["allocated_bytes"], (50 if case == "lstm" else 40) * MIB, case)
+        rows = (("cuDNN", "rnn_workspace", lstm, 20 * MIB), ("cuDNN", "rnn_reserve", lstm, 30 * MIB), ("cuFFT", "plan", "n=1000,0,0 batch=4 types=0,4,4", 40 * MIB),
+                ("cuFFT", "plan", "n=1000,0,0 batch=4 types=4,4,4", 40 * MIB), ("cuSOLVER", "cusolverDnXpotrf_bufferSize", "0 96 0 96 0", 40 * MIB))
+        plan = self.plan("lstm fft linalg", **self.table(*rows))
+        for library, measured in (("cuDNN", 2), ("cuFFT", 2), ("cuSOLVER", 1)):
+            self.assertEqual((self.use(plan, library)["measured"], self.use(plan, library)["unknown"]), (measured, 0), library)
+        peaks, = self.counters()
+        self.assert_peak(plan["peak"], peaks)
+        for case, least in (("lstm", 50), ("fft", 40), ("linalg", 40)):
+            self.assertGreater(peaks[case]["allocated_bytes"], least * MIB, case)
 
     def test_a_row_of_another_device_is_similar_and_one_of_another_shape_nothing(self):
         rows = self.table(("cuDNN", "convolution_forward", CONVOLUTION, 50 * MIB), ("cuDNN", "convolution_backward_filter", CONVOLUTION + " ", 50 * MIB), device="NVIDIA H200")
@@ -102,20 +119,22 @@ class Rows(Scratch):
 
 class Bounds(Scratch):
     def test_a_cap_of_cudnns_own(self):
-        most = self.use(self.plan("conv"), "cuDNN")["largest_bound_bytes"]
+        most = self.use(self.plain()[0], "cuDNN")["largest_bound_bytes"]
         self.assertGreater(most, MIB)
         self.assertEqual(self.use(self.plan("conv", CUDNN_CONV_WSCAP_DBG="1"), "cuDNN")["largest_bound_bytes"], MIB)
 
     def test_the_other_end_is_told_where_nobody_measured(self):
-        for case, library in (("conv", "cuDNN"), ("lstm", "cuDNN"), ("fft", "cuFFT"), ("linalg", "cuSOLVER")):
-            plan = self.plan(case)
-            self.assertEqual(plan["confidence"]["unknown_workspaces"], [library])
-            most = plan["confidence"]["peak_where_workspaces_are_bounds"]
-            self.assertGreater(most["allocated_bytes"], plan["peak"]["allocated_bytes"], case)
-            bounded = self.plan(case, "--workspaces", "bound")
-            for name in ("allocated_bytes", "reserved_bytes"):
-                self.assertEqual(bounded["peak"][name], most[name], case)
-            self.assertEqual(self.use(bounded, library)["unknown"], 0)
+        for cases, libraries in (("conv", ["cuDNN"]), ("lstm fft linalg", ["cuDNN", "cuFFT", "cuSOLVER"])):
+            plan, (least, most) = self.plain() if cases == "conv" else (self.plan(cases), self.counters())
+            self.assertEqual(plan["confidence"]["unknown_workspaces"], libraries)
+            self.assert_peak(plan["peak"], least)
+            self.assert_peak(plan["confidence"]["peak_where_workspaces_are_bounds"], most)
+            for case in cases.split():
+                self.assertGreater(most[case]["allocated_bytes"], least[case]["allocated_bytes"], case)
+            bounded = self.plan(cases, "--workspaces", "bound")
+            self.assertEqual(self.counters(), [most])
+            self.assert_peak(bounded["peak"], most)
+            self.assertEqual([self.use(bounded, library)["unknown"] for library in libraries], [0] * len(libraries))
             self.assertIsNone(bounded["confidence"]["peak_where_workspaces_are_bounds"])
 
     def test_what_has_no_bound_says_so(self):

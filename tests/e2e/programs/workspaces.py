@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Trains what asks a library for workspace, and writes PyTorch's own peak to $COUNTERS: python workspaces.py conv|lstm|fft|linalg|sparse|none"""
+"""Trains what asks a library for workspace, one after the other: python workspaces.py CASE..., each conv, lstm, fft, linalg, sparse or none.
+
+Adds PyTorch's own peak of each to $COUNTERS: a JSON line a run.
+"""
 
 import json
 import os
@@ -41,16 +44,26 @@ def none():
     return [weight], lambda: weight.sum()
 
 
-def main():
-    parameters, forward = globals()[sys.argv[1]]()
+def train(case):
+    """Its peak; nothing of it is there afterwards."""
+    torch.cuda.reset_peak_memory_stats()
+    parameters, forward = globals()[case]()
     optimizer = torch.optim.SGD(parameters, lr=0.1)
     for _ in range(4):
         forward().backward()
         optimizer.step()
         optimizer.zero_grad()
+    return {"allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved()}
+
+
+def main():
+    peaks = {}
+    for case in sys.argv[1:]:
+        peaks[case] = train(case)
+        torch.cuda.empty_cache()
     if "COUNTERS" in os.environ:
-        with open(os.environ["COUNTERS"], "w", encoding="utf-8") as file:
-            json.dump({"allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved()}, file)
+        with open(os.environ["COUNTERS"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(peaks) + "\n")
 
 
 main()
