@@ -288,8 +288,9 @@ class Kills(Place):
 
 class Size(Place):
     ROUNDS = ["work", "wait"] * 8
-    MANY = ["work", "wait"] * 24
-    ROTATE = {"GPUMEMSHIM_MAX_SIZE": "96k", "GPUMEMSHIM_ON_FULL": "rotate"}  # more than there is
+    WORKS = 12
+    MANY = ["work", "wait"] * WORKS
+    ROTATE = {"GPUMEMSHIM_MAX_SIZE": "48k", "GPUMEMSHIM_ON_FULL": "rotate"}  # more than there is
 
     def series(self, files, first, last, **more):
         whole = {"events_before": 0, "objects_not_in_snapshot": 0, "missing_files": 0, "goes_on_elsewhere": False}
@@ -301,7 +302,7 @@ class Size(Place):
         self.assertGreater(len(traces), 2)
         answers = [self.report_of(trace) for trace in traces]
         for answer in answers:
-            self.assertEqual(answer["events"]["runtime"], 24 * WORK_EVENTS)
+            self.assertEqual(answer["events"]["runtime"], self.WORKS * WORK_EVENTS)
             self.assertNotIn("file", self.notes_of(answer))
             self.assertEqual(answer["series"], self.series(len(traces), 1, len(traces)))
             self.assertTrue(answer["complete"])
@@ -317,7 +318,7 @@ class Size(Place):
         self.assertIn(f"starts with file {len(traces)} of a series", self.notes_of(answer))
         before = answer["series"]["events_before"]
         self.assertEqual(answer["series"], self.series(1, len(traces), len(traces), events_before=before))
-        self.assertEqual(before + answer["events"]["runtime"], 24 * WORK_EVENTS + CONTEXT_EVENTS)
+        self.assertEqual(before + answer["events"]["runtime"], self.WORKS * WORK_EVENTS + CONTEXT_EVENTS)
         # And one of the middle says that it is not all.
         shutil.copy(self.folder / traces[0].name.replace(".gmtrace", ".part2.gmtrace"), alone / "middle.gmtrace")
         answer = self.report_of(alone / "middle.gmtrace")
@@ -362,7 +363,7 @@ class Size(Place):
         self.assertIn("1 file of the series missing", self.notes_of(answer))
         self.assertEqual(answer["series"]["missing_files"], 1)
         self.assertEqual(answer["devices"][0]["end"], whole["devices"][0]["end"])
-        self.assertLess(answer["events"]["runtime"], 24 * WORK_EVENTS)
+        self.assertLess(answer["events"]["runtime"], self.WORKS * WORK_EVENTS)
 
     def test_the_last_files_are_kept(self):
         line = self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="16k")
@@ -383,11 +384,11 @@ class Size(Place):
         command = [str(hosts_test.HOSTS / "host_places"), *self.MANY, "work", *["wait"] * 400]
         host = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         with host:
-            for _ in range(25):
+            for _ in range(self.WORKS + 1):
                 host.stdout.readline()
             host.kill()
         answer = self.report_of(self.traces()[0])
-        self.assertEqual(answer["events"]["runtime"], 25 * WORK_EVENTS)
+        self.assertEqual(answer["events"]["runtime"], (self.WORKS + 1) * WORK_EVENTS)
         self.assertFalse(answer["complete"])
 
 
