@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 WORKERS = 3
+AHEAD = 2 * WORKERS
 BATCH_BYTES = 7 << 20  # of 3 x 2 that wait in /dev/shm; two more are in hand while one is fetched: 56 MiB at most
 
 
@@ -31,9 +32,13 @@ def touch_cuda(_):
 
 
 def full_queue(shared):
-    """The most that is in use there while the workers fill their queues."""
-    status = os.statvfs(shared)
-    return (status.f_blocks - status.f_bfree) * status.f_bsize >> 20
+    """Bytes in use there once all that is fetched ahead is there, beside the batch in hand, and no more comes."""
+    before, used = 0, 1
+    while used < AHEAD * BATCH_BYTES or used != before:
+        time.sleep(0.1)
+        status = os.statvfs(shared)
+        before, used = used, (status.f_blocks - status.f_bfree) * status.f_bsize
+    return used
 
 
 def main(method):
@@ -43,8 +48,7 @@ def main(method):
     used = 0
     for index, batch in enumerate(data):
         if index == 0:
-            time.sleep(3)  # until all that is fetched ahead is there
-            used = full_queue("/dev/shm")
+            used = full_queue("/dev/shm") >> 20
         sums.append(float(batch[0, 0]) + float(model(batch[:, :8].cuda()).sum()) * 0)
     print("batches", sum(sums), len(sums))
     print(used, file=sys.stderr)
