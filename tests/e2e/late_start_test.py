@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Recording begins in a program that runs: what existed before is in all numbers, and peaks and ends are those of PyTorch's own counters.
 
-    python tests/e2e/late_start_test.py --build build/release
+    python tests/e2e/late_start_test.py --build build/release [--full]
 """
 
 import json
@@ -16,6 +16,7 @@ import truth
 
 SETUP = None
 PROGRAM = truth.PROGRAMS / "late_start.py"
+RARER = ("test_once", "test_expandable_segments", "test_attached", "test_all_of_four_ranks")  # each is a part of one with more spans, or fewer ranks
 
 
 class LateStartTest(unittest.TestCase):
@@ -28,7 +29,7 @@ class LateStartTest(unittest.TestCase):
                 environment.pop("GPUMEMSHIM_START")
                 options = ["-o", str(trace)] if way == "attach" else [str(trace)]
                 environment["GPUMEMSHIM_LIBRARY"] = str(SETUP.build / "lib" / "libgpumemshim.so")
-                environment["PYTHONPATH"] = str(truth.ROOT / "python")
+                environment["PYTHONPATH"] += f":{truth.ROOT / 'python'}"
                 command = [*SETUP.command(PROGRAM), str(SETUP.gpumem), way, str(spans), *options]
             else:
                 command = SETUP.recording(trace, *SETUP.command(PROGRAM), str(SETUP.gpumem), "ctl", str(spans))
@@ -94,17 +95,21 @@ class LateStartTest(unittest.TestCase):
 
 
 class RanksTest(unittest.TestCase):
-    RANKS = 4
-
     def test_all_ranks_of_a_launcher(self):
+        self.check(2)
+
+    def test_all_of_four_ranks(self):
+        self.check(4)
+
+    def check(self, ranks):
         environment = truth.environment_of(truth.Case("none"), SETUP)
         with tempfile.TemporaryDirectory(prefix="gpumem-late-") as name:
             folder = pathlib.Path(name)
             environment["XDG_RUNTIME_DIR"] = name
-            command = SETUP.command("-m") + ["torch.distributed.run", "--standalone", f"--nproc_per_node={self.RANKS}", str(truth.PROGRAMS / "late_ranks.py"), name]
+            command = SETUP.command("-m") + ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", str(truth.PROGRAMS / "late_ranks.py"), name]
             launcher = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             deadline = time.monotonic() + 120
-            while len(list(folder.glob("ready.*"))) < self.RANKS and time.monotonic() < deadline and launcher.poll() is None:
+            while len(list(folder.glob("ready.*"))) < ranks and time.monotonic() < deadline and launcher.poll() is None:
                 time.sleep(0.05)
             said = subprocess.run(
                 [SETUP.gpumem, "attach", "--all-ranks", "--json", str(launcher.pid)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
@@ -124,4 +129,4 @@ class RanksTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    truth.run_tests(globals())
+    truth.run_tests(globals(), RARER)
