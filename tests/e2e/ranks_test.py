@@ -16,7 +16,9 @@ import truth
 SETUP = None
 RANKED = truth.PROGRAMS / "ranked.py"
 PROGRAM = truth.ROOT / "examples" / "train_parallel.py"
-RARER = ("test_fsdp_of_eight", "test_hsdp_of_four", "test_with_gloo_beside")  # a start of PyTorch for each rank
+# Else all ranks run once more where the printed loss is another, and with bounds of workspaces: test_ddp_of_two does both.
+ONCE = ("--values", "none", "--workspaces", "none")
+RARER = ("test_of_nobody_by_other_ways", "test_fsdp_of_eight", "test_hsdp_of_four", "test_with_gloo_beside")  # a start of PyTorch for each rank
 
 
 class Ranks(unittest.TestCase):
@@ -103,7 +105,7 @@ class SimulatedRanks(Ranks):
         self.assertEqual(found, {name: (count, 4 * count, 4 * count, 8 * count + 4) for name, count in expected.items()})
 
     def test_the_last_of_eight_with_fsdp(self):
-        plan, processes = self.plan(["--rank", "7", "--world-size", "8", "--values", "none"], "--parallel", "fsdp", *SHAPE)
+        plan, processes = self.plan(["--rank", "7", "--world-size", "8", *ONCE], "--parallel", "fsdp", *SHAPE)
         self.check_shares(processes, 7, 8)
         block = sum(elements(shape) for name, shape in shapes().items() if name.startswith("blocks.0."))
         # In the first block's backward pass: its parameters gathered in bf16, and the gradients of the one before in fp32 on their way to their ranks.
@@ -111,7 +113,7 @@ class SimulatedRanks(Ranks):
         self.assertIn(("blocks.1", 4 * block, 1), self.communication(plan))
 
     def test_fsdp_of_two(self):
-        self.compare_fsdp(2, options=["--values", "none"])  # with values all is run once more, where the printed loss is another
+        self.compare_fsdp(2, options=ONCE)
 
     def test_fsdp_of_eight(self):
         self.compare_fsdp(8)
@@ -125,7 +127,7 @@ class SimulatedRanks(Ranks):
         self.assertEqual((details["parameter"], details["gradient"]), (whole, whole))
 
     def test_tensor_parallel_of_two(self):
-        _, _, alone = self.compare(2, [0], "--parallel", "tp", *SHAPE, options=["--values", "none"])
+        _, _, alone = self.compare(2, [0], "--parallel", "tp", *SHAPE, options=ONCE)
         found = {each["name"]: each["elements"] for each in self.report("model", alone[0][1][0])["parameters"]}
         whole = ("norm1.weight", "norm2.weight", "norm.weight")
         expected = {name: elements(shape) // (1 if name.endswith(whole) else 2) for name, shape in shapes().items()}
@@ -154,17 +156,23 @@ class WhatRanksHear(Ranks):
     def test_with_gloo_beside(self):
         self.check(["--nproc-per-node", "4"], "--eager", "--backend", "cpu:gloo,cuda:nccl")
 
-    def test_of_nobody(self):
-        for options in ([], ["--eager"], ["--backend", "cpu:gloo,cuda:nccl"]):
-            with self.subTest(options=options):
-                plan = self.check(["--rank", "13", "--world-size", "16"], "--alone", *options)
-                self.assertEqual((plan["processes"][0]["rank"], plan["peak"]["device"]), (13, 5))
+    def check_alone(self, *options):
+        plan = self.check(["--rank", "13", "--world-size", "16"], "--alone", *options)
+        self.assertEqual((plan["processes"][0]["rank"], plan["peak"]["device"]), (13, 5))
 
-    def test_a_sitecustomize_of_the_users_own(self):
+    def test_of_nobody(self):
+        self.check_alone("--eager", "--backend", "cpu:gloo,cuda:nccl")
+
+    def test_of_nobody_by_other_ways(self):
+        for options in (["--eager"], ["--backend", "cpu:gloo,cuda:nccl"]):
+            with self.subTest(options=options):
+                self.check_alone(*options)
+
+    def test_of_nobody_with_a_sitecustomize_of_the_users_own(self):
         (self.folder / "mine").mkdir()
         (self.folder / "mine" / "sitecustomize.py").write_text("import os\nopen(os.environ['REPORTED'], 'w').write('mine too')\n")
         self.more = {"PYTHONPATH": str(self.folder / "mine")}
-        self.check(["--world-size", "8"], "--alone")
+        self.check_alone()
         self.assertEqual((self.folder / "reported").read_text(), "mine too")
 
 
