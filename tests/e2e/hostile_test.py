@@ -22,33 +22,35 @@ ALONE = ("empty_builtins", "deep", "names_in_builtins", "odd_modules", "trace_fu
 
 
 class HostileTest(unittest.TestCase):
-    def run_cases(self, folder, recorded, cases):
-        """(exit code, output, errors, calls of the driver)"""
-        log = folder / f"{recorded}.log"
-        command = SETUP.command(PROGRAM)
-        if recorded:
-            command = SETUP.recording(folder / "run.gmtrace", *command)
-        environment = {**truth.environment_of(truth.Case("none"), SETUP), "SIMCUDA_LOG": str(log), "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run([*command, *cases], env=environment, capture_output=True, text=True, timeout=SETUP.timeout_s, stdin=subprocess.DEVNULL)
-        with open(log, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        # Addresses of host memory are the kernel's to choose.
-        calls = [(row["api"], row["kind"], row["device"], row["device"] != "-1" and row["address"], row["size"], row["result"]) for row in rows]
-        return done.returncode, done.stdout, calls, done.stderr
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-hostile-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
 
-    def check(self, *cases):
-        with tempfile.TemporaryDirectory(prefix="gpumem-hostile-") as folder:
-            folder = pathlib.Path(folder)
-            bare, recorded = (self.run_cases(folder, recorded, cases) for recorded in (False, True))
-            self.assertEqual(bare[0], 0, bare[3])
-            self.assertEqual(recorded[0], 0, recorded[3])
-            self.assertEqual(json.loads(recorded[1]), json.loads(bare[1]))
-            self.assertEqual(recorded[2], bare[2])
-            modules = json.loads(truth.run([SETUP.gpumem, "modules", "--json", str(folder / "run.gmtrace")], SETUP))["modules"]
-            return truth.report(SETUP, folder / "run.gmtrace"), modules
+    def run_program(self, *arguments, prefix=(), **more):
+        environment = {**truth.environment_of(truth.Case("none"), SETUP), "PYTHONWARNINGS": "ignore", **more}
+        done = subprocess.run([*prefix, *SETUP.command(PROGRAM), *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=SETUP.timeout_s, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def calls(self, log):
+        """Of the driver. Addresses of host memory are the kernel's to choose."""
+        with open(self.folder / log, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        return [(row["api"], row["kind"], row["device"], row["device"] != "-1" and row["address"], row["size"], row["result"]) for row in rows]
+
+    def check(self, cases, bare_output, bare_log):
+        """Recorded, as the bare run was. The report and its modules."""
+        trace = self.folder / "run.gmtrace"
+        output = self.run_program(*cases, prefix=SETUP.recording(trace), SIMCUDA_LOG="recorded.log")
+        self.assertEqual(json.loads(output), json.loads(bare_output))
+        calls = self.calls("recorded.log")
+        self.assertEqual(calls, self.calls(bare_log))
+        self.assertGreater(len(calls), 2)
+        return truth.report(SETUP, trace), json.loads(truth.run([SETUP.gpumem, "modules", "--json", str(trace)], SETUP))["modules"]
 
     def test_objects(self):
-        report, modules = self.check(*TOGETHER)
+        report, modules = self.check(TOGETHER, self.run_program(*TOGETHER, SIMCUDA_LOG="bare.log"), "bare.log")
         self.assertLessEqual({"Hostile", "Counted", "Hidden", "Odd", "Calls", "Sequential"}, {module["root_class"] for module in modules})
         failed = report["process"]["versions"].get("python_helper", "")
         self.assertRegex(failed, r"^left out: (a model has modules too deep|tensors of a class)")  # of endless and tensors; nothing else failed
@@ -56,9 +58,10 @@ class HostileTest(unittest.TestCase):
         print(f"  {failed}", flush=True)
 
     def test_processes(self):
+        self.run_program("--apart", *ALONE)  # without a recorder, for which a forked process may be another
         for case in ALONE:
             with self.subTest(case=case):
-                report, _ = self.check(case)
+                report, _ = self.check([case], (self.folder / f"{case}.out").read_text(), f"{case}.log")
                 failed = report["process"]["versions"].get("python_helper")
                 if case == "audit_hook_against_compile":
                     self.assertEqual(failed, "it does not run in this Python")

@@ -3,12 +3,14 @@
 """Models, tensors and optimizers whose classes run code wherever an onlooker would ask them something: it ends the program, never ends, takes memory, or
 is counted. Prints the counts and PyTorch's own numbers; nothing of it may change under the recorder.
 
-    hostile.py CASE...      prints a JSON line {case: [counts, bytes allocated, peak]}
+    hostile.py CASE...           prints a JSON line {case: [counts, bytes allocated, peak]}
+    hostile.py --apart CASE...   each case in a process of its own that is forked when PyTorch is imported; an output each, "CASE.out" in this folder
 """
 
 import builtins
 import collections
 import json
+import os
 import pathlib
 import sys
 import threading
@@ -384,14 +386,33 @@ def asked():
     COUNTS["rows"], COUNTS["gradients"] = len(rows), len(gradients)
 
 
-def main():
+def main(names):
     torch.manual_seed(0)
     results = {}
-    for name in sys.argv[1:]:
+    for name in names:
         COUNTS.clear()
         CASES[name]()
         results[name] = [dict(sorted(COUNTS.items())), torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()]
     print(json.dumps(results))
 
 
-main()
+def fork(name):
+    """True in the child. Its exit code is an error of ours."""
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(f"{name}.out", os.O_WRONLY | os.O_CREAT, 0o600), 1)
+        os.environ["SIMCUDA_LOG"] = f"{name}.log"
+        return True
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(f"{name}: {status}")
+    return False
+
+
+if sys.argv[1] != "--apart":
+    main(sys.argv[1:])
+else:
+    for name in sys.argv[2:]:
+        if fork(name):
+            main([name])
+            break
