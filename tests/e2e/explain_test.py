@@ -83,34 +83,26 @@ nearly()
 }
 
 
-class Traces:
-    def __init__(self, folder):
-        self.folder, self.done = pathlib.Path(folder), {}
-
-    def of(self, name):
-        if name not in self.done:
-            folder = self.folder / name
-            folder.mkdir()
-            program, trace = folder / "program.py", folder / "run.gmtrace"
-            program.write_text(HEAD + PROGRAMS[name])
-            truth.run(SETUP.recording(trace, *SETUP.command(program)), SETUP, truth.environment_of(truth.Case("none"), SETUP))
-            self.done[name] = trace
-        return self.done[name]
-
-
 class ExplainTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="gpumem-explain-")
-        cls.traces = Traces(cls.folder.name)
+        folder = tempfile.TemporaryDirectory(prefix="gpumem-explain-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        programs = []
+        for name, text in PROGRAMS.items():
+            (cls.folder / name).mkdir()
+            programs.append(cls.folder / name / "program.py")
+            programs[-1].write_text(HEAD + text)
+        command = [*SETUP.command(truth.PROGRAMS / "forked.py"), *map(str, programs)]
+        truth.run(SETUP.recording(cls.folder / "forked.gmtrace", *command), SETUP, truth.environment_of(truth.Case("none"), SETUP))
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+    def trace(self, name):
+        return self.folder / name / "program.gmtrace"
 
     def explain(self, name, *arguments, code=0, replays=False):
         arguments = [*arguments, *([] if replays else ["--no-replay"])]
-        done = subprocess.run([SETUP.gpumem, "explain", "--json", *arguments, self.traces.of(name)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([SETUP.gpumem, "explain", "--json", *arguments, self.trace(name)], env=truth.environment_of_plans(SETUP), capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout)
 
@@ -128,8 +120,8 @@ class ExplainTest(unittest.TestCase):
         check = self.check("spike", "peak.recurs")
         self.assertEqual(check["outcome"], "found")
         self.assertIn("only step 5", check["evidence"])
-        peak = truth.report(SETUP, self.traces.of("spike"))["devices"][0]["peak"]["allocated_bytes"]
-        steps = json.loads(subprocess.run([SETUP.gpumem, "steps", "--json", self.traces.of("spike")], capture_output=True, text=True, check=True).stdout)["steps"]
+        peak = truth.report(SETUP, self.trace("spike"))["devices"][0]["peak"]["allocated_bytes"]
+        steps = json.loads(subprocess.run([SETUP.gpumem, "steps", "--json", self.trace("spike")], capture_output=True, text=True, check=True).stdout)["steps"]
         others = max(each["peak_bytes"] for each in steps if each["step"] != 5)
         self.assertEqual((check["saving_basis"], check["saving_bytes"]), ("exact", peak - others))
 
@@ -141,7 +133,7 @@ class ExplainTest(unittest.TestCase):
     def test_peaks_without_parts_are_those_of_the_blocks(self):
         query = ("SELECT born_event, coalesce(died_event, 1000000000) AS died_event, size, category, line, stage FROM blocks WHERE layer = 'torch' AND device = 0")
         for name in ("plain", "adam"):
-            done = subprocess.run([SETUP.gpumem, "sql", "--json", self.traces.of(name), query], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([SETUP.gpumem, "sql", "--json", self.trace(name), query], capture_output=True, text=True, timeout=120)
             if done.returncode == 3 and "DuckDB" in done.stderr:
                 self.skipTest("DuckDB's library is not here (scripts/bootstrap)")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -192,9 +184,9 @@ class ExplainTest(unittest.TestCase):
         self.assertNotIn(check["evidence"], answer["headline"])
 
     def test_what_other_settings_save_is_replayed(self):
-        trace = self.traces.of("fragmenting")
+        trace = self.trace("fragmenting")
         found = {check["id"]: check for check in self.explain("fragmenting", "fragmentation", replays=True)["checks"]}
-        done = subprocess.run([SETUP.gpumem, "replay", "--json", "--conf", "expandable_segments:True", trace], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([SETUP.gpumem, "replay", "--json", "--conf", "expandable_segments:True", trace], env=truth.environment_of_plans(SETUP), capture_output=True, text=True, timeout=120)
         replay = json.loads(done.stdout)
         reserved = [run["devices"][0]["peak_reserved_bytes"] for run in (replay["replayed"], replay["what_ifs"][0])]
         self.assertGreater(reserved[0] - reserved[1], 200 << 20)
@@ -229,7 +221,7 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(answer["verdict"], "out_of_memory")
 
     def test_text_and_json_say_the_same(self):
-        text = subprocess.run([SETUP.gpumem, "explain", "--full", "--no-replay", self.traces.of("leak")], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([SETUP.gpumem, "explain", "--full", "--no-replay", self.trace("leak")], capture_output=True, text=True, check=True).stdout
         flat = " ".join(text.split())
         for check in self.explain("leak")["checks"]:
             self.assertIn(check["question"], flat)
@@ -241,7 +233,7 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual([key for key in {*answer, *answer["checks"][0]} if f"`{key}`" not in documented], [])
 
     def test_a_forecast_of_the_leak(self):
-        done = subprocess.run([SETUP.gpumem, "forecast", "--json", self.traces.of("leak")], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([SETUP.gpumem, "forecast", "--json", self.trace("leak")], capture_output=True, text=True, timeout=120)
         answer = json.loads(done.stdout)
         self.assertEqual((answer["kind"], answer["steps"]), ("far", 20), "3 MiB a step fill no GPU of this size soon")
         self.assertAlmostEqual(answer["bytes_per_step"], 3 << 20, delta=3 << 14)
@@ -250,7 +242,7 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual([key for key in answer if f"`{key}`" not in documented], [])
 
     def test_a_topic_that_there_is_not(self):
-        done = subprocess.run([SETUP.gpumem, "explain", "batteries", self.traces.of("plain")], capture_output=True, text=True)
+        done = subprocess.run([SETUP.gpumem, "explain", "batteries", self.trace("plain")], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("oom, leak, fragmentation or peak", done.stderr)
 
