@@ -63,6 +63,24 @@ class Ends(SummaryHost):
         subprocess.run([self.setup.gpumem, "ranks", str(trace)], capture_output=True, text=True, timeout=120)
         self.assertEqual(self.summaries(), [], "beside a trace that has none it writes none")
 
+    def test_a_program_that_closes_every_descriptor_meanwhile(self):
+        """A summary each second, and all numbers are closed and used again all the while: no byte of ours is in the program's own files."""
+        churn = """
+kept = [malloc(3 * MIB) for _ in range(20)]
+own = []
+stop = time.monotonic() + 600
+while not glob.glob("*.summary") or len(own) < 50:
+    assert time.monotonic() < stop, "no summary"
+    os.closerange(3, 1024)
+    own = [os.open(f"own{i}", os.O_RDWR | os.O_CREAT) for i in range(50)]
+    runtime.cudaFree(malloc(4096))
+    time.sleep(0.01)
+"""
+        self.run_script("import glob, os, time\n" + churn, GPUMEMSHIM_SUMMARY="1s", **RANK)
+        self.assertEqual({path.stat().st_size for path in self.folder.glob("own*")}, {0})
+        self.assertEqual(len(list(self.folder.glob("own*"))), 50)
+        self.assertEqual(self.the_summary()["rank"], 1)
+
     def test_of_a_series_there_is_one(self):
         churn = "for _ in range(30000):\n    runtime.cudaFree(malloc(4096))\n"
         self.run_script(churn, GPUMEMSHIM_OUTPUT="run.gmtrace", GPUMEMSHIM_MAX_SIZE="512k", GPUMEMSHIM_SUMMARY="on", **RANK)
