@@ -10,14 +10,14 @@
 namespace gpumem::format {
 namespace {
 
-bool IsNameChar(char c) {
+bool IsArgumentChar(char c) {
   return IsNameLetter(c) || c == '_' || c == '-' || c == '.' || c == '@' || c == '/' || c == '[' || c == ']';
 }
 
 // Where the name of an assignment ends: behind the marks of Hydra (+, ++, ~) and of options. 0 where it has none.
 size_t NameEnd(Slice argument) {
   const size_t marks = Span(argument, [](char c) { return c == '+' || c == '~' || c == '-'; });
-  const size_t name = Span(argument.From(marks), IsNameChar);
+  const size_t name = Span(argument.From(marks), IsArgumentChar);
   return name == 0 ? 0 : marks + name;
 }
 
@@ -57,7 +57,7 @@ bool IntroducesCode(Slice argument) {
 NameKind SecretMasker::KindOfNext(Slice argument) const {
   const NameKind option = OptionOf(Slice::Of(program_), argument);
   if (option != NameKind::kPlain || argument[0] == '-') return option;
-  const bool is_name = Span(argument, [](char c) { return IsNameChar(c) || c == ':'; }) == argument.size;
+  const bool is_name = Span(argument, [](char c) { return IsArgumentChar(c) || c == ':'; }) == argument.size;
   if (settings_ > 0 && is_name && ClassifyName(argument, NamePlace::kOption) == NameKind::kSecret)
     return NameKind::kSecret;
   return !is_first_ && IsBarePasswordWord(argument) ? NameKind::kMaybeSecret : NameKind::kPlain;

@@ -68,7 +68,7 @@ Slice NameOf(Slice program) {
   return program.From(at);
 }
 
-bool IsOneOf(Slice word, std::initializer_list<const char*> list) {
+bool IsAnyOf(Slice word, std::initializer_list<const char*> list) {
   for (const char* each : list) {
     if (word.IsIgnoringCase(each)) return true;
   }
@@ -95,10 +95,10 @@ size_t JoinedOptionSize(Slice program, Slice argument) {
 }
 
 bool IntroducesSetting(Slice word) {
-  return IsOneOf(word,
+  return IsAnyOf(word,
                  {"set", "setx", "env", "setenv", "-x", "-gx", "-Ux", "-env", "-genv", "put", "put-secret", "modify"});
 }
 
-bool IsBarePasswordWord(Slice word) { return IsOneOf(word, {"password", "passwd", "passphrase", "passwort"}); }
+bool IsBarePasswordWord(Slice word) { return IsAnyOf(word, {"password", "passwd", "passphrase", "passwort"}); }
 
 }  // namespace gpumem::format

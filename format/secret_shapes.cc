@@ -223,10 +223,8 @@ constexpr size_t kTested = 256;    // of a credential, from its beginning: no mo
 constexpr size_t kRandomPart = 8;  // of a kDashed credential, where a digit is among them
 constexpr size_t kLongPart = 16;   // ... where none is
 
-bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool IsWordChar(char c) { return IsAlnum(c) || c == '_'; }
 bool IsDashed(char c) { return IsAlnum(c) || c == '_' || c == '-'; }
-bool IsBase64(char c) { return IsDashed(c) || c == '+' || c == '/' || c == '=' || c == '.' || c == '~'; }
+bool IsTokenChar(char c) { return IsDashed(c) || c == '+' || c == '/' || c == '=' || c == '.' || c == '~'; }
 
 size_t SpanOf(Alphabet alphabet, Slice text) {
   switch (alphabet) {
@@ -239,9 +237,9 @@ size_t SpanOf(Alphabet alphabet, Slice text) {
     case Alphabet::kDashed:
       return Span(text, IsDashed);
     case Alphabet::kAnything:
-      return Span(text, IsBase64);
+      return Span(text, IsTokenChar);
     case Alphabet::kEscaped:
-      return Span(text, [](char c) { return IsBase64(c) || c == '%'; });
+      return Span(text, [](char c) { return IsTokenChar(c) || c == '%'; });
     case Alphabet::kHex:
       return Span(text, IsHex);
     case Alphabet::kDigits:
@@ -332,7 +330,7 @@ size_t CredentialSize(Slice text) {
 }
 
 size_t PasswordHashSize(Slice text) {
-  const auto is_hash_char = [](char c) { return IsBase64(c) || c == '$' || c == ','; };
+  const auto is_hash_char = [](char c) { return IsTokenChar(c) || c == '$' || c == ','; };
   for (const char* kind : {"$1$", "$2a$", "$2b$", "$2y$", "$5$", "$6$", "$7$", "$y$", "$apr1$", "$argon2", "$pbkdf2",
                            "$scrypt$", "{SSHA", "{SHA", "{CRYPT}", "{PBKDF2"}) {
     const size_t prefix = std::strlen(kind);

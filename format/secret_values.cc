@@ -29,8 +29,6 @@ constexpr const char* kSwitches[] = {"true",    "false",    "none",     "null", 
                                      "on",      "off",      "0",        "1",        "auto",   "***", "nan",
                                      "default", "required", "optional", "disabled", "enabled"};
 
-bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool IsWordChar(char c) { return IsAlnum(c) || c == '_'; }
 bool IsBase64(char c) { return IsWordChar(c) || c == '-' || c == '+' || c == '/' || c == '=' || c == '.' || c == '~'; }
 
 enum class CharClass : uint8_t { kLower, kUpper, kDigit, kOther };

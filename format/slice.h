@@ -22,6 +22,8 @@ constexpr bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 constexpr bool IsLetter(char c) { return IsLower(c) || IsUpper(c); }
 constexpr bool IsAlnum(char c) { return IsLetter(c) || IsDigit(c); }
+constexpr bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+constexpr bool IsWordChar(char c) { return IsAlnum(c) || c == '_'; }
 // Of a name: also what UTF-8 has beyond ASCII.
 constexpr bool IsNameLetter(char c) { return IsAlnum(c) || (static_cast<unsigned char>(c) & 0x80) != 0; }
 constexpr bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }

@@ -8,11 +8,11 @@
 namespace gpumem {
 namespace {
 
-struct Words {
+struct CategoryWords {
   absl::string_view name, title;
 };
 
-constexpr Words kWords[] = {
+constexpr CategoryWords kCategoryWords[] = {
     {"parameter", "parameters"},
     {"buffer", "buffers"},
     {"gradient", "gradients"},
@@ -30,9 +30,9 @@ constexpr Words kWords[] = {
     {"library", "other libraries"},
     {"unknown", "unknown"},
 };
-static_assert(std::size(kWords) == kCategories);
+static_assert(std::size(kCategoryWords) == kCategories);
 
-constexpr Words kPartWords[] = {
+constexpr CategoryWords kPartWords[] = {
     {"", ""}, {"trainable", "trainable"}, {"frozen", "frozen"}, {"per_sample", "one for each sample"}};
 static_assert(std::size(kPartWords) == kParts);
 
@@ -41,8 +41,8 @@ static_assert(std::size(kEvidenceNames) == kEvidences);
 
 }  // namespace
 
-absl::string_view CategoryName(Category category) { return kWords[Index(category)].name; }
-absl::string_view CategoryTitle(Category category) { return kWords[Index(category)].title; }
+absl::string_view CategoryName(Category category) { return kCategoryWords[Index(category)].name; }
+absl::string_view CategoryTitle(Category category) { return kCategoryWords[Index(category)].title; }
 absl::string_view PartName(Part part) { return kPartWords[Index(part)].name; }
 absl::string_view PartTitle(Part part) { return kPartWords[Index(part)].title; }
 Category CategoryOf(Part part) {
@@ -61,7 +61,7 @@ absl::string_view EvidenceName(Evidence evidence) { return kEvidenceNames[Index(
 
 std::optional<Category> CategoryNamed(absl::string_view name) {
   for (size_t i = 0; i < kCategories; ++i) {
-    if (kWords[i].name == name) return static_cast<Category>(i);
+    if (kCategoryWords[i].name == name) return static_cast<Category>(i);
   }
   return std::nullopt;
 }

@@ -12,10 +12,10 @@
 namespace gpumem {
 namespace {
 
-struct Words {
+struct StageWords {
   absl::string_view name, title;
 };
-constexpr Words kWords[] = {
+constexpr StageWords kStageWords[] = {
     {"other", "other"},
     {"forward", "forward"},
     {"loss", "loss"},
@@ -33,7 +33,7 @@ constexpr Words kWords[] = {
     {"optimizer_setup", "optimizer set-up"},
     {"privacy_setup", "privacy engine set-up"},
 };
-static_assert(std::size(kWords) == kStages);
+static_assert(std::size(kStageWords) == kStages);
 
 // A frame matches where its file holds `file` and its function's last part is `function`, or begins with it where
 // `function` ends in '*'. Empty: any. The first rule that matches counts.
@@ -208,8 +208,8 @@ std::string Inside(absl::string_view user, Stage stage, absl::string_view word) 
 
 }  // namespace
 
-absl::string_view StageName(Stage stage) { return kWords[static_cast<size_t>(stage)].name; }
-absl::string_view StageTitle(Stage stage) { return kWords[static_cast<size_t>(stage)].title; }
+absl::string_view StageName(Stage stage) { return kStageWords[static_cast<size_t>(stage)].name; }
+absl::string_view StageTitle(Stage stage) { return kStageWords[static_cast<size_t>(stage)].title; }
 
 std::string StagePath(absl::string_view user, Stage stage) { return Inside(user, stage, StageName(stage)); }
 std::string StagePathTitle(absl::string_view user, Stage stage) { return Inside(user, stage, StageTitle(stage)); }

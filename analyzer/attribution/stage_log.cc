@@ -15,10 +15,10 @@ namespace {
 // Of these a peak is kept: stages inside stages, threads that have stages open, ranges of the process.
 constexpr size_t kDeepest = 64, kMaxThreads = 1024, kMaxRanges = 64;
 
-struct Words {
+struct RunPartWords {
   absl::string_view name, title;
 };
-constexpr Words kWords[] = {
+constexpr RunPartWords kRunPartWords[] = {
     {"other", "other"},
     {"model_load", "model load"},
     {"data_preparation", "data preparation"},
@@ -36,8 +36,8 @@ bool Loops(RunPart part) { return part == RunPart::kTraining || part == RunPart:
 
 }  // namespace
 
-absl::string_view RunPartName(RunPart part) { return kWords[static_cast<size_t>(part)].name; }
-absl::string_view RunPartTitle(RunPart part) { return kWords[static_cast<size_t>(part)].title; }
+absl::string_view RunPartName(RunPart part) { return kRunPartWords[static_cast<size_t>(part)].name; }
+absl::string_view RunPartTitle(RunPart part) { return kRunPartWords[static_cast<size_t>(part)].title; }
 
 RunPart PartOf(const StackClassification& classification, RunPart current) {
   switch (classification.stage) {

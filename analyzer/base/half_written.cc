@@ -26,7 +26,7 @@ namespace gpumem {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-constexpr int kDeepest = 8;        // folders in folders
+constexpr int kDeepestFolder = 8;  // folders in folders
 constexpr size_t kLongest = 200;   // of a name that gets an ending
 constexpr int kMostNames = 1'000;  // that are tried
 constexpr int kMostTries = 100;
@@ -52,7 +52,7 @@ void RemoveAt(int folder, const char* name, int depth) {
   struct stat info {};
   if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
   if (S_ISREG(info.st_mode)) unlinkat(folder, name, 0);
-  if (!S_ISDIR(info.st_mode) || depth >= kDeepest) return;
+  if (!S_ISDIR(info.st_mode) || depth >= kDeepestFolder) return;
   const int inside = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (inside < 0) return;
   alignas(DirectoryEntry) char buffer[4096];

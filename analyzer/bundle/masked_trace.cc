@@ -113,7 +113,7 @@ std::string Framed(const RawPacket& raw, const trace::Packet& packet, uint64_t s
 }
 
 // So that a name which is learned at the end is masked at the beginning, too.
-absl::Status Learn(const std::string& from, Masker* masker) {
+absl::Status LearnFrom(const std::string& from, Masker* masker) {
   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(from));
   RawPacket raw;
   while (reader.Next(&raw) == PacketReader::Outcome::kPacket) {
@@ -140,7 +140,7 @@ absl::Status Append(const std::string& from, OutputFile* to, uint64_t* sequence,
 }  // namespace
 
 absl::Status WriteMaskedTrace(const std::vector<std::string>& from, const std::string& to, Masker* masker) {
-  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Learn(file, masker));
+  for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(LearnFrom(file, masker));
   GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> output, OutputFile::Create(to, {.keeps = true}));
   uint64_t sequence = 0;
   for (const std::string& file : from) GPUMEM_RETURN_IF_ERROR(Append(file, output.get(), &sequence, masker));

@@ -16,7 +16,7 @@
 namespace gpumem {
 namespace {
 
-class CheckCommand final : public Command {
+class CheckLimitsCommand final : public Command {
  public:
   absl::string_view name() const override { return "check"; }
   absl::string_view summary() const override { return "fail a build that needs more memory than it may"; }
@@ -112,6 +112,6 @@ Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCheckCommand() { return std::make_unique<CheckCommand>(); }
+std::unique_ptr<Command> MakeCheckCommand() { return std::make_unique<CheckLimitsCommand>(); }
 
 }  // namespace gpumem

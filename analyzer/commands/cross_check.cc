@@ -49,7 +49,7 @@ int CodeOf(const std::vector<CrossChecked>& processes) {
   return unexplained ? kExitCheckFailed : compared ? kExitFine : kExitCannotRead;
 }
 
-std::string Json(const std::vector<CrossChecked>& processes, const std::string& traces) {
+std::string CrossCheckJson(const std::vector<CrossChecked>& processes, const std::string& traces) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject();
@@ -71,7 +71,7 @@ bool AreTraces(const std::vector<std::string>& words) {
 
 // Prints the comparison. `traces`: where they were kept, "" where they were not, or the user knows.
 void Print(const std::vector<CrossChecked>& processes, const std::string& traces, bool json, Console* console) {
-  if (json) return console->Print(Json(processes, traces));
+  if (json) return console->Print(CrossCheckJson(processes, traces));
   Page page(console->out_style());
   if (processes.empty()) {
     page.Line(

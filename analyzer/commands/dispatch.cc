@@ -134,7 +134,7 @@ Split SplitAtMark(const std::vector<std::string>& arguments) {
   return split;
 }
 
-int RunCommand(Command* command, const std::vector<std::string>& arguments, Console* console) {
+int ParseAndRun(Command* command, const std::vector<std::string>& arguments, Console* console) {
   CLI::App app;
   app.set_help_flag("");
   bool help = false;
@@ -237,7 +237,7 @@ int Dispatch(const std::vector<std::string>& arguments, const CommandList& comma
   const auto found =
       std::find_if(commands.begin(), commands.end(), [&](const auto& command) { return command->name() == name; });
   if (found == commands.end()) return UnknownCommand(name, commands, console);
-  const int code = RunCommand(found->get(), word == "help" ? std::vector<std::string>{"--help"} : rest, console);
+  const int code = ParseAndRun(found->get(), word == "help" ? std::vector<std::string>{"--help"} : rest, console);
   return console->print_failed() && code == kExitFine ? static_cast<int>(kExitCannotRead) : code;
 }
 

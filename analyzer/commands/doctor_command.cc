@@ -61,7 +61,7 @@ void AddFinding(const Finding& finding, Page* page) {
   if (!finding.next.empty()) page->Paragraph(PadRight("", kLead), absl::StrCat("-> ", finding.next));
 }
 
-std::string Json(const std::vector<Finding>& findings, Health worst) {
+std::string FindingsJson(const std::vector<Finding>& findings, Health worst) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject();
@@ -131,7 +131,7 @@ two saw is compared (docs/cross-check.md). Exit code 0: every difference has a k
     }
     Health worst = Health::kOk;
     for (const Finding& finding : findings) worst = std::max(worst, finding.health);
-    console->Print(json_ ? Json(findings, worst) : Text(findings, worst, console->out_style()));
+    console->Print(json_ ? FindingsJson(findings, worst) : Text(findings, worst, console->out_style()));
     return worst == Health::kFailure ? kExitCheckFailed : kExitFine;
   }
 

@@ -17,7 +17,7 @@
 namespace gpumem {
 namespace {
 
-constexpr char kEnding[] = ".flame.html";
+constexpr char kPageEnding[] = ".flame.html";
 constexpr size_t kDefaultNodes = 100'000;
 constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary};
 
@@ -116,7 +116,7 @@ std::vector<std::string> FlameCommand::Filters() const {
 
 absl::Status FlameCommand::WritePage(const LoadedTrace& loaded, const std::string& page, const FlameTree& tree,
                                      Console* console) const {
-  GPUMEM_ASSIGN_OR_RETURN(const std::string path, WriteViewFile(output_, kEnding, page, {&loaded}));
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, WriteViewFile(output_, kPageEnding, page, {&loaded}));
   console->Print(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
                               FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
                               ". Open it in a browser; it needs no network.\n"));
@@ -131,7 +131,7 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
   std::vector<AggregatedStacks> views;
   const auto look = [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); };
   GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(view_.trace, arguments, console, look));
-  GPUMEM_RETURN_IF_ERROR(CheckViewPath(ViewPath(output_, kEnding, *loaded), {loaded.get()}));
+  GPUMEM_RETURN_IF_ERROR(CheckViewPath(ViewPath(output_, kPageEnding, *loaded), {loaded.get()}));
   SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
   std::unique_ptr<ViewGroups> groups;
   if (!view_.by.empty()) {

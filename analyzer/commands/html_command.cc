@@ -25,8 +25,8 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMostTraces = 64;
-constexpr size_t kLeastBlocks = 2'000;  // of each trace, where there are many
-constexpr size_t kTop = 100;            // of the lists of a difference
+constexpr size_t kLeastBlocks = 2'000;    // of each trace, where there are many
+constexpr size_t kTopOfDifference = 100;  // of the lists of a difference
 
 class HtmlCommand final : public Command {
  public:
@@ -112,7 +112,7 @@ absl::StatusOr<std::string> HtmlCommand::Difference(const std::vector<PageTrace>
                             RunFactsOf({"peak"}, *trace.attribution, trace.leaks.get(), trace.loaded.get()));
     sides.push_back(std::move(facts.front()));
   }
-  return DiffJson(DiffRuns(std::move(sides[0]), std::move(sides[1]), false), kTop);
+  return DiffJson(DiffRuns(std::move(sides[0]), std::move(sides[1]), false), kTopOfDifference);
 }
 
 absl::Status HtmlCommand::WritePage(const std::vector<PageTrace>& traces, const std::string& page,

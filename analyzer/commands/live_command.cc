@@ -19,7 +19,7 @@
 namespace gpumem {
 namespace {
 
-constexpr double kLeastInterval = 0.05, kMostInterval = 3600;
+constexpr double kLeastScreenInterval = 0.05, kMostScreenInterval = 3600;
 
 std::string FrameText(const LiveFrame& frame, const TextStyle& style) {
   std::string text;
@@ -69,7 +69,7 @@ Keys: ? lists them.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (!(interval_ >= kLeastInterval && interval_ <= kMostInterval))
+    if (!(interval_ >= kLeastScreenInterval && interval_ <= kMostScreenInterval))
       return absl::InvalidArgumentError("--interval takes 0.05 to 3600 seconds.");
     LiveJob::Options options;
     options.device = device_;

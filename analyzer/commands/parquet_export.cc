@@ -60,7 +60,7 @@ struct Exported {
 };
 
 // As a child process says it: code, whether it is of a part, the error's words or the summary, and the notes.
-std::string AnswerOf(const Exported& exported) {
+std::string AnswerOfExport(const Exported& exported) {
   const bool is_ok = exported.status.ok();
   std::vector<std::string> parts = {absl::StrCat(static_cast<int>(exported.status.code())),
                                     exported.is_partial ? "1" : "0",
@@ -69,7 +69,7 @@ std::string AnswerOf(const Exported& exported) {
   return absl::StrJoin(parts, absl::string_view("\0", 1));
 }
 
-Exported ParseAnswer(const std::string& answer, const std::string& trace) {
+Exported ParseExported(const std::string& answer, const std::string& trace) {
   const std::vector<std::string> parts = absl::StrSplit(answer, '\0');
   Exported exported;
   int code = 0;
@@ -105,9 +105,9 @@ class TableFiles {
     size_t done = 0;
     const std::vector<bool> answered = WorkInParallel(
         traces_.size(), options_.jobs == 0 ? std::min(UsableCores(), kMostProcesses) : options_.jobs,
-        [&](size_t i) { return AnswerOf(Export(i)); },
+        [&](size_t i) { return AnswerOfExport(Export(i)); },
         [&](size_t i, const std::string& answer) {
-          all[i] = ParseAnswer(answer, traces_[i]);
+          all[i] = ParseExported(answer, traces_[i]);
           console_->Progress("exporting traces", ++done, traces_.size() + 1);
         });
     for (size_t i = 0; i < traces_.size(); ++i) {

@@ -30,13 +30,13 @@ constexpr size_t kMostFiles = 1'000'000;
 constexpr size_t kMostKept = 64;  // traces of which replays are kept: those of a thousand would fill the user's cache
 
 // What a child process says of a trace: its summary, or the code and the words of an error.
-std::string AnswerOf(const absl::StatusOr<RankSummary>& rank) {
+std::string AnswerOfReader(const absl::StatusOr<RankSummary>& rank) {
   if (rank.ok()) return absl::StrCat("0", SummaryLine(*rank, {}));
   return absl::StrCat(std::string(1, static_cast<char>('0' + static_cast<int>(rank.status().code()))),
                       rank.status().message());
 }
 
-absl::StatusOr<RankSummary> ParseAnswer(absl::string_view answer, const std::string& file) {
+absl::StatusOr<RankSummary> ParseReaderAnswer(absl::string_view answer, const std::string& file) {
   if (answer.empty()) return absl::InternalError("a reader said nothing");
   if (answer.front() != '0') return absl::Status(static_cast<absl::StatusCode>(answer.front() - '0'), answer.substr(1));
   absl::StatusOr<RankSummary> rank = ParseSummary(answer.substr(1), nullptr);
@@ -176,9 +176,9 @@ A trace is read on each core. Exit code 4 where ranks are missing, damaged or of
     const auto read = [&](size_t i) { return ReadTrace(files[i], files.size() <= kMostKept, console); };
     size_t done = 0;
     const std::vector<bool> answered = WorkInParallel(
-        files.size(), jobs_ == 0 ? UsableCores() : jobs_, [&](size_t i) { return AnswerOf(read(i)); },
+        files.size(), jobs_ == 0 ? UsableCores() : jobs_, [&](size_t i) { return AnswerOfReader(read(i)); },
         [&](size_t i, const std::string& answer) {
-          ranks[i] = ParseAnswer(answer, files[i]);
+          ranks[i] = ParseReaderAnswer(answer, files[i]);
           console->Progress("reading ranks", ++done, files.size() + 1);
         });
     for (size_t i = 0; i < files.size(); ++i) {

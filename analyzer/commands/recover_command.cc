@@ -68,14 +68,14 @@ absl::Status AppendInPlace(const std::string& path, const Recovery& recovery) {
   return failed;
 }
 
-std::string NameOfCopy(const std::string& from) {
+std::string NameOfRecovered(const std::string& from) {
   const absl::string_view ending = ".gmtrace";
   const std::string stem = absl::EndsWith(from, ending) ? from.substr(0, from.size() - ending.size()) : from;
   return absl::StrCat(stem, ".recovered", ending);
 }
 
 std::string NameOfRingsTrace(const std::string& ring) {
-  return NameOfCopy(std::filesystem::path(ring).stem().string() + ".gmtrace");
+  return NameOfRecovered(std::filesystem::path(ring).stem().string() + ".gmtrace");
 }
 
 // Why there is nothing to write, or "".
@@ -159,7 +159,7 @@ unchanged unless you give --in-place.
     const std::string to = in_place_          ? path
                            : !output_.empty() ? output_
                            : is_ring          ? NameOfRingsTrace(path)
-                                              : NameOfCopy(path);
+                                              : NameOfRecovered(path);
     GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recoveries.back())
                                      : WriteCopy(is_ring ? "" : path, recoveries, to, !output_.empty()));
     Tell(recoveries, to, console);

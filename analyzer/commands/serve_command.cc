@@ -17,7 +17,7 @@
 namespace gpumem {
 namespace {
 
-constexpr double kLeastInterval = 0.1, kMostInterval = 3600;
+constexpr double kLeastPageInterval = 0.1, kMostPageInterval = 3600;
 constexpr std::chrono::seconds kFirstFrame{10};  // who asks at once finds numbers
 constexpr int kMostPort = 65'535;
 
@@ -51,7 +51,7 @@ Without an argument: the newest trace here whose program runs, else the newest o
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (!(interval_ >= kLeastInterval && interval_ <= kMostInterval))
+    if (!(interval_ >= kLeastPageInterval && interval_ <= kMostPageInterval))
       return absl::InvalidArgumentError("--interval takes 0.1 to 3600 seconds.");
     LiveJob::Options options;
     GPUMEM_ASSIGN_OR_RETURN(options.symbols, symbols_.Options());

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr absl::string_view kEnding = ".gmtrace";
+constexpr absl::string_view kTraceEnding = ".gmtrace";
 
 absl::string_view SourceName(SymbolSource source) {
   switch (source) {
@@ -45,8 +45,8 @@ absl::string_view SourceName(SymbolSource source) {
   return "none";
 }
 
-std::string NameOfCopy(const std::string& from) {
-  return absl::StrCat(absl::StripSuffix(from, kEnding), ".symbolized", kEnding);
+std::string NameOfSymbolized(const std::string& from) {
+  return absl::StrCat(absl::StripSuffix(from, kTraceEnding), ".symbolized", kTraceEnding);
 }
 
 // One written file: what it was made of, and what is in it.
@@ -74,7 +74,7 @@ void AddModule(const ModuleReport& module, JsonWriter* json) {
   json->EndObject();
 }
 
-std::string Json(const std::vector<Written>& all) {
+std::string WrittenJson(const std::vector<Written>& all) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject();
@@ -184,7 +184,7 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
     GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
     std::vector<std::string> files;
     for (const SeriesFile& file : FindSeries(path).files) files.push_back(file.path);
-    if (!in_place_) return Write(files, output_.empty() ? NameOfCopy(files.front()) : output_, all, console);
+    if (!in_place_) return Write(files, output_.empty() ? NameOfSymbolized(files.front()) : output_, all, console);
     for (const std::string& file : files) {
       std::error_code error;
       const fs::path real = fs::canonical(file, error);  // a link stays one
@@ -225,7 +225,7 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
   }
 
   void Tell(const std::vector<Written>& all, Console* console) const {
-    if (json_) return console->Print(Json(all));
+    if (json_) return console->Print(WrittenJson(all));
     if (all.empty()) return;
     Page page(console->out_style());
     for (const Written& written : all) AddWritten(written, &page);

@@ -15,9 +15,9 @@
 namespace gpumem {
 namespace {
 
-constexpr double kLeastShare = 0.5;   // of the difference, for a sentence that names one cause
-constexpr double kNearlyBest = 0.8;   // of the best group's share: a more specific one is taken instead
-constexpr double kMostOfGroup = 0.6;  // of a group: its line is named
+constexpr double kLeastShareOfCause = 0.5;  // of the difference, for a sentence that names one cause
+constexpr double kNearlyBest = 0.8;         // of the best group's share: a more specific one is taken instead
+constexpr double kMostOfGroup = 0.6;        // of a group: its line is named
 
 struct Candidate {
   std::string noun;
@@ -97,7 +97,7 @@ Cause TwoLargest(const Diff& diff, const Candidates& candidates) {
   if (ordered.size() < 2) return cause;
   const int64_t first = ordered[0]->uses.delta(), second = ordered[1]->uses.delta();
   cause.explained = first + second;
-  if (ShareOf(diff, cause.explained) < kLeastShare) return cause;
+  if (ShareOf(diff, cause.explained) < kLeastShareOfCause) return cause;
   cause.kind = CauseKind::kSeveral;
   cause.text = absl::StrCat("several causes, most by ", ordered[0]->noun, " (", Signed(first), ") and ",
                             ordered[1]->noun, " (", Signed(second), ")");
@@ -107,7 +107,7 @@ Cause TwoLargest(const Diff& diff, const Candidates& candidates) {
 Cause OutsideCause(const Diff& diff) {
   Cause cause = FindGroup(diff);
   const int64_t context = static_cast<int64_t>(diff.b.context) - static_cast<int64_t>(diff.a.context);
-  if (ShareOf(diff, context) < kLeastShare) return cause;
+  if (ShareOf(diff, context) < kLeastShareOfCause) return cause;
   return {CauseKind::kOutside,
           absl::StrCat("the CUDA context and its modules, ", FormatBytes(diff.a.context), " -> ",
                        FormatBytes(diff.b.context)),
@@ -177,11 +177,11 @@ Cause FindGroup(const Diff& diff) {
   double best_share = 0;
   for (const auto& [noun, candidate] : candidates)
     best_share = std::max(best_share, std::min(ShareOf(diff, candidate.uses.delta()), 1.0));
-  if (best_share < kLeastShare) return TwoLargest(diff, candidates);
+  if (best_share < kLeastShareOfCause) return TwoLargest(diff, candidates);
   const Candidate* best = nullptr;
   for (const auto& [noun, candidate] : candidates) {
     const double share = ShareOf(diff, candidate.uses.delta());
-    if (share < std::max(kLeastShare, kNearlyBest * best_share)) continue;
+    if (share < std::max(kLeastShareOfCause, kNearlyBest * best_share)) continue;
     const bool is_better = best == nullptr || candidate.depth > best->depth ||
                            (candidate.depth == best->depth && share > ShareOf(diff, best->uses.delta()));
     if (is_better) best = &candidate;

@@ -24,7 +24,7 @@ std::string ResultText(CheckResult result) {
   return result == CheckResult::kTooClose ? "too close" : std::string(CheckResultName(result));
 }
 
-std::string Text(const std::vector<CheckLine>& lines) {
+std::string LinesAsText(const std::vector<CheckLine>& lines) {
   std::string out;
   std::string run;
   for (const CheckLine& line : lines) {
@@ -44,7 +44,7 @@ void WriteNumber(absl::string_view key, const std::optional<double>& value, Json
   value ? json->Value(*value) : json->Null();
 }
 
-std::string Json(const std::vector<CheckLine>& lines) {
+std::string LinesAsJson(const std::vector<CheckLine>& lines) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject();
@@ -130,9 +130,9 @@ void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json) {
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format) {
   switch (format) {
     case CheckFormat::kText:
-      return Text(lines);
+      return LinesAsText(lines);
     case CheckFormat::kJson:
-      return Json(lines);
+      return LinesAsJson(lines);
     case CheckFormat::kJUnit:
       return JUnit(lines);
     case CheckFormat::kGitHub:

@@ -14,11 +14,11 @@ namespace gpumem {
 namespace {
 
 // Less than this of what is reserved is not worth a change.
-constexpr uint64_t kPercentWorth = 5;
+constexpr uint64_t kPercentWorthMending = 5;
 // Of settings less is enough: a variable of the environment is all that they take.
 constexpr uint64_t kPercentOfSettings = 2;
 
-Check Ask(const char* id, const char* question) {
+Check AskOfFragmentation(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kFragmentation, absl::StrCat("fragmentation.", id), question);
 }
 
@@ -32,7 +32,7 @@ uint64_t Less(const WhatIfAnswer& answer, const WhatIfRun& run) {
 }
 
 Check Settings(const ExplainSubject& subject) {
-  Check check = Ask("settings", "Would other settings of PyTorch's allocator reserve less?");
+  Check check = AskOfFragmentation("settings", "Would other settings of PyTorch's allocator reserve less?");
   if (subject.what_if == nullptr) {
     if (!HasRoomToSave(subject.device->fragmentation)) {
       check.evidence = "little is free inside its segments, so none was tried";
@@ -68,7 +68,8 @@ Check Settings(const ExplainSubject& subject) {
 
 Check Scattered(const ExplainSubject& subject) {
   const DeviceAnalysis& device = *subject.device;
-  Check check = Ask("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
+  Check check =
+      AskOfFragmentation("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
   const FragmentationPoint& point = device.fragmentation.at_peak;
   check.evidence = point.free == 0
                        ? absl::StrCat("all of ", FormatBytes(point.reserved), " reserved is in use")
@@ -101,7 +102,8 @@ bool IsLasting(const PinGroup& group, const ReportInput& input) {
 }
 
 Check Pins(const DeviceAnalysis& device, const ReportInput& input) {
-  Check check = Ask("pins", "Which blocks keep mostly empty segments from going back to CUDA at the end?");
+  Check check =
+      AskOfFragmentation("pins", "Which blocks keep mostly empty segments from going back to CUDA at the end?");
   const FragmentationPoint& point = device.fragmentation.at_end;
   const std::vector<PinLine> lines = PinLines(device.fragmentation.groups_at_end, input);
   const uint64_t returnable = ReturnableBytes(device.fragmentation.groups_at_end);
@@ -113,7 +115,7 @@ Check Pins(const DeviceAnalysis& device, const ReportInput& input) {
   if (lines.size() > 1)
     absl::StrAppend(&check.evidence, "; with ", FormatCountOf(lines.size() - 1, "other line", "other lines"), " ",
                     FormatBytes(returnable));
-  if (!HasPercent(lines[0].group.returnable, point.reserved, kPercentWorth) || !IsLasting(lines[0].group, input))
+  if (!HasPercent(lines[0].group.returnable, point.reserved, kPercentWorthMending) || !IsLasting(lines[0].group, input))
     return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kAtMost, lines[0].group.returnable};
@@ -123,12 +125,12 @@ Check Pins(const DeviceAnalysis& device, const ReportInput& input) {
 
 // Idle segments cost nothing where nobody else asks for the memory.
 Check Cached(const DeviceAnalysis& device) {
-  Check check = Ask("cache", "Does PyTorch keep idle segments that another process could use?");
+  Check check = AskOfFragmentation("cache", "Does PyTorch keep idle segments that another process could use?");
   const FragmentationPoint& point = device.fragmentation.at_end;
   check.evidence = absl::StrCat("torch.cuda.empty_cache() would return ", FormatBytes(point.empty_cache), " of ",
                                 FormatBytes(point.free), " free at the end",
                                 device.use.neighbours.empty() ? "; no other process was seen" : "");
-  if (device.use.neighbours.empty() || !HasPercent(point.empty_cache, device.peak_reserved.bytes, kPercentWorth))
+  if (device.use.neighbours.empty() || !HasPercent(point.empty_cache, device.peak_reserved.bytes, kPercentWorthMending))
     return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kExact, point.empty_cache};
@@ -137,7 +139,7 @@ Check Cached(const DeviceAnalysis& device) {
 }
 
 Check Rounding(const DeviceAnalysis& device) {
-  Check check = Ask("rounding", "How much do blocks hold beyond what was asked for?");
+  Check check = AskOfFragmentation("rounding", "How much do blocks hold beyond what was asked for?");
   const FragmentationPoint& point = device.fragmentation.at_peak;
   if (!point.requested_known) {
     check.outcome = CheckOutcome::kUnknown;
@@ -145,7 +147,7 @@ Check Rounding(const DeviceAnalysis& device) {
     return check;
   }
   check.evidence = absl::StrCat(FormatBytes(point.rounding), " of ", FormatBytes(point.allocated), " allocated");
-  if (!HasPercent(point.rounding, point.allocated, kPercentWorth)) return check;
+  if (!HasPercent(point.rounding, point.allocated, kPercentWorthMending)) return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kAtMost, point.rounding};
   check.action = "gpumem sizes lists the requests; roundup_power2_divisions and small tensors cause this";
@@ -153,7 +155,7 @@ Check Rounding(const DeviceAnalysis& device) {
 }
 
 Check Retries(const DeviceAnalysis& device, const Analysis& analysis) {
-  Check check = Ask("retries", "Did PyTorch have to give memory back and ask CUDA again?");
+  Check check = AskOfFragmentation("retries", "Did PyTorch have to give memory back and ask CUDA again?");
   const auto found = std::find_if(analysis.retries.begin(), analysis.retries.end(),
                                   [&](const ServedRetries& each) { return each.device == device.device; });
   if (found == analysis.retries.end() || found->count == 0) {
@@ -173,7 +175,8 @@ Check Retries(const DeviceAnalysis& device, const Analysis& analysis) {
 std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
   const ReportInput& input = *subject.input;
   if (subject.device == nullptr || !UsesTorch(*subject.device)) {
-    Check check = Ask("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
+    Check check =
+        AskOfFragmentation("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "PyTorch's allocator did nothing in this trace";
     return {check};

@@ -18,13 +18,13 @@ namespace {
 
 constexpr uint64_t kLeastSurvivors = uint64_t{1} << 20;
 
-Check Ask(const char* id, const char* question) {
+Check AskOfLeak(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kLeak, absl::StrCat("leak.", id), question);
 }
 
 // Growth of one kind: the worst row, and how many others there are.
 Check Growth(const char* id, const char* question, LeakKind kind, const ExplainSubject& subject) {
-  Check check = Ask(id, question);
+  Check check = AskOfLeak(id, question);
   const LeakFindings& findings = *subject.input->leaks;
   if (findings.loops.empty()) {
     check.outcome = CheckOutcome::kUnknown;
@@ -66,7 +66,7 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
 }
 
 Check Stopped(const ExplainSubject& subject) {
-  Check check = Ask("settled", "What grew and stopped, and so is no leak?");
+  Check check = AskOfLeak("settled", "What grew and stopped, and so is no leak?");
   const LeakDevice* const device = LeaksOf(*subject.input->leaks, subject.device->device);
   uint64_t bytes = 0, rows = 0;
   for (size_t i = 0; device != nullptr && i < device->rows.size(); ++i) {
@@ -82,7 +82,7 @@ Check Stopped(const ExplainSubject& subject) {
 }
 
 Check Survivors(const ExplainSubject& subject) {
-  Check check = Ask("survivors", "What was alive when the program's own code ended?");
+  Check check = AskOfLeak("survivors", "What was alive when the program's own code ended?");
   const Analysis& analysis = *subject.input->analysis;
   const LiveSet& alive = subject.device->leaks.at_end_torch;
   if (!analysis.complete || analysis.snapshot || ImportInfoOf(analysis.process.settings).any()) {
@@ -96,7 +96,7 @@ Check Survivors(const ExplainSubject& subject) {
 }
 
 Check Pinned(const Analysis& analysis) {
-  Check check = Ask("pinned", "Was pinned host memory kept to the end?");
+  Check check = AskOfLeak("pinned", "Was pinned host memory kept to the end?");
   check.evidence = absl::StrCat(FormatBytes(analysis.host_pinned_end), " at the end, ",
                                 FormatBytes(analysis.host_pinned_peak), " at most");
   if (analysis.host_pinned_end < kLeastSurvivors || analysis.host_pinned_end < analysis.host_pinned_peak / 2)
@@ -107,7 +107,7 @@ Check Pinned(const Analysis& analysis) {
 }
 
 Check Cycles() {
-  Check check = Ask("references", "Which Python objects hold the tensors?");
+  Check check = AskOfLeak("references", "Which Python objects hold the tensors?");
   check.outcome = CheckOutcome::kUnknown;
   check.evidence = "a trace does not hold the program's objects";
   check.action = "gpumem ctl tensors PID, while the program runs: the chain of references from a root";
@@ -118,7 +118,7 @@ Check Cycles() {
 
 std::vector<Check> LeakChecks(const ExplainSubject& subject) {
   if (subject.device == nullptr || subject.input->leaks == nullptr) {
-    Check check = Ask("tensors", "Does any line keep more memory from step to step?");
+    Check check = AskOfLeak("tensors", "Does any line keep more memory from step to step?");
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "there is no GPU memory in this trace";
     return {check};

@@ -20,12 +20,12 @@ namespace {
 constexpr uint8_t kTorchLayer = 3;
 constexpr uint64_t kPercentOutside = 20;
 
-Check Ask(const char* id, const char* question) {
+Check AskOfOom(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kOom, absl::StrCat("oom.", id), question);
 }
 
 Check Request(const OomEvent& oom, const ReportInput& input) {
-  Check check = Ask("request", "Which request failed, and how much was missing?");
+  Check check = AskOfOom("request", "Which request failed, and how much was missing?");
   check.outcome = CheckOutcome::kFound;
   check.evidence = absl::StrCat(WhoAsked(oom), " asked for ", FormatBytes(oom.requested), " at ",
                                 FormatTime(input.Since(oom.time_ns)));
@@ -44,7 +44,7 @@ Check Request(const OomEvent& oom, const ReportInput& input) {
 }
 
 Check Limit(const OomEvent& oom) {
-  Check check = Ask("limit", "Does the program limit itself?");
+  Check check = AskOfOom("limit", "Does the program limit itself?");
   if (oom.layer != kTorchLayer) {
     check.evidence = "the request was not PyTorch's";
     return check;
@@ -60,7 +60,7 @@ Check Limit(const OomEvent& oom) {
 }
 
 Check Others(const OomEvent& oom) {
-  Check check = Ask("others", "Does something else fill the device?");
+  Check check = AskOfOom("others", "Does something else fill the device?");
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
   if (!unseen) {
     check.outcome = CheckOutcome::kUnknown;
@@ -78,7 +78,7 @@ Check Others(const OomEvent& oom) {
 }
 
 Check Outside(const OomEvent& oom) {
-  Check check = Ask("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
+  Check check = AskOfOom("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
   check.evidence = absl::StrCat(FormatBytes(oom.values.other), " of ", FormatBytes(oom.values.total));
   if (oom.layer != kTorchLayer || !HasPercent(oom.values.other, oom.values.total, kPercentOutside)) return check;
   check.outcome = CheckOutcome::kFound;
@@ -88,7 +88,7 @@ Check Outside(const OomEvent& oom) {
 }
 
 Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
-  Check check = Ask("fragmented", "Was enough free inside PyTorch's segments, but not in one piece?");
+  Check check = AskOfOom("fragmented", "Was enough free inside PyTorch's segments, but not in one piece?");
   if (!oom.described) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "only the last failures are kept in detail: gpumem oom --to TIME looks at an earlier one";
@@ -116,7 +116,7 @@ Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
 }
 
 Check Grown(const OomEvent& oom, const ReportInput& input) {
-  Check check = Ask("growth", "Did memory grow from step to step until the device was full?");
+  Check check = AskOfOom("growth", "Did memory grow from step to step until the device was full?");
   if (input.leaks == nullptr || input.leaks->loops.empty()) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "too few steps before the failure to judge growth";
@@ -133,7 +133,7 @@ Check Grown(const OomEvent& oom, const ReportInput& input) {
 }
 
 Check Largest(const OomEvent& oom, const ReportInput& input) {
-  Check check = Ask("largest_line", "Which line holds most of what was alive?");
+  Check check = AskOfOom("largest_line", "Which line holds most of what was alive?");
   const std::vector<StackGroup> lines = GroupStacks(oom.live.stacks, input, /*by_stack=*/false);
   if (!oom.described || lines.empty() || oom.live.bytes == 0) {
     check.outcome = CheckOutcome::kUnknown;
@@ -155,7 +155,7 @@ std::vector<Check> OomChecks(const ExplainSubject& subject) {
   const ReportInput& input = *subject.input;
   const OomEvent* const oom = OomToExplain(input.analysis->ooms);
   if (oom == nullptr) {
-    Check check = Ask("request", "Did a request for GPU memory fail?");
+    Check check = AskOfOom("request", "Did a request for GPU memory fail?");
     check.evidence = "none did";
     return {check};
   }

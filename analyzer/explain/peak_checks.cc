@@ -30,7 +30,7 @@ constexpr uint64_t kRecursPercent = 98;
 constexpr double kFullAdamState = 7.5;
 constexpr uint64_t kSmallAdamState = 2;
 
-Check Ask(const char* id, const char* question) {
+Check AskOfPeak(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kPeak, absl::StrCat("peak.", id), question);
 }
 
@@ -73,7 +73,7 @@ class Peak {
   }
 
   Check Once() const {
-    Check check = Ask("recurs", "Do most steps need as much, or is it one moment?");
+    Check check = AskOfPeak("recurs", "Do most steps need as much, or is it one moment?");
     uint64_t next = 0, as_high = 0, steps = 0;
     for (const AttributedStep& each : input_.attribution->steps) {
       if (!each.step.complete) continue;
@@ -104,7 +104,7 @@ class Peak {
   }
 
   Check Line() const {
-    Check check = Ask("largest_line", "Does one line make a large part of it?");
+    Check check = AskOfPeak("largest_line", "Does one line make a large part of it?");
     const std::vector<StackGroup> lines = GroupStacks(live_.stacks, input_, /*by_stack=*/false);
     if (lines.empty()) {
       check.outcome = CheckOutcome::kUnknown;
@@ -121,7 +121,7 @@ class Peak {
   }
 
   Check Activations() const {
-    Check check = Ask("activations", "How much does autograd keep for the backward pass?");
+    Check check = AskOfPeak("activations", "How much does autograd keep for the backward pass?");
     check.evidence = absl::StrCat("activations: ", OfPeak(Of(Category::kActivation)));
     if (!HasPercent(Of(Category::kActivation), bytes_, kPercentOfLine)) return check;
     check.outcome = CheckOutcome::kFound;
@@ -132,7 +132,7 @@ class Peak {
   }
 
   Check GradientsInForward() const {
-    Check check = Ask("gradients_in_forward", "Are old gradients alive where none are needed?");
+    Check check = AskOfPeak("gradients_in_forward", "Are old gradients alive where none are needed?");
     const Stage stage = StageWhenReached(live_, input_);
     const uint64_t gradients = Of(Category::kGradient);
     check.evidence =
@@ -149,7 +149,7 @@ class Peak {
 
   // Of stacks all of whose memory was allocated before the step began, and which is neither model nor optimizer.
   Check CarriedOver() const {
-    Check check = Ask("carried_over", "Is something alive from an earlier step?");
+    Check check = AskOfPeak("carried_over", "Is something alive from an earlier step?");
     const AttributedStep* const step = StepOfPeak();
     if (step == nullptr || step->step.number <= 1) {
       check.outcome = CheckOutcome::kUnknown;
@@ -183,7 +183,7 @@ class Peak {
   }
 
   Check OptimizerState() const {
-    Check check = Ask("optimizer_state", "Is the optimizer's state large for what is trained?");
+    Check check = AskOfPeak("optimizer_state", "Is the optimizer's state large for what is trained?");
     const uint64_t state = Of(Category::kOptimizerState);
     check.evidence = absl::StrCat("optimizer state: ", OfPeak(state));
     const uint64_t numbers = model_.trainable_parameters;
@@ -200,7 +200,7 @@ class Peak {
   }
 
   Check Parameters() const {
-    Check check = Ask("parameters", "Are the parameters larger than they need be?");
+    Check check = AskOfPeak("parameters", "Are the parameters larger than they need be?");
     const uint64_t bytes = Of(Category::kParameter);
     check.evidence = absl::StrCat("parameters: ", OfPeak(bytes));
     if (model_.parameters == 0 || !HasPercent(bytes, bytes_, kPercentWorth)) return check;
@@ -216,7 +216,7 @@ class Peak {
   }
 
   Check Loss() const {
-    Check check = Ask("loss", "How much do logits and loss take?");
+    Check check = AskOfPeak("loss", "How much do logits and loss take?");
     uint64_t bytes = 0;
     for (const AttributedUse& use : moment_.uses)
       if (use.is_loss || use.stage == Stage::kLoss) bytes += use.bytes;
@@ -229,7 +229,7 @@ class Peak {
   }
 
   Check Outside() const {
-    Check check = Ask("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
+    Check check = AskOfPeak("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
     const MemoryBreakdown& parts = device_.breakdown_at_peak;
     check.evidence = absl::StrCat(FormatBytes(device_.peak_other.bytes), " at most");
     absl::StrAppend(&check.evidence, MostText(parts.other, input_));
@@ -242,7 +242,7 @@ class Peak {
   }
 
   Check OtherProcesses() const {
-    Check check = Ask("other_processes", "Did other processes use this GPU?");
+    Check check = AskOfPeak("other_processes", "Did other processes use this GPU?");
     if (device_.use.samples == 0) {
       check.outcome = CheckOutcome::kUnknown;
       check.evidence = "NVML was not asked";
@@ -292,7 +292,7 @@ std::string LargestLine(const DeviceAnalysis& device, const ReportInput& input) 
 std::vector<Check> PeakChecks(const ExplainSubject& subject) {
   const Moment* const moment = subject.PeakMoment();
   if (moment == nullptr || PeakOf(*subject.device, DefaultMeasure(*subject.device)).bytes == 0) {
-    Check check = Ask("recurs", "What is the peak made of?");
+    Check check = AskOfPeak("recurs", "What is the peak made of?");
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "there is no GPU memory in this trace";
     return {check};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kNameWidth = 20;
 
-bool IsOwnMoment(const LoggedMoment& moment) {
+bool IsMarkOrStageEnd(const LoggedMoment& moment) {
   return moment.kind == MomentKind::kMark || moment.kind == MomentKind::kStageEnd;
 }
 
@@ -86,10 +86,10 @@ ProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded,
   const auto place = static_cast<size_t>(chosen - log.devices().begin());
   found.events.push_back(EventOf(log.initial(), place));
   found.events.back().name = "初始化";
-  const bool has_own = std::any_of(log.moments().begin(), log.moments().end(), IsOwnMoment);
+  const bool has_own = std::any_of(log.moments().begin(), log.moments().end(), IsMarkOrStageEnd);
   for (const LoggedMoment& moment : log.moments()) {
     const bool is_shown = moment.kind == MomentKind::kFailedRequest ||
-                          (has_own ? IsOwnMoment(moment) : moment.kind == MomentKind::kStepEnd);
+                          (has_own ? IsMarkOrStageEnd(moment) : moment.kind == MomentKind::kStepEnd);
     if (is_shown) found.events.push_back(EventOf(moment, place));
   }
   const DeviceMoment& last = chosen->last;

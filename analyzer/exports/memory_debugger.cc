@@ -63,11 +63,6 @@ std::string NameOf(const LoggedMoment& moment) {
   return "";
 }
 
-void WriteFloat(absl::string_view key, double value, JsonWriter* json) {
-  json->Key(key);
-  json->Raw(PythonFloat(value));
-}
-
 void WriteModel(const LoadedTrace& loaded, const Attribution& attribution, std::string* out) {
   const ObjectTable& objects = loaded.stacks.objects();
   const ParameterSums& sums = TotalsOf(attribution, objects).all;

@@ -25,6 +25,11 @@ std::string PythonFloat(double value) {
   return out;
 }
 
+void WriteFloat(absl::string_view key, double value, JsonWriter* json) {
+  json->Key(key);
+  json->Raw(PythonFloat(value));
+}
+
 std::string PythonTime(uint64_t realtime_ns, const char* format) {
   const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
   tm parts{};

@@ -12,10 +12,14 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
+#include "base/json_writer.h"
+
 namespace gpumem {
 
 // repr() of a float; "null" where it is not finite, since these files are JSON.
 std::string PythonFloat(double value);
+void WriteFloat(absl::string_view key, double value, JsonWriter* json);
 
 // datetime.isoformat(): no fraction where it is zero.
 std::string PythonIsoTime(uint64_t realtime_ns);

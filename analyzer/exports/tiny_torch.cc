@@ -54,11 +54,6 @@ Summary SummaryOf(const MomentLog& log) {
   return summary;
 }
 
-void WriteFloat(absl::string_view key, double value, JsonWriter* json) {
-  json->Key(key);
-  json->Raw(PythonFloat(value));
-}
-
 void WriteDevice(const DeviceHistory& device, JsonWriter* json) {
   const DeviceMoment& last = device.last;
   json->Key(absl::StrCat(last.device));

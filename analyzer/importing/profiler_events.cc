@@ -17,9 +17,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostEvents = size_t{3} << 20;
-constexpr size_t kLongestName = 4096, kMostNames = size_t{128} << 20;  // bytes, of one and of all
-constexpr uint64_t kLongestToken = uint64_t{64} << 20;                 // the parser keeps it whole, twice
-constexpr size_t kDeepest = 10000;                                     // the parser keeps a bit for each level
+constexpr size_t kLongestProfilerName = 4096, kMostNames = size_t{128} << 20;  // bytes, of one and of all
+constexpr uint64_t kLongestToken = uint64_t{64} << 20;                         // the parser keeps it whole, twice
+constexpr size_t kDeepestJson = 10000;                                         // the parser keeps a bit for each level
 
 // The bytes of a source for nlohmann's parser.
 // Where `token` has not moved on for too long, the bytes end.
@@ -91,7 +91,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
     token = source_->unpacked_bytes();
-    if (++depth_ > kDeepest) return Wrong("is nested too deeply");
+    if (++depth_ > kDeepestJson) return Wrong("is nested too deeply");
     if (event_depth_ == 0 && in_list_ && depth_ == list_depth_ + 1) {
       event_depth_ = depth_;
       name_.clear();
@@ -112,7 +112,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   }
   bool start_array(std::size_t) override {
     token = source_->unpacked_bytes();
-    if (++depth_ > kDeepest) return Wrong("is nested too deeply");
+    if (++depth_ > kDeepestJson) return Wrong("is nested too deeply");
     if (!in_list_ && (depth_ == 1 || (depth_ == 2 && key_ == "traceEvents"))) {
       in_list_ = true;
       list_depth_ = depth_;
@@ -168,7 +168,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
       memory_.time_ns = Nanoseconds(time_);
       events.memory.push_back(memory_);
     } else if (category_ == "user_annotation" && phase_ == "X") {
-      events.annotations.push_back({name_.substr(0, kLongestName), Nanoseconds(time_), Nanoseconds(duration_)});
+      events.annotations.push_back({name_.substr(0, kLongestProfilerName), Nanoseconds(time_), Nanoseconds(duration_)});
       names_ += events.annotations.back().name.size();
     }
     return true;

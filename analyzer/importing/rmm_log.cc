@@ -26,9 +26,9 @@ namespace gpumem {
 namespace {
 
 constexpr absl::string_view kHeading = "Thread,Time,Action,Pointer,Size,Stream";
-constexpr size_t kMostLine = 4096, kMostThreads = 65536;
+constexpr size_t kLongestLine = 4096, kMostThreads = 65536;
 constexpr uint64_t kSecond = 1000000000, kDay = 86400 * kSecond;
-constexpr int kOutOfMemory = 2;
+constexpr int kRmmOutOfMemory = 2;
 
 // 11:06:24.000256, or with a colon before the fraction: nanoseconds of the day.
 std::optional<uint64_t> TimeOf(absl::string_view text) {
@@ -66,9 +66,9 @@ absl::Status ForEachLine(const std::string& path, const std::function<absl::Stat
       ++lines;
       piece.remove_prefix(end + 1);
     }
-    if (rest.size() + piece.size() > kMostLine) {
+    if (rest.size() + piece.size() > kLongestLine) {
       return absl::DataLossError(
-          absl::StrCat("line ", lines + 1, " is longer than ", kMostLine, " bytes. Is it RMM's log?"));
+          absl::StrCat("line ", lines + 1, " is longer than ", kLongestLine, " bytes. Is it RMM's log?"));
     }
     rest.append(piece.data(), piece.size());
   }
@@ -124,7 +124,7 @@ std::optional<EventRow> RmmImport::RowOf(absl::string_view line) {
   } else if (fields[2] == "allocate failure") {
     row.kind = trace::ALLOC_FAILED;
     row.address = 0;
-    row.result = kOutOfMemory;
+    row.result = kRmmOutOfMemory;
   } else {
     return std::nullopt;
   }

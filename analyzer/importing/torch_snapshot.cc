@@ -15,9 +15,9 @@
 namespace gpumem {
 namespace {
 
-using Type = PickleValue::Type;
+using ValueType = PickleValue::Type;
 
-constexpr size_t kMostDevices = 1024;
+constexpr size_t kMostSnapshotDevices = 1024;
 constexpr uint64_t kLeastEntryBytes = 12;  // of an entry in a file: an empty dict with its keys and values by reference
 constexpr uint64_t kAlwaysEntries = 1000;
 // What an entry or a segment takes here, and in SnapshotPast and SnapshotEvents; SnapshotPast counts live blocks
@@ -51,17 +51,17 @@ SnapshotAction ActionOf(absl::string_view name) {
 // As Python prints it, one level deep.
 std::string Printed(const PickleTree& tree, PickleValue value) {
   switch (value.type()) {
-    case Type::kNone:
+    case ValueType::kNone:
       return "None";
-    case Type::kBool:
+    case ValueType::kBool:
       return value.payload() != 0 ? "True" : "False";
-    case Type::kText:
+    case ValueType::kText:
       return std::string(tree.Text(value));
-    case Type::kFloat:
+    case ValueType::kFloat:
       return absl::StrCat(*tree.Number(value));
-    case Type::kDict:
-    case Type::kList:
-    case Type::kTuple:
+    case ValueType::kDict:
+    case ValueType::kList:
+    case ValueType::kTuple:
       return "...";
     default:
       return absl::StrCat(tree.Int(value).value_or(0));
@@ -162,10 +162,10 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
   if (!Count(dicts.size())) return TooMany();
   snapshot_.segments.reserve(dicts.size());
   for (const PickleValue dict : dicts) {
-    if (dict.type() != Type::kDict || HasManyKeys(dict))
+    if (dict.type() != ValueType::kDict || HasManyKeys(dict))
       return absl::DataLossError(absl::StrCat("a segment is no dict, or none of PyTorch's. ", kWriteAnew));
     SnapshotSegment segment;
-    segment.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(dict, "device"), 0, kMostDevices - 1));
+    segment.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(dict, "device"), 0, kMostSnapshotDevices - 1));
     segment.address = static_cast<uint64_t>(tree_.Int(dict, "address"));
     segment.size = static_cast<uint64_t>(tree_.Int(dict, "total_size"));
     segment.stream = Number(dict, keys_->stream);
@@ -194,7 +194,7 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
 
 absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t index) {
   const PickleValue* const action = HasManyKeys(dict) ? nullptr : tree_.Find(dict, keys_->action);
-  if (action == nullptr || action->type() != Type::kText) {
+  if (action == nullptr || action->type() != ValueType::kText) {
     return absl::DataLossError(absl::StrCat("entry ", index, " of device ", device, " has no action. ", kWriteAnew));
   }
   SnapshotEntry entry;
@@ -224,7 +224,8 @@ absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t i
 
 absl::Status SnapshotReader::ReadTraces(PickleValue lists) {
   const absl::Span<const PickleValue> devices = tree_.Items(lists);
-  if (devices.size() > kMostDevices) return absl::DataLossError(absl::StrCat(devices.size(), " devices. ", kWriteAnew));
+  if (devices.size() > kMostSnapshotDevices)
+    return absl::DataLossError(absl::StrCat(devices.size(), " devices. ", kWriteAnew));
   snapshot_.traces.resize(devices.size());
   for (size_t device = 0; device < devices.size(); ++device) {
     const absl::Span<const PickleValue> entries = tree_.Items(devices[device]);
@@ -244,7 +245,7 @@ absl::Status SnapshotReader::ReadAnnotations(PickleValue list) {
     const absl::string_view stage = HasManyKeys(item) ? "" : tree_.Text(item, "stage");
     if (stage != "START" && stage != "END") continue;
     annotation.is_start = stage == "START";
-    annotation.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(item, "device"), 0, kMostDevices - 1));
+    annotation.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(item, "device"), 0, kMostSnapshotDevices - 1));
     annotation.time_us = tree_.Int(item, "time_us");
     if (const PickleValue* const name = tree_.Find(item, "name")) annotation.name = *name;
     snapshot_.annotations.push_back(annotation);
@@ -253,7 +254,7 @@ absl::Status SnapshotReader::ReadAnnotations(PickleValue list) {
 }
 
 absl::Status SnapshotReader::ReadSettings(PickleValue dict) {
-  if (dict.type() != Type::kDict) return absl::OkStatus();
+  if (dict.type() != ValueType::kDict) return absl::OkStatus();
   const absl::Span<const PickleValue> items = tree_.Items(dict);
   if (!Count(items.size())) return TooMany();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -267,7 +268,7 @@ absl::Status SnapshotReader::ReadSettings(PickleValue dict) {
   }
   snapshot_.max_split_size = tree_.Int(dict, "max_split_size", -1);
   const PickleValue* const divisions = tree_.Find(dict, "roundup_power2_divisions");
-  if (divisions == nullptr || divisions->type() != Type::kDict) return absl::OkStatus();
+  if (divisions == nullptr || divisions->type() != ValueType::kDict) return absl::OkStatus();
   constexpr int kIntervals = 16;
   std::vector<std::string> shown;
   for (int i = 0; i < kIntervals; ++i) {

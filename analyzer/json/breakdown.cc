@@ -7,7 +7,8 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kCauses[] = {"none", "periodic", "growth", "first_event", "out_of_memory", "program_end"};
+constexpr absl::string_view kReadingCauses[] = {"none",        "periodic",      "growth",
+                                                "first_event", "out_of_memory", "program_end"};
 constexpr absl::string_view kMatches[] = {"unknown", "by_pid", "by_pid_inside", "only_one"};
 
 void FieldOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json) {
@@ -23,7 +24,7 @@ void TextOrNull(absl::string_view key, const std::string& text, JsonWriter* json
 void WriteReading(const DeviceReading& reading, const ReportInput& input, JsonWriter* json) {
   json->Field("time_ns", input.Since(reading.time_ns));
   json->Field("took_ns", reading.took_ns);
-  json->Field("cause", kCauses[reading.cause < std::size(kCauses) ? reading.cause : 0]);
+  json->Field("cause", kReadingCauses[reading.cause < std::size(kReadingCauses) ? reading.cause : 0]);
   FieldOrNull("own_bytes", reading.own, json);
   FieldOrNull("used_bytes", reading.used, json);
   FieldOrNull("free_bytes", reading.free, json);

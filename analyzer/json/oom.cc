@@ -12,7 +12,7 @@
 namespace gpumem {
 namespace {
 
-void FieldOrNull(absl::string_view key, bool known, uint64_t value, JsonWriter* json) {
+void KnownFieldOrNull(absl::string_view key, bool known, uint64_t value, JsonWriter* json) {
   json->Key(key);
   known ? json->Value(value) : json->Null();
 }
@@ -39,7 +39,7 @@ void WriteSteps(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
     json->Field("api", step.api);
     json->Field("bytes", step.bytes);
     json->Field("count", step.count);
-    FieldOrNull("device_free_bytes", step.device_stated, step.device_free, json);
+    KnownFieldOrNull("device_free_bytes", step.device_stated, step.device_free, json);
     json->EndObject();
   }
   json->EndArray();
@@ -51,21 +51,21 @@ void WriteChain(const OomEvent& oom, const ReportInput& input, JsonWriter* json)
   json->Field("cuda_requested_bytes", oom.cuda_requested);
   json->Field("released_bytes", oom.released);
   json->Field("limited", oom.limited);
-  FieldOrNull("limit_bytes", oom.limit != 0, oom.limit, json);
+  KnownFieldOrNull("limit_bytes", oom.limit != 0, oom.limit, json);
   WriteSteps(oom, input, json);
   const std::optional<uint64_t> unseen = UnseenBytes(oom);
-  FieldOrNull("device_free_bytes", oom.device_stated, oom.device_free, json);
-  FieldOrNull("unseen_bytes", unseen.has_value(), unseen.value_or(0), json);
-  FieldOrNull("pool_used_bytes", oom.pool_stated, oom.pool_used, json);
-  FieldOrNull("pool_reserved_bytes", oom.pool_stated, oom.pool_reserved, json);
-  FieldOrNull("torch_allocated_bytes", oom.torch_stated, oom.torch_allocated, json);
-  FieldOrNull("torch_reserved_bytes", oom.torch_stated, oom.torch_reserved, json);
+  KnownFieldOrNull("device_free_bytes", oom.device_stated, oom.device_free, json);
+  KnownFieldOrNull("unseen_bytes", unseen.has_value(), unseen.value_or(0), json);
+  KnownFieldOrNull("pool_used_bytes", oom.pool_stated, oom.pool_used, json);
+  KnownFieldOrNull("pool_reserved_bytes", oom.pool_stated, oom.pool_reserved, json);
+  KnownFieldOrNull("torch_allocated_bytes", oom.torch_stated, oom.torch_allocated, json);
+  KnownFieldOrNull("torch_reserved_bytes", oom.torch_stated, oom.torch_reserved, json);
 }
 
 void WriteFits(const OomEvent& oom, const WhatIfAnswer* what_if, JsonWriter* json) {
-  FieldOrNull("would_have_fit_bytes", oom.described, oom.would_have_fit, json);
-  FieldOrNull("fit_in_one_piece_bytes", oom.described, oom.fit_in_one_piece, json);
-  FieldOrNull("fit_expandable_bytes", oom.fit_expandable.has_value(), oom.fit_expandable.value_or(0), json);
+  KnownFieldOrNull("would_have_fit_bytes", oom.described, oom.would_have_fit, json);
+  KnownFieldOrNull("fit_in_one_piece_bytes", oom.described, oom.fit_in_one_piece, json);
+  KnownFieldOrNull("fit_expandable_bytes", oom.fit_expandable.has_value(), oom.fit_expandable.value_or(0), json);
   const bool is_replayed = what_if != nullptr && what_if->knows_fit();
   WriteJsonTextOrNull("fit_expandable_basis",
                       !is_replayed        ? "estimate"
@@ -87,7 +87,7 @@ void WriteActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& 
       json->BeginObject();
       json->Field("action", action.action);
       json->Field("evidence", action.evidence);
-      FieldOrNull("bytes", action.bytes != 0, action.bytes, json);
+      KnownFieldOrNull("bytes", action.bytes != 0, action.bytes, json);
       json->EndObject();
     }
   }
@@ -107,7 +107,7 @@ void WriteOom(const OomEvent& oom, const WhatIfAnswer* what_if, size_t top, cons
   json->Field("retries", oom.retries);
   json->Field("thread", oom.thread);
   json->Field("requested_bytes", oom.requested);
-  FieldOrNull("capacity_bytes", oom.device_total != 0, oom.device_total, json);
+  KnownFieldOrNull("capacity_bytes", oom.device_total != 0, oom.device_total, json);
   json->Key("values");
   json->BeginObject();
   WriteJsonValues(oom.values, json);

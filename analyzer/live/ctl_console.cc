@@ -12,14 +12,16 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMaxRows = 10'000;
+constexpr size_t kMaxPrinted = 10'000;
 constexpr absl::string_view kCounters[] = {"allocated_before", "allocated_after", "reserved_before", "reserved_after"};
 
-std::string Of(const ControlAnswer& answer, size_t row, absl::string_view field) {
+std::string FieldOf(const ControlAnswer& answer, size_t row, absl::string_view field) {
   return answer.Text(absl::StrCat(row, ".", field));
 }
 
-bool HasRow(const ControlAnswer& answer, size_t row) { return row < kMaxRows && !Of(answer, row, "name").empty(); }
+bool HasRow(const ControlAnswer& answer, size_t row) {
+  return row < kMaxPrinted && !FieldOf(answer, row, "name").empty();
+}
 
 std::string FromTo(const ControlAnswer& answer, size_t row, absl::string_view what) {
   const auto bytes = [&](absl::string_view when) {
@@ -34,8 +36,8 @@ std::string GcText(const ControlAnswer& answer) {
   if (const std::string why = answer.Text("cache_kept"); !why.empty())
     absl::StrAppend(&text, "the cache stays: ", EscapeControls(why), "\n");
   for (size_t row = 0; HasRow(answer, row); ++row) {
-    absl::StrAppend(&text, PadRight(EscapeControls(Of(answer, row, "name")), 9), "  ", FromTo(answer, row, "allocated"),
-                    ", ", FromTo(answer, row, "reserved"), "\n");
+    absl::StrAppend(&text, PadRight(EscapeControls(FieldOf(answer, row, "name")), 9), "  ",
+                    FromTo(answer, row, "allocated"), ", ", FromTo(answer, row, "reserved"), "\n");
   }
   return text;
 }
@@ -43,11 +45,11 @@ std::string GcText(const ControlAnswer& answer) {
 std::string BacktraceText(const ControlAnswer& answer) {
   std::string text, thread;
   for (size_t row = 0; HasRow(answer, row); ++row) {
-    if (const std::string name = Of(answer, row, "name"); name != thread || row == 0) {
+    if (const std::string name = FieldOf(answer, row, "name"); name != thread || row == 0) {
       absl::StrAppend(&text, EscapeControls(name), "\n");
       thread = name;
     }
-    absl::StrAppend(&text, "  ", EscapeControls(Of(answer, row, "frame")), "\n");
+    absl::StrAppend(&text, "  ", EscapeControls(FieldOf(answer, row, "frame")), "\n");
   }
   return text;
 }
@@ -55,7 +57,7 @@ std::string BacktraceText(const ControlAnswer& answer) {
 std::string ValueText(const ControlAnswer& answer) {
   std::string text;
   for (size_t row = 0; HasRow(answer, row); ++row)
-    absl::StrAppend(&text, EscapeControls(Of(answer, row, "text")), "\n");
+    absl::StrAppend(&text, EscapeControls(FieldOf(answer, row, "text")), "\n");
   return text;
 }
 
@@ -85,11 +87,11 @@ void WriteConsole(absl::string_view asked, const ControlAnswer& answer, JsonWrit
   for (size_t row = 0; HasRow(answer, row); ++row) {
     json->BeginObject(JsonLayout::kOneLine);
     if (asked == "gc") {
-      json->Field("name", Of(answer, row, "name"));
+      json->Field("name", FieldOf(answer, row, "name"));
       for (const absl::string_view key : kCounters) json->Field(key, answer.Number(absl::StrCat(row, ".", key)));
     } else {
-      json->Field("thread", Of(answer, row, "name"));
-      json->Field("frame", Of(answer, row, "frame"));
+      json->Field("thread", FieldOf(answer, row, "name"));
+      json->Field("frame", FieldOf(answer, row, "frame"));
     }
     json->EndObject();
   }

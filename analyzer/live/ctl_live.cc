@@ -20,14 +20,15 @@ namespace {
 
 constexpr size_t kMaxRows = 10'000;
 
-std::string Of(const ControlAnswer& answer, size_t row, absl::string_view field) {
+std::string LiveFieldOf(const ControlAnswer& answer, size_t row, absl::string_view field) {
   return answer.Text(absl::StrCat(row, ".", field));
 }
 
 // How many came.
 size_t Rows(const ControlAnswer& answer) {
   size_t rows = 0;
-  while (rows < kMaxRows && (!Of(answer, rows, "bytes").empty() || !Of(answer, rows, "name").empty())) ++rows;
+  while (rows < kMaxRows && (!LiveFieldOf(answer, rows, "bytes").empty() || !LiveFieldOf(answer, rows, "name").empty()))
+    ++rows;
   return rows;
 }
 
@@ -40,21 +41,22 @@ void WriteNumber(absl::string_view key, const std::string& text, JsonWriter* jso
 void WriteTensor(const ControlAnswer& answer, size_t row, JsonWriter* json) {
   const auto number = [&](absl::string_view key) { return answer.Number(absl::StrCat(row, ".", key)); };
   json->Field("bytes", number("bytes"));
-  json->Field("dtype", Of(answer, row, "dtype"));
-  json->Field("shape", Of(answer, row, "shape"));
-  json->Field("device", Of(answer, row, "device"));
+  json->Field("dtype", LiveFieldOf(answer, row, "dtype"));
+  json->Field("shape", LiveFieldOf(answer, row, "shape"));
+  json->Field("device", LiveFieldOf(answer, row, "device"));
   json->Field("address", absl::StrCat("0x", absl::Hex(number("address"))));
   json->Field("shares", number("shares"));
-  json->Field("requires_grad", Of(answer, row, "requires_grad") == "True");
-  json->Field("holders", Of(answer, row, "holders"));
-  json->Field("chain", Of(answer, row, "chain"));
+  json->Field("requires_grad", LiveFieldOf(answer, row, "requires_grad") == "True");
+  json->Field("holders", LiveFieldOf(answer, row, "holders"));
+  json->Field("chain", LiveFieldOf(answer, row, "chain"));
 }
 
 void WriteGradient(const ControlAnswer& answer, size_t row, JsonWriter* json) {
-  json->Field("name", Of(answer, row, "name"));
+  json->Field("name", LiveFieldOf(answer, row, "name"));
   for (const absl::string_view key : {"elements", "nan", "inf"})
     json->Field(key, answer.Number(absl::StrCat(row, ".", key)));
-  for (const absl::string_view key : {"norm", "min", "max", "mean"}) WriteNumber(key, Of(answer, row, key), json);
+  for (const absl::string_view key : {"norm", "min", "max", "mean"})
+    WriteNumber(key, LiveFieldOf(answer, row, key), json);
 }
 
 // Tensors in one container, or under one name in many objects: "the global train.cache[310]" is train.cache's.
@@ -74,7 +76,7 @@ std::vector<TensorGroup> GroupTensors(const ControlAnswer& answer, size_t rows) 
   std::vector<TensorGroup> groups;
   std::map<std::string, size_t> places;
   for (size_t row = 0; row < rows; ++row) {
-    const std::string holder = ContainerOf(Of(answer, row, "holders"));
+    const std::string holder = ContainerOf(LiveFieldOf(answer, row, "holders"));
     const auto [place, is_new] = places.try_emplace(holder, groups.size());
     if (is_new || holder.empty()) place->second = groups.size();
     if (place->second == groups.size()) groups.push_back({holder, {}, 0});
@@ -88,35 +90,35 @@ std::vector<TensorGroup> GroupTensors(const ControlAnswer& answer, size_t rows) 
 
 // How the program reaches it, where that says more than who holds it.
 std::string ChainOf(const ControlAnswer& answer, size_t row) {
-  const std::string chain = Of(answer, row, "chain");
-  const std::string holders = Of(answer, row, "holders");
+  const std::string chain = LiveFieldOf(answer, row, "chain");
+  const std::string holders = LiveFieldOf(answer, row, "holders");
   const bool says_more = !chain.empty() && chain != holders.substr(0, holders.find("; "));
   return says_more ? absl::StrCat("\n              from ", EscapeControls(chain)) : "";
 }
 
 std::string TensorLine(const ControlAnswer& answer, const TensorGroup& group) {
   const size_t row = group.rows[0];
-  const std::string shape = absl::StrCat(Of(answer, row, "dtype"), " ", Of(answer, row, "shape"));
+  const std::string shape = absl::StrCat(LiveFieldOf(answer, row, "dtype"), " ", LiveFieldOf(answer, row, "shape"));
   const std::string bytes = absl::StrCat(PadLeft(FormatBytes(group.bytes), 10), "  ");
   if (group.rows.size() > 1) {
     return absl::StrCat(bytes, FormatCount(group.rows.size()), " tensors, held by ", EscapeControls(group.holder),
                         "; largest ", EscapeControls(shape), ChainOf(answer, row), "\n");
   }
-  const std::string holders = Of(answer, row, "holders");
-  return absl::StrCat(bytes, EscapeControls(shape), " on ", EscapeControls(Of(answer, row, "device")), ", held by ",
-                      holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders), ChainOf(answer, row),
-                      "\n");
+  const std::string holders = LiveFieldOf(answer, row, "holders");
+  return absl::StrCat(bytes, EscapeControls(shape), " on ", EscapeControls(LiveFieldOf(answer, row, "device")),
+                      ", held by ", holders.empty() ? "a local variable, or C++ code" : EscapeControls(holders),
+                      ChainOf(answer, row), "\n");
 }
 
 std::string GradientLine(const ControlAnswer& answer, size_t row) {
-  std::string line = absl::StrCat("  ", EscapeControls(Of(answer, row, "name")));
+  std::string line = absl::StrCat("  ", EscapeControls(LiveFieldOf(answer, row, "name")));
   for (const absl::string_view key : {"nan", "inf"}) {
     const uint64_t count = answer.Number(absl::StrCat(row, ".", key));
     if (count != 0) absl::StrAppend(&line, "  ", FormatCount(count), key == "nan" ? " NaN" : " Inf");
   }
   for (const absl::string_view key : {"norm", "min", "max"}) {
     double number = NAN;
-    (void)absl::SimpleAtod(Of(answer, row, key), &number);
+    (void)absl::SimpleAtod(LiveFieldOf(answer, row, key), &number);
     absl::StrAppend(&line, "  ", key, " ", absl::SixDigits(number));
   }
   return absl::StrCat(line, "\n");

@@ -10,7 +10,7 @@
 namespace gpumem {
 namespace {
 
-uint64_t LostEvents(const ControlAnswer& answer) {
+uint64_t LostEventsOf(const ControlAnswer& answer) {
   return answer.Number("dropped_allocs") + answer.Number("dropped_frees") + answer.Number("unwritten_events");
 }
 
@@ -39,7 +39,7 @@ void WriteJsonStatus(const ControlAnswer& answer, JsonWriter* json) {
   answer.Text("file").empty() ? json->Null() : json->Value(answer.Text("file"));
   json->Field("file_bytes", answer.Number("file_bytes"));
   json->Field("events", answer.Number("events"));
-  json->Field("lost_events", LostEvents(answer));
+  json->Field("lost_events", LostEventsOf(answer));
   json->Key("existing");
   answer.Text("existing").empty() ? json->Null() : json->Value(answer.Text("existing"));
   json->Field("existing_blocks", answer.Number("existing_blocks"));
@@ -71,7 +71,7 @@ std::string StatusText(const ControlAnswer& answer) {
   } else if (!existing.empty()) {
     absl::StrAppend(&text, "  before  what existed is not known: ", EscapeControls(existing), "\n");
   }
-  absl::StrAppend(&text, "  lost    ", FormatCountOf(LostEvents(answer), "event", "events"));
+  absl::StrAppend(&text, "  lost    ", FormatCountOf(LostEventsOf(answer), "event", "events"));
   if (!answer.Text("write_error").empty())
     absl::StrAppend(&text, " (", EscapeControls(answer.Text("write_error")), ")");
   absl::StrAppend(&text, "\n");

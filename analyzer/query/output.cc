@@ -23,7 +23,7 @@ constexpr size_t kFlushBytes = 1 << 16;
 constexpr int kLeastWidth = 8;  // of a column that is cut
 constexpr char kGap[] = "  ";
 
-using RowTexts = std::vector<std::string>;
+using TextsOfRow = std::vector<std::string>;
 
 // Every row until `take` wants no more; what the statement's end says.
 absl::Status ForEachRow(Rows* rows, const std::function<bool(uint64_t row)>& take) {
@@ -45,7 +45,7 @@ class TableText {
     }
   }
 
-  void Add(RowTexts row) {
+  void Add(TextsOfRow row) {
     if (is_started_) return Print(row);
     first_.push_back(std::move(row));
     if (first_.size() == kRowsForWidths) Start();
@@ -59,15 +59,15 @@ class TableText {
   void Start() {
     is_started_ = true;
     for (const std::string& name : names_) widths_.push_back(DisplayWidth(name));
-    for (const RowTexts& row : first_) {
+    for (const TextsOfRow& row : first_) {
       for (size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], DisplayWidth(row[i]));
     }
     Fit();
     Print(names_);
-    RowTexts rule;
+    TextsOfRow rule;
     for (const int width : widths_) rule.emplace_back(static_cast<size_t>(width), '-');
     Print(rule);
-    for (const RowTexts& row : first_) Print(row);
+    for (const TextsOfRow& row : first_) Print(row);
     first_.clear();
   }
 
@@ -88,7 +88,7 @@ class TableText {
     }
   }
 
-  void Print(const RowTexts& row) {
+  void Print(const TextsOfRow& row) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       if (i > 0) line += kGap;
@@ -104,10 +104,10 @@ class TableText {
 
   TableLayout layout_;
   const TextSink& sink_;
-  RowTexts names_;
+  TextsOfRow names_;
   std::vector<bool> right_;
   std::vector<int> widths_;
-  std::vector<RowTexts> first_;
+  std::vector<TextsOfRow> first_;
   bool is_started_ = false;
   std::string out_;
 };
@@ -119,7 +119,7 @@ absl::StatusOr<uint64_t> WriteTable(const TableLayout& layout, Rows* rows, const
   const absl::Status status = ForEachRow(rows, [&](uint64_t row) {
     has_more = layout.most_rows != 0 && count == layout.most_rows;
     if (has_more) return false;
-    RowTexts texts;
+    TextsOfRow texts;
     for (size_t i = 0; i < rows->columns().size(); ++i) {
       const Cell cell = CellAt(*rows, i, row);
       texts.push_back(cell.is_null ? "NULL" : EscapeControls(cell.text));

@@ -66,7 +66,7 @@ absl::Status AttachForReading(const std::string& index, const std::string& schem
   return database->Execute(absl::StrCat("ATTACH ", SqlQuoted(name), " AS ", schema, " (READ_ONLY)"));
 }
 
-absl::Status Lock(const std::string& output, Database* database) {
+absl::Status LockDatabase(const std::string& output, Database* database) {
   if (!output.empty())
     GPUMEM_RETURN_IF_ERROR(database->Execute(absl::StrCat("SET allowed_paths = [", SqlQuoted(output), "]")));
   GPUMEM_RETURN_IF_ERROR(database->Execute("SET enable_external_access = false"));
@@ -158,10 +158,10 @@ absl::StatusOr<std::unique_ptr<SqlSession>> SqlSession::Open(const SessionReques
   session->output_ = request.output;
   GPUMEM_RETURN_IF_ERROR(session->TakeNotes());
   if (request.is_unsafe) return session;
-  GPUMEM_RETURN_IF_ERROR(Lock("", session->database_.get()));
+  GPUMEM_RETURN_IF_ERROR(LockDatabase("", session->database_.get()));
   if (request.output.empty()) return session;
   GPUMEM_ASSIGN_OR_RETURN(session->writer_, session->Attached(indexes, request));
-  GPUMEM_RETURN_IF_ERROR(Lock(request.output, session->writer_.get()));
+  GPUMEM_RETURN_IF_ERROR(LockDatabase(request.output, session->writer_.get()));
   return session;
 }
 

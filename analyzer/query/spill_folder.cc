@@ -28,7 +28,7 @@ constexpr char kPrefix[] = "gpumem-spill-";
 constexpr int kMostTries = 8;
 
 // -1: it is not there, or another process has it.
-int Lock(const std::string& folder) {
+int LockFolder(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
   close(descriptor);
@@ -50,7 +50,7 @@ void RemoveDead(const std::string& folder) {
   }
   closedir(all);
   for (std::string& path : found) {
-    const int lock = Lock(path);
+    const int lock = LockFolder(path);
     if (lock < 0) continue;
     if (IsOwn(lock)) const HalfWritten remover(std::move(path));
     close(lock);
@@ -72,7 +72,7 @@ bool SpillFolder::MakeIn(const std::string& folder) {
     std::string name = absl::StrCat(folder, "/", kPrefix, "XXXXXX");
     if (mkdtemp(name.data()) == nullptr) return false;
     auto remover = std::make_unique<HalfWritten>(name);
-    const int lock = Lock(name);
+    const int lock = LockFolder(name);
     struct stat named {
     }, locked{};
     // Another process may take it for a dead one's before it is locked.

@@ -15,7 +15,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint8_t kTorchLayer = 3;
-constexpr size_t kMaxPins = 10;
+constexpr size_t kMaxPinsOfOom = 10;
 
 // What CUDA could have given: as the device and the pool that was asked said, else what is not ours on it.
 uint64_t FreeOnDevice(const OomEvent& oom) {
@@ -71,7 +71,7 @@ void Describe(const LiveState& state, const StackTable& names, const AllocatorSe
   FragmentationDetail detail = DetailFragmentation(state, slot, oom->time_ns);
   oom->fragmentation = detail.all;
   oom->pins = std::move(detail.pins);
-  if (oom->pins.size() > kMaxPins) oom->pins.resize(kMaxPins);
+  if (oom->pins.size() > kMaxPinsOfOom) oom->pins.resize(kMaxPinsOfOom);
   oom->pin_groups = std::move(detail.groups);
   oom->whole_segments = detail.whole_segments;
   oom->whole_segment_bytes = detail.whole_segment_bytes;

@@ -44,7 +44,7 @@ constexpr Library kLibraries[] = {
 // Between the caller and the driver: never who asked.
 constexpr absl::string_view kPassedOver[] = {"libcuda.so", "libcudart", "libgpumemshim", "libc.so", "libpthread"};
 
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
+absl::string_view FileOf(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 uint64_t Magnitude(int64_t value) {
   return value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
@@ -60,7 +60,7 @@ std::string LibraryOf(const std::vector<ResolvedFrame>& frames) {
   constexpr absl::string_view kProgram = "the program";
   for (const ResolvedFrame& frame : frames) {
     if (frame.python) return std::string(kProgram);
-    const absl::string_view file = BaseName(frame.module);
+    const absl::string_view file = FileOf(frame.module);
     const auto begins = [&](absl::string_view name) { return absl::StartsWith(file, name); };
     if (file.empty() || std::any_of(std::begin(kPassedOver), std::end(kPassedOver), begins)) continue;
     for (const Library& library : kLibraries) {

@@ -111,7 +111,7 @@ std::vector<Row> DeviceRows(const MemoryBreakdown& peak, const MemoryBreakdown& 
   return rows;
 }
 
-void AddTable(const std::vector<Row>& rows, bool heading, Page* page) {
+void AddCategoryTable(const std::vector<Row>& rows, bool heading, Page* page) {
   std::vector<Page::Row> table;
   if (heading) table.push_back({"", "at the peak", "at the end", ""});
   for (const Row& row : rows) table.push_back({row.label, row.at_peak, row.at_end, row.basis});
@@ -177,7 +177,7 @@ void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* 
     const std::vector<Row> more = DeviceRows(peak, end);
     rows.insert(rows.end(), more.begin(), more.end());
   }
-  AddTable(rows, /*heading=*/true, page);
+  AddCategoryTable(rows, /*heading=*/true, page);
   if (end.process == kNotStated) {
     page->Paragraph("  unknown ", absl::StrCat("This process's share: ", WhyNotKnown(end, analysis), "."));
   }

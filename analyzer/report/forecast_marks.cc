@@ -10,7 +10,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kLongestText = 240;
+constexpr int kLongestForecast = 240;
 
 struct Noted {
   uint64_t count = 0;
@@ -30,7 +30,7 @@ Noted MarksOf(absl::string_view name, const std::vector<MarkEntry>& marks, const
 }
 
 std::string TextBehind(absl::string_view name, const MarkEntry& entry) {
-  return TruncateEnd(EscapeControls(absl::string_view(entry.text).substr(name.size())), kLongestText, "...");
+  return TruncateEnd(EscapeControls(absl::string_view(entry.text).substr(name.size())), kLongestForecast, "...");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxGroupsNamed = 5;
 // In the one-screen report fewer are not worth a line of their own: PyTorch does it now and then in any full program.
-constexpr uint64_t kManyRetries = 10;
+constexpr uint64_t kRetriesWorthALine = 10;
 constexpr uint64_t kPercentOfTime = 5;
 
 std::string Happened(const OomEvent& oom, const ReportInput& input) {
@@ -41,7 +41,7 @@ std::string GroupText(const OomGroup& group, const ReportInput& input) {
 
 bool IsWorthALine(const ServedRetries& retries, const ReportInput& input) {
   const uint64_t lasted = input.Since(input.analysis->end_ns);
-  return retries.count >= kManyRetries || (lasted > 0 && retries.time_ns / kPercentOfTime >= lasted / 100);
+  return retries.count >= kRetriesWorthALine || (lasted > 0 && retries.time_ns / kPercentOfTime >= lasted / 100);
 }
 
 }  // namespace

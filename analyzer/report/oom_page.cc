@@ -18,7 +18,7 @@
 namespace gpumem {
 namespace {
 
-constexpr uint8_t kTorchLayer = 3;
+constexpr uint8_t kAllocatorLayer = 3;
 
 std::string ShareOf(uint64_t bytes, uint64_t total) {
   return total == 0 ? "" : FormatPercent(static_cast<double>(bytes) / static_cast<double>(total));
@@ -74,7 +74,7 @@ std::string StepText(const OomStep& step) {
 }
 
 void AddChain(const OomEvent& oom, Page* page) {
-  if (oom.steps.empty() && oom.layer != kTorchLayer) return;
+  if (oom.steps.empty() && oom.layer != kAllocatorLayer) return;
   page->Gap();
   page->Line({{Tone::kHeading, "What happened"}});
   std::vector<Page::Row> rows;
@@ -88,7 +88,7 @@ void AddChain(const OomEvent& oom, Page* page) {
                                     : "no failed call of CUDA is in the trace"});
     if (oom.released > 0) rows.push_back({"", absl::StrCat(FormatBytes(oom.released), " of cached memory given back")});
   }
-  if (oom.layer == kTorchLayer && oom.final)
+  if (oom.layer == kAllocatorLayer && oom.final)
     rows.push_back({oom.steps.empty() ? "" : since(oom.ended_ns), "PyTorch gave up"});
   page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
 }
@@ -140,7 +140,7 @@ void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions
   AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, page);
 }
 
-void AddPins(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddPinsOfOom(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
   if (oom.pin_groups.empty()) return;
   page->Gap();
   page->Line({{Tone::kHeading, "Blocks that keep mostly empty segments"},
@@ -183,7 +183,7 @@ const StackUse* LastFromPython(const OomEvent& oom, const ReportInput& input) {
 
 // A thread that runs no Python, as autograd's do: what can be said of how the program came there.
 void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
-  if (oom.layer != kTorchLayer || oom.stack_id == 0 || HasPython(oom.stack_id, input)) return;
+  if (oom.layer != kAllocatorLayer || oom.stack_id == 0 || HasPython(oom.stack_id, input)) return;
   page->Paragraph("            ",
                   "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
                   "was computed.",
@@ -225,7 +225,7 @@ void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, co
   AddChain(*oom, page);
   AddFits(*oom, what_if, page);
   AddFillers(*oom, input, options, page);
-  AddPins(*oom, input, options, page);
+  AddPinsOfOom(*oom, input, options, page);
   AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, page);
   if (input.analysis->ooms.size() > 1 || !input.analysis->retries.empty()) {
     page->Gap();

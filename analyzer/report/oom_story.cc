@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-constexpr uint8_t kTorchLayer = 3;
+constexpr uint8_t kLayerOfTorch = 3;
 constexpr size_t kMaxSitesLookedUp = 500;
 
 // Whether free space inside segments would have held the request, had it been in one piece. Less than a fiftieth of
@@ -51,7 +51,7 @@ const OomEvent* OomToExplain(const std::vector<OomEvent>& ooms) {
 }
 
 std::string WhoAsked(const OomEvent& oom) {
-  if (oom.layer == kTorchLayer) return "PyTorch";
+  if (oom.layer == kLayerOfTorch) return "PyTorch";
   return oom.api.empty() ? absl::StrCat("a ", LayerName(oom.layer), " call") : oom.api;
 }
 

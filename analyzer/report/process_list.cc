@@ -105,7 +105,7 @@ const ListedProcess& Biggest(const std::vector<ListedProcess>& processes) {
                            [](const ListedProcess& a, const ListedProcess& b) { return a.peak_bytes < b.peak_bytes; });
 }
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string TraceName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string NameText(const ListedProcess& process, const std::vector<ListedProcess>& all) {
   const ProcessInfo& info = process.process;
@@ -182,7 +182,7 @@ void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_vi
                     used ? absl::StrCat(process.device) : "",
                     used ? absl::StrCat(BoundSign(process.bound), FormatBytes(process.peak_bytes)) : "none",
                     used ? FormatBytes(process.end_bytes) : "", FormatCount(process.events), StateText(process),
-                    FileName(process.path)});
+                    TraceName(process.path)});
   }
   page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
                Align::kLeft, Align::kLeft},

@@ -75,7 +75,7 @@ void AddChart(const DeviceAnalysis& device, Measure measure, const ReportInput& 
 }
 
 // Points spread evenly over the timeline, each group with its maxima.
-void AddTable(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
+void AddTimelineTable(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
   std::vector<Page::Row> rows = {{"from", "allocated", "reserved", "other", "total"}};
   const size_t points = device.timeline.size();
   const size_t step = std::max<size_t>(1, (points + kTableRows - 1) / kTableRows);
@@ -111,7 +111,7 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
   for (const Measure measure : shown) {
     if (measure == Measure::kAllocated || measure == shown.back()) AddChart(device, measure, input, page);
   }
-  AddTable(device, input, page);
+  AddTimelineTable(device, input, page);
 }
 
 }  // namespace gpumem

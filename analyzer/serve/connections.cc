@@ -21,7 +21,7 @@ Connections* Connections::listening_ = nullptr;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kLeastStrangers = 4, kMostStrangers = 256;
 constexpr std::chrono::milliseconds kPause{100};  // where no descriptor is left
@@ -73,7 +73,7 @@ bufferevent* Connections::Add() {
   bufferevent* const stream = bufferevent_socket_new(base_, -1, BEV_OPT_CLOSE_ON_FREE);
   if (stream == nullptr) return nullptr;
   bufferevent_incref(stream);
-  all_.push_back({stream, Clock::now()});
+  all_.push_back({stream, SteadyClock::now()});
   // All that wait to be accepted would be, and each new one would end another before it was read.
   if (++added_ > limits_.strangers / 2) ResumeAfter(std::chrono::microseconds{0});
   return stream;
@@ -87,7 +87,7 @@ void Connections::Trust(evhttp_request* request) {
 }
 
 void Connections::Sweep() {
-  const Clock::time_point now = Clock::now();
+  const SteadyClock::time_point now = SteadyClock::now();
   for (auto each = all_.begin(); each != all_.end();) {
     if (IsClosed(each->stream)) {
       bufferevent_decref(each->stream);

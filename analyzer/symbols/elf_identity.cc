@@ -20,7 +20,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kMaxSections = 100'000, kMaxSegments = 1'000;
-constexpr uint64_t kMaxNameBytes = 4 << 20, kMaxNoteBytes = 64 << 10;
+constexpr uint64_t kMaxSectionNames = 4 << 20, kMaxNoteBytes = 64 << 10;
 constexpr size_t kMaxBuildIdBytes = 64;
 
 class FileReader {
@@ -104,7 +104,7 @@ void ReadFromSections(const FileReader& file, const Elf64_Ehdr& header, ElfIdent
   const std::vector<Elf64_Shdr> sections = ReadSections(file, header, &names_index);
   if (names_index >= sections.size()) return;
   const std::string names =
-      file.ReadBytes(sections[names_index].sh_offset, sections[names_index].sh_size, kMaxNameBytes);
+      file.ReadBytes(sections[names_index].sh_offset, sections[names_index].sh_size, kMaxSectionNames);
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type == SHT_NOBITS) continue;
     const absl::string_view name = NameAt(names, section.sh_name);

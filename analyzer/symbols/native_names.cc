@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNamedInANote = 4;
 
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string LibraryName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // "a.so, b.so and 3 more"
 std::string Listed(const std::vector<std::string>& names) {
@@ -141,8 +141,8 @@ void NativeNames::WriteNotes() {
   for (size_t i = 0; i < modules_.size(); ++i) {
     const Module& module = modules_[i];
     const std::string& path = reports_[i].path;
-    if (module.trouble == FileTrouble::kMissing) missing.push_back(BaseName(path));
-    if (module.trouble == FileTrouble::kNotVerified) unverified.push_back(BaseName(path));
+    if (module.trouble == FileTrouble::kMissing) missing.push_back(LibraryName(path));
+    if (module.trouble == FileTrouble::kNotVerified) unverified.push_back(LibraryName(path));
     const bool reported = module.trouble == FileTrouble::kOtherBuild || module.trouble == FileTrouble::kUnreadable;
     if (!reported && module.failure.empty()) continue;
     if (++others > kMaxNamedInANote) continue;
@@ -177,7 +177,7 @@ void NativeNames::LookUp() {
   for (const Module& module : modules_) all += module.addresses.size();
   for (size_t i = 0; i < modules_.size(); ++i) {
     TakeStored(i);
-    const std::string what = absl::StrCat("symbols of ", BaseName(reports_[i].path));
+    const std::string what = absl::StrCat("symbols of ", LibraryName(reports_[i].path));
     const auto progress = [&](uint64_t at) {
       if (options_->progress) options_->progress(what, done + at, all);
     };

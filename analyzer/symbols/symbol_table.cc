@@ -13,7 +13,7 @@ namespace {
 
 // How far a symbol without a size may reach: hand-written assembly often has none.
 constexpr uint64_t kReachOfLabels = 4096;
-constexpr size_t kMaxNameBytes = 64 << 10;
+constexpr size_t kMaxSymbolBytes = 64 << 10;
 
 constexpr uint64_t kPltEntryBytes = 16;  // x86-64 and aarch64
 constexpr uint64_t kX86PltHeadBytes = 16, kArmPltHeadBytes = 32;
@@ -138,7 +138,7 @@ std::string SymbolNames::NameOf(size_t index) const {
   const Best& best = best_[index];
   if (best.rank < 0) return "";
   const char* const text = best.name == 0 ? nullptr : elf_strptr(best.elf, best.strings, best.name);
-  const std::string name = text == nullptr ? "" : std::string(text, strnlen(text, kMaxNameBytes));
+  const std::string name = text == nullptr ? "" : std::string(text, strnlen(text, kMaxSymbolBytes));
   if (best.is_plt) return name.empty() ? "[plt]" : absl::StrCat(name, "@plt");
   return name;
 }

@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
+absl::string_view FileOf(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -78,7 +78,7 @@ std::vector<ResolvedFrame> Symbolizer::State::ResolveNative(const FrameInfo& fra
   }
   base.module = module->path;
   base.offset = pc - module->load_bias;
-  base.function = base.short_function = absl::StrCat(BaseName(module->path), "+0x", absl::Hex(base.offset));
+  base.function = base.short_function = absl::StrCat(FileOf(module->path), "+0x", absl::Hex(base.offset));
   if (!options.native) return {base};
   Prepare();
   std::vector<ResolvedFrame> resolved;

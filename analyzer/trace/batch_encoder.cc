@@ -9,7 +9,7 @@
 namespace gpumem {
 namespace {
 
-using Batch = trace::EventBatch;
+using WireBatch = trace::EventBatch;
 
 void PutVarint(uint64_t value, std::string* out) {
   for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
@@ -85,31 +85,31 @@ std::string BatchEncoder::Serialize() const {
   const uint32_t time_shift = CommonShift(rows_, time);
   const uint32_t address_shift = CommonShift(rows_, address);
   const uint32_t size_shift = CommonShift(rows_, size);
-  PutField(Batch::kCountFieldNumber, rows_.size(), &out);
-  PutField(Batch::kFirstTimeNsFieldNumber, rows_[0].time_ns, &out);
-  PutField(Batch::kTimeShiftFieldNumber, time_shift, &out);
-  PutField(Batch::kAddressShiftFieldNumber, address_shift, &out);
-  PutField(Batch::kSizeShiftFieldNumber, size_shift, &out);
+  PutField(WireBatch::kCountFieldNumber, rows_.size(), &out);
+  PutField(WireBatch::kFirstTimeNsFieldNumber, rows_[0].time_ns, &out);
+  PutField(WireBatch::kTimeShiftFieldNumber, time_shift, &out);
+  PutField(WireBatch::kAddressShiftFieldNumber, address_shift, &out);
+  PutField(WireBatch::kSizeShiftFieldNumber, size_shift, &out);
   ColumnWriter columns(rows_, &out);
-  columns.PutDeltas(Batch::kTimeDeltaNsFieldNumber, rows_[0].time_ns >> time_shift,
+  columns.PutDeltas(WireBatch::kTimeDeltaNsFieldNumber, rows_[0].time_ns >> time_shift,
                     [=](const EventRow& row) { return row.time_ns >> time_shift; });
-  columns.Put(Batch::kKindFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.kind); });
-  columns.Put(Batch::kLayerFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.layer); });
-  columns.Put(Batch::kMemoryFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.memory); });
-  columns.Put(Batch::kDeviceFieldNumber, [](const EventRow& row) { return ZigZag(row.device); });
-  columns.PutDeltas(Batch::kAddressDeltaFieldNumber, 0,
+  columns.Put(WireBatch::kKindFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.kind); });
+  columns.Put(WireBatch::kLayerFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.layer); });
+  columns.Put(WireBatch::kMemoryFieldNumber, [](const EventRow& row) { return static_cast<uint64_t>(row.memory); });
+  columns.Put(WireBatch::kDeviceFieldNumber, [](const EventRow& row) { return ZigZag(row.device); });
+  columns.PutDeltas(WireBatch::kAddressDeltaFieldNumber, 0,
                     [=](const EventRow& row) { return row.address >> address_shift; });
-  columns.Put(Batch::kSizeFieldNumber, [=](const EventRow& row) { return row.size >> size_shift; });
-  columns.Put(Batch::kRequestedSizeFieldNumber, [](const EventRow& row) { return row.requested_size; });
-  columns.Put(Batch::kStreamFieldNumber, [](const EventRow& row) { return row.stream; });
-  columns.Put(Batch::kHandleFieldNumber, [](const EventRow& row) { return row.handle; });
-  columns.Put(Batch::kThreadFieldNumber, [](const EventRow& row) { return row.thread; });
-  columns.Put(Batch::kStackFieldNumber, [](const EventRow& row) { return row.stack; });
-  columns.Put(Batch::kTagFieldNumber, [](const EventRow& row) { return row.tag; });
-  columns.Put(Batch::kResultFieldNumber, [](const EventRow& row) { return ZigZag(row.result); });
-  columns.Put(Batch::kDurationNsFieldNumber, [](const EventRow& row) { return row.duration_ns; });
-  columns.Put(Batch::kApiFieldNumber, [](const EventRow& row) { return row.api; });
-  columns.Put(Batch::kTextFieldNumber, [](const EventRow& row) { return row.text; });
+  columns.Put(WireBatch::kSizeFieldNumber, [=](const EventRow& row) { return row.size >> size_shift; });
+  columns.Put(WireBatch::kRequestedSizeFieldNumber, [](const EventRow& row) { return row.requested_size; });
+  columns.Put(WireBatch::kStreamFieldNumber, [](const EventRow& row) { return row.stream; });
+  columns.Put(WireBatch::kHandleFieldNumber, [](const EventRow& row) { return row.handle; });
+  columns.Put(WireBatch::kThreadFieldNumber, [](const EventRow& row) { return row.thread; });
+  columns.Put(WireBatch::kStackFieldNumber, [](const EventRow& row) { return row.stack; });
+  columns.Put(WireBatch::kTagFieldNumber, [](const EventRow& row) { return row.tag; });
+  columns.Put(WireBatch::kResultFieldNumber, [](const EventRow& row) { return ZigZag(row.result); });
+  columns.Put(WireBatch::kDurationNsFieldNumber, [](const EventRow& row) { return row.duration_ns; });
+  columns.Put(WireBatch::kApiFieldNumber, [](const EventRow& row) { return row.api; });
+  columns.Put(WireBatch::kTextFieldNumber, [](const EventRow& row) { return row.text; });
   return out;
 }
 

@@ -19,7 +19,7 @@ void SetListWhereReported(const Repeated& values, Vector* out) {
   if (!values.empty()) out->assign(values.begin(), values.end());
 }
 
-void Merge(const trace::NnModule& reported, NnModuleInfo* info) {
+void MergeModule(const trace::NnModule& reported, NnModuleInfo* info) {
   SetWhereReported(reported.class_name(), &info->class_name);
   SetWhereReported(reported.python_module(), &info->python_module);
   SetWhereReported(reported.root(), &info->root);
@@ -27,7 +27,7 @@ void Merge(const trace::NnModule& reported, NnModuleInfo* info) {
   SetListWhereReported(reported.other_names(), &info->other_names);
 }
 
-void Merge(const trace::Tensor& reported, TensorInfo* info) {
+void MergeModule(const trace::Tensor& reported, TensorInfo* info) {
   // Roles of a newer version are none to us.
   if (reported.role() > trace::TENSOR_ROLE_UNSPECIFIED && reported.role() <= trace::INPUT)
     info->role = static_cast<TensorRole>(reported.role());
@@ -50,11 +50,11 @@ void Merge(const trace::Tensor& reported, TensorInfo* info) {
 absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
   for (const trace::NnModule& module : definitions.nn_modules()) {
     if (module.id() == 0) return ZeroId("an nn.Module");
-    Merge(module, &modules_[module.id()]);
+    MergeModule(module, &modules_[module.id()]);
   }
   for (const trace::Tensor& tensor : definitions.tensors()) {
     if (tensor.id() == 0) return ZeroId("a tensor");
-    Merge(tensor, &tensors_[tensor.id()]);
+    MergeModule(tensor, &tensors_[tensor.id()]);
   }
   for (const trace::Optimizer& optimizer : definitions.optimizers()) {
     if (optimizer.id() == 0) return ZeroId("an optimizer");

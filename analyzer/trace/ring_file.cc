@@ -27,7 +27,7 @@ using format::RecordHeader;
 using format::RingHeader;
 using format::StackRecord;
 
-absl::Status OpenError(absl::string_view path, int error) {
+absl::Status RingOpenError(absl::string_view path, int error) {
   if (error == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
   const std::string message = absl::StrCat("cannot open ", path, ": ", std::strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
@@ -180,7 +180,7 @@ ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ti
 
 absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
   const int descriptor = OpenPlain(path);
-  if (descriptor < 0) return OpenError(path, errno);
+  if (descriptor < 0) return RingOpenError(path, errno);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   struct stat info {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode))

@@ -29,9 +29,9 @@ namespace gpumem {
 namespace {
 
 constexpr int kMaxEventsInABatch = 1 << 16;
-constexpr uint32_t kSync = 0x31544D47;
+constexpr uint32_t kSyncWord = 0x31544D47;
 
-bool Parse(const RawPacket& packet, google::protobuf::Message* message) {
+bool ParsePacket(const RawPacket& packet, google::protobuf::Message* message) {
   const google::protobuf::LogSilencer silencer;
   return message->ParseFromArray(packet.body.data(), static_cast<int>(packet.body.size()));
 }
@@ -61,7 +61,7 @@ TraceEnd ReadTrace(PacketReader* reader, uint64_t offset, TraceIds ids) {
   while ((outcome = reader->Next(&packet)) == PacketReader::Outcome::kPacket) {
     if (packet.type == PacketType::kHeader) {
       trace::Header header;
-      if (!Parse(packet, &header)) return TraceEnd();
+      if (!ParsePacket(packet, &header)) return TraceEnd();
       if (has_header && !IsBehind(header.part(), end.header.part())) {
         end.whole_bytes = packet.file_offset;
         end.readable = !lacks_packets;
@@ -74,8 +74,8 @@ TraceEnd ReadTrace(PacketReader* reader, uint64_t offset, TraceIds ids) {
     }
     lacks_packets |= packet.missing != 0;
     if (!packet.compressed) end.last_sequence = packet.sequence;
-    if (packet.type == PacketType::kDefinitions && Parse(packet, &definitions)) end.ids.Add(definitions);
-    if (packet.type == PacketType::kLosses) Parse(packet, &end.losses);
+    if (packet.type == PacketType::kDefinitions && ParsePacket(packet, &definitions)) end.ids.Add(definitions);
+    if (packet.type == PacketType::kLosses) ParsePacket(packet, &end.losses);
     end.ended |= packet.type == PacketType::kEnd;
     end.continued |= packet.type == PacketType::kContinued;
   }
@@ -90,7 +90,7 @@ struct OrderedEvent {
 };
 
 // All threads' events in one order: by time, frees first where times are equal, a thread's own order kept.
-std::vector<OrderedEvent> Merge(const RingContents& contents) {
+std::vector<OrderedEvent> MergeLanes(const RingContents& contents) {
   struct Head {
     uint64_t time_ns;
     bool is_no_free;
@@ -191,7 +191,7 @@ std::string EncodeLosses(trace::Losses losses, const format::RingHeader& ring, u
 
 void TakeFrom(const RingFile& ring, const RingContents& contents, TraceIds ids, const trace::Losses& losses,
               Recovery* recovery) {
-  const std::vector<OrderedEvent> events = Merge(contents);
+  const std::vector<OrderedEvent> events = MergeLanes(contents);
   RingDefinitions definitions(&contents, std::move(ids));
   if (std::string body = definitions.TakeReady(); !events.empty() && !body.empty())
     recovery->packets.push_back({PacketType::kDefinitions, std::move(body)});
@@ -367,7 +367,7 @@ absl::StatusOr<Recovery> RecoverRingAlone(absl::string_view ring_path) {
 
 std::string FramePacket(const RecoveredPacket& packet, uint64_t sequence) {
   trace::Packet head;
-  head.set_sync(kSync);
+  head.set_sync(kSyncWord);
   head.set_sequence(sequence);
   std::string bytes = head.SerializeAsString();
   const auto varint = [](uint64_t value, std::string* out) {

@@ -17,7 +17,7 @@ constexpr size_t kRowsPerNode = 8;
 // Largest share that a stack can have of a view, so that the views can be compared.
 constexpr double kWholeView = 1e15;
 
-uint64_t Share(const AggregatedStack& stack, const AggregatedStacks& view) {
+uint64_t ShareOfStack(const AggregatedStack& stack, const AggregatedStacks& view) {
   if (view.shown.bytes == 0) return 0;
   return static_cast<uint64_t>(kWholeView * static_cast<double>(stack.weight.bytes) /
                                static_cast<double>(view.shown.bytes));
@@ -39,7 +39,7 @@ FlameTree::FlameTree(absl::Span<const AggregatedStacks* const> views, FrameTable
   for (size_t view = 0; view < views.size(); ++view) {
     for (size_t i = 0; i < views[view]->stacks.size(); ++i) {
       entries.push_back(
-          {static_cast<uint32_t>(view), static_cast<uint32_t>(i), Share(views[view]->stacks[i], *views[view])});
+          {static_cast<uint32_t>(view), static_cast<uint32_t>(i), ShareOfStack(views[view]->stacks[i], *views[view])});
     }
   }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.share > b.share; });

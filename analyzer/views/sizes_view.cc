@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kBarColumns = 24;
 
-double Share(uint64_t part, uint64_t whole) {
+double ShareOfAll(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 // Anything that is there has at least a mark.
 std::string Bar(uint64_t part, uint64_t most, bool utf8) {
-  const int columns = part == 0 ? 0 : std::max(1, static_cast<int>(Share(part, most) * kBarColumns + 0.5));
+  const int columns = part == 0 ? 0 : std::max(1, static_cast<int>(ShareOfAll(part, most) * kBarColumns + 0.5));
   std::string bar;
   for (int i = 0; i < columns; ++i) bar += utf8 ? "\u2588" : "#";
   return bar;
@@ -41,8 +41,8 @@ void AddHistogram(const SizeHistogram& histogram, const Weight& whole, Page* pag
   std::vector<Page::Row> rows{{"size", "count", "share", "bytes", "share", ""}};
   for (const SizeBucket& bucket : histogram.buckets) {
     rows.push_back({RangeText(bucket), FormatCount(bucket.weight.count),
-                    FormatPercent(Share(bucket.weight.count, whole.count)), FormatBytes(bucket.weight.bytes),
-                    FormatPercent(Share(bucket.weight.bytes, whole.bytes)),
+                    FormatPercent(ShareOfAll(bucket.weight.count, whole.count)), FormatBytes(bucket.weight.bytes),
+                    FormatPercent(ShareOfAll(bucket.weight.bytes, whole.bytes)),
                     Bar(bucket.weight.count, most, page->style().utf8)});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
@@ -55,7 +55,7 @@ void AddTopSizes(const SizeHistogram& histogram, size_t shown, const Weight& who
   std::vector<Page::Row> rows{{"bytes", "share", "count", "of"}};
   for (size_t i = 0; i < std::min(shown, histogram.sizes.size()); ++i) {
     const SizeWeight& size = histogram.sizes[i];
-    rows.push_back({FormatBytes(size.weight.bytes), FormatPercent(Share(size.weight.bytes, whole.bytes)),
+    rows.push_back({FormatBytes(size.weight.bytes), FormatPercent(ShareOfAll(size.weight.bytes, whole.bytes)),
                     FormatCount(size.weight.count), absl::StrCat(FormatBytes(size.size), " each")});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
@@ -69,8 +69,8 @@ void AddLines(absl::string_view title, const std::vector<Location>& lines, size_
   for (size_t i = 0; i < std::min(shown, lines.size()); ++i) {
     const Location& line = lines[i];
     if (line.self.count == 0) break;
-    rows.push_back({FormatBytes(line.self.bytes), FormatPercent(Share(line.self.bytes, whole.bytes)),
-                    FormatCount(line.self.count), FormatPercent(Share(line.self.count, whole.count)), line.name});
+    rows.push_back({FormatBytes(line.self.bytes), FormatPercent(ShareOfAll(line.self.bytes, whole.bytes)),
+                    FormatCount(line.self.count), FormatPercent(ShareOfAll(line.self.count, whole.count)), line.name});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
 }

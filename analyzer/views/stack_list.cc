@@ -18,7 +18,7 @@ namespace {
 constexpr char kSmaller[] = "(smaller stacks)";
 
 // Innermost first.
-std::vector<std::string> Labels(const StackTree& tree, uint32_t node, const FrameTable& frames) {
+std::vector<std::string> LabelsOf(const StackTree& tree, uint32_t node, const FrameTable& frames) {
   if (node == StackTree::kRoot) return {kSmaller};
   std::vector<std::string> labels;
   const std::vector<uint32_t> path = tree.Path(node);
@@ -34,7 +34,7 @@ std::string StackText(const std::vector<std::string>& labels, const TextStyle& s
   return text;
 }
 
-std::string ShareText(uint64_t part, uint64_t whole) {
+std::string StackShareText(uint64_t part, uint64_t whole) {
   return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
 }
 
@@ -69,8 +69,8 @@ void AddStackTable(const StackTree& tree, const std::vector<StackRow>& rows, siz
   const size_t shown = Shown(rows.size(), top);
   for (size_t i = 0; i < shown; ++i) {
     const Weight& weight = rows[i].weight;
-    table.push_back({FormatBytes(weight.bytes), ShareText(weight.bytes, whole), FormatCount(weight.count),
-                     StackText(Labels(tree, rows[i].node, *input.frames), page->style())});
+    table.push_back({FormatBytes(weight.bytes), StackShareText(weight.bytes, whole), FormatCount(weight.count),
+                     StackText(LabelsOf(tree, rows[i].node, *input.frames), page->style())});
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, table);
   if (shown == rows.size()) return;
@@ -91,7 +91,7 @@ void WriteStacksJson(absl::string_view command, const StackTree& tree, const std
   json.Key("rows");
   json.BeginArray();
   for (size_t i = 0; i < Shown(rows.size(), top); ++i) {
-    const std::vector<std::string> labels = Labels(tree, rows[i].node, *input.frames);
+    const std::vector<std::string> labels = LabelsOf(tree, rows[i].node, *input.frames);
     json.BeginObject(JsonLayout::kOneLine);
     json.Field("name", labels[0]);
     WriteJsonWeight(rows[i].weight, &json);

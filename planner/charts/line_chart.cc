@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kTextHeight = 1.1;  // of a label, in its size
 
-bool IsFinite(Point point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+bool CanBeDrawn(Point point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
 // Whether a part of the segment lies in the box (Liang and Barsky's clipping).
 bool Meets(Point from, Point to, const Box& box) {
@@ -43,7 +43,7 @@ Extent ExtentOf(const LineChart& chart) {
   Extent extent;
   for (const LineSeries& series : chart.series) {
     for (const Point& point : series.points) {
-      if (!IsFinite(point)) continue;
+      if (!CanBeDrawn(point)) continue;
       extent.least_x = std::min(extent.least_x, point.x);
       extent.most_x = std::max(extent.most_x, point.x);
       extent.most_y = std::max(extent.most_y, point.y);
@@ -71,7 +71,7 @@ class Plot {
   void Add(const LineSeries& series) {
     std::vector<Point> points;
     for (const Point& value : series.points) {
-      if (!IsFinite(value)) continue;
+      if (!CanBeDrawn(value)) continue;
       const Point point{x_.At(value.x), y_.At(value.y)};
       if (series.stepped && !points.empty()) points.push_back({point.x, points.back().y});
       points.push_back(point);
@@ -92,7 +92,7 @@ class Plot {
 
   // Beside its point, where it hides least of the lines.
   void Add(const Callout& callout, const Box& inner) {
-    if (!IsFinite(callout.at)) return;
+    if (!CanBeDrawn(callout.at)) return;
     const Point point{x_.At(callout.at.x), y_.At(callout.at.y)};
     const double width = TextWidth(callout.text, kLabelSize, true), gap = kMarkRadius * 2;
     std::optional<Box> best;

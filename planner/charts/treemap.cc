@@ -50,7 +50,7 @@ std::vector<Box> Squarify(const std::vector<double>& values, Box box) {
   return boxes;
 }
 
-double ValueOf(const TreemapGroup& group) {
+double AreaOf(const TreemapGroup& group) {
   double sum = 0;
   for (const TreemapPart& part : group.parts) sum += part.value;
   return sum;
@@ -67,7 +67,7 @@ void DrawGroup(const TreemapGroup& group, Unit unit, const Box& box, Canvas* can
   canvas->Rectangle(box, group.color, Stroke{kPaper, 2});
   const Color ink = TextColorOn(group.color);
   const double head = box.height > 2 * kHead && box.width > 60 ? kHead : 0;
-  if (head > 0) DrawLabel(group.name + "  " + ShortLabel(ValueOf(group), unit), box, kHead * 0.75, ink, true, canvas);
+  if (head > 0) DrawLabel(group.name + "  " + ShortLabel(AreaOf(group), unit), box, kHead * 0.75, ink, true, canvas);
   std::vector<TreemapPart> parts = group.parts;
   std::erase_if(parts, [](const TreemapPart& part) { return !(part.value > 0); });
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.value > b.value; });
@@ -87,11 +87,11 @@ void DrawGroup(const TreemapGroup& group, Unit unit, const Box& box, Canvas* can
 void Draw(const Treemap& chart, const Box& box, Canvas* canvas) {
   std::vector<TreemapGroup> groups = chart.groups;
   std::erase_if(groups,
-                [](const TreemapGroup& group) { return !(ValueOf(group) > 0) || !std::isfinite(ValueOf(group)); });
+                [](const TreemapGroup& group) { return !(AreaOf(group) > 0) || !std::isfinite(AreaOf(group)); });
   if (groups.empty()) return DrawNoData(box, canvas);
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return ValueOf(a) > ValueOf(b); });
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return AreaOf(a) > AreaOf(b); });
   std::vector<double> values;
-  for (const TreemapGroup& group : groups) values.push_back(ValueOf(group));
+  for (const TreemapGroup& group : groups) values.push_back(AreaOf(group));
   const std::vector<Box> boxes = Squarify(values, box);
   for (size_t i = 0; i < groups.size(); ++i) DrawGroup(groups[i], chart.unit, boxes[i], canvas);
 }

@@ -14,7 +14,7 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxShown = 3;
-constexpr double kLeastShare = 0.005;  // of the need: what saves less is not worth a line
+constexpr double kLeastShareWorthALine = 0.005;  // of the need: what saves less is not worth a line
 
 uint64_t Saving(const WhatIf& what_if, uint64_t need) {
   if (what_if.peaks.has_value()) return need - std::min(need, what_if.peaks->process);
@@ -49,7 +49,7 @@ class Changes {
 
  private:
   void Add(WhatIf what_if) {
-    if (static_cast<double>(Saving(what_if, need_)) >= kLeastShare * static_cast<double>(need_))
+    if (static_cast<double>(Saving(what_if, need_)) >= kLeastShareWorthALine * static_cast<double>(need_))
       found_.push_back(std::move(what_if));
   }
 

@@ -37,7 +37,7 @@ void WriteOperations(const std::vector<PartBytes>& operations, JsonWriter* json)
   json->EndObject();
 }
 
-void WriteComponents(const SweepRow& row, JsonWriter* json) {
+void WriteAllComponents(const SweepRow& row, JsonWriter* json) {
   json->Key("components");
   json->BeginArray();
   for (const RowComponent& component : row.components) {
@@ -53,7 +53,7 @@ void WriteComponents(const SweepRow& row, JsonWriter* json) {
 }
 
 // Columns rather than points: a third of the text, and ready for a data frame.
-void WriteTimeline(const SweepRow& row, JsonWriter* json) {
+void WriteWholeTimeline(const SweepRow& row, JsonWriter* json) {
   json->Key("timeline");
   json->BeginObject();
   const auto column = [&](absl::string_view key, auto member) {
@@ -90,8 +90,8 @@ std::string DetailedJson(const SweepAnswer& answer) {
     WriteBytes("tensors", row.tensors, &json);
     WriteStages(row, &json);
     WriteOperations(Operations(row), &json);
-    WriteComponents(row, &json);
-    WriteTimeline(row, &json);
+    WriteAllComponents(row, &json);
+    WriteWholeTimeline(row, &json);
     json.EndObject();
   }
   json.EndArray();

@@ -17,7 +17,7 @@ namespace {
 enum class Wanted : bool { kMin, kMax };
 
 template <typename Condition>
-const SweepRow* Find(const std::vector<SweepRow>& rows, Wanted wanted, const Condition& condition) {
+const SweepRow* FindRow(const std::vector<SweepRow>& rows, Wanted wanted, const Condition& condition) {
   const SweepRow* found = nullptr;
   for (const SweepRow& row : rows) {
     if (!condition(row)) continue;
@@ -49,17 +49,17 @@ uint64_t NeedOf(const SweepRow& row) {
 bool IsPeakKnown(const SweepRow& row) { return row.peak_allocated > 0 && HasAnswer(row); }
 
 const SweepRow* LargestThatFits(const std::vector<SweepRow>& rows, double margin) {
-  return Find(rows, Wanted::kMax, [&](const SweepRow& row) { return Fits(row) && LeavesFree(row, margin); });
+  return FindRow(rows, Wanted::kMax, [&](const SweepRow& row) { return Fits(row) && LeavesFree(row, margin); });
 }
 const SweepRow* NextAfterLargest(const std::vector<SweepRow>& rows, double margin) {
-  return Find(rows, Wanted::kMin,
-              [&](const SweepRow& row) { return IsPeakKnown(row) && !(Fits(row) && LeavesFree(row, margin)); });
+  return FindRow(rows, Wanted::kMin,
+                 [&](const SweepRow& row) { return IsPeakKnown(row) && !(Fits(row) && LeavesFree(row, margin)); });
 }
-const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return Find(rows, Wanted::kMin, Fits); }
+const SweepRow* LeastThatFits(const std::vector<SweepRow>& rows) { return FindRow(rows, Wanted::kMin, Fits); }
 
 const SweepRow* RowToExplain(const std::vector<SweepRow>& rows) {
-  const SweepRow* fits = Find(rows, Wanted::kMax, [](const SweepRow& row) { return Fits(row) && HasParts(row); });
-  return fits != nullptr ? fits : Find(rows, Wanted::kMax, HasParts);
+  const SweepRow* fits = FindRow(rows, Wanted::kMax, [](const SweepRow& row) { return Fits(row) && HasParts(row); });
+  return fits != nullptr ? fits : FindRow(rows, Wanted::kMax, HasParts);
 }
 
 std::vector<std::string> AxesOf(const std::vector<SweepRow>& rows) {

@@ -79,20 +79,20 @@ std::pair<double, double> RangeOf(const SweepAnswer& answer) {
   return range;
 }
 
-struct Group {
+struct HeatmapGroup {
   std::string title;
   std::vector<const SweepRow*> rows;
 };
 
 // Rows by the values of the further axes, in the order of the rows.
-std::vector<Group> GroupsOf(const SweepAnswer& answer, const std::vector<std::string>& further) {
-  std::vector<Group> groups;
+std::vector<HeatmapGroup> HeatmapGroupsOf(const SweepAnswer& answer, const std::vector<std::string>& further) {
+  std::vector<HeatmapGroup> groups;
   for (const SweepRow& row : answer.rows) {
     std::string title;
     for (const std::string& axis : further)
       absl::StrAppend(&title, title.empty() ? "" : ", ", axis, " ", ValueOn(row, axis));
-    auto group = absl::c_find_if(groups, [&](const Group& each) { return each.title == title; });
-    if (group == groups.end()) group = groups.insert(groups.end(), Group{title, {}});
+    auto group = absl::c_find_if(groups, [&](const HeatmapGroup& each) { return each.title == title; });
+    if (group == groups.end()) group = groups.insert(groups.end(), HeatmapGroup{title, {}});
     group->rows.push_back(&row);
   }
   return groups;
@@ -107,7 +107,7 @@ plots::Figure HeatmapFigure(const SweepAnswer& answer) {
   const std::vector<std::string> axes = ByImportance(answer);
   const std::vector<std::string> further(axes.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(axes.size(), 2)),
                                          axes.end());
-  std::vector<Group> groups = GroupsOf(answer, further);
+  std::vector<HeatmapGroup> groups = HeatmapGroupsOf(answer, further);
   const size_t all = groups.size();
   if (all > kMaxPanels) {
     groups.erase(groups.begin(), groups.end() - static_cast<std::ptrdiff_t>(kMaxPanels));

@@ -25,7 +25,6 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr size_t kLongestName = 120;
 constexpr size_t kMaxRowBytes = 64 << 20;
@@ -89,7 +88,7 @@ std::string SweepJournal::PathOf(const std::string& identity) const {
 std::optional<SweepRow> SweepJournal::Find(const std::string& identity) const {
   const absl::StatusOr<std::string> text = ReadRegularFile(PathOf(identity), kMaxRowBytes);
   if (!text.ok()) return std::nullopt;
-  const absl::StatusOr<json> kept = ParseJson(*text);
+  const absl::StatusOr<nlohmann::json> kept = ParseJson(*text);
   if (!kept.ok()) return std::nullopt;
   JsonReader reader(*kept);
   std::string kept_identity;
@@ -103,9 +102,9 @@ std::optional<SweepRow> SweepJournal::Find(const std::string& identity) const {
 }
 
 absl::Status SweepJournal::Keep(const std::string& identity, const SweepRow& row) {
-  const std::string text =
-      absl::StrCat("{\"identity\": ", json(identity).dump(-1, ' ', false, json::error_handler_t::replace),
-                   ",\n \"row\": ", RowJson(row), "}\n");
+  const std::string text = absl::StrCat(
+      "{\"identity\": ", nlohmann::json(identity).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+      ",\n \"row\": ", RowJson(row), "}\n");
   return WriteOutput(PathOf(identity), text, {.hint = "Give another place with --results-dir"});
 }
 

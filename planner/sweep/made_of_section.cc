@@ -14,9 +14,9 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMaxComponents = 12, kMaxStages = 20;
+constexpr size_t kMaxComponentRows = 12, kMaxStages = 20;
 
-std::string Text(SweepWord word, SweepLanguage language) { return std::string(Word(word, language)); }
+std::string WordText(SweepWord word, SweepLanguage language) { return std::string(Word(word, language)); }
 
 void AddCut(size_t all, size_t shown, SweepLanguage language, Page* page) {
   if (all > shown)
@@ -28,7 +28,7 @@ void AddTypes(const SweepRow& row, SweepLanguage language, Page* page) {
   uint64_t all = 0;
   for (const PartBytes& type : types) all += type.bytes;
   if (all == 0) return;
-  std::vector<Page::Row> rows{{"", "%", Text(SweepWord::kMemoryTypes, language)}};
+  std::vector<Page::Row> rows{{"", "%", WordText(SweepWord::kMemoryTypes, language)}};
   for (const PartBytes& type : types) {
     rows.push_back({FormatBytes(type.bytes), FormatPercent(static_cast<double>(type.bytes) / static_cast<double>(all)),
                     MemoryTypeTitle(type.name, language)});
@@ -40,9 +40,9 @@ void AddComponents(const SweepRow& row, SweepLanguage language, Page* page) {
   if (row.components.empty()) return;
   page->Gap();
   const auto stage = [language](const char* name) { return StageTitleOf(name, language); };
-  std::vector<Page::Row> rows{{Text(SweepWord::kComponents, language), Text(SweepWord::kAtPeak, language),
+  std::vector<Page::Row> rows{{WordText(SweepWord::kComponents, language), WordText(SweepWord::kAtPeak, language),
                                stage("forward"), stage("backward"), stage("optimizer"), stage("other")}};
-  const size_t shown = std::min(row.components.size(), kMaxComponents);
+  const size_t shown = std::min(row.components.size(), kMaxComponentRows);
   for (size_t i = 0; i < shown; ++i) {
     Page::Row line = {ComponentTitle(row.components[i].name, language), BytesOrDash(SumOf(row.components[i].at_peak))};
     for (const PartBytes& operation : Operations(row.components[i].allocated))
@@ -61,9 +61,9 @@ void AddComponents(const SweepRow& row, SweepLanguage language, Page* page) {
 void AddStages(const SweepRow& row, SweepLanguage language, Page* page) {
   if (row.stages.empty()) return;
   page->Gap();
-  std::vector<Page::Row> rows{{Text(SweepWord::kStages, language), Text(SweepWord::kPeak, language),
-                               Text(SweepWord::kGrowth, language), Text(SweepWord::kTime, language),
-                               Text(SweepWord::kTimes, language)}};
+  std::vector<Page::Row> rows{{WordText(SweepWord::kStages, language), WordText(SweepWord::kPeak, language),
+                               WordText(SweepWord::kGrowth, language), WordText(SweepWord::kTime, language),
+                               WordText(SweepWord::kTimes, language)}};
   const size_t shown = std::min(row.stages.size(), kMaxStages);
   for (size_t i = 0; i < shown; ++i) {
     const RowStage& stage = row.stages[i];
@@ -93,7 +93,7 @@ void AddMadeOf(const SweepAnswer& answer, Page* page) {
   const SweepRow* row = RowToExplain(answer.rows);
   if (row == nullptr) return;
   page->Gap();
-  page->Line({{Tone::kHeading, Text(SweepWord::kPartsOf, answer.language)},
+  page->Line({{Tone::kHeading, WordText(SweepWord::kPartsOf, answer.language)},
               {Tone::kPlain, absl::StrCat("  #", row->number, "  ", ConfigurationText(row->values))}});
   if (row->state != RowState::kFits)
     page->Line(absl::StrCat("  ", Word(SweepWord::kDoesNotFit, answer.language)), Tone::kWarning);

@@ -15,8 +15,8 @@ namespace {
 using plots::BarChart;
 using plots::Panel;
 
-constexpr size_t kMaxComponents = 10;
-constexpr double kRowHeight = 440;
+constexpr size_t kMaxOperations = 10;
+constexpr double kOperationsHeight = 440;
 
 // One series an operation; the set-up of the model is no operation, so "other" is left out where it is nothing.
 std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<PartBytes>>& operations) {
@@ -35,7 +35,7 @@ std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<PartBytes>>
 Panel ComponentsPanel(const SweepRow& row) {
   BarChart chart{.stacked = true, .horizontal = true, .totals = true};
   std::vector<std::vector<PartBytes>> operations;
-  for (size_t i = 0; i < std::min(row.components.size(), kMaxComponents); ++i) {
+  for (size_t i = 0; i < std::min(row.components.size(), kMaxOperations); ++i) {
     chart.categories.push_back(ComponentTitle(row.components[i].name, SweepLanguage::kEnglish));
     operations.push_back(Operations(row.components[i].allocated));
   }
@@ -59,8 +59,8 @@ plots::Figure OperationsFigure(const SweepAnswer& answer) {
   figure.title = "What forward, backward and optimizer allocate";
   figure.subtitle = SubtitleOf(answer);
   const SweepRow* row = RowToExplain(answer.rows);
-  figure.rows.push_back({{ComponentsPanel(row == nullptr ? SweepRow() : *row)}, kRowHeight});
-  figure.rows.push_back({{ConfigurationsPanel(answer)}, kRowHeight});
+  figure.rows.push_back({{ComponentsPanel(row == nullptr ? SweepRow() : *row)}, kOperationsHeight});
+  figure.rows.push_back({{ConfigurationsPanel(answer)}, kOperationsHeight});
   figure.notes.push_back("All bytes that were allocated in the run, freed or not: traffic, not what lives at once.");
   return figure;
 }

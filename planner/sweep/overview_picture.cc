@@ -22,7 +22,7 @@ using plots::LineSeries;
 using plots::Panel;
 
 constexpr size_t kMaxLines = 5, kMaxAxes = 6;
-constexpr double kRowHeight = 430;
+constexpr double kOverviewHeight = 430;
 constexpr double kApart = 0.97;  // a line whose peak is at most this share of another's can be told from it
 
 double Size(uint64_t bytes) { return static_cast<double>(bytes); }
@@ -177,12 +177,13 @@ plots::Figure OverviewFigure(const SweepAnswer& answer) {
   for (size_t i = 0; i < std::min(axes.size(), kMaxAxes); ++i) panels.push_back(AxisPanel(answer, axes[i], axes));
   const bool wide = panels.size() % 2 == 0;
   if (!wide) panels.push_back(SharePanel(answer));
-  for (size_t i = 0; i + 1 < panels.size(); i += 2) figure.rows.push_back({{panels[i], panels[i + 1]}, kRowHeight});
+  for (size_t i = 0; i + 1 < panels.size(); i += 2)
+    figure.rows.push_back({{panels[i], panels[i + 1]}, kOverviewHeight});
   if (wide) {
-    figure.rows.push_back({{PeaksPanel(answer)}, kRowHeight});
-    figure.rows.push_back({{TimePanel(answer), SharePanel(answer)}, kRowHeight * 0.85});
+    figure.rows.push_back({{PeaksPanel(answer)}, kOverviewHeight});
+    figure.rows.push_back({{TimePanel(answer), SharePanel(answer)}, kOverviewHeight * 0.85});
   } else {
-    figure.rows.push_back({{PeaksPanel(answer), TimePanel(answer)}, kRowHeight});
+    figure.rows.push_back({{PeaksPanel(answer), TimePanel(answer)}, kOverviewHeight});
   }
   for (const std::string& axis : AxesOf(answer.rows)) {
     if (!absl::c_linear_search(axes, axis))

@@ -20,7 +20,7 @@ constexpr Color kGrey{150, 150, 150}, kPaleGrey{200, 200, 200}, kDarkGrey{95, 95
 
 constexpr size_t kMaxNamed = 30;  // of more configurations no picture has room for the values
 
-struct Named {
+struct NamedColor {
   const char* name;
   Color color;
 };
@@ -32,8 +32,8 @@ Color FromNameOnly(const std::string& name) {
   return PaletteColor(8 + hash % 8);
 }
 
-Color Find(std::span<const Named> table, const std::string& name) {
-  for (const Named& named : table) {
+Color FindColor(std::span<const NamedColor> table, const std::string& name) {
+  for (const NamedColor& named : table) {
     if (name == named.name) return named.color;
   }
   return FromNameOnly(name);
@@ -42,59 +42,59 @@ Color Find(std::span<const Named> table, const std::string& name) {
 }  // namespace
 
 Color MemoryTypeColor(const std::string& name) {
-  static const Named kTable[] = {{"parameter", PaletteColor(0)},
-                                 {"gradient", PaletteColor(1)},
-                                 {"per_sample_gradient", PaletteColor(5)},
-                                 {"optimizer_state", PaletteColor(2)},
-                                 {"activation", PaletteColor(4)},
-                                 {"temporary", PaletteColor(3)},
-                                 {"input", PaletteColor(7)},
-                                 {"workspace", PaletteColor(6)},
-                                 {"buffer", PaletteColor(8)},
-                                 {"kv_cache", PaletteColor(10)},
-                                 {"kept", PaletteColor(9)},
-                                 {"communication", PaletteColor(14)},
-                                 {"allocator_overhead", kPaleGrey},
-                                 {"context", kDarkGrey},
-                                 {"library", PaletteColor(11)},
-                                 {"graph_pool", PaletteColor(13)},
-                                 {"unknown", kGrey}};
-  return Find(kTable, name);
+  static const NamedColor kTable[] = {{"parameter", PaletteColor(0)},
+                                      {"gradient", PaletteColor(1)},
+                                      {"per_sample_gradient", PaletteColor(5)},
+                                      {"optimizer_state", PaletteColor(2)},
+                                      {"activation", PaletteColor(4)},
+                                      {"temporary", PaletteColor(3)},
+                                      {"input", PaletteColor(7)},
+                                      {"workspace", PaletteColor(6)},
+                                      {"buffer", PaletteColor(8)},
+                                      {"kv_cache", PaletteColor(10)},
+                                      {"kept", PaletteColor(9)},
+                                      {"communication", PaletteColor(14)},
+                                      {"allocator_overhead", kPaleGrey},
+                                      {"context", kDarkGrey},
+                                      {"library", PaletteColor(11)},
+                                      {"graph_pool", PaletteColor(13)},
+                                      {"unknown", kGrey}};
+  return FindColor(kTable, name);
 }
 
 Color ComponentColor(const std::string& name) {
-  static const Named kTable[] = {{"attention", PaletteColor(0)},
-                                 {"mlp", PaletteColor(1)},
-                                 {"embedding", PaletteColor(2)},
-                                 {"norm", PaletteColor(3)},
-                                 {"lora", PaletteColor(5)},
-                                 {"head", PaletteColor(4)},
-                                 {"conv", PaletteColor(6)},
-                                 {"linear", PaletteColor(7)},
-                                 {"block", PaletteColor(8)},
-                                 {"root", PaletteColor(9)},
-                                 {"nonlinearity", PaletteColor(10)},
-                                 {"optimizer", PaletteColor(11)},
-                                 {"pooling", PaletteColor(12)},
-                                 {"loss", PaletteColor(13)},
-                                 {"workspace", PaletteColor(14)},
-                                 {"input", PaletteColor(15)},
-                                 {"rotary", PaletteColor(16)},
-                                 {"dropout", PaletteColor(17)},
-                                 {"kv_cache", PaletteColor(18)},
-                                 {"communication", PaletteColor(19)},
-                                 {"graph_pool", PaletteColor(20)},
-                                 {"library", PaletteColor(21)},
-                                 {"other", kGrey}};
-  return Find(kTable, name);
+  static const NamedColor kTable[] = {{"attention", PaletteColor(0)},
+                                      {"mlp", PaletteColor(1)},
+                                      {"embedding", PaletteColor(2)},
+                                      {"norm", PaletteColor(3)},
+                                      {"lora", PaletteColor(5)},
+                                      {"head", PaletteColor(4)},
+                                      {"conv", PaletteColor(6)},
+                                      {"linear", PaletteColor(7)},
+                                      {"block", PaletteColor(8)},
+                                      {"root", PaletteColor(9)},
+                                      {"nonlinearity", PaletteColor(10)},
+                                      {"optimizer", PaletteColor(11)},
+                                      {"pooling", PaletteColor(12)},
+                                      {"loss", PaletteColor(13)},
+                                      {"workspace", PaletteColor(14)},
+                                      {"input", PaletteColor(15)},
+                                      {"rotary", PaletteColor(16)},
+                                      {"dropout", PaletteColor(17)},
+                                      {"kv_cache", PaletteColor(18)},
+                                      {"communication", PaletteColor(19)},
+                                      {"graph_pool", PaletteColor(20)},
+                                      {"library", PaletteColor(21)},
+                                      {"other", kGrey}};
+  return FindColor(kTable, name);
 }
 
 Color OperationColor(const std::string& name) {
-  static const Named kTable[] = {{"forward", PaletteColor(0)},
-                                 {"backward", PaletteColor(1)},
-                                 {"optimizer", PaletteColor(2)},
-                                 {"other", kPaleGrey}};
-  return Find(kTable, name);
+  static const NamedColor kTable[] = {{"forward", PaletteColor(0)},
+                                      {"backward", PaletteColor(1)},
+                                      {"optimizer", PaletteColor(2)},
+                                      {"other", kPaleGrey}};
+  return FindColor(kTable, name);
 }
 
 Color StateColor(RowState state) {

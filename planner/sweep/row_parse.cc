@@ -9,7 +9,7 @@
 namespace gpumem {
 namespace {
 
-constexpr size_t kMaxBytes = 64 << 20;  // of a row's text; the longest that is written is some 100 KiB
+constexpr size_t kLongestRow = 64 << 20;  // of a row's text; the longest that is written is some 100 KiB
 
 void ReadTime(const char* key, JsonReader* reader, double* seconds) {
   reader->Read(key, seconds);
@@ -66,7 +66,7 @@ void ReadLists(JsonReader* reader, SweepRow* row) {
 }  // namespace
 
 absl::StatusOr<SweepRow> ParseRow(absl::string_view text) {
-  if (text.size() > kMaxBytes) return absl::DataLossError("the row is larger than any row is");
+  if (text.size() > kLongestRow) return absl::DataLossError("the row is larger than any row is");
   const absl::StatusOr<nlohmann::json> root = ParseJson(text);
   if (!root.ok() || !root->is_object()) return absl::DataLossError("the row is no JSON object");
   JsonReader reader(*root);

@@ -60,7 +60,7 @@ std::vector<std::string> RecordOf(const SweepAnswer& answer, const SweepRow& row
   return record;
 }
 
-std::string Line(const std::vector<std::string>& record) {
+std::string CsvLine(const std::vector<std::string>& record) {
   return absl::StrJoin(record, ",", [](std::string* out, const std::string& text) { out->append(CsvCell(text)); }) +
          "\r\n";
 }
@@ -73,12 +73,12 @@ std::string SummaryCsv(const SweepAnswer& answer) {
   for (const std::string& axis : axes)
     heading.push_back(absl::StrCat(absl::c_linear_search(FixedColumns(), axis) ? "axis_" : "", EscapeControls(axis)));
   heading.insert(heading.end(), FixedColumns().begin() + 1, FixedColumns().end());
-  std::string out = Line(heading);
+  std::string out = CsvLine(heading);
   for (const SweepRow& row : answer.rows) {
     std::vector<std::string> record = {absl::StrCat(row.number)};
     for (const std::string& axis : axes) record.push_back(EscapeControls(ValueOn(row, axis)));
     for (std::string& text : RecordOf(answer, row)) record.push_back(std::move(text));
-    out += Line(record);
+    out += CsvLine(record);
   }
   return out;
 }

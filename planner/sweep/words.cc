@@ -108,27 +108,27 @@ constexpr Named kComponents[] = {{"attention", {"attention", "注意力"}},
                                  {"library", {"libraries", "库"}},
                                  {"other", {"other", "其他"}}};
 
-constexpr Named kStages[] = {{"forward", {"forward", "前向传播"}},
-                             {"loss", {"loss", "损失"}},
-                             {"backward", {"backward", "反向传播"}},
-                             {"optimizer", {"optimizer", "优化器更新"}},
-                             {"optimizer_step", {"optimizer step", "优化器更新"}},
-                             {"zero_grad", {"zero_grad", "梯度清零"}},
-                             {"data", {"data", "数据"}},
-                             {"model_load", {"model load", "模型加载"}},
-                             {"model_construction", {"model construction", "模型构建"}},
-                             {"data_preparation", {"data preparation", "数据集准备"}},
-                             {"wrapping", {"wrapping", "FSDP/DDP 包装"}},
-                             {"optimizer_setup", {"optimizer set-up", "优化器设置"}},
-                             {"privacy_setup", {"privacy engine set-up", "隐私引擎设置"}},
-                             {"training", {"training", "训练循环"}},
-                             {"inference", {"inference", "推理"}},
-                             {"evaluation", {"evaluation", "评估"}},
-                             {"checkpoint_load", {"checkpoint load", "检查点加载"}},
-                             {"checkpoint_save", {"checkpoint save", "检查点保存"}},
-                             {"collective", {"collectives", "集合通信"}},
-                             {"gc", {"gc / empty_cache", "垃圾回收"}},
-                             {"other", {"other", "其他"}}};
+constexpr Named kStageTitles[] = {{"forward", {"forward", "前向传播"}},
+                                  {"loss", {"loss", "损失"}},
+                                  {"backward", {"backward", "反向传播"}},
+                                  {"optimizer", {"optimizer", "优化器更新"}},
+                                  {"optimizer_step", {"optimizer step", "优化器更新"}},
+                                  {"zero_grad", {"zero_grad", "梯度清零"}},
+                                  {"data", {"data", "数据"}},
+                                  {"model_load", {"model load", "模型加载"}},
+                                  {"model_construction", {"model construction", "模型构建"}},
+                                  {"data_preparation", {"data preparation", "数据集准备"}},
+                                  {"wrapping", {"wrapping", "FSDP/DDP 包装"}},
+                                  {"optimizer_setup", {"optimizer set-up", "优化器设置"}},
+                                  {"privacy_setup", {"privacy engine set-up", "隐私引擎设置"}},
+                                  {"training", {"training", "训练循环"}},
+                                  {"inference", {"inference", "推理"}},
+                                  {"evaluation", {"evaluation", "评估"}},
+                                  {"checkpoint_load", {"checkpoint load", "检查点加载"}},
+                                  {"checkpoint_save", {"checkpoint save", "检查点保存"}},
+                                  {"collective", {"collectives", "集合通信"}},
+                                  {"gc", {"gc / empty_cache", "垃圾回收"}},
+                                  {"other", {"other", "其他"}}};
 
 absl::string_view In(const Pair& pair, SweepLanguage language) {
   return language == SweepLanguage::kChinese ? pair.chinese : pair.english;
@@ -157,6 +157,8 @@ std::string MemoryTypeTitle(const std::string& name, SweepLanguage language) {
 std::string ComponentTitle(const std::string& name, SweepLanguage language) {
   return Title(kComponents, name, language);
 }
-std::string StageTitleOf(const std::string& name, SweepLanguage language) { return Title(kStages, name, language); }
+std::string StageTitleOf(const std::string& name, SweepLanguage language) {
+  return Title(kStageTitles, name, language);
+}
 
 }  // namespace gpumem

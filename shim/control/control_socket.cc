@@ -26,7 +26,7 @@ constexpr int kBacklog = 16;
 constexpr int kMaxOfOnePid = 4;  // processes of one pid in several pid namespaces that share a directory
 constexpr uint32_t kMaxLookedAt = 256;
 
-struct DirectoryEntry {  // getdents64
+struct SocketEntry {  // getdents64
   uint64_t inode;
   int64_t offset;
   uint16_t size;
@@ -214,10 +214,10 @@ uint32_t RemoveStaleSockets(const ControlSocket& socket) {
   const int directory = OpenDirectory(path);
   if (directory < 0) return 0;
   uint32_t removed = 0, seen = 0;
-  alignas(DirectoryEntry) char buffer[4096];
+  alignas(SocketEntry) char buffer[4096];
   for (long size; seen < kMaxLookedAt && (size = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0;) {
     for (long at = 0; at < size && seen < kMaxLookedAt; ++seen) {
-      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
+      const auto* entry = reinterpret_cast<const SocketEntry*>(buffer + at);
       at += entry->size;
       sockaddr_un address;
       if (!IsSocketName(entry->name) || !AddressOf(directory, path, entry->name, &address)) continue;

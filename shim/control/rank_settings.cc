@@ -16,9 +16,9 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr size_t kLongestPrinted = 80;
+constexpr size_t kLongestRank = 80;
 
-bool IsNo(const char* text) {
+bool IsNoRank(const char* text) {
   for (const char* no : {"0", "false", "no", "off", "none"}) {
     if (strcasecmp(text, no) == 0) return true;
   }
@@ -30,7 +30,7 @@ void ReadSummary(const ProcessFacts& facts, RankSettings* settings) {
   settings->summary_interval_ms = is_rank ? kSummaryIntervalMs : 0;
   const char* value = SettingOf("GPUMEMSHIM_SUMMARY");
   if (value == nullptr || *value == '\0') return;
-  if (IsNo(value)) {
+  if (IsNoRank(value)) {
     settings->summary_interval_ms = 0;
   } else if (ParseSwitch(value, false)) {
     settings->summary_interval_ms = kSummaryIntervalMs;
@@ -55,7 +55,7 @@ void ReadRanks(const ProcessFacts& facts, RankSettings* settings) {
 
 void AddBad(const char* name, const char* allowed, Text* text) {
   const char* value = SettingOf(name);
-  char printed[kLongestPrinted + 1];
+  char printed[kLongestRank + 1];
   Text(printed, sizeof printed).Add(value == nullptr ? "" : value);
   text->Add("gpumem: ").Add(name).Add('=').AddPrintable(printed).Add(" is ignored: it may be ").Add(allowed);
   text->Add(" (docs/environment.md)\n");

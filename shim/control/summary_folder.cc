@@ -22,7 +22,7 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr char kPrefix[] = "gpumem-summary.";
+constexpr char kSummaryPrefix[] = "gpumem-summary.";
 constexpr int64_t kQuietSeconds = 120;  // a recording writes each second
 
 // As the kernel lays it out for getdents64; opendir would take the heap.
@@ -69,7 +69,7 @@ int64_t LastChange(int folder) {
 }
 
 bool IsDead(int directory, const char* name) {
-  const long pid = std::strtol(name + sizeof kPrefix - 1, nullptr, 10);
+  const long pid = std::strtol(name + sizeof kSummaryPrefix - 1, nullptr, 10);
   if (pid <= 0 || kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH) return false;
   const int folder = OpenFolder(directory, name);
   if (folder < 0) return false;
@@ -85,7 +85,7 @@ bool IsDead(int directory, const char* name) {
 
 bool SummaryFolderName(const char* place, int32_t pid, uint64_t start_ticks, char* out, size_t capacity) {
   Text text(out, capacity);
-  text.Add(place).Add('/').Add(kPrefix).Add(static_cast<uint64_t>(pid)).Add('.').Add(start_ticks);
+  text.Add(place).Add('/').Add(kSummaryPrefix).Add(static_cast<uint64_t>(pid)).Add('.').Add(start_ticks);
   return !text.overflowed();
 }
 
@@ -102,7 +102,8 @@ void ClearDeadSummaryFolders(const char* place) {
   const int directory = OpenFolder(AT_FDCWD, place);
   if (directory >= 0) {
     ForEachName(directory, [&](const char* name) {
-      if (std::strncmp(name, kPrefix, sizeof kPrefix - 1) == 0 && IsDead(directory, name)) RemoveAt(directory, name);
+      if (std::strncmp(name, kSummaryPrefix, sizeof kSummaryPrefix - 1) == 0 && IsDead(directory, name))
+        RemoveAt(directory, name);
     });
     close(directory);
   }

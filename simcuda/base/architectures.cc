@@ -16,7 +16,7 @@ bool Skip(std::string_view* text, std::string_view prefix) {
 }
 
 // A number of one to four digits; -1 for anything else.
-int Number(std::string_view* text) {
+int LeadingNumber(std::string_view* text) {
   int value = 0;
   size_t length = 0;
   for (; length < text->size() && IsDigit((*text)[length]); ++length) {
@@ -37,7 +37,7 @@ std::vector<int> ParseList(std::string_view text) {
       std::sort(found.begin(), found.end());
       return found;
     }
-    const int value = Number(&text);  // __CUDA_ARCH__: major * 100 + minor * 10
+    const int value = LeadingNumber(&text);  // __CUDA_ARCH__: major * 100 + minor * 10
     if (value < 100 || value % 10 != 0) return {};
     found.push_back(value / 10);
   }

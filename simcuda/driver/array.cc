@@ -10,7 +10,7 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
-CUresult Create(const char* api, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels, uint64_t* handle) {
+CUresult CreateArray(const char* api, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels, uint64_t* handle) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (const CUresult result = CheckUnsafeCall(); result != CUDA_SUCCESS) return result;
@@ -25,7 +25,7 @@ CUresult Destroy(const char* api, const void* handle) {
   return result;
 }
 
-CUresult Describe(const void* handle, CUDA_ARRAY3D_DESCRIPTOR* shape, uint64_t* bytes) {
+CUresult DescribeArray(const void* handle, CUDA_ARRAY3D_DESCRIPTOR* shape, uint64_t* bytes) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return GetSimulation()->arrays.Describe(reinterpret_cast<uint64_t>(handle), shape, bytes);
 }
@@ -33,7 +33,7 @@ CUresult Describe(const void* handle, CUDA_ARRAY3D_DESCRIPTOR* shape, uint64_t* 
 CUresult Requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* requirements, const void* handle) {
   CUDA_ARRAY3D_DESCRIPTOR shape;
   uint64_t bytes = 0;
-  if (const CUresult result = Describe(handle, &shape, &bytes); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = DescribeArray(handle, &shape, &bytes); result != CUDA_SUCCESS) return result;
   *requirements = {};
   requirements->size = RoundUp(bytes, kGranule);
   requirements->alignment = kGranule;
@@ -47,7 +47,7 @@ extern "C" {
 CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
   if (array == nullptr || shape == nullptr) return CUDA_ERROR_INVALID_VALUE;
   uint64_t handle = 0;
-  const CUresult result = Create("cuArray3DCreate_v2", *shape, 0, &handle);
+  const CUresult result = CreateArray("cuArray3DCreate_v2", *shape, 0, &handle);
   if (result == CUDA_SUCCESS) *array = reinterpret_cast<CUarray>(handle);
   return result;
 }
@@ -60,7 +60,7 @@ CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* shape) {
   full.Format = shape->Format;
   full.NumChannels = shape->NumChannels;
   uint64_t handle = 0;
-  const CUresult result = Create("cuArrayCreate_v2", full, 0, &handle);
+  const CUresult result = CreateArray("cuArrayCreate_v2", full, 0, &handle);
   if (result == CUDA_SUCCESS) *array = reinterpret_cast<CUarray>(handle);
   return result;
 }
@@ -70,7 +70,7 @@ CUresult cuArrayDestroy(CUarray array) { return Destroy("cuArrayDestroy", array)
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
   if (array == nullptr || shape == nullptr || levels == 0) return CUDA_ERROR_INVALID_VALUE;
   uint64_t handle = 0;
-  const CUresult result = Create("cuMipmappedArrayCreate", *shape, levels, &handle);
+  const CUresult result = CreateArray("cuMipmappedArrayCreate", *shape, levels, &handle);
   if (result == CUDA_SUCCESS) *array = reinterpret_cast<CUmipmappedArray>(handle);
   return result;
 }
@@ -87,13 +87,13 @@ CUresult cuMipmappedArrayGetLevel(CUarray* level_array, CUmipmappedArray array, 
 
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* shape, CUarray array) {
   uint64_t bytes = 0;
-  return Describe(array, shape, &bytes);
+  return DescribeArray(array, shape, &bytes);
 }
 
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* shape, CUarray array) {
   CUDA_ARRAY3D_DESCRIPTOR full;
   uint64_t bytes = 0;
-  if (const CUresult result = Describe(array, &full, &bytes); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = DescribeArray(array, &full, &bytes); result != CUDA_SUCCESS) return result;
   *shape = {.Width = full.Width, .Height = full.Height, .Format = full.Format, .NumChannels = full.NumChannels};
   return CUDA_SUCCESS;
 }

@@ -52,7 +52,7 @@ CUresult Begin(CUstream handle, Graph* graph, CUstreamCaptureMode mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult Describe(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph) {
+CUresult DescribeCapture(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const std::lock_guard lock(StreamMutex());
   Stream* const stream = FindStream(handle);
@@ -114,12 +114,12 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Describe(handle, status, nullptr, nullptr);
+  return DescribeCapture(handle, status, nullptr, nullptr);
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Describe(handle, status, id, nullptr);
+  return DescribeCapture(handle, status, id, nullptr);
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
@@ -127,7 +127,7 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* statu
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (dependencies != nullptr) *dependencies = nullptr;
   if (count != nullptr) *count = 0;
-  return Describe(handle, status, id, graph);
+  return DescribeCapture(handle, status, id, graph);
 }
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,

@@ -13,10 +13,10 @@
 namespace simcuda {
 namespace {
 
-std::mutex g_mutex;
+std::mutex g_contexts_mutex;
 thread_local std::vector<Context*>* t_stack = nullptr;  // a leaked heap object: usable in thread and process exit
 
-// Guarded by g_mutex; addresses are stable. Never destroyed: libraries call CUDA from their destructors.
+// Guarded by g_contexts_mutex; addresses are stable. Never destroyed: libraries call CUDA from their destructors.
 std::deque<Context>& Contexts() {
   static auto* const contexts = new std::deque<Context>();
   return *contexts;
@@ -58,10 +58,10 @@ void Deactivate(const char* api, Context* context) {
   context->retains = 0;
 }
 
-CUresult Create(const char* api, CUcontext* handle, unsigned flags, CUdevice device) {
+CUresult CreateContext(const char* api, CUcontext* handle, unsigned flags, CUdevice device) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Contexts().push_back({.device = device, .flags = flags, .id = Contexts().size() + 1});
   Context* const context = &Contexts().back();
   if (const CUresult result = Activate(api, context); result != CUDA_SUCCESS) return result;
@@ -78,7 +78,7 @@ Context* CurrentContext() {
 }
 
 Context* FindContext(CUcontext handle) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   for (Context& context : Contexts()) {
     if (Handle(&context) == handle) return context.active ? &context : nullptr;
   }
@@ -104,7 +104,7 @@ CUresult MakeGreenContext(CUdevice device, unsigned flags, Context** context) {
   if (const CUresult result = cuDevicePrimaryCtxRetain(&primary, device); result != CUDA_SUCCESS) return result;
   CUresult result = CUDA_SUCCESS;
   {
-    const std::lock_guard lock(g_mutex);
+    const std::lock_guard lock(g_contexts_mutex);
     Contexts().push_back({.device = device,
                           .flags = flags,
                           .id = Contexts().size() + 1,
@@ -119,7 +119,7 @@ CUresult MakeGreenContext(CUdevice device, unsigned flags, Context** context) {
 CUresult DropGreenContext(Context* context) {
   if (FindContext(Handle(context)) == nullptr || context->owner == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   {
-    const std::lock_guard lock(g_mutex);
+    const std::lock_guard lock(g_contexts_mutex);
     Deactivate("cuGreenCtxDestroy", context);
   }
   return cuDevicePrimaryCtxRelease_v2(context->device);
@@ -134,7 +134,7 @@ extern "C" {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Context* const context = Primary(device);
   if (!context->active) {
     if (const CUresult result = Activate("cuDevicePrimaryCtxRetain", context); result != CUDA_SUCCESS) return result;
@@ -146,7 +146,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Context* const context = Primary(device);
   if (!context->active || context->retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--context->retains == 0) Deactivate("cuDevicePrimaryCtxRelease_v2", context);
@@ -155,7 +155,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Context* const context = Primary(device);
   if (context->active) Deactivate("cuDevicePrimaryCtxReset_v2", context);
   return CUDA_SUCCESS;
@@ -163,7 +163,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   const Context* const context = Primary(device);
   if (flags != nullptr) *flags = context->flags;
   if (active != nullptr) *active = context->active ? 1 : 0;
@@ -172,28 +172,28 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
   if (const CUresult result = CheckDevice(device); result != CUDA_SUCCESS) return result;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Primary(device)->flags = flags;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxCreate_v2(CUcontext* handle, unsigned flags, CUdevice device) {
-  return Create("cuCtxCreate_v2", handle, flags, device);
+  return CreateContext("cuCtxCreate_v2", handle, flags, device);
 }
 
 CUresult cuCtxCreate_v3(CUcontext* handle, CUexecAffinityParam*, int, unsigned flags, CUdevice device) {
-  return Create("cuCtxCreate_v3", handle, flags, device);
+  return CreateContext("cuCtxCreate_v3", handle, flags, device);
 }
 
 CUresult cuCtxCreate_v4(CUcontext* handle, CUctxCreateParams*, unsigned flags, CUdevice device) {
-  return Create("cuCtxCreate_v4", handle, flags, device);
+  return CreateContext("cuCtxCreate_v4", handle, flags, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* const context = FindContext(handle);
   if (context == nullptr || context->primary || context->owner != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   Deactivate("cuCtxDestroy_v2", context);
   if (CurrentContext() == context) Stack().pop_back();
   return CUDA_SUCCESS;
@@ -202,7 +202,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
 CUresult cuCtxAttach(CUcontext* handle, unsigned flags) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   if (handle == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   ++CurrentContext()->users;
   *handle = Handle(CurrentContext());
   return CUDA_SUCCESS;
@@ -212,7 +212,7 @@ CUresult cuCtxDetach(CUcontext handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* const context = FindContext(handle);
   if (context == nullptr || context->primary || context->owner != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_contexts_mutex);
   if (--context->users > 0) return CUDA_SUCCESS;
   Deactivate("cuCtxDetach", context);
   if (CurrentContext() == context) Stack().pop_back();

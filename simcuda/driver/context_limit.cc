@@ -15,7 +15,7 @@ using namespace simcuda;  // NOLINT: C functions only
 namespace {
 
 constexpr uint64_t kThreadsPerMultiprocessor = 2048;
-std::mutex g_mutex;
+std::mutex g_limits_mutex;
 
 size_t DefaultOf(CUlimit limit) {
   switch (limit) {
@@ -51,14 +51,14 @@ extern "C" {
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_limits_mutex);
   *value = ValueOf(*CurrentContext(), limit);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_limits_mutex);
   Context* const context = CurrentContext();
   const uint64_t before = Surplus(limit, ValueOf(*context, limit)), after = Surplus(limit, value);
   if (before != after) {

@@ -14,7 +14,7 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
-std::mutex g_mutex;
+std::mutex g_external_mutex;
 
 // Size of each imported memory, by its handle.
 std::unordered_map<uint64_t, uint64_t>& Sizes() {
@@ -22,8 +22,8 @@ std::unordered_map<uint64_t, uint64_t>& Sizes() {
   return *sizes;
 }
 
-bool Contains(CUexternalMemory handle, uint64_t offset, uint64_t size) {
-  const std::lock_guard lock(g_mutex);
+bool HoldsRange(CUexternalMemory handle, uint64_t offset, uint64_t size) {
+  const std::lock_guard lock(g_external_mutex);
   const auto found = Sizes().find(reinterpret_cast<uint64_t>(handle));
   return found != Sizes().end() && size <= found->second && offset <= found->second - size;
 }
@@ -46,7 +46,7 @@ CUresult cuImportExternalMemory(CUexternalMemory* handle, const CUDA_EXTERNAL_ME
   static uint64_t last_handle = 0xe000'0000;
   uint64_t created = 0;
   {
-    const std::lock_guard lock(g_mutex);
+    const std::lock_guard lock(g_external_mutex);
     created = last_handle += 64;
     Sizes()[created] = description->size;
   }
@@ -60,7 +60,7 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* pointer, CUexternalMemory 
   Caller caller;
   const CUresult usable = CurrentCaller("cuExternalMemoryGetMappedBuffer", &caller);
   if (usable != CUDA_SUCCESS) return usable;
-  if (pointer == nullptr || description == nullptr || !Contains(handle, description->offset, description->size)) {
+  if (pointer == nullptr || description == nullptr || !HoldsRange(handle, description->offset, description->size)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t address = 0;
@@ -76,7 +76,7 @@ CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray* array, CUexte
   const CUresult usable = CurrentCaller("cuExternalMemoryGetMappedMipmappedArray", &caller);
   if (usable != CUDA_SUCCESS) return usable;
   if (array == nullptr || description == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!Contains(handle, description->offset, ArrayBytes(description->arrayDesc))) return CUDA_ERROR_INVALID_VALUE;
+  if (!HoldsRange(handle, description->offset, ArrayBytes(description->arrayDesc))) return CUDA_ERROR_INVALID_VALUE;
   uint64_t created = 0;
   const CUresult result = GetSimulation()->arrays.CreateView(caller, description->arrayDesc, description->numLevels,
                                                              reinterpret_cast<uint64_t>(handle), &created);
@@ -88,7 +88,7 @@ CUresult cuDestroyExternalMemory(CUexternalMemory handle) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   uint64_t size = 0;
   {
-    const std::lock_guard lock(g_mutex);
+    const std::lock_guard lock(g_external_mutex);
     const auto found = Sizes().find(reinterpret_cast<uint64_t>(handle));
     if (found == Sizes().end()) return CUDA_ERROR_INVALID_HANDLE;
     size = found->second;

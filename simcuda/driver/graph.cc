@@ -67,7 +67,7 @@ CUresult Instantiate(CUgraphExec* handle, CUgraph graph_handle, uint64_t flags) 
   return CUDA_SUCCESS;
 }
 
-bool Find(CUgraphExec handle, GraphExec* exec) {
+bool FindGraph(CUgraphExec handle, GraphExec* exec) {
   const std::lock_guard lock(GraphMutex());
   const auto found = Execs().find(handle);
   if (found != Execs().end()) *exec = found->second;
@@ -151,7 +151,7 @@ CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode*, c
 
 CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
   GraphExec exec;
-  if (flags == nullptr || !Find(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || !FindGraph(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
   *flags = exec.free_first ? CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH : 0;
   return CUDA_SUCCESS;
 }
@@ -173,7 +173,7 @@ CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
   Caller caller;
   GraphExec exec;
   if (const CUresult result = CurrentCaller("cuGraphUpload", &caller); result != CUDA_SUCCESS) return result;
-  if (!Find(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (!FindGraph(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
   if (exec.steps.empty()) return CUDA_SUCCESS;
   caller.stream = reinterpret_cast<uint64_t>(stream);
   return GetSimulation()->linear.UploadGraph(caller, exec.steps, exec.free_first, reinterpret_cast<uint64_t>(handle));
@@ -183,7 +183,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream) {
   Caller caller;
   if (const CUresult result = CurrentCaller("cuGraphLaunch", &caller); result != CUDA_SUCCESS) return result;
   GraphExec exec;
-  if (!Find(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (!FindGraph(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
   bool captured = false;
   if (const CUresult result = Enqueue(stream, CU_GRAPH_NODE_TYPE_GRAPH, &captured); result != CUDA_SUCCESS)
     return result;
@@ -196,7 +196,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream) {
 
 CUresult cuGraphExecDestroy(CUgraphExec handle) {
   GraphExec exec;
-  if (!Find(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (!FindGraph(handle, &exec)) return CUDA_ERROR_INVALID_VALUE;
   {
     const std::lock_guard lock(GraphMutex());
     Execs().erase(handle);

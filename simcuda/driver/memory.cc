@@ -11,7 +11,7 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
-CUresult Allocate(const char* api, CUdeviceptr* pointer, uint64_t size, AllocationKind kind) {
+CUresult AllocateLinear(const char* api, CUdeviceptr* pointer, uint64_t size, AllocationKind kind) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -27,19 +27,19 @@ CUresult Allocate(const char* api, CUdeviceptr* pointer, uint64_t size, Allocati
 extern "C" {
 
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t size) {
-  return Allocate("cuMemAlloc_v2", pointer, size, AllocationKind::kDevice);
+  return AllocateLinear("cuMemAlloc_v2", pointer, size, AllocationKind::kDevice);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t size, unsigned flags) {
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
-  return Allocate("cuMemAllocManaged", pointer, size, AllocationKind::kManaged);
+  return AllocateLinear("cuMemAllocManaged", pointer, size, AllocationKind::kManaged);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
   const bool element_ok = element == 4 || element == 8 || element == 16;
   if (pitch == nullptr || !element_ok || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   const size_t row = RoundUp(width, kPitchAlignment);
-  const CUresult result = Allocate("cuMemAllocPitch_v2", pointer, row * height, AllocationKind::kDevice);
+  const CUresult result = AllocateLinear("cuMemAllocPitch_v2", pointer, row * height, AllocationKind::kDevice);
   if (result == CUDA_SUCCESS) *pitch = row;
   return result;
 }

@@ -19,7 +19,7 @@ bool IsHost(CUmemLocationType type) {
          type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
-CUresult Allocate(const char* api, CUdeviceptr* pointer, size_t size, MemoryPool* pool, CUstream handle) {
+CUresult AllocateAsync(const char* api, CUdeviceptr* pointer, size_t size, MemoryPool* pool, CUstream handle) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -58,12 +58,12 @@ CUresult DeviceOfLocation(const CUmemLocation* location, CUmemAllocationType typ
 extern "C" {
 
 CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t size, CUstream stream) {
-  return Allocate("cuMemAllocAsync", pointer, size, nullptr, stream);
+  return AllocateAsync("cuMemAllocAsync", pointer, size, nullptr, stream);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t size, CUmemoryPool pool, CUstream stream) {
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Allocate("cuMemAllocFromPoolAsync", pointer, size, Pool(pool), stream);
+  return AllocateAsync("cuMemAllocFromPoolAsync", pointer, size, Pool(pool), stream);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {

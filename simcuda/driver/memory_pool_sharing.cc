@@ -12,7 +12,7 @@ namespace {
 
 static_assert(sizeof(CUmemPoolPtrExportData) == 64);
 
-MemoryPool* Pool(CUmemoryPool handle) { return reinterpret_cast<MemoryPool*>(handle); }
+MemoryPool* SharedPool(CUmemoryPool handle) { return reinterpret_cast<MemoryPool*>(handle); }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ CUresult cuMemPoolExportToShareableHandle(void* shareable, CUmemoryPool pool, CU
                                           unsigned long long flags) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  const int device = GetSimulation()->linear.PoolDevice(Pool(pool));
+  const int device = GetSimulation()->linear.PoolDevice(SharedPool(pool));
   if (shareable == nullptr || flags != 0 || device < 0) return CUDA_ERROR_INVALID_VALUE;
   return WriteRecord(MakeRecord(SharedRecord::kPool, reinterpret_cast<uint64_t>(pool), 0, device),
                      static_cast<int*>(shareable));
@@ -59,7 +59,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* data, CUdeviceptr pointe
 
 CUresult cuMemPoolImportPointer(CUdeviceptr* pointer, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (pointer == nullptr || data == nullptr || !GetSimulation()->linear.IsImportedPool(Pool(pool))) {
+  if (pointer == nullptr || data == nullptr || !GetSimulation()->linear.IsImportedPool(SharedPool(pool))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   SharedRecord record;
@@ -70,7 +70,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr* pointer, CUmemoryPool pool, CUmemPo
   }
   uint64_t address = 0;
   const CUresult result = GetSimulation()->linear.AddForeign(caller, AllocationKind::kImported, record.size,
-                                                             record.value, Pool(pool), &address);
+                                                             record.value, SharedPool(pool), &address);
   if (result == CUDA_SUCCESS) *pointer = address;
   return result;
 }

@@ -14,7 +14,7 @@ using namespace simcuda;  // NOLINT: C functions only below
 
 namespace {
 
-std::mutex g_mutex;
+std::mutex g_modules_mutex;
 constexpr size_t kVariableBytes = 4096;  // an image that we do not read has variables of unknown size
 
 CUresult Load(const char* api, CUmodule* handle) {
@@ -45,7 +45,7 @@ CUresult Unload(const char* api, const void* handle) {
 CUresult GetFunction(void* handle, const char* name, void** function) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (name == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_modules_mutex);
   auto* const module = static_cast<Module*>(handle);
   std::unique_ptr<Function>& slot = module->functions[name];
   if (slot == nullptr) {
@@ -61,7 +61,7 @@ CUresult GetVariable(CUdeviceptr* pointer, size_t* bytes, void* handle, const ch
   if (const CUresult result = CurrentCaller("cuModuleGetGlobal_v2", &caller); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_modules_mutex);
   uint64_t& address = static_cast<Module*>(handle)->variables[name];
   if (address == 0) {
     const CUresult result = GetSimulation()->linear.Allocate(caller, kVariableBytes, AllocationKind::kStatic, &address);

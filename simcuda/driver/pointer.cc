@@ -18,7 +18,7 @@ struct PointerInfo {
   CUmemoryPool pool = nullptr;
 };
 
-bool Find(uint64_t pointer, PointerInfo* info) {
+bool FindPointer(uint64_t pointer, PointerInfo* info) {
   Simulation* const simulation = GetSimulation();
   if (const auto allocation = simulation->linear.Find(pointer)) {
     *info = {.start = allocation->address,
@@ -65,7 +65,7 @@ CUresult Store(void* target, T value) {
   return CUDA_SUCCESS;
 }
 
-CUresult Answer(void* data, CUpointer_attribute attribute, uint64_t pointer, const PointerInfo& info) {
+CUresult AnswerAttribute(void* data, CUpointer_attribute attribute, uint64_t pointer, const PointerInfo& info) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return Store(data, info.context);
@@ -132,7 +132,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   PointerInfo info;
-  if (Find(pointer, &info)) return Answer(data, attribute, pointer, info);
+  if (FindPointer(pointer, &info)) return AnswerAttribute(data, attribute, pointer, info);
   const auto reservation = GetSimulation()->virtual_memory.FindReservation(pointer);
   if (!reservation) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {  // reserved and not mapped
@@ -151,9 +151,10 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   PointerInfo info;
-  const bool known = Find(pointer, &info);
+  const bool known = FindPointer(pointer, &info);
   for (unsigned i = 0; i < count; ++i) {
-    if (!known || Answer(data[i], attributes[i], pointer, info) != CUDA_SUCCESS) AnswerUnknown(data[i], attributes[i]);
+    if (!known || AnswerAttribute(data[i], attributes[i], pointer, info) != CUDA_SUCCESS)
+      AnswerUnknown(data[i], attributes[i]);
   }
   return CUDA_SUCCESS;
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kTileBytes = 64 << 10;
 
-CUresult Describe(CUDA_ARRAY_SPARSE_PROPERTIES* properties, const void* array) {
+CUresult DescribeSparseArray(CUDA_ARRAY_SPARSE_PROPERTIES* properties, const void* array) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const bool sparse =
       properties != nullptr && GetSimulation()->arrays.DescribeSparse(reinterpret_cast<uint64_t>(array), properties);
@@ -24,7 +24,7 @@ CUresult Locate(const CUarrayMapInfo& info, VirtualMemory::Tile* tile, uint64_t*
   const bool mipmapped = info.resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
   const void* const array = mipmapped ? static_cast<const void*>(info.resource.mipmap) : info.resource.array;
   CUDA_ARRAY_SPARSE_PROPERTIES properties;
-  if (const CUresult result = Describe(&properties, array); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = DescribeSparseArray(&properties, array); result != CUDA_SUCCESS) return result;
   const auto handle = reinterpret_cast<uint64_t>(array);
   if (info.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
     const auto& tail = info.subresource.miptail;
@@ -45,11 +45,11 @@ CUresult Locate(const CUarrayMapInfo& info, VirtualMemory::Tile* tile, uint64_t*
 extern "C" {
 
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* properties, CUarray array) {
-  return Describe(properties, array);
+  return DescribeSparseArray(properties, array);
 }
 
 CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* properties, CUmipmappedArray array) {
-  return Describe(properties, array);
+  return DescribeSparseArray(properties, array);
 }
 
 CUresult cuMemMapArrayAsync(CUarrayMapInfo* infos, unsigned count, CUstream stream) {

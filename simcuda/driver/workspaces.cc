@@ -41,7 +41,7 @@ Workspaces& All() {
   return *all;
 }
 
-FoundSize Answer(const simcuda_ask& ask, const WorkspaceTable& table) {
+FoundSize AnswerAsk(const simcuda_ask& ask, const WorkspaceTable& table) {
   const Environment& environment = GetEnvironment();
   if (ask.set != SIMCUDA_NOT_SET) return {Known::kSet, ask.set};
   if (environment.workspaces == "none") return {};
@@ -69,7 +69,7 @@ extern "C" {
 __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_ask* ask) {
   Workspaces& all = All();
   const std::lock_guard lock(all.mutex);
-  const FoundSize given = Answer(*ask, all.table);
+  const FoundSize given = AnswerAsk(*ask, all.table);
   // A handle is no operation of the program's: where its size is not known, that is part of the guess at the context.
   if (given.known == Known::kNothing && std::string_view(ask->operation) == "handle") return 0;
   const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));

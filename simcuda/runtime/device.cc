@@ -10,16 +10,16 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
-int Attribute(CUdevice_attribute attribute, int device) {
+int DeviceAttribute(CUdevice_attribute attribute, int device) {
   int value = 0;
   Driver().cuDeviceGetAttribute(&value, attribute, device);
   return value;
 }
 
 void FillLimits(cudaDeviceProp* properties, int device) {
-  const auto get = [device](CUdevice_attribute attribute) { return Attribute(attribute, device); };
+  const auto get = [device](CUdevice_attribute attribute) { return DeviceAttribute(attribute, device); };
   const auto size = [device](CUdevice_attribute attribute) {
-    return static_cast<size_t>(Attribute(attribute, device));
+    return static_cast<size_t>(DeviceAttribute(attribute, device));
   };
   properties->sharedMemPerBlock = size(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
   properties->sharedMemPerBlockOptin = size(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
@@ -52,7 +52,7 @@ void FillLimits(cudaDeviceProp* properties, int device) {
 }
 
 void FillAbilities(cudaDeviceProp* properties, int device) {
-  const auto get = [device](CUdevice_attribute attribute) { return Attribute(attribute, device); };
+  const auto get = [device](CUdevice_attribute attribute) { return DeviceAttribute(attribute, device); };
   properties->major = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   properties->minor = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   properties->multiProcessorCount = get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);

@@ -8,7 +8,7 @@ using namespace simcuda;  // NOLINT: C functions only
 
 namespace {
 
-CUdeviceptr* Out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+CUdeviceptr* OutOfPool(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
 CUmemLocation Place(const cudaMemLocation& location) {
   return {static_cast<CUmemLocationType>(location.type), location.id};
@@ -30,21 +30,21 @@ cudaError_t AllocateAsync(void** pointer, size_t size, Allocate allocate) {
 extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t stream) {
-  return AllocateAsync(pointer, size, [=] { return Driver().cuMemAllocAsync(Out(pointer), size, stream); });
+  return AllocateAsync(pointer, size, [=] { return Driver().cuMemAllocAsync(OutOfPool(pointer), size, stream); });
 }
 
 cudaError_t cudaMallocAsync_ptsz(void** pointer, size_t size, cudaStream_t stream) {
-  return AllocateAsync(pointer, size, [=] { return Driver().cuMemAllocAsync_ptsz(Out(pointer), size, stream); });
+  return AllocateAsync(pointer, size, [=] { return Driver().cuMemAllocAsync_ptsz(OutOfPool(pointer), size, stream); });
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
   return AllocateAsync(pointer, size,
-                       [=] { return Driver().cuMemAllocFromPoolAsync(Out(pointer), size, pool, stream); });
+                       [=] { return Driver().cuMemAllocFromPoolAsync(OutOfPool(pointer), size, pool, stream); });
 }
 
 cudaError_t cudaMallocFromPoolAsync_ptsz(void** pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
   return AllocateAsync(pointer, size,
-                       [=] { return Driver().cuMemAllocFromPoolAsync_ptsz(Out(pointer), size, pool, stream); });
+                       [=] { return Driver().cuMemAllocFromPoolAsync_ptsz(OutOfPool(pointer), size, pool, stream); });
 }
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
@@ -147,7 +147,8 @@ cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* data, void* point
 
 cudaError_t cudaMemPoolImportPointer(void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* data) {
   SIMCUDA_NEED_CONTEXT();
-  return Check(Driver().cuMemPoolImportPointer(Out(pointer), pool, reinterpret_cast<CUmemPoolPtrExportData*>(data)));
+  return Check(
+      Driver().cuMemPoolImportPointer(OutOfPool(pointer), pool, reinterpret_cast<CUmemPoolPtrExportData*>(data)));
 }
 
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* descriptions, size_t count) {
