@@ -11,6 +11,7 @@
 #include "attribution/attributor.h"
 #include "replay/analyze.h"
 #include "symbols/symbolizer.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -18,10 +19,11 @@ namespace {
 
 using testing::Call;
 using testing::Code;
+using testing::kMiB;
+using testing::kSegment;
 using testing::Mark;
 using testing::TrainingTrace;
 
-constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000;
 const char* const kSite = "/v/lib/python3.11/site-packages/";
 
 Attribution AttributeTrace(TrainingTrace& trace, AttributionRequest request) {

@@ -9,11 +9,14 @@
 #include <string>
 
 #include "replay/analyze.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
 namespace {
 
+using testing::kMiB;
+using testing::kSegment;
 using testing::TrainingTrace;
 
 // Counts what it is shown, in both replays.
@@ -49,7 +52,6 @@ class Counter final : public TwoPassAnalysis, private LabelVisitor {
 class TwoPassesTest : public ::testing::Test {
  protected:
   TwoPassesTest() {
-    constexpr uint64_t kSegment = 0x7f0000000000, kMiB = 1 << 20;
     TrainingTrace trace;
     trace.builder().CudaAlloc(kSegment, 64 * kMiB);
     for (uint64_t i = 0; i < 9; ++i) trace.builder().TorchAlloc(kSegment + i * kMiB, kMiB);

@@ -8,7 +8,6 @@
 namespace gpumem {
 namespace {
 
-using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -16,7 +15,7 @@ using ::testing::Pair;
 // What is said of a member "a" that is read as a T.
 template <typename T>
 std::string ProblemOf(const char* text) {
-  const json value = json::parse(text);
+  const nlohmann::json value = nlohmann::json::parse(text);
   JsonReader reader(value);
   T read{};
   reader.Read("a", &read);
@@ -24,7 +23,7 @@ std::string ProblemOf(const char* text) {
 }
 
 TEST(JsonReaderTest, ReadsWhatIsThere) {
-  const json value = json::parse(
+  const nlohmann::json value = nlohmann::json::parse(
       R"({"whole": -3, "large": 18446744073709551615, "text": "t", "yes": true, "seconds": 1.5, "list": ["x", "y"],
           "rows": [[1, 2], [3, 4]], "pair": ["--batch", 8], "map": {"k": 7}})");
   JsonReader reader(value);
@@ -78,7 +77,7 @@ TEST(JsonReaderTest, SaysWhatIsWrongAndWhere) {
 TEST(JsonReaderTest, AListOfNumbersWithSomethingElseIsEmpty) {
   for (const char* const rows : {R"({"a": [[1, 2], ["x", 2]]})", R"({"a": [[1, 2], [1]]})", R"({"a": [[1, 2], []]})",
                                  R"({"a": [[1, 2], [-1, 2]]})", R"({"a": [[1, 2], 3]})", R"({"a": {"b": 1}})"}) {
-    const json value = json::parse(rows);
+    const nlohmann::json value = nlohmann::json::parse(rows);
     JsonReader reader(value);
     std::vector<std::array<uint64_t, 2>> read;
     reader.Read("a", &read);
@@ -88,7 +87,7 @@ TEST(JsonReaderTest, AListOfNumbersWithSomethingElseIsEmpty) {
 }
 
 TEST(JsonReaderTest, TheFirstProblemStaysAndNothingIsReadAfterIt) {
-  const json value = json::parse(R"({"stages": [{"n": 1}, {"n": "x"}, {"n": 3}], "after": 7})");
+  const nlohmann::json value = nlohmann::json::parse(R"({"stages": [{"n": 1}, {"n": "x"}, {"n": 3}], "after": 7})");
   JsonReader reader(value);
   std::vector<int> numbers;
   int after = 0;
@@ -100,7 +99,8 @@ TEST(JsonReaderTest, TheFirstProblemStaysAndNothingIsReadAfterIt) {
 }
 
 TEST(JsonReaderTest, MembersOfAnObjectHaveTheirPlace) {
-  const json value = json::parse(R"({"stats": {"0": {"peak": 5}, "1": {"peak": -5}}, "one": {"b": [1, "x"]}})");
+  const nlohmann::json value =
+      nlohmann::json::parse(R"({"stats": {"0": {"peak": 5}, "1": {"peak": -5}}, "one": {"b": [1, "x"]}})");
   JsonReader stats(value), one(value);
   uint64_t peak = 0, number = 0;
   stats.EachMember("stats", [&](const std::string&, JsonReader* device) { device->Read("peak", &peak); });
@@ -110,7 +110,7 @@ TEST(JsonReaderTest, MembersOfAnObjectHaveTheirPlace) {
     member->Read("b", &text);
   });
   EXPECT_EQ(one.problem(), "one.b is no text");
-  const json list = json::parse(R"([1, 2, 3])");
+  const nlohmann::json list = nlohmann::json::parse(R"([1, 2, 3])");
   JsonReader tuple(list);
   tuple.ReadTuple(&peak, &number);
   EXPECT_EQ(tuple.problem(), "it is no list of 2");

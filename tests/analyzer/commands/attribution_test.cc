@@ -15,6 +15,7 @@
 
 #include "loading/view_groups.h"
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -24,9 +25,9 @@ using nlohmann::json;
 using testing::Call;
 using testing::Code;
 using ::testing::HasSubstr;
+using testing::kMiB;
+using testing::kSegment;
 using testing::Mark;
-
-constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000;
 
 // One step: a weight, an activation that is kept, and a temporary of the backward pass at the peak.
 std::string TrainingBytes() {

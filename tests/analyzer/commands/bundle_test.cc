@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -24,12 +25,13 @@ using nlohmann::json;
 using testing::Call;
 using testing::Code;
 using ::testing::HasSubstr;
+using testing::kMiB;
+using testing::kSegment;
 using ::testing::Not;
 using testing::Outcome;
 using testing::RunGpumem;
 using testing::TrainingTrace;
 
-constexpr uint64_t kSegment = 0x7f0000000000, kMiB = 1 << 20;
 constexpr char kMail[] = "chief@acme.example";
 
 // What nobody else should read. Each is in several fields of the trace, alone and inside other texts.

@@ -13,6 +13,7 @@
 #include "commands/trace_options.h"
 #include "json/parts.h"
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -21,10 +22,9 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kSegment;
 using testing::Outcome;
 using testing::RunGpumem;
-
-constexpr uint64_t kSegment = 0x7f0000000000;
 
 std::string SmallTrace(bool with_end) {
   testing::TraceBuilder trace;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "program.h"
 #include "replay/analyze.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -20,11 +21,10 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using testing::kSegment;
 using testing::Outcome;
 using testing::RunGpumem;
 using testing::TraceBuilder;
-
-constexpr uint64_t kSegment = 0x7f0000000000;
 
 struct Example {
   std::string bytes;

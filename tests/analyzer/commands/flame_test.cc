@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -21,11 +22,10 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using testing::kSegment;
 using ::testing::Not;
 
-constexpr uint64_t kSegment = 0x7f0000000000;
-
-std::string ReadFile(const std::string& path) {
+std::string TextOfFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
@@ -79,19 +79,19 @@ TEST_F(FlameTest, LiesBesideTheTraceUnlessToldOtherwise) {
   const testing::Outcome outcome = Run({"run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("run.flame.html: "));
-  const std::string page = ReadFile(folder_ + "/run.flame.html");
+  const std::string page = TextOfFile(folder_ + "/run.flame.html");
   EXPECT_EQ(page.rfind("<!doctype html>", 0), 0u);
   EXPECT_EQ(Run({"run.gmtrace", "-o", "-"}).out, page);
   EXPECT_EQ(Run({"run.gmtrace", "-o", "named.html"}).exit_code, 0);
-  EXPECT_EQ(ReadFile(folder_ + "/named.html"), page);
+  EXPECT_EQ(TextOfFile(folder_ + "/named.html"), page);
 }
 
 TEST_F(FlameTest, NeverWritesOverTheTrace) {
-  const std::string before = ReadFile(folder_ + "/run.gmtrace");
+  const std::string before = TextOfFile(folder_ + "/run.gmtrace");
   const testing::Outcome outcome = Run({"run.gmtrace", "-o", "./run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("is the trace itself"));
-  EXPECT_EQ(ReadFile(folder_ + "/run.gmtrace"), before);
+  EXPECT_EQ(TextOfFile(folder_ + "/run.gmtrace"), before);
 }
 
 TEST_F(FlameTest, WritesIntoWhatIsNoPlainFile) {
@@ -101,7 +101,7 @@ TEST_F(FlameTest, WritesIntoWhatIsNoPlainFile) {
   struct stat status {};
   ASSERT_EQ(lstat((folder_ + "/link.html").c_str(), &status), 0);
   EXPECT_TRUE(S_ISLNK(status.st_mode));
-  EXPECT_THAT(ReadFile(folder_ + "/page.html"), HasSubstr("\"merged_stacks\": 40"));
+  EXPECT_THAT(TextOfFile(folder_ + "/page.html"), HasSubstr("\"merged_stacks\": 40"));
   if (mknod((folder_ + "/null").c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) GTEST_SKIP() << "no device of our own";
   Run({"run.gmtrace", "-o", "null"});
   ASSERT_EQ(lstat((folder_ + "/null").c_str(), &status), 0);
@@ -175,7 +175,7 @@ TEST_F(FlameTest, TellsThePageHowToBegin) {
 }
 
 TEST_F(FlameTest, EveryKeyIsDocumented) {
-  const std::string documented = ReadFile(GPUMEM_DOCS_FOLDER "/json.md");
+  const std::string documented = TextOfFile(GPUMEM_DOCS_FOLDER "/json.md");
   const json data = Data({"--max-nodes", "3"});
   const auto check = [&](const json& value, const auto& self) -> void {
     if (value.is_array()) {

@@ -11,12 +11,16 @@
 #include <sstream>
 
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000, kSecond = 1'000'000'000;
+using testing::kMiB;
+using testing::kSegment;
+
+constexpr uint64_t kSecond = 1'000'000'000;
 
 // A short training that leaks, fragments, and dies of an out-of-memory error.
 std::string OomTrace() {

@@ -12,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "program.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -20,6 +21,8 @@ namespace {
 using testing::Call;
 using testing::Code;
 using ::testing::HasSubstr;
+using testing::kMiB;
+using testing::kSegment;
 using ::testing::Not;
 using testing::Outcome;
 using testing::RunGpumem;
@@ -28,7 +31,6 @@ using testing::TrainingTrace;
 constexpr char kHostile[] =
     "\x1b]0;owned\x07\x1b[2J\u009b31m\u202egnp\u200b\r\x7f</script><img src=x onerror=alert(1)>'\"`$(id)|*[a](b)\n<!--";
 constexpr char kFile[] = "x\x1b[2J\u202e\n.gmtrace";
-constexpr uint64_t kSegment = 0x7f0000000000, kMiB = 1 << 20;
 
 std::string HostileTrace() {
   TrainingTrace training;

@@ -16,6 +16,7 @@
 #include "loading/own_trace.h"
 #include "program.h"
 #include "testing/pickle_builder.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -24,12 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Code;
 using ::testing::HasSubstr;
+using testing::kMiB;
+using testing::kSegment;
 using ::testing::Not;
 using testing::Outcome;
 using testing::RunGpumem;
 using testing::TrainingTrace;
 
-constexpr uint64_t kSegment = 0x7f0000000000, kMiB = 1 << 20;
 constexpr char kSource[] =
     "import torch\n"
     "def remember(n):\n"

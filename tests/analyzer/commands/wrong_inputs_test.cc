@@ -30,7 +30,7 @@ using testing::Outcome;
 using testing::RunGpumem;
 
 // A stop, no measure.
-constexpr testing::Limits kLimits{20, uint64_t{1} << 30};
+constexpr testing::Limits kReaderLimits{20, uint64_t{1} << 30};
 
 const std::vector<std::vector<std::string>> kCommands = {{"report"},
                                                          {"report", "--json"},
@@ -74,7 +74,7 @@ class WrongInputsTest : public ::testing::Test {
 
   Outcome Run(std::vector<std::string> arguments, const std::string& input) {
     arguments.push_back(input);
-    return RunGpumem(arguments, folder_, {}, kLimits);
+    return RunGpumem(arguments, folder_, {}, kReaderLimits);
   }
   void ExpectRefused(const std::string& input, const std::string& named) {
     for (const std::vector<std::string>& command : kCommands) {

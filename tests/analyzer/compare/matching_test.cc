@@ -17,7 +17,7 @@ using testing::Hold;
 using testing::HoldInLayers;
 using ::testing::IsEmpty;
 
-MATCHER_P2(Is, was, now, "") { return arg.was == was && arg.now == now; }
+MATCHER_P2(IsMatch, was, now, "") { return arg.was == was && arg.now == now; }
 
 TEST(MatchingTest, MovedLinesMatchInTheirOrder) {
   RunFacts a = EmptyRun(), b = EmptyRun();
@@ -25,7 +25,7 @@ TEST(MatchingTest, MovedLinesMatchInTheirOrder) {
   Hold({.place = "t.py:13 f", .through = "aten::gelu"}, &a);
   Hold({.place = "t.py:13 f", .through = "aten::linear"}, &b);  // the old gelu's line
   Hold({.place = "t.py:16 f", .through = "aten::gelu"}, &b);
-  EXPECT_THAT(MatchNames(&a, b), ElementsAre(Is("t.py:10 f", "t.py:13 f"), Is("t.py:13 f", "t.py:16 f")));
+  EXPECT_THAT(MatchNames(&a, b), ElementsAre(IsMatch("t.py:10 f", "t.py:13 f"), IsMatch("t.py:13 f", "t.py:16 f")));
   EXPECT_EQ(DiffRuns(a, b, false).lines[0].change(), RowChange::kSame);
 }
 
@@ -46,8 +46,8 @@ TEST(MatchingTest, RenamedFilesFunctionsAndModulesAreShown) {
   HoldInLayers({.place = "new.py:5 Block.forward"}, "mlp", 3, &b);
   Hold({.place = "old.py:9 loss", .through = "aten::nll"}, &a);
   Hold({.place = "new.py:9 loss_of", .through = "aten::nll"}, &b);
-  EXPECT_THAT(MatchNames(&a, b), ElementsAre(Is("new.py loss", "new.py loss_of"), Is("old.py", "new.py"),
-                                             Is("layers.*.feed_forward", "layers.*.mlp")));
+  EXPECT_THAT(MatchNames(&a, b), ElementsAre(IsMatch("new.py loss", "new.py loss_of"), IsMatch("old.py", "new.py"),
+                                             IsMatch("layers.*.feed_forward", "layers.*.mlp")));
   EXPECT_EQ(a.groups[1].module, "layers.1.mlp");
 }
 

@@ -68,7 +68,7 @@ TEST(JoinTest, JoinsByOperationAndAddressInTheOrderOfTime) {
     AddRecord(&run, 1, 0x1000, 1'999'999'900 + i * 1'000'000, 512);
   }
   const CrossCheck check = Join(run);
-  EXPECT_THAT(RowsOf(check), testing::ElementsAre("both | none | cudaFree | 3", "both | none | cudaMalloc | 3"));
+  EXPECT_THAT(RowsOf(check), ::testing::ElementsAre("both | none | cudaFree | 3", "both | none | cudaMalloc | 3"));
   EXPECT_EQ(check.unexplained(), 0u);
   EXPECT_EQ(check.rows[1].bytes, 3u * 512);
   EXPECT_EQ(check.rows[1].other_size, 0u);
@@ -86,8 +86,8 @@ TEST(JoinTest, WhatNobodyKnowsIsNotExplained) {
   AddCall(&run, trace::ALLOC, 0x1000, 2'000'000'000, 512);
   AddRecord(&run, 1, 0x2000, 2'000'000'000, 512);
   const CrossCheck check = Join(run);
-  EXPECT_THAT(RowsOf(check), testing::ElementsAre("only us | unexplained | cudaMalloc | 1",
-                                                  "only CUPTI | unexplained | allocated: device memory | 1"));
+  EXPECT_THAT(RowsOf(check), ::testing::ElementsAre("only us | unexplained | cudaMalloc | 1",
+                                                    "only CUPTI | unexplained | allocated: device memory | 1"));
   EXPECT_EQ(check.unexplained(), 2u);
 }
 
@@ -96,16 +96,16 @@ TEST(JoinTest, DropsExplainNoMoreGapsThanThereWereDrops) {
   run.cupti.set_dropped_records(2);
   for (uint64_t i = 0; i < 3; ++i) AddCall(&run, trace::ALLOC, 0x1000 * (i + 1), 2'000'000'000, 512);
   const CrossCheck check = Join(run);
-  EXPECT_THAT(RowsOf(check), testing::ElementsAre("only us | dropped_by_cupti | cudaMalloc | 2",
-                                                  "only us | unexplained | cudaMalloc | 1"));
+  EXPECT_THAT(RowsOf(check), ::testing::ElementsAre("only us | dropped_by_cupti | cudaMalloc | 2",
+                                                    "only us | unexplained | cudaMalloc | 1"));
 }
 
 TEST(JoinTest, KnowsWhenCuptiBeganAndEnded) {
   CrossEvidence run = Recorded();
   AddCall(&run, trace::ALLOC, 0x1000, kBegan - 1, 512);
   AddCall(&run, trace::ALLOC, 0x2000, kUntil + 1, 512);
-  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("only us | before_cupti | cudaMalloc | 1",
-                                                      "only us | after_cupti | cudaMalloc | 1"));
+  EXPECT_THAT(RowsOf(Join(run)), ::testing::ElementsAre("only us | before_cupti | cudaMalloc | 1",
+                                                        "only us | after_cupti | cudaMalloc | 1"));
 }
 
 // Killed before CUPTI's first delivery.
@@ -115,7 +115,7 @@ TEST(JoinTest, WhereCuptiDeliveredNothingNothingIsCompared) {
   AddCall(&run, trace::ALLOC, 0x1000, 2'000'000'000, 512);
   const CrossCheck check = Join(run);
   EXPECT_FALSE(check.compared);
-  EXPECT_THAT(RowsOf(check), testing::ElementsAre("only us | after_cupti | cudaMalloc | 1"));
+  EXPECT_THAT(RowsOf(check), ::testing::ElementsAre("only us | after_cupti | cudaMalloc | 1"));
 }
 
 TEST(JoinTest, ARecordTooFewLeavesTheCallThatIsFartherAlone) {
@@ -135,8 +135,8 @@ TEST(JoinTest, KindsWithoutRecordsAndBlocksOfPyTorch) {
   CrossEvidence run = Recorded();
   AddCall(&run, trace::ALLOC, 0x1000, 2'000'000'000, 512, trace::TORCH);
   AddCall(&run, trace::MAP, 0x2000, 2'000'000'000, 512, trace::DRIVER);
-  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("only us | sub_allocation | cudaMalloc | 1",
-                                                      "only us | virtual_memory | cudaMalloc | 1"));
+  EXPECT_THAT(RowsOf(Join(run)), ::testing::ElementsAre("only us | sub_allocation | cudaMalloc | 1",
+                                                        "only us | virtual_memory | cudaMalloc | 1"));
 }
 
 TEST(JoinTest, ReleasesOfImportsAndRequestsForNothing) {
@@ -150,8 +150,8 @@ TEST(JoinTest, ReleasesOfImportsAndRequestsForNothing) {
   run.calls.back().made_by = trace::MAP;
   AddRecord(&run, 2, 0x3000, 2'000'000'000);  // CUPTI has seen it nevertheless
   EXPECT_THAT(RowsOf(Join(run)),
-              testing::UnorderedElementsAre("only us | nothing | cudaMalloc | 1", "only us | imported | cudaFree | 1",
-                                            "only us | graph_memory | cudaFree | 1", "both | none | cudaFree | 1"));
+              ::testing::UnorderedElementsAre("only us | nothing | cudaMalloc | 1", "only us | imported | cudaFree | 1",
+                                              "only us | graph_memory | cudaFree | 1", "both | none | cudaFree | 1"));
 }
 
 TEST(JoinTest, StaticVariablesAndTheEndOfAContext) {
@@ -160,9 +160,9 @@ TEST(JoinTest, StaticVariablesAndTheEndOfAContext) {
   AddRecord(&run, 1, 0x1000, 2'000'000'000, 512, 6);
   AddRecord(&run, 2, 0x2000, 3'000'000'100, 512);
   AddRecord(&run, 2, 0x3000, 5'000'000'000, 512);  // much later
-  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("only CUPTI | static_memory | allocated: static variable | 1",
-                                                      "only CUPTI | freed_with_context | released: device memory | 1",
-                                                      "only CUPTI | unexplained | released: device memory | 1"));
+  EXPECT_THAT(RowsOf(Join(run)), ::testing::ElementsAre("only CUPTI | static_memory | allocated: static variable | 1",
+                                                        "only CUPTI | freed_with_context | released: device memory | 1",
+                                                        "only CUPTI | unexplained | released: device memory | 1"));
 }
 
 TEST(JoinTest, WithoutCuptiNothingIsCompared) {
@@ -170,7 +170,7 @@ TEST(JoinTest, WithoutCuptiNothingIsCompared) {
   AddCall(&run, trace::ALLOC, 0x1000, 2'000'000'000, 512);
   const CrossCheck check = Join(run);
   EXPECT_FALSE(check.compared);
-  EXPECT_THAT(RowsOf(check), testing::ElementsAre("only us | not_recording | cudaMalloc | 1"));
+  EXPECT_THAT(RowsOf(check), ::testing::ElementsAre("only us | not_recording | cudaMalloc | 1"));
 }
 
 TEST(JoinTest, AddsProcesses) {
@@ -179,7 +179,7 @@ TEST(JoinTest, AddsProcesses) {
   AddRecord(&run, 1, 0x1000, 2'000'000'000, 512);
   CrossCheck sum = Join(run);
   sum.Add(Join(run));
-  EXPECT_THAT(RowsOf(sum), testing::ElementsAre("both | none | cudaMalloc | 2"));
+  EXPECT_THAT(RowsOf(sum), ::testing::ElementsAre("both | none | cudaMalloc | 2"));
   EXPECT_EQ(sum.both, 2u);
 }
 
@@ -204,9 +204,9 @@ TEST(JoinTest, ARangeThatIsUnmappedInOtherPiecesIsKnown) {
   AddRecord(&run, 1, 0x1000, 2'000'000'001, 0x1000);
   AddRecord(&run, 2, 0x1800, 3'000'000'000, 0x800);
   AddRecord(&run, 2, 0x2000, 3'000'000'000, 0x800);  // behind it
-  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("both | none | cudaMalloc | 1",
-                                                      "only CUPTI | virtual_memory | released: device memory | 1",
-                                                      "only CUPTI | unexplained | released: device memory | 1"));
+  EXPECT_THAT(RowsOf(Join(run)), ::testing::ElementsAre("both | none | cudaMalloc | 1",
+                                                        "only CUPTI | virtual_memory | released: device memory | 1",
+                                                        "only CUPTI | unexplained | released: device memory | 1"));
 }
 
 TEST(JoinTest, AGraphsLaunchIsKnownByItsNodes) {
@@ -235,9 +235,9 @@ TEST(JoinTest, TheDriverMakesTwoPoolsADeviceAndTrimsThem) {
     AddRecord(&run, 3, 0x1000 * i, 3'000'000'000 + i, 0, 0);
     run.records.back().set_pool(true);
   }
-  EXPECT_THAT(RowsOf(Join(run)), testing::ElementsAre("only CUPTI | driver_pool | created: pool | 2",
-                                                      "only CUPTI | driver_pool | trimmed: pool | 3",
-                                                      "only CUPTI | unexplained | created: pool | 1"));
+  EXPECT_THAT(RowsOf(Join(run)), ::testing::ElementsAre("only CUPTI | driver_pool | created: pool | 2",
+                                                        "only CUPTI | driver_pool | trimmed: pool | 3",
+                                                        "only CUPTI | unexplained | created: pool | 1"));
 }
 
 }  // namespace

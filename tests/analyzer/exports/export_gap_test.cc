@@ -12,22 +12,24 @@
 #include "absl/strings/str_cat.h"
 #include "exports/exporter.h"
 #include "exports/hta.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kMiB;
 using ::testing::Not;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000;
+constexpr uint64_t kGapAt = 0x7f0000000000;
 
 std::unique_ptr<LoadedTrace> WithGap() {
   TraceBuilder trace;
-  trace.CudaAlloc(kAt, 20 * kMiB).TorchAlloc(kAt, 4 * kMiB).TorchAlloc(kAt + 8 * kMiB, kMiB).FlushBatch();
+  trace.CudaAlloc(kGapAt, 20 * kMiB).TorchAlloc(kGapAt, 4 * kMiB).TorchAlloc(kGapAt + 8 * kMiB, kMiB).FlushBatch();
   trace.SkipSequence();
-  trace.TorchAlloc(kAt, kMiB).TorchFree(kAt + 16 * kMiB, kMiB).End();
+  trace.TorchAlloc(kGapAt, kMiB).TorchFree(kGapAt + 16 * kMiB, kMiB).End();
   LoadRequest request;
   request.place = trace.WriteTemporary();
   auto loaded = LoadTrace(request);

@@ -11,16 +11,18 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kMiB;
 using ::testing::Not;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000, kStart = 5'000'000'000;
+constexpr uint64_t kAt = 0x7f0000000000, kStart = 5'000'000'000;
 constexpr uint64_t kRealtime = 1'705'314'616'123'456'000;  // 2024-01-15 10:30:16.123456 UTC
 
 class ToolFileTest : public ::testing::Test {

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/sizes.h"
+
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
+using testing::kMiB;
 
 TEST(BlockSizesTest, RoundsToFiveHundredAndTwelve) {
   const BlockSizes sizes(-1, {});

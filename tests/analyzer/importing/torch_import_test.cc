@@ -16,6 +16,7 @@
 #include "pickle_builder.h"
 #include "replay/analyze.h"
 #include "symbols/symbolizer.h"
+#include "testing/sizes.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -34,8 +35,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kMiB;
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kBase = 0x7f0000000000;
 
 // A snapshot, imported, and what the analyzer says of the trace.

@@ -11,14 +11,14 @@
 
 #include "base/utf8.h"
 #include "live/live_json.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kMiB;
 using ::testing::Not;
-
-constexpr uint64_t kMiB = 1 << 20;
 
 LiveProcess Process(const std::string& program, int rank) {
   LiveProcess process;

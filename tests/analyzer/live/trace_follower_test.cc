@@ -15,6 +15,7 @@
 
 #include "live/live_job.h"
 #include "loading/attribute.h"
+#include "testing/sizes.h"
 #include "testing/training_trace.h"
 
 namespace gpumem {
@@ -22,9 +23,10 @@ namespace {
 
 using testing::Call;
 using testing::Code;
+using testing::kMiB;
 using testing::TrainingTrace;
 
-constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000;
+constexpr uint64_t kAt = 0x7f0000000000;
 
 // Steps of 10 ms that each keep a block, with parameters, and a packet for every few events.
 std::string Training(int steps, bool ends = true) {

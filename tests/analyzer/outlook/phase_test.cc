@@ -11,12 +11,12 @@
 namespace gpumem {
 namespace {
 
-constexpr double kGiB = 1 << 30;
+constexpr double kGiBAsDouble = 1 << 30;
 
 absl::string_view PhaseAfter(size_t count, const std::function<double(double)>& gib) {
   std::vector<double> levels;
-  for (size_t t = 0; t < count; ++t) levels.push_back(kGiB * gib(static_cast<double>(t)));
-  return PhaseName(PhaseOf(levels, ForecastOf(levels, {80 * kGiB, 80 * kGiB})));
+  for (size_t t = 0; t < count; ++t) levels.push_back(kGiBAsDouble * gib(static_cast<double>(t)));
+  return PhaseName(PhaseOf(levels, ForecastOf(levels, {80 * kGiBAsDouble, 80 * kGiBAsDouble})));
 }
 
 TEST(Phase, IsNamed) {

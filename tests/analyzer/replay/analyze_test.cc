@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kBase = 0x7f0000000000;
 
 EventRow Row(trace::EventKind kind, trace::Memory memory, uint64_t address, uint64_t size, int device = 0) {

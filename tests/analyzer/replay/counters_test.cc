@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20, kMillisecond = 1'000'000, kSecond = 1000 * kMillisecond;
+using testing::kMiB;
+
+constexpr uint64_t kMillisecond = 1'000'000, kSecond = 1000 * kMillisecond;
 
 trace::Counters SampleAt(uint64_t time_ns, uint64_t own, uint64_t used) {
   trace::Counters counters;
@@ -29,7 +32,7 @@ trace::Counters SampleAt(uint64_t time_ns, uint64_t own, uint64_t used) {
   return counters;
 }
 
-EventRow Row(uint32_t kind, uint64_t time_ns, uint64_t address, uint64_t size, uint32_t memory = trace::DEVICE) {
+EventRow TimedRow(uint32_t kind, uint64_t time_ns, uint64_t address, uint64_t size, uint32_t memory = trace::DEVICE) {
   EventRow row;
   row.kind = static_cast<trace::EventKind>(kind);
   row.layer = trace::RUNTIME;
@@ -46,11 +49,11 @@ constexpr uint64_t kAddress = 0x7f0000000000;
 TEST(Counters, ASampleIsComparedWithTheStateOfItsTime) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(2 * kSecond, 612 * kMiB, 700 * kMiB));  // before events of its own batch
-  trace.Event(Row(trace::ALLOC, kSecond + kMillisecond, kAddress + (1 << 30), 50 * kMiB));
-  trace.Event(Row(trace::FREE, 3 * kSecond, kAddress, 0));
+  trace.Event(TimedRow(trace::ALLOC, kSecond + kMillisecond, kAddress + (1 << 30), 50 * kMiB));
+  trace.Event(TimedRow(trace::FREE, 3 * kSecond, kAddress, 0));
   trace.End();
   const Analysis analysis = AnalyzeTrace(trace);
   ASSERT_EQ(analysis.devices.size(), 1u);
@@ -73,8 +76,8 @@ TEST(Counters, ASampleIsComparedWithTheStateOfItsTime) {
 TEST(Counters, ASampleBehindTheWindowSaysNothingOfItsEnd) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
-  trace.Event(Row(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 200 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 200 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(4 * kSecond, 812 * kMiB, 812 * kMiB));
   trace.End();
@@ -92,10 +95,10 @@ TEST(Counters, ASampleBehindTheWindowSaysNothingOfItsEnd) {
 TEST(Counters, WhatWasTakenWhileMemoryChangedCountsLess) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(2 * kSecond, 600 * kMiB, 600 * kMiB));
-  EventRow slow = Row(trace::ALLOC, 2 * kSecond + 2 * kMillisecond, kAddress + (1 << 30), 100 * kMiB);
+  EventRow slow = TimedRow(trace::ALLOC, 2 * kSecond + 2 * kMillisecond, kAddress + (1 << 30), 100 * kMiB);
   slow.duration_ns = 10 * kMillisecond;  // in progress while the device was asked
   trace.Event(slow);
   trace.FlushBatch();
@@ -113,10 +116,10 @@ TEST(Counters, WhatWasTakenWhileMemoryChangedCountsLess) {
 TEST(Counters, RoundingAndPoolsAreExplained) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 3 * kMiB));              // 4 MiB of pages
-  trace.Event(Row(trace::ALLOC, kSecond + 1, kAddress + (1 << 30), 1000));  // these two share one page
-  trace.Event(Row(trace::ALLOC, kSecond + 2, kAddress + (1 << 30) + 1024, 100));
-  trace.Event(Row(trace::ALLOC, kSecond + 3, kAddress + (2l << 30), 5 * kMiB, trace::STREAM_ORDERED));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, 3 * kMiB));              // 4 MiB of pages
+  trace.Event(TimedRow(trace::ALLOC, kSecond + 1, kAddress + (1 << 30), 1000));  // these two share one page
+  trace.Event(TimedRow(trace::ALLOC, kSecond + 2, kAddress + (1 << 30) + 1024, 100));
+  trace.Event(TimedRow(trace::ALLOC, kSecond + 3, kAddress + (2l << 30), 5 * kMiB, trace::STREAM_ORDERED));
   trace.FlushBatch();
   trace::Counters sample = SampleAt(2 * kSecond, 38 * kMiB, 38 * kMiB);
   sample.mutable_devices(0)->set_pool_reserved_bytes(32 * kMiB);
@@ -132,12 +135,12 @@ TEST(Counters, RoundingAndPoolsAreExplained) {
 TEST(Counters, ContextsAndModulesCountWhileTheyLive) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  EventRow context = Row(20, kSecond, 0, 400 * kMiB), module = Row(22, kSecond + 1, 0, 16 * kMiB);
+  EventRow context = TimedRow(20, kSecond, 0, 400 * kMiB), module = TimedRow(22, kSecond + 1, 0, 16 * kMiB);
   module.handle = 77;
-  EventRow unmeasured = Row(22, kSecond + 2, 0, 0);
+  EventRow unmeasured = TimedRow(22, kSecond + 2, 0, 0);
   unmeasured.handle = 78;
-  trace.Event(context).Event(module).Event(unmeasured).Event(Row(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
-  EventRow unload = Row(23, 2 * kSecond, 0, 0);
+  trace.Event(context).Event(module).Event(unmeasured).Event(TimedRow(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
+  EventRow unload = TimedRow(23, 2 * kSecond, 0, 0);
   unload.handle = 77;
   trace.Event(unload);
   trace.End();
@@ -153,11 +156,11 @@ TEST(Counters, ContextsAndModulesCountWhileTheyLive) {
 TEST(Counters, AContextGrowsAndGoesWhole) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 400 * kMiB));
-  trace.Event(Row(trace::CONTEXT_GROWTH, kSecond + 1, 0, 16 * kMiB));
-  trace.Event(Row(trace::CONTEXT_GROWTH, kSecond + 2, 0, 8 * kMiB));
-  trace.Event(Row(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
-  trace.Event(Row(trace::CONTEXT_DESTROY, 2 * kSecond, 0, 0));
+  trace.Event(TimedRow(trace::CONTEXT_CREATE, kSecond, 0, 400 * kMiB));
+  trace.Event(TimedRow(trace::CONTEXT_GROWTH, kSecond + 1, 0, 16 * kMiB));
+  trace.Event(TimedRow(trace::CONTEXT_GROWTH, kSecond + 2, 0, 8 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
+  trace.Event(TimedRow(trace::CONTEXT_DESTROY, 2 * kSecond, 0, 0));
   trace.End();
   const DeviceAnalysis device = AnalyzeTrace(trace).devices.at(0);
   EXPECT_EQ(device.breakdown_at_peak.driver.contexts, 424 * kMiB);
@@ -171,11 +174,11 @@ TEST(Counters, AContextGrowsAndGoesWhole) {
 testing::TraceBuilder FirstContext() {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 0));
-  trace.Event(Row(trace::ALLOC, kSecond + 1, kAddress, 100 * kMiB));
+  trace.Event(TimedRow(trace::CONTEXT_CREATE, kSecond, 0, 0));
+  trace.Event(TimedRow(trace::ALLOC, kSecond + 1, kAddress, 100 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(2 * kSecond, 614 * kMiB, 700 * kMiB));
-  trace.Event(Row(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 20 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, 3 * kSecond, kAddress + (1 << 30), 20 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(4 * kSecond, 664 * kMiB, 700 * kMiB));
   return trace;
@@ -216,7 +219,7 @@ TEST(Counters, NothingIsEstimatedWhereCallsWerePassedBy) {
 TEST(Counters, ANegativeRestIsSaid) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
   trace.FlushBatch();
   trace.Counters(SampleAt(2 * kSecond, 60 * kMiB, 60 * kMiB));
   trace.End();
@@ -230,9 +233,9 @@ TEST(Counters, LoadedCodeIsNotMeasuredBesideNeighbours) {
   for (const bool shared : {false, true}) {
     testing::TraceBuilder trace;
     trace.Device(0, "GPU", 1000 * kMiB);
-    trace.Event(Row(trace::CONTEXT_CREATE, kSecond, 0, 0));
-    trace.Event(Row(trace::MODULE_LOAD, kSecond + 1, 0, 300 * kMiB));
-    trace.Event(Row(trace::ALLOC, kSecond + 2, kAddress, 100 * kMiB));
+    trace.Event(TimedRow(trace::CONTEXT_CREATE, kSecond, 0, 0));
+    trace.Event(TimedRow(trace::MODULE_LOAD, kSecond + 1, 0, 300 * kMiB));
+    trace.Event(TimedRow(trace::ALLOC, kSecond + 2, kAddress, 100 * kMiB));
     trace.FlushBatch();
     trace::Counters sample = SampleAt(2 * kSecond, 700 * kMiB, 900 * kMiB);
     if (shared) sample.mutable_devices(0)->add_others()->set_used_bytes(200 * kMiB);
@@ -248,7 +251,7 @@ TEST(Counters, LoadedCodeIsNotMeasuredBesideNeighbours) {
 TEST(Counters, NeighboursAndLimits) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, kMiB));
   trace.FlushBatch();
   for (uint64_t i = 0; i < 3; ++i) {
     trace::Counters sample = SampleAt((2 + i) * kSecond, kMiB, kMiB);
@@ -294,7 +297,7 @@ TEST(Counters, StaysBoundedAndKeepsTheFullest) {
 TEST(Counters, HostileNumbersDoNoHarm) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, kMiB));
+  trace.Event(TimedRow(trace::ALLOC, kSecond, kAddress, kMiB));
   trace.FlushBatch();
   trace::Counters sample = SampleAt(UINT64_MAX, UINT64_MAX - 1, 0);
   sample.set_took_ns(UINT64_MAX);

@@ -7,15 +7,18 @@
 
 #include "analyze_trace.h"
 #include "replay/cupti_info.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20, kSecond = 1'000'000'000;
-constexpr uint64_t kAddress = 0x7f0000000000;
+using testing::kMiB;
+
+constexpr uint64_t kCuptiSecond = 1'000'000'000;
+constexpr uint64_t kCuptiAddress = 0x7f0000000000;
 constexpr uint32_t kDevice = 3, kStatic = 6;  // CUpti_ActivityMemoryKind
 
-EventRow Row(trace::EventKind kind, uint64_t time_ns, uint64_t address, uint64_t size) {
+EventRow CuptiRow(trace::EventKind kind, uint64_t time_ns, uint64_t address, uint64_t size) {
   EventRow row;
   row.kind = kind;
   row.layer = trace::DRIVER;
@@ -43,29 +46,29 @@ trace::Cupti Recorded() {
   trace::Cupti cupti;
   cupti.set_state(trace::CUPTI_ENDED);
   cupti.set_library("/lib/libcupti.so.13");
-  cupti.set_began_ns(kSecond / 2);
-  cupti.set_complete_until_ns(20 * kSecond);
-  AddRecord(&cupti, 1, kDevice, kSecond + 5, kAddress, 100 * kMiB);
-  AddRecord(&cupti, 1, kStatic, 2 * kSecond - 50, kAddress + (1ul << 32), 8 * kMiB);
-  AddRecord(&cupti, 2, kDevice, 6 * kSecond, kAddress + (3ul << 32), 16 * kMiB);  // buffers come out of order
-  AddRecord(&cupti, 1, kStatic, 3 * kSecond, kAddress + (2ul << 32), 4 * kMiB);
-  AddRecord(&cupti, 1, kDevice, 4 * kSecond, kAddress + (3ul << 32), 16 * kMiB);
-  AddRecord(&cupti, 1, kDevice, 4 * kSecond, kAddress + (4ul << 32), kMiB)->set_pool_address(7);
+  cupti.set_began_ns(kCuptiSecond / 2);
+  cupti.set_complete_until_ns(20 * kCuptiSecond);
+  AddRecord(&cupti, 1, kDevice, kCuptiSecond + 5, kCuptiAddress, 100 * kMiB);
+  AddRecord(&cupti, 1, kStatic, 2 * kCuptiSecond - 50, kCuptiAddress + (1ul << 32), 8 * kMiB);
+  AddRecord(&cupti, 2, kDevice, 6 * kCuptiSecond, kCuptiAddress + (3ul << 32), 16 * kMiB);  // buffers come out of order
+  AddRecord(&cupti, 1, kStatic, 3 * kCuptiSecond, kCuptiAddress + (2ul << 32), 4 * kMiB);
+  AddRecord(&cupti, 1, kDevice, 4 * kCuptiSecond, kCuptiAddress + (3ul << 32), 16 * kMiB);
+  AddRecord(&cupti, 1, kDevice, 4 * kCuptiSecond, kCuptiAddress + (4ul << 32), kMiB)->set_pool_address(7);
   return cupti;
 }
 
 Analysis Analyzed(const trace::Cupti& cupti) {
   testing::TraceBuilder trace;
   trace.Device(0, "GPU", 1000 * kMiB);
-  trace.Event(Row(trace::ALLOC, kSecond, kAddress, 100 * kMiB));
-  EventRow module = Row(trace::MODULE_LOAD, 2 * kSecond, 0, 20 * kMiB);
+  trace.Event(CuptiRow(trace::ALLOC, kCuptiSecond, kCuptiAddress, 100 * kMiB));
+  EventRow module = CuptiRow(trace::MODULE_LOAD, 2 * kCuptiSecond, 0, 20 * kMiB);
   module.handle = 77;
   module.duration_ns = 100;
   trace.Event(module);
-  trace.Event(Row(trace::ALLOC, 5 * kSecond, kAddress + (9ul << 32), 2 * kMiB));
+  trace.Event(CuptiRow(trace::ALLOC, 5 * kCuptiSecond, kCuptiAddress + (9ul << 32), 2 * kMiB));
   trace.FlushBatch();
   trace::Counters sample;
-  sample.set_time_ns(5 * kSecond + kSecond / 2);
+  sample.set_time_ns(5 * kCuptiSecond + kCuptiSecond / 2);
   sample.set_took_ns(1'000'000);
   sample.set_cause(trace::PERIODIC);
   sample.set_source("NVML 1");
@@ -78,7 +81,7 @@ Analysis Analyzed(const trace::Cupti& cupti) {
   device->set_free_bytes(850 * kMiB);
   device->set_other_count(0);
   trace.Counters(sample);
-  trace.Event(Row(trace::FREE, 10 * kSecond, kAddress + (9ul << 32), 0));
+  trace.Event(CuptiRow(trace::FREE, 10 * kCuptiSecond, kCuptiAddress + (9ul << 32), 0));
   trace::Packet packet;
   *packet.mutable_cupti() = cupti;
   trace.Append(packet);
@@ -88,8 +91,8 @@ Analysis Analyzed(const trace::Cupti& cupti) {
 
 TEST(Cupti, StaticVariablesAndUnseenCallsArePartsOfTheProcess) {
   trace::Cupti cupti = Recorded();
-  AddRecord(&cupti, 1, kDevice, 5 * kSecond, kAddress + (9ul << 32), 2 * kMiB);
-  AddRecord(&cupti, 2, kDevice, 10 * kSecond, kAddress + (9ul << 32), 2 * kMiB);
+  AddRecord(&cupti, 1, kDevice, 5 * kCuptiSecond, kCuptiAddress + (9ul << 32), 2 * kMiB);
+  AddRecord(&cupti, 2, kDevice, 10 * kCuptiSecond, kCuptiAddress + (9ul << 32), 2 * kMiB);
   const Analysis analysis = Analyzed(cupti);
   EXPECT_EQ(analysis.cupti.records, 8u);
   EXPECT_TRUE(analysis.cupti.compared);
@@ -108,7 +111,7 @@ TEST(Cupti, StaticVariablesAndUnseenCallsArePartsOfTheProcess) {
 
 TEST(Cupti, NothingIsKnownBehindItsLastRecordOrWithLosses) {
   trace::Cupti cupti = Recorded();
-  cupti.set_complete_until_ns(4 * kSecond);
+  cupti.set_complete_until_ns(4 * kCuptiSecond);
   cupti.set_state(trace::CUPTI_OTHER_SUBSCRIBER);  // it was left to somebody then
   const Analysis early = Analyzed(cupti);
   EXPECT_FALSE(early.devices.at(0).breakdown_at_peak.cupti_known);

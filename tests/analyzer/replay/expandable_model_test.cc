@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "replay/fits.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kMiB = 1u << 20;
+using testing::kMiB;
 
 ExpandablePool LargePool(uint64_t reservation = 2304 * kMiB) { return ExpandablePool(kLargePage, reservation); }
 

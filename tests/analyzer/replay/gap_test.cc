@@ -12,6 +12,7 @@
 #include <string>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -19,10 +20,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kMiB;
+using testing::kSegment;
 using testing::TraceBuilder;
-
-constexpr uint64_t kSegment = 0x7f0000000000;
-constexpr uint64_t kMiB = 1 << 20;
 
 uint64_t Block(uint64_t i) { return kSegment + i * kMiB; }
 

@@ -10,24 +10,24 @@
 #include <cstdint>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
+using testing::kMiB;
+using testing::kSegment;
 using testing::TraceBuilder;
 
-constexpr uint64_t kSegment = 0x7f0000000000;
-constexpr uint64_t kMiB = 1 << 20;
-
-uint64_t Block(uint64_t i) { return kSegment + i * kMiB; }
+uint64_t LostBlock(uint64_t i) { return kSegment + i * kMiB; }
 
 // 8 blocks of 1 MiB in a segment of 64.
 class LostEventsTest : public ::testing::Test {
  protected:
   LostEventsTest() : trace_(/*batch_events=*/100) {
     trace_.CudaAlloc(kSegment, 64 * kMiB);
-    for (uint64_t i = 0; i < 8; ++i) trace_.TorchAlloc(Block(i), kMiB);
+    for (uint64_t i = 0; i < 8; ++i) trace_.TorchAlloc(LostBlock(i), kMiB);
     trace_.FlushBatch();
   }
 
@@ -66,10 +66,10 @@ TEST_F(LostEventsTest, AWholeTraceIsExact) {
 }
 
 TEST_F(LostEventsTest, PyTorchsTotalIsThePeakWhereAllocationsWereDropped) {
-  trace_.TorchAlloc(Block(20), kMiB);
+  trace_.TorchAlloc(LostBlock(20), kMiB);
   Totals(14 * kMiB, 66 * kMiB);
   Dropped(6, 0);
-  trace_.TorchFree(Block(20), kMiB);
+  trace_.TorchFree(LostBlock(20), kMiB);
   const DeviceAnalysis device = Answer();
   EXPECT_EQ(device.bound, PeakBound::kAtLeast);
   EXPECT_EQ(device.peak_allocated.bytes, 14 * kMiB);
@@ -96,10 +96,10 @@ TEST_F(LostEventsTest, ATotalAboveAllThatWasCountedIsNoExactPeak) {
 
 // 8 MiB live, 6 of them freed unseen: 10 more are 12, not 18.
 TEST_F(LostEventsTest, DroppedFreesMakeNoPeak) {
-  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(Block(i), kMiB);
+  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(LostBlock(i), kMiB);
   Totals(12 * kMiB, 64 * kMiB);
   Dropped(0, 6);
-  for (uint64_t i = 30; i < 34; ++i) trace_.TorchAlloc(Block(i), kMiB);
+  for (uint64_t i = 30; i < 34; ++i) trace_.TorchAlloc(LostBlock(i), kMiB);
   const DeviceAnalysis device = Answer();
   EXPECT_EQ(device.bound, PeakBound::kAtLeast);
   EXPECT_EQ(device.peak_allocated.bytes, 12 * kMiB) << "what PyTorch said; nothing is sure of the 4 that follow";
@@ -109,7 +109,7 @@ TEST_F(LostEventsTest, DroppedFreesMakeNoPeak) {
 
 // A disk that is full for a while takes allocations and frees alike.
 TEST_F(LostEventsTest, WhatTheFileCouldNotTakeMayBeFrees) {
-  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(Block(i), kMiB);
+  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(LostBlock(i), kMiB);
   Dropped(0, 0, 40);
   Totals(10 * kMiB, 64 * kMiB);
   const DeviceAnalysis device = Answer();
@@ -118,7 +118,7 @@ TEST_F(LostEventsTest, WhatTheFileCouldNotTakeMayBeFrees) {
 }
 
 TEST_F(LostEventsTest, WithoutTotalsThePeakIsTheOneFromBefore) {
-  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(Block(i), kMiB);
+  for (uint64_t i = 20; i < 30; ++i) trace_.TorchAlloc(LostBlock(i), kMiB);
   Dropped(0, 6);
   const DeviceAnalysis device = Answer();
   EXPECT_EQ(device.peak_allocated.bytes, 8 * kMiB);

@@ -7,20 +7,22 @@
 #include <gtest/gtest.h>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kMiB;
 
-constexpr uint64_t kSecond = 1'000'000'000, kAddress = 0x7f0000000000, kMiB = 1 << 20;
+constexpr uint64_t kMarkSecond = 1'000'000'000, kMarkedAddress = 0x7f0000000000;
 
 class MarkLogTest : public ::testing::Test {
  protected:
   void At(uint64_t seconds, trace::EventKind kind, const char* text = nullptr, uint64_t number = 0, uint32_t thread = 1,
           uint32_t tid = 0) {
     EventRow row;
-    row.time_ns = seconds * kSecond;
+    row.time_ns = seconds * kMarkSecond;
     row.kind = kind;
     row.thread = thread;
     row.handle = number;
@@ -29,7 +31,7 @@ class MarkLogTest : public ::testing::Test {
     trace_.Event(row);
   }
   void Alloc(uint64_t seconds, uint64_t number = 0) {
-    trace_.AtTime(seconds * kSecond).CudaAlloc(kAddress + number * kMiB, kMiB);
+    trace_.AtTime(seconds * kMarkSecond).CudaAlloc(kMarkedAddress + number * kMiB, kMiB);
   }
   Analysis Result() {
     trace_.End();
@@ -43,11 +45,11 @@ TEST_F(MarkLogTest, SaysNothingWhereNothingWasSaid) {
   Alloc(1);
   Alloc(3, 1);
   const Analysis analysis = Result();
-  EXPECT_TRUE(analysis.marks.At(2 * kSecond).empty());
+  EXPECT_TRUE(analysis.marks.At(2 * kMarkSecond).empty());
   EXPECT_FALSE(analysis.marks.was_switched());
   ASSERT_EQ(analysis.marks.spans().size(), 1u);
-  EXPECT_EQ(analysis.marks.spans()[0].from_ns, 1 * kSecond);
-  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
+  EXPECT_EQ(analysis.marks.spans()[0].from_ns, 1 * kMarkSecond);
+  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kMarkSecond);
 }
 
 TEST_F(MarkLogTest, RangesOfLibrariesAreNoStages) {
@@ -62,8 +64,8 @@ TEST_F(MarkLogTest, RangesOfLibrariesAreNoStages) {
   At(8, trace::RANGE_POP);
   Alloc(9, 2);
   const Analysis analysis = Result();
-  for (const uint64_t time : {3, 5, 7}) EXPECT_EQ(analysis.marks.At(time * kSecond).stage, "train") << time;
-  EXPECT_EQ(analysis.marks.At(9 * kSecond).stage, "");
+  for (const uint64_t time : {3, 5, 7}) EXPECT_EQ(analysis.marks.At(time * kMarkSecond).stage, "train") << time;
+  EXPECT_EQ(analysis.marks.At(9 * kMarkSecond).stage, "");
   EXPECT_EQ(analysis.marks.entries().size(), 2u);
 }
 
@@ -79,10 +81,10 @@ TEST_F(MarkLogTest, AThreadsOwnStageComesBeforeTheProcesss) {
   const Analysis analysis = Result();
   const MarkLog& marks = analysis.marks;
   const auto text = [&](uint64_t seconds, uint32_t tid) {
-    return marks.StageText(marks.StageAt(seconds * kSecond, tid));
+    return marks.StageText(marks.StageAt(seconds * kMarkSecond, tid));
   };
   EXPECT_TRUE(marks.has_stages());
-  EXPECT_EQ(marks.StageAt(1 * kSecond, 100), 0u);
+  EXPECT_EQ(marks.StageAt(1 * kMarkSecond, 100), 0u);
   EXPECT_EQ(text(2, 100), "train");
   EXPECT_EQ(text(2, 200), "train") << "it has none of its own";
   EXPECT_EQ(text(4, 100), "whole > train") << "and not the other's, which began later";
@@ -104,13 +106,13 @@ TEST_F(MarkLogTest, StagesNestAndEnd) {
   const Analysis analysis = Result();
   const MarkLog& marks = analysis.marks;
   EXPECT_EQ(marks.At(1).stage, "");
-  EXPECT_EQ(marks.At(1 * kSecond).stage, "train");
-  EXPECT_EQ(marks.At(3 * kSecond).stage, "train > forward");
-  EXPECT_EQ(marks.At(4 * kSecond).stage, "train");
-  EXPECT_EQ(marks.At(5 * kSecond).stage, "train > backward");
-  EXPECT_EQ(marks.At(8 * kSecond).stage, "");
-  EXPECT_EQ(marks.At(8 * kSecond).step, 0u);
-  EXPECT_EQ(marks.At(20 * kSecond).step, 4u);
+  EXPECT_EQ(marks.At(1 * kMarkSecond).stage, "train");
+  EXPECT_EQ(marks.At(3 * kMarkSecond).stage, "train > forward");
+  EXPECT_EQ(marks.At(4 * kMarkSecond).stage, "train");
+  EXPECT_EQ(marks.At(5 * kMarkSecond).stage, "train > backward");
+  EXPECT_EQ(marks.At(8 * kMarkSecond).stage, "");
+  EXPECT_EQ(marks.At(8 * kMarkSecond).step, 0u);
+  EXPECT_EQ(marks.At(20 * kMarkSecond).step, 4u);
   EXPECT_EQ(analysis.events.by_kind.at("RANGE_PUSH"), 3u);
 }
 
@@ -123,9 +125,9 @@ TEST_F(MarkLogTest, TheThreadThatLastSaidSomethingAndIsNotDone) {
   At(4, trace::RANGE_POP, nullptr, 0, loader);
   At(5, trace::RANGE_POP, nullptr, 0, loader, 100);  // said for the main thread by another
   const Analysis analysis = Result();
-  EXPECT_EQ(analysis.marks.At(3 * kSecond).stage, "pin");
-  EXPECT_EQ(analysis.marks.At(4 * kSecond).stage, "backward");
-  EXPECT_EQ(analysis.marks.At(5 * kSecond).stage, "");
+  EXPECT_EQ(analysis.marks.At(3 * kMarkSecond).stage, "pin");
+  EXPECT_EQ(analysis.marks.At(4 * kMarkSecond).stage, "backward");
+  EXPECT_EQ(analysis.marks.At(5 * kMarkSecond).stage, "");
 }
 
 TEST_F(MarkLogTest, RangesOfTheProcessTagsAndMarks) {
@@ -137,12 +139,12 @@ TEST_F(MarkLogTest, RangesOfTheProcessTagsAndMarks) {
   At(6, trace::RANGE_END, nullptr, 7, 2);
   At(7, trace::TAG);
   const Analysis analysis = Result();
-  const MarkPlace place = analysis.marks.At(5 * kSecond);
+  const MarkPlace place = analysis.marks.At(5 * kMarkSecond);
   EXPECT_EQ(place.stage, "job > inner");
   EXPECT_EQ(place.tag, "tenant");
   EXPECT_EQ(place.mark, "now");
-  EXPECT_EQ(analysis.marks.At(6 * kSecond).stage, "inner");
-  EXPECT_EQ(analysis.marks.At(7 * kSecond).tag, "");
+  EXPECT_EQ(analysis.marks.At(6 * kMarkSecond).stage, "inner");
+  EXPECT_EQ(analysis.marks.At(7 * kMarkSecond).tag, "");
 }
 
 TEST_F(MarkLogTest, SpansOfASwitchedRecording) {
@@ -152,9 +154,9 @@ TEST_F(MarkLogTest, SpansOfASwitchedRecording) {
   Alloc(8, 1);
   const Analysis analysis = Result();
   ASSERT_EQ(analysis.marks.spans().size(), 2u);
-  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kSecond);
-  EXPECT_EQ(analysis.marks.spans()[1].from_ns, 5 * kSecond);
-  EXPECT_EQ(analysis.marks.spans()[1].to_ns, 8 * kSecond);
+  EXPECT_EQ(analysis.marks.spans()[0].to_ns, 3 * kMarkSecond);
+  EXPECT_EQ(analysis.marks.spans()[1].from_ns, 5 * kMarkSecond);
+  EXPECT_EQ(analysis.marks.spans()[1].to_ns, 8 * kMarkSecond);
   EXPECT_FALSE(analysis.marks.began_late());
   ASSERT_FALSE(analysis.notes.empty());
   EXPECT_THAT(analysis.notes[0], HasSubstr("switched off in between (2 spans)"));

@@ -6,14 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "analyze_trace.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1u << 20;
-constexpr uint64_t kBase = 0x7f0000000000;
+constexpr uint64_t kSegmentBase = 0x7f0000000000;
 
 EventRow Failed(trace::Layer layer, uint64_t size, uint32_t thread = 1, int result = 2) {
   EventRow row;
@@ -29,7 +30,7 @@ EventRow Failed(trace::Layer layer, uint64_t size, uint32_t thread = 1, int resu
 TraceBuilder Filled() {
   TraceBuilder trace;
   trace.Device(0, "GPU", 100 * kMiB);
-  trace.CudaAlloc(kBase, 40 * kMiB).TorchAlloc(kBase, 30 * kMiB, 1);
+  trace.CudaAlloc(kSegmentBase, 40 * kMiB).TorchAlloc(kSegmentBase, 30 * kMiB, 1);
   return trace;
 }
 
@@ -56,8 +57,8 @@ TEST(OomTest, FoldsRetriesIntoTheReportOfPyTorch) {
 TEST(OomTest, IsNotFinalWhereTheRetrySucceeded) {
   TraceBuilder trace = Filled();
   trace.Event(Failed(trace::RUNTIME, 20 * kMiB))
-      .CudaAlloc(kBase + 100 * kMiB, 20 * kMiB)
-      .TorchAlloc(kBase + 100 * kMiB, 20 * kMiB)
+      .CudaAlloc(kSegmentBase + 100 * kMiB, 20 * kMiB)
+      .TorchAlloc(kSegmentBase + 100 * kMiB, 20 * kMiB)
       .End();
   const Analysis analysis = AnalyzeTrace(trace);
   ASSERT_EQ(analysis.ooms.size(), 1u);
@@ -99,14 +100,14 @@ std::vector<OomStep::Kind> Kinds(const OomEvent& oom) {
 
 TEST(OomTest, TellsTheChainStepByStep) {
   TraceBuilder trace = Filled();
-  trace.CudaAlloc(kBase + 100 * kMiB, 20 * kMiB).TorchAlloc(kBase + 100 * kMiB, 20 * kMiB);
-  trace.TorchFree(kBase + 100 * kMiB, 20 * kMiB);
+  trace.CudaAlloc(kSegmentBase + 100 * kMiB, 20 * kMiB).TorchAlloc(kSegmentBase + 100 * kMiB, 20 * kMiB);
+  trace.TorchFree(kSegmentBase + 100 * kMiB, 20 * kMiB);
   trace.Event(Failed(trace::RUNTIME, 80 * kMiB)).Event(Statement(trace::OOM_DEVICE, 30 * kMiB, 100 * kMiB));
-  trace.CudaFree(kBase + 100 * kMiB);
+  trace.CudaFree(kSegmentBase + 100 * kMiB);
   trace.Event(Failed(trace::RUNTIME, 80 * kMiB)).Event(Statement(trace::OOM_DEVICE, 50 * kMiB, 100 * kMiB));
   trace.Event(Failed(trace::TORCH, 75 * kMiB));
   trace.Event(Statement(trace::OOM_ALLOCATOR, 30 * kMiB, 40 * kMiB));
-  trace.Event(Statement(trace::OOM_DEVICE, 50 * kMiB, 100 * kMiB)).TorchFree(kBase, 30 * kMiB).End();
+  trace.Event(Statement(trace::OOM_DEVICE, 50 * kMiB, 100 * kMiB)).TorchFree(kSegmentBase, 30 * kMiB).End();
   const Analysis analysis = AnalyzeTrace(trace);
   ASSERT_EQ(analysis.ooms.size(), 1u);
   const OomEvent& oom = analysis.ooms[0];
@@ -148,14 +149,17 @@ TEST(OomTest, ExpandableSegmentsAreKnownFromTheSettingsBeforeThereAreAny) {
 TEST(OomTest, SettingsThatHadNoEffectAreNotBelieved) {
   TraceBuilder trace;
   (*trace.header().mutable_environment())["PYTORCH_ALLOC_CONF"] = "expandable_segments:True";
-  trace.CudaAlloc(kBase, 40 * kMiB).TorchAlloc(kBase, 40 * kMiB).Event(Failed(trace::TORCH, 80 * kMiB)).End();
+  trace.CudaAlloc(kSegmentBase, 40 * kMiB)
+      .TorchAlloc(kSegmentBase, 40 * kMiB)
+      .Event(Failed(trace::TORCH, 80 * kMiB))
+      .End();
   EXPECT_FALSE(AnalyzeTrace(trace).ooms.at(0).expandable_segments);
 }
 
 TEST(OomTest, CountsWhatWasServedAfterARelease) {
   TraceBuilder trace = Filled();
   for (uint64_t i = 1; i <= 3; ++i) {
-    const uint64_t cached = kBase + i * 1000 * kMiB, next = cached + 500 * kMiB;
+    const uint64_t cached = kSegmentBase + i * 1000 * kMiB, next = cached + 500 * kMiB;
     trace.CudaAlloc(cached, 40 * kMiB).TorchAlloc(cached, 40 * kMiB).TorchFree(cached, 40 * kMiB);
     trace.Event(Failed(trace::RUNTIME, 50 * kMiB)).CudaFree(cached);
     trace.CudaAlloc(next, 50 * kMiB).TorchAlloc(next, 50 * kMiB).TorchFree(next, 50 * kMiB).CudaFree(next);

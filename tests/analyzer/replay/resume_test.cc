@@ -10,6 +10,7 @@
 #include <string>
 
 #include "replay/analyze.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -17,10 +18,10 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kSegment = uint64_t{1} << 30, kEmpty = uint64_t{2} << 30, kOther = uint64_t{3} << 30;
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kCachedSegment = uint64_t{1} << 30, kEmpty = uint64_t{2} << 30, kOther = uint64_t{3} << 30;
 
 void AddTo(trace::EventBatch* batch, uint64_t* before, trace::Layer layer, uint64_t address, uint64_t size) {
   batch->set_count(batch->count() + 1);
@@ -46,12 +47,12 @@ std::string WritePart() {
   uint64_t before = 0;
   AddTo(batch, &before, trace::RUNTIME, kEmpty, 20 * kMiB);
   AddTo(batch, &before, trace::RUNTIME, kOther, 3 * kMiB);
-  AddTo(batch, &before, trace::RUNTIME, kSegment, 2 * kMiB);
-  AddTo(batch, &before, trace::TORCH, kSegment, kMiB);
+  AddTo(batch, &before, trace::RUNTIME, kCachedSegment, 2 * kMiB);
+  AddTo(batch, &before, trace::TORCH, kCachedSegment, kMiB);
   packet.mutable_live_snapshot()->add_torch_segments(0);
   packet.mutable_live_snapshot()->add_torch_segments(2);
   trace.Append(packet);
-  trace.TorchFree(kSegment, kMiB).TorchAlloc(kSegment, kMiB / 2);
+  trace.TorchFree(kCachedSegment, kMiB).TorchAlloc(kCachedSegment, kMiB / 2);
   trace.End();
   return trace.WriteTemporary();
 }

@@ -5,11 +5,12 @@
 
 #include "fixture.h"
 #include "gpumem/trace.pb.h"
+#include "testing/sizes.h"
 
 namespace gpumem::testing {
 namespace {
 
-constexpr uint64_t kGiB = uint64_t{1} << 30, kSecond = 1'000'000'000;
+constexpr uint64_t kAttributedSecond = 1'000'000'000;
 
 ObjectTable Objects() {
   trace::Definitions definitions;
@@ -40,7 +41,7 @@ ObjectTable Objects() {
   return objects;
 }
 
-AttributedUse Use(uint64_t stack, Category category, Evidence evidence, Stage stage, uint64_t bytes) {
+AttributedUse UseOf(uint64_t stack, Category category, Evidence evidence, Stage stage, uint64_t bytes) {
   AttributedUse use;
   use.stack_id = stack;
   use.layer = 3;
@@ -67,8 +68,8 @@ void AddAttribution(Example* example) {
   moment.time_ns = device.peak_allocated.time_ns;
   moment.step = 3;
   moment.values = device.at_peak_allocated.values;
-  moment.uses = {Use(kForward, Category::kActivation, Evidence::kAutograd, Stage::kForward, 30 * kGiB),
-                 Use(kOptimizer, Category::kOptimizerState, Evidence::kAddress, Stage::kOptimizer, 6 * kGiB)};
+  moment.uses = {UseOf(kForward, Category::kActivation, Evidence::kAutograd, Stage::kForward, 30 * kGiB),
+                 UseOf(kOptimizer, Category::kOptimizerState, Evidence::kAddress, Stage::kOptimizer, 6 * kGiB)};
   for (const AttributedUse& use : moment.uses) {
     moment.categories[Index(use.category)] = moment.tensor_bytes[Index(use.category)] = use.bytes;
     moment.counts[Index(use.category)] = use.count;
@@ -79,9 +80,9 @@ void AddAttribution(Example* example) {
   all.moments = {moment};
   AttributedStep step;
   step.step.number = 3;
-  step.step.start = {10, device.peak_allocated.time_ns - kSecond, {10 * kGiB, 40 * kGiB, 0, 40 * kGiB}};
+  step.step.start = {10, device.peak_allocated.time_ns - kAttributedSecond, {10 * kGiB, 40 * kGiB, 0, 40 * kGiB}};
   step.step.peak = {20, device.peak_allocated.time_ns, {36 * kGiB, 40 * kGiB, 0, 40 * kGiB}};
-  step.step.end = {30, device.peak_allocated.time_ns + kSecond, {12 * kGiB, 40 * kGiB, 0, 40 * kGiB}};
+  step.step.end = {30, device.peak_allocated.time_ns + kAttributedSecond, {12 * kGiB, 40 * kGiB, 0, 40 * kGiB}};
   step.at_peak = step.at_end = moment.categories;
   all.steps = {step};
   all.step_source = StepSource::kOptimizer;

@@ -16,6 +16,7 @@
 #include "report/attribution_parts.h"
 #include "report/attribution_sections.h"
 #include "report/model_parts.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
@@ -24,9 +25,8 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using testing::Example;
 using ::testing::HasSubstr;
+using testing::kGiB;
 using ::testing::Not;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 class AttributionReportTest : public ::testing::Test {
  protected:

@@ -9,17 +9,18 @@
 #include "json/answers.h"
 #include "report/breakdown_parts.h"
 #include "report/sections.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
 using testing::Example;
 using ::testing::HasSubstr;
+using testing::kGiB;
+using testing::kMiB;
 using testing::Native;
 using ::testing::Not;
 using testing::Python;
-
-constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
 std::string Section(Example* example) {
   TextStyle style;

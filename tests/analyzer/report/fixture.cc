@@ -5,10 +5,12 @@
 
 #include <cmath>
 
+#include "testing/sizes.h"
+
 namespace gpumem::testing {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30, kSecond = 1'000'000'000;
+constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kOrigin = 5000 * kSecond;
 constexpr const char* kTorch = "/home/me/.venv/lib/python3.11/site-packages/torch/";
 

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "fixture.h"
 #include "report/sections.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
@@ -19,9 +20,9 @@ using testing::Example;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kGiB;
+using testing::kMiB;
 using ::testing::Not;
-
-constexpr uint64_t kMiB = 1u << 20, kGiB = 1u << 30;
 
 std::string Explained(Example* example, int width = 100) {
   TextStyle style;

@@ -12,6 +12,7 @@
 #include "fixture.h"
 #include "gpumem/trace.pb.h"
 #include "report/sections.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
@@ -19,10 +20,9 @@ namespace {
 using testing::Example;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kGiB;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 // Nothing is wrong with it.
 Example HealthyExample() {

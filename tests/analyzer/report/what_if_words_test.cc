@@ -7,15 +7,15 @@
 
 #include "fixture.h"
 #include "report/sections.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kGiB;
 using ::testing::Not;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 WhatIfAnswer Answer() {
   WhatIfAnswer answer;

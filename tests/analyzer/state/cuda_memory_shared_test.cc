@@ -5,14 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/sizes.h"
 #include "tests/analyzer/replay/analyze_trace.h"
 
 namespace gpumem {
 namespace {
 
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kBase = 0x7f0000000000;
 
 EventRow Row(trace::EventKind kind, trace::Memory memory, uint64_t address, uint64_t size, uint64_t handle,

@@ -12,18 +12,20 @@
 #include <vector>
 
 #include "state/replay.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1 << 20, kSegment = uint64_t{1} << 40, kPage = 2 * kMiB;
-constexpr uint32_t kSlot = 1;  // of device 0
+constexpr uint64_t kExistingSegment = uint64_t{1} << 40, kPage = 2 * kMiB;
+constexpr uint32_t kDeviceSlot = 1;  // of device 0
 
-EventRow Row(trace::EventKind kind, uint64_t handle, uint64_t address = 0, uint64_t size = 0) {
+EventRow ExistingRow(trace::EventKind kind, uint64_t handle, uint64_t address = 0, uint64_t size = 0) {
   EventRow row;
   row.kind = kind;
   row.handle = handle;
@@ -39,9 +41,9 @@ struct Totals : ReplayVisitor {
   std::vector<uint64_t> allocated, reserved;
   bool Take(const EventBatch& batch, size_t i, const EventBatch* following) {
     replay->state().Apply(batch, i, following);
-    if (replay->state().slots() <= kSlot) return true;
-    allocated.push_back(replay->state().values(kSlot).allocated / kMiB);
-    reserved.push_back(replay->state().values(kSlot).reserved / kMiB);
+    if (replay->state().slots() <= kDeviceSlot) return true;
+    allocated.push_back(replay->state().values(kDeviceSlot).allocated / kMiB);
+    reserved.push_back(replay->state().values(kDeviceSlot).reserved / kMiB);
     return true;
   }
 };
@@ -51,15 +53,15 @@ class ExistingMemoryTest : public ::testing::Test {
   ~ExistingMemoryTest() override {
     if (!path_.empty()) std::remove(path_.c_str());
   }
-  TraceBuilder& Start() { return trace_.FlushBatch().Event(Row(trace::RECORDING_START, 1)); }
+  TraceBuilder& Start() { return trace_.FlushBatch().Event(ExistingRow(trace::RECORDING_START, 1)); }
   TraceBuilder& Existing(uint64_t kind, uint64_t address, uint64_t size, uint64_t requested = 0) {
-    EventRow row = Row(trace::EXISTING, kind, address, size);
+    EventRow row = ExistingRow(trace::EXISTING, kind, address, size);
     row.requested_size = requested;
     ++told_;
     return trace_.Event(row);
   }
   TraceBuilder& ExistingEnd(int result = trace::EXISTING_KNOWN) {
-    EventRow row = Row(trace::EXISTING_END, told_);
+    EventRow row = ExistingRow(trace::EXISTING_END, told_);
     row.result = result;
     return trace_.Event(row);
   }
@@ -82,11 +84,11 @@ class ExistingMemoryTest : public ::testing::Test {
 };
 
 TEST_F(ExistingMemoryTest, HoldsFromTheBeginningOnHoweverLateItIsTold) {
-  Start().TorchAlloc(kSegment + 4 * kMiB, kMiB).FlushBatch();
-  Existing(2, kSegment, 20 * kMiB);
-  Existing(1, kSegment, 2 * kMiB).FlushBatch();
-  Existing(1, kSegment + 2 * kMiB, kMiB);
-  ExistingEnd().TorchFree(kSegment, 2 * kMiB);
+  Start().TorchAlloc(kExistingSegment + 4 * kMiB, kMiB).FlushBatch();
+  Existing(2, kExistingSegment, 20 * kMiB);
+  Existing(1, kExistingSegment, 2 * kMiB).FlushBatch();
+  Existing(1, kExistingSegment + 2 * kMiB, kMiB);
+  ExistingEnd().TorchFree(kExistingSegment, 2 * kMiB);
   const Totals totals = Play();
   EXPECT_THAT(totals.allocated, ElementsAre(3, 4, 4, 4, 4, 4, 2));
   EXPECT_EQ(totals.reserved.front(), 20u);
@@ -95,37 +97,38 @@ TEST_F(ExistingMemoryTest, HoldsFromTheBeginningOnHoweverLateItIsTold) {
 
 TEST_F(ExistingMemoryTest, WhatHappenedAtAnAddressSinceIsKnownBetter) {
   Start();
-  trace_.TorchFree(kSegment + kMiB, kMiB);                                                  // gone before the snapshot
-  trace_.TorchFree(kSegment + 2 * kMiB, kMiB).TorchAlloc(kSegment + 2 * kMiB, 512 * 1024);  // another one since
-  trace_.TorchAlloc(kSegment + 4 * kMiB, 3 * kMiB);                                         // new
-  trace_.TorchFree(kSegment, kMiB);                                                         // gone behind the snapshot
-  Existing(2, kSegment, 20 * kMiB);
-  Existing(1, kSegment, kMiB);
-  Existing(1, kSegment + 2 * kMiB, 512 * 1024);
-  Existing(1, kSegment + 4 * kMiB, 3 * kMiB);
-  Existing(1, kSegment + 8 * kMiB, 5 * kMiB);
+  trace_.TorchFree(kExistingSegment + kMiB, kMiB);  // gone before the snapshot
+  trace_.TorchFree(kExistingSegment + 2 * kMiB, kMiB)
+      .TorchAlloc(kExistingSegment + 2 * kMiB, 512 * 1024);  // another one since
+  trace_.TorchAlloc(kExistingSegment + 4 * kMiB, 3 * kMiB);  // new
+  trace_.TorchFree(kExistingSegment, kMiB);                  // gone behind the snapshot
+  Existing(2, kExistingSegment, 20 * kMiB);
+  Existing(1, kExistingSegment, kMiB);
+  Existing(1, kExistingSegment + 2 * kMiB, 512 * 1024);
+  Existing(1, kExistingSegment + 4 * kMiB, 3 * kMiB);
+  Existing(1, kExistingSegment + 8 * kMiB, 5 * kMiB);
   ExistingEnd();
   const Totals totals = Play();
   EXPECT_EQ(totals.allocated[0], 8u);      // 1 + 1 + 1 + 5
   EXPECT_EQ(totals.allocated.back(), 8u);  // 0.5 + 3 + 5
   EXPECT_EQ(replay_->state().accounts().size_mismatches, 0u);
-  EXPECT_EQ(replay_->state().accounts().devices[kSlot].unknown_frees, 0u);
+  EXPECT_EQ(replay_->state().accounts().devices[kDeviceSlot].unknown_frees, 0u);
 }
 
 TEST_F(ExistingMemoryTest, ExpandableSegmentsEndPageByPageAndGrow) {
   Start();
-  Existing(3, kSegment, 3 * kPage, kPage);
-  Existing(1, kSegment, kPage);
+  Existing(3, kExistingSegment, 3 * kPage, kPage);
+  Existing(1, kExistingSegment, kPage);
   ExistingEnd().FlushBatch();
-  EventRow unmap = Row(trace::UNMAP, 0, kSegment + kPage, kPage);
+  EventRow unmap = ExistingRow(trace::UNMAP, 0, kExistingSegment + kPage, kPage);
   unmap.layer = trace::DRIVER;
-  EventRow release = Row(trace::PHYSICAL_RELEASE, 77);
+  EventRow release = ExistingRow(trace::PHYSICAL_RELEASE, 77);
   release.layer = trace::DRIVER;
-  EventRow create = Row(trace::PHYSICAL_CREATE, 78, 0, kPage);
+  EventRow create = ExistingRow(trace::PHYSICAL_CREATE, 78, 0, kPage);
   create.layer = trace::DRIVER;
   create.memory = trace::PHYSICAL;
   create.device = 0;
-  EventRow map = Row(trace::MAP, 78, kSegment + 3 * kPage, kPage);
+  EventRow map = ExistingRow(trace::MAP, 78, kExistingSegment + 3 * kPage, kPage);
   map.layer = trace::DRIVER;
   map.device = 0;
   trace_.Event(unmap).Event(release).Event(create).Event(map);
@@ -138,33 +141,35 @@ TEST_F(ExistingMemoryTest, ExpandableSegmentsEndPageByPageAndGrow) {
 }
 
 TEST_F(ExistingMemoryTest, BehindAPauseItTakesThePlaceOfWhatPyTorchHad) {
-  trace_.CudaAlloc(kSegment, 20 * kMiB).TorchAlloc(kSegment, 7 * kMiB).CudaAlloc(2 * kSegment, kMiB);
-  trace_.Event(Row(trace::RECORDING_STOP, 0));
+  trace_.CudaAlloc(kExistingSegment, 20 * kMiB)
+      .TorchAlloc(kExistingSegment, 7 * kMiB)
+      .CudaAlloc(2 * kExistingSegment, kMiB);
+  trace_.Event(ExistingRow(trace::RECORDING_STOP, 0));
   Start();
-  Existing(2, 3 * kSegment, 2 * kMiB);
-  Existing(1, 3 * kSegment, kMiB);
+  Existing(2, 3 * kExistingSegment, 2 * kMiB);
+  Existing(1, 3 * kExistingSegment, kMiB);
   ExistingEnd();
   const Totals totals = Play();
   EXPECT_EQ(totals.allocated.back(), 1u);
   EXPECT_EQ(totals.reserved.back(), 2u);
-  EXPECT_EQ(replay_->state().values(kSlot).other, kMiB);  // not PyTorch's
+  EXPECT_EQ(replay_->state().values(kDeviceSlot).other, kMiB);  // not PyTorch's
 }
 
 TEST_F(ExistingMemoryTest, WithoutAnAnswerNothingIsGuessed) {
-  Start().TorchFree(kSegment, kMiB);
+  Start().TorchFree(kExistingSegment, kMiB);
   ExistingEnd(trace::EXISTING_NO_SNAPSHOT);
   EXPECT_EQ(Play().allocated.back(), 0u);
 }
 
 TEST_F(ExistingMemoryTest, WithoutAnEndNothingIsGuessed) {
   Start();
-  Existing(1, kSegment, kMiB).FlushBatch().TorchAlloc(kSegment + kMiB, kMiB);
+  Existing(1, kExistingSegment, kMiB).FlushBatch().TorchAlloc(kExistingSegment + kMiB, kMiB);
   EXPECT_EQ(Play().allocated.back(), 1u);
 }
 
 TEST_F(ExistingMemoryTest, SaysWhatOfItWasLost) {
   Start();
-  Existing(1, kSegment, kMiB);
+  Existing(1, kExistingSegment, kMiB);
   told_ += 2;
   ExistingEnd();
   path_ = trace_.WriteTemporary();

@@ -11,15 +11,17 @@
 #include <vector>
 
 #include "state/revisit.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::kMiB;
 using testing::TraceBuilder;
 
-constexpr uint64_t kSegment = uint64_t{1} << 30, kMiB = 1 << 20;
+constexpr uint64_t kReplayedSegment = uint64_t{1} << 30;
 constexpr uint32_t kSlot = 1;  // of device 0
 
 // Notes what it is asked, in order; applies everything.
@@ -72,8 +74,8 @@ class ReplayTest : public ::testing::Test {
 // Two batches with counters between them, an end behind.
 TraceBuilder TwoBatches() {
   TraceBuilder trace;
-  trace.CudaAlloc(kSegment, 4 * kMiB).TorchAlloc(kSegment, kMiB).FlushBatch();
-  trace.Counters({}).TorchFree(kSegment, kMiB).CudaFree(kSegment);
+  trace.CudaAlloc(kReplayedSegment, 4 * kMiB).TorchAlloc(kReplayedSegment, kMiB).FlushBatch();
+  trace.Counters({}).TorchFree(kReplayedSegment, kMiB).CudaFree(kReplayedSegment);
   trace.End();
   return trace;
 }
@@ -153,10 +155,10 @@ TEST_F(ReplayTest, TakesInWhatWasAliveBehindAMissingFile) {
   batch->add_time_delta_ns(0);
   batch->add_kind(trace::ALLOC);
   batch->add_layer(trace::RUNTIME);
-  batch->add_address_delta(kSegment);
+  batch->add_address_delta(kReplayedSegment);
   batch->add_size(3 * kMiB);
   trace.Append(packet);
-  trace.CudaFree(kSegment);
+  trace.CudaFree(kReplayedSegment);
   trace.End();
   Open(trace);
   Replay replay(&*reader_, LayerFilter::kAll);

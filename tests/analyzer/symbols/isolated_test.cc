@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-const ReportProgress kNoProgress = [](uint64_t, uint64_t) {};
+const ReportProgress kNoReport = [](uint64_t, uint64_t) {};
 
 TEST(IsolatedTest, AnswersAndReports) {
   std::vector<std::pair<uint64_t, uint64_t>> reported;
@@ -48,13 +48,13 @@ TEST(IsolatedTest, SurvivesACrash) {
           raise(signal_number);
           return std::string("never");
         },
-        kNoProgress);
+        kNoReport);
     EXPECT_THAT(answer.status().message(), HasSubstr("crashed (signal " + std::to_string(signal_number) + ")"));
   }
 }
 
 TEST(IsolatedTest, SurvivesLackOfMemory) {
-  const auto answer = RunIsolated([](const ReportProgress&) -> std::string { throw std::bad_alloc(); }, kNoProgress);
+  const auto answer = RunIsolated([](const ReportProgress&) -> std::string { throw std::bad_alloc(); }, kNoReport);
   EXPECT_THAT(answer.status().message(), HasSubstr("ran out of memory"));
 }
 
@@ -69,7 +69,7 @@ TEST(IsolatedTest, IsLimited) {
         if (memory_limit.rlim_cur == RLIM_INFINITY) return std::string("no limit");
         return std::to_string(core_limit.rlim_cur) + " " + std::to_string(time_limit.rlim_cur);
       },
-      kNoProgress);
+      kNoReport);
   ASSERT_TRUE(answer.ok());
   ASSERT_EQ(std::sscanf(answer->c_str(), "%lu %lu", &core, &seconds), 2) << *answer;
   EXPECT_EQ(core, 0u);

@@ -8,23 +8,23 @@
 
 #include <functional>
 
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem::testing {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kBase = 0x7f0000000000;
 
-void AppendVarint(uint64_t value, std::string* out) {
+void PutVarint(uint64_t value, std::string* out) {
   for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
   out->push_back(static_cast<char>(value));
 }
 
 std::string Field(uint32_t number, const std::string& bytes) {
   std::string out;
-  AppendVarint(number << 3 | 2, &out);
-  AppendVarint(bytes.size(), &out);
+  PutVarint(number << 3 | 2, &out);
+  PutVarint(bytes.size(), &out);
   return out + bytes;
 }
 
@@ -316,7 +316,7 @@ void AddFileBombs(std::vector<Bomb>* bombs) {
   const size_t size = 40'000;
   while (lengths.size() < size * 11) {
     std::string frame("\x0a");
-    AppendVarint(size * 11 - lengths.size(), &frame);
+    PutVarint(size * 11 - lengths.size(), &frame);
     lengths += frame + std::string("\x0dGMT1", 5);
   }
   bombs->push_back({"sync_words", whole + syncs});

@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TraceBuilder;
 
-struct Outcome {
+struct Salvaged {
   bool opened = false;
   bool damaged = false;
   bool ended = false;
@@ -33,8 +33,8 @@ struct Outcome {
   std::string damage;
 };
 
-Outcome ReadAll(const std::string& path) {
-  Outcome outcome;
+Salvaged ReadDamaged(const std::string& path) {
+  Salvaged outcome;
   absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
   outcome.opened = reader.ok();
   if (!outcome.opened) return outcome;
@@ -57,34 +57,34 @@ Outcome ReadAll(const std::string& path) {
   return outcome;
 }
 
-constexpr size_t kEvents = 40, kEventsOfAPacket = 4;
+constexpr size_t kEventsWritten = 40, kEventsOfADamagedPacket = 4;
 
 class DamageTest : public ::testing::TestWithParam<trace::Codec> {
  protected:
   void SetUp() override {
-    TraceBuilder trace(kEventsOfAPacket);
+    TraceBuilder trace(kEventsOfADamagedPacket);
     trace.Compress(GetParam());
     trace.Device(0, "GPU", 1 << 30);
-    for (uint64_t i = 1; i <= kEvents; ++i) {
-      starts_.push_back(i % kEventsOfAPacket == 1 ? trace.Bytes().size() : 0);  // Bytes ends a packet
+    for (uint64_t i = 1; i <= kEventsWritten; ++i) {
+      starts_.push_back(i % kEventsOfADamagedPacket == 1 ? trace.Bytes().size() : 0);  // Bytes ends a packet
       trace.CudaAlloc(i << 21, 512 * i, trace.PythonStack({{"f", "m.py", 7}}));
     }
     bytes_ = trace.End().Bytes();
     path_ = trace.WriteTemporary();
-    whole_ = ReadAll(path_);
+    whole_ = ReadDamaged(path_);
     ASSERT_TRUE(whole_.opened && whole_.ended && !whole_.damaged);
-    ASSERT_EQ(whole_.rows.size(), kEvents);
+    ASSERT_EQ(whole_.rows.size(), kEventsWritten);
   }
   void TearDown() override { std::remove(path_.c_str()); }
 
-  Outcome ReadChanged(const std::string& bytes) {
+  Salvaged ReadChanged(const std::string& bytes) {
     std::ofstream(path_, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return ReadAll(path_);
+    return ReadDamaged(path_);
   }
 
   // What was read is some of the truth, in its order; and how many events of it are not there.
-  size_t Lost(const Outcome& read) {
+  size_t Lost(const Salvaged& read) {
     size_t at = 0;
     for (const std::string& row : read.rows) {
       while (at < whole_.rows.size() && whole_.rows[at] != row) ++at;
@@ -97,16 +97,16 @@ class DamageTest : public ::testing::TestWithParam<trace::Codec> {
   static bool StandAlone() { return GetParam() != trace::CODEC_LZ4_CHAINED; }
 
   // Where the packet with event `i` begins.
-  size_t PacketOf(size_t i) const { return starts_[i - i % kEventsOfAPacket]; }
+  size_t PacketOf(size_t i) const { return starts_[i - i % kEventsOfADamagedPacket]; }
 
   std::string bytes_, path_;
   std::vector<size_t> starts_;
-  Outcome whole_;
+  Salvaged whole_;
 };
 
 TEST_P(DamageTest, CutAtEveryByte) {
   for (size_t size = 0; size < bytes_.size(); ++size) {
-    const Outcome cut = ReadChanged(bytes_.substr(0, size));
+    const Salvaged cut = ReadChanged(bytes_.substr(0, size));
     ASSERT_FALSE(cut.ended) << size;
     ASSERT_EQ(whole_.content.substr(0, cut.content.size()), cut.content) << "what is read is a beginning of the truth";
     if (cut.damaged) {
@@ -119,10 +119,11 @@ TEST_P(DamageTest, EveryBitFlipped) {
   for (size_t bit = 0; bit < bytes_.size() * 8; ++bit) {
     std::string changed = bytes_;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
-    const Outcome flipped = ReadChanged(changed);
+    const Salvaged flipped = ReadChanged(changed);
     ASSERT_TRUE(flipped.opened && flipped.damaged) << "bit " << bit % 8 << " of byte " << bit / 8;
     const size_t lost = Lost(flipped);
-    ASSERT_LE(lost, StandAlone() ? kEventsOfAPacket : kEvents) << "bit " << bit % 8 << " of byte " << bit / 8;
+    ASSERT_LE(lost, StandAlone() ? kEventsOfADamagedPacket : kEventsWritten)
+        << "bit " << bit % 8 << " of byte " << bit / 8;
     ASSERT_EQ(flipped.missing_events, flipped.ended ? lost : 0);
   }
 }
@@ -131,7 +132,7 @@ TEST_P(DamageTest, ForeignBytesBetweenPacketsLoseNothing) {
   for (const std::string& foreign : {std::string(1, '\0'), std::string(5000, '\0'), std::string("\x0a\x05\x0dGMT1", 7),
                                      std::string("\x0a"), std::string("\x0dGMT1\x0dGMT1"), std::string(70, '\xff')}) {
     for (const size_t at : {PacketOf(4), PacketOf(20), bytes_.size()}) {
-      const Outcome read = ReadChanged(bytes_.substr(0, at) + foreign + bytes_.substr(at));
+      const Salvaged read = ReadChanged(bytes_.substr(0, at) + foreign + bytes_.substr(at));
       ASSERT_TRUE(read.opened && read.damaged && read.ended);
       EXPECT_EQ(read.content, whole_.content);
       EXPECT_EQ(read.missing, 0u);
@@ -143,7 +144,7 @@ TEST_P(DamageTest, ForeignBytesBetweenPacketsLoseNothing) {
 }
 
 TEST_P(DamageTest, ForeignBytesBeforeTheFirstPacketLoseNothing) {
-  const Outcome read = ReadChanged(std::string(4096, '\0') + bytes_);
+  const Salvaged read = ReadChanged(std::string(4096, '\0') + bytes_);
   ASSERT_TRUE(read.opened && read.damaged && read.ended);
   EXPECT_EQ(read.content, whole_.content);
   EXPECT_THAT(read.damage, HasSubstr("reading went on at byte 4096"));
@@ -154,11 +155,11 @@ TEST_P(DamageTest, ZeroedHoles) {
   for (const size_t size : {size_t{1}, size_t{100}, PacketOf(20) - from}) {
     std::string changed = bytes_;
     changed.replace(from, size, size, '\0');
-    const Outcome read = ReadChanged(changed);
+    const Salvaged read = ReadChanged(changed);
     ASSERT_TRUE(read.opened && read.damaged && read.ended);
     const size_t lost = Lost(read);
     ASSERT_EQ(read.gaps.size(), 1u);
-    EXPECT_EQ(read.missing, StandAlone() ? lost / kEventsOfAPacket : read.gaps[0].packets);
+    EXPECT_EQ(read.missing, StandAlone() ? lost / kEventsOfADamagedPacket : read.gaps[0].packets);
     EXPECT_TRUE(read.gaps[0].events_known);
     EXPECT_EQ(read.missing_events, lost);
     EXPECT_NE(read.gaps[0].from_ns, 0u);
@@ -166,7 +167,7 @@ TEST_P(DamageTest, ZeroedHoles) {
 }
 
 TEST_P(DamageTest, PacketsCutOutWhole) {
-  const Outcome read = ReadChanged(bytes_.substr(0, PacketOf(8)) + bytes_.substr(PacketOf(16)));
+  const Salvaged read = ReadChanged(bytes_.substr(0, PacketOf(8)) + bytes_.substr(PacketOf(16)));
   ASSERT_TRUE(read.opened && read.ended);
   EXPECT_TRUE(read.damaged) << "no byte is broken, yet something is missing";
   ASSERT_EQ(read.gaps.size(), 1u);
@@ -181,7 +182,7 @@ TEST_P(DamageTest, PacketsCutOutWhole) {
 TEST_P(DamageTest, APacketTwiceCountsOnce) {
   const std::string packet = bytes_.substr(PacketOf(8), PacketOf(12) - PacketOf(8));
   for (const size_t at : {PacketOf(12), PacketOf(20), bytes_.size()}) {
-    const Outcome read = ReadChanged(bytes_.substr(0, at) + packet + bytes_.substr(at));
+    const Salvaged read = ReadChanged(bytes_.substr(0, at) + packet + bytes_.substr(at));
     ASSERT_TRUE(read.opened && read.damaged && read.ended);
     EXPECT_EQ(read.content, whole_.content);
     EXPECT_EQ(read.missing, 0u);
@@ -190,16 +191,16 @@ TEST_P(DamageTest, APacketTwiceCountsOnce) {
 
 TEST_P(DamageTest, BlocksSwapped) {
   const size_t a = PacketOf(8), b = PacketOf(12), c = PacketOf(16);
-  const Outcome read =
+  const Salvaged read =
       ReadChanged(bytes_.substr(0, a) + bytes_.substr(b, c - b) + bytes_.substr(a, b - a) + bytes_.substr(c));
   ASSERT_TRUE(read.opened && read.damaged && read.ended);
   EXPECT_EQ(read.missing_events, Lost(read));
-  EXPECT_GE(Lost(read), kEventsOfAPacket) << "what comes too late is left out";
-  EXPECT_LE(Lost(read), StandAlone() ? kEventsOfAPacket : kEvents);
+  EXPECT_GE(Lost(read), kEventsOfADamagedPacket) << "what comes too late is left out";
+  EXPECT_LE(Lost(read), StandAlone() ? kEventsOfADamagedPacket : kEventsWritten);
 }
 
 TEST_P(DamageTest, WithoutItsHeader) {
-  const Outcome read = ReadChanged(bytes_.substr(bytes_.find("GMT1", 20) - 4));
+  const Salvaged read = ReadChanged(bytes_.substr(bytes_.find("GMT1", 20) - 4));
   ASSERT_TRUE(read.opened && read.damaged && read.ended) << read.damage;
   EXPECT_EQ(Lost(read), 0u);
   EXPECT_EQ(read.missing_events, 0u);
@@ -208,18 +209,18 @@ TEST_P(DamageTest, WithoutItsHeader) {
 TEST_P(DamageTest, BehindAProcessWithoutHeaderTheFirstOneStaysItself) {
   TraceBuilder other(1);
   other.header().set_pid(77);
-  for (uint64_t i = 1; i <= 2 * kEvents; ++i) other.CudaAlloc(i << 30, 4096);
+  for (uint64_t i = 1; i <= 2 * kEventsWritten; ++i) other.CudaAlloc(i << 30, 4096);
   other.FlushBatch();
   const std::string bytes = other.Bytes();
   // The first is that of a killed process, the second lacks its beginning: its numbers go on behind the first's.
   const size_t killed = PacketOf(20), beginning = bytes.size() * 2 / 3;
-  const Outcome read = ReadChanged(bytes_.substr(0, killed) + bytes.substr(beginning));
+  const Salvaged read = ReadChanged(bytes_.substr(0, killed) + bytes.substr(beginning));
   ASSERT_TRUE(read.opened && read.damaged);
   EXPECT_EQ(read.rows, std::vector<std::string>(whole_.rows.begin(), whole_.rows.begin() + 20));
 }
 
 TEST_P(DamageTest, TwoTracesInOneFileAreNoDamage) {
-  const Outcome read = ReadChanged(bytes_ + bytes_);
+  const Salvaged read = ReadChanged(bytes_ + bytes_);
   ASSERT_TRUE(read.opened && !read.damaged && read.ended) << read.damage;
   EXPECT_EQ(read.content, whole_.content + whole_.content);
 }

@@ -22,8 +22,8 @@ using ::testing::IsEmpty;
 using testing::RingBuilder;
 using testing::TraceBuilder;
 
-constexpr uint32_t kGone = 0x7ffffff0;
-constexpr uint64_t kTicks = 1234;
+constexpr uint32_t kGonePid = 0x7ffffff0;
+constexpr uint64_t kGoneTicks = 1234;
 
 std::string Hostname() {
   char name[256] = "";
@@ -32,9 +32,9 @@ std::string Hostname() {
 }
 
 // A trace of a process that is gone, without an End, whose ring is at `ring_path`.
-void BelongTo(const std::string& ring_path, TraceBuilder* trace, uint32_t pid = kGone) {
+void BelongTo(const std::string& ring_path, TraceBuilder* trace, uint32_t pid = kGonePid) {
   trace->header().set_pid(pid);
-  trace->header().set_process_start_ticks(kTicks);
+  trace->header().set_process_start_ticks(kGoneTicks);
   trace->header().set_hostname(Hostname());
   trace->header().mutable_ring()->set_path(ring_path);
 }
@@ -46,7 +46,7 @@ struct Seen {
   std::string damage;
 };
 
-Seen ReadAll(const std::string& path) {
+Seen ReadRecovered(const std::string& path) {
   Seen seen;
   absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
   EXPECT_TRUE(reader.ok()) << reader.status();
@@ -81,7 +81,7 @@ TEST_F(RingRecovery, GoesOnBehindTheLastPacket) {
   EXPECT_TRUE(recovery.read_ring) << recovery.note;
   EXPECT_EQ(recovery.process, ProcessState::kEnded);
   EXPECT_EQ(recovery.events, 3u);
-  const Seen seen = ReadAll(path);
+  const Seen seen = ReadRecovered(path);
   EXPECT_THAT(seen.addresses, ElementsAre(1, 11, 12, 13)) << "by time, across threads";
   EXPECT_EQ(seen.recovered, 3u);
 }
@@ -136,7 +136,7 @@ TEST_F(RingRecovery, AtEqualTimesFreesGoFirst) {
   TraceBuilder trace;
   BelongTo(Keep(ring.WriteTemporary()), &trace);
   trace.FlushBatch();
-  EXPECT_THAT(ReadAll(Keep(trace.WriteTemporary())).addresses, ElementsAre(2, 1));
+  EXPECT_THAT(ReadRecovered(Keep(trace.WriteTemporary())).addresses, ElementsAre(2, 1));
 }
 
 TEST_F(RingRecovery, CountsLossesThatOnlyTheRingKnows) {
@@ -155,7 +155,7 @@ TEST_F(RingRecovery, CountsLossesThatOnlyTheRingKnows) {
 }
 
 TEST_F(RingRecovery, AnotherProcesssRingIsNotRead) {
-  RingBuilder ring(kGone, kTicks + 1);
+  RingBuilder ring(kGonePid, kGoneTicks + 1);
   ring.Chunk(1, 1).Alloc(11, 1);
   TraceBuilder trace;
   BelongTo(Keep(ring.WriteTemporary()), &trace);
@@ -173,7 +173,7 @@ TEST_F(RingRecovery, ADamagedRingIsANoteAndNoError) {
   trace.CudaAlloc(1, 1).FlushBatch();
   const std::string path = Keep(trace.WriteTemporary());
   EXPECT_THAT(RecoverFromRing(path).note, HasSubstr("damaged"));
-  EXPECT_THAT(ReadAll(path).addresses, ElementsAre(1));
+  EXPECT_THAT(ReadRecovered(path).addresses, ElementsAre(1));
 }
 
 TEST_F(RingRecovery, ACompleteTraceNeedsNone) {
@@ -189,19 +189,19 @@ TEST_F(RingRecovery, ACompleteTraceNeedsNone) {
 
 // `cat a b` of two that were killed.
 TEST_F(RingRecovery, EachOfSeveralProcessesGetsItsOwn) {
-  RingBuilder first_ring(kGone), second_ring(kGone + 1);
+  RingBuilder first_ring(kGonePid), second_ring(kGonePid + 1);
   first_ring.Chunk(1, 1).Alloc(11, 1);
   second_ring.Chunk(1, 1).Alloc(22, 1);
   TraceBuilder first, second;
-  BelongTo(Keep(first_ring.WriteTemporary()), &first, kGone);
-  BelongTo(Keep(second_ring.WriteTemporary()), &second, kGone + 1);
+  BelongTo(Keep(first_ring.WriteTemporary()), &first, kGonePid);
+  BelongTo(Keep(second_ring.WriteTemporary()), &second, kGonePid + 1);
   first.CudaAlloc(1, 1).FlushBatch();
   second.CudaAlloc(2, 1).FlushBatch();
   const std::string path = Keep(first.WriteTemporary());
   std::ofstream(path, std::ios::binary | std::ios::app) << second.Bytes();
-  const Seen seen = ReadAll(path);
+  const Seen seen = ReadRecovered(path);
   EXPECT_THAT(seen.addresses, ElementsAre(1, 11, 2, 22));
-  EXPECT_THAT(seen.pids, ElementsAre(kGone, kGone + 1));
+  EXPECT_THAT(seen.pids, ElementsAre(kGonePid, kGonePid + 1));
   EXPECT_EQ(seen.recovered, 2u);
   RingsOfTrace rings(path);
   const Recovery of_first = rings.Recover(0), of_second = rings.Recover(of_first.whole_bytes);
@@ -243,8 +243,8 @@ TEST_F(RingRecovery, IsSeenByALookAhead) {
   const std::string path = Keep(::testing::TempDir() + "/both_ahead.gmtrace");
   both.open(path, std::ios::binary);
   for (uint64_t process = 0; process < 2; ++process) {
-    const uint32_t pid = kGone + static_cast<uint32_t>(process);
-    RingBuilder ring(pid, kTicks);
+    const uint32_t pid = kGonePid + static_cast<uint32_t>(process);
+    RingBuilder ring(pid, kGoneTicks);
     ring.Chunk(1, 1).Alloc(10 * process + 3, 1).Alloc(10 * process + 4, 1);
     TraceBuilder trace;
     BelongTo(Keep(ring.WriteTemporary()), &trace, pid);

@@ -10,27 +10,27 @@
 namespace gpumem {
 namespace {
 
-bool Read(const std::string& bytes, uint64_t* value) {
+bool ReadWireVarint(const std::string& bytes, uint64_t* value) {
   const char* position = bytes.data();
   return ReadVarint(&position, bytes.data() + bytes.size(), value);
 }
 
 TEST(WireTest, ReadsVarints) {
   uint64_t value = 0;
-  ASSERT_TRUE(Read("\x01", &value));
+  ASSERT_TRUE(ReadWireVarint("\x01", &value));
   EXPECT_EQ(value, 1u);
-  ASSERT_TRUE(Read("\xac\x02", &value));
+  ASSERT_TRUE(ReadWireVarint("\xac\x02", &value));
   EXPECT_EQ(value, 300u);
-  ASSERT_TRUE(Read("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", &value));
+  ASSERT_TRUE(ReadWireVarint("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", &value));
   EXPECT_EQ(value, UINT64_MAX);
 }
 
 TEST(WireTest, RefusesBrokenVarints) {
   uint64_t value = 0;
-  EXPECT_FALSE(Read("", &value));
-  EXPECT_FALSE(Read("\x80", &value));
-  EXPECT_FALSE(Read("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", &value)) << "a 65th bit";
-  EXPECT_FALSE(Read("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", &value)) << "eleven bytes";
+  EXPECT_FALSE(ReadWireVarint("", &value));
+  EXPECT_FALSE(ReadWireVarint("\x80", &value));
+  EXPECT_FALSE(ReadWireVarint("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", &value)) << "a 65th bit";
+  EXPECT_FALSE(ReadWireVarint("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", &value)) << "eleven bytes";
 }
 
 TEST(WireTest, DecodesZigZag) {

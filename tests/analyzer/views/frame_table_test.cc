@@ -12,9 +12,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::FakeFrames;
-using testing::Labels;
+using testing::LabelsOf;
 using testing::NativeFrame;
-using testing::PythonFrame;
+using testing::ResolvedPython;
 using testing::StackWith;
 
 constexpr char kTorch[] = "/v/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
@@ -25,19 +25,19 @@ Pattern Compiled(const std::string& text) { return *Pattern::Compile(text); }
 
 // What a layer's forward looks like, innermost first.
 uint64_t ForwardStack(FakeFrames* source) {
-  return source->Stack({NativeFrame("c10::cuda::malloc", kTorch), NativeFrame("at::_ops::empty::call", kTorch),
-                        NativeFrame("at::_ops::addmm::call", kTorch), NativeFrame("at::_ops::linear::call", kTorch),
-                        NativeFrame("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"),
-                        PythonFrame("Linear.forward", kLinear, 134), PythonFrame("Module._call_impl", kModule, 1784),
-                        PythonFrame("Block.forward", "/job/model.py", 42),
-                        PythonFrame("<module>", "/job/train.py", 9)});
+  return source->Stack(
+      {NativeFrame("c10::cuda::malloc", kTorch), NativeFrame("at::_ops::empty::call", kTorch),
+       NativeFrame("at::_ops::addmm::call", kTorch), NativeFrame("at::_ops::linear::call", kTorch),
+       NativeFrame("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"), ResolvedPython("Linear.forward", kLinear, 134),
+       ResolvedPython("Module._call_impl", kModule, 1784), ResolvedPython("Block.forward", "/job/model.py", 42),
+       ResolvedPython("<module>", "/job/train.py", 9)});
 }
 
 TEST(FrameTable, TrimsNativeFramesToTheOperatorThatPythonCalled) {
   FakeFrames source;
   const uint64_t stack = ForwardStack(&source);
   FrameTable table(&source, {}, "/job");
-  EXPECT_THAT(Labels(&table, StackWith(stack, 1)),
+  EXPECT_THAT(LabelsOf(&table, StackWith(stack, 1)),
               ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
                           "torch/nn/modules/linear.py:134 Linear.forward", "aten::linear"));
 }
@@ -52,8 +52,8 @@ TEST(FrameTable, ShowsAllNativeFramesOrNone) {
   FrameRules none_rules;
   none_rules.native = NativeFrames::kNone;
   FrameTable none(&source, std::move(none_rules), "/job");
-  EXPECT_THAT(Labels(&none, StackWith(stack, 1)), ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
-                                                              "torch/nn/modules/linear.py:134 Linear.forward"));
+  EXPECT_THAT(LabelsOf(&none, StackWith(stack, 1)), ElementsAre("train.py:9 <module>", "model.py:42 Block.forward",
+                                                                "torch/nn/modules/linear.py:134 Linear.forward"));
 }
 
 TEST(FrameTable, ShowsForwardMarksWhateverNativeFramesAreShown) {
@@ -62,12 +62,12 @@ TEST(FrameTable, ShowsForwardMarksWhateverNativeFramesAreShown) {
   mark.function = mark.short_function = "<backward of MmBackward0>";
   mark.forward = true;
   const uint64_t stack = source.Stack(
-      {NativeFrame("at::_ops::mm::call", kTorch), mark, PythonFrame("Block.forward", "/job/model.py", 42)});
+      {NativeFrame("at::_ops::mm::call", kTorch), mark, ResolvedPython("Block.forward", "/job/model.py", 42)});
   for (const NativeFrames native : {NativeFrames::kNone, NativeFrames::kTelling}) {
     FrameRules rules;
     rules.native = native;
     FrameTable table(&source, std::move(rules), "/job");
-    const std::vector<std::string> labels = Labels(&table, StackWith(stack, 1));
+    const std::vector<std::string> labels = LabelsOf(&table, StackWith(stack, 1));
     ASSERT_GE(labels.size(), 2u);
     EXPECT_EQ(labels[0], "model.py:42 Block.forward");
     EXPECT_EQ(labels[1], "<backward of MmBackward0>");
@@ -87,7 +87,7 @@ TEST(FrameTable, AGroupStandsBeforeAllFrames) {
   FrameTable table(&source, std::move(rules), "/job");
   AggregatedStack aggregated = StackWith(stack, 1);
   aggregated.group = 7;
-  EXPECT_THAT(Labels(&table, aggregated), ElementsAre("outer", "inner", "train.py:9 <module>"));
+  EXPECT_THAT(LabelsOf(&table, aggregated), ElementsAre("outer", "inner", "train.py:9 <module>"));
 }
 
 TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
@@ -99,7 +99,7 @@ TEST(FrameTable, KeepsNodesOfTheBackwardPassAndTheProgramsOwnFunctions) {
                     NativeFrame("torch::autograd::generated::AddmmBackward0::apply_inner::apply(x)", kTorch),
                     NativeFrame("torch::autograd::Engine::thread_main", kTorch)});
   FrameTable table(&source, {}, "/job");
-  EXPECT_THAT(Labels(&table, StackWith(stack, 1)),
+  EXPECT_THAT(LabelsOf(&table, StackWith(stack, 1)),
               ElementsAre("AddmmBackward0", "my::kernel(int) (myext.so)", "aten::mm"));
 }
 
@@ -109,28 +109,28 @@ TEST(FrameTable, SaysWhatIsKnownWhereNoFrameIsLeft) {
   FrameTable table(&source, {}, "/job");
   AggregatedStack unknown = StackWith(0, 1);
   unknown.api = 7;
-  EXPECT_THAT(Labels(&table, unknown), ElementsAre("cudaMalloc (stack not known)"));
+  EXPECT_THAT(LabelsOf(&table, unknown), ElementsAre("cudaMalloc (stack not known)"));
   const uint64_t nccl = source.Stack({NativeFrame("ncclCommInit", "/usr/lib/libnccl.so.2")});
   AggregatedStack foreign = StackWith(nccl, 1);
   foreign.api = 7;
-  EXPECT_THAT(Labels(&table, foreign), ElementsAre("ncclCommInit (libnccl.so.2)"));
+  EXPECT_THAT(LabelsOf(&table, foreign), ElementsAre("ncclCommInit (libnccl.so.2)"));
 }
 
 TEST(FrameTable, SaysWhereAStackWasCutWhateverIsLeftOut) {
   FakeFrames source;
   const ResolvedFrame cut = NativeFrame("<callers not recorded>", "");
   const uint64_t deep =
-      source.Stack({NativeFrame("at::_ops::empty::call", kTorch), cut, PythonFrame("walk", "/job/tree.py", 3), cut});
+      source.Stack({NativeFrame("at::_ops::empty::call", kTorch), cut, ResolvedPython("walk", "/job/tree.py", 3), cut});
   const uint64_t native = source.Stack({NativeFrame("ncclCommInit", "/usr/lib/libnccl.so.2"), cut});
   for (const NativeFrames which : {NativeFrames::kNone, NativeFrames::kTelling}) {
     FrameRules rules;
     rules.native = which;
     FrameTable table(&source, std::move(rules), "/job");
-    const std::vector<std::string> labels = Labels(&table, StackWith(deep, 1));
+    const std::vector<std::string> labels = LabelsOf(&table, StackWith(deep, 1));
     EXPECT_EQ(labels[0], "<callers not recorded>");
     EXPECT_EQ(labels[1], "tree.py:3 walk");
     EXPECT_EQ(labels.size(), which == NativeFrames::kNone ? 2u : 3u);  // the one further in is of native frames
-    EXPECT_THAT(Labels(&table, StackWith(native, 1)),
+    EXPECT_THAT(LabelsOf(&table, StackWith(native, 1)),
                 ElementsAre("<callers not recorded>", "ncclCommInit (libnccl.so.2)"));
   }
 }
@@ -138,21 +138,21 @@ TEST(FrameTable, SaysWhereAStackWasCutWhateverIsLeftOut) {
 TEST(FrameTable, LeavesOutIgnoredFramesAndImportMachinery) {
   FakeFrames source;
   const uint64_t stack =
-      source.Stack({PythonFrame("load", "/job/data.py", 3),
-                    PythonFrame("exec_module", "<frozen importlib._bootstrap_external>", 940),
-                    PythonFrame("<module>", "/job/train.py", 1), PythonFrame("run", "/job/launch.py", 8)});
+      source.Stack({ResolvedPython("load", "/job/data.py", 3),
+                    ResolvedPython("exec_module", "<frozen importlib._bootstrap_external>", 940),
+                    ResolvedPython("<module>", "/job/train.py", 1), ResolvedPython("run", "/job/launch.py", 8)});
   FrameRules rules;
   rules.imports = false;
   rules.ignore.push_back(Compiled("launch\\.py"));
   FrameTable table(&source, std::move(rules), "/job");
-  EXPECT_THAT(Labels(&table, StackWith(stack, 1)), ElementsAre("train.py:1 <module>", "data.py:3 load"));
+  EXPECT_THAT(LabelsOf(&table, StackWith(stack, 1)), ElementsAre("train.py:1 <module>", "data.py:3 load"));
 }
 
 TEST(FrameTable, InvertsCutsAndSplits) {
   FakeFrames source;
   source.threads[5] = {4711, "autograd"};
   const uint64_t stack = source.Stack(
-      {PythonFrame("c", "/job/m.py", 3), PythonFrame("b", "/job/m.py", 2), PythonFrame("a", "/job/m.py", 1)});
+      {ResolvedPython("c", "/job/m.py", 3), ResolvedPython("b", "/job/m.py", 2), ResolvedPython("a", "/job/m.py", 1)});
   FrameRules rules;
   rules.invert = rules.split_devices = rules.split_threads = true;
   rules.depth = 2;
@@ -160,14 +160,14 @@ TEST(FrameTable, InvertsCutsAndSplits) {
   AggregatedStack aggregated = StackWith(stack, 1);
   aggregated.device = 3;
   aggregated.thread = 5;
-  EXPECT_THAT(Labels(&table, aggregated), ElementsAre("GPU 3", "thread 4711 (autograd)", "m.py:3 c", "m.py:2 b"));
+  EXPECT_THAT(LabelsOf(&table, aggregated), ElementsAre("GPU 3", "thread 4711 (autograd)", "m.py:3 c", "m.py:2 b"));
 }
 
 TEST(FrameTable, FiltersByWhatAStackGoesThrough) {
   FakeFrames source;
   source.threads[5] = {4711, "autograd"};
   const uint64_t forward = ForwardStack(&source);
-  const uint64_t other = source.Stack({PythonFrame("step", "/job/optim.py", 3)});
+  const uint64_t other = source.Stack({ResolvedPython("step", "/job/optim.py", 3)});
   FrameTable table(&source, {}, "/job");
   const auto kept = [&](StackFilters filters) {
     FrameTable fresh(&source, {}, "/job");

@@ -17,7 +17,7 @@
 
 namespace gpumem::testing {
 
-inline ResolvedFrame PythonFrame(const std::string& function, const std::string& file, uint32_t line) {
+inline ResolvedFrame ResolvedPython(const std::string& function, const std::string& file, uint32_t line) {
   ResolvedFrame frame;
   frame.function = frame.short_function = function;
   frame.file = file;
@@ -79,7 +79,7 @@ inline AggregatedStacks StacksWith(std::vector<AggregatedStack> stacks) {
   return aggregated;
 }
 
-inline std::vector<std::string> Labels(FrameTable* table, const AggregatedStack& stack) {
+inline std::vector<std::string> LabelsOf(FrameTable* table, const AggregatedStack& stack) {
   std::vector<std::string> labels;
   for (const uint32_t frame : table->Resolve(stack)) labels.push_back(table->frame(frame).label);
   return labels;

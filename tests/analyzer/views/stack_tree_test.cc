@@ -16,13 +16,13 @@ namespace gpumem {
 namespace {
 
 using testing::FakeFrames;
-using testing::PythonFrame;
+using testing::ResolvedPython;
 using testing::StacksWith;
 using testing::StackWith;
 
 uint64_t StackOf(FakeFrames* source, const std::string& outermost_first) {
   std::vector<ResolvedFrame> frames;
-  for (const char c : outermost_first) frames.insert(frames.begin(), PythonFrame(std::string(1, c), "/job/m.py", 1));
+  for (const char c : outermost_first) frames.insert(frames.begin(), ResolvedPython(std::string(1, c), "/job/m.py", 1));
   return source->Stack(frames);
 }
 

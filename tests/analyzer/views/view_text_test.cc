@@ -21,19 +21,19 @@ using nlohmann::json;
 using testing::FakeFrames;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::PythonFrame;
+using testing::ResolvedPython;
 using testing::StacksWith;
 using testing::StackWith;
 
 // Three branches, one of them a long chain, one below a percent; and a name that would steer the terminal.
 struct Example {
   Example() {
-    const auto main = PythonFrame("main", "/job/train.py", 9);
-    const auto step = PythonFrame("step", "/job/train.py", 5);
+    const auto main = ResolvedPython("main", "/job/train.py", 9);
+    const auto step = ResolvedPython("step", "/job/train.py", 5);
     const uint64_t chain =
-        source.Stack({PythonFrame("c", "/job/m.py", 3), PythonFrame("b", "/job/m.py", 2), step, main});
-    const uint64_t evil = source.Stack({PythonFrame("x;\x1b[31my", "/job/m.py", 7), step, main});
-    const uint64_t small = source.Stack({PythonFrame("small", "/job/m.py", 8), step, main});
+        source.Stack({ResolvedPython("c", "/job/m.py", 3), ResolvedPython("b", "/job/m.py", 2), step, main});
+    const uint64_t evil = source.Stack({ResolvedPython("x;\x1b[31my", "/job/m.py", 7), step, main});
+    const uint64_t small = source.Stack({ResolvedPython("small", "/job/m.py", 8), step, main});
     aggregated = StacksWith({StackWith(chain, 6000, 2), StackWith(evil, 3990, 1), StackWith(small, 10, 7)});
     for (AggregatedStack& stack : aggregated.stacks) stack.size = stack.weight.bytes / stack.weight.count;
     aggregated.devices = {{0, ViewMeasure::kAllocated, 2'000'000'000, 10'000}};
@@ -104,7 +104,7 @@ TEST(TreeText, SortsByCount) {
 TEST(TreeText, LeavesOutTheMiddleOfAChainWhereThereIsNoRoom) {
   FakeFrames source;
   std::vector<ResolvedFrame> deep;
-  for (uint32_t i = 3000; i > 0; --i) deep.push_back(PythonFrame("function_" + std::to_string(i), "/job/m.py", i));
+  for (uint32_t i = 3000; i > 0; --i) deep.push_back(ResolvedPython("function_" + std::to_string(i), "/job/m.py", i));
   Example example;
   const uint64_t stack = example.source.Stack(deep);
   example.aggregated = StacksWith({StackWith(stack, 100)});
@@ -115,9 +115,9 @@ TEST(TreeText, LeavesOutTheMiddleOfAChainWhereThereIsNoRoom) {
 
 TEST(TreeText, ShortensTheEndsOfAChainWhereTheyDoNotFit) {
   Example example;
-  const uint64_t stack =
-      example.source.Stack({PythonFrame(std::string(50, 'z'), "/job/m.py", 2), PythonFrame("middle", "/job/m.py", 3),
-                            PythonFrame(std::string(50, 'a'), "/job/m.py", 1)});
+  const uint64_t stack = example.source.Stack({ResolvedPython(std::string(50, 'z'), "/job/m.py", 2),
+                                               ResolvedPython("middle", "/job/m.py", 3),
+                                               ResolvedPython(std::string(50, 'a'), "/job/m.py", 1)});
   example.aggregated = StacksWith({StackWith(stack, 100)});
   const std::string text = TreeOf(&example, {}, 90);
   EXPECT_THAT(text, HasSubstr("m.py:1 aaa"));
@@ -130,7 +130,7 @@ TEST(TreeText, ADeepTreeIsDrawn) {
   std::vector<AggregatedStack> stacks;
   std::vector<ResolvedFrame> frames;
   for (uint32_t i = 1; i < 400; ++i) {
-    frames.insert(frames.begin(), PythonFrame("f", "/job/m.py", i));
+    frames.insert(frames.begin(), ResolvedPython("f", "/job/m.py", i));
     stacks.push_back(StackWith(example.source.Stack(frames), 1));
   }
   example.aggregated = StacksWith(stacks);

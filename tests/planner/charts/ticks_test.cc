@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr double kGiB = 0x1p30;
+constexpr double kGiBytes = 0x1p30;
 
 std::vector<std::string> Labels(double low, double high, size_t most, Unit unit) {
   std::vector<std::string> labels;
@@ -22,7 +22,7 @@ std::vector<std::string> Labels(double low, double high, size_t most, Unit unit)
 }
 
 TEST(TicksTest, AreRoundInTheUnitThatFits) {
-  EXPECT_THAT(Labels(0, 13.1 * kGiB, 6, Unit::kBytes), ElementsAre("0", "5 GiB", "10 GiB", "15 GiB"));
+  EXPECT_THAT(Labels(0, 13.1 * kGiBytes, 6, Unit::kBytes), ElementsAre("0", "5 GiB", "10 GiB", "15 GiB"));
   EXPECT_THAT(Labels(0, 900 * 0x1p20, 5, Unit::kBytes), ElementsAre("0", "250 MiB", "500 MiB", "750 MiB", "1000 MiB"));
   EXPECT_THAT(Labels(0, 3, 6, Unit::kBytes), ElementsAre("0", "1 B", "2 B", "3 B"));
   EXPECT_THAT(Labels(0, 0.0042, 3, Unit::kSeconds), ElementsAre("0", "2.5 ms", "5 ms"));
@@ -52,9 +52,9 @@ TEST(TicksTest, CoverTheRangeWhateverItIs) {
 }
 
 TEST(TicksTest, ShortLabels) {
-  EXPECT_EQ(ShortLabel(24 * kGiB, Unit::kBytes), "24 GiB");
-  EXPECT_EQ(ShortLabel(3.7 * kGiB, Unit::kBytes), "3.70 GiB");
-  EXPECT_EQ(ShortLabel(68.71 * kGiB, Unit::kBytes), "68.7 GiB");
+  EXPECT_EQ(ShortLabel(24 * kGiBytes, Unit::kBytes), "24 GiB");
+  EXPECT_EQ(ShortLabel(3.7 * kGiBytes, Unit::kBytes), "3.70 GiB");
+  EXPECT_EQ(ShortLabel(68.71 * kGiBytes, Unit::kBytes), "68.7 GiB");
   EXPECT_EQ(ShortLabel(1018.1 * 0x1p20, Unit::kBytes), "1018 MiB");
   EXPECT_EQ(ShortLabel(0, Unit::kBytes), "0 B");
   EXPECT_EQ(ShortLabel(4096, Unit::kNumber), "4096");

@@ -7,10 +7,9 @@
 #define GPUMEM_TESTS_ANALYZER_PLAN_EXAMPLE_FORECAST_H_
 
 #include "planner/forecast/forecast.h"
+#include "testing/sizes.h"
 
 namespace gpumem::testing {
-
-inline constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
 // Of a process that needs so much in all.
 inline RunPeaks PeaksOfSize(uint64_t process) {

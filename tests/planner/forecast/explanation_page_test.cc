@@ -52,7 +52,7 @@ Explanation ExampleExplanation() {
   return explanation;
 }
 
-std::string Text(const Explanation& explanation) {
+std::string PageText(const Explanation& explanation) {
   Forecast forecast = testing::ExampleForecast();
   forecast.explanation = explanation;
   TextStyle style;
@@ -63,7 +63,7 @@ std::string Text(const Explanation& explanation) {
 }
 
 TEST(ExplanationPageTest, SaysWhatItTakesToFit) {
-  const std::string text = Text(ExampleExplanation());
+  const std::string text = PageText(ExampleExplanation());
   EXPECT_THAT(text, AllOf(HasSubstr("  To fit 6 GiB: with 8bit_states: 5 GiB. Cost: other results: rounding.\n"),
                           HasSubstr("12 further runs")));
   EXPECT_THAT(text, HasSubstr("with fused"));
@@ -72,14 +72,14 @@ TEST(ExplanationPageTest, SaysWhatItTakesToFit) {
 
 TEST(ExplanationPageTest, WhatSavesALittleDoesNotSaveNothing) {
   EXPECT_THAT(
-      Text(ExampleExplanation()),
+      PageText(ExampleExplanation()),
       HasSubstr("  Saves less than 0.5 % by itself: with foreach (nothing); with offload (3 MiB); with bf16_states "
                 "(needs 5 MiB more).\n"));
 }
 
 TEST(ExplanationPageTest, WhatIsNotPossibleSaysWhy) {
   EXPECT_THAT(
-      Text(ExampleExplanation()),
+      PageText(ExampleExplanation()),
       HasSubstr("  Not possible: with checkpointing; with fused. Why: the program fails with it: RuntimeError: no.\n"));
 }
 
@@ -87,22 +87,23 @@ TEST(ExplanationPageTest, GoalsThatAreReachedOrOutOfReach) {
   Explanation explanation = ExampleExplanation();
   explanation.goal = 9 * kGiB;
   explanation.to_fit.reset();
-  EXPECT_THAT(Text(explanation), HasSubstr("  It fits 9 GiB as it is: 8 GiB"));
+  EXPECT_THAT(PageText(explanation), HasSubstr("  It fits 9 GiB as it is: 8 GiB"));
   explanation.room = 512 * kMiB;
-  EXPECT_THAT(Text(explanation), HasSubstr("8 GiB, and up to 512 MiB more, which is open as above"));
+  EXPECT_THAT(PageText(explanation), HasSubstr("8 GiB, and up to 512 MiB more, which is open as above"));
   explanation.goal = 2 * kGiB;
   explanation.least = explanation.ways[1];
-  EXPECT_THAT(Text(explanation), HasSubstr("  Nothing that was tried reaches 2 GiB. The least is 5 GiB, and up to 512 "
-                                           "MiB more, which is open as above: with 8bit_states."));
+  EXPECT_THAT(PageText(explanation),
+              HasSubstr("  Nothing that was tried reaches 2 GiB. The least is 5 GiB, and up to 512 "
+                        "MiB more, which is open as above: with 8bit_states."));
   explanation.least.reset();
-  EXPECT_THAT(Text(explanation), HasSubstr("  Nothing that was tried saves anything, so 2 GiB is not reached.\n"));
+  EXPECT_THAT(PageText(explanation), HasSubstr("  Nothing that was tried saves anything, so 2 GiB is not reached.\n"));
 }
 
 TEST(ExplanationPageTest, WhatIsAppliedInPartSaysWhere) {
   Explanation explanation = ExampleExplanation();
   explanation.ways[0].of = 2;
   explanation.ways[0].why = "SGD has no fused form";
-  EXPECT_THAT(Text(explanation), HasSubstr("nothing; applied to 1 of 2: SGD has no fused form"));
+  EXPECT_THAT(PageText(explanation), HasSubstr("nothing; applied to 1 of 2: SGD has no fused form"));
 }
 
 TEST(ExplanationPageTest, WithoutItNothingIsSaid) {

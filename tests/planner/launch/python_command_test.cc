@@ -50,7 +50,7 @@ TEST(PythonCommandTest, WhatIsNeither) {
                                                   {"./train.py"},
                                                   {"pythonic", "x.py"},
                                                   {"python", "-u", "--"}}) {
-    EXPECT_FALSE(ParsePythonCommand(command).has_value()) << testing::PrintToString(command);
+    EXPECT_FALSE(ParsePythonCommand(command).has_value()) << ::testing::PrintToString(command);
   }
 }
 

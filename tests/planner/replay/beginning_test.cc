@@ -6,14 +6,16 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "testing/sizes.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::kMiB;
 
-constexpr uint64_t kMiB = 1 << 20, kA = uint64_t{0x7f} << 32;
+constexpr uint64_t kFirst = uint64_t{0x7f} << 32;
 
 struct Thing {
   trace::EventKind kind;
@@ -52,12 +54,12 @@ Thing Block(uint64_t address, uint64_t size, uint64_t stream = 0, uint64_t pool 
   return {trace::ALLOC, trace::TORCH, address, size, stream, false, pool};
 }
 
-// The requests, with sizes in MiB. Each block's number is its address above kA, in MiB, and 100.
+// The requests, with sizes in MiB. Each block's number is its address above kFirst, in MiB, and 100.
 std::vector<std::string> Requests(const std::vector<Thing>& things) {
   const std::vector<BeginningRange> ranges = BeginningOf(Snapshot(things));
   absl::flat_hash_map<uint64_t, uint64_t> blocks;
   for (const Thing& thing : things) {
-    if (thing.layer == trace::TORCH) blocks[thing.address] = 100 + (thing.address - kA) / kMiB;
+    if (thing.layer == trace::TORCH) blocks[thing.address] = 100 + (thing.address - kFirst) / kMiB;
   }
   std::vector<std::string> lines;
   Numbers numbers;
@@ -75,7 +77,7 @@ std::vector<std::string> Requests(const std::vector<Thing>& things) {
                        lines.push_back(absl::StrCat("-", request.block));
                        break;
                      case RequestKind::kPlace:
-                       lines.push_back(absl::StrCat("at ", (request.size - kA) / kMiB));
+                       lines.push_back(absl::StrCat("at ", (request.size - kFirst) / kMiB));
                        break;
                      default:
                        lines.push_back(absl::StrCat("kind ", static_cast<int>(request.kind)));
@@ -86,48 +88,48 @@ std::vector<std::string> Requests(const std::vector<Thing>& things) {
 
 TEST(BeginningTest, OfNothing) {
   EXPECT_THAT(BeginningOf({}), IsEmpty());
-  EXPECT_THAT(Requests({Block(kA, kMiB)}), IsEmpty()) << "a block whose segment is not known has no place";
-  EXPECT_THAT(BeginningOf(Snapshot({{trace::ALLOC, trace::RUNTIME, kA, kMiB, 0, false}})), IsEmpty())
+  EXPECT_THAT(Requests({Block(kFirst, kMiB)}), IsEmpty()) << "a block whose segment is not known has no place";
+  EXPECT_THAT(BeginningOf(Snapshot({{trace::ALLOC, trace::RUNTIME, kFirst, kMiB, 0, false}})), IsEmpty())
       << "memory that is not PyTorch's";
 }
 
 TEST(BeginningTest, BlocksAndFillersBetweenThem) {
   EXPECT_THAT(
-      Requests({Segment(kA, 20 * kMiB, 3), Block(kA + 4 * kMiB, 5 * kMiB, 3)}),
+      Requests({Segment(kFirst, 20 * kMiB, 3), Block(kFirst + 4 * kMiB, 5 * kMiB, 3)}),
       ElementsAre("at 0", "0=20 stream 3", "-0", "1=4 stream 3", "104=5 stream 3", "2=11 stream 3", "-1", "-2"));
 }
 
 TEST(BeginningTest, ASegmentOfTheSmallPoolIsAskedForInSmallPieces) {
-  EXPECT_THAT(Requests({Segment(kA, 2 * kMiB), Block(kA + kMiB, kMiB / 2)}),
+  EXPECT_THAT(Requests({Segment(kFirst, 2 * kMiB), Block(kFirst + kMiB, kMiB / 2)}),
               ElementsAre("at 0", "0=1", "1=1", "-0", "-1", "2=1", "101=0.5", "3=0.5", "-2", "-3"));
 }
 
 TEST(BeginningTest, AllSegmentsStandBeforeOneIsFilled) {
-  EXPECT_THAT(Requests({Segment(kA, 20 * kMiB), Segment(kA + 64 * kMiB, 40 * kMiB), Block(kA, 20 * kMiB, 0, 9),
-                        Block(kA + 64 * kMiB, 40 * kMiB)}),
+  EXPECT_THAT(Requests({Segment(kFirst, 20 * kMiB), Segment(kFirst + 64 * kMiB, 40 * kMiB),
+                        Block(kFirst, 20 * kMiB, 0, 9), Block(kFirst + 64 * kMiB, 40 * kMiB)}),
               ElementsAre("at 0", "0=20 pool 9", "at 64", "1=40", "-0", "100=20 pool 9", "-1", "164=40"));
 }
 
 TEST(BeginningTest, PagesSideBySideAreOneRangeAndGapsBetweenRangesGoBack) {
   EXPECT_THAT(
-      Requests({Mapped(kA, 20 * kMiB), Mapped(kA + 20 * kMiB, 20 * kMiB), Mapped(kA + 60 * kMiB, 20 * kMiB),
-                Block(kA, 30 * kMiB, 5), Block(kA + 60 * kMiB, 20 * kMiB, 5)}),
+      Requests({Mapped(kFirst, 20 * kMiB), Mapped(kFirst + 20 * kMiB, 20 * kMiB), Mapped(kFirst + 60 * kMiB, 20 * kMiB),
+                Block(kFirst, 30 * kMiB, 5), Block(kFirst + 60 * kMiB, 20 * kMiB, 5)}),
       ElementsAre("100=30 stream 5", "0=10 stream 5", "1=20 stream 5", "160=20 stream 5", "-1", "kind 3", "-0"));
 }
 
 // A request for so little would be served from the small pool.
 TEST(BeginningTest, ASmallHoleAmongLargeBlocksIsLeftByABlockThatShrinks) {
-  EXPECT_THAT(Requests({Mapped(kA, 20 * kMiB), Block(kA, 4 * kMiB), Block(kA + 5 * kMiB, 15 * kMiB)}),
+  EXPECT_THAT(Requests({Mapped(kFirst, 20 * kMiB), Block(kFirst, 4 * kMiB), Block(kFirst + 5 * kMiB, 15 * kMiB)}),
               ElementsAre("0=5", "105=15", "-0", "100=4"));
 }
 
 TEST(BeginningTest, WhatOverlapsOrReachesOutIsLeftOut) {
   const std::vector<BeginningRange> ranges =
-      BeginningOf(Snapshot({Segment(kA, 20 * kMiB), Block(kA, 4 * kMiB), Block(kA + 2 * kMiB, 4 * kMiB),
-                            Block(kA + 19 * kMiB, 4 * kMiB), Block(kA + 90 * kMiB, kMiB)}));
+      BeginningOf(Snapshot({Segment(kFirst, 20 * kMiB), Block(kFirst, 4 * kMiB), Block(kFirst + 2 * kMiB, 4 * kMiB),
+                            Block(kFirst + 19 * kMiB, 4 * kMiB), Block(kFirst + 90 * kMiB, kMiB)}));
   ASSERT_EQ(ranges.size(), 1u);
   ASSERT_EQ(ranges[0].blocks.size(), 1u);
-  EXPECT_EQ(ranges[0].blocks[0].address, kA);
+  EXPECT_EQ(ranges[0].blocks[0].address, kFirst);
 }
 
 }  // namespace

@@ -8,16 +8,18 @@
 #include "loading/load_trace.h"
 #include "planner/replay/history_files.h"
 #include "requests.h"
+#include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::kMiB;
 using testing::ReadRequests;
 using testing::TraceBuilder;
 
-constexpr uint64_t kMiB = 1 << 20, kA = uint64_t{0x7f} << 32, kB = kA + 64 * kMiB;
+constexpr uint64_t kA = uint64_t{0x7f} << 32, kB = kA + 64 * kMiB;
 
 struct Told {
   HistoryFacts facts;

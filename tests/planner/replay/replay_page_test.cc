@@ -5,14 +5,15 @@
 
 #include <gmock/gmock.h>
 
+#include "testing/sizes.h"
+
 namespace gpumem {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kGiB;
 using ::testing::Not;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 ReplayedRun RunOf(const std::string& conf, uint64_t reserved) {
   ReplayedRun run;

@@ -15,10 +15,11 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 using testing::TraceBuilder;
 
-constexpr int64_t kMiB = 1 << 20;
-constexpr uint64_t kA = uint64_t{0x7f} << 32, kB = kA + 64 * kMiB, kC = kB + 64 * kMiB;
+constexpr int64_t kSignedMiB = 1 << 20;
+constexpr uint64_t kReplayedA = uint64_t{0x7f} << 32, kReplayedB = kReplayedA + 64 * kSignedMiB,
+                   kReplayedC = kReplayedB + 64 * kSignedMiB;
 
-ReplayedSegments Read(TraceBuilder* trace) {
+ReplayedSegments ReadReplayed(TraceBuilder* trace) {
   ReplayedSegments read;
   LoadRequest request;
   request.place = trace->WriteTemporary();
@@ -54,10 +55,13 @@ void Mark(TraceBuilder* trace, absl::string_view text) {
 
 TEST(ReplayedSegmentsTest, InTheirOrder) {
   TraceBuilder trace;
-  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 512).CudaAlloc(kB, 2 * kMiB).TorchAlloc(kB, 512);
-  trace.TorchFree(kA, 512).CudaFree(kA).CudaAlloc(kC, 40 * kMiB).End();
-  const ReplayedSegments read = Read(&trace);
-  EXPECT_THAT(read.changes, ElementsAre(Pair(0, ElementsAre(20 * kMiB, 2 * kMiB, -20 * kMiB))))
+  trace.CudaAlloc(kReplayedA, 20 * kSignedMiB)
+      .TorchAlloc(kReplayedA, 512)
+      .CudaAlloc(kReplayedB, 2 * kSignedMiB)
+      .TorchAlloc(kReplayedB, 512);
+  trace.TorchFree(kReplayedA, 512).CudaFree(kReplayedA).CudaAlloc(kReplayedC, 40 * kSignedMiB).End();
+  const ReplayedSegments read = ReadReplayed(&trace);
+  EXPECT_THAT(read.changes, ElementsAre(Pair(0, ElementsAre(20 * kSignedMiB, 2 * kSignedMiB, -20 * kSignedMiB))))
       << "what holds no block is no segment";
   EXPECT_EQ(read.begin_ns, 0u);
 }
@@ -65,25 +69,36 @@ TEST(ReplayedSegmentsTest, InTheirOrder) {
 // Of what came before the mark it counts what is there then, by size: fillers and order are the replay's own.
 TEST(ReplayedSegmentsTest, TheBeginningHasNoOrder) {
   TraceBuilder trace;
-  trace.CudaAlloc(kA, 20 * kMiB).TorchAlloc(kA, 512).CudaAlloc(kB, 2 * kMiB).TorchAlloc(kB, 512);
-  trace.CudaAlloc(kC, 60 * kMiB).TorchAlloc(kC, 512).TorchFree(kC, 512).CudaFree(kC);
+  trace.CudaAlloc(kReplayedA, 20 * kSignedMiB)
+      .TorchAlloc(kReplayedA, 512)
+      .CudaAlloc(kReplayedB, 2 * kSignedMiB)
+      .TorchAlloc(kReplayedB, 512);
+  trace.CudaAlloc(kReplayedC, 60 * kSignedMiB)
+      .TorchAlloc(kReplayedC, 512)
+      .TorchFree(kReplayedC, 512)
+      .CudaFree(kReplayedC);
   Mark(&trace, kHistoryBegins);
-  trace.CudaAlloc(kC, 40 * kMiB).TorchAlloc(kC, 512).TorchFree(kA, 512).CudaFree(kA).End();
-  const ReplayedSegments read = Read(&trace);
-  EXPECT_THAT(read.changes, ElementsAre(Pair(0, ElementsAre(2 * kMiB, 20 * kMiB, 40 * kMiB, -20 * kMiB))));
+  trace.CudaAlloc(kReplayedC, 40 * kSignedMiB)
+      .TorchAlloc(kReplayedC, 512)
+      .TorchFree(kReplayedA, 512)
+      .CudaFree(kReplayedA)
+      .End();
+  const ReplayedSegments read = ReadReplayed(&trace);
+  EXPECT_THAT(read.changes,
+              ElementsAre(Pair(0, ElementsAre(2 * kSignedMiB, 20 * kSignedMiB, 40 * kSignedMiB, -20 * kSignedMiB))));
   EXPECT_GT(read.begin_ns, 0u);
 }
 
 // One recorder states a mapping as a whole, another one page by page.
 TEST(ReplayedSegmentsTest, PagesOfOneRequestAreOne) {
   TraceBuilder trace;
-  trace.Event(Driver(trace::ADDRESS_RESERVE, kA, 400 * kMiB, 0));
-  Page(&trace, kA, 20 * kMiB, 1);
-  Page(&trace, kA + 20 * kMiB, 20 * kMiB, 2);
-  trace.TorchAlloc(kA, 30 * kMiB);
-  Page(&trace, kA + 40 * kMiB, 20 * kMiB, 3);
-  trace.TorchAlloc(kA + 30 * kMiB, 30 * kMiB).End();
-  EXPECT_THAT(Read(&trace).changes, ElementsAre(Pair(0, ElementsAre(40 * kMiB, 20 * kMiB))));
+  trace.Event(Driver(trace::ADDRESS_RESERVE, kReplayedA, 400 * kSignedMiB, 0));
+  Page(&trace, kReplayedA, 20 * kSignedMiB, 1);
+  Page(&trace, kReplayedA + 20 * kSignedMiB, 20 * kSignedMiB, 2);
+  trace.TorchAlloc(kReplayedA, 30 * kSignedMiB);
+  Page(&trace, kReplayedA + 40 * kSignedMiB, 20 * kSignedMiB, 3);
+  trace.TorchAlloc(kReplayedA + 30 * kSignedMiB, 30 * kSignedMiB).End();
+  EXPECT_THAT(ReadReplayed(&trace).changes, ElementsAre(Pair(0, ElementsAre(40 * kSignedMiB, 20 * kSignedMiB))));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class JournalTest : public testing::Test {
+class JournalTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (fs::temp_directory_path() / "journal-test-XXXXXX").string();

@@ -134,7 +134,7 @@ TEST(OpacusScanOptionsTest, TheExampleIsScannedWhereThereIsNoCommand) {
   EXPECT_EQ(spec.results_dir, "./memory_results");
   EXPECT_EQ(spec.steps, "5");
   ASSERT_TRUE(PutConstants(&spec).ok());
-  EXPECT_THAT(spec.command, testing::Contains("meta-llama/Llama-3.1-8B-Instruct"));
+  EXPECT_THAT(spec.command, ::testing::Contains("meta-llama/Llama-3.1-8B-Instruct"));
   EXPECT_THAT(std::string(ExampleText()), HasSubstr("max-physical-batch-size"));
 }
 

@@ -23,7 +23,7 @@ writer::Summary GoodSummary() {
   return summary;
 }
 
-std::string Line(const writer::Summary& summary, const char* directory, uint64_t failed_callbacks = 0) {
+std::string SummaryText(const writer::Summary& summary, const char* directory, uint64_t failed_callbacks = 0) {
   char out[8192];
   const size_t size = SummaryLine(summary, {failed_callbacks, directory, ""}, out, sizeof out);
   return {out, size};
@@ -35,7 +35,7 @@ TEST(SummaryLine, OfAFileThatDidNotTakeTheEnd) {
   summary.events = 12345;
   std::strcpy(summary.path, "/nfs/run.gmtrace");
   EXPECT_EQ(
-      Line(summary, "/nfs"),
+      SummaryText(summary, "/nfs"),
       "gpumem: the trace's file system did not take its end within 2 s: 12,345 events are in /nfs/run.gmtrace, later "
       "ones, as far as there was room, in its ring on this host. Next: gpumem report /nfs/run.gmtrace\n");
 }
@@ -51,14 +51,16 @@ TEST(SummaryLine, OfARankThatKeepsASummaryAlone) {
 
 TEST(SummaryLine, FileInTheWorkingDirectory) {
   EXPECT_EQ(
-      Line(GoodSummary(), "/run/here"),
+      SummaryText(GoodSummary(), "/run/here"),
       "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumem.train.123.gmtrace (61 KiB). "
       "Next: gpumem report gpumem.train.123.gmtrace\n");
 }
 
 TEST(SummaryLine, SaysThatCallbacksFailed) {
-  EXPECT_NE(Line(GoodSummary(), "/run/here", 1).find("0 lost, 1 forecast callback failed, in ./"), std::string::npos);
-  EXPECT_NE(Line(GoodSummary(), "/run/here", 1200).find(", 1,200 forecast callbacks failed, in"), std::string::npos);
+  EXPECT_NE(SummaryText(GoodSummary(), "/run/here", 1).find("0 lost, 1 forecast callback failed, in ./"),
+            std::string::npos);
+  EXPECT_NE(SummaryText(GoodSummary(), "/run/here", 1200).find(", 1,200 forecast callbacks failed, in"),
+            std::string::npos);
 }
 
 // The line shows them as "?", and the command is one that bash and zsh can run.
@@ -67,7 +69,7 @@ TEST(SummaryLine, ControlCharactersInThePath) {
   std::strcpy(summary.path,
               "/run/here/a\x1b]0;b\a'\xff"
               "c\n.gmtrace");
-  const std::string line = Line(summary, "/run/here");
+  const std::string line = SummaryText(summary, "/run/here");
   EXPECT_NE(line.find(" in ./a?]0;b?'?c?.gmtrace ("), std::string::npos) << line;
   EXPECT_NE(line.find("Next: gpumem report $'a\\x1b]0;b\\x07\\'\\xff'$'c\\x0a.gmtrace'\n"), std::string::npos) << line;
   EXPECT_EQ(line.find('\x1b'), std::string::npos);
@@ -77,13 +79,14 @@ TEST(SummaryLine, ControlCharactersInTheError) {
   writer::Summary summary{};
   summary.unwritten_events = 3;
   std::strcpy(summary.error, "/run/\r\x1b[2K: No space left on device");
-  EXPECT_EQ(Line(summary, "/run"), "gpumem: no trace written, 3 events lost: /run/??[2K: No space left on device\n");
+  EXPECT_EQ(SummaryText(summary, "/run"),
+            "gpumem: no trace written, 3 events lost: /run/??[2K: No space left on device\n");
 }
 
 TEST(SummaryLine, EndsWithANewlineWhateverThePath) {
   writer::Summary summary = GoodSummary();
   std::memset(summary.path, '\x1b', sizeof summary.path - 1);
-  EXPECT_EQ(Line(summary, "/run").back(), '\n');
+  EXPECT_EQ(SummaryText(summary, "/run").back(), '\n');
 }
 
 TEST(SummaryLine, FileElsewhereAndLosses) {
@@ -93,7 +96,7 @@ TEST(SummaryLine, FileElsewhereAndLosses) {
   summary.dropped_allocs = 1000;
   summary.unwritten_events = 2;
   std::strcpy(summary.error, "No space left on device");
-  const std::string line = Line(summary, "/run/her");
+  const std::string line = SummaryText(summary, "/run/her");
   EXPECT_NE(line.find("gpumem: 1 event ("), std::string::npos) << line;
   EXPECT_NE(line.find("1,002 lost (No space left on device), end missing, in /run/here/gpumem"), std::string::npos)
       << line;
@@ -103,16 +106,16 @@ TEST(SummaryLine, FileElsewhereAndLosses) {
 TEST(SummaryLine, QuotesWhatAShellWouldSplit) {
   writer::Summary summary = GoodSummary();
   std::strcpy(summary.path, "/run/my runs/t.gmtrace");
-  EXPECT_NE(Line(summary, "/x").find("gpumem report '/run/my runs/t.gmtrace'\n"), std::string::npos);
+  EXPECT_NE(SummaryText(summary, "/x").find("gpumem report '/run/my runs/t.gmtrace'\n"), std::string::npos);
 }
 
-TEST(SummaryLine, NothingRecordedSaysNothing) { EXPECT_EQ(Line(writer::Summary{}, "/x"), ""); }
+TEST(SummaryLine, NothingRecordedSaysNothing) { EXPECT_EQ(SummaryText(writer::Summary{}, "/x"), ""); }
 
 TEST(SummaryLine, NoFileSaysWhy) {
   writer::Summary summary{};
   summary.unwritten_events = 12;
   std::strcpy(summary.error, "Permission denied");
-  EXPECT_EQ(Line(summary, "/x"), "gpumem: no trace written, 12 events lost: Permission denied\n");
+  EXPECT_EQ(SummaryText(summary, "/x"), "gpumem: no trace written, 12 events lost: Permission denied\n");
 }
 
 }  // namespace

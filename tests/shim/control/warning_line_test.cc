@@ -12,15 +12,15 @@ namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-std::string Line(const sampler::Crossing& crossing) {
+std::string WarningText(const sampler::Crossing& crossing) {
   char line[256];
   return std::string(line, WarningLine(crossing, line, sizeof line));
 }
 
 TEST(WarningLineTest, SaysWhoUsesHowMuch) {
-  EXPECT_EQ(Line({1, 90, 0, 73 * kGiB, 80 * kGiB, 61 * kGiB}),
+  EXPECT_EQ(WarningText({1, 90, 0, 73 * kGiB, 80 * kGiB, 61 * kGiB}),
             "gpumem: GPU 1 is 91 % full (73 GiB of 80 GiB, 61 GiB by this process): reached 90 %\n");
-  EXPECT_EQ(Line({0, 0, 70 * kGiB, 73 * kGiB, 0, sampler::kUnknown}),
+  EXPECT_EQ(WarningText({0, 0, 70 * kGiB, 73 * kGiB, 0, sampler::kUnknown}),
             "gpumem: GPU 0 is filling up (73 GiB): reached 70 GiB\n");
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using DriverExternal = HookTest;
 
-const auto kMemory = MakeHandle<CUexternalMemory>(0xe000);
+const auto kExternalMemory = MakeHandle<CUexternalMemory>(0xe000);
 
 TEST_F(DriverExternal, MemoryOfAnotherProcessHasTheSizeThatTheDriverSays) {
   fake::cuIpcOpenMemHandle::Answer(CUDA_SUCCESS, [](CUdeviceptr* out, auto...) { *out = 0x7000; });
@@ -37,7 +37,7 @@ TEST_F(DriverExternal, Close) {
 }
 
 TEST_F(DriverExternal, AnObjectHoldsTheBytesAndABufferIsAMapping) {
-  fake::cuImportExternalMemory::Answer(CUDA_SUCCESS, [](CUexternalMemory* out, auto) { *out = kMemory; });
+  fake::cuImportExternalMemory::Answer(CUDA_SUCCESS, [](CUexternalMemory* out, auto) { *out = kExternalMemory; });
   fake::cuExternalMemoryGetMappedBuffer::Answer(CUDA_SUCCESS, [](CUdeviceptr* out, auto...) { *out = 0x7000; });
   fake::cuDestroyExternalMemory::Answer(CUDA_SUCCESS);
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC object{};
@@ -61,7 +61,7 @@ TEST_F(DriverExternal, AnArrayOfAnObjectHasNoBytesOfItsOwn) {
   CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC desc{};
   desc.arrayDesc.Width = 64;
   CUmipmappedArray array = nullptr;
-  Keep([&] { return cuExternalMemoryGetMappedMipmappedArray(&array, kMemory, &desc); });
+  Keep([&] { return cuExternalMemoryGetMappedMipmappedArray(&array, kExternalMemory, &desc); });
   EXPECT_EQ(Recorded(), Lines{"Import Array cuExternalMemoryGetMappedMipmappedArray device=3 address=0xa000 "
                               "handle=0xe000"});
 }
@@ -71,7 +71,7 @@ TEST_F(DriverExternal, WithoutDescriptorsAndOutParameters) {
   fake::cuExternalMemoryGetMappedBuffer::Answer(CUDA_SUCCESS);
   Keep([] { return cuImportExternalMemory(nullptr, nullptr); });
   EXPECT_EQ(Recorded(), Lines{"Import External cuImportExternalMemory device=3"});
-  Keep([] { return cuExternalMemoryGetMappedBuffer(nullptr, kMemory, nullptr); });
+  Keep([] { return cuExternalMemoryGetMappedBuffer(nullptr, kExternalMemory, nullptr); });
   EXPECT_EQ(Recorded(), Lines{"Map External cuExternalMemoryGetMappedBuffer device=3 handle=0xe000"});
 }
 

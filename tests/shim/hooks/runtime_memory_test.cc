@@ -13,7 +13,7 @@ namespace {
 using RuntimeMemory = HookTest;
 
 void* const kAddress = reinterpret_cast<void*>(0x7000);
-const auto kStream = MakeHandle<cudaStream_t>(0x5000);
+const auto kRuntimeStream = MakeHandle<cudaStream_t>(0x5000);
 const auto kPool = MakeHandle<cudaMemPool_t>(0x6000);
 
 TEST_F(RuntimeMemory, Malloc) {
@@ -106,10 +106,10 @@ TEST_F(RuntimeMemory, OnAStream) {
   EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, nullptr); }), cudaSuccess);
   EXPECT_EQ(Recorded(), Lines{"Alloc StreamOrdered cudaMallocAsync device=3 address=0x7000 size=512"});
   // A stream may be another device's than the current one.
-  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kRuntimeStream); }), cudaSuccess);
   EXPECT_EQ(Recorded(), Lines{"Alloc StreamOrdered cudaMallocAsync device=5 address=0x7000 size=512 stream=0x5000"});
   Real::Answer(cudaErrorMemoryAllocation);
-  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kStream); }), cudaErrorMemoryAllocation);
+  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kRuntimeStream); }), cudaErrorMemoryAllocation);
   EXPECT_EQ(Recorded(), (Lines{"AllocFailed StreamOrdered cudaMallocAsync device=3 size=512 stream=0x5000 result=2",
                                "OomPool Device device=3 size=11 requested=22 no stack",
                                "OomDevice Device device=3 size=1000 requested=4000 no stack"}));
@@ -119,7 +119,7 @@ TEST_F(RuntimeMemory, FromAPool) {
   using Real = fake::cudaMallocFromPoolAsync;
   Real::Answer(cudaSuccess, [](void** out, size_t, cudaMemPool_t, cudaStream_t) { *out = kAddress; });
   void* address = nullptr;
-  EXPECT_EQ(Keep([&] { return cudaMallocFromPoolAsync(&address, 512, kPool, kStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([&] { return cudaMallocFromPoolAsync(&address, 512, kPool, kRuntimeStream); }), cudaSuccess);
   EXPECT_EQ(Recorded(), Lines{"Alloc StreamOrdered cudaMallocFromPoolAsync device=5 address=0x7000 size=512 "
                               "stream=0x5000 handle=0x6000"});
 }
@@ -130,14 +130,14 @@ TEST_F(RuntimeMemory, InACaptureItIsANode) {
   capture::g_active.store(1);
   g_driver.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   void* address = nullptr;
-  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kStream); }), cudaSuccess);
-  EXPECT_EQ(Keep([&] { return cudaFreeAsync(address, kStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([&] { return cudaMallocAsync(&address, 512, kRuntimeStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([&] { return cudaFreeAsync(address, kRuntimeStream); }), cudaSuccess);
   EXPECT_EQ(fake::cudaFreeAsync::before,
             Lines{"GraphNodeAlloc StreamOrdered cudaMallocAsync device=5 address=0x7000 size=512 stream=0x5000"});
   EXPECT_EQ(Recorded(), Lines{"GraphNodeFree StreamOrdered cudaFreeAsync address=0x7000 stream=0x5000"});
   // Another stream is captured.
   g_driver.capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  EXPECT_EQ(Keep([&] { return cudaFreeAsync(address, kStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([&] { return cudaFreeAsync(address, kRuntimeStream); }), cudaSuccess);
   EXPECT_EQ(fake::cudaFreeAsync::before, Lines{"Free StreamOrdered cudaFreeAsync address=0x7000 stream=0x5000"});
 }
 
@@ -162,7 +162,7 @@ TEST_F(RuntimeMemory, FreesAreRecordedBeforeTheCall) {
   EXPECT_EQ(Keep([] { return cudaFree(kAddress); }), cudaSuccess);
   EXPECT_EQ(fake::cudaFree::before, Lines{"Free Device cudaFree address=0x7000"});
   fake::cudaFreeAsync::Answer(cudaErrorInvalidValue);
-  EXPECT_EQ(Keep([] { return cudaFreeAsync(kAddress, kStream); }), cudaErrorInvalidValue);
+  EXPECT_EQ(Keep([] { return cudaFreeAsync(kAddress, kRuntimeStream); }), cudaErrorInvalidValue);
   EXPECT_EQ(fake::cudaFreeAsync::before, Lines{"Free StreamOrdered cudaFreeAsync address=0x7000 stream=0x5000"});
   EXPECT_EQ(Recorded(), Lines{"FreeFailed StreamOrdered cudaFreeAsync address=0x7000 stream=0x5000 result=1"});
 }
@@ -171,7 +171,7 @@ TEST_F(RuntimeMemory, FreeingNothingIsNoEvent) {
   fake::cudaFree::Answer(cudaSuccess);
   fake::cudaFreeAsync::Answer(cudaSuccess);
   EXPECT_EQ(Keep([] { return cudaFree(nullptr); }), cudaSuccess);
-  EXPECT_EQ(Keep([] { return cudaFreeAsync(nullptr, kStream); }), cudaSuccess);
+  EXPECT_EQ(Keep([] { return cudaFreeAsync(nullptr, kRuntimeStream); }), cudaSuccess);
   EXPECT_EQ(fake::cudaFree::calls + fake::cudaFreeAsync::calls, 2);
   EXPECT_EQ(Recorded(), Lines{});
 }

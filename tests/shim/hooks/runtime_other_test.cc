@@ -10,15 +10,15 @@ namespace {
 
 using RuntimeOther = HookTest;
 
-void* const kHost = reinterpret_cast<void*>(0x9000);
-const auto kPool = MakeHandle<cudaMemPool_t>(0x6000);
-const auto kArray = MakeHandle<cudaArray_t>(0xa000);
-const auto kMipmap = MakeHandle<cudaMipmappedArray_t>(0xa001);
+void* const kRuntimeHost = reinterpret_cast<void*>(0x9000);
+const auto kRuntimePool = MakeHandle<cudaMemPool_t>(0x6000);
+const auto kRuntimeArray = MakeHandle<cudaArray_t>(0xa000);
+const auto kRuntimeMipmap = MakeHandle<cudaMipmappedArray_t>(0xa001);
 constexpr cudaChannelFormatDesc kFloat = {32, 0, 0, 0, cudaChannelFormatKindFloat};
 
 TEST_F(RuntimeOther, PinnedMemory) {
-  fake::cudaMallocHost::Answer(cudaSuccess, [](void** out, size_t) { *out = kHost; });
-  fake::cudaHostAlloc::Answer(cudaSuccess, [](void** out, auto...) { *out = kHost; });
+  fake::cudaMallocHost::Answer(cudaSuccess, [](void** out, size_t) { *out = kRuntimeHost; });
+  fake::cudaHostAlloc::Answer(cudaSuccess, [](void** out, auto...) { *out = kRuntimeHost; });
   fake::cudaFreeHost::Answer(cudaSuccess);
   void* address = nullptr;
   EXPECT_EQ(Keep([&] { return cudaMallocHost(&address, 512); }), cudaSuccess);
@@ -41,17 +41,18 @@ TEST_F(RuntimeOther, PinnedMemoryThatFailsIsNoDevices) {
 TEST_F(RuntimeOther, RegisteredMemory) {
   fake::cudaHostRegister::Answer(cudaSuccess);
   fake::cudaHostUnregister::Answer(cudaErrorHostMemoryNotRegistered);
-  Keep([] { return cudaHostRegister(kHost, 512, 0); });
+  Keep([] { return cudaHostRegister(kRuntimeHost, 512, 0); });
   EXPECT_EQ(Recorded(), Lines{"HostRegister HostPinned cudaHostRegister address=0x9000 size=512"});
-  EXPECT_EQ(Keep([] { return cudaHostUnregister(kHost); }), cudaErrorHostMemoryNotRegistered);
+  EXPECT_EQ(Keep([] { return cudaHostUnregister(kRuntimeHost); }), cudaErrorHostMemoryNotRegistered);
   EXPECT_EQ(fake::cudaHostUnregister::before, Lines{"HostUnregister HostPinned cudaHostUnregister address=0x9000"});
   EXPECT_EQ(Recorded(), Lines{"FreeFailed HostPinned cudaHostUnregister address=0x9000 result=713"});
 }
 
 TEST_F(RuntimeOther, Arrays) {
-  fake::cudaMallocArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kArray; });
-  fake::cudaMalloc3DArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kArray; });
-  fake::cudaMallocMipmappedArray::Answer(cudaSuccess, [](cudaMipmappedArray_t* out, auto...) { *out = kMipmap; });
+  fake::cudaMallocArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kRuntimeArray; });
+  fake::cudaMalloc3DArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kRuntimeArray; });
+  fake::cudaMallocMipmappedArray::Answer(cudaSuccess,
+                                         [](cudaMipmappedArray_t* out, auto...) { *out = kRuntimeMipmap; });
   cudaArray_t array = nullptr;
   cudaMipmappedArray_t mipmap = nullptr;
   Keep([&] { return cudaMallocArray(&array, &kFloat, 64, 16, 0); });
@@ -63,7 +64,7 @@ TEST_F(RuntimeOther, Arrays) {
 }
 
 TEST_F(RuntimeOther, SparseArraysHaveNoMemoryYet) {
-  fake::cudaMallocArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kArray; });
+  fake::cudaMallocArray::Answer(cudaSuccess, [](cudaArray_t* out, auto...) { *out = kRuntimeArray; });
   cudaArray_t array = nullptr;
   for (const unsigned int flags : {cudaArraySparse, cudaArrayDeferredMapping}) {
     Keep([&] { return cudaMallocArray(&array, &kFloat, 64, 16, flags); });
@@ -81,16 +82,16 @@ TEST_F(RuntimeOther, AnArrayThatFails) {
 TEST_F(RuntimeOther, ArraysAreFreed) {
   fake::cudaFreeArray::Answer(cudaSuccess);
   fake::cudaFreeMipmappedArray::Answer(cudaErrorInvalidValue);
-  Keep([] { return cudaFreeArray(kArray); });
+  Keep([] { return cudaFreeArray(kRuntimeArray); });
   EXPECT_EQ(fake::cudaFreeArray::before, Lines{"Free Array cudaFreeArray address=0xa000"});
-  EXPECT_EQ(Keep([] { return cudaFreeMipmappedArray(kMipmap); }), cudaErrorInvalidValue);
+  EXPECT_EQ(Keep([] { return cudaFreeMipmappedArray(kRuntimeMipmap); }), cudaErrorInvalidValue);
   EXPECT_EQ(Recorded(), Lines{"FreeFailed Array cudaFreeMipmappedArray address=0xa001 result=1"});
   Keep([] { return cudaFreeArray(nullptr); });
   EXPECT_EQ(Recorded(), Lines{});
 }
 
 TEST_F(RuntimeOther, Pools) {
-  fake::cudaMemPoolCreate::Answer(cudaSuccess, [](cudaMemPool_t* out, auto) { *out = kPool; });
+  fake::cudaMemPoolCreate::Answer(cudaSuccess, [](cudaMemPool_t* out, auto) { *out = kRuntimePool; });
   fake::cudaMemPoolTrimTo::Answer(cudaSuccess);
   fake::cudaMemPoolDestroy::Answer(cudaSuccess);
   cudaMemPoolProps props{};

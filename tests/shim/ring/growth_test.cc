@@ -27,8 +27,8 @@
 namespace gpumemshim::ring {
 namespace {
 
-constexpr uint64_t kEventsInAChunk = kChunkBytes / (sizeof(RecordHeader) + kLeastEventBytes);
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kEventsOfAChunk = kChunkBytes / (sizeof(RecordHeader) + kLeastEventBytes);
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
 uint64_t BlockBytes(const char* path) {
   struct stat file = {};
@@ -85,7 +85,7 @@ TEST_F(GrowthTest, TheWriterGrowsItInTimeAndGivesItBack) {
   StartRing();
   std::vector<Event> events;
   const uint64_t first = GetStats().present_bytes;
-  for (uint64_t i = 0; i < 14 * kEventsInAChunk; i++) {
+  for (uint64_t i = 0; i < 14 * kEventsOfAChunk; i++) {
     Event event = MakeEvent(EventKind::kAlloc, 1);
     ASSERT_TRUE(Record(event));
   }
@@ -98,13 +98,13 @@ TEST_F(GrowthTest, TheWriterGrowsItInTimeAndGivesItBack) {
   for (uint64_t i = 1; i <= 3; i++) Maintain(MonotonicNs() + i * kInterval);
   EXPECT_EQ(GetStats().present_bytes, first);
   EXPECT_LE(BlockBytes(Path()), blocks - first);
-  EXPECT_GT(RecordUntilFull(), 400 * kEventsInAChunk) << "it may grow again";
+  EXPECT_GT(RecordUntilFull(), 400 * kEventsOfAChunk) << "it may grow again";
 }
 
 TEST_F(GrowthTest, EightThreadsLoseNothingThatFits) {
   StartRing();
   std::vector<std::thread> threads;
-  constexpr uint64_t kEach = 50 * kEventsInAChunk;
+  constexpr uint64_t kEach = 50 * kEventsOfAChunk;
   for (uint64_t t = 0; t < 8; t++) {
     threads.emplace_back([t] {
       for (uint64_t i = 0; i < kEach; i++) {
@@ -143,19 +143,19 @@ bool FillUp(const char* path) {
 
 // Others take all there is after the ring began: events are dropped, nothing else happens.
 TEST_F(GrowthTest, AFullFileSystemIsADroppedEvent) {
-  const int code = OnSmallMount(64 * kMiB, [] {
+  const int code = OnSmallMount(64 * kMebibyte, [] {
     Config config;
     config.directory = "/mnt";
     if (!Start(config) || Path()[0] == '\0') return 1;
     const uint64_t before = BlockBytes(Path());
     if (!FillUp("/mnt/other")) return 2;
     const uint64_t taken = RecordUntilFull();
-    if (taken < 10 * kEventsInAChunk || taken > 17 * kEventsInAChunk) return 3;
+    if (taken < 10 * kEventsOfAChunk || taken > 17 * kEventsOfAChunk) return 3;
     if (GetStats().dropped_allocs != 1) return 4;
     if (BlockBytes(Path()) != before) return 5;
     if (unlink("/mnt/other") != 0) return 6;
     Maintain(MonotonicNs() + 2'000'000'000);
-    return RecordUntilFull() > kEventsInAChunk ? 0 : 7;
+    return RecordUntilFull() > kEventsOfAChunk ? 0 : 7;
   });
   SKIP_WITHOUT_MOUNTS(code);
   EXPECT_EQ(code, 0);
@@ -163,7 +163,7 @@ TEST_F(GrowthTest, AFullFileSystemIsADroppedEvent) {
 
 // A container's /dev/shm: all rings together stay below a sixteenth, whoever comes later has anonymous memory.
 TEST_F(GrowthTest, RingsTogetherLeaveTheMountToTheProgram) {
-  const int code = OnSmallMount(64 * kMiB, [] {
+  const int code = OnSmallMount(64 * kMebibyte, [] {
     int in_files = 0, anonymous = 0;
     int hold[2];
     if (pipe(hold) != 0) return 1;
@@ -205,7 +205,7 @@ TEST_F(GrowthTest, RingsTogetherLeaveTheMountToTheProgram) {
     for (const pid_t child : children) waitpid(child, nullptr, 0);
     fprintf(stderr, "%d rings in files of %llu KiB together, %d anonymous\n", in_files,
             static_cast<unsigned long long>(bytes >> 10), anonymous);
-    if (bytes > 4 * kMiB) return 5;
+    if (bytes > 4 * kMebibyte) return 5;
     return in_files >= 4 && in_files + anonymous == 32 ? 0 : 6;
   });
   SKIP_WITHOUT_MOUNTS(code);
@@ -213,7 +213,7 @@ TEST_F(GrowthTest, RingsTogetherLeaveTheMountToTheProgram) {
 }
 
 TEST_F(GrowthTest, BesideTheTraceWhereThereIsNoRoom) {
-  const int code = OnSmallMount(2 * kMiB, [] {
+  const int code = OnSmallMount(2 * kMebibyte, [] {
     Config config;
     config.directory = "/mnt";
     char trace[] = "/dev/shm/growth_test.gmtrace";
@@ -231,12 +231,12 @@ TEST_F(GrowthTest, BesideTheTraceWhereThereIsNoRoom) {
 // A limit on the size of files raises a signal in whoever passes it.
 TEST_F(GrowthTest, StaysBelowALimitOnFiles) {
   EXPECT_EQ(InProcess([] {
-              const rlimit limit = {kMiB, kMiB};
+              const rlimit limit = {kMebibyte, kMebibyte};
               setrlimit(RLIMIT_FSIZE, &limit);
               if (!Start(Config()) || Path()[0] == '\0') return 1;
               RecordUntilFull();
               Maintain(MonotonicNs());
-              if (BlockBytes(Path()) > kMiB) return 2;
+              if (BlockBytes(Path()) > kMebibyte) return 2;
               Stop(1000);
               Unlink();
               return 0;
@@ -250,15 +250,15 @@ TEST_F(GrowthTest, TakesLessAddressSpaceWhereThereIsLittle) {
 #endif
   EXPECT_EQ(InProcess([] {
               Config config;
-              config.size_bytes = 512 * kMiB;
-              const uint64_t most = AddressSpaceBytes() + 128 * kMiB;
+              config.size_bytes = 512 * kMebibyte;
+              const uint64_t most = AddressSpaceBytes() + 128 * kMebibyte;
               const rlimit limit = {most, most};
               setrlimit(RLIMIT_AS, &limit);
               if (!Start(config)) return 1;
               const uint64_t bytes = GetStats().size_bytes;
               Stop(1000);
               Unlink();
-              return bytes >= kMinSizeBytes && bytes < 128 * kMiB ? 0 : 2;
+              return bytes >= kMinSizeBytes && bytes < 128 * kMebibyte ? 0 : 2;
             }),
             0);
 }
@@ -274,7 +274,7 @@ TEST_F(GrowthTest, OnAnOldKernelTheWriterGrowsIt) {
   Maintain(MonotonicNs());
   EXPECT_EQ(GetStats().present_bytes, 2 * first);
   EXPECT_EQ(BlockBytes(Path()), before + first);
-  EXPECT_GT(RecordUntilFull(), 10u * kEventsInAChunk);
+  EXPECT_GT(RecordUntilFull(), 10u * kEventsOfAChunk);
 }
 
 }  // namespace

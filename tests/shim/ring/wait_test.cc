@@ -113,23 +113,23 @@ TEST_F(WaitTest, TheThreadThatMakesRoomNeverWaits) {
   EXPECT_EQ(GetStats().dropped_allocs, 1u);
 }
 
-std::atomic<int> g_handled;
+std::atomic<int> g_signals;
 
 TEST_F(WaitTest, ASignalHandlerThatRecordsDoesNot) {
   StartWaiting(kForEver);
-  g_handled = 0;
+  g_signals = 0;
   struct sigaction action = {}, before;
   action.sa_handler = [](int) {
     Event event{};
     event.kind = EventKind::kFree;
-    g_handled = Record(event) ? 2 : 1;
+    g_signals = Record(event) ? 2 : 1;
   };
   sigaction(SIGUSR1, &action, &before);
   std::thread recorder = Recorder();
   while (!Waits()) usleep(1000);
   pthread_kill(recorder.native_handle(), SIGUSR1);
-  while (g_handled == 0) usleep(1000);
-  EXPECT_EQ(g_handled, 1) << "dropped: the thread is at a record already";
+  while (g_signals == 0) usleep(1000);
+  EXPECT_EQ(g_signals, 1) << "dropped: the thread is at a record already";
   EXPECT_EQ(GetStats().dropped_frees, 1u);
   Stop(60'000);
   recorder.join();

@@ -10,8 +10,8 @@
 namespace gpumemshim::sampler {
 namespace {
 
-constexpr uint8_t kUuid[16] = {0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
-                               0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 7};
+constexpr uint8_t kNvmlUuid[16] = {0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
+                                   0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 7};
 
 class NvmlTest : public ::testing::Test {
  protected:
@@ -41,7 +41,7 @@ class NvmlTest : public ::testing::Test {
 TEST_F(NvmlTest, FindsADeviceByItsIdentityAMigInstanceToo) {
   ASSERT_TRUE(nvml_.Open(error_, sizeof(error_))) << error_;
   EXPECT_STREQ(nvml_.version(), "NVML 1.2.3");
-  EXPECT_TRUE(nvml_.FindDevice(kUuid, &device_));
+  EXPECT_TRUE(nvml_.FindDevice(kNvmlUuid, &device_));
   const uint8_t other[16] = {1};
   EXPECT_FALSE(nvml_.FindDevice(other, &device_));
 }

@@ -5,7 +5,7 @@
 namespace simcuda {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
+constexpr size_t kMebibyte = 1 << 20;
 
 TEST(DriverAllocationTest, NeedsInitAndContext) {
   EXPECT_EQ(RunInChild({},
@@ -30,15 +30,15 @@ TEST(DriverAllocationTest, MemoryInfoIncludesTheContextPerDevice) {
                          size_t free = 0, total = 0;
                          UsePrimaryContext(1);
                          CUdeviceptr pointer = 0;
-                         EXPECT_EQ(cuMemAlloc(&pointer, 100 * kMiB), CUDA_SUCCESS);
+                         EXPECT_EQ(cuMemAlloc(&pointer, 100 * kMebibyte), CUDA_SUCCESS);
                          EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
-                         EXPECT_EQ(total, 1000 * kMiB);
-                         EXPECT_EQ(free, 600 * kMiB);
+                         EXPECT_EQ(total, 1000 * kMebibyte);
+                         EXPECT_EQ(free, 600 * kMebibyte);
                          EXPECT_EQ(cuMemGetInfo(nullptr, &total), CUDA_SUCCESS);
                          UsePrimaryContext(0);
                          EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
-                         EXPECT_EQ(free, 700 * kMiB);
-                         EXPECT_EQ(cuMemAlloc(&pointer, 701 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+                         EXPECT_EQ(free, 700 * kMebibyte);
+                         EXPECT_EQ(cuMemAlloc(&pointer, 701 * kMebibyte), CUDA_ERROR_OUT_OF_MEMORY);
                        }),
             0);
 }
@@ -48,7 +48,7 @@ TEST(DriverAllocationTest, ResetOfThePrimaryContextReleasesEverything) {
                        [] {
                          UsePrimaryContext();
                          CUdeviceptr pointer = 0;
-                         EXPECT_EQ(cuMemAlloc(&pointer, kMiB), CUDA_SUCCESS);
+                         EXPECT_EQ(cuMemAlloc(&pointer, kMebibyte), CUDA_SUCCESS);
                          EXPECT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
                          EXPECT_EQ(cuMemFree(pointer), CUDA_ERROR_CONTEXT_IS_DESTROYED);
                          UsePrimaryContext();

@@ -106,7 +106,7 @@ TEST(OvercommitTest, InjectedFailuresFail) {
             0);
 }
 
-int Attribute(CUdevice_attribute attribute) {
+int DeviceAttribute(CUdevice_attribute attribute) {
   int value = 0;
   EXPECT_EQ(cuDeviceGetAttribute(&value, attribute, 0), CUDA_SUCCESS);
   return value;
@@ -117,9 +117,9 @@ TEST(SharedMemoryTest, IsThatOfTheDevicePlanned) {
   EXPECT_EQ(RunInChild({{"SIMCUDA_SMEM", "101376"}},
                        [] {
                          UsePrimaryContext();
-                         EXPECT_EQ(Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN), 101376);
-                         EXPECT_EQ(Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR), 102400);
-                         EXPECT_EQ(Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK), 49152);
+                         EXPECT_EQ(DeviceAttribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN), 101376);
+                         EXPECT_EQ(DeviceAttribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR), 102400);
+                         EXPECT_EQ(DeviceAttribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK), 49152);
                          CUmodule module = nullptr;
                          CUfunction function = nullptr;
                          ASSERT_EQ(cuModuleLoadData(&module, "image"), CUDA_SUCCESS);

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr unsigned long long kMiB = 1 << 20;
+constexpr unsigned long long kMebibyte = 1 << 20;
 
 class NvmlTest : public ::testing::Test {
  protected:
@@ -78,12 +78,12 @@ TEST_F(NvmlTest, BusIdAgreesWithTheDriver) {
 }
 
 TEST_F(NvmlTest, MemoryFollowsTheDriversAllocations) {
-  const Allocation context_and_little(2 * kMiB);
+  const Allocation context_and_little(2 * kMebibyte);
   nvmlMemory_t before, after;
   ASSERT_EQ(nvmlDeviceGetMemoryInfo(device_, &before), NVML_SUCCESS);
-  const Allocation more(64 * kMiB);
+  const Allocation more(64 * kMebibyte);
   ASSERT_EQ(nvmlDeviceGetMemoryInfo(device_, &after), NVML_SUCCESS);
-  EXPECT_EQ(after.used - before.used, 64 * kMiB);
+  EXPECT_EQ(after.used - before.used, 64 * kMebibyte);
   EXPECT_EQ(after.free + after.used, after.total);
   size_t free_bytes = 0, total_bytes = 0;
   ASSERT_EQ(cuMemGetInfo(&free_bytes, &total_bytes), CUDA_SUCCESS);
@@ -100,7 +100,7 @@ TEST_F(NvmlTest, SecondMemoryVersionMustSayItsVersion) {
 }
 
 TEST_F(NvmlTest, ProcessListNamesTheCallerOnceItHoldsMemory) {
-  const Allocation allocation(8 * kMiB);
+  const Allocation allocation(8 * kMebibyte);
   unsigned count = 0;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device_, &count, nullptr), NVML_ERROR_INSUFFICIENT_SIZE);
   ASSERT_EQ(count, 1u);

@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 using Numbers = std::vector<int64_t>;
 
 constexpr int kInt64 = 3, kDataType = 1, kPointer = 15;
-constexpr int kFloat = 0, kHalf = 2;
+constexpr int kSinglePrecision = 0, kHalfPrecision = 2;
 constexpr int kConvolution = 1, kEngineConfig = 3, kHeuristics = 4, kPlan = 5, kForward = 10, kGraph = 15, kTensor = 17;
 
 std::string AllAsked() {
@@ -90,7 +90,7 @@ void Shape(Bag* tensor, int type, const Numbers& dims) {
 }
 
 struct Case {
-  int type = kFloat;
+  int type = kSinglePrecision;
   Numbers x, w, y, padding = {1, 1}, stride = {1, 1};
 };
 
@@ -131,7 +131,7 @@ TEST(Workspaces, OfTheAlgorithmsThatAConvolutionMayTakeTheLargestIsTheBound) {
   // 16
   // + 64) floats, the patches 8 * 9 * 36.
   EXPECT_THAT(LastAsked(), HasSubstr("\t348160"));
-  PlanFor({.type = kHalf, .x = {4, 8, 64, 64}, .w = {8, 8, 1, 1}, .y = {4, 8, 64, 64}, .padding = {0, 0}});
+  PlanFor({.type = kHalfPrecision, .x = {4, 8, 64, 64}, .w = {8, 8, 1, 1}, .y = {4, 8, 64, 64}, .padding = {0, 0}});
   EXPECT_THAT(LastAsked(), HasSubstr("convolution_forward\tf16 "));
 }
 
@@ -157,7 +157,7 @@ TEST(Workspaces, ARecurrentNetLeavesAReserveInTrainingAlone) {
   void *rnn = nullptr, *data = nullptr;
   ASSERT_EQ(cudnnCreateRNNDescriptor(&rnn), 0);
   ASSERT_EQ(cudnnCreateRNNDescriptor(&data), 0);
-  ASSERT_EQ(cudnnSetRNNDescriptor_v8(rnn, 0, 2, 2, 0, 0, kFloat, 0, 0, 3, 4, 4, 1, nullptr, 0), 0);
+  ASSERT_EQ(cudnnSetRNNDescriptor_v8(rnn, 0, 2, 2, 0, 0, kSinglePrecision, 0, 0, 3, 4, 4, 1, nullptr, 0), 0);
   ASSERT_EQ(cudnnSetRNNDataDescriptor(data, 0, 0, 10, 2, 3, nullptr, nullptr), 0);
   size_t workspace = 1, reserve = 1;
   ASSERT_EQ(cudnnGetRNNTempSpaceSizes(nullptr, rnn, 1, data, &workspace, &reserve), 0);
