@@ -4,18 +4,18 @@
 is counted. Prints the counts and PyTorch's own numbers; nothing of it may change under the recorder.
 
     hostile.py CASE...           prints a JSON line {case: [counts, bytes allocated, peak]}
-    hostile.py --apart CASE...   each case in a process of its own that is forked when PyTorch is imported; an output each, "CASE.out" in this folder
+    hostile.py --apart CASE...   as apart.py has it
 """
 
 import builtins
 import collections
 import json
-import os
 import pathlib
 import sys
 import threading
 import types
 
+import apart
 import torch
 from hostile_classes import COUNTS, CountedDict, CountedList, CountedText, Function, METHODS, Overridden, Wrapper, ending, never_ending
 from torch import nn
@@ -396,23 +396,4 @@ def main(names):
     print(json.dumps(results))
 
 
-def fork(name):
-    """True in the child. Its exit code is an error of ours."""
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(f"{name}.out", os.O_WRONLY | os.O_CREAT, 0o600), 1)
-        os.environ["SIMCUDA_LOG"] = f"{name}.log"
-        return True
-    _, status = os.waitpid(child, 0)
-    if status:
-        sys.exit(f"{name}: {status}")
-    return False
-
-
-if sys.argv[1] != "--apart":
-    main(sys.argv[1:])
-else:
-    for name in sys.argv[2:]:
-        if fork(name):
-            main([name])
-            break
+main(apart.cases(sys.argv[1:]))
