@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,12 +19,29 @@
 
 namespace gpumemshim::descriptors {
 
+namespace {
+
+bool Has(int fd, const Mark& mark) {
+  struct stat status;
+  if (mark.type == 0) return true;
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & mark.flags) == mark.flags && kernel::Fstat(fd, &status) == 0 &&
+         (status.st_mode & S_IFMT) == mark.type;
+}
+
+}  // namespace
+
 // 0 to 2 must not be ours either: a program that was started without them may still print.
-int Raise(int fd) {
+int Raise(int fd, const Mark& mark) {
   if (fd < 0) return fd;
   for (int lowest : {900, 200, 3}) {
     const int raised = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
     if (raised < 0) continue;
+    if (!Has(raised, mark)) {
+      close(raised);
+      errno = EBADF;
+      return -1;
+    }
     if (Is(fd, IdentityOf(raised))) close(fd);
     return raised;
   }

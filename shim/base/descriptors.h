@@ -19,10 +19,17 @@
 
 namespace gpumemshim::descriptors {
 
+// By what a file just opened is known to be it: its type (S_IFMT) and flags of its opening (F_GETFL).
+struct Mark {
+  unsigned type = 0;  // 0 = any
+  int flags = 0;
+};
+
 // The same open file at a number of 900 or more, closed on exec; where the limit of descriptors forbids that, of 200 or
-// more, else above the standard three. Takes `fd`, which may be the -1 of a call that failed. The low number is closed
-// only while it still stands for that file: the program may have been given it meanwhile.
-int Raise(int fd);
+// more, else above the standard three. Takes `fd`, which may be the -1 of a call that failed. A program that closes
+// every number may have closed the low one and been given it for a file of its own before this is called: what has not
+// the mark is left to it, with EBADF.
+int Raise(int fd, const Mark& mark = {});
 
 struct Identity {
   uint64_t device = 0;

@@ -34,7 +34,9 @@ struct SocketEntry {  // getdents64
   char name[1];
 };
 
-int OpenSocket() { return descriptors::Raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+int OpenSocket() {
+  return descriptors::Raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), kSocketMark);
+}
 
 bool IsOursAlone(const struct stat& status) {
   return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && (status.st_mode & 022) == 0;

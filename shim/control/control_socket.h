@@ -19,6 +19,8 @@
 #ifndef GPUMEM_SHIM_CONTROL_CONTROL_SOCKET_H_
 #define GPUMEM_SHIM_CONTROL_CONTROL_SOCKET_H_
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -27,6 +29,8 @@
 #include "shim/base/descriptors.h"
 
 namespace gpumemshim::control {
+
+inline constexpr descriptors::Mark kSocketMark = {S_IFSOCK, O_NONBLOCK};
 
 struct ControlSocket {
   int fd = -1;

@@ -4,7 +4,6 @@
 #include "shim/control/server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,59 +30,23 @@ namespace gpumemshim::control::server {
 namespace {
 
 constexpr int kRestAfterErrorMs = 200;
+constexpr int kRestBeforeReopenMs = 20;
+constexpr uint64_t kLookNs = 50'000'000, kLookWhenAskedNs = 2'000'000, kAskedNs = 500'000'000;
 constexpr uint32_t kMaxReopened = 64;  // of a program that closes whatever it finds
 
 ControlSocket g_socket;
 constinit Callers g_callers;  // the thread's
-// A pipe that wakes the thread: Stop, and the signal handler. Not an eventfd, which has no inode of its own: programs
-// close descriptors that they do not know, and what they open next under the number must not be read or written.
-std::atomic<int> g_wake_reader{-1}, g_wake_writer{-1};
-std::atomic<uint64_t> g_wake_device, g_wake_inode;
-std::atomic<uint32_t> g_stop;
-std::atomic<uint32_t> g_finished;      // futex
+std::atomic<uint32_t> g_stop;      // futex
+std::atomic<uint32_t> g_finished;  // futex
 std::atomic<uint32_t> g_signals_seen;  // since the thread looked
 std::atomic<bool> g_scan_wanted;
 const char* g_directory = "";
 uint32_t g_reopened;  // the thread's
+uint64_t g_asked_ns;  // the thread's: when somebody last called
 pthread_t g_thread;
-bool g_running;
+std::atomic<bool> g_running;
 
-bool IsOurPipe(int fd) {
-  return descriptors::Is(fd,
-                         {g_wake_device.load(std::memory_order_relaxed), g_wake_inode.load(std::memory_order_relaxed)});
-}
-
-void WakeThread() {
-  const int writer = g_wake_writer.load(std::memory_order_relaxed);
-  if (IsOurPipe(writer) && write(writer, "", 1) < 0) return;  // full: it is awake anyway
-}
-
-bool OpenPipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
-  const int reader = descriptors::Raise(ends[0]), writer = descriptors::Raise(ends[1]);
-  const descriptors::Identity identity = descriptors::IdentityOf(reader);
-  g_wake_device.store(identity.device, std::memory_order_relaxed);
-  g_wake_inode.store(identity.inode, std::memory_order_relaxed);
-  g_wake_reader.store(reader, std::memory_order_relaxed);
-  g_wake_writer.store(writer, std::memory_order_relaxed);
-  return IsOurPipe(reader) && IsOurPipe(writer);
-}
-
-void ClosePipe() {
-  for (std::atomic<int>* end : {&g_wake_writer, &g_wake_reader}) {
-    const int fd = end->exchange(-1, std::memory_order_relaxed);
-    if (IsOurPipe(fd)) close(fd);
-  }
-}
-
-// In a handler: what is async-signal-safe only.
-void OnSignal(int) {
-  const int saved = errno;
-  g_signals_seen.fetch_add(1, std::memory_order_relaxed);
-  WakeThread();
-  errno = saved;
-}
+void OnSignal(int) { g_signals_seen.fetch_add(1, std::memory_order_relaxed); }
 
 void TakeSignal(int number) {
   struct sigaction present;
@@ -115,7 +78,7 @@ void Answer(int fd, const char* line, size_t size) {
 
 void AcceptCallers() {
   for (uint32_t i = 0; i < Callers::kMax; ++i) {
-    const int fd = descriptors::Raise(accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int fd = descriptors::Raise(accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), kSocketMark);
     if (fd >= 0 && MayAsk(fd)) {
       g_callers.Add(fd, MonotonicNs());
       continue;
@@ -142,19 +105,23 @@ void AnswerCallers() {
   }
 }
 
-// The program closed our descriptors: there is no way to wake us, or to ask. False: they cannot be had anew.
-bool HasDescriptors() {
-  const bool woken = IsOurPipe(g_wake_reader.load(std::memory_order_relaxed)) &&
-                     IsOurPipe(g_wake_writer.load(std::memory_order_relaxed));
-  const bool asked = g_socket.fd < 0 || IsStillOpen(g_socket);
-  if (woken && asked) return true;
-  if (g_reopened++ == kMaxReopened) return false;
-  if (!woken) ClosePipe();  // the end that is left
-  if (!woken && !OpenPipe()) return false;
-  if (asked) return true;
+// Programs close descriptors that they do not know; this one is then made anew, when such a program has done with it.
+void HaveSocket() {
+  if (g_socket.fd < 0 || IsStillOpen(g_socket) || g_reopened == kMaxReopened) return;
+  g_reopened++;
+  const timespec rest = {0, kRestBeforeReopenMs * 1'000'000L};
+  nanosleep(&rest, nullptr);
   RemoveFile(g_socket);
   OpenControlSocket(g_directory, getpid(), &g_socket);
-  return true;
+}
+
+// Sleeps, and looks for callers now and then: often while somebody asks. A descriptor to be woken by could be the
+// program's own a moment after it was looked at (it closes what it does not know), and would have our byte. False: it
+// is to end.
+bool Rests(pollfd* wanted, uint32_t count) {
+  const bool is_asked = count > 1 || MonotonicNs() - g_asked_ns < kAskedNs;
+  FutexWait(&g_stop, 0, is_asked ? kLookWhenAskedNs : kLookNs);
+  return !IsStopping() && (poll(wanted, count, 0) >= 0 || errno == EINTR);
 }
 
 void* Main(void*) {
@@ -162,18 +129,13 @@ void* Main(void*) {
   const calls::Scope scope;  // what we call is not the program's
   if (g_socket.fd >= 0) apart::Do([] { RemoveStaleSockets(g_socket); });
   while (!IsStopping()) {
-    const int reader = g_wake_reader.load(std::memory_order_relaxed);
-    pollfd wanted[2 + Callers::kMax] = {{reader, POLLIN, 0}, {IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
-    const uint32_t count = 2 + g_callers.PutFds(wanted + 2);
-    if (poll(wanted, count, g_callers.TimeoutMs(MonotonicNs())) < 0 && errno != EINTR) break;
-    if (IsStopping() || !HasDescriptors()) break;
-    char wishes[64];
-    if ((wanted[0].revents & POLLIN) != 0 && IsOurPipe(reader) && read(reader, wishes, sizeof wishes) < 0 &&
-        errno != EAGAIN)
-      break;
+    pollfd wanted[1 + Callers::kMax] = {{IsStillOpen(g_socket) ? g_socket.fd : -1, POLLIN, 0}};
+    if (!Rests(wanted, 1 + g_callers.PutFds(wanted + 1))) break;
+    HaveSocket();
     if (g_signals_seen.exchange(0, std::memory_order_relaxed) % 2 != 0) SwitchRecording();
     if (g_scan_wanted.exchange(false, std::memory_order_relaxed)) PatchSlots();
-    if (wanted[1].revents != 0 && IsStillOpen(g_socket)) AcceptCallers();
+    if (wanted[0].revents != 0 && IsStillOpen(g_socket)) AcceptCallers();
+    if (wanted[0].revents != 0) g_asked_ns = MonotonicNs();
     AnswerCallers();
   }
   g_callers.CloseAll();
@@ -188,30 +150,21 @@ bool IsStopping() { return g_stop.load(std::memory_order_relaxed) != 0; }
 
 bool Start(const Options& options) {
   if (g_running || (!options.listen && options.signal == 0)) return g_running;
-  if (!OpenPipe()) return false;
   g_stop.store(0, std::memory_order_relaxed);
   g_finished.store(0, std::memory_order_relaxed);
   g_directory = options.directory;
   const bool listens = options.listen && OpenControlSocket(options.directory, getpid(), &g_socket);
   g_running = (listens || options.signal != 0) && StartThread(&g_thread, &Main, nullptr);
   if (g_running && options.signal != 0) TakeSignal(options.signal);
-  if (!g_running) {
-    CloseControlSocket(&g_socket);
-    ClosePipe();
-  }
+  if (!g_running) CloseControlSocket(&g_socket);
   return g_running;
 }
 
 void Stop(uint32_t timeout_ms) {
   if (!g_running) return;
   g_running = false;
-  g_stop.store(1, std::memory_order_relaxed);
-  if (!IsOurPipe(g_wake_writer.load(std::memory_order_relaxed))) {
-    pthread_detach(g_thread);  // the program closed it, so nothing wakes the thread
-    RemoveFile(g_socket);
-    return;
-  }
-  WakeThread();
+  g_stop.store(1, std::memory_order_release);
+  FutexWakeAll(&g_stop);
   const uint64_t deadline_ns = MonotonicNs() + uint64_t{timeout_ms} * 1'000'000;
   for (uint64_t now_ns = MonotonicNs(); g_finished.load(std::memory_order_acquire) == 0 && now_ns < deadline_ns;
        now_ns = MonotonicNs()) {
@@ -223,13 +176,11 @@ void Stop(uint32_t timeout_ms) {
   }
   pthread_join(g_thread, nullptr);
   CloseControlSocket(&g_socket);
-  ClosePipe();
 }
 
 bool ScanSlots() {
-  if (g_wake_writer.load(std::memory_order_relaxed) < 0) return false;
-  if (!g_scan_wanted.exchange(true, std::memory_order_relaxed)) WakeThread();
-  return true;
+  if (g_running) g_scan_wanted.store(true, std::memory_order_relaxed);
+  return g_running;
 }
 
 size_t PlaceLine(char* out, size_t capacity) { return RefusedLine(g_socket, out, capacity); }
@@ -242,7 +193,6 @@ void ForgetInChild() {
   g_scan_wanted.store(false, std::memory_order_relaxed);
   ForgetControlSocket(&g_socket);
   g_callers.CloseAll();  // the parent's thread goes on with its own
-  ClosePipe();
 }
 
 }  // namespace gpumemshim::control::server

@@ -77,11 +77,13 @@ int OpenPlain(const char* path) {
     errno = ENOENT;  // what was there is gone
     return -1;
   }
-  return descriptors::Raise(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND));
+  return descriptors::Raise(open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND),
+                            {S_IFREG, O_WRONLY | O_NONBLOCK | O_APPEND});
 }
 
-// The program may have closed the low number that a file was opened under, and been given it for a file of its own,
-// before that was raised.
+constexpr descriptors::Mark kNewFile = {S_IFREG, O_WRONLY | O_APPEND};
+
+// A file of the program's that has the mark, too, under the low number (descriptors.h), is no such file.
 bool IsFreshNameless(int fd) {
   struct stat status;
   if (kernel::Fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
@@ -138,7 +140,7 @@ bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t si
   const int written = snprintf(path_, sizeof(path_), "%.*s%s", length, path, slash == nullptr ? "." : "/");
   errno = 0;
   if (written < 0 || static_cast<size_t>(written) >= sizeof(path_)) return false;
-  const int fd = descriptors::Raise(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600));
+  const int fd = descriptors::Raise(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600), kNewFile);
   const bool fresh = fd >= 0 && IsFreshNameless(fd);
   int error_number = 0;
   if (fresh && WriteAll(fd, data, size)) {
@@ -166,7 +168,7 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
     if (fd_ >= 0 || errno != EEXIST) break;
   }
   if (fd_ < 0) return false;
-  fd_ = descriptors::Raise(fd_);
+  fd_ = descriptors::Raise(fd_, kNewFile);
   const bool ours = fd_ >= 0 && IsNamed(fd_, path_);
   if (ours && WriteAll(fd_, data, size)) return true;
   const int saved = ours || fd_ < 0 ? errno : EAGAIN;

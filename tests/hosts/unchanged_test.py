@@ -143,7 +143,7 @@ class OwnDescriptors(hosts_test.HostTest):
             (self.folder / "go").touch()
             process.communicate(timeout=60)
         self.assertLessEqual({number for number in numbers if number < 900}, {0, 1, 2})
-        self.assertGreaterEqual(len({number for number in numbers if number >= 900}), 4)  # the trace, the control socket, two ends of a pipe
+        self.assertGreaterEqual(len({number for number in numbers if number >= 900}), 2)  # the trace, the control socket
 
     def test_the_control_socket_comes_back(self):
         """The program closed it with all others; `gpumem ctl` still finds it."""

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <thread>
 #include <utility>
 
@@ -37,6 +39,23 @@ TEST(Descriptors, AreRaisedAsFarAsTheLimitAllows) {
     close(raised);
   }
   setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(Descriptors, WhatHasNotTheMarkIsLeftToTheProgram) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK | O_DIRECT), 0);
+  const int reader = Raise(ends[0], {S_IFIFO, O_NONBLOCK});
+  EXPECT_GE(reader, 900);
+  const int theirs = OpenNull();
+  ASSERT_EQ(dup2(theirs, ends[1]), ends[1]);  // as if the program had closed the number and opened a file
+  EXPECT_EQ(Raise(ends[1], {S_IFIFO, O_NONBLOCK | O_DIRECT}), -1);
+  EXPECT_EQ(errno, EBADF);
+  EXPECT_GE(fcntl(ends[1], F_GETFD), 0);
+  EXPECT_EQ(fcntl(901, F_GETFD), -1);
+  ASSERT_EQ(pipe(ends), 0);  // a pipe of the program's
+  EXPECT_EQ(Raise(ends[1], {S_IFIFO, O_NONBLOCK | O_DIRECT}), -1);
+  EXPECT_GE(fcntl(ends[1], F_GETFD), 0);
+  for (const int fd : {reader, theirs, ends[0], ends[1]}) close(fd);
 }
 
 TEST(Descriptors, AreKnownByWhatTheyStandFor) {
