@@ -62,7 +62,7 @@ std::optional<Cause> Layers(const Diff& diff) {
     const auto found = of_a.find(list);
     if (found == of_a.end() || found->second.size() == in_b.size()) continue;
     const std::set<std::string>& in_a = found->second;
-    const TwoUses uses = SumOf(diff, [&, list = list](const LiveGroup& group) {
+    const TwoUses uses = SumOf(diff, [&, list = list, &in_b = in_b](const LiveGroup& group) {
       for (const auto* layers : {&in_a, &in_b}) {
         const auto* const others = layers == &in_a ? &in_b : &in_a;
         for (const std::string& number : *layers) {
