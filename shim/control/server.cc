@@ -35,9 +35,9 @@ constexpr uint64_t kLookNs = 50'000'000, kLookWhenAskedNs = 2'000'000, kAskedNs 
 constexpr uint32_t kMaxReopened = 64;  // of a program that closes whatever it finds
 
 ControlSocket g_socket;
-constinit Callers g_callers;  // the thread's
-std::atomic<uint32_t> g_stop;      // futex
-std::atomic<uint32_t> g_finished;  // futex
+constinit Callers g_callers;           // the thread's
+std::atomic<uint32_t> g_stop;          // futex
+std::atomic<uint32_t> g_finished;      // futex
 std::atomic<uint32_t> g_signals_seen;  // since the thread looked
 std::atomic<bool> g_scan_wanted;
 const char* g_directory = "";
@@ -78,7 +78,8 @@ void Answer(int fd, const char* line, size_t size) {
 
 void AcceptCallers() {
   for (uint32_t i = 0; i < Callers::kMax; ++i) {
-    const int fd = descriptors::Raise(accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), kSocketMark);
+    const int fd =
+        descriptors::Raise(accept4(g_socket.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), kSocketMark);
     if (fd >= 0 && MayAsk(fd)) {
       g_callers.Add(fd, MonotonicNs());
       continue;
