@@ -9,7 +9,8 @@ readonly ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pw
 readonly SCRIPT=scripts/$(basename "$0")
 cd "$ROOT"
 
-# Another clone of the same sources finds what this one compiled: paths below the repository count as relative, and the folder does not count.
+# Another clone of the same sources finds what this one compiled file by file (the recorder, the preset dev): paths below the repository count as relative, and
+# the folder does not count. Units of ten sources have their paths in their text, so those are found in their own folder alone.
 export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
 # And what was compiled with a precompiled header, which ccache leaves alone without this.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
