@@ -20,9 +20,12 @@
 
 namespace gpumem {
 
-// What such marks begin with.
-inline constexpr absl::string_view kForecastWarning = format::kForecastWarningMark;
-inline constexpr absl::string_view kFailedCallback = format::kFailedCallbackMark;
+// What such marks begin with. With their sizes: under the undefined-behaviour sanitizer GCC 12 does not compute strlen of
+// another header's array while it compiles.
+inline constexpr absl::string_view kForecastWarning(format::kForecastWarningMark,
+                                                    sizeof(format::kForecastWarningMark) - 1);
+inline constexpr absl::string_view kFailedCallback(format::kFailedCallbackMark,
+                                                   sizeof(format::kFailedCallbackMark) - 1);
 
 // Of those inside the window of `input`.
 std::vector<std::string> ForecastLines(const std::vector<MarkEntry>& marks, const ReportInput& input);
