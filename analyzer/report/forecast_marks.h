@@ -20,8 +20,8 @@
 
 namespace gpumem {
 
-// What such marks begin with. With their sizes: under the undefined-behaviour sanitizer GCC 12 does not compute strlen of
-// another header's array while it compiles.
+// What such marks begin with. With their sizes: under the undefined-behaviour sanitizer GCC 12 does not compute strlen
+// of another header's array while it compiles.
 inline constexpr absl::string_view kForecastWarning(format::kForecastWarningMark,
                                                     sizeof(format::kForecastWarningMark) - 1);
 inline constexpr absl::string_view kFailedCallback(format::kFailedCallbackMark,
