@@ -27,7 +27,7 @@ void MergeModule(const trace::NnModule& reported, NnModuleInfo* info) {
   SetListWhereReported(reported.other_names(), &info->other_names);
 }
 
-void MergeModule(const trace::Tensor& reported, TensorInfo* info) {
+void MergeTensor(const trace::Tensor& reported, TensorInfo* info) {
   // Roles of a newer version are none to us.
   if (reported.role() > trace::TENSOR_ROLE_UNSPECIFIED && reported.role() <= trace::INPUT)
     info->role = static_cast<TensorRole>(reported.role());
@@ -54,7 +54,7 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
   }
   for (const trace::Tensor& tensor : definitions.tensors()) {
     if (tensor.id() == 0) return ZeroId("a tensor");
-    MergeModule(tensor, &tensors_[tensor.id()]);
+    MergeTensor(tensor, &tensors_[tensor.id()]);
   }
   for (const trace::Optimizer& optimizer : definitions.optimizers()) {
     if (optimizer.id() == 0) return ZeroId("an optimizer");
