@@ -4,11 +4,9 @@
 #include "shim/control/slot_scan.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +14,7 @@
 
 #include "shim/base/api.h"
 #include "shim/base/descriptors.h"
+#include "shim/base/import_slots.h"
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/calls/own_symbols.h"
@@ -61,10 +60,7 @@ struct Scan {
 };
 
 // One loaded object, as far as the scan needs it.
-struct Object {
-  uintptr_t base = 0;
-  const ElfW(Phdr) * headers = nullptr;
-  int header_count = 0;
+struct Object : imports::Object {
   bool is_runtime = false;
 };
 
@@ -95,26 +91,6 @@ const char* FileName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// The protection of the page that holds `address`, as the object's headers have it after relocation.
-bool IsReadOnly(const Object& object, uintptr_t address) {
-  for (int i = 0; i < object.header_count; ++i) {
-    const ElfW(Phdr)& header = object.headers[i];
-    const uintptr_t start = (object.base + header.p_vaddr) & ~(kPage - 1);
-    const uintptr_t end = (object.base + header.p_vaddr + header.p_memsz) & ~(kPage - 1);
-    if (header.p_type == PT_GNU_RELRO && address >= start && address < end) return true;
-  }
-  return false;
-}
-
-bool Store(const Object& object, uintptr_t address, uintptr_t value) {
-  void* const page = reinterpret_cast<void*>(address & ~(kPage - 1));
-  const bool read_only = IsReadOnly(object, address);
-  if (read_only && mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return false;
-  std::atomic_ref<uintptr_t>(*reinterpret_cast<uintptr_t*>(address)).store(value, std::memory_order_release);
-  if (read_only) mprotect(page, kPage, PROT_READ);
-  return true;
-}
-
 void Count(Layer layer, SlotCounts* counts) {
   ++(layer == Layer::kDriver ? counts->driver : layer == Layer::kRuntime ? counts->runtime : counts->torch);
 }
@@ -124,7 +100,7 @@ void Count(Layer layer, SlotCounts* counts) {
     const Wanted& wanted = scan->wanted[i];
     // A runtime's own tables of its own functions are its business.
     if (wanted.real != value || (object.is_runtime && wanted.layer == Layer::kRuntime)) continue;
-    if (Store(object, address, wanted.wrapper)) Count(wanted.layer, &scan->counts);
+    if (imports::Store(object, address, wanted.wrapper)) Count(wanted.layer, &scan->counts);
     return;
   }
 }
@@ -157,29 +133,6 @@ void ScanRange(Scan* scan, const Object& object, uintptr_t start, uintptr_t end)
   }
 }
 
-struct PltTables {
-  const ElfW(Rela) * relocations = nullptr;
-  size_t count = 0;
-  const ElfW(Sym) * symbols = nullptr;
-  const char* strings = nullptr;
-};
-
-PltTables ReadPlt(const Object& object, const ElfW(Dyn) * entry) {
-  PltTables plt;
-  bool rela = true;
-  for (; entry->d_tag != DT_NULL; ++entry) {
-    const uintptr_t value = entry->d_un.d_ptr;
-    const uintptr_t absolute = value < object.base ? object.base + value : value;
-    if (entry->d_tag == DT_JMPREL) plt.relocations = reinterpret_cast<const ElfW(Rela)*>(absolute);
-    if (entry->d_tag == DT_PLTRELSZ) plt.count = value / sizeof(ElfW(Rela));
-    if (entry->d_tag == DT_PLTREL) rela = value == DT_RELA;
-    if (entry->d_tag == DT_SYMTAB) plt.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute);
-    if (entry->d_tag == DT_STRTAB) plt.strings = reinterpret_cast<const char*>(absolute);
-  }
-  if (!rela || plt.relocations == nullptr || plt.symbols == nullptr || plt.strings == nullptr) plt.count = 0;
-  return plt;
-}
-
 // What a call by this name is to reach, with its layer; nullptr where it is none of ours. dlsym has no layer.
 void* WrapperOfName(const Object& object, const char* name, Layer* layer) {
   *layer = Layer::kUnspecified;
@@ -196,23 +149,19 @@ void* WrapperOfName(const Object& object, const char* name, Layer* layer) {
 }
 
 // Calls that the loader has not bound yet, and dlsym however it is bound.
-void PatchPlt(Scan* scan, const Object& object, const ElfW(Dyn) * dynamic) {
-  const PltTables plt = ReadPlt(object, dynamic);
-  for (size_t i = 0; i < plt.count; ++i) {
-    const ElfW(Rela)& relocation = plt.relocations[i];
-    if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_JUMP_SLOT) continue;
+void PatchCalls(Scan* scan, const Object& object) {
+  imports::ForEach(object, [&](const imports::Import& import) {
+    if (!import.is_call) return;
     Layer layer;
-    const char* name = plt.strings + plt.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
-    const auto wrapper = reinterpret_cast<uintptr_t>(WrapperOfName(object, name, &layer));
-    const uintptr_t slot = object.base + relocation.r_offset;
-    if (wrapper == 0 || *reinterpret_cast<const volatile uintptr_t*>(slot) == wrapper) continue;
-    if (!Store(object, slot, wrapper)) continue;
+    const auto wrapper = reinterpret_cast<uintptr_t>(WrapperOfName(object, import.name, &layer));
+    if (wrapper == 0 || *reinterpret_cast<const volatile uintptr_t*>(import.slot) == wrapper) return;
+    if (!imports::Store(object, import.slot, wrapper)) return;
     if (layer == Layer::kUnspecified) {
       ++scan->counts.lookups;
     } else {
       Count(layer, &scan->counts);
     }
-  }
+  });
 }
 
 int Visit(dl_phdr_info* info, size_t, void* data) {
@@ -222,15 +171,13 @@ int Visit(dl_phdr_info* info, size_t, void* data) {
       StartsWith(name, "libc.so")) {
     return 0;
   }
-  const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, StartsWith(name, "libcudart")};
-  const ElfW(Dyn)* dynamic = nullptr;
+  const Object object{{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum}, StartsWith(name, "libcudart")};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
     if (info->dlpi_phdr[i].p_type == PT_LOAD && IsOwnAddress(reinterpret_cast<const void*>(start))) return 0;
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
   }
   ++scan->counts.objects;
-  if (dynamic != nullptr) PatchPlt(scan, object, dynamic);
+  PatchCalls(scan, object);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/base/loader.h"
+#include "shim/sampler/nvml_files.h"
 
 namespace gpumemshim::sampler {
 namespace {
@@ -80,6 +81,7 @@ void Nvml::Load() {
     dlerror();  // ours, not the host's to find
     return;
   }
+  KeepFilesAway(library);
   found.init = Symbol<decltype(found.init)>(library, "nvmlInit_v2");
   found.error_string = Symbol<decltype(found.error_string)>(library, "nvmlErrorString");
   found.version = Symbol<decltype(found.version)>(library, "nvmlSystemGetNVMLVersion");

@@ -30,7 +30,6 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -101,7 +100,8 @@ void SayDescriptors(const char* when) {
     if (fstat(fd, &status) != 0) continue;
     char path[512] = "";
     const std::string link = "/proc/self/fd/" + std::to_string(fd);
-    if (S_ISREG(status.st_mode) && readlink(link.c_str(), path, sizeof path - 1) < 0) Fail("readlink");
+    // A file that the recorder reads may have been closed since.
+    if (S_ISREG(status.st_mode) && readlink(link.c_str(), path, sizeof path - 1) < 0) continue;
     const char* const slash = std::strrchr(path, '/');
     std::printf("%s: descriptor %d is a %s %s %x %x\n", when, fd, KindOf(status.st_mode),
                 slash == nullptr ? "" : slash + 1, fcntl(fd, F_GETFL), fcntl(fd, F_GETFD));
@@ -134,7 +134,7 @@ void SayMappings(const char* when) {
     std::string range, rights, offset, device, inode, path;
     fields >> range >> rights >> offset >> device >> inode >> path;
     if (path.empty() || path[0] != '/') continue;
-    said.insert(rights + " " + offset + " " + path);
+    said.insert(rights.append(" ").append(offset).append(" ").append(path));
   }
   for (const std::string& mapping : said) std::printf("%s: mapped %s\n", when, mapping.c_str());
 }
@@ -242,8 +242,8 @@ void DoPlace(const std::string& place) {
     for (int i = 0; i < 10; ++i) UseCuda();
   }
   if (place == "threads") {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) threads.emplace_back(&UseCuda);
+    std::array<std::thread, 4> threads;
+    for (std::thread& thread : threads) thread = std::thread(&UseCuda);
     for (std::thread& thread : threads) thread.join();
   }
   if (place == "attached") {

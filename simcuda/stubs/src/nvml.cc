@@ -4,13 +4,17 @@
 // NVML's stub: what monitors and PyTorch ask of a device. Everything else answers NVML_ERROR_NOT_SUPPORTED
 // (tables/libnvidia-ml.so.1.txt). A device handle is the device's index + 1.
 //
-// Thread-safety: stateless, all functions. Failure mode: NVML's own codes.
+// Thread-safety: all functions. Failure mode: NVML's own codes.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <fcntl.h>
 #include <nvml.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <mutex>
 
 #include "nvml_devices.h"
 #include "stub.h"
@@ -61,12 +65,34 @@ bool HasUuid(unsigned index, const char* wanted) {
   return strcasecmp(own, wanted) == 0;
 }
 
+// What NVML 580 holds open on an H100 from its start to its end: eight devices and an event.
+std::mutex g_mutex;
+unsigned g_users = 0;
+int g_descriptors[9];
+
+nvmlReturn_t Begin() {
+  const std::lock_guard lock(g_mutex);
+  if (g_users++ != 0) return NVML_SUCCESS;
+  for (int& descriptor : g_descriptors) descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+  close(g_descriptors[0]);
+  g_descriptors[0] = eventfd(0, EFD_CLOEXEC);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t End() {
+  const std::lock_guard lock(g_mutex);
+  if (g_users == 0) return NVML_ERROR_UNINITIALIZED;
+  if (--g_users != 0) return NVML_SUCCESS;
+  for (const int descriptor : g_descriptors) close(descriptor);
+  return NVML_SUCCESS;
+}
+
 }  // namespace
 
-STUB_API nvmlReturn_t nvmlInit() { return NVML_SUCCESS; }
-STUB_API nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
-STUB_API nvmlReturn_t nvmlInitWithFlags(unsigned) { return NVML_SUCCESS; }
-STUB_API nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
+STUB_API nvmlReturn_t nvmlInit() { return Begin(); }
+STUB_API nvmlReturn_t nvmlInit_v2() { return Begin(); }
+STUB_API nvmlReturn_t nvmlInitWithFlags(unsigned) { return Begin(); }
+STUB_API nvmlReturn_t nvmlShutdown() { return End(); }
 
 STUB_API const char* nvmlErrorString(nvmlReturn_t result) {
   switch (result) {
