@@ -33,11 +33,12 @@
 #include "attribution/stack_classification.h"
 #include "attribution/step_log.h"
 #include "replay/analysis.h"
-#include "trace/event_batch.h"
 #include "trace/library_ranges.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {
+
+class EventBatch;
 
 // Of the run; finer are the stages of stage.h.
 enum class RunPart : uint8_t {

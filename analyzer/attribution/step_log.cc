@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpumem/trace.pb.h"
+#include "trace/event_batch.h"
+
 namespace gpumem {
 
 const Step* StepAt(const std::vector<Step>& steps, uint64_t event_index) {

@@ -24,9 +24,10 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "trace/event_batch.h"
 
 namespace gpumem {
+
+class EventBatch;
 
 // A state of memory: the one after event `event_index`.
 struct StepPoint {

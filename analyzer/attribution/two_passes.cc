@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "attribution/label_replay.h"
 #include "base/status_macros.h"
 #include "trace/reader.h"
 

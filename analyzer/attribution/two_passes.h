@@ -17,11 +17,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "attribution/label_replay.h"
 #include "replay/analysis.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
+
+class LabelReplay;
+class LabelVisitor;
 
 class TwoPassAnalysis {
  public:

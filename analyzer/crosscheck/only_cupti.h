@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "crosscheck/evidence.h"
-
 namespace gpumem {
+
+struct CrossEvidence;
 
 struct CuptiBlock {
   int device = 0;

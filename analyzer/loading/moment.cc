@@ -16,6 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/format.h"
+#include "gpumem/trace.pb.h"
+#include "trace/event_batch.h"
 
 namespace gpumem {
 namespace {

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "attribution/category.h"
 #include "attribution/stage.h"
+#include "gpumem/trace.pb.h"
 #include "report/names.h"
 #include "report/stack_view.h"
 

@@ -12,13 +12,16 @@
 #include <vector>
 
 #include "crosscheck/only_cupti.h"
-#include "gpumem/trace.pb.h"
 
 namespace gpumem {
+namespace trace {
+enum CuptiState : int;
+class Cupti;
+}  // namespace trace
 
 struct CuptiInfo {
-  bool asked = false;  // a packet says something of it
-  trace::CuptiState state = trace::CUPTI_STATE_UNSPECIFIED;
+  bool asked = false;         // a packet says something of it
+  trace::CuptiState state{};  // CUPTI_STATE_UNSPECIFIED
   std::string library;
   uint32_t version = 0;
   int error = 0;                   // CUptiResult
@@ -35,20 +38,7 @@ struct CuptiInfo {
   }
 };
 
-inline CuptiInfo ToInfo(const trace::Cupti& cupti) {
-  CuptiInfo info;
-  info.asked = true;
-  info.state = cupti.state();
-  info.library = cupti.library();
-  info.version = cupti.version();
-  info.error = cupti.error();
-  info.began_ns = cupti.began_ns();
-  info.complete_until_ns = cupti.complete_until_ns();
-  info.dropped_records = cupti.dropped_records();
-  info.lost_records = cupti.lost_records();
-  info.unknown_records = cupti.unknown_records();
-  return info;
-}
+CuptiInfo ToInfo(const trace::Cupti& cupti);
 
 }  // namespace gpumem
 

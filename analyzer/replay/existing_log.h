@@ -15,10 +15,9 @@
 #include <optional>
 #include <vector>
 
-#include "gpumem/trace.pb.h"
-#include "trace/reader.h"
-
 namespace gpumem {
+
+struct LiveSnapshotBatch;
 
 struct ExistingAtStart {
   uint64_t time_ns = 0;
@@ -32,16 +31,7 @@ struct ExistingAtStart {
 
 class ExistingLog {
  public:
-  void Took(const LiveSnapshotBatch& snapshot) {
-    ExistingAtStart& start = taken_.emplace();
-    start.known = start.answered = true;
-    start.lost = snapshot.lost;
-    for (size_t i = 0; i < snapshot.batch.count(); ++i) {
-      const bool is_block = snapshot.batch.layer(i) == trace::TORCH;
-      ++(is_block ? start.blocks : start.segments);
-      (is_block ? start.allocated_bytes : start.reserved_bytes) += snapshot.batch.size(i);
-    }
-  }
+  void Took(const LiveSnapshotBatch& snapshot);
   void Start(uint64_t time_ns) {
     if (starts_.size() == kMostStarts) return;
     starts_.push_back(taken_.value_or(ExistingAtStart{}));

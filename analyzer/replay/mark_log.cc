@@ -23,6 +23,8 @@ const T* LastAt(const std::vector<T>& changes, uint64_t time_ns, TimeOf time_of)
 
 }  // namespace
 
+bool IsSnapshot(const MarkEntry& entry) { return entry.kind == trace::MARK && entry.number == 1; }
+
 uint32_t MarkLog::TextId(const std::string& text) {
   const auto [it, is_new] = text_ids_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
   if (is_new) texts_.push_back(text);

@@ -21,11 +21,12 @@
 #include <utility>
 #include <vector>
 
-#include "trace/event_batch.h"
 #include "trace/library_ranges.h"
-#include "trace/stack_table.h"
 
 namespace gpumem {
+
+class EventBatch;
+class StackTable;
 
 // What was open at an instant.
 struct MarkPlace {
@@ -46,7 +47,7 @@ struct MarkEntry {
 };
 
 // A mark whose memory the program wants to be shown.
-inline bool IsSnapshot(const MarkEntry& entry) { return entry.kind == trace::MARK && entry.number == 1; }
+bool IsSnapshot(const MarkEntry& entry);
 
 // The end of the program's own code: exit handlers and the interpreter's end follow.
 inline constexpr uint64_t kProgramEndMark = 2;  // handle of a MARK

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "gpumem/trace.pb.h"
 #include "replay/analysis.h"
 #include "report/state.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "gpumem/trace.pb.h"
 
 namespace gpumem {
 namespace {

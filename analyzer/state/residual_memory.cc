@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "gpumem/trace.pb.h"
 #include "state/accounts.h"
+#include "trace/event_batch.h"
 
 namespace gpumem {
 

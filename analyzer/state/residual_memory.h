@@ -18,9 +18,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "trace/event_batch.h"
 
 namespace gpumem {
+
+struct EventRow;
 
 // Contexts and modules, with what was measured of them: estimates, part of no total. See ResidualMemory.
 struct ResidualUse {

@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "gpumem/trace.pb.h"
+#include "trace/event_batch.h"
+#include "trace/stack_table.h"
 
 namespace gpumem {
 namespace {

@@ -17,10 +17,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "trace/event_batch.h"
-#include "trace/stack_table.h"
 
 namespace gpumem {
+
+class EventBatch;
+class StackTable;
 
 // The text of a range in a domain of such a library.
 bool IsLibraryRange(absl::string_view text);

@@ -21,6 +21,9 @@
 namespace gpumem {
 namespace trace {
 class Definitions;
+}  // namespace trace
+namespace trace {
+class Definitions;
 }
 
 struct NnModuleInfo {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "gpumem/trace.pb.h"
 #include "trace/module_symbols.h"
 
 namespace gpumem {

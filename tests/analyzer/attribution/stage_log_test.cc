@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gpumem/trace.pb.h"
+#include "trace/event_batch.h"
 
 namespace gpumem {
 namespace {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string>
 
+#include "attribution/label_replay.h"
 #include "replay/analyze.h"
 #include "testing/sizes.h"
 #include "testing/training_trace.h"

@@ -18,6 +18,7 @@
 #include "symbols/symbolizer.h"
 #include "testing/sizes.h"
 #include "trace/import_info.h"
+#include "trace/reader.h"
 
 namespace gpumem {
 namespace {

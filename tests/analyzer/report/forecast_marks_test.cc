@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fixture.h"
+#include "gpumem/trace.pb.h"
 
 namespace gpumem {
 namespace {
