@@ -11,12 +11,12 @@
 namespace gpumem {
 
 CommandList AllCommands() {
-  SetWhatIfAsker(ReplayWhatIf);
+  SetWhatIfAsker(plan::ReplayWhatIf);
   CommandList commands = TraceCommands();
-  commands.push_back(MakePlanCommand());
-  commands.push_back(MakePlotCommand());
-  commands.push_back(MakeReplayCommand());
-  commands.push_back(MakeSweepCommand());
+  commands.push_back(plan::MakePlanCommand());
+  commands.push_back(plan::MakePlotCommand());
+  commands.push_back(plan::MakeReplayCommand());
+  commands.push_back(plan::MakeSweepCommand());
   return commands;
 }
 

@@ -73,8 +73,8 @@ std::string LineOf(const ProfilerEvent& event) {
 
 }  // namespace
 
-ProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded, int device) {
-  ProfilerEvents found;
+GpuMemoryProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded, int device) {
+  GpuMemoryProfilerEvents found;
   found.start_realtime_ns = loaded.input.StartRealtime();
   for (const DeviceAnalysis& each : loaded.analysis.devices)
     found.gpus.push_back({each.device, each.name, each.capacity});
@@ -103,7 +103,7 @@ ProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded,
   return found;
 }
 
-void WriteProfilerJson(const ProfilerEvents& events, const TextSink& sink) {
+void WriteProfilerJson(const GpuMemoryProfilerEvents& events, const TextSink& sink) {
   ChunkedText out(sink);
   JsonWriter json(out.text());
   json.BeginObject();
@@ -120,7 +120,7 @@ void WriteProfilerJson(const ProfilerEvents& events, const TextSink& sink) {
   *out.text() += '\n';
 }
 
-void WriteProfilerLog(const ProfilerEvents& events, const std::string& file, const TextSink& sink) {
+void WriteProfilerLog(const GpuMemoryProfilerEvents& events, const std::string& file, const TextSink& sink) {
   ChunkedText out(sink);
   const std::string name = absl::StrCat("MemoryProfiler_", PythonTime(events.start_realtime_ns, "%Y%m%d_%H%M%S"));
   const auto line = [&](uint64_t since_ns, absl::string_view text) {
@@ -133,7 +133,7 @@ void WriteProfilerLog(const ProfilerEvents& events, const std::string& file, con
                                   absl::StrCat("CUDA可用: ", events.gpus.empty() ? "False" : "True"),
                                   absl::StrCat("GPU数量: ", events.gpus.size())})
     line(0, text);
-  for (const ProfilerEvents::Gpu& gpu : events.gpus) {
+  for (const GpuMemoryProfilerEvents::Gpu& gpu : events.gpus) {
     const std::string size = gpu.capacity == 0 ? "未知" : absl::StrFormat("%.1fGB", MegaBytes(gpu.capacity) / 1024.0);
     line(0,
          absl::StrCat("GPU ", gpu.device, ": ", gpu.name.empty() ? "未知" : EscapeControls(gpu.name), " (", size, ")"));
@@ -141,7 +141,7 @@ void WriteProfilerLog(const ProfilerEvents& events, const std::string& file, con
   for (const ProfilerEvent& event : events.events) line(event.since_ns, LineOf(event));
 }
 
-void WriteProfilerTimeline(const ProfilerEvents& events, const TextSink& sink) {
+void WriteProfilerTimeline(const GpuMemoryProfilerEvents& events, const TextSink& sink) {
   std::string out = "==== GPU Memory Timeline =====\n";
   for (const std::vector<const ProfilerEvent*>& records : ByName(events.events)) {
     const ProfilerEvent& last = *records.back();

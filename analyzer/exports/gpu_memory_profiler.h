@@ -26,7 +26,7 @@ struct ProfilerEvent {
 };
 
 // What its record() was called with: "初始化" first, "内存不足错误" for failed requests, "峰值内存" last.
-struct ProfilerEvents {
+struct GpuMemoryProfilerEvents {
   std::vector<ProfilerEvent> events;
   uint64_t start_realtime_ns = 0;  // 0 = not known
   struct Gpu {
@@ -38,13 +38,13 @@ struct ProfilerEvents {
 };
 
 // Of the GPU `device`; -1: of the one with the largest peak.
-ProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded, int device);
+GpuMemoryProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace& loaded, int device);
 
-void WriteProfilerJson(const ProfilerEvents& events, const TextSink& sink);
+void WriteProfilerJson(const GpuMemoryProfilerEvents& events, const TextSink& sink);
 // `file`: what its line about the log file names.
-void WriteProfilerLog(const ProfilerEvents& events, const std::string& file, const TextSink& sink);
+void WriteProfilerLog(const GpuMemoryProfilerEvents& events, const std::string& file, const TextSink& sink);
 // The last record of each name, as print_report() has it.
-void WriteProfilerTimeline(const ProfilerEvents& events, const TextSink& sink);
+void WriteProfilerTimeline(const GpuMemoryProfilerEvents& events, const TextSink& sink);
 
 }  // namespace gpumem
 

@@ -14,7 +14,7 @@ namespace gpumem {
 namespace {
 
 void WriteProfilerFile(const ToolFile& file, const MomentLog& log, const LoadedTrace& loaded, const TextSink& sink) {
-  const ProfilerEvents events = ProfilerEventsOf(log, loaded, file.request.device);
+  const GpuMemoryProfilerEvents events = ProfilerEventsOf(log, loaded, file.request.device);
   if (file.format == "gpumemoryprofiler-json") return WriteProfilerJson(events, sink);
   if (file.format == "gpumemoryprofiler-log")
     return WriteProfilerLog(events, file.path.empty() ? "stdout" : file.path, sink);

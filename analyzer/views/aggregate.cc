@@ -23,7 +23,7 @@ class Aggregator {
   Aggregator(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
       : selection_(selection), from_ns_(from_ns), stages_(stages), map_(selection.most_stacks) {}
 
-  void Take(const Life& life) {
+  void Take(const SingleAllocation& life) {
     if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
     const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.alloc_ns);
     if (age_ns < selection_.min_age_ns || age_ns > selection_.max_age_ns) return;
@@ -75,8 +75,9 @@ void AggregateProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, 
   if (process.bytes == 0) return;
   const uint64_t event_index = of_peak ? moments.peak.event_index : moments.last_event_index;
   Revisit(trace.reader, *trace.checkpoints, {{event_index, [&](const LiveState& state) {
-                                                VisitLive(state, 0, process.measure, process.time_ns,
-                                                          [&](const Life& life) { aggregator->Take(life); });
+                                                VisitLive(
+                                                    state, 0, process.measure, process.time_ns,
+                                                    [&](const SingleAllocation& life) { aggregator->Take(life); });
                                               }}});
 }
 
@@ -98,10 +99,11 @@ void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator*
     looks.push_back({event_index, [aggregated, aggregator](const LiveState& state) {
                        const uint32_t slot = SlotOfDevice(aggregated.device);
                        uint64_t recorded = 0;
-                       VisitLive(state, slot, aggregated.measure, aggregated.time_ns, [&](const Life& life) {
-                         recorded += life.size;
-                         aggregator->Take(life);
-                       });
+                       VisitLive(state, slot, aggregated.measure, aggregated.time_ns,
+                                 [&](const SingleAllocation& life) {
+                                   recorded += life.size;
+                                   aggregator->Take(life);
+                                 });
                        aggregator->TakeNotRecorded(slot, aggregated.bytes - std::min(aggregated.bytes, recorded));
                      }});
   }
@@ -155,7 +157,7 @@ AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& a
   } else if (const Checkpoint* const start = trace.checkpoints->Before(0)) {
     LifetimePass pass(trace, *start, to_ns, selection.mode == ViewMode::kTemporary);
     pass.Run(
-        result.devices, [&](const Life& life) { aggregator.Take(life); }, progress);
+        result.devices, [&](const SingleAllocation& life) { aggregator.Take(life); }, progress);
   }
   aggregator.Finish(&result);
   result.user_stages = stages.names();

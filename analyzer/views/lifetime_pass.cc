@@ -38,8 +38,8 @@ bool Counts(ViewMeasure measure, const CudaMemory& cuda, const PhysicalHandle& p
 }
 
 template <typename Thing>
-Life ToLife(Held kind, const Thing& thing, ViewMeasure measure) {
-  Life life;
+SingleAllocation ToLife(Held kind, const Thing& thing, ViewMeasure measure) {
+  SingleAllocation life;
   life.kind = kind;
   life.stack = thing.stack;
   life.size = thing.size;
@@ -69,7 +69,7 @@ bool EndsAllocation(uint32_t kind) {
 
 void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit) {
   const auto show = [&](Held kind, const auto& thing) {
-    Life life = ToLife(kind, thing, measure);
+    SingleAllocation life = ToLife(kind, thing, measure);
     life.ended_ns = now_ns;
     visit(life);
   };
@@ -88,7 +88,7 @@ void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint6
   });
 }
 
-std::optional<Life> LifetimePass::Read(Held kind, uint32_t place) const {
+std::optional<SingleAllocation> LifetimePass::Read(Held kind, uint32_t place) const {
   const auto asked = [&](uint32_t slot) {
     if (of_process_) return of_process_;
     return slot < measure_.size() ? measure_[slot] : std::nullopt;
@@ -110,7 +110,7 @@ std::optional<Life> LifetimePass::Read(Held kind, uint32_t place) const {
   return std::nullopt;
 }
 
-uint64_t& LifetimePass::Counter(const Life& life) {
+uint64_t& LifetimePass::Counter(const SingleAllocation& life) {
   const uint64_t sort = life.kind == Held::kBlock ? 1 : 0;
   const uint64_t key = sort << 63 | static_cast<uint64_t>(life.slot) << 32 | life.thread;
   if (counter_ == nullptr || key != counter_key_) {
@@ -126,16 +126,16 @@ uint64_t LifetimePass::NumberAt(Held kind, uint32_t place) const {
 }
 
 // What is numbered: all that a device's memory is given out for. As what it counts may show later.
-std::optional<Life> LifetimePass::ReadNumbered(Held kind, uint32_t place) const {
+std::optional<SingleAllocation> LifetimePass::ReadNumbered(Held kind, uint32_t place) const {
   constexpr ViewMeasure kAny = ViewMeasure::kDefault;
   if (of_process_) return Read(kind, place);
   if (kind == Held::kBlock) return ToLife(kind, state().blocks()[place], kAny);
   if (kind == Held::kAllocation) {
     const CudaAllocation& allocation = state().cuda().allocations()[place];
-    return allocation.on_device ? std::optional<Life>(ToLife(kind, allocation, kAny)) : std::nullopt;
+    return allocation.on_device ? std::optional<SingleAllocation>(ToLife(kind, allocation, kAny)) : std::nullopt;
   }
   const PhysicalHandle& physical = state().cuda().physicals()[place];
-  return physical.imported ? std::nullopt : std::optional<Life>(ToLife(kind, physical, kAny));
+  return physical.imported ? std::nullopt : std::optional<SingleAllocation>(ToLife(kind, physical, kAny));
 }
 
 void LifetimePass::OnAlloc(Held kind, uint32_t place) {
@@ -145,7 +145,7 @@ void LifetimePass::OnAlloc(Held kind, uint32_t place) {
   uint64_t number = 0;
   if (kind == Held::kAllocation && restored_number_) {
     number = *std::exchange(restored_number_, std::nullopt);
-  } else if (const std::optional<Life> life = ReadNumbered(kind, place)) {
+  } else if (const std::optional<SingleAllocation> life = ReadNumbered(kind, place)) {
     if (gap_ns_ != 0 && life->alloc_ns <= gap_ns_) {
       number = kNotShown;
     } else if (counts_others_) {
@@ -157,7 +157,7 @@ void LifetimePass::OnAlloc(Held kind, uint32_t place) {
 }
 
 void LifetimePass::OnFree(Held kind, uint32_t place) {
-  std::optional<Life> life = Read(kind, place);
+  std::optional<SingleAllocation> life = Read(kind, place);
   if (kind == Held::kAllocation && awaits_correction_ != nullptr) {
     if (life) *awaits_correction_ = Ended{*life, NumberAt(kind, place)};
   } else if (life) {
@@ -165,7 +165,7 @@ void LifetimePass::OnFree(Held kind, uint32_t place) {
   }
 }
 
-void LifetimePass::Show(Life life, uint64_t number, bool freed) {
+void LifetimePass::Show(SingleAllocation life, uint64_t number, bool freed) {
   if (number == kNotShown) return;
   life.ended_ns = clock_ns_;
   life.freed = freed;
@@ -175,7 +175,7 @@ void LifetimePass::Show(Life life, uint64_t number, bool freed) {
 
 void LifetimePass::ShowAllAlive() {
   state().ForEachPlace([&](Held kind, uint32_t place) {
-    if (const std::optional<Life> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
+    if (const std::optional<SingleAllocation> life = Read(kind, place)) Show(*life, NumberAt(kind, place), false);
   });
   for (const auto& [thread, ended] : undone_) Show(ended.life, ended.number, false);
   undone_.clear();

@@ -26,7 +26,7 @@
 
 namespace gpumem {
 
-struct Life {
+struct SingleAllocation {
   Held kind = Held::kBlock;
   uint64_t stack = 0, size = 0;
   uint64_t alloc_ns = 0;
@@ -38,7 +38,7 @@ struct Life {
   uint64_t others = 0;
 };
 
-using LifeVisitor = std::function<void(const Life&)>;
+using LifeVisitor = std::function<void(const SingleAllocation&)>;
 
 // Everything of a device, or of the process, that `measure` counts and that is alive in `state`, as of `now_ns`.
 void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint64_t now_ns, const LifeVisitor& visit);
@@ -47,7 +47,7 @@ void VisitLive(const LiveState& state, uint32_t slot, ViewMeasure measure, uint6
 class LifetimePass final : private LifetimeObserver, private ReplayVisitor {
  public:
   // `start`: before the first event, of a replay of the wanted layers. `to_ns`: absolute; events behind it do not
-  // happen. `counts_others`: Life::others is wanted.
+  // happen. `counts_others`: SingleAllocation::others is wanted.
   LifetimePass(const OpenTrace& trace, const Checkpoint& start, uint64_t to_ns, bool counts_others)
       : replay_(trace.reader, start), to_ns_(to_ns), counts_others_(counts_others) {}
 
@@ -58,7 +58,7 @@ class LifetimePass final : private LifetimeObserver, private ReplayVisitor {
   static constexpr uint64_t kNotShown = UINT64_MAX;
 
   struct Ended {
-    Life life;
+    SingleAllocation life;
     uint64_t number = 0;
   };
 
@@ -70,11 +70,11 @@ class LifetimePass final : private LifetimeObserver, private ReplayVisitor {
   void AfterSnapshot(const std::vector<LiveSnapshotBatch>&);
   void ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
   void BeginAll();
-  std::optional<Life> Read(Held kind, uint32_t place) const;
-  std::optional<Life> ReadNumbered(Held kind, uint32_t place) const;
-  void Show(Life life, uint64_t number, bool freed);
+  std::optional<SingleAllocation> Read(Held kind, uint32_t place) const;
+  std::optional<SingleAllocation> ReadNumbered(Held kind, uint32_t place) const;
+  void Show(SingleAllocation life, uint64_t number, bool freed);
   void ShowAllAlive();
-  uint64_t& Counter(const Life& life);
+  uint64_t& Counter(const SingleAllocation& life);
   uint64_t NumberAt(Held kind, uint32_t place) const;
 
   const LiveState& state() const { return replay_.state(); }

@@ -10,13 +10,13 @@
 
 #include "commands/command.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 std::unique_ptr<Command> MakePlanCommand();
 std::unique_ptr<Command> MakePlotCommand();
 std::unique_ptr<Command> MakeReplayCommand();
 std::unique_ptr<Command> MakeSweepCommand();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_COMMANDS_COMMANDS_H_

@@ -13,7 +13,7 @@
 #include "planner/forecast/forecast_json.h"
 #include "planner/forecast/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 void PlanCheck::AddFlags(Flags* flags) {
   flags->Add("--check", &file_, "hold the answer against the limits of a YAML file (docs/ci.md)").Value("FILE");
@@ -54,4 +54,4 @@ int PlanCheck::ExitCode(const Forecast& forecast, const std::vector<CheckLine>& 
   return has_answer ? ExitCodeOfCheck(lines) : kExitCannotRead;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -24,7 +24,7 @@
 #include "compare/check.h"
 #include "planner/forecast/forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class PlanCheck {
  public:
@@ -52,6 +52,6 @@ class PlanCheck {
   LoadedRun baseline_;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_COMMANDS_PLAN_CHECK_H_

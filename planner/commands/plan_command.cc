@@ -29,7 +29,7 @@
 #include "report/sections.h"
 #include "start/child.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // docs/exit-codes.md; a script tells "fits" from all else by 0.
@@ -277,4 +277,4 @@ unknown; 3: no answer. All commands read the trace that it leaves.
 
 std::unique_ptr<Command> MakePlanCommand() { return std::make_unique<PlanCommand>(); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

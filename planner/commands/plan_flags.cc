@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "start/preload.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr char kDefaultDevice[] = "H100";
@@ -176,4 +176,4 @@ absl::StatusOr<SimulationTools> FindSimulation() {
   return FindSimulationTools(std::filesystem::read_symlink("/proc/self/exe", error).string(), recorder);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

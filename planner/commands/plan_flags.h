@@ -22,7 +22,7 @@
 #include "planner/launch/ranks.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct PlanFlags {
   std::string device, memory, capability;  // "" = not given
@@ -54,6 +54,6 @@ absl::StatusOr<double> ParseMargin(absl::string_view text);
 // The recorder and the simulated CUDA beside this program.
 absl::StatusOr<SimulationTools> FindSimulation();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_COMMANDS_PLAN_FLAGS_H_

@@ -21,7 +21,7 @@
 #include "planner/commands/commands.h"
 #include "planner/plot/plot.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMostTraces = 32;
@@ -174,4 +174,4 @@ absl::StatusOr<int> PlotCommand::Run(const std::vector<std::string>& arguments, 
 
 std::unique_ptr<Command> MakePlotCommand() { return std::make_unique<PlotCommand>(); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

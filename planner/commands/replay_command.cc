@@ -15,7 +15,7 @@
 #include "planner/replay/replayer.h"
 #include "start/child.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 class ReplayCommand final : public Command {
@@ -121,4 +121,4 @@ damaged, and this is of what could be read.
 
 std::unique_ptr<Command> MakeReplayCommand() { return std::make_unique<ReplayCommand>(); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

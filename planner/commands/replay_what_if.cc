@@ -16,7 +16,7 @@
 #include "planner/replay/replayer.h"
 #include "start/child.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr double kMostSeconds = 60;
@@ -83,4 +83,4 @@ WhatIfAnswer ReplayWhatIf(const WhatIfQuestion& question, Console* console) {
   return none;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

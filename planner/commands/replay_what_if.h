@@ -16,10 +16,10 @@
 #include "base/console.h"
 #include "commands/what_if.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 WhatIfAnswer ReplayWhatIf(const WhatIfQuestion& question, Console* console);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_COMMANDS_REPLAY_WHAT_IF_H_

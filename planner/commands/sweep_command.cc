@@ -29,7 +29,7 @@
 #include "start/child.h"
 #include "start/preload.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -321,4 +321,4 @@ answer.
 
 std::unique_ptr<Command> MakeSweepCommand() { return std::make_unique<SweepCommand>(); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 struct KindRow {
@@ -116,4 +116,4 @@ std::string OtherResults(ChangeKind kind, const ChangeReport& report) {
   return report.other_results;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -20,7 +20,7 @@
 #include "planner/launch/process_result.h"
 #include "planner/launch/run_request.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The cheapest first. Of a pair of alternatives both may be tried, and one be combined with others.
 enum class ChangeKind : uint8_t {
@@ -69,6 +69,6 @@ std::string CostText(ChangeKind kind, const ChangeReport& report);  // with what
 // Why the program computes other numbers with it; "" = the same, but for the order of additions.
 std::string OtherResults(ChangeKind kind, const ChangeReport& report);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_CHANGE_KINDS_H_

@@ -3,7 +3,7 @@
 
 #include "planner/forecast/explanation_page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 void WriteReduction(const Reduction& reduction, JsonWriter* json) {
@@ -73,4 +73,4 @@ void WriteExplanation(const Forecast& forecast, JsonWriter* json) {
   json->EndObject();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

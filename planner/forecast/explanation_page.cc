@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxWays = 5;
@@ -110,4 +110,4 @@ void AddExplanation(const Forecast& forecast, Page* page) {
   AddRefused(explanation, page);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

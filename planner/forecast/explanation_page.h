@@ -14,7 +14,7 @@
 #include "planner/forecast/forecast.h"
 #include "report/page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The answer to "how does it fit", the cheapest ways with what each costs, and what is not possible, with the reason.
 void AddExplanation(const Forecast& forecast, Page* page);
@@ -25,6 +25,6 @@ void WriteExplanation(const Forecast& forecast, JsonWriter* json);
 // "nothing", "recompute", "pieces", "transfers", "rounding".
 absl::string_view CostName(ReductionCost cost);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_EXPLANATION_PAGE_H_

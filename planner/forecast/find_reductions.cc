@@ -13,7 +13,7 @@
 #include "planner/forecast/change_kinds.h"
 #include "planner/forecast/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr double kLeastShare = 0.005;  // of the need: what saves less is of no use by itself
@@ -343,4 +343,4 @@ Explanation FindReductions(const RunRequest& request, const Forecast& forecast, 
   return Finder(request, forecast, goal, measure).Find();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -21,7 +21,7 @@
 #include "planner/forecast/planner.h"
 #include "planner/forecast/reduction.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 inline constexpr int kMaxReductionRuns = 30;
 
@@ -45,6 +45,6 @@ MeasureChanges MeasureBy(Planner* planner);
 Explanation FindReductions(const RunRequest& request, const Forecast& forecast, uint64_t goal,
                            const MeasureChanges& measure);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_FIND_REDUCTIONS_H_

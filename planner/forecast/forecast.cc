@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 namespace {
 
@@ -71,4 +71,4 @@ uint64_t Forecast::managed() const {
   return bytes;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

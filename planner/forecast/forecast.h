@@ -19,7 +19,7 @@
 #include "planner/launch/process_result.h"
 #include "replay/analysis.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The most that a process had of one device.
 struct RunPeaks {
@@ -163,6 +163,6 @@ struct Forecast {
   uint64_t managed() const;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_FORECAST_H_

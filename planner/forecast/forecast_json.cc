@@ -7,7 +7,7 @@
 #include "planner/forecast/explanation_page.h"
 #include "planner/forecast/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 void WritePeaks(absl::string_view key, const RunPeaks* peaks, JsonWriter* json) {
@@ -348,4 +348,4 @@ std::string ForecastJson(const Forecast& forecast, const std::function<void(Json
   return out;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,7 +12,7 @@
 #include "base/json_writer.h"
 #include "planner/forecast/forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 absl::string_view RunEndName(RunEnd end);
 absl::string_view HostReadKindName(HostReadKind kind);
@@ -20,6 +20,6 @@ absl::string_view HostReadKindName(HostReadKind kind);
 // `write_moment` adds the members that say what the peak is made of; may be empty.
 std::string ForecastJson(const Forecast& forecast, const std::function<void(JsonWriter*)>& write_moment);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_FORECAST_JSON_H_

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxReads = 6;
@@ -231,4 +231,4 @@ void AddTime(const TimeSpent& time, Page* page) {
   page->Paragraph("  ", absl::StrCat(text.substr(2), "."));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -15,7 +15,7 @@
 #include "planner/forecast/forecast.h"
 #include "report/page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Whether it fits, the peaks, and how far the program ran.
 void AddVerdict(const Forecast& forecast, Page* page);
@@ -38,6 +38,6 @@ void AddFailure(const Forecast& forecast, Page* page);
 // "stopped after step 4: the peak did not grow since step 2".
 std::string EndText(const Forecast& forecast);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_FORECAST_PAGE_H_

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "planner/forecast/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 absl::Status Put(const Axis& axis, int64_t value, RunRequest* run) {
@@ -329,4 +329,4 @@ absl::StatusOr<uint64_t> Forecaster::Measure(const RunRequest& fixed, int64_t va
   return wanted;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -24,7 +24,7 @@
 #include "planner/forecast/planner.h"
 #include "planner/forecast/vary.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class Forecaster {
  public:
@@ -79,6 +79,6 @@ class Forecaster {
   std::optional<PlannedRun> settled_;  // of a program that lives on where memory is refused
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_FORECASTER_H_

@@ -13,7 +13,7 @@
 #include "state/checkpoints.h"
 #include "trace/reader.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr uint64_t kOneValue = 16;  // bytes: a complex number of doubles
@@ -95,4 +95,4 @@ std::vector<HostRead> DescribeHostReads(const HostReadCounts& counts, const Repo
   return reads;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -22,7 +22,7 @@
 #include "report/input.h"
 #include "symbols/symbolizer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct HostReadCount {
   uint64_t count = 0, bytes = 0, largest = 0;
@@ -52,6 +52,6 @@ HostReadKind KindOfRead(const std::vector<ResolvedFrame>& frames, uint64_t large
 // Those that may decide what comes next first; then by count.
 std::vector<HostRead> DescribeHostReads(const HostReadCounts& counts, const ReportInput& input);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_HOST_READS_H_

@@ -18,7 +18,7 @@
 #include "report/state.h"
 #include "symbols/symbol_cache.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 RunEnd EndOf(const RunOutcome& outcome, int exit_code) {
@@ -170,4 +170,4 @@ std::string StuckPlace(const PlannedRun& run) {
       ->site;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -20,7 +20,7 @@
 #include "planner/forecast/forecast.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct PlannedRun {
   RunOutcome outcome;
@@ -45,6 +45,6 @@ bool Succeeded(const PlannedRun& run);
 // Where it was when it was ended: as it said itself, or where it read most often; "" where nothing tells.
 std::string StuckPlace(const PlannedRun& run);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_PLANNED_RUN_H_

@@ -21,7 +21,7 @@
 #include "base/temporary_folder.h"
 #include "planner/launch/program.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,4 +178,4 @@ absl::Status Planner::KeepTraces(const std::string& wanted, PlannedRun* run) {
   return absl::OkStatus();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

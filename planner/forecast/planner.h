@@ -25,7 +25,7 @@
 #include "planner/launch/run_pool.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class Planner {
  public:
@@ -73,6 +73,6 @@ class Planner {
   double spent_s_ = 0;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_PLANNER_H_

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // What a change costs, the cheapest first.
 enum class ReductionCost : uint8_t {
@@ -50,6 +50,6 @@ struct Explanation {
   bool reached() const { return need + room <= goal; }
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_REDUCTION_H_

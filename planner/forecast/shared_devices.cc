@@ -7,7 +7,7 @@
 
 #include "planner/forecast/forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 struct Member {
@@ -65,4 +65,4 @@ std::vector<SharedDevice> SharedDevices(const std::vector<PlannedProcess>& proce
   return shared;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

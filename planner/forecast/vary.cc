@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr int64_t kMaxValues = 1'000'000;
@@ -239,4 +239,4 @@ absl::StatusOr<Largest> FindLargest(
   return found;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

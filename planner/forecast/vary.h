@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct Axis {
   enum class Kind : uint8_t {
@@ -77,6 +77,6 @@ absl::StatusOr<Largest> FindLargest(
     const std::vector<int64_t>& values, uint64_t limit,
     const std::function<absl::StatusOr<uint64_t>(int64_t value, bool is_near)>& measure);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_VARY_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr uint64_t kLeastDoubt = 1 << 20;  // what changes less is no doubt
@@ -262,4 +262,4 @@ std::string RangeText(const Assessment& assessment) {
   return absl::StrCat(low, " to ", high, low == likely || high == likely ? "" : absl::StrCat(", likely ", likely));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -25,7 +25,7 @@
 
 #include "planner/forecast/forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class Verdict : uint8_t { kFits, kFitsUnless, kTooClose, kDoesNotFit, kUnknown };
 
@@ -69,6 +69,6 @@ absl::string_view DoubtName(Doubt::Kind kind);
 // "7.75 GiB to 8.5 GiB, likely 8 GiB"; one number where there is no range, no upper one where that is no bound.
 std::string RangeText(const Assessment& assessment);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_VERDICT_H_

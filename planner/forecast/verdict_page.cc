@@ -14,7 +14,7 @@
 #include "planner/forecast/forecast_page.h"
 #include "planner/forecast/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxOutputLines = 15;
@@ -243,4 +243,4 @@ void AddFailure(const Forecast& forecast, Page* page) {
   AddOutput(forecast, page);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -10,7 +10,7 @@
 #include "planner/forecast/change_kinds.h"
 #include "planner/forecast/vary.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxShown = 3;
@@ -97,4 +97,4 @@ std::vector<WhatIf> TryChanges(const RunRequest& request, const PlannedRun& run,
   return changes.Best();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,13 +12,13 @@
 #include "planner/forecast/forecast.h"
 #include "planner/forecast/planner.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The largest savings first, three at most; `run` is the run that they are compared with, `moment` its peak (null
 // where nothing tells what it is made of).
 std::vector<WhatIf> TryChanges(const RunRequest& request, const PlannedRun& run, const Moment* moment,
                                Planner* planner);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_FORECAST_WHAT_IF_H_

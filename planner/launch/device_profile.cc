@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "planner/launch/embedded.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 std::string Plain(absl::string_view name) {
@@ -86,4 +86,4 @@ absl::StatusOr<int> ParseCapability(absl::string_view text) {
 
 std::string CapabilityText(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

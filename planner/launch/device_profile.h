@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct DeviceProfile {
   std::string name;       // "H100", as --device has it
@@ -49,6 +49,6 @@ absl::StatusOr<int> ParseCapability(absl::string_view text);
 // "9.0" of 90, as people write it.
 std::string CapabilityText(int capability);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_DEVICE_PROFILE_H_

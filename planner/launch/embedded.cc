@@ -22,7 +22,7 @@ GPUMEM_EMBEDDED(offload);
 
 #undef GPUMEM_EMBEDDED
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 absl::string_view Between(const char* begin, const char* end) { return {begin, static_cast<size_t>(end - begin)}; }
@@ -50,4 +50,4 @@ std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
 
 #undef GPUMEM_TEXT
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 absl::string_view EmbeddedDevices();     // devices.json
 absl::string_view EmbeddedForkServer();  // fork_server.py
@@ -22,6 +22,6 @@ struct EmbeddedFile {
 // injected_script.py, and what it loads from its folder.
 std::vector<EmbeddedFile> EmbeddedInjectedFiles();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_EMBEDDED_H_

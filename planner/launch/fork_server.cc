@@ -22,7 +22,7 @@
 #include "planner/launch/embedded.h"
 #include "planner/launch/program.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ std::vector<ServerMessage> ForkServer::Poll() {
   return messages;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -26,7 +26,7 @@
 #include "planner/launch/python_command.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct ServerMessage {
   enum class Kind : uint8_t { kReady, kUnfit, kStarted, kEnded, kGone };
@@ -71,6 +71,6 @@ class ForkServer {
   bool is_gone_ = false;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_FORK_SERVER_H_

@@ -16,7 +16,7 @@
 #include "base/json_reader.h"
 #include "base/status_macros.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -164,4 +164,4 @@ std::string StuckAt(const std::string& stacks) {
   return own.empty() ? innermost : own;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "planner/launch/workspaces.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // What became of a change that the run was to be made with (changes.py).
 struct ChangeReport {
@@ -74,6 +74,6 @@ std::string ReadStuckStacks(const std::string& folder);
 // The innermost line of the program's own in such stacks: "train.py:12 in main"; "" where nothing tells.
 std::string StuckAt(const std::string& stacks);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_PROCESS_RESULT_H_

@@ -18,7 +18,7 @@
 #include "base/loader_name.h"
 #include "planner/launch/ranks.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // Nothing for what is not known: simulated CUDA has a value of its own then.
@@ -178,4 +178,4 @@ absl::StatusOr<pid_t> StartProgram(const ProgramStart& start) {
   return pid;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // An empty value: the variable is to be absent.
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -51,6 +51,6 @@ absl::StatusOr<pid_t> StartProgram(const ProgramStart& start);
 // CLOCK_MONOTONIC.
 double MonotonicSeconds();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_PROGRAM_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // "python", "python3", "python3.11", "/x/bin/python3.11".
@@ -60,4 +60,4 @@ std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& 
   return parsed;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

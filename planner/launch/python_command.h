@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct PythonCommand {
   std::vector<std::string> interpreter;  // with its own options
@@ -26,6 +26,6 @@ struct PythonCommand {
 // None where it is no Python, or runs neither a script nor a module (-c, standard input).
 std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& command);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_PYTHON_COMMAND_H_

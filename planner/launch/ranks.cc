@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr int kMaxRanks = 1 << 20;
@@ -117,4 +117,4 @@ std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const RunR
   };
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // What was asked for; an absent value follows from the others.
 struct RanksWanted {
@@ -38,6 +38,6 @@ std::string FakeRanksFolder(const std::string& injected_script);
 // would tell it. Empty for a program of one. `folder` is FakeRanksFolder's.
 std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const RunRequest& run, const std::string& folder);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_RANKS_H_

@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "planner/launch/program.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -209,4 +209,4 @@ void RunPool::End(int id, int status, uint64_t rss_kib, std::vector<EndedRun>* e
   runs_.erase(id);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -27,7 +27,7 @@
 #include "planner/launch/python_command.h"
 #include "planner/launch/simulated_run.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct EndedRun {
   int id = 0;
@@ -97,6 +97,6 @@ class RunPool {
   int servers_started_ = 0;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_RUN_POOL_H_

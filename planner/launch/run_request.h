@@ -13,7 +13,7 @@
 
 #include "planner/launch/device_profile.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Where the parts are that a run needs.
 struct SimulationTools {
@@ -56,6 +56,6 @@ struct RunRequest {
   bool on_gpu = false;        // the machine's own, not a simulated one: all that describes a device is without meaning
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_RUN_REQUEST_H_

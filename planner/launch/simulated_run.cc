@@ -25,7 +25,7 @@
 #include "planner/launch/program.h"
 #include "planner/launch/ranks.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -153,4 +153,4 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const RunR
   return outcome;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

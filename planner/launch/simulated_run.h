@@ -25,7 +25,7 @@
 #include "planner/launch/process_result.h"
 #include "planner/launch/run_request.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // `program` is the path of gpumem itself. GPUMEM_SIMCUDA names another folder that holds `run` (and the libraries, or
 // SIMCUDA_LIB does). NotFound with the next step where a part is missing.
@@ -75,6 +75,6 @@ class SignalGuard {
   void (*before_[kSignalCount])(int) = {};
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_SIMULATED_RUN_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // " cuDNN (12 operations), cuFFT (1 operation) were measured on this GPU."
@@ -47,4 +47,4 @@ std::string WorkspacesText(const std::vector<WorkspaceUse>& uses) {
       Sentence(uses, &WorkspaceUse::without_bound, "have no bound that is known either."));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

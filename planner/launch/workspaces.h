@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Of one library: how many different operations (shapes, types) are known how.
 struct WorkspaceUse {
@@ -46,6 +46,6 @@ bool HasBounds(const std::vector<WorkspaceUse>& uses);
 // How they are known, in sentences that begin with a blank; "" where nothing was asked for.
 std::string WorkspacesText(const std::vector<WorkspaceUse>& uses);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_LAUNCH_WORKSPACES_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 plots::Panel PeakPanel(const PlotRequest& request, PlotDevice* device) {
   const size_t row = device->peak_row();
@@ -81,4 +81,4 @@ plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, 
   return {.note = "grey is free; a red frame is the only block of its segment", .chart = std::move(chart)};
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -8,12 +8,12 @@
 
 #include "planner/plot/plot_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 plots::Panel PeakPanel(const PlotRequest& request, PlotDevice* device);
 plots::Panel TreemapPanel(const PlotRequest& request, const PlotDevice& device);
 plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_PLOT_MOMENT_PLOTS_H_

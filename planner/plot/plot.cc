@@ -14,7 +14,7 @@
 #include "planner/plot/time_plots.h"
 #include "report/state.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMostBars = 24;
@@ -152,4 +152,4 @@ absl::StatusOr<plots::Figure> MakePlot(const PlotRequest& request, const std::ve
   return FigureOf(title, trace, *std::move(panel));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -22,7 +22,7 @@
 #include "page/page_pass.h"
 #include "planner/charts/figure.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class PlotKind : uint8_t {
   kTimeline,       // what was held over time, stacked
@@ -65,6 +65,6 @@ struct PlotTrace {
 // NotFound: the trace has nothing of what was asked for, with what it lacks. At least one trace.
 absl::StatusOr<plots::Figure> MakePlot(const PlotRequest& request, const std::vector<PlotTrace>& traces);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_PLOT_PLOT_H_

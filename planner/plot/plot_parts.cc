@@ -10,7 +10,7 @@
 #include "page/category_colors.h"
 #include "report/verdict.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr plots::Color kRest{169, 169, 169};
@@ -111,4 +111,4 @@ std::string PeakSentence(const PlotTrace& trace) {
   return verdict.problem.empty() ? verdict.peak : absl::StrCat(verdict.problem, ". ", verdict.peak);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

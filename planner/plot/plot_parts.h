@@ -14,7 +14,7 @@
 #include "planner/charts/color.h"
 #include "planner/plot/plot.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 inline constexpr size_t kPlotLayers = 10;  // more colours cannot be told apart on paper; the others are one
 
@@ -56,6 +56,6 @@ std::vector<std::string> TellingParts(std::vector<std::string> names);
 // "8.11 GiB allocated on GPU 0 at 1.935 s, step 2": of the verdict.
 std::string PeakSentence(const PlotTrace& trace);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_PLOT_PLOT_PARTS_H_

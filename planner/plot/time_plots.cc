@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMostPoints = 1600;  // across: more than a picture has columns
@@ -170,4 +170,4 @@ plots::Panel FragmentationPanel(const PlotRequest& request, const PlotTrace& tra
   return {.chart = std::move(chart)};
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

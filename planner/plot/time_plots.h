@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "planner/plot/plot_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, PlotDevice* device);
 absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace);  // NotFound: no steps
@@ -17,6 +17,6 @@ absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const Pl
                                             const PlotDevice& device);  // NotFound: nothing is alive at the end
 plots::Panel FragmentationPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_PLOT_TIME_PLOTS_H_

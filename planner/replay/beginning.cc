@@ -10,7 +10,7 @@
 
 #include "state/batch_stream.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr uint64_t kMostSmall = 1 << 20;  // in one request for a small pool
@@ -207,4 +207,4 @@ void WriteBeginning(const std::vector<BeginningRange>& ranges, const absl::flat_
   Writer(blocks, names, numbers, write).Write(ranges);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -28,7 +28,7 @@
 #include "planner/replay/request_file.h"
 #include "trace/reader.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct BeginningBlock {
   uint64_t address = 0, size = 0;
@@ -60,6 +60,6 @@ struct RequestNames {
 void WriteBeginning(const std::vector<BeginningRange>& ranges, const absl::flat_hash_map<uint64_t, uint64_t>& blocks,
                     const RequestNames& names, Numbers* numbers, const std::function<void(const Request&)>& write);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_BEGINNING_H_

@@ -7,10 +7,10 @@ extern "C" {
 extern const char gpumem_replay_driver_begin[], gpumem_replay_driver_end[];
 }
 
-namespace gpumem {
+namespace gpumem::plan {
 
 absl::string_view EmbeddedReplayDriver() {
   return {gpumem_replay_driver_begin, static_cast<size_t>(gpumem_replay_driver_end - gpumem_replay_driver_begin)};
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

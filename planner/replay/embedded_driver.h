@@ -8,10 +8,10 @@
 
 #include "absl/strings/string_view.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 absl::string_view EmbeddedReplayDriver();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_EMBEDDED_DRIVER_H_

@@ -19,7 +19,7 @@
 #include "loading/own_trace.h"
 #include "start/preload.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ absl::StatusOr<TorchPython> FindTorch(const std::string& named, const std::strin
       "torch` into a virtual environment suffices, no GPU is needed."));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "replay/analysis.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct TorchPython {
   std::string python;
@@ -32,6 +32,6 @@ struct TorchPython {
 
 absl::StatusOr<TorchPython> FindTorch(const std::string& named, const std::string& trace, const ProcessInfo& process);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_FIND_TORCH_H_

@@ -18,7 +18,7 @@
 
 #include "absl/container/flat_hash_set.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class Hindsight {
  public:
@@ -55,6 +55,6 @@ class Hindsight {
   bool is_new_ = false;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_HINDSIGHT_H_

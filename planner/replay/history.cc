@@ -23,7 +23,7 @@
 #include "state/checkpoints.h"
 #include "state/replay.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr int kOutOfMemory = 2;  // of CUresult and of cudaError_t
@@ -381,4 +381,4 @@ absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const 
   return absl::OkStatus();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

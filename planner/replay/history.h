@@ -26,7 +26,7 @@
 #include "planner/replay/segment_log.h"
 #include "replay/analyze.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct HistoryFacts {
   uint64_t requests = 0;  // records of the file
@@ -59,6 +59,6 @@ struct HistoryFacts {
 absl::Status ReadHistory(const OpenTrace& trace, const std::string& path, const std::string& conf,
                          uint64_t until_failure_ns, HistoryFacts* facts);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_HISTORY_H_

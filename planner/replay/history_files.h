@@ -21,7 +21,7 @@
 #include "base/status_macros.h"
 #include "planner/replay/request_file.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 inline std::string BeginningFile(const std::string& path) { return path + ".beginning"; }
 inline std::string AnewFile(const std::string& path) { return path + ".anew"; }
@@ -43,6 +43,6 @@ struct HistoryFiles {
   }
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_HISTORY_FILES_H_

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class Numbers {
  public:
@@ -31,6 +31,6 @@ class Numbers {
   std::vector<uint64_t> free_;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_NUMBERS_H_

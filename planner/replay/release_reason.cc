@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 ReleaseReason OfName(absl::string_view name) {
@@ -44,4 +44,4 @@ ReleaseReason ReleaseReasons::Of(uint64_t stack) {
   return known->second;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "trace/stack_table.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class ReleaseReason : uint8_t { kUnknown, kRequest, kEmptyCache };
 
@@ -33,6 +33,6 @@ class ReleaseReasons {
   absl::flat_hash_map<uint64_t, ReleaseReason> known_;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_RELEASE_REASON_H_

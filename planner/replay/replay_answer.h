@@ -16,7 +16,7 @@
 #include "planner/replay/history.h"
 #include "planner/replay/segment_log.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // A request that was not served in a replay, and ended it.
 struct ReplayDeath {
@@ -90,6 +90,6 @@ struct ReplayAnswer {
 // The what-if that needs least, of those that got to the end; null where there is none.
 const ReplayedRun* BestOf(const ReplayAnswer& answer);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REPLAY_ANSWER_H_

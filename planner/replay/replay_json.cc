@@ -7,7 +7,7 @@
 #include "json/parts.h"
 #include "planner/replay/replay_page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 void WriteDevices(const ReplayedRun& run, JsonWriter* json) {
@@ -100,4 +100,4 @@ std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input) {
   return text + "\n";
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

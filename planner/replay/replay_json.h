@@ -13,10 +13,10 @@
 #include "planner/replay/replay_answer.h"
 #include "report/input.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REPLAY_JSON_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 std::string Difference(uint64_t from, uint64_t to) {
@@ -154,4 +154,4 @@ void AddReplay(const ReplayAnswer& answer, Page* page) {
   }
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -15,7 +15,7 @@
 #include "planner/replay/replay_answer.h"
 #include "report/page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 void AddReplay(const ReplayAnswer& answer, Page* page);
 
@@ -26,6 +26,6 @@ std::string ReplaySentence(const ReplayAnswer& answer);
 // How settings are named: "defaults" where there are none.
 std::string ConfName(const std::string& conf);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REPLAY_PAGE_H_

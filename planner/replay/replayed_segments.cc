@@ -8,7 +8,7 @@
 #include "state/replay.h"
 #include "trace/stack_table.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 class SegmentReader final : public ReplayVisitor, public LifetimeObserver {
@@ -54,4 +54,4 @@ ReplayedSegments ReadSegments(const OpenTrace& trace) {
   return start == nullptr ? ReplayedSegments() : SegmentReader(trace, *start).Run();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -15,7 +15,7 @@
 #include "planner/replay/segment_log.h"
 #include "replay/analyze.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The mark that a replay makes when it has what was there before the history.
 inline constexpr absl::string_view kHistoryBegins = "gpumem replay: the history begins";
@@ -29,6 +29,6 @@ struct ReplayedSegments {
 
 ReplayedSegments ReadSegments(const OpenTrace& trace);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REPLAYED_SEGMENTS_H_

@@ -32,7 +32,7 @@
 #include "planner/replay/history_files.h"
 #include "planner/replay/replayed_segments.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -370,4 +370,4 @@ const ReplayedRun* BestOf(const ReplayAnswer& answer) {
   return best;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -24,7 +24,7 @@
 #include "planner/launch/simulated_run.h"
 #include "planner/replay/replay_answer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // One run: these settings on a GPU of this size.
 struct ReplaySetting {
@@ -84,6 +84,6 @@ absl::Status ParseReplayResult(absl::string_view text, ReplayedRun* run);
 // The settings that people try, each in place of what the recorded ones say of it.
 std::vector<std::string> SettingsToTry(const std::string& recorded);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REPLAYER_H_

@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
@@ -44,4 +44,4 @@ absl::Status RequestFile::Close() {
   return file_->Commit();
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "base/output_file.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The numbers are the file's: replay_driver.py has the same.
 enum class RequestKind : uint8_t {
@@ -62,6 +62,6 @@ class RequestFile {
   std::string buffer_;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_REQUEST_FILE_H_

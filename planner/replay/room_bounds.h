@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class RoomBounds {
  public:
@@ -27,6 +27,6 @@ class RoomBounds {
   uint64_t most_ = 0, refused_ = UINT64_MAX;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_ROOM_BOUNDS_H_

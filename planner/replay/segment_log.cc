@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 uint64_t KeyOf(Held kind, uint32_t place) { return static_cast<uint64_t>(kind) << 32 | place; }
@@ -120,4 +120,4 @@ SegmentCounts Count(const SegmentChanges& changes) {
   return counts;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -27,7 +27,7 @@
 #include "state/lifetime_observer.h"
 #include "state/live_state.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Bytes that a device's allocator got (positive) or gave back (negative), in order; by device.
 using SegmentChanges = std::map<int, std::vector<int64_t>>;
@@ -74,6 +74,6 @@ struct SegmentCounts {
 };
 SegmentCounts Count(const SegmentChanges& changes);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_REPLAY_SEGMENT_LOG_H_

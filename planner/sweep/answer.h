@@ -22,7 +22,7 @@
 #include "planner/sweep/row.h"
 #include "planner/sweep/scaling.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct SweepAnswer {
   std::vector<std::string> command;  // as it was given, secrets masked: everything below is shown and written to files
@@ -43,6 +43,6 @@ struct SweepAnswer {
   SweepLanguage language = SweepLanguage::kEnglish;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_ANSWER_H_

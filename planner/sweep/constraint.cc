@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr int kDeepest = 50;
@@ -248,4 +248,4 @@ absl::StatusOr<Constraint> Constraint::Parse(absl::string_view text) {
 
 absl::StatusOr<bool> Constraint::Holds(const Configuration& values) const { return Evaluation(*this, &values).Run(); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -21,7 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class Constraint {
  public:
@@ -47,6 +47,6 @@ class Constraint {
   std::vector<Token> tokens_;
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_CONSTRAINT_H_

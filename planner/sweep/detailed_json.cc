@@ -5,7 +5,7 @@
 #include "planner/sweep/sweep_json.h"
 #include "planner/sweep/sweep_json_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // Each of these is always there, so that a script need not ask; all others are in "others".
@@ -99,4 +99,4 @@ std::string DetailedJson(const SweepAnswer& answer) {
   return out + "\n";
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -11,7 +11,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::BarChart;
@@ -121,4 +121,4 @@ plots::Figure DetailedFigure(const SweepAnswer& answer) {
   return figure;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 enum class Wanted : bool { kMin, kMax };
@@ -147,4 +147,4 @@ uint64_t SumOf(const std::map<std::string, uint64_t>& bytes) {
   return sum;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

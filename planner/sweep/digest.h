@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct PartBytes {
   std::string name;
@@ -66,6 +66,6 @@ std::vector<PartBytes> Operations(const SweepRow& row);
 
 uint64_t SumOf(const std::map<std::string, uint64_t>& bytes);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_DIGEST_H_

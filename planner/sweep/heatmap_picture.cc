@@ -11,7 +11,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::HeatCell;
@@ -128,4 +128,4 @@ plots::Figure HeatmapFigure(const SweepAnswer& answer) {
   return figure;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -21,7 +21,7 @@
 #include "base/output_file.h"
 #include "planner/sweep/row_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ std::string FileNameOf(const Configuration& values) {
   return is_exact ? name : absl::StrCat(name.substr(0, kLongestName), name.empty() ? "" : "_", ShortName(exact));
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 class SweepJournal {
  public:
@@ -55,6 +55,6 @@ class SweepJournal {
 // "batch_size-8_seq_len-512": of a configuration, for file names.
 std::string FileNameOf(const Configuration& values);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_JOURNAL_H_

@@ -11,7 +11,7 @@
 #include "planner/sweep/sweep_page_parts.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxComponentRows = 12, kMaxStages = 20;
@@ -102,4 +102,4 @@ void AddMadeOf(const SweepAnswer& answer, Page* page) {
   AddStages(*row, answer.language, page);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -19,7 +19,7 @@
 #include "loading/moment.h"
 #include "report/attribution_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kLongestReason = 300;
@@ -192,4 +192,4 @@ SweepRow MakeRow(PlannedRun* run, uint64_t capacity, Console* console) {
   return row;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -16,11 +16,11 @@
 #include "planner/forecast/planned_run.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // `capacity`: of the device, in bytes; 0 = as the trace has it.
 SweepRow MakeRow(PlannedRun* run, uint64_t capacity, Console* console);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_MEASURED_ROW_H_

@@ -14,7 +14,7 @@ extern "C" {
 extern const char gpumem_sweep_example_begin[], gpumem_sweep_example_end[];
 }
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 // An axis that the command has no place for stays out of a sweep of the user's own command.
@@ -74,4 +74,4 @@ SweepSpec SpecOf(const OpacusScanOptions& options, const std::vector<std::string
   return spec;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

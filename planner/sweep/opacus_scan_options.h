@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "planner/sweep/spec.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct OpacusScanOptions {
   std::vector<std::string> seq_lengths, batch_sizes, max_physical_batch_sizes, lora_ranks;  // empty: one usual value
@@ -36,6 +36,6 @@ SweepSpec SpecOf(const OpacusScanOptions& options, const std::vector<std::string
 std::string ExamplePath(const OpacusScanOptions& options);
 absl::string_view ExampleText();
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_OPACUS_SCAN_OPTIONS_H_

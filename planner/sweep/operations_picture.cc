@@ -9,7 +9,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::BarChart;
@@ -65,4 +65,4 @@ plots::Figure OperationsFigure(const SweepAnswer& answer) {
   return figure;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

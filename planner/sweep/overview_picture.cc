@@ -13,7 +13,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::BarChart;
@@ -192,4 +192,4 @@ plots::Figure OverviewFigure(const SweepAnswer& answer) {
   return figure;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

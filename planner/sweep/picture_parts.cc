@@ -10,7 +10,7 @@
 #include "base/format.h"
 #include "planner/sweep/digest.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::Color;
@@ -145,4 +145,4 @@ plots::BarChart ByConfiguration(const SweepAnswer& answer) {
 
 std::string RowTitle(const SweepRow& row) { return absl::StrCat("#", row.number, ": ", ConfigurationText(row.values)); }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

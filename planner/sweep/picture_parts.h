@@ -13,7 +13,7 @@
 #include "planner/charts/charts.h"
 #include "planner/sweep/answer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 plots::Color MemoryTypeColor(const std::string& name);
 plots::Color ComponentColor(const std::string& name);
@@ -32,6 +32,6 @@ plots::BarChart ByConfiguration(const SweepAnswer& answer);
 // "#20: seq_len=4096, batch_size=8".
 std::string RowTitle(const SweepRow& row);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_PICTURE_PARTS_H_

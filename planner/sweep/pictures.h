@@ -14,7 +14,7 @@
 #include "planner/charts/figure.h"
 #include "planner/sweep/answer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Peaks by each axis, all peaks and times by configuration, and how many fit.
 plots::Figure OverviewFigure(const SweepAnswer& answer);
@@ -31,6 +31,6 @@ plots::Figure DetailedFigure(const SweepAnswer& answer);
 // All allocations by forward, backward and optimizer: of RowToExplain by component, and over the configurations.
 plots::Figure OperationsFigure(const SweepAnswer& answer);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_PICTURES_H_

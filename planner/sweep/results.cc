@@ -16,7 +16,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/sweep_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -105,4 +105,4 @@ absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std
   return written;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sweep/answer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct WrittenResults {
   std::vector<std::string> files;  // names within the directory
@@ -33,6 +33,6 @@ absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std
 // memory_profile_summary.csv: RFC 4180, a heading and one record a configuration.
 std::string SummaryCsv(const SweepAnswer& answer);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_RESULTS_H_

@@ -3,7 +3,7 @@
 
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 const char* RowStateName(RowState state) {
   switch (state) {
@@ -23,4 +23,4 @@ const char* RowStateName(RowState state) {
   return "";
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

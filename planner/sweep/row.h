@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class RowState : uint8_t {
   kFits,
@@ -79,6 +79,6 @@ inline bool HasAnswer(const SweepRow& row) {
   return row.state == RowState::kFits || row.state == RowState::kOutOfMemory;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_ROW_H_

@@ -3,7 +3,7 @@
 
 #include "planner/sweep/row_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json) {
   json->Key(key);
@@ -98,4 +98,4 @@ std::string RowJson(const SweepRow& row) {
   return out + "\n";
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -19,7 +19,7 @@
 #include "base/json_writer.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // Raised when a field is removed or changes its meaning; rows of another version are refused.
 inline constexpr int kRowVersion = 1;
@@ -38,6 +38,6 @@ void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& by
 // where it is a row of another version.
 absl::StatusOr<SweepRow> ParseRow(absl::string_view text);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_ROW_JSON_H_

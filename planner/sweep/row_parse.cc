@@ -6,7 +6,7 @@
 #include "base/json_reader.h"
 #include "planner/sweep/row_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kLongestRow = 64 << 20;  // of a row's text; the longest that is written is some 100 KiB
@@ -90,4 +90,4 @@ absl::StatusOr<SweepRow> ParseRow(absl::string_view text) {
   return row;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -14,7 +14,7 @@
 #include "planner/sweep/digest.h"
 #include "planner/sweep/scaling_fit.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr double kSmallChange = 0.05;
@@ -135,4 +135,4 @@ std::vector<AxisScaling> FitScaling(const std::vector<SweepRow>& rows) {
   return all;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

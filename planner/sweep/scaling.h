@@ -17,7 +17,7 @@
 
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class SweepLanguage : uint8_t { kEnglish, kChinese };
 
@@ -72,6 +72,6 @@ std::vector<AxisScaling> FitScaling(const std::vector<SweepRow>& rows);
 // One line that says it, with how far it can be relied on, but without the axis' name.
 std::string ScalingSentence(const AxisScaling& scaling, SweepLanguage language);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SCALING_H_

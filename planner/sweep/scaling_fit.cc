@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr double kUnchanged = 0.01;    // of the largest: such a change is rounding of the allocator
@@ -99,4 +99,4 @@ CurveFit FitCurve(const std::vector<double>& x, const std::vector<uint64_t>& y) 
   return {fit(line_error <= kRoughlyLine ? ScalingModel::kLinear : ScalingModel::kOther, line)};
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

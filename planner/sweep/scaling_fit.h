@@ -13,7 +13,7 @@
 
 #include "planner/sweep/scaling.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct CurveFit {
   ScalingFit fit;
@@ -25,6 +25,6 @@ struct CurveFit {
 // than what three points look like.
 CurveFit FitCurve(const std::vector<double>& x, const std::vector<uint64_t>& y);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SCALING_FIT_H_

@@ -12,7 +12,7 @@
 #include "base/format.h"
 #include "planner/sweep/scaling.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 std::string NumberText(double number) { return absl::StrFormat("%.6g", number); }
@@ -121,4 +121,4 @@ std::string ScalingSentence(const AxisScaling& scaling, SweepLanguage language) 
   return text;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

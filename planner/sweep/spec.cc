@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
@@ -291,4 +291,4 @@ absl::StatusOr<VariedCommand> CommandOf(const SweepSpec& spec, const Configurati
   return command;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -34,7 +34,7 @@
 #include "planner/sweep/constraint.h"
 #include "planner/sweep/row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct SweepAxis {
   Axis::Kind kind = Axis::Kind::kArgument;
@@ -72,6 +72,6 @@ absl::Status PutConstants(SweepSpec* spec);
 // The command line and the environment of one configuration.
 absl::StatusOr<VariedCommand> CommandOf(const SweepSpec& spec, const Configuration& values);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SPEC_H_

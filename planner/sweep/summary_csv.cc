@@ -9,7 +9,7 @@
 #include "planner/sweep/digest.h"
 #include "planner/sweep/results.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 std::string BytesOrEmpty(uint64_t bytes) { return bytes == 0 ? "" : absl::StrCat(bytes); }
@@ -83,4 +83,4 @@ std::string SummaryCsv(const SweepAnswer& answer) {
   return out;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -11,7 +11,7 @@
 #include "planner/sweep/digest.h"
 #include "planner/sweep/sweep_json_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 void WriteFit(absl::string_view key, const ScalingFit& fit, JsonWriter* json) {
@@ -154,4 +154,4 @@ std::string SweepJson(const SweepAnswer& answer) {
   return out + "\n";
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,7 +12,7 @@
 
 #include "planner/sweep/answer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // The sweep, its laws and a line for each configuration.
 std::string SweepJson(const SweepAnswer& answer);
@@ -20,6 +20,6 @@ std::string SweepJson(const SweepAnswer& answer);
 // What each configuration's memory is made of: stages, components, operations, memory types, the course of time.
 std::string DetailedJson(const SweepAnswer& answer);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_JSON_H_

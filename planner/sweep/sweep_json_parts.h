@@ -10,7 +10,7 @@
 #include "planner/sweep/answer.h"
 #include "planner/sweep/row_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // What ran, on what, when: the members that every file begins with, in an open object.
 void WriteHead(const SweepAnswer& answer, JsonWriter* json);
@@ -21,6 +21,6 @@ void WriteValues(absl::string_view key, const Configuration& values, JsonWriter*
 // 0 where nothing was seen would read as a measurement: null.
 void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_JSON_PARTS_H_

@@ -16,7 +16,7 @@
 #include "planner/sweep/sweep_page_parts.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 constexpr int kLeastAxis = 5, kOtherColumns = 67;  // of the terminal
@@ -195,4 +195,4 @@ void AddSweep(const SweepAnswer& answer, Page* page) {
     page->Paragraph(absl::StrCat("  ", Word(SweepWord::kNotes, answer.language), ": "), Breakable(note), Tone::kAside);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,12 +12,12 @@
 #include "planner/sweep/answer.h"
 #include "report/page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // A line for each configuration, the largest that fits and the one with least memory, how memory grows along each axis,
 // what the largest is made of, what was lost, and the files.
 void AddSweep(const SweepAnswer& answer, Page* page);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_H_

@@ -9,7 +9,7 @@
 #include "planner/sweep/answer.h"
 #include "report/page.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 // "1.23 GiB"; "-" where 0 means that it is not known.
 std::string BytesOrDash(uint64_t bytes);
@@ -20,6 +20,6 @@ std::string SecondsText(double seconds);
 // Memory types, components and stages of RowToExplain.
 void AddMadeOf(const SweepAnswer& answer, Page* page);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_PARTS_H_

@@ -21,7 +21,7 @@
 #include "planner/launch/python_command.h"
 #include "planner/sweep/measured_row.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -222,4 +222,4 @@ void SweepRunner::Report(const Item& item) {
                      items_.size());
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -28,7 +28,7 @@
 #include "planner/sweep/row.h"
 #include "planner/sweep/spec.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 struct SweepOptions {
   int workers = 0;           // 0: as many as there are processors and memory for; on a GPU one
@@ -78,6 +78,6 @@ class SweepRunner {
   uint64_t largest_rss_kib_ = 0;  // of a run so far
 };
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_RUNNER_H_

@@ -10,7 +10,7 @@
 #include "planner/sweep/pictures.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 plots::Figure TimelineFigure(const SweepAnswer& answer, const SweepRow& row) {
   plots::LineChart chart{.x_title = "time since the start", .x_unit = plots::Unit::kSeconds};
@@ -46,4 +46,4 @@ plots::Figure TimelineFigure(const SweepAnswer& answer, const SweepRow& row) {
   return figure;
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

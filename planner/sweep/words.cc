@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_replace.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 struct Pair {
@@ -161,4 +161,4 @@ std::string StageTitleOf(const std::string& name, SweepLanguage language) {
   return Title(kStageTitles, name, language);
 }
 
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -16,7 +16,7 @@
 #include "planner/sweep/row.h"
 #include "planner/sweep/scaling.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 
 enum class SweepWord : uint8_t {
   kSimulated,
@@ -68,6 +68,6 @@ std::string MemoryTypeTitle(const std::string& name, SweepLanguage language);
 std::string ComponentTitle(const std::string& name, SweepLanguage language);
 std::string StageTitleOf(const std::string& name, SweepLanguage language);
 
-}  // namespace gpumem
+}  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_WORDS_H_

@@ -16,28 +16,30 @@
 namespace {
 
 void ReadAsSpec(const std::string& text) {
-  absl::StatusOr<gpumem::SweepSpec> spec = gpumem::ParseSpec(text, "sweep.yaml");
+  absl::StatusOr<gpumem::plan::SweepSpec> spec = gpumem::plan::ParseSpec(text, "sweep.yaml");
   if (!spec.ok()) return;
-  gpumem::PutConstants(&*spec).IgnoreError();
+  gpumem::plan::PutConstants(&*spec).IgnoreError();
   size_t excluded = 0;
-  const auto all = gpumem::Configurations(*spec, &excluded);
+  const auto all = gpumem::plan::Configurations(*spec, &excluded);
   if (!all.ok()) return;
   for (size_t i = 0; i < all->size() && i < 10; ++i) {
-    const auto command = gpumem::CommandOf(*spec, (*all)[i]);
-    if (command.ok()) gpumem::ParsePythonCommand(command->command);
+    const auto command = gpumem::plan::CommandOf(*spec, (*all)[i]);
+    if (command.ok()) gpumem::plan::ParsePythonCommand(command->command);
   }
 }
 
 void ReadAsConstraint(const std::string& text) {
-  const auto constraint = gpumem::Constraint::Parse(text);
+  const auto constraint = gpumem::plan::Constraint::Parse(text);
   if (!constraint.ok()) return;
   for (const char* value : {"1", "0", "bf16", "-1e308"})
     constraint->Holds({{"a", value}, {"b", "2"}, {"c.d", value}}).IgnoreError();
 }
 
 void ReadAsRow(const std::string& text) {
-  const auto row = gpumem::ParseRow(text);
-  if (row.ok() && gpumem::RowJson(*gpumem::ParseRow(gpumem::RowJson(*row))) != gpumem::RowJson(*row)) __builtin_trap();
+  const auto row = gpumem::plan::ParseRow(text);
+  if (row.ok() &&
+      gpumem::plan::RowJson(*gpumem::plan::ParseRow(gpumem::plan::RowJson(*row))) != gpumem::plan::RowJson(*row))
+    __builtin_trap();
 }
 
 }  // namespace
@@ -56,11 +58,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ReadAsRow(text);
       break;
     case 3:
-      gpumem::ParseSweepAxis(text).IgnoreError();
-      gpumem::SplitWords(text).IgnoreError();
+      gpumem::plan::ParseSweepAxis(text).IgnoreError();
+      gpumem::plan::SplitWords(text).IgnoreError();
       break;
     default:
-      gpumem::StuckAt(text);
+      gpumem::plan::StuckAt(text);
   }
   return 0;
 }

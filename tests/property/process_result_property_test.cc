@@ -15,7 +15,7 @@
 
 #include "planner/launch/process_result.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ TEST_F(ProcessResultProperty, DamagedStacks) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

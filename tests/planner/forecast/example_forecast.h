@@ -9,7 +9,9 @@
 #include "planner/forecast/forecast.h"
 #include "testing/sizes.h"
 
-namespace gpumem::testing {
+namespace gpumem::plan::testing {
+
+using namespace gpumem::testing;  // NOLINT(google-build-using-namespace): one set of helpers, the sizes among them
 
 // Of a process that needs so much in all.
 inline RunPeaks PeaksOfSize(uint64_t process) {
@@ -90,6 +92,6 @@ inline Forecast CapabilityForecast() {
   return forecast;
 }
 
-}  // namespace gpumem::testing
+}  // namespace gpumem::plan::testing
 
 #endif  // GPUMEM_TESTS_ANALYZER_PLAN_EXAMPLE_FORECAST_H_

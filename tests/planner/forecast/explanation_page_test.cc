@@ -10,7 +10,7 @@
 #include "example_forecast.h"
 #include "planner/forecast/forecast_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using nlohmann::json;
@@ -139,4 +139,4 @@ TEST(ExplanationJsonTest, HasAllNumbers) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "planner/forecast/vary.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using Need = std::function<uint64_t(int64_t)>;
@@ -155,4 +155,4 @@ TEST(FindLargestTest, AnErrorEndsIt) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -238,4 +238,4 @@ TEST(FindReductionsTest, WhatNeedsMoreIsNoWay) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -10,7 +10,7 @@
 
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using nlohmann::json;
@@ -186,4 +186,4 @@ TEST(ForecastJsonTest, AnyBytesAreJson) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -353,4 +353,4 @@ TEST(ForecastPageTest, ManyLinesAreCounted) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

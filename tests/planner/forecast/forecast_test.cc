@@ -7,7 +7,7 @@
 
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using testing::kGiB;
@@ -80,4 +80,4 @@ TEST(ForecastTest, WithoutADeviceThereIsNoAnswer) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

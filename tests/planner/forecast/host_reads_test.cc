@@ -10,7 +10,7 @@
 #include "../../analyzer/report/fixture.h"
 #include "testing/trace_builder.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::IsEmpty;
@@ -149,4 +149,4 @@ TEST(DescribeHostReadsTest, JoinsALineAndPutsWhatDecidesFirst) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

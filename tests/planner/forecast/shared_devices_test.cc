@@ -5,7 +5,7 @@
 
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using testing::kGiB;
@@ -59,4 +59,4 @@ TEST(SharedDevicesTest, DevicesAreApartAndTheFullestIsFirst) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -155,4 +155,4 @@ TEST(BatchFlagTest, OneThatCannotBeHalvedIsNone) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -9,7 +9,7 @@
 
 #include "example_forecast.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using testing::kGiB;
@@ -185,4 +185,4 @@ TEST(VerdictTest, NamesAreDifferent) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -95,4 +95,4 @@ TEST(DeviceProfileTest, ACapabilityIsTwoNumbers) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -9,7 +9,7 @@
 
 #include "testing/mutated_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using Kind = ServerMessage::Kind;
@@ -47,4 +47,4 @@ TEST(ServerMessageTest, WhatIsNoMessageIsNone) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,7 +12,7 @@
 
 #include "testing/mutated_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ TEST(StuckAtTest, ReadsAnyText) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

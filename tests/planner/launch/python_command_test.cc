@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -55,4 +55,4 @@ TEST(PythonCommandTest, WhatIsNeither) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

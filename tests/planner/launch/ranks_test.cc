@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(RanksTest, WhatCannotBeIsRefusedWithWhatToGive) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

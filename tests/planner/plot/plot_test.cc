@@ -16,7 +16,7 @@
 #include "planner/plot/plot_parts.h"
 #include "testing/training_trace.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using testing::Call;
@@ -160,4 +160,4 @@ TEST(Plot, SaysWhatATraceLacks) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "testing/sizes.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(BeginningTest, WhatOverlapsOrReachesOutIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -11,7 +11,7 @@
 
 #include "loading/own_trace.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST_F(FindTorchTest, SaysTheWayOut) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

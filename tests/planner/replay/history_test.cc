@@ -11,7 +11,7 @@
 #include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -214,4 +214,4 @@ TEST(HistoryTest, ATraceWithoutPyTorchHasNoRequests) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

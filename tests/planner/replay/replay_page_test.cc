@@ -7,7 +7,7 @@
 
 #include "testing/sizes.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -95,4 +95,4 @@ TEST(ReplayPageTest, AnotherPyTorchIsNamed) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -6,7 +6,7 @@
 #include "planner/replay/replayer.h"
 #include "testing/mutated_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(ReplayResultTest, WhatIsNoneSaysWhere) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

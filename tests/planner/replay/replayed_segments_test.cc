@@ -8,7 +8,7 @@
 #include "loading/load_trace.h"
 #include "testing/trace_builder.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -102,4 +102,4 @@ TEST(ReplayedSegmentsTest, PagesOfOneRequestAreOne) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

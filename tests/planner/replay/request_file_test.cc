@@ -7,7 +7,7 @@
 
 #include "requests.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -42,4 +42,4 @@ TEST(RequestFileTest, SaysWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -14,7 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace gpumem::testing {
+namespace gpumem::testing {}
+
+namespace gpumem::plan::testing {
+
+using namespace gpumem::testing;  // NOLINT(google-build-using-namespace): one set of helpers, the sizes among them
 
 inline std::vector<std::string> ReadRequests(const std::string& path) {
   static const char* const kNames[] = {"alloc",   "free",         "failed",  "empty_cache",
@@ -42,6 +46,6 @@ inline std::vector<std::string> ReadRequests(const std::string& path) {
   return lines;
 }
 
-}  // namespace gpumem::testing
+}  // namespace gpumem::plan::testing
 
 #endif  // GPUMEM_TESTS_PLANNER_REPLAY_REQUESTS_H_

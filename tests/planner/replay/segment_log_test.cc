@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 TEST(FirstDifferenceTest, NoneBetweenEquals) {
@@ -32,4 +32,4 @@ TEST(CountTest, WhatCameAndWhatWent) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -5,7 +5,7 @@
 
 #include "planner/replay/replayer.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::Contains;
@@ -39,4 +39,4 @@ TEST(SettingsToTryTest, AListIsNotTornApart) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(ConstraintTest, DeepAndLongOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

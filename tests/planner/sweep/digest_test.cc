@@ -7,7 +7,7 @@
 
 #include "example_rows.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(DigestTest, SumsStagesToOperations) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

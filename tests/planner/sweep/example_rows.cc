@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace gpumem::testing {
+namespace gpumem::plan::testing {
 namespace {
 
 struct Sizes {
@@ -164,4 +164,4 @@ SweepAnswer AnswerOf(std::vector<SweepRow> rows) {
   return answer;
 }
 
-}  // namespace gpumem::testing
+}  // namespace gpumem::plan::testing

@@ -11,7 +11,11 @@
 
 #include "planner/sweep/answer.h"
 
-namespace gpumem::testing {
+namespace gpumem::testing {}
+
+namespace gpumem::plan::testing {
+
+using namespace gpumem::testing;  // NOLINT(google-build-using-namespace): one set of helpers, the sizes among them
 
 inline constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
@@ -27,6 +31,6 @@ std::vector<SweepRow> PrivateRows(uint64_t capacity = 40 * kGiB);
 // All but the files of a sweep of these rows.
 SweepAnswer AnswerOf(std::vector<SweepRow> rows);
 
-}  // namespace gpumem::testing
+}  // namespace gpumem::plan::testing
 
 #endif  // GPUMEM_TESTS_ANALYZER_SWEEP_EXAMPLE_ROWS_H_

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -111,4 +111,4 @@ TEST(FileNameTest, TwoConfigurationsNeverShareOne) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -13,7 +13,7 @@
 #include "example_rows.h"
 #include "planner/sweep/picture_parts.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using plots::testing::OddNumbers;
@@ -161,4 +161,4 @@ TEST(PicturesTest, WhereAllFitNoCircleIsDrawn) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -17,7 +17,7 @@
 #include "example_rows.h"
 #include "planner/sweep/sweep_json.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST_F(ResultsTest, SaysWhereItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

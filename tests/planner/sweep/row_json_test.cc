@@ -11,7 +11,7 @@
 
 #include "example_rows.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST(RowJsonTest, AnyBytesAreAnErrorOrARow) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,7 +12,7 @@
 #include "example_rows.h"
 #include "planner/sweep/scaling_fit.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -174,4 +174,4 @@ TEST(ScalingTest, HugeAndOddValuesGiveNumbers) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -8,7 +8,7 @@
 
 #include "planner/sweep/opacus_scan_options.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -150,4 +150,4 @@ TEST(OpacusScanOptionsTest, AnOwnCommandHasTheAxesThatItHasPlacesFor) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan

@@ -12,7 +12,7 @@
 #include "example_rows.h"
 #include "planner/sweep/words.h"
 
-namespace gpumem {
+namespace gpumem::plan {
 namespace {
 
 using ::testing::AllOf;
@@ -116,4 +116,4 @@ TEST(WordsTest, EveryWordIsThereInBothLanguages) {
 }
 
 }  // namespace
-}  // namespace gpumem
+}  // namespace gpumem::plan
