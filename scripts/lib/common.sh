@@ -30,14 +30,45 @@ stage() {
   shift
   mkdir -p build/logs
   log=build/logs/$name.log
-  printf '%-10s ' "$name"
-  if "$@" >"$log" 2>&1 </dev/null; then
-    printf 'done in %d s\n' $((SECONDS - started))
+  "$@" >"$log" 2>&1 </dev/null &
+  watch "$name" "$log" $!
+  if wait $!; then
+    printf '%-10s done in %d s\n' "$name" $((SECONDS - started))
   else
-    printf 'FAILED after %d s; the end of %s:\n' $((SECONDS - started)) "$log"
+    printf '%-10s FAILED after %d s; the end of %s:\n' "$name" $((SECONDS - started)) "$log"
     tail -n 40 "$log"
     return 1
   fi
+}
+
+# "412/600, about 2 min left", of a log that counts as ninja does, after so many seconds; else the seconds.
+progress() {
+  local log=$1 passed=$2 counted done all left
+  counted=$(tail -c 4000 "$log" 2>/dev/null | sed -n 's/^\[\([0-9]*\)\/\([0-9]*\)\].*/\1 \2/p' | tail -n 1)
+  read -r done all <<<"${counted:-0 0}"
+  if [ "$done" = 0 ]; then printf '%d s' "$passed"; return; fi
+  left=$((passed * (all - done) / done))
+  if [ "$passed" -lt 10 ] || [ "$done" = "$all" ]; then printf '%d/%d' "$done" "$all"
+  elif [ $left -ge 90 ]; then printf '%d/%d, about %d min left' "$done" "$all" $(((left + 30) / 60))
+  else printf '%d/%d, about %d s left' "$done" "$all" $left; fi
+}
+
+# watch NAME LOG PID: says how far a process has come until it is over: each second on a terminal, else each minute.
+watch() {
+  local name=$1 log=$2 pid=$3 started=$SECONDS said=0 passed rest=0.01
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep $rest
+    rest=0.$((${rest#0.} < 10 ? 10 : 50))
+    passed=$((SECONDS - started))
+    if [ -t 1 ]; then
+      [ $passed = $said ] || printf '\r%-10s %s\033[K' "$name" "$(progress "$log" $passed)"
+      said=$passed
+    elif [ $((passed - said)) -ge 60 ]; then
+      printf '%-10s %s\n' "$name" "$(progress "$log" $passed)"
+      said=$passed
+    fi
+  done
+  [ ! -t 1 ] || printf '\r\033[K'
 }
 
 # The usage text of a script is the comment block below its SPDX lines.

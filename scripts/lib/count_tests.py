@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """count_tests.py RESULTS_DIR: sums up a test run, `N passed, N failed, N skipped` alone on the last line.
 
-Reads, in the folder and those in it, what ctest wrote (--output-junit, one XML file a suite) and what scripts/test did: NAME.outcome for what is no
+Before it the ten slowest tests. Reads, in the folder and those in it, what ctest wrote (--output-junit, one XML file a suite) and what scripts/test did: NAME.outcome for what is no
 ctest test, NAME.stage with the name of a stage that failed (a build, or ctest itself). A skipped test is named with its reason. Exit 1 when a test
 or a stage failed, or when no test ran at all.
 """
@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 import xml.etree.ElementTree as xml
+
+SLOWEST = 10
 
 
 def skip_reason(case):
@@ -34,10 +36,12 @@ def main():
     results = pathlib.Path(sys.argv[1])
     failed_stages = [note.read_text().strip() for note in sorted(results.rglob("*.stage"))]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    seconds = {}
     for report in sorted(results.rglob("*.xml")):
         for case in xml.parse(report).getroot().iter("testcase"):
             kind = outcome(case)
             counts[kind] += 1
+            seconds[case.get("name")] = float(case.get("time") or 0)
             if kind == "failed":
                 print(f"failed: {report.stem}: {case.get('name')}")
             elif kind == "skipped":
@@ -52,6 +56,9 @@ def main():
     # A stage that broke without one failed test to its name (a build that stopped, a crashed ctest) must still count.
     if failed_stages and not counts["failed"]:
         counts["failed"] = len(failed_stages)
+    slowest = sorted(seconds, key=seconds.get, reverse=True)[:SLOWEST]
+    if slowest:
+        print("slowest: " + ", ".join(f"{name} {seconds[name]:.0f} s" for name in slowest))
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or not counts["passed"] else 0
 

@@ -37,16 +37,6 @@ uint32_t Callers::PutFds(pollfd* out) const {
   return count;
 }
 
-int Callers::TimeoutMs(uint64_t now_ns) const {
-  uint64_t least_ns = UINT64_MAX;
-  for (const Caller& caller : callers_) {
-    const uint64_t due_ns = caller.since_ns + kPatienceNs;
-    if (caller.fd >= 0 && due_ns < least_ns) least_ns = due_ns;
-  }
-  if (least_ns == UINT64_MAX) return -1;
-  return least_ns <= now_ns ? 0 : static_cast<int>((least_ns - now_ns) / 1'000'000) + 1;
-}
-
 Callers::Outcome Callers::Read(Caller* caller) {
   if (!descriptors::Is(caller->fd, caller->identity)) return Outcome::kGone;
   while (caller->size < sizeof caller->line) {

@@ -12,7 +12,7 @@
 // Thread-safety: one thread. Ownership: owns the descriptors until TakeLine gives one up. Failure: closes.
 //
 //   callers.Add(fd, now_ns);
-//   count = callers.PutFds(fds); poll(fds, count, callers.TimeoutMs(now_ns));
+//   count = callers.PutFds(fds); poll(fds, count, kPollMs);
 //   while (callers.TakeLine(now_ns, &fd, &line, &size)) { answer(fd, line, size); close(fd); }
 
 #ifndef GPUMEM_SHIM_CONTROL_CALLERS_H_
@@ -38,9 +38,6 @@ class Callers {
 
   // What to wait for, at most kMax. Returns how many.
   uint32_t PutFds(pollfd* out) const;
-
-  // Until the first one's time is up; -1 where there is none.
-  int TimeoutMs(uint64_t now_ns) const;
 
   // Reads what has come, closes who is late. The next whole line without its newline, valid until the next call, and
   // its connection, which is the caller's to close. False: no more lines now.

@@ -34,7 +34,7 @@ class PageSetup:
 def run(setup, arguments):
     """Runs the tests of the main module with `setup.browser` open. The exit code; 77 where there is no browser."""
     if chromium.find() is None:
-        print("skipped: no Chromium here (scripts/bootstrap installs it)")
+        print("skipped: no Chromium here (scripts/bootstrap --all installs it)")
         return 77
     with chromium.Browser() as browser:
         setup.browser = browser

@@ -179,7 +179,7 @@ class ServeTest(live_programs.LiveProgramTest):
         deaf.close()
         self.assertEqual(server.end(), (0, ""))
 
-    @unittest.skipUnless(chromium.find(), "no Chromium here (scripts/bootstrap installs it)")
+    @unittest.skipUnless(chromium.find(), "no Chromium here (scripts/bootstrap --all installs it)")
     def test_the_page_keeps_up(self):
         program = self.start()
         self.step(program, 2)
@@ -203,7 +203,7 @@ class ServeTest(live_programs.LiveProgramTest):
             self.assertEqual(server.end(), (0, ""))
             self.wait(lambda: "connection to gpumem serve is lost" in text("#live"), "that the server is gone")
 
-    @unittest.skipUnless(chromium.find(), "no Chromium here (scripts/bootstrap installs it)")
+    @unittest.skipUnless(chromium.find(), "no Chromium here (scripts/bootstrap --all installs it)")
     def test_what_cannot_be_read_is_said_in_the_page(self):
         (self.folder / "run.gmtrace").write_bytes(self.ended().read_bytes()[:40])
         server = self.serve(self.folder)

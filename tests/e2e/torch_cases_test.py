@@ -21,7 +21,7 @@ import same_outcomes
 import truth
 
 sys.path.insert(0, str(truth.ROOT / "scripts" / "lib"))
-import libunwind  # noqa: E402
+import debian_source  # noqa: E402
 
 SOURCE = truth.ROOT / "scripts" / "requirements" / "torch_source.txt"
 RELEASE = "trixie"
@@ -41,7 +41,7 @@ def fetched(folder):
     if not path.exists():
         try:
             with tempfile.TemporaryDirectory(prefix="gpumem-cases-") as scratch:
-                archive = libunwind.fetch_pinned(SOURCE, pathlib.Path(scratch), RELEASE)
+                archive = debian_source.fetch_pinned(SOURCE, pathlib.Path(scratch), RELEASE)
                 with tarfile.open(archive) as tar:
                     text = tar.extractfile(next(member for member in tar if member.name.endswith("/test/test_cuda.py"))).read()
         except (OSError, RuntimeError) as error:

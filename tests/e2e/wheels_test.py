@@ -116,7 +116,7 @@ def main(argv=None):
     build = arguments.build.resolve()
     truth.skip_without_torch(truth.Setup(build, arguments.python, simulated=True))
     if not (build / "lib" / "simcuda" / runtime_of(arguments.wheel)).exists():
-        skip(f"torch {arguments.wheel} needs {runtime_of(arguments.wheel)}, which this build does not simulate (its headers are missing: scripts/bootstrap)")
+        skip(f"torch {arguments.wheel} needs {runtime_of(arguments.wheel)}, which this build does not simulate (its headers are missing: scripts/bootstrap --older-cuda)")
     environment = build / "wheels" / arguments.wheel
     if not (arguments.keep and environment.exists()):
         install(arguments.wheel, environment, arguments.python)

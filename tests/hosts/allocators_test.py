@@ -82,7 +82,7 @@ def main():
     arguments = parser.parse_args()
     names = [name for name, file in ALLOCATORS.items() if (SYSTEM / file).exists()]
     if not names:
-        print("skipped: none of jemalloc, tcmalloc, mimalloc is installed. Run scripts/bootstrap.")
+        print("skipped: none of jemalloc, tcmalloc, mimalloc is installed. Run scripts/bootstrap --all.")
         return SKIPPED
     wrong = Runs(arguments).check(names, arguments.runs)
     for fault in wrong[:20]:

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "testing/left_behind.h"
+
 namespace gpumem::testing {
 namespace {
 
@@ -59,6 +61,7 @@ void Limit(const Limits& limits) {
 std::string MakeFolder() {
   std::string name = ::testing::TempDir() + "/gpumem_commands_XXXXXX";
   if (mkdtemp(name.data()) == nullptr) return "";
+  RemoveAtEnd(name);
   return std::filesystem::canonical(name).string();
 }
 
@@ -79,6 +82,7 @@ Outcome RunGpumem(const std::vector<std::string>& arguments, const std::string& 
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.out = ReadFile(streams + "/out");
   outcome.err = ReadFile(streams + "/err");
+  std::filesystem::remove_all(streams);
   return outcome;
 }
 

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <string>
 
+#include "testing/left_behind.h"
+
 namespace gpumem::testing {
 
 // A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes
@@ -20,6 +22,7 @@ namespace gpumem::testing {
 inline std::string NewFolder() {
   std::string folder = ::testing::TempDir() + "gpumem_index.XXXXXX";
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  RemoveAtEnd(folder);
   return folder + "/index";
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gpumem/trace.pb.h"
+#include "testing/left_behind.h"
 
 namespace gpumem::testing {
 namespace {
@@ -165,6 +166,7 @@ std::string RingBuilder::WriteTemporary() const {
   const std::string path =
       absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumem_test.", getpid(), ".", number++, ".ring");
   Write(path);
+  RemoveAtEnd(path);
   return path;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "testing/left_behind.h"
 
 namespace gpumem::testing {
 namespace {
@@ -390,6 +391,7 @@ std::string TraceBuilder::WriteTemporary() {
   const std::string path = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumem_test.", getpid(), ".",
                                         number.fetch_add(1), ".gmtrace");
   Write(path);
+  RemoveAtEnd(path);
   return path;
 }
 

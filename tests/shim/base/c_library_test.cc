@@ -11,17 +11,17 @@
 
 #include "shim/base/plain_text.h"
 
-// Stands in front of the C library's, as the runtime of a sanitizer does.
-extern "C" int getpagesize() noexcept { return -1; }
+// Stands in front of the C library's, as the runtime of a sanitizer does. One that such a runtime does not need itself.
+extern "C" int getdtablesize() noexcept { return -1; }
 
 namespace gpumemshim {
 namespace {
 
 TEST(CLibrary, FindsItsOwnBehindWhoeverStandsInFront) {
-  EXPECT_EQ(getpagesize(), -1);
-  const auto real = reinterpret_cast<decltype(&getpagesize)>(c_library::Find("getpagesize"));
+  EXPECT_EQ(getdtablesize(), -1);
+  const auto real = reinterpret_cast<decltype(&getdtablesize)>(c_library::Find("getdtablesize"));
   ASSERT_NE(real, nullptr);
-  EXPECT_GE(real(), 4096);
+  EXPECT_GE(real(), 3);
 }
 
 TEST(CLibrary, AsksTheResolverOfAnIndirectFunction) {

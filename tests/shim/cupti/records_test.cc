@@ -120,7 +120,7 @@ TEST(RecordsTest, PlacesAreThoseOfEachVersion) {
   EXPECT_EQ(sizeof(CUpti_ActivityMemoryPool2), 72u);
   EXPECT_EQ(sizeof(CUpti_ActivityMemoryPool3), 80u);
 #else
-  GTEST_SKIP() << "no headers of CUPTI here. scripts/bootstrap fetches them";
+  GTEST_SKIP() << "no headers of CUPTI here. scripts/bootstrap --all fetches them";
 #endif
 }
 
