@@ -19,10 +19,18 @@
 
 namespace gpumemshim::descriptors {
 
-// By what a file just opened is known to be it: its type (S_IFMT) and flags of its opening (F_GETFL).
+struct Identity {
+  uint64_t device = 0;
+  uint64_t inode = 0;  // 0 = nothing
+};
+
+// By what a file just opened is known to be it: its type (S_IFMT), flags of its opening (F_GETFL), which file it is.
 struct Mark {
+  static constexpr unsigned kNoType = 1;  // of an event, a timer, an epoll, ... (anon_inode)
+
   unsigned type = 0;  // 0 = any
   int flags = 0;
+  Identity file = {};  // where it is known
 };
 
 // The same open file at a number of 900 or more, closed on exec; where the limit of descriptors forbids that, of 200 or
@@ -30,11 +38,6 @@ struct Mark {
 // every number may have closed the low one and been given it for a file of its own before this is called: what has not
 // the mark is left to it, with EBADF.
 int Raise(int fd, const Mark& mark = {});
-
-struct Identity {
-  uint64_t device = 0;
-  uint64_t inode = 0;  // 0 = nothing
-};
 
 Identity IdentityOf(int fd);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "shim/base/descriptors.h"
 #include "shim/base/import_slots.h"
@@ -20,7 +20,15 @@ namespace {
 
 // Where there is no mode the callee does not look at it.
 mode_t ModeOf(va_list arguments, int flags) {
-  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+  const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return creates ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+// A device stays open; what is read at once, of /proc, keeps its number.
+int RaiseDevice(int fd, int folder, const char* path) {
+  struct stat status;
+  if (fd < 0 || fstatat(folder, path, &status, 0) != 0 || !S_ISCHR(status.st_mode)) return fd;
+  return descriptors::Raise(fd, {.type = S_IFCHR, .file = {status.st_dev, status.st_ino}});
 }
 
 int Open(const char* path, int flags, ...) {
@@ -28,7 +36,7 @@ int Open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeOf(arguments, flags);
   va_end(arguments);
-  return descriptors::Raise(open(path, flags, mode));
+  return RaiseDevice(open(path, flags, mode), AT_FDCWD, path);
 }
 
 int OpenAt(int folder, const char* path, int flags, ...) {
@@ -36,18 +44,18 @@ int OpenAt(int folder, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeOf(arguments, flags);
   va_end(arguments);
-  return descriptors::Raise(openat(folder, path, flags, mode));
+  return RaiseDevice(openat(folder, path, flags, mode), folder, path);
 }
 
 // The checked forms of a library built with _FORTIFY_SOURCE.
-int OpenChecked(const char* path, int flags) { return descriptors::Raise(open(path, flags & ~O_CREAT)); }
+int OpenChecked(const char* path, int flags) { return RaiseDevice(open(path, flags & ~O_CREAT), AT_FDCWD, path); }
 int OpenAtChecked(int folder, const char* path, int flags) {
-  return descriptors::Raise(openat(folder, path, flags & ~O_CREAT));
+  return RaiseDevice(openat(folder, path, flags & ~O_CREAT), folder, path);
 }
 
-int MakeEvent(unsigned start, int flags) { return descriptors::Raise(eventfd(start, flags)); }
-int MakeEpoll(int flags) { return descriptors::Raise(epoll_create1(flags)); }
-int MakeSocket(int domain, int type, int protocol) { return descriptors::Raise(socket(domain, type, protocol)); }
+constexpr descriptors::Mark kAnonymous{.type = descriptors::Mark::kNoType, .flags = O_RDWR};
+int MakeEvent(unsigned start, int flags) { return descriptors::Raise(eventfd(start, flags), kAnonymous); }
+int MakeEpoll(int flags) { return descriptors::Raise(epoll_create1(flags), kAnonymous); }
 
 uintptr_t WrapperOf(const char* name) {
   struct Row {
@@ -65,7 +73,6 @@ uintptr_t WrapperOf(const char* name) {
       {"__openat64_2", reinterpret_cast<uintptr_t>(&OpenAtChecked)},
       {"eventfd", reinterpret_cast<uintptr_t>(&MakeEvent)},
       {"epoll_create1", reinterpret_cast<uintptr_t>(&MakeEpoll)},
-      {"socket", reinterpret_cast<uintptr_t>(&MakeSocket)},
   };
   for (const Row& row : rows) {
     if (strcmp(row.name, name) == 0) return row.wrapper;

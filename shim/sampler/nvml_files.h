@@ -4,7 +4,8 @@
 // NVML opens the driver's devices when it starts, nine on an H100, and keeps their numbers. Started by us it would take
 // the lowest, which the program would get otherwise, and go on with them where the program has closed them and opened
 // files of its own. So what the library opens is raised to 900 and more, like what we open ourselves (descriptors.h):
-// its imports of open() and its kind lead to functions of ours.
+// its imports of open() and its kind lead to functions of ours. What they raise is known to be what was
+// opened: a program may have closed the low number meanwhile and been given it for a file of its own.
 //
 // Where the program has started NVML before us its descriptors are the program's own, and stay where they are.
 //

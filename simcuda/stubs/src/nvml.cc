@@ -8,13 +8,12 @@
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include <fcntl.h>
 #include <nvml.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <mutex>
 
 #include "nvml_devices.h"
 #include "stub.h"
@@ -66,25 +65,30 @@ bool HasUuid(unsigned index, const char* wanted) {
 }
 
 // What NVML 580 holds open on an H100 from its start to its end: eight devices and an event.
-std::mutex g_mutex;
+pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;  // the library needs the C library alone, like a driver's
 unsigned g_users = 0;
 int g_descriptors[9];
 
-nvmlReturn_t Begin() {
-  const std::lock_guard lock(g_mutex);
-  if (g_users++ != 0) return NVML_SUCCESS;
-  for (int& descriptor : g_descriptors) descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
-  close(g_descriptors[0]);
+void OpenAll() {
   g_descriptors[0] = eventfd(0, EFD_CLOEXEC);
+  for (int i = 1; i < 9; ++i) g_descriptors[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+nvmlReturn_t Begin() {
+  pthread_mutex_lock(&g_mutex);
+  if (g_users++ == 0) OpenAll();
+  pthread_mutex_unlock(&g_mutex);
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t End() {
-  const std::lock_guard lock(g_mutex);
-  if (g_users == 0) return NVML_ERROR_UNINITIALIZED;
-  if (--g_users != 0) return NVML_SUCCESS;
-  for (const int descriptor : g_descriptors) close(descriptor);
-  return NVML_SUCCESS;
+  pthread_mutex_lock(&g_mutex);
+  const bool began = g_users != 0;
+  if (began && --g_users == 0) {
+    for (const int descriptor : g_descriptors) close(descriptor);
+  }
+  pthread_mutex_unlock(&g_mutex);
+  return began ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +57,30 @@ TEST(Descriptors, WhatHasNotTheMarkIsLeftToTheProgram) {
   EXPECT_EQ(Raise(ends[1], {S_IFIFO, O_NONBLOCK | O_DIRECT}), -1);
   EXPECT_GE(fcntl(ends[1], F_GETFD), 0);
   for (const int fd : {reader, theirs, ends[0], ends[1]}) close(fd);
+}
+
+TEST(Descriptors, AMarkNamesTheFile) {
+  struct stat null;
+  ASSERT_EQ(stat("/dev/null", &null), 0);
+  const Mark mark{.type = S_IFCHR, .file = {null.st_dev, null.st_ino}};
+  const int device = Raise(open("/dev/null", O_RDWR | O_CLOEXEC), mark);
+  EXPECT_GE(device, 200);
+  const int other = open("/dev/zero", O_RDWR | O_CLOEXEC);  // the program's, under the number that was ours
+  EXPECT_EQ(Raise(other, mark), -1);
+  EXPECT_GE(fcntl(other, F_GETFD), 0);
+  close(device);
+  close(other);
+}
+
+TEST(Descriptors, AMarkForWhatHasNoType) {
+  const Mark mark{.type = Mark::kNoType, .flags = O_RDWR};
+  const int event = Raise(eventfd(0, EFD_CLOEXEC), mark);
+  EXPECT_GE(event, 200);
+  const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+  EXPECT_EQ(Raise(file, mark), -1);
+  EXPECT_GE(fcntl(file, F_GETFD), 0);
+  close(event);
+  close(file);
 }
 
 TEST(Descriptors, AreKnownByWhatTheyStandFor) {
