@@ -26,7 +26,7 @@ bool Has(int fd, const Mark& mark) {
   if (mark.type == 0) return true;
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || (flags & mark.flags) != mark.flags || kernel::Fstat(fd, &status) != 0) return false;
-  if (mark.file.inode != 0 && (status.st_ino != mark.file.inode || status.st_dev != mark.file.device)) return false;
+  if (mark.file.inode != 0 && !Is(fd, mark.file)) return false;
   return (status.st_mode & S_IFMT) == (mark.type == Mark::kNoType ? 0 : mark.type);
 }
 

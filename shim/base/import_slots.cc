@@ -68,19 +68,20 @@ const ElfW(Dyn) * DynamicOf(const Object& object) {
   return nullptr;
 }
 
-void Visit(const Object& object, void (*visit)(void* data, const Import& import), void* data) {
+void Visit(const Object& object, Which which, void (*visit)(void* data, const Import& import), void* data) {
   const ElfW(Dyn)* dynamic = DynamicOf(object);
   if (dynamic == nullptr) return;
   const Tables tables = ReadTables(object, dynamic);
   if (tables.symbols == nullptr || tables.strings == nullptr) return;
-  for (const Relocations& relocations : {tables.linkage, tables.others}) {
+  const Relocations others = which == Which::kAll ? tables.others : Relocations{};
+  for (const Relocations& relocations : {tables.linkage, others}) {
     if (relocations.first == nullptr) continue;
     for (size_t i = 0; i < relocations.count; ++i) {
       const ElfW(Rela)& relocation = relocations.first[i];
       const auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info));
       if (type != kCall && type != kAddress) continue;
       const char* name = tables.strings + tables.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
-      visit(data, {name, object.base + relocation.r_offset, type == kCall});
+      visit(data, {name, object.base + relocation.r_offset});
     }
   }
 }

@@ -7,7 +7,7 @@
 // Thread-safety: any thread, while nothing is loaded, relocated or unloaded. A slot is one aligned word, written at
 // once. Failure: Store returns false where the page cannot be made writable; nothing has changed then.
 //
-//   imports::ForEach(object, [&](const imports::Import& import) {
+//   imports::ForEach(object, imports::Which::kAll, [&](const imports::Import& import) {
 //     if (std::strcmp(import.name, "open") == 0) imports::Store(object, import.slot, wrapper);
 //   });
 
@@ -31,17 +31,20 @@ struct Object {
 struct Import {
   const char* name;
   uintptr_t slot;  // address of the word
-  bool is_call;    // in the procedure linkage table; else the function's address is taken
 };
+
+// kCalls: the procedure linkage table alone. The other relocations of a large library are a million, most of them of no
+// function, in pages that nobody has touched since it was loaded.
+enum class Which : uint8_t { kCalls, kAll };
 
 const ElfW(Dyn) * DynamicOf(const Object& object);
 
-void Visit(const Object& object, void (*visit)(void* data, const Import& import), void* data);
+void Visit(const Object& object, Which which, void (*visit)(void* data, const Import& import), void* data);
 
 template <typename Function>
-void ForEach(const Object& object, Function function) {
+void ForEach(const Object& object, Which which, Function function) {
   Visit(
-      object, [](void* data, const Import& import) { (*static_cast<Function*>(data))(import); }, &function);
+      object, which, [](void* data, const Import& import) { (*static_cast<Function*>(data))(import); }, &function);
 }
 
 bool Store(const Object& object, uintptr_t slot, uintptr_t value);

@@ -150,8 +150,7 @@ void* WrapperOfName(const Object& object, const char* name, Layer* layer) {
 
 // Calls that the loader has not bound yet, and dlsym however it is bound.
 void PatchCalls(Scan* scan, const Object& object) {
-  imports::ForEach(object, [&](const imports::Import& import) {
-    if (!import.is_call) return;
+  imports::ForEach(object, imports::Which::kCalls, [&](const imports::Import& import) {
     Layer layer;
     const auto wrapper = reinterpret_cast<uintptr_t>(WrapperOfName(object, import.name, &layer));
     if (wrapper == 0 || *reinterpret_cast<const volatile uintptr_t*>(import.slot) == wrapper) return;

@@ -84,7 +84,7 @@ int Patch(dl_phdr_info* info, size_t, void* data) {
   const auto* map = static_cast<const link_map*>(data);
   const imports::Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum};
   if (imports::DynamicOf(object) != map->l_ld) return 0;
-  imports::ForEach(object, [&](const imports::Import& import) {
+  imports::ForEach(object, imports::Which::kAll, [&](const imports::Import& import) {
     if (const uintptr_t wrapper = WrapperOf(import.name); wrapper != 0) imports::Store(object, import.slot, wrapper);
   });
   return 1;

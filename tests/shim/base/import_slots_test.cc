@@ -27,7 +27,7 @@ Object ThisProgram() {
 
 TEST(ImportSlots, AreThoseOfTheFunctionsThatTheProgramCalls) {
   std::set<std::string> names;
-  ForEach(ThisProgram(), [&](const Import& import) { names.insert(import.name); });
+  ForEach(ThisProgram(), Which::kAll, [&](const Import& import) { names.insert(import.name); });
   EXPECT_TRUE(names.contains("getppid"));
   EXPECT_TRUE(names.contains("dl_iterate_phdr"));
   EXPECT_FALSE(names.contains("getpgrp"));  // which it does not call
@@ -37,7 +37,7 @@ TEST(ImportSlots, LeadWhereTheyAreToldTo) {
   const Object object = ThisProgram();
   const pid_t parent = getppid();
   uintptr_t slot = 0, before = 0;
-  ForEach(object, [&](const Import& import) {
+  ForEach(object, Which::kAll, [&](const Import& import) {
     if (std::string(import.name) == "getppid") slot = import.slot;
   });
   ASSERT_NE(slot, 0U);
@@ -52,7 +52,7 @@ TEST(ImportSlots, AnObjectWithoutADynamicSectionHasNone) {
   Object object = ThisProgram();
   object.header_count = 0;
   EXPECT_EQ(DynamicOf(object), nullptr);
-  ForEach(object, [](const Import&) { ADD_FAILURE(); });
+  ForEach(object, Which::kAll, [](const Import&) { ADD_FAILURE(); });
 }
 
 }  // namespace
