@@ -70,7 +70,7 @@ TEST_F(GrowthTest, BeginsSmall) {
 TEST_F(GrowthTest, ABurstFindsAsMuchRoomAsInAWholeRing) {
   uint64_t taken[2];
   for (const bool whole : {false, true}) {
-    Config config;
+    Config config = OwnConfig();
     if (whole) config.first_chunks = UINT32_MAX;
     ASSERT_TRUE(Start(config));
     taken[whole] = RecordUntilFull();

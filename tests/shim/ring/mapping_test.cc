@@ -22,7 +22,7 @@ namespace {
 TEST_F(RingTest, FileIsPrivateWholeAndGoesAway) {
   StartRing();
   std::string path = Path();
-  EXPECT_EQ(path.rfind("/dev/shm/gpumem." + std::to_string(getpid()) + ".", 0), 0u) << path;
+  EXPECT_EQ(path.rfind(folder_ + "/gpumem." + std::to_string(getpid()) + ".", 0), 0u) << path;
   struct stat s;
   ASSERT_EQ(stat(path.c_str(), &s), 0);
   EXPECT_EQ(s.st_mode & 07777, 0600u);
@@ -67,7 +67,7 @@ TEST_F(RingTest, NoRoomFallsBackToAnonymousMemory) {
 }
 
 TEST_F(RingTest, HeaderSaysWhereThingsAre) {
-  Config config;
+  Config config = OwnConfig();
   config.first_chunks = UINT32_MAX;
   config.api_count = 3;
   config.api_name = [](uint16_t api) -> const char* {

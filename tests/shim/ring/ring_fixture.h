@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A ring of its own for each test, and short ways to fill and read it.
+// A ring of its own for each test, in a folder of its own, and short ways to fill and read it. The folder lies on a disk:
+// how far a ring grows follows the file system and who else has rings in it (shim/ring/room.h), and /dev/shm of a test
+// machine may be small, and has the rings of the tests beside.
 
 #ifndef GPUMEM_TESTS_SHIM_RING_RING_FIXTURE_H_
 #define GPUMEM_TESTS_SHIM_RING_RING_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "shim/ring/reader.h"
@@ -17,13 +22,22 @@ namespace gpumemshim::ring {
 
 class RingTest : public testing::Test {
  protected:
+  RingTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
+
   ~RingTest() override {
     Stop(1000);
     Unlink();
+    EXPECT_EQ(rmdir(folder_.c_str()), 0) << folder_;
+  }
+
+  Config OwnConfig() const {
+    Config config;
+    config.directory = folder_.c_str();
+    return config;
   }
 
   void StartRing(uint64_t size_bytes = kDefaultSizeBytes) {
-    Config config;
+    Config config = OwnConfig();
     config.size_bytes = size_bytes;
     ASSERT_TRUE(Start(config));
     ASSERT_TRUE(reader_.Attach());
@@ -60,6 +74,7 @@ class RingTest : public testing::Test {
     return events;
   }
 
+  std::string folder_ = testing::TempDir() + "gpumem-ring.XXXXXX";
   Reader reader_;
   uint64_t sequence_ = 0;
 };
