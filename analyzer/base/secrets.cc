@@ -3,8 +3,8 @@
 
 #include "base/secrets.h"
 
-#include "format/mask_secrets.h"
-#include "format/secret_text.h"
+#include "shared/mask_secrets.h"
+#include "shared/secret_text.h"
 
 namespace gpumem {
 

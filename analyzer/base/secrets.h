@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Command lines and variables as they may be shown and written down: secrets are "***", by the rules that the recorder
-// masks with (format/mask_secrets.h; docs/secrets.md). Pure functions. What is masked already stays as it is, so traces
+// masks with (shared/mask_secrets.h; docs/secrets.md). Pure functions. What is masked already stays as it is, so traces
 // of older recorders, whose rules knew less, are masked again when they are read.
 //
 //   WithoutSecrets({"train.py", "--hf-token", "hf_x"})   // {"train.py", "--hf-token", "***"}

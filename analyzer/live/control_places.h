@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Where the control sockets of a user's processes may lie (shim/control/control_socket.cc chooses), and why a process
-// has none: in its own files, what its library would have said.
+// Where the control sockets of a user's processes may lie (shim/control/server/control_socket.cc chooses), and why a
+// process has none: in its own files, what its library would have said.
 //
 // Thread-safety: pure, but for the environment and files. Failure: WhyNoSocket says the least that is sure.
 //

@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
-#include "trace/ring_recovery.h"
+#include "trace/ring/ring_recovery.h"
 
 namespace gpumem {
 namespace {

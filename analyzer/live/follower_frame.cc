@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "ledger/stacks/symbolized_stacks.h"
 #include "live/trace_follower.h"
-#include "loading/symbolized_stacks.h"
 
 namespace gpumem {
 namespace {

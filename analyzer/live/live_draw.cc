@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "answers/report/leak_words.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "ledger/stacks/names.h"
 #include "live/live_view.h"
-#include "report/leak_words.h"
-#include "report/names.h"
-#include "report/sparkline.h"
+#include "render/sparkline.h"
 
 namespace gpumem {
 namespace {

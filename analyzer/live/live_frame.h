@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "attribution/category.h"
-#include "outlook/outlook.h"
+#include "answers/outlook/outlook.h"
+#include "ledger/attribution/category.h"
 #include "replay/analysis.h"
 
 namespace gpumem {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "ledger/load/find_traces.h"
+#include "ledger/load/load_trace.h"
 #include "live/ctl_client.h"
-#include "loading/find_traces.h"
-#include "loading/load_trace.h"
 #include "trace/process_state.h"
 #include "trace/series.h"
 

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "json/attribution.h"
-#include "json/parts.h"
-#include "report/names.h"
+#include "answers/parts/attribution_json.h"
+#include "answers/report/json_parts.h"
+#include "ledger/stacks/names.h"
 
 namespace gpumem {
 namespace {

@@ -17,11 +17,11 @@
 #include <optional>
 #include <vector>
 
-#include "attribution/attribution.h"
-#include "attribution/index_pass.h"
-#include "attribution/label_replay.h"
-#include "attribution/stack_classification.h"
-#include "attribution/user_stages.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/attribution/index_pass.h"
+#include "ledger/attribution/label_replay.h"
+#include "ledger/attribution/stack_classification.h"
+#include "ledger/attribution/user_stages.h"
 #include "replay/analysis.h"
 #include "replay/mark_log.h"
 #include "replay/series.h"

@@ -18,7 +18,7 @@
 
 #include "base/terminal.h"
 #include "live/live_frame.h"
-#include "report/page.h"
+#include "render/page.h"
 
 namespace gpumem {
 

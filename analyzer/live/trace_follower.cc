@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "attribution/attribution_pass.h"
 #include "base/status_macros.h"
-#include "loading/own_trace.h"
+#include "ledger/attribution/attribution_pass.h"
+#include "ledger/load/own_trace.h"
 #include "replay/live_set.h"
 #include "replay/process_info.h"
 

@@ -12,7 +12,7 @@
 #include "base/half_written.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
-#include "loading/attribute.h"
+#include "ledger/load/attribute.h"
 #include "query/database.h"
 #include "query/row_tables.h"
 #include "query/small_tables.h"

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "loading/load_trace.h"
-#include "saved/index_file.h"
+#include "ledger/load/load_trace.h"
+#include "ledger/saved/index_file.h"
 
 namespace gpumem {
 

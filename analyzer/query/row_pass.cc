@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "query/schema.h"
-#include "state/accounts.h"
+#include "replay/state/accounts.h"
 #include "trace/mark_thread.h"
 
 namespace gpumem {

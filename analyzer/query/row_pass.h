@@ -16,8 +16,8 @@
 #include <functional>
 #include <vector>
 
-#include "attribution/life_pass.h"
-#include "attribution/step_log.h"
+#include "ledger/attribution/life_pass.h"
+#include "ledger/attribution/step_log.h"
 #include "query/row_texts.h"
 #include "query/table_writer.h"
 

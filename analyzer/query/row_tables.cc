@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "ledger/load/input.h"
+#include "ledger/stacks/stack_view.h"
 #include "query/schema.h"
-#include "report/input.h"
-#include "report/stack_view.h"
-#include "state/accounts.h"
+#include "replay/state/accounts.h"
 #include "symbols/stack_hash.h"
 
 namespace gpumem {

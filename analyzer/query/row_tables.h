@@ -15,7 +15,7 @@
 #include <functional>
 #include <optional>
 
-#include "loading/lives.h"
+#include "ledger/stacks/lives.h"
 #include "query/row_pass.h"
 #include "query/row_texts.h"
 

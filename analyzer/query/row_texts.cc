@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "attribution/category.h"
-#include "attribution/stage.h"
 #include "gpumem/trace.pb.h"
-#include "report/names.h"
-#include "report/stack_view.h"
+#include "ledger/attribution/category.h"
+#include "ledger/attribution/stage.h"
+#include "ledger/stacks/names.h"
+#include "ledger/stacks/stack_view.h"
 
 namespace gpumem {
 namespace {

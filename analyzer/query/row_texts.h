@@ -18,9 +18,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "attribution/module_table.h"
-#include "attribution/stack_classification.h"
-#include "loading/load_trace.h"
+#include "ledger/attribution/module_table.h"
+#include "ledger/attribution/stack_classification.h"
+#include "ledger/load/load_trace.h"
 #include "query/table_writer.h"
 
 namespace gpumem {

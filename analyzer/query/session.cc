@@ -19,11 +19,11 @@
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
+#include "ledger/saved/index_file.h"
 #include "query/build_index.h"
 #include "query/cell_text.h"
 #include "query/statements.h"
 #include "query/views.h"
-#include "saved/index_file.h"
 
 namespace gpumem {
 namespace {

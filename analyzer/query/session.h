@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "loading/load_trace.h"
+#include "ledger/load/load_trace.h"
 #include "query/database.h"
 #include "query/spill_folder.h"
 

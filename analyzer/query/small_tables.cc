@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "ledger/load/input.h"
+#include "ledger/stacks/names.h"
 #include "query/row_texts.h"
 #include "query/schema.h"
 #include "query/table_writer.h"
-#include "report/input.h"
-#include "report/names.h"
 #include "trace/reader.h"
 #include "trace/roles.h"
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "attribution/attribution.h"
-#include "loading/load_trace.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/load/load_trace.h"
 #include "query/database.h"
 
 namespace gpumem {

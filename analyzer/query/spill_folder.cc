@@ -19,7 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "saved/index_file.h"
+#include "ledger/saved/index_file.h"
 
 namespace gpumem {
 namespace {

@@ -26,9 +26,9 @@
 #include "replay/existing_log.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
-#include "state/device_counters.h"
-#include "state/measures.h"
-#include "state/residual_memory.h"
+#include "replay/state/device_counters.h"
+#include "replay/state/measures.h"
+#include "replay/state/residual_memory.h"
 #include "trace/trace_gap.h"
 
 namespace gpumem {
@@ -86,6 +86,8 @@ struct OomStep {
   bool device_stated = false;  // device_free is what the device said behind the failed call
   uint64_t device_free = 0;
 };
+
+inline constexpr uint8_t kTorchLayer = 3;  // an event's layer: PyTorch's caching allocator (shared/event.h)
 
 // A request that failed.
 struct OomEvent {

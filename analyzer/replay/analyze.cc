@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "crosscheck/evidence.h"
+#include "replay/crosscheck/evidence.h"
 #include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
@@ -21,7 +21,7 @@
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
 #include "replay/process_info.h"
-#include "state/revisit.h"
+#include "replay/state/revisit.h"
 #include "trace/reader.h"
 
 namespace gpumem {

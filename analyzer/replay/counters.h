@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "gpumem/trace.pb.h"
-#include "state/accounts.h"
-#include "state/device_counters.h"
+#include "replay/state/accounts.h"
+#include "replay/state/device_counters.h"
 
 namespace gpumem {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "crosscheck/only_cupti.h"
+#include "replay/crosscheck/only_cupti.h"
 
 namespace gpumem {
 namespace trace {

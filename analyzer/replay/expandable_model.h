@@ -26,8 +26,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/fits.h"
-#include "state/lifetime_observer.h"
-#include "state/live_state.h"
+#include "replay/state/lifetime_observer.h"
+#include "replay/state/live_state.h"
 
 namespace gpumem {
 

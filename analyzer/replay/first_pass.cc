@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "crosscheck/evidence.h"
+#include "replay/crosscheck/evidence.h"
 #include "replay/losses.h"
 
 namespace gpumem {

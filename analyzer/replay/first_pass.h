@@ -25,10 +25,10 @@
 #include "replay/mark_log.h"
 #include "replay/oom.h"
 #include "replay/series.h"
-#include "state/batch_stream.h"
-#include "state/checkpoints.h"
-#include "state/live_state.h"
-#include "state/replay.h"
+#include "replay/state/batch_stream.h"
+#include "replay/state/checkpoints.h"
+#include "replay/state/live_state.h"
+#include "replay/state/replay.h"
 #include "trace/reader.h"
 
 namespace gpumem {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "state/live_state.h"
+#include "replay/state/live_state.h"
 
 namespace gpumem {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "state/live_state.h"
+#include "replay/state/live_state.h"
 
 namespace gpumem {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "state/live_state.h"
+#include "replay/state/live_state.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {

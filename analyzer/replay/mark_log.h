@@ -85,7 +85,7 @@ class MarkLog {
   bool began_late() const { return began_late_; }
   bool was_switched() const { return began_late_ || switched_; }
 
-  // To keep it in a file, once it is finished, and take it from there (saved/archive.h).
+  // To keep it in a file, once it is finished, and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
     archive(self.texts_, self.text_ids_, self.paths_, self.path_ids_, self.threads_, self.open_ranges_, self.changes_,

@@ -13,7 +13,7 @@
 
 #include "replay/analysis.h"
 #include "replay/counters.h"
-#include "state/live_state.h"
+#include "replay/state/live_state.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "state/accounts.h"
+#include "replay/state/accounts.h"
 
 namespace gpumem {
 

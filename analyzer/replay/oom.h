@@ -21,7 +21,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/analysis.h"
-#include "state/live_state.h"
+#include "replay/state/live_state.h"
 #include "trace/event_batch.h"
 #include "trace/stack_table.h"
 

@@ -9,12 +9,11 @@
 #include "replay/fits.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
-#include "state/accounts.h"
+#include "replay/state/accounts.h"
 
 namespace gpumem {
 namespace {
 
-constexpr uint8_t kTorchLayer = 3;
 constexpr size_t kMaxPinsOfOom = 10;
 
 // What CUDA could have given: as the device and the pool that was asked said, else what is not ours on it.

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "state/checkpoints.h"
-#include "state/revisit.h"
+#include "replay/state/checkpoints.h"
+#include "replay/state/revisit.h"
 #include "trace/reader.h"
 #include "trace/stack_table.h"
 

@@ -17,8 +17,8 @@
 
 #include "replay/analysis.h"
 #include "replay/plateaus.h"
+#include "replay/state/live_state.h"
 #include "replay/timeline.h"
-#include "state/live_state.h"
 
 namespace gpumem {
 

@@ -29,7 +29,7 @@ constexpr bool IsLabel(uint32_t kind) { return kind >= trace::TENSOR && kind <= 
 // In place of a function's name: nobody saw the call, since it came before recording began.
 constexpr uint32_t kExistingApi = UINT32_MAX;
 
-// What existed when recording began: told behind that, in force from there on (state/existing_memory.h).
+// What existed when recording began: told behind that, in force from there on (replay/state/existing_memory.h).
 constexpr bool IsExisting(uint32_t kind) { return kind == trace::EXISTING || kind == trace::EXISTING_END; }
 // Whose events may have a text.
 constexpr bool HasText(uint32_t kind) { return IsMark(kind) || kind == trace::TENSOR; }

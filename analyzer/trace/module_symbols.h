@@ -49,7 +49,7 @@ class ModuleSymbols {
 
   std::string Serialize(uint32_t module_id = 0) const;
 
-  // To keep it in a file and take it from there (saved/archive.h).
+  // To keep it in a file and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
     archive(self.texts_, self.numbers_, self.functions_, self.places_);

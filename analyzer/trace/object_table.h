@@ -69,7 +69,7 @@ class ObjectTable {
   const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
   const std::map<uint32_t, ProcessGroupInfo>& process_groups() const { return groups_; }
 
-  // To keep it in a file and take it from there (saved/archive.h).
+  // To keep it in a file and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
     archive(self.modules_, self.tensors_, self.optimizers_, self.groups_);

@@ -37,7 +37,7 @@
 #include "trace/event_batch.h"
 #include "trace/packet_reader.h"
 #include "trace/process_state.h"
-#include "trace/ring_recovery.h"
+#include "trace/ring/ring_recovery.h"
 #include "trace/series.h"
 #include "trace/stack_table.h"
 #include "trace/trace_gap.h"

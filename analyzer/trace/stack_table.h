@@ -99,7 +99,7 @@ class StackTable {
   size_t stack_count() const { return dense_nodes_.size() + sparse_nodes_.size(); }
   size_t frame_count() const { return frames_.size(); }
 
-  // To keep it in a file and take it from there (saved/archive.h).
+  // To keep it in a file and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
     archive(self.dense_nodes_, self.sparse_nodes_, self.frames_, self.python_codes_, self.strings_, self.threads_,

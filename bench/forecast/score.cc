@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "outlook/forecast.h"
+#include "answers/outlook/forecast.h"
 
 namespace gpumem {
 namespace {

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "ledger/stacks/aggregate.h"
 #include "replay/analyze.h"
 #include "testing/trace_builder.h"
 #include "trace/reader.h"
-#include "views/aggregate.h"
 
 namespace gpumem {
 namespace {

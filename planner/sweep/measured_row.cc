@@ -13,11 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "attribution/component.h"
+#include "answers/parts/attribution_parts.h"
 #include "base/format.h"
-#include "loading/attribute.h"
-#include "loading/moment.h"
-#include "report/attribution_parts.h"
+#include "ledger/attribution/component.h"
+#include "ledger/load/attribute.h"
+#include "ledger/load/moment.h"
 
 namespace gpumem::plan {
 namespace {

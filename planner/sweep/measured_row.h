@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "base/console.h"
-#include "planner/forecast/planned_run.h"
+#include "planner/predict/planned_run.h"
 #include "planner/sweep/row.h"
 
 namespace gpumem::plan {

@@ -13,7 +13,7 @@
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "planner/charts/png.h"
-#include "planner/sweep/pictures.h"
+#include "planner/sweep/pictures/pictures.h"
 #include "planner/sweep/sweep_json.h"
 
 namespace gpumem::plan {

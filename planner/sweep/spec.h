@@ -30,7 +30,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "planner/forecast/vary.h"
+#include "planner/predict/vary.h"
 #include "planner/sweep/constraint.h"
 #include "planner/sweep/row.h"
 

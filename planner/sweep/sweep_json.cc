@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "json/parts.h"
+#include "answers/report/json_parts.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/sweep_json_parts.h"
 

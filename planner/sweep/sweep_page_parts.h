@@ -7,7 +7,7 @@
 #define GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_PARTS_H_
 
 #include "planner/sweep/answer.h"
-#include "report/page.h"
+#include "render/page.h"
 
 namespace gpumem::plan {
 

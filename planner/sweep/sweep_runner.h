@@ -21,9 +21,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/console.h"
-#include "planner/forecast/planned_run.h"
 #include "planner/launch/run_pool.h"
 #include "planner/launch/simulated_run.h"
+#include "planner/predict/planned_run.h"
 #include "planner/sweep/journal.h"
 #include "planner/sweep/row.h"
 #include "planner/sweep/spec.h"

@@ -5,7 +5,7 @@
 -- order, each from those before it; answers are queries over them. rank_tables.py runs it, and prints it for an engine: python -m gpumemshim.rank_tables.
 --
 -- What makes it portable: no integer division (floor of a double is exact here), no list types, no correlated subquery, doubles as 2e-2, frames of windows
--- written out, no alias with the name of a column that is aggregated. The rules are those of docs/commands/ranks.md; analyzer/ranks/judge.cc has them in C++.
+-- written out, no alias with the name of a column that is aggregated. The rules are those of docs/commands/ranks.md; analyzer/answers/ranks/judge.cc has them in C++.
 --
 -- slot: a step of the job, or several in a row in runs of more than 512 steps; -1: the peaks of the runs; -2: all CUDA memory at the peaks of the runs.
 

@@ -4,7 +4,7 @@
 # The parts of `scripts/test --full`, each at most an hour on two cores (docs/testing.md has the times). Source it after common.sh. A part is a
 # function that calls `suite` and `check`, both from scripts/test; a long test that no pattern names is run by `others`, so none is left out.
 
-readonly PARTS=(everyday recorder analyzer plans replays wheels packages others asan tsan fuzz checks tidy_1 tidy_2)
+readonly PARTS=(everyday recorder analyzer plans replays wheels packages others asan tsan odr fuzz checks tidy_1 tidy_2)
 
 # What is in a part, for people: about NAME.
 about() {
@@ -19,6 +19,7 @@ about() {
     others) echo "the other long tests: every command on hostile traces, PyTorch's and CPython's own tests" ;;
     asan) echo "all but end to end, and every command on hostile traces, under the address and undefined-behaviour sanitizers" ;;
     tsan) echo "recorder, and the analyzer where it has threads, under the thread sanitizer" ;;
+    odr) echo "the program linked as one (-flto): no name with two types" ;;
     fuzz) echo "each fuzz target for ${GPUMEM_FUZZ_SECONDS:-300} seconds" ;;
     checks) echo "scripts/check, and that each check can fail" ;;
     tidy_1) echo "clang-tidy over one half of the files" ;;
@@ -47,6 +48,7 @@ part_packages() { long packages -R "$OF_PACKAGES"; }
 part_others() { long others -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_PACKAGES"; }
 part_asan() { suite asan asan; }
 part_tsan() { suite tsan tsan; }
+part_odr() { check odr scripts/build odr gpumem; }
 part_fuzz() { check fuzz bash tests/fuzz/run.sh "${GPUMEM_FUZZ_SECONDS:-300}"; }
 part_checks() { build release && check check scripts/check && check check_checks scripts/check_checks; }
 part_tidy_1() { build release && check tidy_1 scripts/check_tidy --full --share 1/2; }

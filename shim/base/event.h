@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The recorder's names of what it shares with the analyzer: format/event.h.
+// The recorder's names of what it shares with the analyzer: shared/event.h.
 
 #ifndef GPUMEM_SHIM_BASE_EVENT_H_
 #define GPUMEM_SHIM_BASE_EVENT_H_
 
-#include "format/event.h"
+#include "shared/event.h"
 
 namespace gpumemshim {
 

@@ -5,14 +5,14 @@
 
 #include <atomic>
 
+#include "shim/base/calls/scope.h"
 #include "shim/base/memory_checkers.h"
-#include "shim/calls/scope.h"
-#include "shim/control/given_settings.h"
+#include "shim/control/loader/slot_scan.h"
 #include "shim/control/recording.h"
 #include "shim/control/secure_mode.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
-#include "shim/control/slot_scan.h"
+#include "shim/settings/given_settings.h"
 
 namespace gpumemshim::control {
 namespace {

@@ -9,9 +9,9 @@
 #include <atomic>
 #include <cstring>
 
-#include "format/forecast_marks.h"
+#include "shared/forecast_marks.h"
+#include "shim/base/calls/scope.h"
 #include "shim/base/make_event.h"
-#include "shim/calls/scope.h"
 #include "shim/control/open_ranges.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"

@@ -7,9 +7,9 @@
 
 #include <atomic>
 
-#include "shim/calls/scope.h"
+#include "shim/base/calls/scope.h"
 #include "shim/control/marks.h"
-#include "shim/control/server.h"
+#include "shim/control/server/server.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
 #include "shim/python/existing.h"

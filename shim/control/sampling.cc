@@ -7,9 +7,9 @@
 
 #include <cstdlib>
 
-#include "shim/calls/cuda_headers.h"
-#include "shim/calls/real.h"
-#include "shim/calls/scope.h"
+#include "shim/base/calls/cuda_headers.h"
+#include "shim/base/calls/real.h"
+#include "shim/base/calls/scope.h"
 #include "shim/control/versions.h"
 #include "shim/control/warning_line.h"
 

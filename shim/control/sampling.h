@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "shim/control/settings.h"
-#include "shim/sampler/sampler.h"
+#include "shim/settings/settings.h"
+#include "shim/witness/sampler/sampler.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::control {

@@ -12,9 +12,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "shim/control/process_facts.h"
-#include "shim/control/rank_settings.h"
-#include "shim/control/settings.h"
+#include "shim/settings/process_facts.h"
+#include "shim/settings/rank_settings.h"
+#include "shim/settings/settings.h"
 
 namespace gpumemshim::control {
 

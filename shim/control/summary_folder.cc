@@ -17,7 +17,7 @@
 #include "shim/base/clock.h"
 #include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
-#include "shim/control/text.h"
+#include "shim/settings/text.h"
 
 namespace gpumemshim::control {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "shim/control/text.h"
+#include "shim/settings/text.h"
 
 namespace gpumemshim::control {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <initializer_list>
 
-#include "shim/control/output_path.h"
 #include "shim/control/summary_folder.h"
-#include "shim/control/text.h"
+#include "shim/settings/output_path.h"
+#include "shim/settings/text.h"
 #include "shim/writer/output_file.h"
 
 namespace gpumemshim::control {

@@ -14,8 +14,8 @@
 
 #include <cstddef>
 
-#include "shim/control/process_facts.h"
-#include "shim/control/settings.h"
+#include "shim/settings/process_facts.h"
+#include "shim/settings/settings.h"
 
 namespace gpumemshim::control {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shim/control/text.h"
+#include "shim/settings/text.h"
 
 namespace gpumemshim::control {
 

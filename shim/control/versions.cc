@@ -8,14 +8,14 @@
 
 #include <cstring>
 
+#include "shim/base/calls/cuda_headers.h"
+#include "shim/base/calls/real.h"
+#include "shim/base/calls/scope.h"
 #include "shim/base/descriptors.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/calls/cuda_headers.h"
-#include "shim/calls/real.h"
-#include "shim/calls/scope.h"
-#include "shim/control/text.h"
 #include "shim/control/version_text.h"
 #include "shim/python/failures.h"
+#include "shim/settings/text.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/python_interpreter.h"
 

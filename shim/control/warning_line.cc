@@ -3,7 +3,7 @@
 
 #include "shim/control/warning_line.h"
 
-#include "shim/control/text.h"
+#include "shim/settings/text.h"
 
 namespace gpumemshim::control {
 

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-#include "shim/sampler/sample.h"
+#include "shim/witness/sampler/sample.h"
 
 namespace gpumemshim::control {
 

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "shim/calls/real.h"
+#include "shim/base/calls/real.h"
 #include "shim/hooks/record.h"
 #include "shim/hooks/torch_function.h"
 #include "shim/ring/ring.h"

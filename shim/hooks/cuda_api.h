@@ -8,9 +8,9 @@
 #ifndef GPUMEM_SHIM_HOOKS_CUDA_API_H_
 #define GPUMEM_SHIM_HOOKS_CUDA_API_H_
 
-#include "shim/calls/caller_runtime.h"
-#include "shim/calls/cuda_headers.h"
-#include "shim/calls/real.h"
+#include "shim/base/calls/caller_runtime.h"
+#include "shim/base/calls/cuda_headers.h"
+#include "shim/base/calls/real.h"
 
 #define GPUMEM_REAL(name)              \
   reinterpret_cast<decltype(&::name)>( \

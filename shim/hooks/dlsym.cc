@@ -11,10 +11,10 @@
 
 #include <dlfcn.h>
 
+#include "shim/base/calls/own_symbols.h"
+#include "shim/base/calls/real.h"
 #include "shim/base/plain_text.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/calls/own_symbols.h"
-#include "shim/calls/real.h"
 
 // Ours, of dlsym_<arch>.S.
 extern "C" void* dlsym(void* handle, const char* name) noexcept;

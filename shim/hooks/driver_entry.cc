@@ -5,7 +5,7 @@
 // with a static runtime (NCCL, cuBLAS, cuDNN) fetch the rest. The real resolver answers; what it found is exchanged
 // for our wrapper where it is a function that we wrap. So versions and stream flags stay the driver's business.
 
-#include "shim/calls/own_symbols.h"
+#include "shim/base/calls/own_symbols.h"
 #include "shim/control/session.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"

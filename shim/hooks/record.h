@@ -15,11 +15,11 @@
 #define GPUMEM_SHIM_HOOKS_RECORD_H_
 
 #include "shim/base/api.h"
+#include "shim/base/calls/real.h"
+#include "shim/base/calls/scope.h"
 #include "shim/base/clock.h"
 #include "shim/base/event.h"
 #include "shim/base/make_event.h"
-#include "shim/calls/real.h"
-#include "shim/calls/scope.h"
 #include "shim/control/session.h"
 
 namespace gpumemshim::hooks {

@@ -3,10 +3,10 @@
 
 #include "shim/hooks/torch_function.h"
 
+#include "shim/base/calls/real.h"
+#include "shim/base/calls/scope.h"
 #include "shim/base/memory_checkers.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/calls/real.h"
-#include "shim/calls/scope.h"
 
 namespace gpumemshim::hooks {
 

@@ -3,7 +3,7 @@
 """What PyTorch's allocator held before recording began, by its own snapshot: a part of the helper. PyTorch makes the snapshot of a device under the
 allocator's lock; what other threads do meanwhile is in the trace, and a reader puts both together (trace.proto, EXISTING)."""
 
-BLOCK, SEGMENT, MAPPING = 1, 2, 3  # of an EXISTING event: format/event.h
+BLOCK, SEGMENT, MAPPING = 1, 2, 3  # of an EXISTING event: shared/event.h
 KNOWN, NO_TORCH, NO_SNAPSHOT, NOT_ASKED, OTHER_CLASSES = 0, 1, 2, 3, 4  # trace.proto's ExistingResult
 PAGES = {"small": 2 << 20, "large": 20 << 20}  # of an expandable segment: CUDACachingAllocator.cpp's kSmallBuffer and kLargeBuffer
 

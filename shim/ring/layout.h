@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The ring's names of what lies in its mapping, which the analyzer reads too: format/ring_layout.h. The ring reaches
+// The ring's names of what lies in its mapping, which the analyzer reads too: shared/ring_layout.h. The ring reaches
 // the shared words through std::atomic_ref.
 
 #ifndef GPUMEM_SHIM_RING_LAYOUT_H_
 #define GPUMEM_SHIM_RING_LAYOUT_H_
 
-#include "format/ring_layout.h"
+#include "shared/ring_layout.h"
 #include "shim/ring/ring.h"
 
 namespace gpumemshim::ring {

@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "format/ring_layout.h"
+#include "shared/ring_layout.h"
 #include "shim/base/event.h"
 
 namespace gpumemshim::ring {

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Makes a flame page of made-up stacks, in the shape of a training: to look at the page, and to see how it does with many.
 
-    flame_data.py --template build/release/analyzer/views/flame_page.html --nodes 100000 --out flame.html
+    flame_data.py --template build/release/analyzer/web/flame_page.html --nodes 100000 --out flame.html
 
-The same arguments give the same page. analyzer/views/flame_data.h describes the format.
+The same arguments give the same page. analyzer/web/flame_data.h describes the format.
 """
 
 import argparse

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "compare/check.h"
-#include "compare/limits.h"
+#include "answers/compare/check.h"
+#include "answers/compare/limits.h"
 
 namespace {
 

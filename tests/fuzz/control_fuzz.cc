@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "shim/control/requests.h"
+#include "shim/control/server/requests.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Of the very size, so that a read past its end is seen.

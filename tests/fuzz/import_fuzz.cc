@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "importing/import.h"
+#include "import/import.h"
 #include "replay/analyze.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks/summary_file.h"
+#include "answers/ranks/summary_file.h"
 #include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
 #include "trace/module_symbols.h"

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include "planner/allocator/replayer.h"
 #include "planner/launch/fork_server.h"
 #include "planner/launch/process_result.h"
-#include "planner/replay/replayer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -15,10 +15,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "format/ring_layout.h"
+#include "shared/ring_layout.h"
 #include "trace/event_batch.h"
-#include "trace/ring_file.h"
-#include "trace/ring_recovery.h"
+#include "trace/ring/ring_file.h"
+#include "trace/ring/ring_recovery.h"
 #include "trace/stack_table.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "format/mask_secrets.h"
+#include "shared/mask_secrets.h"
 
 namespace {
 

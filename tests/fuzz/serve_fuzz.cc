@@ -20,8 +20,8 @@
 #include "absl/strings/str_replace.h"
 #include "live/live_job.h"
 #include "live/live_worker.h"
-#include "serve/live_server.h"
-#include "serve/page_maker.h"
+#include "live/serve/live_server.h"
+#include "live/serve/page_maker.h"
 #include "testing/trace_builder.h"
 
 namespace {

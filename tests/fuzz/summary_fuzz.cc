@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "ranks/judge.h"
-#include "ranks/merge_summaries.h"
-#include "ranks/ranks_report.h"
-#include "ranks/summary_file.h"
+#include "answers/ranks/judge.h"
+#include "answers/ranks/merge_summaries.h"
+#include "answers/ranks/ranks_report.h"
+#include "answers/ranks/summary_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "ledger/stacks/aggregate.h"
 #include "replay/analyze.h"
 #include "testing/trace_builder.h"
-#include "views/aggregate.h"
 
 namespace gpumem {
 namespace {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/format/forms.h"
+#include "tests/shared/forms.h"
 
 namespace gpumem {
 namespace {

@@ -13,8 +13,8 @@
 #include <sstream>
 #include <string>
 
+#include "ledger/load/attribute.h"
 #include "live/live_job.h"
-#include "loading/attribute.h"
 #include "testing/sizes.h"
 #include "testing/training_trace.h"
 

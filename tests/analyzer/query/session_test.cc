@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "asked.h"
-#include "loading/attribute.h"
-#include "report/input.h"
+#include "ledger/load/attribute.h"
+#include "ledger/load/input.h"
 #include "training.h"
 
 namespace gpumem {

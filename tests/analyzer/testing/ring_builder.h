@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "format/ring_layout.h"
+#include "shared/ring_layout.h"
 
 namespace gpumem::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "trace/ring_leftovers.h"
+#include "trace/ring/ring_leftovers.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,8 +15,8 @@
 #include "testing/ring_builder.h"
 #include "testing/trace_builder.h"
 #include "trace/reader.h"
-#include "trace/ring_file.h"
-#include "trace/ring_recovery.h"
+#include "trace/ring/ring_file.h"
+#include "trace/ring/ring_recovery.h"
 
 namespace gpumem {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "trace/ring_recovery.h"
+#include "trace/ring/ring_recovery.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "trace/trace_writer.h"
+#include "trace/write/trace_writer.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

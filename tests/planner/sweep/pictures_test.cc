@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/sweep/pictures.h"
+#include "planner/sweep/pictures/pictures.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "example_rows.h"
-#include "planner/sweep/picture_parts.h"
+#include "planner/sweep/pictures/picture_parts.h"
 
 namespace gpumem::plan {
 namespace {

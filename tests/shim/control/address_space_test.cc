@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/control/address_space.h"
+#include "shim/control/loader/address_space.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/control/callers.h"
+#include "shim/control/server/callers.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

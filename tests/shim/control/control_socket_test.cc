@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/control/control_socket.h"
+#include "shim/control/server/control_socket.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

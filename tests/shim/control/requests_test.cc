@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/control/requests.h"
+#include "shim/control/server/requests.h"
 
 #include <gtest/gtest.h>
 

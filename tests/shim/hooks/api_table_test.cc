@@ -10,7 +10,7 @@
 #include <string>
 
 #include "shim/base/api.h"
-#include "shim/calls/own_symbols.h"
+#include "shim/base/calls/own_symbols.h"
 #include "shim/hooks/cuda_api.h"
 
 namespace gpumemshim::hooks {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "shim/calls/own_symbols.h"
+#include "shim/base/calls/own_symbols.h"
 #include "shim/control/session.h"
 #include "shim/writer/writer.h"
 #include "tests/shim/hooks/fake_stack.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A ring of its own for each test, in a folder of its own, and short ways to fill and read it. The folder lies on a disk:
-// how far a ring grows follows the file system and who else has rings in it (shim/ring/room.h), and /dev/shm of a test
-// machine may be small, and has the rings of the tests beside.
+// A ring of its own for each test, in a folder of its own, and short ways to fill and read it. The folder lies on a
+// disk: how far a ring grows follows the file system and who else has rings in it (shim/ring/room.h), and /dev/shm of a
+// test machine may be small, and has the rings of the tests beside.
 
 #ifndef GPUMEM_TESTS_SHIM_RING_RING_FIXTURE_H_
 #define GPUMEM_TESTS_SHIM_RING_RING_FIXTURE_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "answers/compare/check.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+
+namespace gpumem {
+namespace {
+
+// "9.5 GiB, at most 8 GiB: why".
+std::string Sentence(const CheckLine& line) {
+  std::string text = line.measured.empty() ? "not known" : line.measured;
+  absl::StrAppend(&text, ", at most ", line.limit);
+  if (!line.why.empty()) absl::StrAppend(&text, ": ", line.why);
+  return text;
+}
+
+std::string ResultText(CheckResult result) {
+  return result == CheckResult::kTooClose ? "too close" : std::string(CheckResultName(result));
+}
+
+std::string LinesAsText(const std::vector<CheckLine>& lines) {
+  std::string out;
+  std::string run;
+  for (const CheckLine& line : lines) {
+    if (line.run != run) absl::StrAppend(&out, EscapeControls(line.run), "\n");
+    run = line.run;
+    std::string name = line.name;
+    name.resize(std::max<size_t>(name.size(), 17), ' ');
+    std::string result = ResultText(line.result);
+    result.resize(9, ' ');
+    absl::StrAppend(&out, "  ", result, "  ", name, "  ", EscapeControls(Sentence(line)), "\n");
+  }
+  return out;
+}
+
+void WriteNumber(absl::string_view key, const std::optional<double>& value, JsonWriter* json) {
+  json->Key(key);
+  value ? json->Value(*value) : json->Null();
+}
+
+std::string LinesAsJson(const std::vector<CheckLine>& lines) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  json.Field("schema_version", kJsonSchemaVersion);
+  json.Field("command", "check");
+  json.Field("exit_code", ExitCodeOfCheck(lines));
+  WriteChecks(lines, &json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+// Characters that XML 1.0 cannot have are shown as escapes.
+std::string Xml(const std::string& text) {
+  return absl::StrReplaceAll(
+      EscapeControls(text),
+      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"\n", "&#10;"}, {"\t", "&#9;"}});
+}
+
+std::string JUnit(const std::vector<CheckLine>& lines) {
+  const auto count = [&](CheckResult result) {
+    return std::count_if(lines.begin(), lines.end(), [&](const CheckLine& line) { return line.result == result; });
+  };
+  std::string out = absl::StrCat(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"gpumem check\" "
+      "tests=\"",
+      lines.size(), "\" failures=\"", count(CheckResult::kFailed), "\" errors=\"",
+      count(CheckResult::kUnknown) + count(CheckResult::kTooClose), "\" skipped=\"0\">\n");
+  for (const CheckLine& line : lines) {
+    absl::StrAppend(&out, "    <testcase classname=\"", Xml(line.run), "\" name=\"", Xml(line.name), "\">");
+    if (line.result == CheckResult::kPassed)
+      absl::StrAppend(&out, "<system-out>", Xml(Sentence(line)), "</system-out>");
+    if (line.result == CheckResult::kFailed) absl::StrAppend(&out, "<failure message=\"", Xml(Sentence(line)), "\"/>");
+    if (line.result == CheckResult::kUnknown || line.result == CheckResult::kTooClose) {
+      absl::StrAppend(&out, "<error message=\"", Xml(absl::StrCat(ResultText(line.result), ": ", Sentence(line))),
+                      "\"/>");
+    }
+    absl::StrAppend(&out, "</testcase>\n");
+  }
+  return absl::StrCat(out, "  </testsuite>\n</testsuites>\n");
+}
+
+// Workflow commands: a line break or a colon in a text must not begin another one.
+std::string Annotation(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"%", "%25"}, {"\r", "%0D"}, {"\n", "%0A"}});
+}
+std::string Property(const std::string& text) {
+  return absl::StrReplaceAll(Annotation(text), {{":", "%3A"}, {",", "%2C"}});
+}
+
+std::string GitHub(const std::vector<CheckLine>& lines) {
+  std::string out;
+  for (const CheckLine& line : lines) {
+    const absl::string_view level = line.result == CheckResult::kFailed   ? "error"
+                                    : line.result == CheckResult::kPassed ? "notice"
+                                                                          : "warning";
+    absl::StrAppend(&out, "::", level,
+                    " title=", Property(absl::StrCat("gpumem ", line.name, " ", ResultText(line.result))),
+                    "::", Annotation(absl::StrCat(line.run, ": ", Sentence(line))), "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json) {
+  json->Key("checks");
+  json->BeginArray();
+  for (const CheckLine& line : lines) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("run", line.run);
+    json->Field("name", line.name);
+    json->Field("result", CheckResultName(line.result));
+    WriteNumber("measured", line.measured_value, json);
+    json->Field("at_least", line.is_least);
+    WriteNumber("limit", line.limit_value, json);
+    json->Field("why", line.why);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format) {
+  switch (format) {
+    case CheckFormat::kText:
+      return LinesAsText(lines);
+    case CheckFormat::kJson:
+      return LinesAsJson(lines);
+    case CheckFormat::kJUnit:
+      return JUnit(lines);
+    case CheckFormat::kGitHub:
+      return GitHub(lines);
+  }
+  return "";
+}
+
+}  // namespace gpumem

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Runs side by side: the answer of `gpumem compare` as text and as JSON. Pure functions.
+//
+//   SortRuns("allocated", &runs);
+//   AddRunTable(runs, &page);
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_COMPARE_RUN_TABLE_H_
+#define GPUMEM_ANALYZER_ANSWERS_COMPARE_RUN_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "answers/compare/run_facts.h"
+#include "render/page.h"
+
+namespace gpumem {
+
+// "allocated", "reserved", "total": smallest first; anything else: as they are.
+void SortRuns(const std::string& by, std::vector<RunFacts>* runs);
+
+// The best of a column: index of the smallest of those runs that completed and lost nothing; -1 where there is none, or
+// all are equal.
+int BestRun(const std::vector<RunFacts>& runs, uint64_t RunFacts::*value);
+
+void AddRunTable(const std::vector<RunFacts>& runs, Page* page);
+std::string RunTableJson(const std::vector<RunFacts>& runs);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_COMPARE_RUN_TABLE_H_

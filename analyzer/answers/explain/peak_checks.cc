@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "answers/explain/checks.h"
+#include "answers/explain/peak_without.h"
+#include "answers/parts/model_parts.h"
+#include "answers/report/live_moment.h"
+#include "answers/report/stack_rows.h"
+#include "answers/report/verdict.h"
+#include "base/format.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/stacks/names.h"
+#include "render/cells.h"
+
+namespace gpumem {
+namespace {
+
+// From this share of the peak on, a part of it is worth a word.
+constexpr uint64_t kPercentWorth = 5;
+constexpr uint64_t kPercentOfLine = 20;
+constexpr uint64_t kPercentCarried = 1;
+constexpr size_t kLeastSteps = 3;
+constexpr uint64_t kRecursPercent = 98;
+// Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
+constexpr double kFullAdamState = 7.5;
+constexpr uint64_t kSmallAdamState = 2;
+
+Check AskOfPeak(const char* id, const char* question) {
+  return MakeCheck(CheckTopic::kPeak, absl::StrCat("peak.", id), question);
+}
+
+// What the checks of a peak share.
+class Peak {
+ public:
+  Peak(const ExplainSubject& subject, const Moment& moment)
+      : input_(*subject.input),
+        device_(*subject.device),
+        moment_(moment),
+        measure_(DefaultMeasure(device_)),
+        bytes_(PeakOf(device_, measure_).bytes),
+        live_(LiveAtPeak(device_, measure_)),
+        categories_(CategoriesOfPeak(moment, measure_, bytes_).bytes),
+        model_(TotalsOf(*input_.attribution, *subject.objects).all),
+        without_(subject.without) {}
+
+  std::vector<Check> Walk() const {
+    return {Once(),       Line(), Activations(), GradientsInForward(), CarriedOver(), OptimizerState(),
+            Parameters(), Loss(), Outside(),     OtherProcesses()};
+  }
+
+ private:
+  uint64_t Of(Category category) const { return categories_[Index(category)]; }
+  // No advice lets go of more than all of them; without them the peak is another moment's, where that was counted.
+  void SaveAll(uint64_t bytes, PeakWithout::Part part, Check* check) const {
+    const auto left = without_ == nullptr ? std::nullopt : without_->Of(part);
+    const bool is_counted = left.has_value() && measure_ == Measure::kAllocated;
+    check->saving = {SavingBasis::kAtMost, is_counted ? bytes_ - std::min(bytes_, *left) : bytes};
+    if (is_counted) absl::StrAppend(&check->evidence, "; without them the peak would be ", FormatBytes(*left));
+  }
+  // "1.2 GiB (12 % of the peak)".
+  std::string OfPeak(uint64_t bytes) const {
+    return absl::StrCat(FormatBytes(bytes), " (", ShareCell(bytes, bytes_), " of the peak)");
+  }
+  const AttributedStep* StepOfPeak() const {
+    for (const AttributedStep& each : input_.attribution->steps)
+      if (moment_.step != 0 && each.step.number == moment_.step) return &each;
+    return nullptr;
+  }
+
+  Check Once() const {
+    Check check = AskOfPeak("recurs", "Do most steps need as much, or is it one moment?");
+    uint64_t next = 0, as_high = 0, steps = 0;
+    for (const AttributedStep& each : input_.attribution->steps) {
+      if (!each.step.complete) continue;
+      ++steps;
+      const uint64_t peak = each.step.peak.values.allocated;
+      if (each.step.number == moment_.step || HasPercent(peak, bytes_, kRecursPercent)) {
+        ++as_high;
+      } else {
+        next = std::max(next, peak);
+      }
+    }
+    if (steps < kLeastSteps || measure_ != Measure::kAllocated) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = absl::StrCat("too few training steps to compare: ", steps);
+      return check;
+    }
+    check.evidence = absl::StrCat(as_high, " of ", FormatCountOf(steps, "step", "steps"), " reach it");
+    const bool outside = moment_.step == 0;
+    if (outside ? as_high != 0 : as_high != 1) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.evidence = absl::StrCat(outside ? "outside of the training steps" : absl::StrCat("only step ", moment_.step),
+                                  WhenText(live_, input_), "; the other steps need at most ", FormatBytes(next));
+    check.action =
+        outside ? "make that part smaller: it is not the training that sets the peak"
+                : "look at what is special there: a longer batch, an evaluation, a warm-up or a benchmark of kernels";
+    check.saving = {SavingBasis::kExact, bytes_ - std::min(bytes_, next)};
+    return check;
+  }
+
+  Check Line() const {
+    Check check = AskOfPeak("largest_line", "Does one line make a large part of it?");
+    const std::vector<StackGroup> lines = GroupStacks(live_.stacks, input_, /*by_stack=*/false);
+    if (lines.empty()) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = "no stack is known";
+      return check;
+    }
+    check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes), " in ",
+                                  FormatCountOf(lines[0].use.count, "block", "blocks"));
+    if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action = "compute it in parts, in place, or in a smaller type";
+    SaveAll(lines[0].use.bytes, PeakWithout::kLine, &check);
+    return check;
+  }
+
+  Check Activations() const {
+    Check check = AskOfPeak("activations", "How much does autograd keep for the backward pass?");
+    check.evidence = absl::StrCat("activations: ", OfPeak(Of(Category::kActivation)));
+    if (!HasPercent(Of(Category::kActivation), bytes_, kPercentOfLine)) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action =
+        "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem plan -- CMD measures either";
+    SaveAll(Of(Category::kActivation), PeakWithout::kActivations, &check);
+    return check;
+  }
+
+  Check GradientsInForward() const {
+    Check check = AskOfPeak("gradients_in_forward", "Are old gradients alive where none are needed?");
+    const Stage stage = StageWhenReached(live_, input_);
+    const uint64_t gradients = Of(Category::kGradient);
+    check.evidence =
+        absl::StrCat(FormatBytes(gradients), " of gradients at the peak",
+                     stage == Stage::kNone ? std::string() : absl::StrCat(", which is in ", StageName(stage)));
+    const bool unused = stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kEvaluation;
+    if (!unused || !HasPercent(gradients, bytes_, kPercentCarried)) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action =
+        "optimizer.zero_grad(set_to_none=True) before the forward pass (not while gradients are accumulated)";
+    check.saving = {SavingBasis::kAtMost, gradients};
+    return check;
+  }
+
+  // Of stacks all of whose memory was allocated before the step began, and which is neither model nor optimizer.
+  Check CarriedOver() const {
+    Check check = AskOfPeak("carried_over", "Is something alive from an earlier step?");
+    const AttributedStep* const step = StepOfPeak();
+    if (step == nullptr || step->step.number <= 1) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = "the peak is in the first step, or outside of all";
+      return check;
+    }
+    absl::flat_hash_map<uint64_t, uint64_t> newest;
+    for (const StackUse& use : live_.stacks) newest[use.stack_id] = std::max(newest[use.stack_id], use.newest_ns);
+    uint64_t bytes = 0;
+    std::vector<StackUse> carried;
+    for (const AttributedUse& use : moment_.uses) {
+      const bool of_a_step = use.category == Category::kActivation || use.category == Category::kTemporary ||
+                             use.category == Category::kInput;
+      const auto found = newest.find(use.stack_id);
+      if (!of_a_step || IsSetUp(use.stage) || found == newest.end() || found->second >= step->step.start.time_ns)
+        continue;
+      bytes += use.bytes;
+      StackUse& row = carried.emplace_back();
+      row.stack_id = use.stack_id;
+      row.layer = use.layer;
+      row.bytes = use.bytes;
+      row.count = use.count;
+    }
+    check.evidence = absl::StrCat(FormatBytes(bytes), " from before step ", moment_.step);
+    if (!HasPercent(bytes, bytes_, kPercentCarried)) return check;
+    absl::StrAppend(&check.evidence, MostText(carried, input_));
+    check.outcome = CheckOutcome::kFound;
+    check.action = "let go of it before the next step (del, or keep loss.item() instead of loss)";
+    check.saving = {SavingBasis::kAtMost, bytes};
+    return check;
+  }
+
+  Check OptimizerState() const {
+    Check check = AskOfPeak("optimizer_state", "Is the optimizer's state large for what is trained?");
+    const uint64_t state = Of(Category::kOptimizerState);
+    check.evidence = absl::StrCat("optimizer state: ", OfPeak(state));
+    const uint64_t numbers = model_.trainable_parameters;
+    if (numbers == 0 || !HasPercent(state, bytes_, kPercentWorth)) return check;
+    const double each = static_cast<double>(model_.state_bytes) / static_cast<double>(numbers);
+    absl::StrAppend(&check.evidence,
+                    absl::StrCat(", ", FormatBytes(static_cast<uint64_t>(each)), " for each trainable number"));
+    if (each < kFullAdamState) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action = "an optimizer with 8 bit states, or shard it (FSDP, ZeRO)";
+    check.saving = {SavingBasis::kArithmetic,
+                    model_.state_bytes - std::min(model_.state_bytes, kSmallAdamState * numbers)};
+    return check;
+  }
+
+  Check Parameters() const {
+    Check check = AskOfPeak("parameters", "Are the parameters larger than they need be?");
+    const uint64_t bytes = Of(Category::kParameter);
+    check.evidence = absl::StrCat("parameters: ", OfPeak(bytes));
+    if (model_.parameters == 0 || !HasPercent(bytes, bytes_, kPercentWorth)) return check;
+    const uint64_t frozen = model_.parameter_bytes - std::min(model_.parameter_bytes, model_.trainable_bytes);
+    const uint64_t frozen_numbers = model_.parameters - std::min(model_.parameters, model_.trainable_parameters);
+    if (frozen != 0) absl::StrAppend(&check.evidence, ", ", FormatBytes(frozen), " of them frozen");
+    // Frozen ones need no master copy in four bytes.
+    if (frozen_numbers == 0 || frozen < 4 * frozen_numbers) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action = "load the frozen parameters in a type of two bytes";
+    check.saving = {SavingBasis::kArithmetic, frozen - 2 * frozen_numbers};
+    return check;
+  }
+
+  Check Loss() const {
+    Check check = AskOfPeak("loss", "How much do logits and loss take?");
+    uint64_t bytes = 0;
+    for (const AttributedUse& use : moment_.uses)
+      if (use.is_loss || use.stage == Stage::kLoss) bytes += use.bytes;
+    check.evidence = absl::StrCat("logits and loss: ", OfPeak(bytes));
+    if (!HasPercent(bytes, bytes_, kPercentWorth)) return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action = "compute the loss in chunks over the tokens, or with a fused linear and cross-entropy kernel";
+    SaveAll(bytes, PeakWithout::kLoss, &check);
+    return check;
+  }
+
+  Check Outside() const {
+    Check check = AskOfPeak("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
+    const MemoryBreakdown& parts = device_.breakdown_at_peak;
+    check.evidence = absl::StrCat(FormatBytes(device_.peak_other.bytes), " at most");
+    absl::StrAppend(&check.evidence, MostText(parts.other, input_));
+    if (!UsesTorch(device_) || !HasPercent(device_.peak_other.bytes, device_.peak_total.bytes, kPercentWorth))
+      return check;
+    check.outcome = CheckOutcome::kFound;
+    check.action = "gpumem peak --measure total names who holds it";
+    check.saving = {SavingBasis::kUnknown, 0};
+    return check;
+  }
+
+  Check OtherProcesses() const {
+    Check check = AskOfPeak("other_processes", "Did other processes use this GPU?");
+    if (device_.use.samples == 0) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = "NVML was not asked";
+      return check;
+    }
+    check.evidence = "none was seen";
+    if (device_.use.neighbours.empty()) return check;
+    check.outcome = CheckOutcome::kFound;
+    const Neighbour& most = device_.use.neighbours.front();
+    check.evidence =
+        absl::StrCat(FormatCountOf(device_.use.neighbours.size(), "process", "processes"), "; most: ", most.name, " (",
+                     most.pid, "), ", most.peak == 0 ? "bytes not stated" : FormatBytes(most.peak));
+    check.action = "gpumem report --full lists them";
+    check.saving = most.peak == 0 ? Saving{SavingBasis::kUnknown, 0} : Saving{SavingBasis::kAtMost, most.peak};
+    return check;
+  }
+
+  const ReportInput& input_;
+  const DeviceAnalysis& device_;
+  const Moment& moment_;
+  Measure measure_;
+  uint64_t bytes_;
+  const LiveSet& live_;
+  CategoryBytes categories_;
+  ParameterSums model_;
+  const PeakWithout* without_;
+};
+
+}  // namespace
+
+const Moment* ExplainSubject::PeakMoment() const {
+  if (device == nullptr || input->attribution == nullptr || input->attribution->moments.empty()) return nullptr;
+  return input->attribution->device == device->device ? &input->attribution->moments.front() : nullptr;
+}
+
+std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input) {
+  const std::vector<StackGroup> lines = GroupStacks(stacks, input, /*by_stack=*/false);
+  return lines.empty() ? "" : absl::StrCat("; most: ", lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes));
+}
+
+std::string LargestLine(const DeviceAnalysis& device, const ReportInput& input) {
+  const std::vector<StackGroup> lines =
+      GroupStacks(LiveAtPeak(device, DefaultMeasure(device)).stacks, input, /*by_stack=*/false);
+  return lines.empty() ? "" : lines[0].view.site;
+}
+
+std::vector<Check> PeakChecks(const ExplainSubject& subject) {
+  const Moment* const moment = subject.PeakMoment();
+  if (moment == nullptr || PeakOf(*subject.device, DefaultMeasure(*subject.device)).bytes == 0) {
+    Check check = AskOfPeak("recurs", "What is the peak made of?");
+    check.outcome = CheckOutcome::kUnknown;
+    check.evidence = "there is no GPU memory in this trace";
+    return {check};
+  }
+  return Peak(subject, *moment).Walk();
+}
+
+}  // namespace gpumem

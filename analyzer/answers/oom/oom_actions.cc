@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What to do about a failed request (oom_story.h): rules over its numbers, each with the evidence that made it speak.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "answers/oom/oom_story.h"
+#include "answers/parts/pin_lines.h"
+#include "answers/report/leak_words.h"
+#include "answers/report/live_moment.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMaxStacksByStage = 500;
+// From this share of the live memory on, a stage is worth a word.
+constexpr uint64_t kPercentOfStage = 30;
+// From this share of PyTorch's segments on, idle memory is worth the first word.
+constexpr uint64_t kPercentIdle = 10;
+constexpr uint64_t kPercentGrown = 20;
+constexpr uint64_t kManyRetries = 10;
+
+std::string Share(uint64_t part, uint64_t whole) {
+  return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
+}
+
+class Adviser {
+ public:
+  Adviser(const OomEvent& oom, const ReportInput& input, bool fit_is_replayed)
+      : oom_(oom), input_(input), fit_is_replayed_(fit_is_replayed) {}
+
+  std::vector<OomAction> Advise() {
+    if (!oom_.final) {
+      Retries();
+      return std::move(actions_);
+    }
+    if (oom_.device < 0) {
+      Add("pin less host memory, or raise the limit (ulimit -l)",
+          absl::StrCat(FormatBytes(input_.analysis->host_pinned_peak), " were pinned at most"));
+      return std::move(actions_);
+    }
+    Limit();
+    const size_t certain = actions_.size();
+    if (oom_.device_total != 0 && oom_.requested > oom_.device_total) {
+      Add("make the request smaller, or split it",
+          absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
+      return std::move(actions_);
+    }
+    // Little idle memory carries this one request, and not the next.
+    const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
+    if (much_is_idle) Fragmentation();
+    KeptSegments();
+    Others();
+    OtherCudaMemory();
+    Growth();
+    Stages();
+    if (!much_is_idle) Fragmentation();
+    if (oom_.described) SortFrom(certain);
+    Missing();
+    Retries();
+    return std::move(actions_);
+  }
+
+ private:
+  void Add(std::string action, std::string evidence, uint64_t bytes = 0) {
+    actions_.push_back({std::move(action), std::move(evidence), bytes});
+  }
+
+  // What is enough alone comes before what is not; where that is not known, what gains anything.
+  void SortFrom(size_t first) {
+    const uint64_t missing = IsBoundedByRefusal(oom_) ? 1 : MissingBytes(oom_);
+    std::stable_partition(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
+                          [&](const OomAction& action) { return action.bytes >= missing; });
+  }
+
+  void Limit() {
+    if (!oom_.limited) return;
+    const std::string of_limit = oom_.limit == 0 ? "" : absl::StrCat(" of ", FormatBytes(oom_.limit), " allowed");
+    Add("raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction)",
+        absl::StrCat("PyTorch gave up at ", FormatBytes(oom_.values.reserved), " reserved", of_limit,
+                     " without asking CUDA, while ", FormatBytes(oom_.device_free), " were free on the device"),
+        oom_.device_free);
+  }
+
+  void Fragmentation() {
+    const FragmentationPoint& pieces = oom_.fragmentation;
+    if (oom_.layer != kTorchLayer || pieces.free_ranges == 0) return;
+    const bool would_help =
+        oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, kPercentIdle);
+    if (!would_help || pieces.largest_free_range >= oom_.requested) return;
+    std::string evidence = absl::StrCat(FormatBytes(pieces.free), " idle in PyTorch's segments, in ",
+                                        FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
+                                        FormatBytes(pieces.largest_free_range));
+    ReleasePins();
+    if (oom_.expandable_segments) {
+      Add("allocate blocks of fewer different sizes (expandable segments are on already)", std::move(evidence));
+      return;
+    }
+    const uint64_t fit = oom_.fit_expandable.value_or(0);
+    if (fit <= oom_.would_have_fit) return;
+    absl::StrAppend(&evidence, "; with expandable segments up to ", FormatBytes(fit),
+                    " would have been there for one request (", fit_is_replayed_ ? "by replay" : "estimate", "), ",
+                    fit >= oom_.requested ? "enough" : "not enough alone");
+    Add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", std::move(evidence), fit - oom_.would_have_fit);
+  }
+
+  // The line that keeps most segments.
+  void ReleasePins() {
+    const std::vector<PinLine> lines = PinLines(oom_.pin_groups, input_);
+    if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentIdle)) return;
+    Add(absl::StrCat("free what ", lines[0].site, " keeps, or allocate it before the rest"),
+        PinText(lines[0].group, oom_.time_ns), lines[0].group.returnable);
+  }
+
+  void KeptSegments() {
+    if (oom_.layer != kTorchLayer || oom_.limited || oom_.whole_segments == 0) return;
+    if (!HasPercent(oom_.whole_segment_bytes, oom_.requested, 10)) return;
+    Add("look at pools that PyTorch may not empty: CUDA graphs, torch.cuda.MemPool, a capture under way",
+        absl::StrCat(FormatBytes(oom_.whole_segment_bytes), " lay in ",
+                     FormatCountOf(oom_.whole_segments, "segment", "segments"),
+                     " without any block and were not given back"),
+        oom_.whole_segment_bytes);
+  }
+
+  void Others() {
+    const std::optional<uint64_t> unseen = UnseenBytes(oom_);
+    if (!unseen || *unseen <= kContextAtMost) return;
+    Add("see who else uses this GPU (nvidia-smi), and end it or choose another GPU",
+        absl::StrCat(FormatBytes(*unseen),
+                     " of the device is not CUDA memory of this process; its CUDA context takes a ",
+                     "few hundred MiB of that"),
+        *unseen - kContextAtMost);
+  }
+
+  void OtherCudaMemory() {
+    if (oom_.layer != kTorchLayer || !HasPercent(oom_.values.other, oom_.values.total, 20)) return;
+    Add("gpumem peak --measure total: who holds CUDA memory outside PyTorch",
+        absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
+                     ") are CUDA memory of this process that is not PyTorch's"),
+        oom_.values.other);
+  }
+
+  // A program that holds more after each step runs full whatever the batch.
+  void Growth() {
+    const uint64_t grown = GrowingBytes(input_.leaks, oom_.device);
+    if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
+    Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
+  }
+
+  void Stages() {
+    std::map<Stage, uint64_t> stages = LiveByStage(oom_.live, input_);
+    stages[Stage::kForward] += stages[Stage::kEvaluation];  // a forward pass too: a smaller batch helps it as much
+    const auto advise = [&](Stage stage, absl::string_view advice) {
+      const uint64_t bytes = stages[stage];
+      if (!HasPercent(bytes, oom_.live.bytes, kPercentOfStage)) return;
+      Add(std::string(advice),
+          absl::StrCat(FormatBytes(bytes), " (", Share(bytes, oom_.live.bytes),
+                       ") of the live memory was allocated in ", StageTitle(stage)),
+          bytes);
+    };
+    advise(Stage::kForward, "a smaller batch, or activation checkpointing (torch.utils.checkpoint)");
+    advise(Stage::kOptimizer, "shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits");
+    advise(Stage::kConstruction, "a smaller data type for the weights, or shard them (FSDP)");
+  }
+
+  void Missing() {
+    const bool is_bounded = !oom_.limited || oom_.limit != 0;
+    const uint64_t missing = MissingBytes(oom_);
+    if (!is_bounded || missing == 0) return;
+    Add(absl::StrCat("free ", FormatBytes(missing), " before this request, or ask for as much less"),
+        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)),
+        missing);
+  }
+
+  void Retries() {
+    for (const ServedRetries& retries : input_.analysis->retries) {
+      if (oom_.limited || retries.device != oom_.device || retries.count < kManyRetries) continue;
+      Add("use less memory: the program runs at the edge",
+          absl::StrCat(FormatCount(retries.count),
+                       " requests were served only after memory was given back, which took ",
+                       FormatTime(retries.time_ns)));
+    }
+  }
+
+  const OomEvent& oom_;
+  const ReportInput& input_;
+  const bool fit_is_replayed_;
+  std::vector<OomAction> actions_;
+};
+
+}  // namespace
+
+std::map<Stage, uint64_t> LiveByStage(const LiveSet& live, const ReportInput& input) {
+  std::map<Stage, uint64_t> bytes;
+  const size_t count = std::min(live.stacks.size(), kMaxStacksByStage);
+  for (size_t i = 0; i < count; ++i) {
+    bytes[StageOf(input.stacks->Frames(live.stacks[i].stack_id))] += live.stacks[i].bytes;
+  }
+  for (size_t i = count; i < live.stacks.size(); ++i) bytes[Stage::kNone] += live.stacks[i].bytes;
+  return bytes;
+}
+
+std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input, bool fit_is_replayed) {
+  return Adviser(oom, input, fit_is_replayed).Advise();
+}
+
+}  // namespace gpumem

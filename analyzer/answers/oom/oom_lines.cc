@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/oom/oom_lines.h"
+
+#include "absl/strings/str_cat.h"
+#include "answers/oom/oom_story.h"
+#include "answers/report/stack_rows.h"
+#include "base/format.h"
+#include "ledger/stacks/names.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kMaxGroupsNamed = 5;
+// In the one-screen report fewer are not worth a line of their own: PyTorch does it now and then in any full program.
+constexpr uint64_t kRetriesWorthALine = 10;
+constexpr uint64_t kPercentOfTime = 5;
+
+std::string Happened(const OomEvent& oom, const ReportInput& input) {
+  std::string text = absl::StrCat("  ", DeviceLabel(oom.device), " at ", FormatTime(input.Since(oom.time_ns)), ": ",
+                                  WhoAsked(oom), " asked for ", FormatBytes(oom.requested));
+  if (oom.result != 0 && oom.result != 2) absl::StrAppend(&text, ", ", ResultName(oom.result));
+  if (oom.retries > 0)
+    absl::StrAppend(&text, " (after ", FormatCountOf(oom.retries, "failed CUDA call", "failed CUDA calls"), ")");
+  return text;
+}
+
+std::string GroupText(const OomGroup& group, const ReportInput& input) {
+  if (group.count == 1) {
+    return absl::StrCat("  ", DeviceLabel(group.device), " at ", FormatTime(input.Since(group.first_ns)), ": ",
+                        group.who, " asked for ", FormatBytes(group.largest), ", ", group.site);
+  }
+  const std::string sizes = group.smallest == group.largest
+                                ? FormatBytes(group.largest)
+                                : absl::StrCat(FormatBytes(group.smallest), " to ", FormatBytes(group.largest));
+  return absl::StrCat("  ", DeviceLabel(group.device), ": ", FormatCount(group.count), " requests for ", sizes, ", ",
+                      FormatTime(input.Since(group.first_ns)), " to ", FormatTime(input.Since(group.last_ns)), ", ",
+                      group.site);
+}
+
+bool IsWorthALine(const ServedRetries& retries, const ReportInput& input) {
+  const uint64_t lasted = input.Since(input.analysis->end_ns);
+  return retries.count >= kRetriesWorthALine || (lasted > 0 && retries.time_ns / kPercentOfTime >= lasted / 100);
+}
+
+}  // namespace
+
+void AddOomHeading(const OomEvent& oom, const ReportInput& input, Page* page) {
+  page->Line(
+      {{oom.final ? Tone::kAlarm : Tone::kWarning, oom.final ? "OUT OF MEMORY" : "Out of memory at first, then served"},
+       {Tone::kHeading, Happened(oom, input)}});
+}
+
+void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Page* page) {
+  const std::vector<OomEvent>& ooms = input.analysis->ooms;
+  size_t left_out = 0;
+  const std::vector<OomGroup> groups = GroupOoms(ooms, explained, input);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i < kMaxGroupsNamed) {
+      page->Line({{Tone::kPlain, absl::StrCat("  also  ", GroupText(groups[i], input))}});
+    } else {
+      left_out += groups[i].count;
+    }
+  }
+  if (left_out > 0) page->Line(absl::StrCat("  and ", FormatCount(left_out), " more (gpumem oom --json has all)"));
+  uint64_t served = 0;
+  for (const ServedRetries& retries : input.analysis->retries) served += retries.count;
+  if (explained != nullptr && !explained->final && served > 0) --served;
+  if (served > 0) {
+    page->Line(absl::StrCat("  ", FormatCountOf(served, "other request", "other requests"),
+                            " failed at first, and succeeded after a retry"));
+  }
+}
+
+void AddServedRetries(const ReportInput& input, Detail detail, Page* page) {
+  for (const ServedRetries& retries : input.analysis->retries) {
+    if (detail == Detail::kBrief && !IsWorthALine(retries, input)) continue;
+    const uint64_t lasted = input.Since(input.analysis->end_ns);
+    const double share = lasted == 0 ? 0 : static_cast<double>(retries.time_ns) / static_cast<double>(lasted);
+    page->Paragraph(
+        "  retries   ",
+        absl::StrCat(DeviceLabel(retries.device), ": ", FormatCountOf(retries.count, "request was", "requests were"),
+                     " served only after ", FormatBytes(retries.released), " had been given back to CUDA by ",
+                     FormatCountOf(retries.released_calls, "call", "calls"), " between ",
+                     FormatTime(input.Since(retries.first_ns)), " and ", FormatTime(input.Since(retries.last_ns)),
+                     ". That took ", FormatTime(retries.time_ns), " (", FormatPercent(share),
+                     " of the time), and each waits for the device."),
+        Tone::kWarning);
+    if (detail == Detail::kBrief) continue;
+    TextOptions options;
+    options.detail = Detail::kFull;
+    AddStackRows(retries.stacks, {"", 0, "times", "asked by"}, input, options, page);
+  }
+}
+
+}  // namespace gpumem

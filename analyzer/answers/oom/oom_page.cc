@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// What `gpumem oom` prints: the whole explanation of the last request that failed for good.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "answers/oom/oom_lines.h"
+#include "answers/oom/oom_story.h"
+#include "answers/parts/pin_lines.h"
+#include "answers/report/sections.h"
+#include "answers/report/stack_rows.h"
+#include "answers/report/what_if_words.h"
+#include "base/format.h"
+#include "ledger/stacks/names.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint8_t kAllocatorLayer = 3;
+
+std::string ShareOf(uint64_t bytes, uint64_t total) {
+  return total == 0 ? "" : FormatPercent(static_cast<double>(bytes) / static_cast<double>(total));
+}
+
+// Where the device's memory was, line by line; the lines sum to the device where it stated its free memory.
+void AddStack(const OomEvent& oom, Page* page) {
+  if (oom.device < 0) return;
+  std::vector<Page::Row> rows;
+  const auto row = [&](uint64_t bytes, std::string what) {
+    rows.push_back({FormatBytes(bytes), ShareOf(bytes, oom.device_total), std::move(what)});
+  };
+  const std::optional<uint64_t> unseen = UnseenBytes(oom);
+  if (oom.values.reserved > 0) {
+    row(oom.values.allocated, "PyTorch's blocks");
+    row(IdleBytes(oom.values), "idle in PyTorch's segments");
+  }
+  if (oom.values.other > 0 || oom.values.reserved == 0) row(oom.values.other, "other CUDA memory of this process");
+  if (oom.pool_stated) row(IdlePoolBytes(oom), "idle in the stream-ordered pool that was asked");
+  if (unseen) {
+    row(*unseen, "not seen here: CUDA context, kernels, rounding, other processes");
+    row(oom.device_free, "free, as the device said");
+  } else if (oom.device_stated) {
+    row(oom.device_free, "free, as the device said");
+  } else if (oom.device_total > oom.values.total) {
+    row(oom.device_total - oom.values.total, "free or not seen here (CUDA context, other processes)");
+  }
+  page->Line({{Tone::kHeading, "Where the memory was"},
+              {Tone::kAside, oom.device_total == 0 ? "" : absl::StrCat("  of ", FormatBytes(oom.device_total))}});
+  page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  if (oom.torch_stated && (oom.torch_allocated != oom.values.allocated || oom.torch_reserved != oom.values.reserved)) {
+    page->Paragraph("  ",
+                    absl::StrCat("PyTorch itself counted ", FormatBytes(oom.torch_allocated), " allocated and ",
+                                 FormatBytes(oom.torch_reserved), " reserved: this trace does not have all of it."),
+                    Tone::kWarning);
+  }
+}
+
+std::string StepText(const OomStep& step) {
+  const std::string bytes = FormatBytes(step.bytes);
+  switch (step.kind) {
+    case OomStep::Kind::kFailed:
+      return absl::StrCat(
+          step.api, " of ", bytes, " failed",
+          step.device_stated ? absl::StrCat(", ", FormatBytes(step.device_free), " free on the device") : "");
+    case OomStep::Kind::kReleased:
+      return absl::StrCat(bytes, " given back to CUDA by ", FormatCountOf(step.count, "call", "calls"), " of ",
+                          step.api);
+    case OomStep::Kind::kServed:
+      return absl::StrCat(step.api, " of ", bytes, " succeeded");
+  }
+  return "";
+}
+
+void AddChain(const OomEvent& oom, Page* page) {
+  if (oom.steps.empty() && oom.layer != kAllocatorLayer) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "What happened"}});
+  std::vector<Page::Row> rows;
+  const uint64_t start = oom.started_ns;
+  const auto since = [&](uint64_t time_ns) {
+    return absl::StrCat("+", FormatTime(time_ns > start ? time_ns - start : 0));
+  };
+  for (const OomStep& step : oom.steps) rows.push_back({since(step.time_ns), StepText(step)});
+  if (oom.steps.empty()) {
+    rows.push_back({"", oom.limited ? "PyTorch asked CUDA for nothing: the request is over a limit of its own"
+                                    : "no failed call of CUDA is in the trace"});
+    if (oom.released > 0) rows.push_back({"", absl::StrCat(FormatBytes(oom.released), " of cached memory given back")});
+  }
+  if (oom.layer == kAllocatorLayer && oom.final)
+    rows.push_back({oom.steps.empty() ? "" : since(oom.ended_ns), "PyTorch gave up"});
+  page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+}
+
+// On what the fit with expandable segments rests.
+std::string BasisText(const WhatIfAnswer* what_if) {
+  const absl::string_view meant = "with expandable segments from the start";
+  if (what_if == nullptr || !what_if->knows_fit()) return absl::StrCat("estimate: ", meant);
+  if (what_if->is_exact) return absl::StrCat(meant, ", by replay in PyTorch ", what_if->torch);
+  return absl::StrCat("estimate: ", meant, ", by a replay in PyTorch ", what_if->torch, " that is not exact");
+}
+
+void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Page* page) {
+  if (oom.device < 0 || !oom.described) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "Would have fit"},
+              {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});
+  std::vector<Page::Row> rows;
+  rows.push_back({IsBoundedByRefusal(oom) ? absl::StrCat("less than ", FormatBytes(oom.requested))
+                                          : FormatBytes(oom.would_have_fit),
+                  "at most, as it was"});
+  if (oom.fragmentation.free > 0) {
+    rows.push_back({FormatBytes(oom.fit_in_one_piece), "if all free space were one piece"});
+    if (oom.fit_expandable) rows.push_back({FormatBytes(*oom.fit_expandable), BasisText(what_if)});
+  }
+  page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  if (what_if != nullptr) AddWhyEstimated(*what_if, page);
+  const FragmentationPoint& pieces = oom.fragmentation;
+  if (pieces.free == 0) return;
+  page->Paragraph("  ", absl::StrCat("Fragmentation: ", FormatBytes(pieces.free), " free inside PyTorch's segments in ",
+                                     FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
+                                     FormatBytes(pieces.largest_free_range), " (external ",
+                                     FormatPercent(pieces.external_ratio), ")."));
+}
+
+void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+  if (oom.live.stacks.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "Who filled it"},
+              {Tone::kAside, absl::StrCat("  ", FormatBytes(oom.live.bytes), " ", MeasureName(oom.live.measure), " in ",
+                                          FormatCountOf(oom.live.block_count, "block", "blocks"))}});
+  std::string stages;
+  for (const auto& [stage, bytes] : LiveByStage(oom.live, input)) {
+    if (stage == Stage::kNone) continue;
+    absl::StrAppend(&stages, stages.empty() ? "" : ", ", StageTitle(stage), " ", FormatBytes(bytes), " (",
+                    ShareOf(bytes, oom.live.bytes), ")");
+  }
+  if (!stages.empty()) page->Paragraph("  allocated in ", stages);
+  AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, page);
+}
+
+void AddPinsOfOom(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+  if (oom.pin_groups.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "Blocks that keep mostly empty segments"},
+              {Tone::kAside,
+               absl::StrCat("  ", FormatBytes(ReturnableBytes(oom.pin_groups)), " would go back without them")}});
+  TextOptions brief = options;
+  brief.detail = Detail::kBrief;
+  brief.top = 3;
+  AddPinLines(PinLines(oom.pin_groups, input), oom.time_ns, input, brief, page);
+}
+
+void AddActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& input, Page* page) {
+  const std::vector<OomAction> actions = ActionsOnOom(oom, input, fit_is_replayed);
+  if (actions.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "What to do"}});
+  for (size_t i = 0; i < actions.size(); ++i) {
+    page->Paragraph(absl::StrCat("  ", i + 1, ". "), absl::StrCat(actions[i].action, "."), Tone::kGood);
+    page->Paragraph("     ", absl::StrCat(actions[i].evidence, "."));
+  }
+}
+
+bool HasPython(uint64_t stack_id, const ReportInput& input) {
+  const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
+  return std::any_of(frames.begin(), frames.end(), [](const ResolvedFrame& frame) { return frame.python; });
+}
+
+// The newest live block that a line of Python made; nullptr where there is none among the newest.
+const StackUse* LastFromPython(const OomEvent& oom, const ReportInput& input) {
+  std::vector<const StackUse*> newest;
+  for (const StackUse& use : oom.live.stacks) newest.push_back(&use);
+  const size_t looked_at = std::min<size_t>(newest.size(), 50);
+  std::partial_sort(newest.begin(), newest.begin() + static_cast<std::ptrdiff_t>(looked_at), newest.end(),
+                    [](const StackUse* a, const StackUse* b) { return a->newest_ns > b->newest_ns; });
+  for (size_t i = 0; i < looked_at; ++i) {
+    if (HasPython(newest[i]->stack_id, input)) return newest[i];
+  }
+  return nullptr;
+}
+
+// A thread that runs no Python, as autograd's do: what can be said of how the program came there.
+void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+  if (oom.layer != kAllocatorLayer || oom.stack_id == 0 || HasPython(oom.stack_id, input)) return;
+  page->Paragraph("            ",
+                  "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
+                  "was computed.",
+                  Tone::kAside);
+  const StackUse* last = LastFromPython(oom, input);
+  if (last == nullptr) return;
+  const uint64_t before_ns = oom.time_ns > last->newest_ns ? oom.time_ns - last->newest_ns : 0;
+  page->Paragraph(
+      "            ",
+      absl::StrCat("The newest live block from a line of Python was made ", FormatTime(before_ns), " before:"),
+      Tone::kAside);
+  AddOneStack("            ", last->stack_id, last->api, input, options, page);
+}
+
+void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+  AddOneStack("  asked by  ", oom.stack_id, oom.api, input, options, page);
+  AddWayThere(oom, input, options, page);
+  const std::string cause = CauseOfOom(oom);
+  if (!cause.empty()) page->Paragraph("  so        ", cause, Tone::kWarning);
+}
+
+}  // namespace
+
+void AddOomExplanation(const ReportInput& input, const TextOptions& options, Page* page) {
+  AddOomExplanation(input, nullptr, options, page);
+}
+
+void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, Page* page) {
+  const OomEvent* oom = OomToExplain(input.analysis->ooms);
+  page->Gap();
+  if (oom == nullptr) {
+    page->Line("No request for memory failed in this trace.");
+    return;
+  }
+  AddOomHeading(*oom, input, page);
+  AddAsker(*oom, input, options, page);
+  page->Gap();
+  AddStack(*oom, page);
+  AddChain(*oom, page);
+  AddFits(*oom, what_if, page);
+  AddFillers(*oom, input, options, page);
+  AddPinsOfOom(*oom, input, options, page);
+  AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, page);
+  if (input.analysis->ooms.size() > 1 || !input.analysis->retries.empty()) {
+    page->Gap();
+    page->Line({{Tone::kHeading, "Other failures"}});
+    AddOtherOoms(oom, input, page);
+    AddServedRetries(input, Detail::kFull, page);
+  }
+}
+
+}  // namespace gpumem

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Memory by category, as text. Each adds its lines to a Page. `input.attribution` is set.
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_PARTS_ATTRIBUTION_SECTIONS_H_
+#define GPUMEM_ANALYZER_ANSWERS_PARTS_ATTRIBUTION_SECTIONS_H_
+
+#include "absl/strings/string_view.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/load/input.h"
+#include "render/page.h"
+#include "trace/object_table.h"
+
+namespace gpumem {
+
+// The categories of a moment; `of`: what they are shares of ("the peak").
+void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page);
+
+// Everything alive at the first moment: categories, modules, stacks.
+void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Page* page);
+
+// The moments that the program asked for; nothing where it asked for none.
+void AddSnapshots(const ReportInput& input, Page* page);
+
+void AddSteps(const ReportInput& input, size_t top, Page* page);
+void AddStages(const ReportInput& input, size_t top, Page* page);
+void AddModules(const ReportInput& input, size_t top, Page* page);
+void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_PARTS_ATTRIBUTION_SECTIONS_H_

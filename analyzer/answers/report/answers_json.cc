@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/answers_json.h"
+
+#include <functional>
+
+#include "answers/parts/attribution_json.h"
+#include "answers/report/json_parts.h"
+#include "answers/report/verdict.h"
+#include "answers/report/what_if_json.h"
+#include "base/json_writer.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/stacks/names.h"
+
+namespace gpumem {
+namespace {
+
+// The frame that all answers share: the common members, then `rest`.
+std::string Answer(absl::string_view command, const ReportInput& input, const std::function<void(JsonWriter*)>& rest) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteJsonCommon(command, input, &json);
+  rest(&json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+void WriteDevices(const ReportInput& input, JsonWriter* json, const std::function<void(const DeviceAnalysis&)>& rest) {
+  json->Key("devices");
+  json->BeginArray();
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    json->BeginObject();
+    WriteJsonDeviceHead(device, input, json);
+    rest(device);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteHostPinned(const Analysis& analysis, JsonWriter* json) {
+  json->Key("host_pinned");
+  json->BeginObject();
+  json->Field("peak_bytes", analysis.host_pinned_peak);
+  json->Field("end_bytes", analysis.host_pinned_end);
+  json->EndObject();
+}
+
+void WriteResidual(const ResidualUse& use, JsonWriter* json) {
+  json->Key("residual");
+  json->BeginObject();
+  json->Field("contexts", use.contexts);
+  json->Field("context_bytes", use.context_bytes);
+  json->Field("modules", use.modules);
+  json->Field("module_bytes", use.module_bytes);
+  json->Field("peak_context_bytes", use.peak_context_bytes);
+  json->Field("peak_module_bytes", use.peak_module_bytes);
+  json->EndObject();
+}
+
+// What the largest peak was for; null where the trace says nothing of that.
+void WriteAttribution(const ReportInput& input, JsonWriter* json) {
+  json->Key("attribution");
+  if (input.attribution == nullptr || input.attribution->moments.empty()) return json->Null();
+  json->BeginObject();
+  WriteJsonBasis(*input.attribution, json);
+  WriteJsonMoment(input.attribution->moments.front(), input, json);
+  json->EndObject();
+}
+
+void WriteVerdict(const ReportInput& input, JsonWriter* json) {
+  const Verdict verdict = MakeVerdict(input);
+  json->Key("verdict");
+  json->BeginObject();
+  json->Field("kind", VerdictName(verdict.kind));
+  const auto sentence = [json](absl::string_view key, const std::string& text) {
+    json->Key(key);
+    text.empty() ? json->Null() : json->Value(text);
+  };
+  sentence("problem", verdict.problem);
+  sentence("peak", verdict.peak);
+  sentence("mostly", verdict.mostly);
+  sentence("action", verdict.action);
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string ReportJson(const ReportInput& input, size_t top) {
+  return Answer("report", input, [&](JsonWriter* json) {
+    WriteVerdict(input, json);
+    WriteHostPinned(*input.analysis, json);
+    WriteJsonSampling(input.analysis->sampling, input, json);
+    WriteJsonOoms(input.analysis->ooms, top, input, json);
+    WriteAttribution(input, json);
+    WriteJsonSnapshots(input, json);
+    WriteJsonLeakLoops(input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteResidual(device.residual, json);
+      WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
+      WriteJsonBreakdown(device, input, json);
+      WriteJsonTimeline(device, input, json);
+      WriteJsonFragmentation(device.fragmentation, top, input, json);
+      WriteJsonAlive(device.leaks, top, input, json);
+      WriteJsonLeaks(device.device, top, input, json);
+    });
+  });
+}
+
+std::string TimelineJson(const ReportInput& input) {
+  return Answer("timeline", input, [&](JsonWriter* json) {
+    WriteHostPinned(*input.analysis, json);
+    WriteJsonMarks(input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteJsonTimeline(device, input, json);
+      WriteJsonDeviceSamples(device, input, json);
+    });
+  });
+}
+
+std::string LeaksJson(const ReportInput& input, size_t top) {
+  return Answer("leaks", input, [&](JsonWriter* json) {
+    WriteHostPinned(*input.analysis, json);
+    WriteJsonLeakLoops(input, json);
+    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
+      WriteJsonAlive(device.leaks, top, input, json);
+      WriteJsonLeaks(device.device, top, input, json);
+    });
+  });
+}
+
+std::string OomJson(const ReportInput& input, size_t top) { return OomJson(input, nullptr, top); }
+
+std::string OomJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
+  return Answer("oom", input, [&](JsonWriter* json) {
+    WriteJsonOoms(input.analysis->ooms, what_if, top, input, json);
+    WriteJsonWhatIf(what_if, json);
+    WriteDevices(input, json, [](const DeviceAnalysis&) {});
+  });
+}
+
+std::string FragmentationJson(const ReportInput& input, size_t top) { return FragmentationJson(input, nullptr, top); }
+
+std::string FragmentationJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
+  return Answer("fragmentation", input, [&](JsonWriter* json) {
+    WriteJsonWhatIf(what_if, json);
+    WriteDevices(input, json,
+                 [&](const DeviceAnalysis& device) { WriteJsonFragmentation(device.fragmentation, top, input, json); });
+  });
+}
+
+std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top) {
+  return Answer("peak", input, [&](JsonWriter* json) {
+    const LiveSet none;
+    const LiveSet& live = device == nullptr ? none : LiveAtPeak(*device, measure);
+    json->Key("device");
+    device == nullptr ? json->Null() : json->Value(device->device);
+    json->Field("measure", MeasureName(measure));
+    json->Field("time_ns", input.Since(live.time_ns));
+    json->Field("bytes", live.bytes);
+    json->Field("count", live.block_count);
+    WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
+    json->Key("values");
+    json->BeginObject();
+    WriteJsonValues(live.values, json);
+    json->EndObject();
+    json->Field("stack_count", live.stacks.size());
+    std::set<uint64_t> written;
+    WriteJsonStacks("stacks", live.stacks, top, input, json);
+    for (size_t i = 0; i < live.stacks.size() && (top == 0 || i < top); ++i)
+      written.insert(input.stacks->Hash(live.stacks[i].stack_id));
+    WriteDevices(input, json, [&](const DeviceAnalysis& each) {
+      json->Key("plateaus");
+      json->BeginArray();
+      for (const LiveSet& plateau : each.plateaus) {
+        json->BeginObject();
+        json->Field("measure", MeasureName(plateau.measure));
+        json->Field("time_ns", input.Since(plateau.time_ns));
+        json->Field("bytes", plateau.bytes);
+        json->Field("count", plateau.block_count);
+        json->Field("stack_count", plateau.stacks.size());
+        WriteJsonStacks("stacks", plateau.stacks, top, input, json, &written);
+        json->EndObject();
+      }
+      json->EndArray();
+    });
+  });
+}
+
+std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras) {
+  return Answer("info", input, [&](JsonWriter* json) {
+    json->Field("sections", extras.sections);
+    json->Field("packets", extras.packets);
+    WriteJsonMap("settings", input.analysis->process.settings, json);
+    WriteJsonMap("environment", input.analysis->process.environment, json);
+    WriteDevices(input, json, [](const DeviceAnalysis&) {});
+  });
+}
+
+}  // namespace gpumem

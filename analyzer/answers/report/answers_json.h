@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The JSON answer of each subcommand that reads a trace, as one object with a final newline. docs/json.md documents the
+// fields.
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_ANSWERS_JSON_H_
+#define GPUMEM_ANALYZER_ANSWERS_REPORT_ANSWERS_JSON_H_
+
+#include <string>
+
+#include "ledger/load/input.h"
+#include "replay/analysis.h"
+
+namespace gpumem {
+
+// `top` bounds every list of stacks and blocks; 0 = all.
+std::string ReportJson(const ReportInput& input, size_t top);
+std::string TimelineJson(const ReportInput& input);
+std::string LeaksJson(const ReportInput& input, size_t top);
+std::string OomJson(const ReportInput& input, size_t top);
+std::string FragmentationJson(const ReportInput& input, size_t top);
+
+// `device` may be null (a trace without GPU memory): the same keys with zeros and empty lists.
+std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top);
+
+struct InfoJsonExtras {
+  uint64_t sections = 1;
+  uint64_t packets = 0;
+};
+std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_REPORT_ANSWERS_JSON_H_

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "answers/parts/attribution_sections.h"
+#include "answers/report/leak_words.h"
+#include "answers/report/sections.h"
+#include "answers/report/state.h"
+#include "ledger/attribution/attribution.h"
+#include "trace/import_info.h"
+
+namespace gpumem {
+namespace {
+
+// "gpumem peak run.gmtrace --device 0": ready to be typed.
+std::string Next(absl::string_view command, const ReportInput& input, absl::string_view flags) {
+  return absl::StrCat("gpumem ", command, input.trace_argument.empty() ? "" : " ", input.trace_argument,
+                      flags.empty() ? "" : " ", flags);
+}
+
+std::string LargestDeviceFlag(const ReportInput& input) {
+  const DeviceAnalysis* device = LargestDevice(*input.analysis);
+  return device == nullptr || input.analysis->devices.size() < 2 ? "" : absl::StrCat("--device ", device->device);
+}
+
+}  // namespace
+
+void AddLosses(const ReportInput& input, Page* page) {
+  const std::vector<std::string> lines = LossLines(input);
+  page->Gap();
+  if (const ImportInfo imported = ImportInfoOf(input.analysis->process.settings); lines.empty() && imported.any()) {
+    page->Line({{Tone::kHeading, "Dropped events:"},
+                {Tone::kPlain, absl::StrCat(" not known; ", imported.recorder, " does not count what it leaves out")}});
+    return;
+  }
+  if (lines.empty() && input.analysis->end_unknown) {
+    page->Line({{Tone::kWarning, "Dropped events:"},
+                {Tone::kPlain, " none counted; the last 100 ms of the process are unknown"}});
+    return;
+  }
+  if (lines.empty()) {
+    page->Line({{Tone::kHeading, "Dropped events:"}, {Tone::kPlain, " none"}});
+    return;
+  }
+  const LossCounts& losses = input.analysis->losses;
+  const bool alarm = losses.Total() > 0 || !losses.write_error.empty();
+  page->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Dropped or missing"}});
+  for (const std::string& line : lines) page->Line(absl::StrCat("  ", line));
+}
+
+void AddNotes(const ReportInput& input, Page* page) {
+  if (input.analysis->notes.empty()) return;
+  page->Line({{Tone::kHeading, "Notes"}});
+  for (const std::string& note : input.analysis->notes) page->Paragraph("  - ", note, Tone::kAside);
+}
+
+void AddNextStep(const ReportInput& input, Page* page) {
+  if (input.analysis->devices.empty()) return;
+  const std::string device = LargestDeviceFlag(input);
+  std::vector<Page::Row> rows;
+  rows.push_back({Next("peak", input, absl::StrCat(device, device.empty() ? "" : " ", "--full-stacks")),
+                  "the stacks behind the peak"});
+  if (!input.analysis->ooms.empty())
+    rows.push_back({Next("oom", input, device), "the failed request: what happened, what to do"});
+  bool grew = false, scattered = false;
+  for (const DeviceAnalysis& each : input.analysis->devices) {
+    const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, each.device);
+    grew |= found != nullptr && !found->rows.empty() && found->rows[0].status == LeakStatus::kGrowing;
+    scattered |= FreeSpaceOf(each.fragmentation.at_peak) == FreeSpace::kScattered;
+  }
+  if (grew) rows.push_back({Next("leaks", input, device), "what grows, by line"});
+  if (scattered) rows.push_back({Next("fragmentation", input, device), "which blocks keep segments"});
+  page->Line({{Tone::kHeading, "Next"}});
+  page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
+}
+
+void AddReport(const ReportInput& input, const TextOptions& options, Page* page) {
+  AddHead(input, Detail::kBrief, page);
+  AddOoms(input, options, page);
+  if (input.attribution != nullptr && !input.attribution->moments.empty()) {
+    page->Gap();
+    AddCategories(input.attribution->moments.front(), "the peak", input, page);
+    AddSnapshots(input, page);
+  }
+  const DeviceAnalysis* largest = LargestDevice(*input.analysis);
+  for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, page);
+  AddMarks(input, Detail::kBrief, page);
+  if (largest != nullptr) {
+    TextOptions fewer = options;
+    if (!input.analysis->ooms.empty())
+      fewer.top = std::min<size_t>(options.top, 3);  // who filled the device is told above
+    AddPeak(*largest, DefaultMeasure(*largest), input, fewer, page);
+    AddBreakdown(*largest, input, page);
+    AddLeaks(*largest, input, options, page);
+    if (UsesTorch(*largest)) AddFragmentation(*largest, input, options, page);
+  }
+  AddLosses(input, page);
+  AddNotes(input, page);
+  AddNextStep(input, page);
+}
+
+}  // namespace gpumem

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/json_parts.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "answers/report/cupti_words.h"
+#include "answers/report/live_moment.h"
+#include "ledger/stacks/frame_class.h"
+#include "ledger/stacks/names.h"
+#include "ledger/stacks/stack_view.h"
+#include "trace/import_info.h"
+
+namespace gpumem {
+namespace {
+
+void WriteFrame(const ResolvedFrame& frame, JsonWriter* json) {
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("function", frame.function);
+  json->Field("file", frame.file);
+  json->Field("line", frame.line);
+  json->Field("module", frame.module);
+  json->Field("python", frame.python);
+  json->Field("inlined", frame.inlined);
+  json->Field("telling", IsTelling(frame));
+  json->EndObject();
+}
+
+void WriteProcess(const ProcessInfo& process, JsonWriter* json) {
+  json->Key("process");
+  json->BeginObject();
+  json->Field("pid", process.pid);
+  json->Field("parent_pid", process.parent_pid);
+  json->Field("hostname", process.hostname);
+  json->Field("executable", process.executable);
+  json->Field("working_directory", process.working_directory);
+  json->Key("command_line");
+  json->BeginArray(JsonLayout::kOneLine);
+  for (const std::string& argument : process.command_line) json->Value(argument);
+  json->EndArray();
+  json->Key("rank");
+  process.rank < 0 ? json->Null() : json->Value(process.rank);
+  json->Key("world_size");
+  process.world_size < 0 ? json->Null() : json->Value(process.world_size);
+  json->Field("writer_version", process.writer_version);
+  json->Key("imported");
+  const ImportInfo imported = ImportInfoOf(process.settings);
+  if (imported.any()) {
+    json->BeginObject();
+    json->Field("format", imported.format);
+    json->Field("recorder", imported.recorder);
+    json->Field("source", imported.source);
+    json->Field("has_times", imported.has_times);
+    json->EndObject();
+  } else {
+    json->Null();
+  }
+  WriteJsonMap("versions", process.versions, json);
+  json->EndObject();
+}
+
+void WritePeak(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Key("peak");
+  json->BeginObject();
+  json->Field("allocated_bytes", device.peak_allocated.bytes);
+  json->Field("reserved_bytes", device.peak_reserved.bytes);
+  json->Field("other_bytes", device.peak_other.bytes);
+  json->Field("total_bytes", device.peak_total.bytes);
+  json->Field("allocated_time_ns", input.Since(device.peak_allocated.time_ns));
+  json->Field("reserved_time_ns", input.Since(device.peak_reserved.time_ns));
+  json->Field("other_time_ns", input.Since(device.peak_other.time_ns));
+  json->Field("total_time_ns", input.Since(device.peak_total.time_ns));
+  json->Field("bound", PeakBoundName(device.bound));
+  json->EndObject();
+}
+
+void WriteSeries(const SeriesInfo& series, JsonWriter* json) {
+  json->Key("series");
+  if (series.files == 0) return json->Null();
+  json->BeginObject();
+  json->Field("files", series.files);
+  json->Field("first_number", series.first_number);
+  json->Field("last_number", series.last_number);
+  json->Field("events_before", series.events_before);
+  json->Field("objects_not_in_snapshot", series.objects_not_in_snapshot);
+  json->Field("missing_files", series.missing_files);
+  json->Field("goes_on_elsewhere", series.goes_on_elsewhere);
+  json->EndObject();
+}
+
+// A time since the start, or null for 0.
+void WriteTimeOrNull(absl::string_view key, uint64_t time_ns, const ReportInput& input, JsonWriter* json) {
+  json->Key(key);
+  time_ns == 0 ? json->Null() : json->Value(input.Since(time_ns));
+}
+
+void WriteGaps(const ReportInput& input, JsonWriter* json) {
+  WriteTimeOrNull("unsure_from_ns", input.analysis->unsure_from_ns, input, json);
+  json->Key("gaps");
+  json->BeginArray();
+  for (const TraceGap& gap : input.analysis->gaps) {
+    json->BeginObject(JsonLayout::kOneLine);
+    WriteTimeOrNull("from_ns", gap.from_ns, input, json);
+    WriteTimeOrNull("to_ns", gap.to_ns, input, json);
+    json->Field("packets", gap.packets);
+    json->Key("events");
+    gap.events_known ? json->Value(gap.events) : json->Null();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteCupti(const ReportInput& input, JsonWriter* json) {
+  const CuptiInfo& cupti = input.analysis->cupti;
+  json->Key("cupti");
+  if (!cupti.asked) return json->Null();
+  json->BeginObject();
+  json->Field("state", CuptiStateName(cupti.state));
+  json->Field("library", cupti.library);
+  json->Field("version", cupti.version);
+  json->Field("error", cupti.error);
+  WriteTimeOrNull("began_ns", cupti.began_ns, input, json);
+  WriteTimeOrNull("complete_until_ns", cupti.complete_until_ns, input, json);
+  json->Field("records", cupti.records);
+  const UnseenPeak unseen = UnseenPeakOf(cupti);
+  json->Key("unseen_allocations");
+  cupti.compared ? json->Value(unseen.allocations) : json->Null();
+  json->Key("unseen_peak_bytes");
+  cupti.compared ? json->Value(unseen.bytes) : json->Null();
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json) {
+  const Analysis& analysis = *input.analysis;
+  json->Field("schema_version", kJsonSchemaVersion);
+  json->Field("command", command);
+  json->Field("file", analysis.path);
+  json->Field("file_bytes", analysis.file_bytes);
+  json->Field("program", analysis.process.program);
+  json->Field("complete", analysis.complete);
+  json->Field("snapshot", analysis.snapshot);
+  json->Key("running");
+  analysis.complete || analysis.state != Analysis::Process::kUnknown
+      ? json->Value(analysis.state == Analysis::Process::kRunning)
+      : json->Null();
+  json->Field("recovered_events", analysis.recovered_events);
+  json->Field("end_unknown", analysis.end_unknown);
+  json->Key("damage");
+  analysis.damage.empty() ? json->Null() : json->Value(analysis.damage);
+  WriteGaps(input, json);
+  json->Field("start_realtime_ns", input.StartRealtime());
+  json->Field("duration_ns", input.Since(analysis.end_ns));
+  json->Key("program_end_ns");
+  analysis.program_end_ns == 0 ? json->Null() : json->Value(input.Since(analysis.program_end_ns));
+  json->Field("from_ns", input.Since(input.window_start_ns()));
+  json->Field("to_ns", input.Since(input.window_end_ns()));
+  WriteProcess(analysis.process, json);
+  WriteJsonRecording(input, json);
+  WriteJsonEvents(analysis.events, json);
+  WriteJsonLosses(analysis.losses, json);
+  WriteCupti(input, json);
+  WriteSeries(analysis.series, json);
+  json->Key("notes");
+  json->BeginArray();
+  for (const std::string& note : analysis.notes) json->Value(note);
+  json->EndArray();
+}
+
+void WriteJsonTextOrNull(absl::string_view key, const std::string& text, bool known, JsonWriter* json) {
+  json->Key(key);
+  known ? json->Value(text) : json->Null();
+}
+
+void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  for (const auto& [name, value] : values) json->Field(name, value);
+  json->EndObject();
+}
+
+void WriteJsonValues(const MeasureValues& values, JsonWriter* json) {
+  json->Field("allocated_bytes", values.allocated);
+  json->Field("reserved_bytes", values.reserved);
+  json->Field("other_bytes", values.other);
+  json->Field("total_bytes", values.total);
+}
+
+void WriteJsonEvents(const EventCounts& events, JsonWriter* json) {
+  json->Key("events");
+  json->BeginObject();
+  json->Field("torch", events.torch);
+  json->Field("runtime", events.runtime);
+  json->Field("driver", events.driver);
+  json->Key("by_kind");
+  json->BeginObject();
+  for (const auto& [kind, count] : events.by_kind) json->Field(absl::AsciiStrToLower(kind), count);
+  json->EndObject();
+  json->EndObject();
+}
+
+namespace {
+
+void WriteUnseen(const UnseenCalls& calls, JsonWriter* json) {
+  constexpr absl::string_view kCauses[] = {"unknown", "bound_past", "looked_up_past", "other_namespace",
+                                           "second_driver"};
+  json->BeginObject(JsonLayout::kOneLine);
+  json->Field("cause", kCauses[static_cast<size_t>(calls.cause)]);
+  json->Field("object", calls.object);
+  json->Field("function_count", calls.function_count);
+  json->Key("functions");
+  json->BeginArray();
+  for (const std::string& function : calls.functions) json->Value(function);
+  json->EndArray();
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteJsonLosses(const LossCounts& losses, JsonWriter* json) {
+  json->Key("losses");
+  json->BeginObject();
+  json->Field("total", losses.Total());
+  json->Field("dropped_allocs", losses.dropped_allocs);
+  json->Field("dropped_frees", losses.dropped_frees);
+  json->Field("unwritten_events", losses.unwritten_events);
+  json->Field("dropped_definitions", losses.dropped_definitions);
+  json->Field("truncated_stacks", losses.truncated_stacks);
+  json->Field("unread_python_frames", losses.unread_python_frames);
+  json->Field("missing_packets", losses.missing_packets);
+  json->Field("missing_events", losses.missing_events);
+  json->Field("damaged_bytes", losses.damaged_bytes);
+  json->Field("cupti_dropped_records", losses.cupti_dropped_records);
+  json->Field("cupti_lost_records", losses.cupti_lost_records);
+  json->Key("write_error");
+  losses.write_error.empty() ? json->Null() : json->Value(losses.write_error);
+  json->Key("unseen");
+  json->BeginArray();
+  for (const UnseenCalls& calls : losses.unseen) WriteUnseen(calls, json);
+  json->EndArray();
+  json->EndObject();
+}
+
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json) {
+  json->Field("time_ns", since);
+  json->Field("layer", LayerName(static_cast<uint8_t>(row.layer)));
+  json->Field("kind", EventKindName(static_cast<uint32_t>(row.kind)));
+  json->Field("memory", MemoryName(static_cast<uint8_t>(row.memory)));
+  json->Field("device", row.device);
+  json->Field("address", absl::StrFormat("0x%x", row.address));
+  json->Field("size_bytes", row.size);
+  json->Field("requested_bytes", row.requested_size);
+  json->Field("stream", absl::StrFormat("0x%x", row.stream));
+}
+
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
+                    bool with_frames) {
+  const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
+  json->Field("site", ViewStack(frames, api, input.analysis->process.working_directory).site);
+  json->Key("hash");
+  const uint64_t hash = input.stacks->Hash(stack_id);
+  hash == 0 ? json->Null() : json->Value(absl::StrCat(absl::Hex(hash, absl::kZeroPad16)));
+  if (!with_frames) return;
+  json->Key("frames");
+  json->BeginArray();
+  for (const ResolvedFrame& frame : frames) WriteFrame(frame, json);
+  json->EndArray();
+}
+
+void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+                     JsonWriter* json, std::set<uint64_t>* written) {
+  json->Key(key);
+  json->BeginArray();
+  const size_t count = top == 0 ? stacks.size() : std::min(top, stacks.size());
+  for (size_t i = 0; i < count; ++i) {
+    const StackUse& use = stacks[i];
+    json->BeginObject();
+    json->Field("bytes", use.bytes);
+    json->Field("count", use.count);
+    json->Field("layer", LayerName(use.layer));
+    json->Field("memory", MemoryName(use.memory));
+    json->Field("api", use.api);
+    json->Field("oldest_ns", input.Since(use.oldest_ns));
+    json->Field("newest_ns", input.Since(use.newest_ns));
+    if (!input.analysis->marks.empty()) WriteJsonPlace(input.analysis->marks.At(use.newest_ns), json);
+    const uint64_t hash = input.stacks->Hash(use.stack_id);
+    const bool is_new = written == nullptr || hash == 0 || written->insert(hash).second;
+    WriteJsonStack(use.stack_id, use.api, input, json, is_new);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
+                      JsonWriter* json) {
+  json->Key(key);
+  json->BeginObject();
+  json->Field("measure", MeasureName(live.measure));
+  json->Field("time_ns", input.Since(live.time_ns));
+  json->Field("bytes", live.bytes);
+  json->Field("count", live.block_count);
+  const Stage stage = StageWhenReached(live, input);
+  json->Key("phase");
+  stage == Stage::kNone ? json->Null() : json->Value(StageTitle(stage));
+  WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
+  json->Key("values");
+  json->BeginObject();
+  WriteJsonValues(live.values, json);
+  json->EndObject();
+  json->Field("stack_count", live.stacks.size());
+  WriteJsonStacks("stacks", live.stacks, top, input, json);
+  json->EndObject();
+}
+
+void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Field("device", device.device);
+  json->Field("name", device.name);
+  json->Key("capacity_bytes");
+  device.capacity == 0 ? json->Null() : json->Value(device.capacity);
+  WritePeak(device, input, json);
+  json->Key("end");
+  json->BeginObject();
+  WriteJsonValues(device.end, json);
+  json->EndObject();
+}
+
+void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
+  json->Key("timeline");
+  json->BeginArray();
+  for (const TimelinePoint& point : device.timeline) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("time_ns", input.Since(point.time_ns));
+    WriteJsonValues(point.max, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace gpumem

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Pieces that several JSON answers share. Each writes members into the object that is open, or one value. docs/json.md
+// documents every key, and a test compares the two. Sizes are bytes, times nanoseconds from the first event on,
+// addresses hexadecimal strings.
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_JSON_PARTS_H_
+#define GPUMEM_ANALYZER_ANSWERS_REPORT_JSON_PARTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/json_writer.h"
+#include "ledger/load/input.h"
+#include "replay/analysis.h"
+#include "trace/event_batch.h"
+
+namespace gpumem {
+
+// What every answer about a trace starts with.
+void WriteJsonCommon(absl::string_view command, const ReportInput& input, JsonWriter* json);
+
+void WriteJsonTextOrNull(absl::string_view key, const std::string& text, bool known, JsonWriter* json);
+void WriteJsonMap(absl::string_view key, const std::map<std::string, std::string>& values, JsonWriter* json);
+void WriteJsonValues(const MeasureValues& values, JsonWriter* json);  // members
+void WriteJsonEvents(const EventCounts& events, JsonWriter* json);    // "events": {...}
+void WriteJsonLosses(const LossCounts& losses, JsonWriter* json);     // "losses": {...}
+
+// Members of an event's object: when, what, where and how large. `since`: ns from the first event on.
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json);
+
+// "frames": [...], innermost first, and "site": the line that stands for the stack in text reports.
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
+                    bool with_frames = true);
+
+// "stacks": [...], the largest `top` (0 = all).
+// `written`: frames of the stacks in it are not written again (by `hash` they are found), and those of new ones put
+// there; nullptr: all are written.
+void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+                     JsonWriter* json, std::set<uint64_t>* written = nullptr);
+
+void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
+                      JsonWriter* json);
+void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input,
+                                 JsonWriter* json);  // a value
+void WriteJsonPinLines(absl::string_view key, const std::vector<PinGroup>& groups, size_t top, const ReportInput& input,
+                       JsonWriter* json);
+void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
+                   JsonWriter* json);
+
+void WriteJsonPlace(const MarkPlace& place, JsonWriter* json);        // "where": {...}
+void WriteJsonRecording(const ReportInput& input, JsonWriter* json);  // "recording": {...}
+void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks": [...], "marks_left_out"
+
+// Members of a device's object.
+void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json);
+void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
+// Members of the answer.
+void WriteJsonLeakLoops(const ReportInput& input, JsonWriter* json);
+void WriteJsonSampling(const SamplingInfo& sampling, const ReportInput& input, JsonWriter* json);
+// Not of a device: "ooms" and "served_retries".
+void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_REPORT_JSON_PARTS_H_

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/leak_words.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+const LeakDevice* LeaksOf(const LeakFindings& findings, int device) {
+  for (const LeakDevice& each : findings.devices) {
+    if (each.device == device) return &each;
+  }
+  return nullptr;
+}
+
+std::string IterationWord(const LeakFindings& findings, const LeakRow& row) {
+  return findings.loops[row.loop].are_steps ? "step" : "iteration";
+}
+
+std::string RateText(double bytes_per_iteration) {
+  if (bytes_per_iteration < 1) return absl::StrFormat("%.2g B", bytes_per_iteration);
+  return FormatBytes(static_cast<uint64_t>(bytes_per_iteration + 0.5));
+}
+
+std::string LeakSite(const LeakRow& row) {
+  if (row.kind == LeakKind::kAllocator) return "(PyTorch's reserved memory)";
+  if (row.IsKeepers()) return absl::StrCat(FileName(row.keeper.file), ":", row.keeper.line, " ", row.keeper.function);
+  return row.place.site;
+}
+
+std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
+  const std::string iteration = IterationWord(findings, row);
+  switch (row.kind) {
+    case LeakKind::kGraph:
+      if (row.keeper.line != 0) {
+        return absl::StrCat("autograd's graphs stay alive; probably kept by \"", row.code, "\" in ", LeakSite(row),
+                            ". Keep the number alone: .item() or .detach(). The memory itself is allocated in ",
+                            row.place.site, ".");
+      }
+      return absl::StrCat("autograd's graphs stay alive from ", iteration, " to ", iteration,
+                          ": something keeps a result of the forward pass in ", row.place.site,
+                          " without .item() or .detach().");
+    case LeakKind::kOutside:
+      return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
+    case LeakKind::kAllocator:
+      return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
+             "shows what is in the way; expandable_segments:True avoids it, if it is not on already.";
+    case LeakKind::kMemory:
+      if (row.is_replaced) {
+        return absl::StrCat(row.place.site, ": made anew in each ", iteration,
+                            ", larger each time: it seems to be joined to what it was before (torch.cat).");
+      }
+      if (row.keeper.line == 0) break;
+      return absl::StrCat(row.place.site, ": probably kept by \"", row.code, "\" in ", FileName(row.keeper.file), ":",
+                          row.keeper.line, ".");
+  }
+  return "";
+}
+
+uint64_t GrowingBytes(const LeakFindings* findings, int device) {
+  const LeakDevice* const found = findings == nullptr ? nullptr : LeaksOf(*findings, device);
+  uint64_t bytes = 0;
+  if (found == nullptr) return 0;
+  for (const LeakRow& row : found->rows) {
+    if (row.status == LeakStatus::kGrowing) bytes += row.grown_bytes;
+  }
+  return bytes;
+}
+
+std::string LeakHeadline(const LeakFindings& findings, int device) {
+  if (findings.loops.empty()) {
+    return "growth is not judged: nothing repeats often enough (8 steps or iterations)";
+  }
+  const LeakDevice* const found = LeaksOf(findings, device);
+  size_t growing = 0;
+  double rate = 0;
+  if (found != nullptr) {
+    for (const LeakRow& row : found->rows) {
+      if (row.status != LeakStatus::kGrowing) continue;
+      ++growing;
+      if (row.kind != LeakKind::kAllocator) rate += row.bytes_per_iteration;
+    }
+  }
+  if (growing == 0) {
+    return findings.misses_events ? "not known whether anything keeps growing: events are missing"
+                                  : "nothing keeps growing";
+  }
+  const LeakRow& worst = found->rows[0];
+  const absl::string_view doubt = findings.misses_events ? "not sure, events are missing: " : "";
+  if (growing == 1) {
+    return absl::StrCat(doubt, LeakSite(worst), " keeps growing, ", RateText(worst.bytes_per_iteration), " per ",
+                        IterationWord(findings, worst), " since ", IterationWord(findings, worst), " ",
+                        FormatCount(worst.since_iteration));
+  }
+  return absl::StrCat(doubt, growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
+                      " in all, most from ", LeakSite(worst));
+}
+
+std::string LoopText(const LeakLoop& loop, const ReportInput& input) {
+  const std::string what =
+      loop.are_steps ? FormatCountOf(loop.iterations, "training step", "training steps")
+                     : absl::StrCat(FormatCountOf(loop.iterations, "iteration", "iterations"), " of ", loop.place.site);
+  return absl::StrCat("judged over ", what, ", ", FormatTime(input.Since(loop.from_ns)), " to ",
+                      FormatTime(input.Since(loop.to_ns)));
+}
+
+}  // namespace gpumem

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "answers/report/marks.h"
+#include "answers/report/sections.h"
+#include "base/format.h"
+#include "base/utf8.h"
+#include "gpumem/trace.pb.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kFew = 6, kMany = 40;
+constexpr int kLongestText = 60;
+
+// What a timeline shows: instants that somebody named, and switches of the recording.
+bool IsShown(const MarkEntry& entry) {
+  return entry.kind == trace::MARK || entry.kind == trace::RECORDING_START || entry.kind == trace::RECORDING_STOP;
+}
+
+std::string EntryText(const MarkEntry& entry) {
+  if (entry.kind == trace::RECORDING_START) return "recording on";
+  if (entry.kind == trace::RECORDING_STOP) return "recording off";
+  return TruncateEnd(EscapeControls(entry.text), kLongestText, "...");
+}
+
+// "steps 1 to 8, " from the steps in the window.
+std::string StepsText(const std::vector<const MarkEntry*>& steps) {
+  if (steps.empty()) return "";
+  if (steps.size() == 1) return absl::StrCat("step ", steps[0]->number);
+  return absl::StrCat("steps ", steps.front()->number, " to ", steps.back()->number);
+}
+
+}  // namespace
+
+std::string PlaceText(const MarkPlace& place) {
+  std::string text;
+  const auto add = [&text](absl::string_view words) { absl::StrAppend(&text, text.empty() ? "" : ", ", words); };
+  if (place.step != 0) add(absl::StrCat("step ", place.step));
+  if (!place.stage.empty()) add(absl::StrCat("stage ", EscapeControls(place.stage)));
+  if (!place.tag.empty()) add(absl::StrCat("tag ", EscapeControls(place.tag)));
+  if (!place.mark.empty()) add(absl::StrCat("after mark \"", EscapeControls(place.mark), "\""));
+  return text;
+}
+
+void AddMarks(const ReportInput& input, Detail detail, Page* page) {
+  std::vector<const MarkEntry*> shown, steps;
+  for (const MarkEntry& entry : input.analysis->marks.entries()) {
+    if (entry.time_ns < input.window_start_ns() || entry.time_ns > input.window_end_ns()) continue;
+    if (IsShown(entry)) shown.push_back(&entry);
+    if (entry.kind == trace::STEP && entry.number != 0) steps.push_back(&entry);
+  }
+  if (shown.empty() && steps.empty()) return;
+  page->Gap();
+  page->Line({{Tone::kHeading, "Marks"}, {Tone::kPlain, steps.empty() ? "" : absl::StrCat("  ", StepsText(steps))}});
+  const size_t most = detail == Detail::kFull ? kMany : kFew;
+  for (size_t i = 0; i < std::min(shown.size(), most); ++i) {
+    page->Line(absl::StrCat("  ", PadLeft(FormatTime(input.Since(shown[i]->time_ns)), 10), "  ", EntryText(*shown[i])));
+  }
+  if (shown.size() > most)
+    page->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumem timeline --json"));
+}
+
+}  // namespace gpumem

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "answers/oom/oom_story.h"
+#include "answers/report/cupti_words.h"
+#include "answers/report/leak_words.h"
+#include "answers/report/live_moment.h"
+#include "answers/report/stack_rows.h"
+#include "base/format.h"
+#include "gpumem/trace.pb.h"
+#include "ledger/stacks/names.h"
+#include "render/cells.h"
+#include "render/instants.h"
+
+namespace gpumem {
+namespace {
+
+constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
+constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
+constexpr uint64_t kNearlyFullPercent = 85;  // of the device
+constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
+constexpr uint64_t kFragmentedPercentOfDevice = 2;
+constexpr uint64_t kRecursPercent = 98;  // of the peak
+constexpr size_t kMaxRanges = 3;
+
+// The moment of the peak, where its categories are known.
+const Moment* MomentOfPeak(const ReportInput& input, const DeviceAnalysis& device) {
+  if (input.attribution == nullptr || input.attribution->moments.empty()) return nullptr;
+  return input.attribution->device == device.device ? &input.attribution->moments.front() : nullptr;
+}
+
+// "; recurs in steps 3-12, 20".
+std::string RecursText(const ReportInput& input, uint64_t peak, uint64_t step_of_peak) {
+  if (input.attribution == nullptr || step_of_peak == 0) return "";
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const AttributedStep& each : input.attribution->steps) {
+    const uint64_t number = each.step.number;
+    if (number == step_of_peak || !HasPercent(each.step.peak.values.allocated, peak, kRecursPercent)) continue;
+    if (!ranges.empty() && ranges.back().second + 1 == number) {
+      ranges.back().second = number;
+    } else {
+      ranges.emplace_back(number, number);
+    }
+  }
+  if (ranges.empty()) return "";
+  std::vector<std::string> words;
+  for (const auto& [from, to] : ranges) {
+    if (words.size() == kMaxRanges) break;
+    words.push_back(from == to ? absl::StrCat(from) : absl::StrCat(from, "-", to));
+  }
+  const bool is_one = ranges.size() == 1 && ranges[0].first == ranges[0].second;
+  return absl::StrCat("; recurs in ", is_one ? "step " : "steps ", absl::StrJoin(words, ", "),
+                      ranges.size() > kMaxRanges ? " and later" : "");
+}
+
+std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Measure measure = DefaultMeasure(device);
+  const SeriesPeak& peak = PeakOf(device, measure);
+  const LiveSet& live = LiveAtPeak(device, measure);
+  const Moment* const moment = MomentOfPeak(input, device);
+  // Blocks lie in segments: where there are none, nobody told of them (a profile, for one).
+  const std::string reserved = device.peak_reserved.bytes == 0
+                                   ? "reserved not recorded"
+                                   : absl::StrCat(FormatBytes(live.values.reserved), " reserved");
+  const std::string bytes = BoundedBytes(device.bound, peak.bytes);
+  std::string text = measure == Measure::kAllocated ? absl::StrCat(bytes, " allocated, ", reserved)
+                                                    : absl::StrCat(bytes, " of CUDA memory");
+  if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
+  absl::StrAppend(&text, " at ", PeakInstant(peak.time_ns, input), WhenText(live, input));
+  if (moment == nullptr || moment->step == 0) return text;
+  return absl::StrCat(text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
+}
+
+std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Measure measure = DefaultMeasure(device);
+  const uint64_t peak = PeakOf(device, measure).bytes;
+  std::string text;
+  if (const Moment* const moment = MomentOfPeak(input, device)) {
+    const CategoryBytes bytes = CategoriesOfPeak(*moment, measure, peak).bytes;
+    const auto largest = std::max_element(bytes.begin(), bytes.end());
+    if (*largest != 0) {
+      const auto category = static_cast<Category>(largest - bytes.begin());
+      absl::StrAppend(&text, CategoryTitle(category), " (", ShareCell(*largest, peak), ")");
+    }
+  }
+  const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);
+  if (!lines.empty()) {
+    const std::string &site = lines.front().view.site, bytes = FormatBytes(lines.front().use.bytes);
+    const bool is_before = absl::StartsWith(site, "allocated before ");
+    absl::StrAppend(&text, text.empty() ? "" : "; ",
+                    is_before ? absl::StrCat(bytes, " ", site) : absl::StrCat("top line ", site, ", ", bytes));
+  }
+  return text;
+}
+
+// What helps against a category that fills a device.
+absl::string_view Remedy(Category category) {
+  switch (category) {
+    case Category::kActivation:
+      return "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem modules shows who keeps "
+             "them";
+    case Category::kParameter:
+      return "load parameters in a smaller type, or shard them (FSDP); gpumem model lists them";
+    case Category::kGradient:
+      return "free gradients before the next forward pass (zero_grad(set_to_none=True)), or shard them";
+    case Category::kOptimizerState:
+      return "shard the optimizer's state (FSDP, ZeRO) or take an optimizer with less of it";
+    default:
+      return "gpumem peak shows the stacks that hold it";
+  }
+}
+
+std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
+  const Moment* const moment = MomentOfPeak(input, device);
+  const Measure measure = DefaultMeasure(device);
+  if (moment == nullptr) return std::string(Remedy(Category::kUnknown));
+  const CategoryBytes bytes = CategoriesOfPeak(*moment, measure, PeakOf(device, measure).bytes).bytes;
+  return std::string(Remedy(static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin())));
+}
+
+void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
+  verdict->kind = VerdictKind::kOutOfMemory;
+  verdict->problem = absl::StrCat(WhoAsked(oom), " asked for ", FormatBytes(oom.requested), " at ",
+                                  FormatTime(input.Since(oom.time_ns)));
+  if (oom.device >= 0 && oom.device_total != 0) {
+    const std::string free =
+        UnseenBytes(oom).has_value() ? absl::StrCat(FormatBytes(oom.device_free), " free of ") : "";
+    absl::StrAppend(&verdict->problem, "; ", DeviceLabel(oom.device), free.empty() ? " has " : " had ", free,
+                    FormatBytes(oom.device_total));
+  }
+  const std::vector<OomAction> actions = ActionsOnOom(oom, input);
+  verdict->action = actions.empty() ? "gpumem oom explains the request"
+                                    : absl::StrCat(actions.front().action, "; gpumem oom has the evidence");
+}
+
+void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
+  verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
+  verdict->problem = LeakHeadline(*input.leaks, device.device);
+  const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
+  const std::string remark = LeakRemark(worst, *input.leaks);
+  verdict->action = remark.empty() ? "gpumem leaks shows what grows, by line" : remark;
+}
+
+uint64_t HighestPeak(const DeviceAnalysis& device) {
+  return std::max({device.peak_total.bytes, device.peak_reserved.bytes, device.peak_allocated.bytes});
+}
+
+// What the program held at its highest, by whatever is said of it: what was recorded on any layer, with contexts, and
+// what the device showed.
+uint64_t HeldAtMost(const DeviceAnalysis& device) {
+  const MemoryBreakdown& at_peak = device.breakdown_at_peak;
+  uint64_t held = std::max(HighestPeak(device), device.use.peak_own);
+  if (at_peak.any) held = std::max(held, at_peak.Explained());
+  return at_peak.any && at_peak.process != kNotStated ? std::max(held, at_peak.process) : held;
+}
+
+// More is counted than there is.
+void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdict) {
+  verdict->kind = VerdictKind::kUnknown;
+  verdict->problem =
+      absl::StrCat(FormatBytes(held), " are counted on ", DeviceLabel(device.device), ", which has ",
+                   FormatBytes(device.capacity), ": frees are missing from this trace, so its peaks are too high");
+  verdict->action = "not known; gpumem report --full shows what is missing";
+}
+
+void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
+  const FragmentationPoint& pieces = device.fragmentation.at_peak;
+  const bool is_worth_a_word =
+      HasPercent(pieces.free, pieces.reserved, kFragmentedPercent) &&
+      (device.capacity == 0 || HasPercent(pieces.free, device.capacity, kFragmentedPercentOfDevice));
+  // Blocks that were lost leave holes which are none.
+  const bool is_exact = device.bound == PeakBound::kExact;
+  if (FreeSpaceOf(pieces) == FreeSpace::kScattered && is_worth_a_word && is_exact) {
+    verdict->kind = VerdictKind::kFragmented;
+    verdict->problem =
+        absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),
+                     " reserved is free but scattered; the largest piece has ", FormatBytes(pieces.largest_free_range));
+    verdict->action = absl::StrCat(
+        UsesExpandableSegments(device.fragmentation) ? "" : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; ",
+        "gpumem fragmentation shows what is in the way");
+  }
+  if (device.capacity == 0) {
+    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
+    if (verdict->action.empty()) verdict->action = "gpumem peak shows the stacks behind it";
+    return;
+  }
+  if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
+    return JudgeImpossible(device, counted, verdict);
+  const uint64_t held = std::min(HeldAtMost(device), device.capacity);
+  const uint64_t free = device.capacity - held;
+  const absl::string_view bound = is_exact ? "" : device.bound == PeakBound::kAtLeast ? "at most " : "about ";
+  if (HasPercent(held, device.capacity, kNearlyFullPercent)) {
+    const bool is_scattered = verdict->kind == VerdictKind::kFragmented;
+    verdict->kind = VerdictKind::kNearlyFull;
+    if (!is_scattered) {
+      verdict->problem = absl::StrCat(bound, FormatBytes(free), " of ", FormatBytes(device.capacity), " was left");
+      verdict->action = RemedyText(device, input);
+    }
+  } else if (verdict->kind != VerdictKind::kFragmented) {
+    const std::string left = absl::StrCat(FormatBytes(free), " of ", DeviceLabel(device.device), " free (",
+                                          ShareCell(free, device.capacity), ")");
+    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
+    verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
+                               : absl::StrCat("not known, events are missing: this program left ", bound, left);
+  }
+}
+
+}  // namespace
+
+absl::string_view VerdictName(VerdictKind kind) {
+  constexpr std::array<absl::string_view, 7> kNames = {"nothing",     "fits",    "unknown",      "fragmented",
+                                                       "nearly_full", "growing", "out_of_memory"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t bytes) {
+  PeakCategories peak{moment.categories, moment.counts, moment.by_evidence};
+  if (measure != Measure::kAllocated) return peak;
+  // Allocated is PyTorch's: what libraries take of CUDA themselves has categories, too, and lies beyond.
+  peak = {};
+  for (const AttributedUse& use : moment.uses) {
+    if (use.layer != trace::TORCH) continue;
+    const size_t category = static_cast<size_t>(use.category);
+    peak.bytes[category] += use.bytes;
+    peak.counts[category] += use.count;
+    peak.by_evidence[category][static_cast<size_t>(use.evidence)] += use.bytes;
+  }
+  const uint64_t known = std::accumulate(peak.bytes.begin(), peak.bytes.end(), uint64_t{0});
+  const uint64_t whole = std::max(moment.values.allocated, bytes);
+  if (known < whole) peak.bytes[static_cast<size_t>(Category::kUnknown)] += whole - known;
+  return peak;
+}
+
+bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
+  const uint64_t growth = GrowingBytes(input.leaks, device.device);
+  return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
+}
+
+const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    if (oom != nullptr && oom->final && device.device == oom->device) return &device;
+  }
+  return LargestDevice(*input.analysis);
+}
+
+Verdict MakeVerdict(const ReportInput& input) {
+  Verdict verdict;
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  const bool failed = oom != nullptr && oom->final;
+  const DeviceAnalysis* const device = DeviceOfVerdict(input);
+  if (device != nullptr && PeakOf(*device, DefaultMeasure(*device)).bytes != 0) {
+    verdict.kind = VerdictKind::kFits;
+    verdict.peak = PeakText(*device, input);
+    verdict.mostly = MostlyText(*device, input);
+    if (GrowsEnough(input, *device)) {
+      JudgeGrowth(*device, input, &verdict);
+    } else {
+      JudgeRoom(*device, input, &verdict);
+    }
+  }
+  if (failed) JudgeOom(*oom, input, &verdict);
+  if (verdict.kind == VerdictKind::kNothing) {
+    if (std::string only = OnlyCuptiText(input.analysis->cupti); !only.empty()) {
+      verdict.problem = absl::StrCat("the recorder saw no allocation; ", only);
+      verdict.action = "see docs/coverage.md for how calls go past the recorder";
+    }
+  }
+  return verdict;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// WhatIfAnswer: what PyTorch's own allocator does with the recorded requests under another setting, found by running it
+// (gpumem replay) and not by a model of it; or why that was not done. Plain values; the commands that print it get it
+// from whoever can run it (cli/look/what_if.h).
+//
+//   if (answer.is_replayed()) page->Line(answer.other.settings);
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_H_
+#define GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpumem {
+
+struct WhatIfRun {
+  std::string settings;  // PYTORCH_CUDA_ALLOC_CONF; "" = PyTorch's defaults
+  uint64_t peak_reserved = 0;
+  // The largest request that is served in place of the one that failed; none where none was asked about, or where the
+  // replay did not come so far.
+  std::optional<uint64_t> fit;
+};
+
+struct WhatIfAnswer {
+  std::string why_not;  // why nothing was replayed; "" = it was
+  std::string torch;    // version of the PyTorch that replayed
+  int device = 0;
+  bool is_exact = false;            // the recorded settings, replayed, gave the recorded segments
+  std::vector<std::string> doubts;  // where it is not: why, as far as that is known
+  WhatIfRun recorded, other;        // the recorded settings; with expandable segments, or without where they were on
+  std::vector<WhatIfRun> tried;     // every setting that came to the end, `other` among them; the least reserved first
+
+  bool is_replayed() const { return why_not.empty(); }
+  // What is said of the failed request rests on a replay, not on an estimate; and on one that is exact.
+  bool knows_fit() const { return is_replayed() && other.fit.has_value(); }
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_H_

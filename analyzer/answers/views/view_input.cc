@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/views/view_input.h"
+
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "answers/report/json_parts.h"
+#include "answers/report/sections.h"
+#include "base/format.h"
+#include "ledger/stacks/names.h"
+
+namespace gpumem {
+namespace {
+
+std::string DeviceList(const ViewInput& input) {
+  const std::vector<AggregatedDevice>& devices = input.aggregated->devices;
+  return devices.empty() ? "no GPU"
+                         : absl::StrJoin(devices, ", ", [](std::string* out, const AggregatedDevice& device) {
+                             absl::StrAppend(out, DeviceLabel(device.device));
+                           });
+}
+
+bool IsOfProcess(const ViewInput& input) {
+  const std::vector<AggregatedDevice>& devices = input.aggregated->devices;
+  return !devices.empty() && IsOfProcess(devices[0].measure);
+}
+
+// "on GPU 0, GPU 1", "of pinned host memory"
+std::string Where(const ViewInput& input) {
+  return IsOfProcess(input) ? absl::StrCat("of ", ViewMeasureText(input.aggregated->devices[0].measure))
+                            : absl::StrCat("on ", DeviceList(input));
+}
+
+std::string PeakTitle(const ViewInput& input) {
+  const std::vector<AggregatedDevice>& devices = input.aggregated->devices;
+  if (devices.size() == 1) {
+    const AggregatedDevice& device = devices[0];
+    const std::string when =
+        device.bytes == 0 ? "" : absl::StrCat(" at ", FormatTime(input.report.Since(device.time_ns)));
+    return absl::StrCat("Peak ", IsOfProcess(input) ? "" : absl::StrCat(ViewMeasureName(device.measure), " "),
+                        Where(input), ": ", FormatBytes(device.bytes), when);
+  }
+  return absl::StrCat("Peaks of ", DeviceList(input), ", each at its own time");
+}
+
+std::string WindowText(const ViewInput& input) {
+  const AnalyzeOptions& asked = input.report.asked;
+  if (asked.from_ns == 0 && asked.to_ns == UINT64_MAX) return "";
+  return absl::StrCat(" between ", FormatTime(input.report.Since(input.report.window_start_ns())), " and ",
+                      FormatTime(input.report.Since(input.report.window_end_ns())));
+}
+
+// Where stacks are apart by size too, one of several sizes is one.
+size_t StackCount(const ViewInput& input) {
+  const std::vector<AggregatedStack>& stacks = input.aggregated->stacks;
+  if (!input.selection->by_size) return stacks.size();
+  absl::flat_hash_set<std::tuple<uint64_t, int, uint32_t>> distinct;
+  for (const AggregatedStack& stack : stacks) distinct.emplace(stack.stack_id, stack.device, stack.thread);
+  return distinct.size();
+}
+
+// "PyTorch's blocks: 689 in 54 stacks, 220 a second"
+std::string CountText(const ViewInput& input) {
+  const AggregatedStacks& aggregated = *input.aggregated;
+  std::string text =
+      aggregated.devices.empty() ? "" : absl::StrCat(ViewMeasureText(aggregated.devices[0].measure), ": ");
+  absl::StrAppend(&text, FormatCount(aggregated.all.count));
+  if (aggregated.shown == aggregated.all)
+    absl::StrAppend(&text, " in ", FormatCountOf(StackCount(input), "stack", "stacks"));
+  const uint64_t window_ns = input.report.window_end_ns() - input.report.window_start_ns();
+  if (aggregated.mode == ViewMode::kTotal && window_ns > 0) {
+    const double rate = 1e9 * static_cast<double>(aggregated.all.count) / static_cast<double>(window_ns);
+    absl::StrAppend(&text, ", ", FormatCount(static_cast<uint64_t>(rate + 0.5)), " a second");
+  }
+  return text;
+}
+
+void AddLeftOut(const ViewInput& input, Page* page) {
+  const AggregatedStacks& aggregated = *input.aggregated;
+  if (aggregated.shown != aggregated.all) {
+    const double ratio = aggregated.all.bytes == 0
+                             ? 0
+                             : static_cast<double>(aggregated.shown.bytes) / static_cast<double>(aggregated.all.bytes);
+    page->Line(absl::StrCat("  ", FormatBytes(aggregated.shown.bytes), " of it (", FormatPercent(ratio), "), in ",
+                            FormatCountOf(aggregated.shown.count, "allocation", "allocations"), ", is in ",
+                            FormatCountOf(StackCount(input), "stack that matches", "stacks that match")),
+               Tone::kAside);
+  }
+  if (aggregated.merged_entries > 0) {
+    page->Line(
+        absl::StrCat("  ", FormatBytes(aggregated.merged.bytes), " of it, in ", FormatCount(aggregated.merged_entries),
+                     " of the smallest stacks, is merged: there are too many"),
+        Tone::kWarning);
+  }
+  const size_t known = input.report.analysis->devices.size();
+  if (aggregated.devices.size() == 1 && known > 1 && !IsOfProcess(input)) {
+    page->Line(absl::StrCat("  ", FormatCountOf(known - 1, "other GPU has", "other GPUs have"),
+                            " a peak of its own: --device N, or --split device"),
+               Tone::kAside);
+  }
+}
+
+}  // namespace
+
+std::string ViewTitle(const ViewInput& input) {
+  const AggregatedStacks& aggregated = *input.aggregated;
+  const std::string bytes = FormatBytes(aggregated.all.bytes);
+  switch (aggregated.mode) {
+    case ViewMode::kPeak:
+      return PeakTitle(input);
+    case ViewMode::kLeaks: {
+      const bool ends_early = input.report.asked.to_ns < input.report.Since(input.report.analysis->end_ns);
+      const std::string since = input.report.asked.from_ns == 0
+                                    ? ""
+                                    : absl::StrCat(" of what was allocated after ",
+                                                   FormatTime(input.report.Since(input.report.window_start_ns())));
+      return absl::StrCat("Not freed at ",
+                          ends_early ? FormatTime(input.report.Since(input.report.window_end_ns())) : "the end", since,
+                          ", ", Where(input), ": ", bytes);
+    }
+    case ViewMode::kTotal:
+      return absl::StrCat("Total allocated", WindowText(input), " ", Where(input), ": ", bytes);
+    case ViewMode::kTemporary:
+      return absl::StrCat("Freed after at most ",
+                          FormatCountOf(input.selection->temporary_threshold, "other", "others"), WindowText(input),
+                          ", ", Where(input), ": ", bytes);
+  }
+  return "";
+}
+
+void AddViewHead(const ViewInput& input, Page* page) {
+  const AggregatedStacks& aggregated = *input.aggregated;
+  AddHead(input.report, Detail::kBrief, page);
+  page->Gap();
+  page->Line(ViewTitle(input), Tone::kHeading);
+  std::string counted = absl::StrCat("  ", CountText(input));
+  if (aggregated.mode == ViewMode::kPeak && aggregated.devices.size() == 1 &&
+      aggregated.all.bytes < aggregated.devices[0].bytes) {
+    absl::StrAppend(&counted, "; together ", FormatBytes(aggregated.all.bytes),
+                    ", the rest is left out by size or age");
+  }
+  page->Line(counted, Tone::kAside);
+  AddLeftOut(input, page);
+}
+
+void WriteJsonWeight(const Weight& weight, JsonWriter* json) {
+  json->Field("bytes", weight.bytes);
+  json->Field("count", weight.count);
+}
+
+void WriteJsonViewHead(absl::string_view command, const ViewInput& input, JsonWriter* json) {
+  const AggregatedStacks& aggregated = *input.aggregated;
+  WriteJsonCommon(command, input.report, json);
+  json->Key("view");
+  json->BeginObject();
+  json->Field("mode", ViewModeName(aggregated.mode));
+  json->Key("devices");
+  json->BeginArray();
+  for (const AggregatedDevice& device : aggregated.devices) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Key("device");
+    device.device == kProcess ? json->Null() : json->Value(device.device);
+    json->Field("measure", ViewMeasureName(device.measure));
+    json->Field("time_ns", input.report.Since(device.time_ns));
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Field("temporary_threshold", input.selection->temporary_threshold);
+  WriteJsonWeight(aggregated.all, json);
+  json->Field("shown_bytes", aggregated.shown.bytes);
+  json->Field("shown_count", aggregated.shown.count);
+  json->Field("stack_count", aggregated.stacks.size());
+  json->Field("merged_bytes", aggregated.merged.bytes);
+  json->Field("merged_count", aggregated.merged.count);
+  json->EndObject();
+}
+
+}  // namespace gpumem

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <utility>
+
+#include "answers/compare/diff_page.h"
+#include "answers/compare/load_run.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/trace_options.h"
+
+namespace gpumem {
+namespace {
+
+class DiffCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "diff"; }
+  absl::string_view summary() const override { return "why one run needs more memory than another, in one sentence"; }
+  absl::string_view arguments() const override { return "[FLAGS] A B | TRACE --from MOMENT --to MOMENT"; }
+  absl::string_view help() const override {
+    return R"(Compares the peaks of two runs, or two moments of one: by category, module, line and stack, largest change
+first, with what is new and what is gone. The first line names the cause: the largest coherent group of
+memory that explains at least half of the difference, or a change of the program that does (layers, types,
+inputs, optimizer, checkpointing, frozen parameters). If nothing does, it names the two largest groups.
+Lines, functions, files and modules are matched by name; what moved or was renamed is shown as such.
+Moments are those of gpumem at: peak, end, a time, step N, a mark.
+
+  gpumem diff yesterday.gmtrace today.gmtrace
+  gpumem diff run.gmtrace --from 'step 10' --to 'step 500'
+  gpumem diff a.gmtrace b.gmtrace --from 'step 3' --to 'step 3'
+  gpumem diff a.gmtrace b.gmtrace --by stack --top 20
+  gpumem diff a.gmtrace b.gmtrace --json | jq -r .headline
+)";
+  }
+  size_t most_arguments() const override { return 2; }
+
+  void AddFlags(Flags* flags) override {
+    flags->Add("--json", &trace_.json, "exact numbers for machines (docs/json.md)");
+    flags->Add("--device", &trace_.device, "only this GPU (the one with the largest peak)").Value("N").AtLeastZero();
+    flags->Add("--from", &from_, "moment of A, or the first one of TRACE (peak)").Value("MOMENT");
+    flags->Add("--to", &to_, "moment of B, or the second one of TRACE (peak)").Value("MOMENT");
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (10)").Value("K");
+    flags->Add("--by", &by_, "line, or also by stack").Value("WHAT").OneOf({"line", "stack"});
+    flags_.AddFlags(flags);
+    trace_.symbols.AddFlags(flags);
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (arguments.empty() || (arguments.size() == 1 && from_.empty() && to_.empty())) {
+      return absl::InvalidArgumentError(
+          "two runs, or two moments of one, are compared: gpumem diff a.gmtrace b.gmtrace, or gpumem diff a.gmtrace "
+          "--from 'step 10' --to 'step 500'");
+    }
+    const std::string from = from_.empty() ? "peak" : from_, to = to_.empty() ? "peak" : to_;
+    const bool same_trace = arguments.size() == 1;
+    std::vector<RunFacts> sides;
+    GPUMEM_RETURN_IF_ERROR(Load(arguments[0], same_trace ? Moments{from, to} : Moments{from}, console, &sides));
+    if (!same_trace) GPUMEM_RETURN_IF_ERROR(Load(arguments[1], {to}, console, &sides));
+    const bool is_damaged = sides[0].is_damaged || sides[1].is_damaged;
+    const Diff diff = DiffRuns(std::move(sides[0]), std::move(sides[1]), same_trace);
+    if (trace_.json) {
+      console->Print(DiffJson(diff, top_option_.given() ? top_ : 0));
+    } else {
+      Page page(console->out_style());
+      AddDiff(diff, top_, by_ == "stack", &page);
+      console->Print(page.text());
+    }
+    return is_damaged ? kExitDamaged : kExitFine;
+  }
+
+ private:
+  using Moments = std::vector<std::string>;
+
+  absl::Status Load(const std::string& place, const Moments& moments, Console* console, std::vector<RunFacts>* sides) {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, {place}, console));
+    GPUMEM_ASSIGN_OR_RETURN(auto facts, LoadRunFacts({moments, flags_.rules}, loaded.get()));
+    std::move(facts.begin(), facts.end(), std::back_inserter(*sides));
+    return absl::OkStatus();
+  }
+
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  std::string from_, to_, by_ = "line";
+  size_t top_ = 10;
+  Flag top_option_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDiffCommand() { return std::make_unique<DiffCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "answers/views/stack_list.h"
+#include "answers/views/stack_tree.h"
+#include "base/format.h"
+#include "base/output_file.h"
+#include "cli/command.h"
+#include "cli/files/parquet_export.h"
+#include "cli/look/view_options.h"
+#include "cli/run_commands.h"
+#include "cli/trace_options.h"
+#include "export/exporter.h"
+#include "export/hta.h"
+#include "export/openmetrics.h"
+#include "export/pytorch.h"
+#include "export/stack_profiles.h"
+#include "export/tool_file.h"
+
+namespace gpumem {
+namespace {
+
+enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables, kTool };
+
+struct Format {
+  absl::string_view name;
+  FormatKind kind = FormatKind::kNone;
+};
+
+constexpr Format kFormats[] = {
+    {"pytorch", FormatKind::kEvents},
+    {"chrome", FormatKind::kEvents},
+    {"perfetto", FormatKind::kEvents},
+    {"hta", FormatKind::kEvents},
+    {"csv", FormatKind::kEvents},
+    {"jsonl", FormatKind::kEvents},
+    {"rmm", FormatKind::kEvents},
+    {"pprof", FormatKind::kStacks},
+    {"speedscope", FormatKind::kStacks},
+    {"collapsed", FormatKind::kStacks},
+    {"openmetrics", FormatKind::kNumbers},
+    {"parquet", FormatKind::kTables},
+    {"gpumemoryprofiler-json", FormatKind::kTool},
+    {"gpumemoryprofiler-log", FormatKind::kTool},
+    {"gpumemoryprofiler-timeline", FormatKind::kTool},
+    {"memorydebugger-snapshots", FormatKind::kTool},
+    {"memorydebugger-comparison", FormatKind::kTool},
+    {"memorydebugger-report", FormatKind::kTool},
+    {"memorydebugger-log", FormatKind::kTool},
+    {"tinytorch-status", FormatKind::kTool},
+    {"tinytorch-log", FormatKind::kTool},
+};
+
+FormatKind KindOf(absl::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& format) { return format.name == name; });
+  return found == std::end(kFormats) ? FormatKind::kNone : found->kind;
+}
+
+bool IsBinary(absl::string_view format) {
+  return format == "pytorch" || format == "perfetto" || format == "hta" || format == "pprof";
+}
+
+absl::Status NoSuchFormat(const std::string& format) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      format.empty() ? "no format given" : absl::StrCat(format, " is no format"), "; these are: ",
+      absl::StrJoin(kFormats, ", ", [](std::string* out, const Format& each) { absl::StrAppend(out, each.name); })));
+}
+
+// Where the bytes go, and how many went.
+class Output {
+ public:
+  explicit Output(Console* console) : console_(console) {}
+
+  absl::Status Open(const std::string& path) {
+    if (path.empty()) return absl::OkStatus();
+    GPUMEM_ASSIGN_OR_RETURN(file_, OutputFile::Create(path, {.is_named = true, .is_durable = true}));
+    return absl::OkStatus();
+  }
+  void Write(absl::string_view bytes) {
+    written_ += bytes.size();
+    if (file_ == nullptr) return console_->PrintFile(bytes);
+    is_written_ = file_->Write(bytes).ok();
+  }
+  absl::Status Close() { return file_ == nullptr ? absl::OkStatus() : file_->Commit(); }
+  TextSink sink() {
+    return [this](absl::string_view text) { Write(text); };
+  }
+  uint64_t written() const { return written_; }
+  bool failed() const { return !is_written_ || console_->print_failed(); }
+
+ private:
+  Console* console_;
+  std::unique_ptr<OutputFile> file_;
+  bool is_written_ = true;
+  uint64_t written_ = 0;
+};
+
+class ExportCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "export"; }
+  absl::string_view summary() const override { return "a trace as a file of another tool"; }
+  absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]..."; }
+  absl::string_view help() const override {
+    return R"(Writes a trace as a file that another tool opens, to -o FILE or to standard output. Of events:
+
+  pytorch     torch.cuda.memory's snapshot, for _memory_viz.py and pytorch.org/memory_viz
+  chrome      Trace Event Format: counters, steps and marks, for ui.perfetto.dev
+  perfetto    the same as Perfetto's protobuf trace; cat joins those of several processes
+  hta         one GPU by category, as torch.profiler's *.raw.json.gz, for Holistic Trace Analysis
+  csv, jsonl  one line an event, with the totals behind it and the line of the program
+  rmm         RMM's log of allocations, for its replay benchmark
+
+Of what was alive at the peak, by stack (gpumem stacks has other choices):
+
+  pprof, speedscope, collapsed
+
+Of its numbers (peaks, end, categories, events) as gauges:
+
+  openmetrics for Prometheus, its textfile collector and its Pushgateway
+
+Files of other tools, in their keys and words, with exact numbers:
+
+  gpumemoryprofiler-json, -log, -timeline     GPUMemoryProfiler: events by name, its log, its console timeline
+  memorydebugger-snapshots, -comparison, -report, -log     memoryDebugger.py and quickMemoryDebug.py
+  tinytorch-status, -log                      Tiny Torch's tools.memory: status report, warnings and summary
+
+Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
+
+  parquet     a folder: one folder a table, and in it one a rank, as Hive partitions; table ranks says who is missing
+
+  gpumem export pytorch run.gmtrace -o run.pickle
+  gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
+  gpumem export csv run.gmtrace --layer torch | head
+  gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+  gpumem export hta run.gmtrace -o run.raw.json.gz
+  gpumem export openmetrics run.gmtrace -o run.prom
+  gpumem export parquet --partition rank runs/ -o tables
+)";
+  }
+  size_t most_arguments() const override { return 1'000'000; }
+
+  void AddFlags(Flags* flags) override {
+    view_.trace.AddFlags(flags);
+    flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced").Value("FILE");
+    flags->Add("--max-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
+        .Value("SIZE");
+    flags->Add("--partition", &partition_, "parquet: a folder a rank in each table's folder, or none (rank)")
+        .Value("WHAT")
+        .OneOf({"rank", "none"});
+    flags->Add("--jobs", &jobs_, "parquet: traces that are exported at once; 0 = one a core, at most 8 (0)").Value("N");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    const std::string format = arguments.empty() ? "" : arguments.front();
+    if (format == "parquet") return ExportTables({arguments.begin() + 1, arguments.end()}, console);
+    const FormatKind kind = KindOf(format);
+    if (kind == FormatKind::kNone) return NoSuchFormat(format);
+    if (view_.trace.json)
+      return absl::InvalidArgumentError("export has no --json; its JSON formats are chrome and jsonl");
+    uint64_t most = UINT64_MAX;
+    if (!max_size_.empty()) {
+      const std::optional<uint64_t> size = ParseBytes(max_size_);
+      if (!size || kind != FormatKind::kEvents)
+        return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is no size, in --max-size. Give 512MiB")
+                                                : "--max-size is for formats of events");
+      most = *size;
+    }
+    if (output_.empty() && console->out_style().terminal && IsBinary(format))
+      return absl::InvalidArgumentError(
+          absl::StrCat(format, " is no text. Name a file with -o, or redirect the output"));
+    Output output(console);
+    GPUMEM_RETURN_IF_ERROR(output.Open(output_));
+    if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));
+    const std::vector<std::string> places(arguments.begin() + 1, arguments.end());
+    GPUMEM_ASSIGN_OR_RETURN(const int code, ExportAs(kind, format, places, most, &output, console));
+    GPUMEM_RETURN_IF_ERROR(output.Close());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> ExportTables(const std::vector<std::string>& places, Console* console) const {
+    if (view_.trace.filters() || view_.trace.json || !max_size_.empty()) {
+      return absl::InvalidArgumentError(
+          "parquet is of whole traces. gpumem sql --format parquet -o FILE writes what a query chooses");
+    }
+    if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
+    GPUMEM_ASSIGN_OR_RETURN(
+        const bool is_partial,
+        ExportParquet(places, output_, {view_.trace.symbols, partition_ == "rank", jobs_}, console));
+    return is_partial ? kExitDamaged : kExitFine;
+  }
+
+  static void NoteEnd(const LoadedTrace& loaded, Console* console) {
+    const Analysis& analysis = loaded.analysis;
+    if (analysis.complete || analysis.snapshot || loaded.is_damaged()) return;
+    console->Complain(absl::StrCat(
+        analysis.path,
+        analysis.state == Analysis::Process::kRunning
+            ? ": the program still runs. The export ends with what it has recorded so far."
+            : " has no end: the program was killed, or still runs. The export ends with what was recorded."));
+  }
+
+  absl::StatusOr<int> ExportAs(FormatKind kind, const std::string& format, const std::vector<std::string>& places,
+                               uint64_t most, Output* output, Console* console) {
+    switch (kind) {
+      case FormatKind::kEvents:
+        return ExportEvents(format, places, most, output, console);
+      case FormatKind::kStacks:
+        return ExportStacks(format, places, output, console);
+      case FormatKind::kTool:
+        return ExportToolFile(format, places, output, console);
+      default:
+        return ExportNumbers(places, output, console);
+    }
+  }
+
+  // The analysis is of the whole trace, as times count from its first event.
+  static TraceOptions WithoutWindow(TraceOptions options) {
+    options.from.clear();
+    options.to.clear();
+    return options;
+  }
+
+  absl::StatusOr<int> ExportEvents(const std::string& format, const std::vector<std::string>& places, uint64_t most,
+                                   Output* output, Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
+    const ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
+    const auto more = [&] { return output->written() < most && !output->failed(); };
+    ExportResult result;
+    if (format == "pytorch") {
+      GPUMEM_ASSIGN_OR_RETURN(result, ExportPyTorch(request, loaded.get(), output->sink(), more));
+    } else if (format == "hta") {
+      GPUMEM_ASSIGN_OR_RETURN(result, ExportHta(request, loaded.get(), output->sink(), more));
+    } else {
+      const std::unique_ptr<Exporter> exporter = MakeExporter(format, loaded.get(), output->sink());
+      GPUMEM_ASSIGN_OR_RETURN(result, RunExport(request, loaded.get(), exporter.get(), more));
+    }
+    if (result.was_cut && !output->failed())
+      console->Complain(absl::StrCat("stopped at --max-size after ", FormatCount(result.written_events), " events"));
+    NoteEnd(*loaded, console);
+    return ExitCodeOf(*loaded);
+  }
+
+  static std::unique_ptr<Exporter> MakeExporter(const std::string& format, LoadedTrace* loaded, TextSink sink) {
+    if (format == "csv") return MakeCsvExporter(loaded, std::move(sink));
+    if (format == "jsonl") return MakeJsonLinesExporter(loaded, std::move(sink));
+    if (format == "rmm") return MakeRmmExporter(loaded, std::move(sink));
+    if (format == "perfetto") return MakePerfettoExporter(loaded, std::move(sink));
+    return MakeChromeExporter(loaded, std::move(sink));
+  }
+
+  absl::StatusOr<int> ExportToolFile(const std::string& format, const std::vector<std::string>& places, Output* output,
+                                     Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
+    ToolFile file{format, {window.device, LayerFilter::kAll, window.from_ns, window.to_ns}, output_};
+    GPUMEM_RETURN_IF_ERROR(WriteToolFile(file, loaded.get(), output->sink()));
+    NoteEnd(*loaded, console);
+    return ExitCodeOf(*loaded);
+  }
+
+  absl::StatusOr<int> ExportNumbers(const std::vector<std::string>& places, Output* output, Console* console) const {
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(timed, places, console));
+    GPUMEM_RETURN_IF_ERROR(WriteOpenMetrics(loaded.get(), output->sink()));
+    NoteEnd(*loaded, console);
+    return ExitCodeOf(*loaded);
+  }
+
+  absl::StatusOr<int> ExportStacks(const std::string& format, const std::vector<std::string>& places, Output* output,
+                                   Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, places, console));
+    if (view->aggregated.merged_entries > 0)
+      console->Complain(absl::StrCat(FormatBytes(view->aggregated.merged.bytes), " of very small stacks are left out"));
+    if (format == "pprof") {
+      WritePprof(view.get(), output->sink());
+    } else if (format == "speedscope") {
+      WriteSpeedscope(view.get(), output->sink());
+    } else {
+      const StackTree tree(view->aggregated, view->frames.get());
+      WriteCollapsedStacks(tree, *view->frames, /*by_count=*/false, output->sink());
+    }
+    NoteEnd(*view->trace, console);
+    return ExitCodeOf(*view->trace);
+  }
+
+  ViewOptions view_;
+  std::string output_, max_size_, partition_ = "rank";
+  size_t jobs_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeExportCommand() { return std::make_unique<ExportCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/json_writer.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/symbol_flags.h"
+#include "live/live_job.h"
+#include "live/live_worker.h"
+#include "live/serve/access.h"
+#include "live/serve/live_server.h"
+#include "live/serve/page_maker.h"
+
+namespace gpumem {
+namespace {
+
+constexpr double kLeastPageInterval = 0.1, kMostPageInterval = 3600;
+constexpr std::chrono::seconds kFirstFrame{10};  // who asks at once finds numbers
+constexpr int kMostPort = 65'535;
+
+class ServeCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "serve"; }
+  absl::string_view summary() const override { return "the page of running programs, kept up to date; Prometheus"; }
+  absl::string_view arguments() const override { return "[FLAGS] [PID|FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Shows running programs in a browser: what they hold now, and below it the page of gpumem html, drawn anew as the
+traces grow. /metrics is for Prometheus. It listens on 127.0.0.1 alone, reads traces and nothing else, changes
+nothing, and answers only who has the token that is part of the address. From another machine:
+ssh -L PORT:127.0.0.1:PORT HOST. Ctrl-C ends it.
+Without an argument: the newest trace here whose program runs, else the newest one. Of a DIR: all its processes.
+
+  gpumem serve
+  gpumem serve 4242                                a recorded process, or the gpumem run that started it
+  gpumem serve runs/ --port 9464 --token-file T    for Prometheus: always the same port and token
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    flags->Add("--port", &port_, "where to listen on 127.0.0.1; 0 = a free port (0)").Value("N").Between(0, kMostPort);
+    flags
+        ->Add("--token-file", &token_file_,
+              "take the token from this file; it is made where it is absent (a new token)")
+        .Value("FILE");
+    flags->Add("--interval", &interval_, "seconds from frame to frame (1)").Value("SECONDS");
+    flags->Add("--json", &json_, "print address, port and token as one JSON object");
+    symbols_.AddFlags(flags);
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (!(interval_ >= kLeastPageInterval && interval_ <= kMostPageInterval))
+      return absl::InvalidArgumentError("--interval takes 0.1 to 3600 seconds.");
+    LiveJob::Options options;
+    GPUMEM_ASSIGN_OR_RETURN(options.symbols, symbols_.Options());
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LiveJob> job,
+                            LiveJob::Open(arguments.empty() ? "" : arguments[0], options));
+    LiveServer::Options where;
+    where.port = static_cast<uint16_t>(port_);
+    where.token = NewToken();
+    if (!token_file_.empty()) {
+      GPUMEM_ASSIGN_OR_RETURN(where.token, TokenOfFile(token_file_));
+    }
+    const LiveWorker worker(job.get(), std::chrono::milliseconds(static_cast<int64_t>(interval_ * 1000)));
+    PageMaker maker(PageCommand());
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LiveServer> server, LiveServer::Listen(where, &worker, &maker));
+    worker.WaitFor(0, kFirstFrame);
+    Announce(*server, where.token, console);
+    GPUMEM_RETURN_IF_ERROR(server->Serve());
+    return kExitFine;
+  }
+
+ private:
+  std::vector<std::string> PageCommand() const {
+    std::vector<std::string> command = {"/proc/self/exe", "html", "--json"};
+    if (symbols_.no_native_symbols) command.emplace_back("--no-native-symbols");
+    for (const std::string& place : symbols_.symbols) command.insert(command.end(), {"--symbols", place});
+    if (!symbols_.sysroot.empty()) command.insert(command.end(), {"--sysroot", symbols_.sysroot});
+    return command;
+  }
+
+  void Announce(const LiveServer& server, const std::string& token, Console* console) const {
+    if (!json_) {
+      console->Print(absl::StrCat(server.Address(), "\nOpen it in a browser on this machine. Ctrl-C ends it.\n"));
+    } else {
+      std::string text;
+      JsonWriter json(&text);
+      json.BeginObject(JsonLayout::kOneLine);
+      json.Field("schema_version", kJsonSchemaVersion);
+      json.Field("command", "serve");
+      json.Field("address", server.Address());
+      json.Field("port", server.port());
+      json.Field("token", token);
+      json.EndObject();
+      console->Print(text + "\n");
+    }
+  }
+
+  int port_ = 0;
+  double interval_ = 1;
+  std::string token_file_;
+  bool json_ = false;
+  SymbolFlags symbols_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeServeCommand() { return std::make_unique<ServeCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// AttributedList: a command that prints one list of what attribution found in a trace. The commands say which and how.
+
+#ifndef GPUMEM_ANALYZER_CLI_LOOK_ATTRIBUTED_LIST_H_
+#define GPUMEM_ANALYZER_CLI_LOOK_ATTRIBUTED_LIST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "answers/report/sections.h"
+#include "cli/command.h"
+#include "cli/trace_options.h"
+#include "ledger/load/attribute.h"
+
+namespace gpumem {
+
+class AttributedList : public Command {
+ public:
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    flags_.AddFlags(flags);
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (20)").Value("K");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(Request(), flags_.rules, loaded.get()));
+    Narrow(loaded->input, attribution.get());
+    if (trace_.json) {
+      console->Print(Json(*loaded, top_option_.given() ? top_ : 0));
+      return ExitCodeOf(*loaded);
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    AddText(*loaded, top_, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*loaded);
+  }
+
+ private:
+  virtual AttributionRequest Request() const { return {}; }
+  // Leaves out what lies outside of the times asked for.
+  virtual void Narrow(const ReportInput& input, Attribution* attribution) const {
+    static_cast<void>(input);
+    static_cast<void>(attribution);
+  }
+  virtual std::string Json(const LoadedTrace& loaded, size_t top) const = 0;
+  virtual void AddText(const LoadedTrace& loaded, size_t top, Page* page) const = 0;
+
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  size_t top_ = 20;
+  Flag top_option_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_CLI_LOOK_ATTRIBUTED_LIST_H_

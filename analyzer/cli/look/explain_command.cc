@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "answers/explain/explain.h"
+#include "answers/explain/peak_without.h"
+#include "answers/report/sections.h"
+#include "answers/report/verdict.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/what_if.h"
+#include "cli/trace_options.h"
+#include "ledger/load/findings.h"
+#include "ledger/load/moment.h"
+
+namespace gpumem {
+namespace {
+
+class ExplainCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "explain"; }
+  absl::string_view summary() const override {
+    return "walk the checklists for out of memory, leaks, fragmentation and the peak";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [oom|leak|fragmentation|peak] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Asks of this trace what people check by hand when GPU memory hurts (docs/explain.md): what was checked, what
+was found with its numbers, what to do, and how many bytes that saves. A saving is exact, measured by replay,
+at most (these bytes go; another moment may be nearly as high), by arithmetic, an estimate, or "not known"; it is
+never a guess. Where space is free inside PyTorch's segments, or a request failed, the recorded requests are run
+through an installed PyTorch's own allocator with other settings, which takes some seconds. What this trace cannot
+tell is listed as not known. Without a topic: all four lists.
+
+  gpumem explain                     the newest trace here
+  gpumem explain oom run.gmtrace     why it ran out of memory
+  gpumem explain --full              also the checks that found nothing
+  gpumem explain --no-replay         at once, without other settings
+  gpumem explain leak --json | jq '.checks[] | select(.outcome == "found")'
+)";
+  }
+  size_t most_arguments() const override { return 2; }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
+    flags_.AddFlags(flags);
+    what_if_.AddFlag(flags);
+    flags->Add("--full", &full_, "also the checks that found nothing");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    std::vector<std::string> places = arguments;
+    std::vector<CheckTopic> topics;
+    if (const auto topic = places.empty() ? std::nullopt : CheckTopicNamed(places[0])) {
+      topics = {*topic};
+      places.erase(places.begin());
+    }
+    if (places.size() > 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", places[0], "\" is no checklist: oom, leak, fragmentation or peak"));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, places, console));
+    AttributionRequest request;
+    request.moments = {ParseMoment("peak", *loaded)};
+    request.steps = true;
+    request.modules = true;  // and with them the model's parameters
+    GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings,
+                            LoadFindings(std::move(request), flags_.rules, loaded.get()));
+    const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(topics, device, places, loaded.get(), console);
+    GPUMEM_ASSIGN_OR_RETURN(const auto without, CountWithout(topics, device, loaded.get()));
+    const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
+                                 what_if.has_value() ? &*what_if : nullptr, without.get()};
+    const Explanation explanation = Explain(subject, topics);
+    if (trace_.json) {
+      console->Print(ExplanationJson(explanation, loaded->input));
+      return ExitCodeOf(*loaded);
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    AddExplanation(explanation, full_, &page);
+    page.Gap();
+    AddNotes(loaded->input, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*loaded);
+  }
+
+ private:
+  static bool IsAsked(CheckTopic topic, const std::vector<CheckTopic>& topics) {
+    return topics.empty() || std::find(topics.begin(), topics.end(), topic) != topics.end();
+  }
+
+  // What the peak would be without its largest parts; nullptr where nobody asks, or it would take too much memory.
+  static absl::StatusOr<std::unique_ptr<PeakWithout>> CountWithout(const std::vector<CheckTopic>& topics,
+                                                                   const DeviceAnalysis* device, LoadedTrace* loaded) {
+    const EventCounts& events = loaded->analysis.events;
+    if (!IsAsked(CheckTopic::kPeak, topics) || device == nullptr || DefaultMeasure(*device) != Measure::kAllocated ||
+        events.torch + events.runtime + events.driver > PeakWithout::kMostEvents)
+      return nullptr;
+    auto without = std::make_unique<PeakWithout>(loaded, *device, LargestLine(*device, loaded->input));
+    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {without.get()}));
+    return without;
+  }
+
+  // Where a request failed that can be replayed, up to it; else where there is something to gain.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<CheckTopic>& topics, const DeviceAnalysis* device,
+                                        const std::vector<std::string>& places, LoadedTrace* loaded,
+                                        Console* console) const {
+    const bool wants_settings = IsAsked(CheckTopic::kFragmentation, topics);
+    const OomEvent* const failure =
+        wants_settings || IsAsked(CheckTopic::kOom, topics) ? ReplayableFailure(loaded->analysis) : nullptr;
+    if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(device->fragmentation)))
+      return std::nullopt;
+    const int of = failure != nullptr ? failure->device : device->device;
+    std::optional<WhatIfAnswer> answer = what_if_.Ask(places, {{}, of, failure, wants_settings}, console);
+    if (answer.has_value() && failure != nullptr) TakeFit(*failure, &*answer, &loaded->analysis);
+    return answer;
+  }
+
+  WhatIfFlag what_if_;
+  TraceOptions trace_;
+  AttributionFlags flags_;
+  bool full_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeExplainCommand() { return std::make_unique<ExplainCommand>(); }
+
+}  // namespace gpumem

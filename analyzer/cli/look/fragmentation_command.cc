@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <optional>
+
+#include "answers/report/sections.h"
+#include "answers/report/what_if_json.h"
+#include "answers/report/what_if_words.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/what_if.h"
+#include "cli/trace_options.h"
+
+namespace gpumem {
+namespace {
+
+class FragmentationCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "fragmentation"; }
+  absl::string_view summary() const override {
+    return "free space inside PyTorch's segments, and the blocks that pin them";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Replays the trace to show how free space is spread inside PyTorch's segments: how much, in how many ranges,
+and the largest range. external = 1 - largest / free: near 100 % means much free space but no room for a
+large request. rounding is the difference between block sizes and requested sizes. The list below names the
+blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
+whole segment. Where more than a little is free at the peak or at the end, the requests are run with expandable segments in an
+installed PyTorch's own allocator (gpumem replay), which takes some seconds.
+
+  gpumem fragmentation --device 0
+  gpumem fragmentation --no-replay            at once
+  gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    list_.AddFlags(flags, 10);
+    what_if_.AddFlag(flags);
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, *loaded, console);
+    if (trace_.json) {
+      console->Print(FragmentationJson(loaded->input, what_if.has_value() ? &*what_if : nullptr, list_.ForJson()));
+      return ExitCodeOf(*loaded);
+    }
+    Page page(console->out_style());
+    AddHead(loaded->input, Detail::kBrief, &page);
+    for (const DeviceAnalysis& device : loaded->analysis.devices)
+      AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &page);
+    if (what_if.has_value()) AddWhatIf(*what_if, &page);
+    page.Gap();
+    AddNotes(loaded->input, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*loaded);
+  }
+
+ private:
+  // Of the device that is shown, or that with the largest peak, where there is something to gain.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, const LoadedTrace& loaded,
+                                        Console* console) const {
+    const DeviceAnalysis* const device = LargestDevice(loaded.analysis);
+    if (device == nullptr || !HasRoomToSave(device->fragmentation)) return std::nullopt;
+    return what_if_.Ask(arguments, {{}, device->device}, console);
+  }
+
+  WhatIfFlag what_if_;
+  TraceOptions trace_;
+  ListOptions list_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFragmentationCommand() { return std::make_unique<FragmentationCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/parts/attribution_json.h"
+#include "answers/parts/attribution_sections.h"
+#include "cli/commands.h"
+#include "cli/look/attributed_list.h"
+
+namespace gpumem {
+namespace {
+
+class ModelCommand final : public AttributedList {
+ public:
+  absl::string_view name() const override { return "model"; }
+  absl::string_view summary() const override {
+    return "the model's parameters with their gradients and optimizer state";
+  }
+  absl::string_view help() const override {
+    return R"(Lists the parameters of the program's models: shape, type, device, bytes, whether they are trained, and the
+bytes of their gradients and optimizer state. Totals are also given by component, type, device and
+optimizer group. The largest parameters are listed; --top 0 lists all.
+
+  gpumem model
+  gpumem model --top 0
+  gpumem model --json | jq .totals
+  gpumem model --json | jq '.parameters[] | select(.trainable | not) | .name'
+)";
+  }
+
+ private:
+  std::string Json(const LoadedTrace& loaded, size_t top) const override {
+    return ModelJson(loaded.input, loaded.stacks.objects(), top);
+  }
+  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override {
+    AddModel(loaded.input, loaded.stacks.objects(), top, page);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeModelCommand() { return std::make_unique<ModelCommand>(); }
+
+}  // namespace gpumem

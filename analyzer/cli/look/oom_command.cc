@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <optional>
+
+#include "answers/oom/oom_story.h"
+#include "answers/report/sections.h"
+#include "answers/report/what_if_json.h"
+#include "answers/report/what_if_words.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/what_if.h"
+#include "cli/trace_options.h"
+#include "ledger/load/leaks.h"
+
+namespace gpumem {
+namespace {
+
+class OomCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "oom"; }
+  absl::string_view summary() const override {
+    return "why it ran out of memory: who asked, who filled it, what would have fit";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Explains the last request that failed for good: who asked, where the device's memory was, what PyTorch tried
+before it gave up, what would have fit, which stacks filled the device, which blocks pin mostly empty
+segments, and what to do, with the evidence for each. Other failures are grouped by the line that asked.
+Requests that succeeded after memory was released are counted. What would have fit with expandable segments is
+found by running the requests in an installed PyTorch's own allocator (gpumem replay), which takes some seconds;
+without a PyTorch, or with --no-replay, it is an estimate, and called one.
+
+  gpumem oom                                 the newest trace here
+  gpumem oom run.gmtrace --top 20 --full-stacks
+  gpumem oom --to 90                         as of 90 s: an earlier failure
+  gpumem oom --no-replay                     at once
+  gpumem oom --check && echo "it all fit"    exit code 1 if a request failed for good
+  gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
+    list_.AddFlags(flags, 10);
+    what_if_.AddFlag(flags);
+    flags->Add("--check", &check_, "exit code 1 where a request failed for good");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
+                            LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
+    const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, loaded.get(), console);
+    const WhatIfAnswer* const answer = what_if.has_value() ? &*what_if : nullptr;
+    if (trace_.json) {
+      console->Print(OomJson(loaded->input, answer, list_.ForJson()));
+    } else {
+      Page page(console->out_style());
+      AddHead(loaded->input, Detail::kBrief, &page);
+      AddOomExplanation(loaded->input, answer, list_.ForText(Detail::kFull), &page);
+      page.Gap();
+      AddNotes(loaded->input, &page);
+      console->Print(page.text());
+    }
+    const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
+    const bool failed = check_ && oom != nullptr && oom->final;
+    return failed && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);
+  }
+
+ private:
+  // Of the request that is explained, where it was PyTorch's own and can be replayed.
+  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<std::string>& arguments, LoadedTrace* loaded,
+                                        Console* console) const {
+    const OomEvent* const explained = ReplayableFailure(loaded->analysis);
+    if (explained == nullptr) return std::nullopt;
+    std::optional<WhatIfAnswer> answer = what_if_.Ask(arguments, {{}, explained->device, explained}, console);
+    if (answer.has_value()) TakeFit(*explained, &*answer, &loaded->analysis);
+    return answer;
+  }
+
+  WhatIfFlag what_if_;
+  TraceOptions trace_;
+  ListOptions list_;
+  bool check_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeOomCommand() { return std::make_unique<OomCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/answers_json.h"
+#include "answers/report/sections.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/folder_report.h"
+#include "cli/trace_options.h"
+#include "ledger/load/attribute.h"
+#include "ledger/load/find_traces.h"
+#include "ledger/load/leaks.h"
+#include "ledger/load/moment.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kTop = 4;
+
+class ReportCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "report"; }
+  absl::string_view summary() const override {
+    return "one screen: verdict, peak by category and line, timeline, nvidia-smi";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Shows on one screen what a program used GPU memory for, and what to do: a verdict (out of memory, growing,
+full, fragmented), the peak by category and by line of code, the timeline, and the reconciliation with
+nvidia-smi. --full adds leaks, fragmentation, marks and notes. Without FILE: the newest *.gmtrace here. For
+a DIR with several traces: its processes, who started whom, which used most, how each ended.
+
+  gpumem report                              the newest trace here
+  gpumem report run.gmtrace --device 1       one GPU
+  gpumem report --full                       every section
+  gpumem report runs/                        all processes of a job
+  gpumem report --from 10 --to 12.5          what happened between these seconds
+  gpumem report --json | jq '.devices[].peak'
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    trace_.AddFlags(flags);
+    trace_.AddSourceFlag(flags);
+    list_.AddFlags(flags, kTop);
+    flags_.AddFlags(flags);
+    flags->Add("--full", &full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (!arguments.empty()) {
+      const std::vector<std::string> traces = TracesOfFolder(arguments.front());
+      if (traces.size() > 1) return ReportFolder(arguments.front(), traces, trace_, console);
+    }
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    std::unique_ptr<LoadedAttributor> attributor;
+    GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded.get()));
+    std::vector<TwoPassAnalysis*> analyses{finder->analysis()};
+    const std::vector<MomentQuery> snapshots = SnapshotQueries(loaded->analysis);
+    if (SaysWhatFor(loaded->analysis) || !snapshots.empty()) {
+      AttributionRequest request;
+      request.moments = {ParseMoment("peak", *loaded)};
+      request.steps = true;  // in which of them the peak recurs
+      request.moments.insert(request.moments.end(), snapshots.begin(), snapshots.end());
+      GPUMEM_ASSIGN_OR_RETURN(attributor, LoadedAttributor::Make(std::move(request), flags_.rules, loaded.get()));
+      analyses.push_back(attributor->analysis());
+    }
+    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, analyses));
+    const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
+    const std::unique_ptr<Attribution> attribution = attributor ? attributor->Take(loaded.get()) : nullptr;
+    if (trace_.json) {
+      console->Print(ReportJson(loaded->input, list_.ForJson(kJsonTop)));
+      return ExitCodeOf(*loaded);
+    }
+    Page page(console->out_style());
+    const TextOptions options = list_.ForText(Detail::kBrief);
+    full_ || options.full_stacks ? AddReport(loaded->input, options, &page)
+                                 : AddOverview(loaded->input, options, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*loaded);
+  }
+
+ private:
+  static constexpr size_t kJsonTop = 20;  // of each list: `gpumem peak --json` and its like have all
+  TraceOptions trace_;
+  ListOptions list_;
+  AttributionFlags flags_;
+  bool full_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeReportCommand() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/views/table_view.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/view_options.h"
+
+namespace gpumem {
+namespace {
+
+class SizesCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "sizes"; }
+  absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Shows the sizes of all allocations by powers of two, the sizes with the most bytes, and the lines that
+allocate the most bytes and most often. Counts everything that was allocated; --peak, --leaks and --temporary
+narrow it to what was alive at the peak, never freed, or freed at once.
+
+  gpumem sizes
+  gpumem sizes --peak                        what the peak is made of
+  gpumem sizes --measure reserved            the segments that PyTorch asked CUDA for
+  gpumem sizes --temporary --top 10
+  gpumem sizes --json | jq '.buckets[] | [.from_bytes, .count]'
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    view_.AddSelectionFlags(flags);
+    view_.AddFrameFlags(flags);
+    view_.usual_mode = ViewMode::kTotal;
+    top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (5)").Value("K");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (view_.native.empty()) view_.native = "none";  // lines are wanted, not operators
+    ViewNeeds needs;
+    needs.by_size = true;
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
+    SizesAnswer answer;
+    answer.histogram = HistogramOf(view->aggregated);
+    answer.by_bytes = Locations(view->aggregated, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
+    answer.by_count = answer.by_bytes;
+    SortLocations(LocationOrder::kCount, &answer.by_count);
+    const ViewInput input = view->input();
+    if (view_.trace.json) {
+      WriteSizesJson(answer, top_option_.given() ? top_ : 0, input, SinkOf(console));
+      return ExitCodeOf(*view->trace);
+    }
+    Page page(console->out_style());
+    AddViewHead(input, &page);
+    AddSizes(answer, top_, input, &page);
+    console->Print(page.text());
+    return ExitCodeOf(*view->trace);
+  }
+
+ private:
+  ViewOptions view_;
+  size_t top_ = 5;
+  Flag top_option_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeSizesCommand() { return std::make_unique<SizesCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/views/stack_list.h"
+#include "answers/views/stack_tree.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/look/view_options.h"
+
+namespace gpumem {
+namespace {
+
+class StacksCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "stacks"; }
+  absl::string_view summary() const override { return "who allocated, as collapsed stacks for other tools"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Prints one line per stack, outermost call first, with its bytes (or --count): the collapsed format that
+flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumem tree does.
+
+  gpumem stacks | flamegraph.pl --countname=bytes > peak.svg
+  gpumem stacks --total --count > churn.txt  drop it into speedscope.app
+  gpumem stacks --native full --leaks | grep optimizer
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    view_.AddFlags(flags);
+    flags->Add("--count", &count_, "number of allocations instead of bytes");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, arguments, console));
+    const StackTree tree(view->aggregated, view->frames.get());
+    if (view_.trace.json) {
+      WriteStacksJson("stacks", tree, StackRows(tree, count_), 0, view->input(), SinkOf(console));
+    } else {
+      WriteCollapsedStacks(tree, *view->frames, count_, SinkOf(console));
+    }
+    return ExitCodeOf(*view->trace);
+  }
+
+ private:
+  ViewOptions view_;
+  bool count_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStacksCommand() { return std::make_unique<StacksCommand>(); }
+
+}  // namespace gpumem

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <vector>
+
+#include "answers/parts/attribution_json.h"
+#include "answers/parts/attribution_sections.h"
+#include "cli/commands.h"
+#include "cli/look/attributed_list.h"
+
+namespace gpumem {
+namespace {
+
+class StepsCommand final : public AttributedList {
+ public:
+  absl::string_view name() const override { return "steps"; }
+  absl::string_view summary() const override {
+    return "memory of each training step: start, peak, end, growth, categories";
+  }
+  absl::string_view help() const override {
+    return R"(Lists the training steps with PyTorch's allocated memory at start, peak and end. A step ends when the
+optimizer's step does (the first optimizer's if there are several), however many backward passes it had. If
+the program marks its steps (docs/marks.md), those are shown. The last steps are listed; --top 0 lists all.
+
+  gpumem steps
+  gpumem steps --top 0 run.gmtrace
+  gpumem steps --json | jq '.steps[] | [.step, .peak_bytes, .growth_bytes]'
+)";
+  }
+
+ private:
+  AttributionRequest Request() const override {
+    AttributionRequest request;
+    request.steps = true;
+    return request;
+  }
+  void Narrow(const ReportInput& input, Attribution* attribution) const override {
+    std::erase_if(attribution->steps, [&](const AttributedStep& each) {
+      return each.step.end.time_ns < input.window_start_ns() || each.step.start.time_ns > input.window_end_ns();
+    });
+  }
+  std::string Json(const LoadedTrace& loaded, size_t top) const override { return StepsJson(loaded.input, top); }
+  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override { AddSteps(loaded.input, top, page); }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeStepsCommand() { return std::make_unique<StepsCommand>(); }
+
+}  // namespace gpumem

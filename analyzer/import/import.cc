@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "import/import.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "import/byte_source.h"
+#include "import/import_memory.h"
+#include "import/pickle_reader.h"
+#include "import/profiler_trace.h"
+#include "import/rmm_log.h"
+#include "import/torch_import.h"
+
+namespace gpumem {
+namespace {
+
+ImportFormat FormatOf(ByteSource* source) {
+  const absl::string_view begin = source->Peek();
+  if (absl::StrContains(begin.substr(0, 16), "\x0dGMT1")) return ImportFormat::kNone;  // a trace of ours
+  if (BeginsLikePickle(begin)) return ImportFormat::kTorchSnapshot;
+  if (IsRmmLog(begin)) return ImportFormat::kRmmLog;
+  return IsJson(begin) ? ImportFormat::kProfilerTrace : ImportFormat::kNone;
+}
+
+absl::StatusOr<ImportResult> ImportPickle(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
+                                          const ImportProgress& progress) {
+  ImportMemory memory = ImportMemory::OfProcess();
+  PickleLimits limits;
+  limits.most_bytes = memory.all() / 8 * 5;  // a list that grows is there one and a half times meanwhile
+  limits.too_much = memory.TooMuch();
+  GPUMEM_ASSIGN_OR_RETURN(const PickleTree tree, ReadPickle(source, limits, progress));
+  if (!memory.Spend(tree.spent())) return memory.TooMuch();
+  return ImportTorchSnapshot(tree, source->unpacked_bytes(), path, &memory, std::move(sink));
+}
+
+absl::StatusOr<ImportResult> ImportFrom(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
+                                        const ImportProgress& progress) {
+  switch (FormatOf(source)) {
+    case ImportFormat::kTorchSnapshot:
+      return ImportPickle(path, source, std::move(sink), progress);
+    case ImportFormat::kRmmLog:
+      return ImportRmmLog(path, std::move(sink));
+    case ImportFormat::kProfilerTrace:
+      return ImportProfilerTrace(source, path, std::move(sink));
+    case ImportFormat::kNone:
+      break;
+  }
+  // It may be so damaged that it could not be told what it is.
+  while (source->is_compressed() && !source->Next().empty()) continue;
+  GPUMEM_RETURN_IF_ERROR(source->status());
+  return absl::DataLossError(
+      "is nothing that can be imported. Known are PyTorch's memory snapshots (.pickle), "
+      "RMM's logs (.csv) and torch.profiler's traces (.json)");
+}
+
+}  // namespace
+
+ImportFormat FormatOf(const std::string& path) {
+  absl::StatusOr<ByteSource> source = ByteSource::Open(path);
+  return source.ok() ? FormatOf(&*source) : ImportFormat::kNone;
+}
+
+absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Sink sink,
+                                        const ImportProgress& progress) {
+  GPUMEM_ASSIGN_OR_RETURN(ByteSource source, ByteSource::Open(path));
+  absl::StatusOr<ImportResult> result = ImportFrom(path, &source, std::move(sink), progress);
+  if (absl::IsDataLoss(result.status()))
+    return absl::DataLossError(absl::StrCat(path, ": ", result.status().message()));
+  return result;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// SnapshotPast: one device's history told forwards. A snapshot says what there is at its end, and what happened before;
+// so what there was before the first event is the end with the events taken back, the last one first:
+//
+//   end:       segment s, blocks a c        events:  alloc a | free b | alloc c
+//   beginning: segment s, block b
+//
+// Where the events contradict the end (a block is gone that nobody freed), the beginning is what fits the most of them,
+// and contradictions() counts: nothing is guessed silently. On the way each block gets its real size (block_size.h).
+//
+// Not thread-safe; the snapshot must outlive it. Nothing fails but for want of memory.
+//
+//   SnapshotPast past(snapshot, device, &memory);
+//   for (const PastSegment& segment : past.segments()) ...   // at the beginning
+//   for (size_t i = 0; i < trace.size(); ++i) past.size(i);  // of what entry i is about
+
+#ifndef GPUMEM_ANALYZER_IMPORT_SNAPSHOT_PAST_H_
+#define GPUMEM_ANALYZER_IMPORT_SNAPSHOT_PAST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/strings/string_view.h"
+#include "import/block_size.h"
+#include "import/import_memory.h"
+#include "import/torch_snapshot.h"
+
+namespace gpumem {
+
+struct PastSegment {
+  uint64_t size = 0, stream = 0, pool = 0;
+  bool is_small = false;
+  PickleValue frames;
+};
+
+struct PastBlock {
+  uint64_t size = 0;  // 0 = not known
+  uint64_t requested = 0, stream = 0, pool = 0;
+  bool is_pending = false;  // freed, but still used by another stream
+  PickleValue frames;
+};
+
+class SnapshotPast {
+ public:
+  using Segments = absl::btree_map<uint64_t, PastSegment>;
+  using Blocks = absl::btree_map<uint64_t, PastBlock>;
+  using Ranges = absl::btree_map<uint64_t, uint64_t>;  // mapped memory: from, to
+
+  // What it keeps it spends of `memory`; where that is over, the past is not whole and must not be used.
+  SnapshotPast(const TorchSnapshot& snapshot, int device, ImportMemory* memory);
+
+  // At the beginning, by address.
+  const Segments& segments() const { return segments_; }
+  const Ranges& mapped() const { return mapped_; }  // of expandable segments
+  const Blocks& blocks() const { return blocks_; }
+
+  // At any time.
+  bool has_memory() const { return has_memory_; }
+
+  // Of the block that entry `i` allocates or frees; of other entries as they state it.
+  uint64_t size(size_t i) const { return sizes_[i]; }
+  // The entry frees what was allocated until then: free_requested, or a free_completed that nobody requested.
+  bool is_free(size_t i) const { return kinds_[i] == Kind::kFree; }
+  // The memory of a block that was freed before is free for others only now.
+  bool is_late_completion(size_t i) const { return kinds_[i] == Kind::kCompleted; }
+  // The stream and pool of the segment around, where entries do not say.
+  uint64_t pool(size_t i) const { return pools_[i]; }
+
+  uint64_t contradictions() const { return contradictions_; }
+  const std::string& first_contradiction() const { return first_contradiction_; }
+  // Whose sizes at the end differ from what the rules of splitting give.
+  uint64_t odd_sizes() const { return odd_sizes_; }
+
+ private:
+  enum class Kind : uint8_t { kOther, kFree, kCompleted };
+
+  void TakeEnd(const TorchSnapshot& snapshot);
+  void GoBack();
+  void TakeBack(const SnapshotEntry& entry, size_t i);
+  void GoForward();
+  void Apply(const SnapshotEntry& entry, size_t i, Segments* segments, Ranges* mapped, Blocks* blocks);
+  void Allocate(const SnapshotEntry& entry, size_t i, const Segments& segments, const Ranges& mapped, Blocks* blocks);
+  void SizeBlocksOfBeginning();
+  bool Spend(size_t objects, uint64_t bytes_each, size_t* spent_for);
+  uint64_t FreeAt(uint64_t address, const Segments& segments, const Ranges& mapped, const Blocks& blocks,
+                  bool* splits_small, uint64_t* pool) const;
+  void Contradict(size_t i, absl::string_view what);
+  static void AddRange(uint64_t from, uint64_t to, Ranges* ranges);
+  static bool TakeRange(uint64_t from, uint64_t to, Ranges* ranges);
+
+  int device_;
+  ImportMemory* memory_;
+  const std::vector<SnapshotEntry>* trace_;
+  BlockSizes rules_;
+  Segments segments_;
+  Ranges mapped_;
+  Blocks blocks_;
+  absl::btree_map<uint64_t, uint64_t> end_pools_;  // segments' pools at the end, for entries that do not say
+  std::vector<uint64_t> sizes_, pools_;
+  std::vector<Kind> kinds_;
+  bool has_memory_ = false;
+  uint64_t contradictions_ = 0, odd_sizes_ = 0;
+  std::string first_contradiction_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_IMPORT_SNAPSHOT_PAST_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// AttributionPass: the second of Attribute's two replays: gives each block its category when it ends and adds it to the
+// moments at which it was alive. A moment is the state after an event. Many moments (three for each step) get sums by
+// category, the few that were asked for get every stack too. Not thread-safe; what it is given must outlive it.
+//
+//   AttributionPass attribution_pass(needs, {12, 40, 41}, {40});   // all stacks of what was alive behind event 40
+//   replay.Run(&attribution_pass);
+//   attribution_pass.Sum();   attribution_pass.Categories(41);
+
+#ifndef GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_ATTRIBUTION_PASS_H_
+#define GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_ATTRIBUTION_PASS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "ledger/attribution/attribution.h"
+#include "ledger/attribution/block_use.h"
+#include "ledger/attribution/label_replay.h"
+#include "ledger/attribution/life_sink.h"
+#include "ledger/attribution/use_sums.h"
+
+namespace gpumem {
+
+class AttributionPass final : public LabelVisitor {
+ public:
+  struct Needs {
+    const AttributionRequest* request = nullptr;
+    uint32_t slot = 0;
+    BlockUses::Needs uses;
+    LifeSink* lives = nullptr;
+  };
+  // `moments`: events, ascending, each once. `details`: some of them.
+  AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
+
+  void BlockAllocated(const TorchBlock& block) override;
+  void BlockSaved(const TorchBlock& block) override;
+  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
+  void CudaEnded(const CudaLife& life, uint64_t end) override;
+  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+
+  // Once, after the replay; what follows needs it.
+  void Sum();
+  // Of the state behind a moment's event.
+  const CategoryBytes& Categories(uint64_t event_index) const;
+  // All that a detailed one has.
+  void Describe(uint64_t event_index, Moment* moment) const;
+  std::vector<ModuleUse> ModuleUses() const;  // by allocated bytes
+  std::vector<uint64_t> ModulePeaks() const;
+  std::vector<uint64_t> InclusivePeaks() const;
+
+ private:
+  using RunningKey = std::tuple<uint32_t, Stage, uint32_t>;  // module, stage, the user's stage
+  struct Running {
+    ModuleUse use;
+    uint64_t live = 0, live_saved = 0;
+  };
+  struct Peak {
+    uint64_t live = 0, most = 0;
+  };
+
+  static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
+  MomentTotals TakeTotals() const;
+  void Classify(AttributedUse* use) const;
+  void Tell(uint64_t index, const EventBatch* batch, size_t i);
+  bool IsCovered(uint64_t alloc_event, uint64_t end) const;
+  void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);
+  Running& RunningOf(const TorchBlock& block, uint32_t* row);
+  const std::vector<uint32_t>& RowsOn(uint64_t stack);
+  size_t PlaceOf(uint64_t event_index) const;
+
+  Needs needs_;
+  BlockUses uses_;
+  std::vector<uint64_t> moments_;
+  std::vector<MomentTotals> totals_;                    // by moment
+  std::vector<std::array<int64_t, kCategories>> sums_;  // by moment, as differences
+  std::vector<CategoryBytes> categories_;               // by moment, after Sum
+  std::map<uint64_t, UseSums> details_;                 // by event
+  absl::flat_hash_map<RunningKey, Running> running_;
+  std::vector<Peak> peaks_;                                       // by row
+  std::vector<Peak> inclusive_;                                   // by row, with all inside its calls
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> rows_on_;  // of a stack: of all calls on it
+  // For needs_.lives.
+  MomentTotals told_;  // last
+  uint64_t latest_ns_ = 0, live_blocks_ = 0;
+  bool is_exact_ = true;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_ATTRIBUTION_PASS_H_

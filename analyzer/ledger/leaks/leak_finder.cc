@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ledger/leaks/leak_finder.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "ledger/leaks/leak_rows.h"
+#include "trace/import_info.h"
+
+namespace gpumem {
+namespace {
+
+// Growing ones first, then by bytes; the rest makes it one order.
+void Sort(std::vector<LeakRow>* rows) {
+  std::sort(rows->begin(), rows->end(), [](const LeakRow& a, const LeakRow& b) {
+    return std::tie(b.status, b.grown_bytes, a.place.site, a.stack) <
+           std::tie(a.status, a.grown_bytes, b.place.site, b.stack);
+  });
+}
+
+}  // namespace
+
+LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const FrameResolver& resolve,
+                       PlaceOfStack place_of, LeakRequest request)
+    : analysis_(analysis),
+      place_of_(std::move(place_of)),
+      request_(std::move(request)),
+      classifier_(stacks, &rules_, resolve) {
+  for (const DeviceAnalysis& device : analysis->devices) findings_.devices.push_back({device.device, {}, 0});
+}
+
+// A history that others recorded begins and ends anywhere.
+LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) {
+  const bool is_import = ImportInfoOf(analysis_->process.settings).any();
+  return &counter_.emplace(request_.from_ns, &classifier_, is_import);
+}
+
+void LeakFinder::EndFirst(const LabelReplay&) { loops_ = counter_->Loops(); }
+
+LabelVisitor* LeakFinder::BeginSecond(const LabelReplay& replay) {
+  if (loops_.empty()) return nullptr;
+  return &survival_pass_.emplace(&replay, loops_);
+}
+
+std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
+  std::vector<LeakLoop> described;
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    LeakLoop& loop = described.emplace_back();
+    loop.are_steps = loops_[i].kind == Loop::Kind::kSteps;
+    if (!loop.are_steps) loop.place = place_of_(loops_[i].stack);
+    loop.iterations = survival_pass_->IterationsOf(i);
+    const auto [begin, end] = survival_pass_->AnchorsOf(i);
+    if (begin == end) continue;
+    loop.from_ns = survival_pass_->TimeOf(begin);
+    loop.to_ns = survival_pass_->TimeOf(end - 1);
+  }
+  return described;
+}
+
+void LeakFinder::EndSecond() {
+  findings_.loops = DescribeLoops();
+  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}};
+  for (const LeakLoop& loop : findings_.loops) sources.are_steps.push_back(loop.are_steps);
+  for (LeakDevice& device : findings_.devices) {
+    device.rows = LeakRows(sources, device.device);
+    if (request_.suppressions != nullptr) {
+      device.suppressed = std::erase_if(
+          device.rows, [&](const LeakRow& row) { return request_.suppressions->Matches(row.place.names); });
+    }
+    Sort(&device.rows);
+  }
+}
+
+}  // namespace gpumem

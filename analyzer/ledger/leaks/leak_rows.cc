@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ledger/leaks/leak_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "ledger/leaks/replacement.h"
+#include "replay/state/device_counters.h"
+
+namespace gpumem {
+namespace {
+
+// What a forward pass makes beside a graph (the loss itself), where it is at most this share of the graph.
+constexpr double kBesideGraph = 0.05;
+// Reserved memory grows for a reason of its own where allocated memory grows by less than this share of it.
+constexpr double kOwnGrowth = 0.5;
+// Of what autograd saves, graphs that are kept keep at least this share.
+constexpr double kLeastSavedShare = 0.5;
+
+// Joins tensors: what it makes may have what it made before in it.
+bool IsConcatenation(const LeakPlace& place) {
+  return std::any_of(place.names.begin(), place.names.end(),
+                     [](const std::string& name) { return absl::StrContains(name, "_ops::cat::"); });
+}
+
+// Memory of one line, by what is known of it.
+struct Group {
+  LeakPlace place;
+  SurvivorKind kind = SurvivorKind::kPlain;
+  std::vector<std::pair<uint64_t, const SurvivalCurve*>> stacks;
+};
+
+class RowMaker {
+ public:
+  RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {}
+
+  std::vector<LeakRow> Make() {
+    for (const Group& group : Groups(pass_.curves())) {
+      LeakRow row;
+      if (!JudgeGroup(group, &row)) continue;
+      (group.kind == SurvivorKind::kSaved && row.status == LeakStatus::kGrowing ? graphs_ : rows_)
+          .push_back(std::move(row));
+    }
+    MergeGraphs();
+    FindReplaced();
+    NameKeepers();
+    for (size_t loop = 0; loop < sources_.loops; ++loop) JudgeAllocator(loop);
+    return std::move(rows_);
+  }
+
+ private:
+  // Where a loop's series begins: behind what only arrives after the delay, and behind what warms up.
+  struct Window {
+    size_t begin = 0, first = 0, end = 0;  // anchors: of the loop, and the first one that is judged
+  };
+  Window WindowOf(size_t loop) const { return WindowOf(loop, pass_.DelayOf(loop)); }
+  Window WindowOf(size_t loop, size_t delay) const {
+    const auto [begin, end] = pass_.AnchorsOf(loop);
+    const size_t warm_up = std::clamp<size_t>((end - begin) / 10, 1, 20);
+    return {begin, std::min(begin + delay + warm_up, end), end};
+  }
+
+  std::vector<Group> Groups(const SurvivalPass::Curves& curves) const {
+    std::map<std::pair<std::string, SurvivorKind>, Group> by_site;
+    std::vector<SurvivorKey> keys;
+    for (const auto& [key, curve] : curves) {
+      if (key.slot == slot_) keys.push_back(key);
+    }
+    std::sort(keys.begin(), keys.end());
+    for (const SurvivorKey& key : keys) {
+      LeakPlace place = (*sources_.place_of)(key.stack);
+      Group& group = by_site[{place.site, key.kind}];
+      if (group.stacks.empty()) {
+        group.place = std::move(place);
+        group.kind = key.kind;
+      }
+      group.stacks.emplace_back(key.stack, &curves.at(key));
+    }
+    std::vector<Group> groups;
+    for (auto& [site, group] : by_site) groups.push_back(std::move(group));
+    return groups;
+  }
+
+  SurvivalCurve::Values ValuesOf(const Group& group) const {
+    SurvivalCurve::Values values{std::vector<int64_t>(pass_.anchor_count()),
+                                 std::vector<int64_t>(pass_.anchor_count())};
+    for (const auto& [stack, curve] : group.stacks) curve->AddTo(&values);
+    return values;
+  }
+
+  // Fills what a series in a loop says. False where it is flat.
+  bool Judge(const std::vector<int64_t>& values, size_t loop, LeakRow* row) const {
+    return Judge(values, loop, pass_.DelayOf(loop), row);
+  }
+  bool Judge(const std::vector<int64_t>& values, size_t loop, size_t delay, LeakRow* row) const {
+    const Window window = WindowOf(loop, delay);
+    const auto at = [&](size_t anchor) { return values.begin() + static_cast<std::ptrdiff_t>(anchor); };
+    const GrowthVerdict verdict = JudgeGrowth({at(window.first), at(window.end)});
+    if (verdict.status == LeakStatus::kFlat) return false;
+    row->status = verdict.status;
+    row->loop = loop;
+    row->grown_bytes = static_cast<uint64_t>(verdict.grown);
+    row->bytes_per_iteration = verdict.bytes_per_iteration / static_cast<double>(pass_.StrideOf(loop));
+    row->growths = verdict.rises;
+    row->confidence = verdict.confidence;
+    row->bytes.assign(at(window.begin), at(window.end));
+    const size_t judged = window.first + verdict.first_rise;
+    const size_t gap = std::max(verdict.longest_gap, verdict.first_rise + 1);
+    const size_t rise = FirstRise(values, window.begin + delay + 1, judged, gap);
+    // What is counted for the first time at an anchor was allocated `delay` iterations before it. Steps end at their
+    // anchors, and what the first one keeps is in the baseline; other iterations begin there.
+    size_t iteration = rise - window.begin - delay;
+    if (sources_.are_steps[loop] && iteration > 1) ++iteration;
+    row->since_iteration = (iteration - 1) * pass_.StrideOf(loop) + 1;
+    row->since_ns = pass_.TimeOf(rise - delay);
+    return true;
+  }
+
+  // Growth that goes on since before the judged stretch began there. `gap`: as far apart as rises may be.
+  static size_t FirstRise(const std::vector<int64_t>& values, size_t earliest, size_t judged, size_t gap) {
+    size_t rise = judged;
+    for (size_t i = judged; i-- > earliest && rise - i <= gap;) {
+      if (values[i - 1] < values[i] && values[i] < values[rise]) rise = i;
+    }
+    return rise;
+  }
+
+  bool JudgeGroup(const Group& group, LeakRow* row) const {
+    const SurvivalCurve::Values values = ValuesOf(group);
+    for (size_t loop = 0; loop < sources_.loops; ++loop) {
+      LeakRow here;
+      if (!Judge(values.bytes, loop, &here)) continue;
+      if (std::tie(here.status, here.grown_bytes) <= std::tie(row->status, row->grown_bytes)) continue;
+      *row = std::move(here);
+    }
+    if (row->status == LeakStatus::kFlat) return false;
+    const Window window = WindowOf(row->loop);
+    const int64_t blocks = values.blocks[window.end - 1] - values.blocks[window.first];
+    row->grown_blocks = static_cast<uint64_t>(std::max<int64_t>(blocks, 0));
+    row->kind = group.kind == SurvivorKind::kOutside ? LeakKind::kOutside : LeakKind::kMemory;
+    row->place = group.place;
+    for (const auto& [stack, curve] : group.stacks) row->stacks.push_back(stack);
+    row->stack = LargestOf(group, window.end - 1);
+    if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
+    return true;
+  }
+
+  // What grows although none of its blocks stays. Of concatenations only: elsewhere it may be batches that get larger.
+  // In training steps only: elsewhere it may be the answer that is being generated, whose keys grow by each token.
+  void FindReplaced() {
+    for (const Group& group : Groups(pass_.short_curves())) {
+      const auto is_known = [&](const LeakRow& row) {
+        return row.status == LeakStatus::kGrowing && row.place.site == group.place.site;
+      };
+      if (group.kind != SurvivorKind::kPlain || !IsConcatenation(group.place)) continue;
+      if (std::any_of(rows_.begin(), rows_.end(), is_known)) continue;
+      const SurvivalCurve::Values values = ValuesOf(group);
+      for (size_t loop = 0; loop < sources_.loops; ++loop) {
+        if (!sources_.are_steps[loop]) continue;
+        const Window window = WindowOf(loop, 0);
+        const auto part = [&](const std::vector<int64_t>& all) {
+          return std::vector<int64_t>(all.begin() + static_cast<std::ptrdiff_t>(window.first),
+                                      all.begin() + static_cast<std::ptrdiff_t>(window.end));
+        };
+        LeakRow row;
+        if (!GrowsByReplacement(part(values.bytes), part(values.blocks)) || !Judge(values.bytes, loop, 0, &row))
+          continue;
+        row.is_replaced = true;
+        row.place = group.place;
+        for (const auto& [stack, curve] : group.stacks) row.stacks.push_back(stack);
+        row.stack = LargestOf(group, window.end - 1);
+        if (row.status == LeakStatus::kGrowing && !IsMeantToGrow(group, row.stack)) rows_.push_back(std::move(row));
+      }
+    }
+  }
+
+  uint64_t LargestOf(const Group& group, size_t anchor) const {
+    uint64_t largest = group.stacks.front().first;
+    int64_t most = -1;
+    for (const auto& [stack, curve] : group.stacks) {
+      SurvivalCurve::Values values{std::vector<int64_t>(pass_.anchor_count()),
+                                   std::vector<int64_t>(pass_.anchor_count())};
+      curve->AddTo(&values);
+      if (values.bytes[anchor] > most) {
+        most = values.bytes[anchor];
+        largest = stack;
+      }
+    }
+    return largest;
+  }
+
+  bool IsMeantToGrow(const Group& group, uint64_t stack) const {
+    if (group.kind == SurvivorKind::kModel) return true;
+    const StackClassification classification = sources_.classifier->Of(stack);
+    return IsSetUp(classification.stage) || classification.stage == Stage::kOptimizer ||
+           classification.category == Category::kWorkspace;
+  }
+
+  // Made by a forward pass, or by the very lines that made a graph.
+  bool IsOfForwardPass(const LeakRow& row, const std::vector<std::vector<UserFrame>>& graphs) const {
+    const Stage stage = sources_.classifier->Of(row.stack).stage;
+    if (stage == Stage::kForward || stage == Stage::kLoss) return true;
+    if (row.place.frames.empty()) return false;
+    const UserFrame& line = row.place.frames.front();
+    const auto is_line = [&](const UserFrame& frame) { return frame.line == line.line && frame.file == line.file; };
+    return std::any_of(graphs.begin(), graphs.end(),
+                       [&](const auto& frames) { return std::any_of(frames.begin(), frames.end(), is_line); });
+  }
+
+  // Per loop: all that autograd keeps, and the little that the same forward passes made beside it. Tensors that
+  // outlive their graph (a list of detached activations) were saved, too: so most of what is saved stays, or a line is
+  // found that keeps it.
+  void MergeGraphs() {
+    for (size_t loop = 0; loop < sources_.loops; ++loop) {
+      LeakRow merged;
+      std::vector<LeakRow> parts;
+      std::vector<std::vector<UserFrame>> frames;
+      uint64_t largest = 0;
+      for (const LeakRow& row : graphs_) {
+        if (row.loop != loop) continue;
+        frames.push_back(row.place.frames);
+        const bool is_largest = row.grown_bytes > largest;
+        largest = std::max(largest, row.grown_bytes);
+        parts.push_back(row);
+        Absorb(row, is_largest, &merged);
+      }
+      if (parts.empty()) continue;
+      const std::vector<size_t> beside = Beside(merged, frames);
+      for (const size_t i : beside) frames.push_back(rows_[i].place.frames);
+      NameKeeper(Kept::kGraph, frames, &merged);
+      const double saved = pass_.SavedPerIteration(loop, slot_);
+      if (merged.keeper.line == 0 && merged.bytes_per_iteration < kLeastSavedShare * saved) {
+        for (LeakRow& part : parts) rows_.push_back(std::move(part));
+        continue;
+      }
+      for (auto i = beside.rbegin(); i != beside.rend(); ++i) {
+        Absorb(rows_[*i], false, &merged);
+        rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(*i));
+      }
+      merged.kind = LeakKind::kGraph;
+      rows_.push_back(std::move(merged));
+    }
+  }
+
+  std::vector<size_t> Beside(const LeakRow& graph, const std::vector<std::vector<UserFrame>>& frames) const {
+    std::vector<size_t> beside;
+    const double little = kBesideGraph * static_cast<double>(graph.grown_bytes);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const LeakRow& row = rows_[i];
+      if (row.loop == graph.loop && row.status == LeakStatus::kGrowing && row.kind == LeakKind::kMemory &&
+          static_cast<double>(row.grown_bytes) <= little && IsOfForwardPass(row, frames))
+        beside.push_back(i);
+    }
+    return beside;
+  }
+
+  static void Absorb(LeakRow row, bool takes_place, LeakRow* into) {
+    if (into->stacks.empty()) {
+      *into = std::move(row);
+      return;
+    }
+    if (takes_place) {
+      into->place = std::move(row.place);
+      into->stack = row.stack;
+    }
+    into->stacks.insert(into->stacks.end(), row.stacks.begin(), row.stacks.end());
+    into->grown_bytes += row.grown_bytes;
+    into->grown_blocks += row.grown_blocks;
+    into->bytes_per_iteration += row.bytes_per_iteration;
+    into->growths = std::max(into->growths, row.growths);
+    into->confidence = std::max(into->confidence, row.confidence);
+    if (row.since_iteration < into->since_iteration) {
+      into->since_iteration = row.since_iteration;
+      into->since_ns = row.since_ns;
+    }
+    for (size_t i = 0; i < into->bytes.size() && i < row.bytes.size(); ++i) into->bytes[i] += row.bytes[i];
+  }
+
+  void NameKeeper(Kept kept, const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
+    if (*sources_.source == nullptr) return;
+    const std::vector<Keeper> keepers = FindKeepers(kept, frames, *sources_.source);
+    if (keepers.empty()) return;
+    row->code = keepers.front().code;
+    row->keeper = keepers.front().frame;
+  }
+
+  // Of plain memory the keeper is told only where it is another line than the one that allocates.
+  void NameKeepers() {
+    for (LeakRow& row : rows_) {
+      if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory || row.is_replaced) continue;
+      NameKeeper(Kept::kTensor, {row.place.frames}, &row);
+      if (row.keeper.line == row.place.line && row.keeper.file == row.place.file) row.keeper = {};
+      if (row.keeper.line == 0) row.code.clear();
+    }
+  }
+
+  // What is reserved follows the peaks: larger batches need more of it, and nothing is scattered then.
+  void JudgeAllocator(size_t loop) {
+    const Window window = WindowOf(loop);
+    std::vector<int64_t> reserved, highest;
+    for (size_t anchor = 0; anchor < pass_.anchor_count(); ++anchor) {
+      reserved.push_back(static_cast<int64_t>(pass_.TotalsAt(anchor, slot_).reserved));
+      highest.push_back(static_cast<int64_t>(pass_.HighestBefore(anchor, slot_)));
+    }
+    LeakRow row;
+    if (window.first == window.end || !Judge(reserved, loop, &row) || row.status != LeakStatus::kGrowing) return;
+    const int64_t grown = *std::max_element(highest.begin() + static_cast<ptrdiff_t>(window.first),
+                                            highest.begin() + static_cast<ptrdiff_t>(window.end)) -
+                          highest[window.first];
+    if (static_cast<double>(grown) >= kOwnGrowth * static_cast<double>(row.grown_bytes)) return;
+    row.kind = LeakKind::kAllocator;
+    rows_.push_back(std::move(row));
+  }
+
+  const LeakRowSources& sources_;
+  const SurvivalPass& pass_;
+  uint32_t slot_;
+  std::vector<LeakRow> rows_, graphs_;
+};
+
+}  // namespace
+
+std::vector<LeakRow> LeakRows(const LeakRowSources& sources, int device) {
+  return RowMaker(sources, SlotOfDevice(device)).Make();
+}
+
+}  // namespace gpumem

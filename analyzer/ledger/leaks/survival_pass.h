@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// SurvivalPass: what each stack keeps alive from iteration to iteration. Visits one replay, with the loops that
+// IterationCounter found, and takes the live bytes of every stack at every anchor. Memory counts from its `delay`th
+// anchor on only: what an iteration hands to the next one (its loss, its batch) is gone by then, whatever its size.
+//
+//   anchors        |     |     |     |     |        delay 2
+//   a leaked block    [==|=====|=====+#####+#####   counted at the third anchor and after
+//   a loop variable     [=|===]                     never counted
+//
+// Memory is bounded by the stacks and the anchors at which they change; of very many iterations every n-th is an
+// anchor. Not thread-safe.
+//
+//   SurvivalPass pass(&replay, loops);
+//   replay.Run(&pass);
+//   for (const auto& [key, curve] : pass.curves()) curve.Values(pass.anchor_count());
+
+#ifndef GPUMEM_ANALYZER_LEDGER_LEAKS_SURVIVAL_PASS_H_
+#define GPUMEM_ANALYZER_LEDGER_LEAKS_SURVIVAL_PASS_H_
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "ledger/attribution/iteration_counter.h"
+#include "ledger/attribution/label_replay.h"
+
+namespace gpumem {
+
+// What is known of the memory apart from its stack.
+enum class SurvivorKind : uint8_t {
+  kPlain,
+  kSaved,    // by autograd, for a backward pass
+  kModel,    // parameters, buffers, gradients, optimizer state
+  kOutside,  // not PyTorch's
+};
+
+struct SurvivorKey {
+  uint32_t slot = 0;
+  uint64_t stack = 0;
+  SurvivorKind kind = SurvivorKind::kPlain;
+  friend bool operator==(const SurvivorKey&, const SurvivorKey&) = default;
+  friend bool operator<(const SurvivorKey& a, const SurvivorKey& b) {
+    return std::tie(a.slot, a.stack, a.kind) < std::tie(b.slot, b.stack, b.kind);
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const SurvivorKey& key) {
+    return H::combine(std::move(h), key.slot, key.stack, key.kind);
+  }
+};
+
+// Bytes and blocks at each anchor, kept as changes.
+class SurvivalCurve {
+ public:
+  // Alive at the anchors [from, to).
+  void Add(uint32_t from_anchor, uint32_t to_anchor, uint64_t bytes);
+  struct Values {
+    std::vector<int64_t> bytes, blocks;
+  };
+  void AddTo(Values* values) const;  // which have one element an anchor
+
+ private:
+  struct Change {
+    uint32_t anchor = 0;
+    int64_t bytes = 0, blocks = 0;
+  };
+  void Append(const Change& change);
+  void Compact();
+  std::vector<Change> changes_;
+  size_t compacted_ = 0;
+};
+
+class SurvivalPass final : public LabelVisitor {
+ public:
+  // `loops`: in the order of the trace, not overlapping.
+  SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops);
+
+  void BlockSaved(const TorchBlock& block) override;
+  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
+  void CudaEnded(const CudaLife& life, uint64_t end) override;
+  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+
+  // What follows is of the replay's end. All anchors of all loops, in one row.
+  size_t anchor_count() const { return anchors_.size(); }
+  // The anchors of loop `i`: [first, second).
+  std::pair<size_t, size_t> AnchorsOf(size_t loop) const;
+  uint32_t DelayOf(size_t loop) const { return paces_[loop].delay; }
+  uint64_t StrideOf(size_t loop) const { return paces_[loop].stride; }  // iterations an anchor
+  uint64_t TimeOf(size_t anchor) const { return times_[anchor]; }
+  // Iterations of loop `i` that were seen.
+  uint64_t IterationsOf(size_t loop) const { return paces_[loop].iterations; }
+  // Bytes that autograd saved in an average iteration of loop `i` on a device.
+  double SavedPerIteration(size_t loop, uint32_t slot) const;
+  const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
+  // The most that PyTorch had allocated between the anchor before and this one.
+  uint64_t HighestBefore(size_t anchor, uint32_t slot) const;
+  using Curves = absl::flat_hash_map<SurvivorKey, SurvivalCurve>;
+  const Curves& curves() const { return curves_; }
+  // Of memory that lives at anchors, but never for the delay: what is made anew in each iteration.
+  const Curves& short_curves() const { return short_curves_; }
+
+ private:
+  static constexpr uint64_t kMaxAnchors = 2048;  // of a loop
+  struct Pace {
+    uint64_t stride = 1;
+    uint32_t delay = 1;
+    uint64_t iterations = 0;
+    size_t first_anchor = 0, end_anchor = 0;
+    bool has_anchor = false;
+    std::vector<uint64_t> saved;  // bytes, by slot, between the first iteration's end and the last one's
+  };
+  void NoteHighest();
+  bool IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i);
+  void Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes);
+
+  const LabelReplay* replay_;
+  const std::vector<Loop>& loops_;
+  std::vector<Pace> paces_;
+  std::vector<uint64_t> anchors_, times_;           // events, and when
+  std::vector<uint32_t> delays_;                    // by anchor
+  std::vector<std::vector<MeasureValues>> totals_;  // by anchor, by slot
+  std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
+  std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
+  Curves curves_, short_curves_;
+  size_t loop_ = 0, next_step_ = 0;
+  uint64_t last_ns_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LEDGER_LEAKS_SURVIVAL_PASS_H_

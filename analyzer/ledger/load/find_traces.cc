@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ledger/load/find_traces.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "trace/ring/ring_file.h"
+#include "trace/series.h"
+
+namespace gpumem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FoundFile {
+  fs::path path;
+  fs::file_time_type time;
+};
+
+// The regular files with such a name, in no order. `error` is set where the folder cannot be listed.
+std::vector<FoundFile> ListFolder(const std::string& folder, absl::string_view extension, std::error_code* error) {
+  std::vector<FoundFile> files;
+  for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, *error), end;
+       !*error && entry != end; entry.increment(*error)) {
+    std::error_code ignored;
+    if (entry->path().extension() == std::string(extension) && entry->is_regular_file(ignored))
+      files.push_back({entry->path(), entry->last_write_time(ignored)});
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindTrace(const std::string& argument) {
+  std::error_code error;
+  const std::string place = argument.empty() ? "." : argument;
+  if (!fs::is_directory(place, error)) return place;
+  const std::vector<FoundFile> files = ListFolder(place, ".gmtrace", &error);
+  if (error)
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot list ", place, ": ", error.message(), ". Name the trace file."));
+  const auto newest = std::max_element(files.begin(), files.end(),
+                                       [](const FoundFile& a, const FoundFile& b) { return a.time < b.time; });
+  if (newest != files.end()) return argument.empty() ? newest->path.filename().string() : newest->path.string();
+  return absl::NotFoundError(absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
+                                          ". Make one with: gpumem run -- python train.py"));
+}
+
+std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {
+  std::error_code error;
+  std::vector<std::string> names;
+  if (!fs::is_directory(folder, error)) return names;
+  for (const FoundFile& file : ListFolder(folder, extension, &error)) names.push_back(file.path.string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> TracesOfFolder(const std::string& folder) {
+  return OneOfEachSeries(FilesOfFolder(folder, ".gmtrace"));
+}
+
+std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
+  std::vector<std::string> rings = FilesOfFolder(folder, ".ring");
+  std::erase_if(rings, [](const std::string& path) {
+    const absl::StatusOr<RingFile> ring = RingFile::Open(path);
+    return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0;
+  });
+  return rings;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ledger/stacks/aggregate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ledger/attribution/user_stages.h"
+#include "ledger/stacks/lifetime_pass.h"
+#include "ledger/stacks/process_moments.h"
+#include "ledger/stacks/weight_map.h"
+#include "replay/state/revisit.h"
+
+namespace gpumem {
+namespace {
+
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+
+// Decides what counts, and where.
+class Aggregator {
+ public:
+  Aggregator(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
+      : selection_(selection), from_ns_(from_ns), stages_(stages), map_(selection.most_stacks) {}
+
+  void Take(const SingleAllocation& life) {
+    if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
+    const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.alloc_ns);
+    if (age_ns < selection_.min_age_ns || age_ns > selection_.max_age_ns) return;
+    if (selection_.mode != ViewMode::kPeak && life.alloc_ns < from_ns_) return;
+    if (selection_.mode == ViewMode::kTemporary && (!life.freed || life.others > selection_.temporary_threshold))
+      return;
+    const uint32_t group = selection_.by_user_stage ? stages_->Of(life.alloc_ns, life.thread) : 0;
+    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
+  }
+
+  // What the device held beyond all lives: no event says who has it, nor in how many blocks.
+  void TakeNotRecorded(uint32_t slot, uint64_t bytes) {
+    const StackSelection all;
+    const bool takes_all = selection_.min_bytes == all.min_bytes && selection_.max_bytes == all.max_bytes &&
+                           selection_.min_age_ns == all.min_age_ns && selection_.max_age_ns == all.max_age_ns &&
+                           (selection_.mode == ViewMode::kPeak || from_ns_ == 0);
+    if (takes_all && bytes > 0) map_.Add({0, 0, slot, 0, 0}, {bytes, 0}, 0);
+  }
+
+  void Finish(AggregatedStacks* result) { map_.Take(result); }
+
+ private:
+  const StackSelection& selection_;
+  uint64_t from_ns_;
+  UserStages* stages_;
+  WeightMap map_;
+};
+
+// PyTorch's own measure where it was at work, as `gpumem peak` chooses.
+ViewMeasure ChosenForPeak(const DeviceAnalysis& device, ViewMeasure asked) {
+  if (asked != ViewMeasure::kDefault && asked != ViewMeasure::kHeld) return asked;
+  const bool uses_torch = device.peak_allocated.bytes > 0 || device.peak_reserved.bytes > 0;
+  return uses_torch ? ViewMeasure::kAllocated : ViewMeasure::kTotal;
+}
+
+const SeriesPeak& PeakOf(const DeviceAnalysis& device, ViewMeasure measure) {
+  if (measure == ViewMeasure::kAllocated) return device.peak_allocated;
+  return measure == ViewMeasure::kReserved ? device.peak_reserved : device.peak_total;
+}
+
+// What of the process was alive at the peak, or at the end.
+void AggregateProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, AggregatedStacks* result,
+                      Aggregator* aggregator) {
+  AggregatedDevice& process = result->devices[0];
+  const ProcessMoments moments = FindProcessMoments(trace, process.measure, from_ns, to_ns);
+  const bool of_peak = result->mode == ViewMode::kPeak;
+  process.bytes = of_peak ? moments.peak.bytes : moments.end_bytes;
+  if (of_peak) process.time_ns = moments.peak.time_ns;
+  if (process.bytes == 0) return;
+  const uint64_t event_index = of_peak ? moments.peak.event_index : moments.last_event_index;
+  Revisit(trace.reader, *trace.checkpoints, {{event_index, [&](const LiveState& state) {
+                                                VisitLive(
+                                                    state, 0, process.measure, process.time_ns,
+                                                    [&](const SingleAllocation& life) { aggregator->Take(life); });
+                                              }}});
+}
+
+// What was alive at an instant of each device.
+void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator* aggregator) {
+  std::vector<Look> looks;
+  for (AggregatedDevice& aggregated : result->devices) {
+    const DeviceAnalysis& device =
+        *std::find_if(trace.analysis->devices.begin(), trace.analysis->devices.end(),
+                      [&](const DeviceAnalysis& candidate) { return candidate.device == aggregated.device; });
+    uint64_t event_index = device.leaks.at_end_torch.event_index;
+    if (result->mode == ViewMode::kPeak) {
+      const SeriesPeak& peak = PeakOf(device, aggregated.measure);
+      aggregated.time_ns = peak.time_ns;
+      aggregated.bytes = peak.bytes;
+      if (peak.bytes == 0) continue;
+      event_index = peak.event_index;
+    }
+    looks.push_back({event_index, [aggregated, aggregator](const LiveState& state) {
+                       const uint32_t slot = SlotOfDevice(aggregated.device);
+                       uint64_t recorded = 0;
+                       VisitLive(state, slot, aggregated.measure, aggregated.time_ns,
+                                 [&](const SingleAllocation& life) {
+                                   recorded += life.size;
+                                   aggregator->Take(life);
+                                 });
+                       aggregator->TakeNotRecorded(slot, aggregated.bytes - std::min(aggregated.bytes, recorded));
+                     }});
+  }
+  Revisit(trace.reader, *trace.checkpoints, std::move(looks));
+}
+
+uint64_t EndBytes(const MeasureValues& end, ViewMeasure measure) {
+  switch (measure) {
+    case ViewMeasure::kAllocated:
+      return end.allocated;
+    case ViewMeasure::kReserved:
+      return end.reserved;
+    case ViewMeasure::kTotal:
+      return end.total;
+    default:
+      return end.allocated + end.other;
+  }
+}
+
+std::vector<AggregatedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
+  if (IsOfProcess(selection.measure)) return {{kProcess, selection.measure, end_ns, 0}};
+  std::vector<AggregatedDevice> devices;
+  for (const DeviceAnalysis& device : trace.analysis->devices) {
+    if (selection.device && device.device != *selection.device) continue;
+    AggregatedDevice aggregated{device.device, selection.measure, end_ns, 0};
+    if (selection.mode == ViewMode::kPeak) aggregated.measure = ChosenForPeak(device, selection.measure);
+    if (aggregated.measure == ViewMeasure::kDefault) aggregated.measure = ViewMeasure::kHeld;
+    if (selection.mode == ViewMode::kLeaks) aggregated.bytes = EndBytes(device.end, aggregated.measure);
+    devices.push_back(aggregated);
+  }
+  return devices;
+}
+
+}  // namespace
+
+AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
+                                 const ProgressCallback& progress) {
+  AggregatedStacks result;
+  result.mode = selection.mode;
+  const uint64_t origin_ns = trace.analysis->origin_ns;
+  const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
+  const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
+  result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
+  UserStages stages(&trace.analysis->marks, trace.names);
+  Aggregator aggregator(selection, from_ns, &stages);
+  const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;
+  if (of_instant && IsOfProcess(selection.measure)) {
+    AggregateProcess(trace, from_ns, to_ns, &result, &aggregator);
+  } else if (of_instant) {
+    AggregateLive(trace, &result, &aggregator);
+  } else if (const Checkpoint* const start = trace.checkpoints->Before(0)) {
+    LifetimePass pass(trace, *start, to_ns, selection.mode == ViewMode::kTemporary);
+    pass.Run(
+        result.devices, [&](const SingleAllocation& life) { aggregator.Take(life); }, progress);
+  }
+  aggregator.Finish(&result);
+  result.user_stages = stages.names();
+  return result;
+}
+
+}  // namespace gpumem

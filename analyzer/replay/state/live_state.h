@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// LiveState: everything that is alive after an event: PyTorch's blocks, CUDA's memory, and their totals. The exact
+// replay itself; what is measured on the way (peaks, timelines, failures) lies in other classes that look at it.
+// Copyable value, so that a replay can go on from a copy. Not thread-safe. Any sequence of events is accepted; what
+// cannot be is counted in accounts().
+//
+//   LiveState state(LayerFilter::kAll);
+//   uint32_t slot = state.Apply(batch, i, following);
+//   state.values(slot).allocated;
+
+#ifndef GPUMEM_ANALYZER_REPLAY_STATE_LIVE_STATE_H_
+#define GPUMEM_ANALYZER_REPLAY_STATE_LIVE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "replay/state/accounts.h"
+#include "replay/state/address_index.h"
+#include "replay/state/batch_stream.h"
+#include "replay/state/cuda_memory.h"
+#include "replay/state/driver_use.h"
+#include "replay/state/earlier_blocks.h"
+#include "replay/state/lifetime_observer.h"
+#include "replay/state/residual_memory.h"
+#include "replay/state/slab.h"
+#include "trace/reader.h"
+
+namespace gpumem {
+
+struct TorchBlock {
+  uint64_t address = 0, size = 0, requested = 0, stack = 0, time_ns = 0;
+  SegmentRef segment;
+  uint32_t api = 0;
+  uint32_t thread = 0;  // that allocated it
+  uint16_t slot = 0;
+  bool live = false;
+};
+
+class LiveState {
+ public:
+  explicit LiveState(LayerFilter filter)
+      : filter_(filter), cuda_(filter), sees_torch_(filter == LayerFilter::kAll || filter == LayerFilter::kTorch) {}
+
+  // Applies event `i`. `following` is the batch after this one, or null. Returns the slot of the device whose totals
+  // may have changed.
+  uint32_t Apply(const EventBatch& batch, size_t i, const EventBatch* following) {
+    if (IsMark(batch.kind(i)) || IsLabel(batch.kind(i)) || IsExisting(batch.kind(i))) [[unlikely]]
+      return slots();  // changes no memory
+    if (!accounts_.work.CountEvent()) [[unlikely]]
+      return slots();
+    if (batch.layer(i) != trace::TORCH) return ApplyCuda(batch, i, following);
+    return ApplyTorch(batch, i);
+  }
+
+  // From now on `observer` is told what begins and ends; null: nobody. It must outlive this and what is copied from it.
+  // A call of Resume ends it.
+  void Observe(LifetimeObserver* observer) {
+    observer_ = observer;
+    cuda_.Observe(observer);
+  }
+
+  // Forgets what is alive and takes what a file of a series began with instead; or, where the snapshot is only of
+  // PyTorch's allocator, what that had. Returns its number of events. Nothing happens where `live_snapshot` is empty.
+  uint64_t Resume(const std::vector<LiveSnapshotBatch>& live_snapshot);
+
+  // What a gap before a batch means for the totals, and what PyTorch's own say since. Behind a gap memory that was
+  // alive before may be gone, and memory from inside it is not known: PyTorch's totals make the sums right again, not
+  // the list of what they are made of.
+  void Bridge(const BatchEntry& entry);
+  // Events are missing before what was replayed last, or among it.
+  bool has_gap() const { return has_gap_; }
+  // Whether a device holds at least what is counted, as PyTorch's part goes: not behind a gap until PyTorch says its
+  // totals, and not once frees were dropped, since nothing says where.
+  bool IsSure(uint32_t slot) const {
+    return !has_gap_ || slot >= slots() ||
+           !(accounts_.devices[slot].unsure || (lost_.others != 0 && accounts_.devices[slot].torch_events != 0));
+  }
+  // What a device is sure to hold, where IsSure.
+  MeasureValues LeastValues(uint32_t slot) const {
+    return has_gap_ ? LeastBehindGap(accounts_.devices[slot]) : accounts_.devices[slot].values;
+  }
+  // Frees of CUDA memory may be missing: what is not PyTorch's may be less than is counted.
+  bool may_lack_frees() const { return may_lack_frees_; }
+
+  const MeasureValues& values(uint32_t slot) const { return accounts_.devices[slot].values; }
+  uint32_t slots() const { return static_cast<uint32_t>(accounts_.devices.size()); }
+  const Accounts& accounts() const { return accounts_; }
+  const CudaMemory& cuda() const { return cuda_; }
+  const ResidualMemory& residual() const { return residual_; }
+  const Slab<TorchBlock>& blocks() const { return blocks_; }
+  // Each thing that lives, as visit(Held, place).
+  template <typename Visit>
+  void ForEachPlace(Visit visit) const {
+    blocks_.ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
+    cuda_.allocations().ForEachPlace([&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
+    cuda_.physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
+  }
+  // What a copy costs: things that live, and places of those that lived.
+  size_t places() const { return blocks_.places() + cuda_.places(); }
+  // More work was asked for than a trace of so few events can need: what follows is not replayed (work.h).
+  bool gave_up() const { return accounts_.work.exhausted(); }
+
+ private:
+  uint32_t ApplyTorch(const EventBatch& batch, size_t i);
+  uint32_t ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following);
+  void AddBlock(const EventBatch& batch, size_t i, uint32_t slot);
+  void RemoveBlock(uint32_t place);
+  void Forget(uint32_t place);
+  void TakeTotals(uint32_t slot, const MeasureValues& totals);
+  void FindLostSegment(uint32_t slot, uint64_t size);
+  void BeginGap(uint64_t gap_ns);
+  void TakeLost(const LostEvents& lost);
+  MeasureValues LeastBehindGap(const DeviceAccount& device) const;
+  void FreeUnknown(const EventBatch& batch, size_t i, DeviceAccount* device);
+  void EndAssumed(uint32_t place);
+  void EndEarlier(uint64_t address, uint64_t size);
+  void DropBlocks(uint64_t start, uint64_t end);
+  void DropBlocksOfDevice(uint32_t slot);
+  void DropTorch();
+  uint64_t ApplyAll(const std::vector<LiveSnapshotBatch>& live_snapshot);
+
+  LayerFilter filter_;
+  CudaMemory cuda_;
+  ResidualMemory residual_;
+  DriverUseTable driver_use_;
+  Accounts accounts_;
+  Slab<TorchBlock> blocks_;
+  AddressIndex block_index_;
+  LifetimeObserver* observer_ = nullptr;
+  bool sees_torch_;
+  bool has_gap_ = false;
+  bool may_lack_frees_ = false;
+  LostEvents lost_;
+  uint64_t gap_ns_ = 0;      // what is older was alive before it
+  EarlierBlocks earlier_;    // as of the last gap
+  uint64_t earlier_at_ = 0;  // so many events were replayed then
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_REPLAY_STATE_LIVE_STATE_H_

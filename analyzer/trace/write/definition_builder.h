@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// DefinitionBuilder: what events of a trace that is made here refer to: strings, frames and stacks, each with an id of
+// its own and defined once. What is new since the last Take is to be written in front of the events that use it.
+//
+// Frames are told in words (file, function, line), as other recorders do. A native one gets an address in a module
+// without a path, under which its names are stored (ModuleSymbols). Not thread-safe; owns its tables. Nothing fails.
+//
+//   const uint32_t frame = builder.PythonFrame("train.py", "step", 12);
+//   row.stack = builder.Stack(caller, frame);
+//   packet = builder.Take();
+
+#ifndef GPUMEM_ANALYZER_TRACE_WRITE_DEFINITION_BUILDER_H_
+#define GPUMEM_ANALYZER_TRACE_WRITE_DEFINITION_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "gpumem/trace.pb.h"
+#include "trace/module_symbols.h"
+
+namespace gpumem {
+
+class DefinitionBuilder {
+ public:
+  // 0 for "".
+  uint32_t String(absl::string_view text);
+  // Frame.id. An unknown file is "", an unknown line 0.
+  uint32_t PythonFrame(absl::string_view file, absl::string_view function, uint32_t line);
+  uint32_t NativeFrame(absl::string_view file, absl::string_view function, uint32_t line);
+  // The stack of `frame` called from the stack `caller`, 0 = from nowhere.
+  uint64_t Stack(uint64_t caller, uint32_t frame);
+
+  // Further definitions go in here directly.
+  trace::Definitions* pending() { return &pending_; }
+  // Whether Take would give so much that it should be written, events or not.
+  bool is_large() const { return new_entries_ >= kManyEntries || bytes_ - taken_bytes_ >= kManyBytes; }
+  bool is_empty() const { return new_entries_ == 0 && pending_.ByteSizeLong() == 0; }
+  // What all definitions so far take here and in the trace, about and at the most.
+  uint64_t bytes() const { return bytes_; }
+  // All that is new.
+  trace::Definitions Take();
+
+ private:
+  static constexpr size_t kManyEntries = 100000;
+  static constexpr uint64_t kManyBytes = uint64_t{3} << 20;
+
+  using Key = std::tuple<bool, uint32_t, uint32_t, uint32_t>;  // native, file, function, line
+
+  uint32_t Frame(const Key& key, trace::Frame frame);
+
+  trace::Definitions pending_;
+  size_t new_entries_ = 0;
+  uint64_t bytes_ = 0, taken_bytes_ = 0;
+  uint32_t python_codes_ = 0;
+  uint64_t addresses_ = 0;
+  ModuleSymbols names_;  // of native frames that Take has not given yet
+  absl::flat_hash_map<std::string, uint32_t> strings_;
+  absl::flat_hash_map<Key, uint32_t> frames_;
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint64_t> stacks_;  // caller, frame
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_TRACE_WRITE_DEFINITION_BUILDER_H_

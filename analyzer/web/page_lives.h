@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// PageLives: the pieces of memory that a page names one by one. All of a short run; of a long one those that were alive
+// at moments that are looked at most (peaks, the end), then the largest. What has no room is counted, and is in the
+// layers of the timeline all the same. Memory is bounded by `most`. Not thread-safe; a value.
+//
+//   PageLives lives(40'000);
+//   lives.Add(life, lives.IsWanted(life.born, life.end));
+//   lives.Finish();
+
+#ifndef GPUMEM_ANALYZER_WEB_PAGE_LIVES_H_
+#define GPUMEM_ANALYZER_WEB_PAGE_LIVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ledger/attribution/attribution.h"
+#include "ledger/attribution/life_pass.h"
+
+namespace gpumem {
+
+struct PageLife {
+  Life life;
+  int device = 0;
+  uint64_t end_ns = 0;  // of the event that freed it; 0 = nothing did
+  uint64_t stream = 0;  // CUstream of its allocation, 0 = the default one
+  uint64_t stack_id = 0;
+  Category category = Category::kUnknown;
+  Evidence evidence = Evidence::kRule;
+  uint32_t module = 0;  // ModuleTable
+  uint32_t line = 0;    // PagePass::lines
+  uint32_t name = 0;    // string id
+  uint8_t layer = 0, memory = 0;
+};
+
+class PageLives {
+ public:
+  explicit PageLives(size_t most) : most_(most == 0 ? 1 : most) {}
+
+  // `is_wanted`: alive at a moment that the page is opened for.
+  void Add(const PageLife& life, bool is_wanted);
+  // In the order of their birth.
+  void Finish();
+
+  const std::vector<PageLife>& lives() const { return lives_; }
+  uint64_t left_out() const { return left_out_; }
+
+ private:
+  void Prune();
+
+  size_t most_;
+  std::vector<PageLife> lives_;
+  std::vector<uint64_t> ranks_;  // of `lives_`: size, and a bit above all sizes for those that are wanted
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_WEB_PAGE_LIVES_H_

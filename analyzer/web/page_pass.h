@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// PagePass: what a page shows of a trace beside the answers of other commands: the timeline's rows (first replay), and
+// in the second one its layers, and the pieces of memory with what they were for. Not thread-safe; the trace must
+// outlive it.
+//
+//   PagePass pass(loaded, PageLimits());
+//   GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {&pass}));
+//   for (PageDevice& device : pass.devices()) ...
+
+#ifndef GPUMEM_ANALYZER_WEB_PAGE_PASS_H_
+#define GPUMEM_ANALYZER_WEB_PAGE_PASS_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "ledger/stacks/lives.h"
+#include "web/layers.h"
+#include "web/page_lives.h"
+#include "web/time_rows.h"
+
+namespace gpumem {
+
+struct PageLimits {
+  size_t rows = 8192;      // of a device's timeline
+  size_t blocks = 40'000;  // named one by one
+  size_t segments = 20'000;
+};
+
+// What the timeline can be stacked by.
+enum class PageLayer : uint8_t { kCategory, kModule, kLine, kStream };
+inline constexpr size_t kPageLayers = 4;
+absl::string_view PageLayerName(PageLayer layer);  // "category"
+
+struct PageDevice {
+  int device = 0;
+  TimeRows rows;
+  std::array<Layers, kPageLayers> layers;
+};
+
+class PagePass final : public LivesAnalysis {
+ public:
+  // How far: event `done` of replay 1 or 2.
+  using Progress = std::function<void(int replay, uint64_t done)>;
+
+  PagePass(LoadedTrace* loaded, const PageLimits& limits, Progress progress = nullptr);
+  ~PagePass() override;
+
+  void EndFirst(const LabelReplay& replay) override;
+  void EndSecond() override;
+
+  // After both replays. Those on which something was allocated, by number.
+  std::vector<PageDevice>& devices() { return devices_; }
+  const PageLives& blocks() const { return blocks_; }
+  const PageLives& segments() const { return segments_; }
+  uint64_t events() const { return events_; }
+  uint64_t end_event() const { return end_event_; }  // the last of the program's own code
+  // What PageLife::module and ::line, and the keys of layers, are numbers of; "" = not known.
+  std::string KeyText(PageLayer by, uint32_t key);
+  // The key of PageLife::stream.
+  uint32_t StreamNumber(uint64_t stream);
+
+ private:
+  class Rows;
+  class Lives;
+
+  LabelVisitor* First(IndexPass* index_pass, const LabelReplay& replay) override;
+  LabelVisitor* Second(const LifePass::Needs& needs) override;
+  PageDevice* DeviceOf(uint32_t slot);
+  uint32_t LineOf(uint64_t stack_id);
+
+  PageLimits limits_;
+  Progress progress_;
+  std::vector<PageDevice> devices_;
+  PageLives blocks_, segments_;
+  absl::flat_hash_map<uint64_t, uint32_t> line_of_stack_, stream_numbers_;
+  absl::flat_hash_map<std::string, uint32_t> line_numbers_;
+  std::vector<std::string> lines_{""};
+  std::vector<uint64_t> streams_{0};
+  uint64_t events_ = 0, end_event_ = 0;
+  std::unique_ptr<Rows> rows_;
+  std::unique_ptr<Lives> lives_;
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_WEB_PAGE_PASS_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "planner/allocator/segment_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpumem::plan {
+namespace {
+
+uint64_t KeyOf(Held kind, uint32_t place) { return static_cast<uint64_t>(kind) << 32 | place; }
+
+bool IsSegment(const LiveState& state, uint64_t key) {
+  const auto place = static_cast<uint32_t>(key);
+  return static_cast<Held>(key >> 32) == Held::kAllocation ? state.cuda().allocations()[place].torch
+                                                           : state.cuda().physicals()[place].torch;
+}
+
+}  // namespace
+
+void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
+  if (kind == Held::kBlock) {
+    ++blocks_;
+    return;
+  }
+  Entry entry;
+  entry.blocks_before = blocks_;
+  entry.is_page = kind == Held::kPhysical;
+  if (entry.is_page) {
+    const PhysicalHandle& physical = state.cuda().physicals()[place];
+    entry.slot = physical.slot, entry.change = static_cast<int64_t>(physical.size);
+  } else {
+    const CudaAllocation& allocation = state.cuda().allocations()[place];
+    entry.slot = allocation.slot, entry.change = static_cast<int64_t>(allocation.size);
+  }
+  open_[KeyOf(kind, place)] = entries_.size();
+  entries_.push_back(entry);
+}
+
+void SegmentLog::OnFree(const LiveState& state, Held kind, uint32_t place) {
+  if (kind == Held::kBlock) return;
+  const auto found = open_.find(KeyOf(kind, place));
+  if (found == open_.end()) return;
+  Entry& begun = entries_[found->second];
+  begun.is_segment = IsSegment(state, found->first);
+  Entry ended = begun;
+  ended.change = -begun.change;
+  ended.blocks_before = blocks_;
+  open_.erase(found);
+  entries_.push_back(ended);
+}
+
+void SegmentLog::Begin() {
+  std::vector<Entry> there;
+  for (auto& [key, index] : open_) {
+    there.push_back(entries_[index]);
+    index = there.size() - 1;
+  }
+  entries_ = std::move(there);
+  beginning_ = entries_.size();
+  blocks_ = 0;
+}
+
+SegmentChanges SegmentLog::Finish(const LiveState& state) {
+  for (const auto& [key, index] : open_) entries_[index].is_segment = IsSegment(state, key);
+  SegmentChanges changes;
+  std::map<int, int64_t> mapped;
+  for (size_t i = 0; i < beginning_; ++i) {
+    const Entry& entry = entries_[i];
+    if (!entry.is_segment) continue;
+    if (entry.is_page)
+      mapped[DeviceOfSlot(entry.slot)] += entry.change;
+    else
+      changes[DeviceOfSlot(entry.slot)].push_back(entry.change);
+  }
+  for (auto& [device, sizes] : changes) std::sort(sizes.begin(), sizes.end());
+  for (const auto& [device, size] : mapped) changes[device].push_back(size);
+  std::map<int, const Entry*> last;
+  for (size_t i = beginning_; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (!entry.is_segment) continue;
+    std::vector<int64_t>& list = changes[DeviceOfSlot(entry.slot)];
+    const Entry*& before = last[DeviceOfSlot(entry.slot)];
+    const bool is_same = before != nullptr && before->is_page && entry.is_page &&
+                         before->blocks_before == entry.blocks_before && (before->change > 0) == (entry.change > 0);
+    if (is_same)
+      list.back() += entry.change;
+    else
+      list.push_back(entry.change);
+    before = &entry;
+  }
+  *this = SegmentLog();
+  return changes;
+}
+
+std::optional<SegmentDifference> FirstDifference(const SegmentChanges& recorded, const SegmentChanges& replayed) {
+  SegmentChanges all = recorded;
+  all.insert(replayed.begin(), replayed.end());
+  static const std::vector<int64_t> kNone;
+  for (const auto& [device, unused] : all) {
+    const auto of = [device = device](const SegmentChanges& changes) -> const std::vector<int64_t>& {
+      const auto found = changes.find(device);
+      return found == changes.end() ? kNone : found->second;
+    };
+    const std::vector<int64_t>&a = of(recorded), &b = of(replayed);
+    const auto [at_a, at_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    if (at_a == a.end() && at_b == b.end()) continue;
+    return SegmentDifference{device, static_cast<size_t>(at_a - a.begin()), at_a == a.end() ? 0 : *at_a,
+                             at_b == b.end() ? 0 : *at_b};
+  }
+  return std::nullopt;
+}
+
+SegmentCounts Count(const SegmentChanges& changes) {
+  SegmentCounts counts;
+  for (const auto& [device, list] : changes) {
+    for (const int64_t change : list) ++(change > 0 ? counts.got : counts.given_back);
+  }
+  return counts;
+}
+
+}  // namespace gpumem::plan

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Plots over time: timeline, steps, survivors, fragmentation. Pure functions; `trace` and `device` as in plot.h.
+
+#ifndef GPUMEM_PLANNER_CHARTS_PLOTS_TIME_PLOTS_H_
+#define GPUMEM_PLANNER_CHARTS_PLOTS_TIME_PLOTS_H_
+
+#include "absl/status/statusor.h"
+#include "planner/charts/plots/plot_parts.h"
+
+namespace gpumem::plan {
+
+plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, PlotDevice* device);
+absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace);  // NotFound: no steps
+absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const PlotTrace& trace,
+                                            const PlotDevice& device);  // NotFound: nothing is alive at the end
+plots::Panel FragmentationPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device);
+
+}  // namespace gpumem::plan
+
+#endif  // GPUMEM_PLANNER_CHARTS_PLOTS_TIME_PLOTS_H_

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "answers/parts/attribution_json.h"
+#include "answers/parts/attribution_sections.h"
+#include "answers/report/sections.h"
+#include "attach/child.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "ledger/load/attribute.h"
+#include "ledger/load/moment.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/plan_check.h"
+#include "planner/cli/plan_flags.h"
+#include "planner/launch/program.h"
+#include "planner/predict/explanation_page.h"
+#include "planner/predict/find_reductions.h"
+#include "planner/predict/forecast_json.h"
+#include "planner/predict/forecast_page.h"
+#include "planner/predict/forecaster.h"
+#include "planner/predict/planner.h"
+#include "planner/predict/vary.h"
+#include "planner/predict/verdict.h"
+#include "planner/predict/what_if.h"
+
+namespace gpumem::plan {
+namespace {
+
+// docs/exit-codes.md; a script tells "fits" from all else by 0.
+constexpr int kExitTooClose = 5, kExitFitsUnless = 6;
+
+int ExitCodeOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFits:
+      return kExitFine;
+    case Verdict::kFitsUnless:
+      return kExitFitsUnless;
+    case Verdict::kTooClose:
+      return kExitTooClose;
+    case Verdict::kDoesNotFit:
+      return kExitCheckFailed;
+    case Verdict::kUnknown:
+      return kExitCannotRead;
+  }
+  return kExitCannotRead;
+}
+
+class PlanCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "plan"; }
+  absl::string_view summary() const override {
+    return "predict the peak on a GPU that you do not have, and the largest batch";
+  }
+  absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
+  absl::string_view help() const override {
+    return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: the program and the caching allocator run for
+real, kernels compute nothing. It ends the program once the peak is stable, then reports the peak, what it is
+made of, which changes would save most, and how certain the number is. No GPU is needed or touched.
+
+  gpumem plan -- python train.py
+  gpumem plan --device rtx4090 -- python train.py --batch-size 8
+  gpumem plan --memory 40GiB --capability 8.0 -- python train.py
+  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
+  gpumem plan --explain --device rtx4090 -- python train.py
+  gpumem plan --nproc-per-node 2 -- python train.py
+  gpumem plan --rank 0 --world-size 64 -- python train.py
+  gpumem plan --check budget.yaml -- python train.py
+  gpumem plan --json -- python train.py | jq '.verdict, .peak'
+  gpumem plan --list-devices
+
+Exit code 0: it fits; 1: it does not fit; 5: too close to say; 6: it fits unless something happens that the run
+did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. With
+--check the limits decide: 0: all hold; 1: one is broken; 5: one is within the range, too close to say; 4: one is
+unknown; 3: no answer. All commands read the trace that it leaves.
+)";
+  }
+  bool takes_command_line() const override { return true; }
+
+  void AddFlags(Flags* flags) override {
+    flags_.AddFlags(flags);
+    flags->Add("--vary", &vary_, "find the largest value that fits: NAME=1..64, NAME=1,2,4 or env:NAME=1..64")
+        .Value("AXIS");
+    flags->Add("--margin", &margin_, "share of the device that a value of --vary must leave free (5%)").Value("SHARE");
+    check_.AddFlags(flags);
+    flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
+    flags->Add("--explain", &explain_, "measure what each of nine changes would save, and what it takes to fit");
+    flags->Add("--fit", &fit_, "with --explain: the size to fit into (the device's memory)").Value("SIZE");
+    flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
+    flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");
+    flags->Add("--json", &json_, "exact numbers for machines (docs/json.md)");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    if (list_) return ListDevices(console);
+    if (arguments.empty()) {
+      return absl::InvalidArgumentError("no command to plan. Like this: gpumem plan -- python train.py");
+    }
+    RunRequest request;
+    request.command = arguments;
+    std::vector<Axis> axes;
+    if (const absl::Status status = MakeRequest(&request, &axes); !status.ok()) {
+      return absl::InvalidArgumentError(status.message());
+    }
+    if (check_.given() && !vary_.empty())
+      return absl::InvalidArgumentError("--check is for one program: leave --vary out, or plan with the value found");
+    GPUMEM_RETURN_IF_ERROR(check_.Read(console));
+    GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
+    const absl::StatusOr<int> code = Plan(request, axes, tools, console);  // leaves no file, whatever happens
+    if (SignalGuard::Noted() != 0) return EndLike(SignalGuard::Noted());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> Plan(const RunRequest& request, const std::vector<Axis>& axes, const SimulationTools& tools,
+                           Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(const double margin, ParseMargin(margin_));
+    begun_ = MonotonicSeconds();
+    Planner planner(tools, console);
+    Forecaster forecaster(request, axes, &planner, explain_ || TriesChanges());
+    forecaster.forecast().margin = margin;
+    forecaster.forecast().steps_given = flags_.steps != "stable";
+    GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, forecaster.Answer(flags_.policy_given()));
+    GPUMEM_RETURN_IF_ERROR(CheckPins(forecaster.forecast()));
+    return Print(std::move(run), &forecaster, &planner, console);
+  }
+
+  // A pin that matches nothing changes nothing: the answer would be for another program.
+  absl::Status CheckPins(const Forecast& forecast) const {
+    for (const std::string& text : flags_.PinnedTexts()) {
+      uint64_t count = 0;
+      for (const PlannedProcess& process : forecast.processes) {
+        const auto found = process.reported.pinned.find(text);
+        if (found != process.reported.pinned.end()) count += found->second;
+      }
+      if (count > 0) continue;
+      if (text == "--routing") {
+        return absl::InvalidArgumentError(
+            "--routing changed nothing: no topk or argmax over experts has scores that nobody computed");
+      }
+      std::vector<std::string> sites;
+      for (const HostRead& read : forecast.reads) sites.push_back(read.site);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "nothing was read where '", text, "' says",
+          sites.empty() ? "" : absl::StrCat(". Values that are not known were read at: ", absl::StrJoin(sites, ", "))));
+    }
+    return absl::OkStatus();
+  }
+
+  int ListDevices(Console* console) const {
+    Page page(console->out_style());
+    std::vector<Page::Row> rows{{"name", "memory", "capability", "SMs", "source"}};
+    for (const DeviceProfile& device : AllDevices()) {
+      rows.push_back({device.name, FormatBytes(device.memory_bytes()), CapabilityText(device.capability),
+                      absl::StrCat(device.multiprocessors), device.source});
+    }
+    page.Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
+    console->Print(page.text());
+    return kExitFine;
+  }
+
+  absl::Status MakeRequest(RunRequest* request, std::vector<Axis>* axes) {
+    GPUMEM_RETURN_IF_ERROR(flags_.Fill(request));
+    if (!fit_.empty() && !explain_) return absl::InvalidArgumentError("--fit is the goal of --explain: give both");
+    if (!fit_.empty() && ParseBytes(fit_).value_or(0) == 0)
+      return absl::InvalidArgumentError(absl::StrCat("--fit ", fit_, " is no size. Like this: 24GiB"));
+    if (explain_) request->what_if = "look";
+    for (const std::string& text : vary_) {
+      GPUMEM_ASSIGN_OR_RETURN(Axis axis, ParseAxis(text));
+      axes->push_back(std::move(axis));
+    }
+    return absl::OkStatus();
+  }
+
+  bool TriesChanges() const { return !no_what_if_ && vary_.empty() && !check_.given(); }
+
+  void AddTotals(const PlannedRun& run, const Planner& planner, TimeSpent* time) const {
+    time->further_runs = planner.runs() - 1;
+    time->further_s = std::max(0.0, planner.spent_s() - run.time.before_cuda_s - run.time.first_step_s.value_or(0) -
+                                        run.time.later_s - run.time.reading_s);
+    time->total_s = MonotonicSeconds() - begun_;
+  }
+
+  uint64_t GoalOf(const Forecast& forecast) const {
+    return fit_.empty() ? forecast.capacity() : ParseBytes(fit_).value_or(0);
+  }
+
+  absl::StatusOr<int> Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
+    Forecast& forecast = forecaster->forecast();
+    if (!run.answered()) return PrintFailure(forecast, console);
+    AttributionRequest asked;
+    asked.moments = {ParseMoment("peak", *run.loaded)};
+    const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
+    if (!attribution.ok()) console->Complain(attribution.status().message());
+    const Moment* const moment = attribution.ok() ? &(*attribution)->moments.front() : nullptr;
+    if (explain_ && !IsCutShort(run.end)) {
+      forecast.explanation = FindReductions(forecaster->chosen(), forecast, GoalOf(forecast), MeasureBy(planner));
+    } else if (TriesChanges() && !IsCutShort(run.end)) {
+      forecast.what_ifs = TryChanges(forecaster->chosen(), run, moment, planner);
+    }
+    if (SignalGuard::Noted() != 0) return kExitCannotRead;
+    const std::string why_larger = check_.WhyLarger(run.loaded.get());
+    GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
+    forecast.processes = run.processes;
+    AddTotals(run, *planner, &forecast.time);
+    const ReportInput& input = run.loaded->input;
+    return PrintChecked(
+        forecast, why_larger, console, [&] { PrintPage(forecast, moment, input, console); },
+        [&](JsonWriter* json) {
+          if (moment != nullptr) WriteJsonAt(input, 0, json);
+        });
+  }
+
+  // The answer, with the verdicts of --check before it, in it, or in its place.
+  int PrintChecked(const Forecast& forecast, const std::string& why_larger, Console* console,
+                   const std::function<void()>& print_page,
+                   const std::function<void(JsonWriter*)>& write_moment) const {
+    const std::vector<CheckLine> lines = check_.given() ? check_.Lines(forecast, why_larger) : std::vector<CheckLine>();
+    const int code = check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);
+    if (json_) {
+      console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
+        if (check_.given()) WriteChecks(lines, json);
+        if (write_moment) write_moment(json);
+      }));
+      return code;
+    }
+    if (check_.given()) console->Print(absl::StrCat(check_.Text(lines), check_.for_machines() ? "" : "\n"));
+    if (!check_.for_machines()) print_page();
+    return code;
+  }
+
+  static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
+    Page page(console->out_style());
+    AddVerdict(forecast, &page);
+    AddVaried(forecast, &page);
+    if (moment != nullptr) {
+      page.Gap();
+      AddCategories(*moment, "the peak", input, &page);
+    }
+    if (const DeviceAnalysis* const device = LargestDevice(*input.analysis))
+      AddPeak(*device, DefaultMeasure(*device), input, {}, &page);
+    AddWhatIfs(forecast, &page);
+    AddExplanation(forecast, &page);
+    AddConfidence(forecast, &page);
+    AddLosses(input, &page);
+    AddTime(forecast.time, &page);
+    page.Gap();
+    page.Line(absl::StrCat("All of it: gpumem report ", input.trace_argument), Tone::kAside);
+    console->Print(page.text());
+  }
+
+  int PrintFailure(const Forecast& forecast, Console* console) const {
+    return PrintChecked(
+        forecast, "", console,
+        [&] {
+          Page page(console->out_style());
+          AddFailure(forecast, &page);
+          console->Print(page.text());
+        },
+        nullptr);
+  }
+
+  PlanFlags flags_;
+  PlanCheck check_;
+  std::string output_, margin_ = "5%", fit_;
+  std::vector<std::string> vary_;
+  double begun_ = 0;
+  bool no_what_if_ = false, explain_ = false, list_ = false, json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePlanCommand() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace gpumem::plan

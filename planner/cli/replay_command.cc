@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "attach/child.h"
+#include "base/format.h"
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/trace_options.h"
+#include "planner/allocator/replay_json.h"
+#include "planner/allocator/replay_page.h"
+#include "planner/allocator/replayer.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/plan_flags.h"
+
+namespace gpumem::plan {
+namespace {
+
+class ReplayCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "replay"; }
+  absl::string_view summary() const override { return "what other settings of PyTorch's allocator would have cost"; }
+  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view help() const override {
+    return R"(Runs the recorded requests through the allocator of an installed PyTorch, on a simulated GPU, once for each
+setting, and compares what each reserves. First the recorded settings: the segments that come out must be those
+that were recorded, and where they are not, the answer says by how much it may be off. Without --conf, the
+settings that people try are tried. No GPU is needed or touched, and the program does not run again.
+
+  gpumem replay run.gmtrace
+  gpumem replay --conf expandable_segments:True run.gmtrace
+  gpumem replay --conf max_split_size_mb:128 --conf max_split_size_mb:256
+  gpumem replay --memory 24GiB run.gmtrace
+  gpumem replay --torch ~/.venv/bin/python --keep replays/ run.gmtrace
+  gpumem replay --json | jq '.what_ifs[] | {settings, devices}'
+
+Exit code 0: the answer rests on an exact replay; 1: it does not, and may be off; 3: no answer; 4: the trace is
+damaged, and this is of what could be read.
+)";
+  }
+
+  void AddFlags(Flags* flags) override {
+    flags->Add("--conf", &confs_, "a value of PYTORCH_CUDA_ALLOC_CONF; \"\" = PyTorch's defaults")
+        .Value("SETTINGS")
+        .Repeats();
+    flags->Add("--try", &tries_, "the settings that people try, besides those of --conf");
+    flags->Add("--check", &checks_, "only the recorded settings: is a replay of this trace exact?");
+    flags->Add("--memory", &memory_, "on a GPU of this size, as a program sees it (24GiB)").Value("SIZE");
+    flags->Add("--torch", &options_.torch, "a Python that has PyTorch (the recorded program's, or python3)")
+        .Value("PYTHON");
+    flags->Add("--keep", &options_.keep, "leave the traces of the replays in this folder").Value("DIR");
+    flags->Add("--timeout", &options_.timeout_s, "seconds after which a replay is ended (600)").Value("S");
+    flags->Add("--device", &options_.device, "the GPU that the answer is about (the one with the largest peak)")
+        .Value("N");
+    flags->Add("--json", &trace_.json, "exact numbers for machines (docs/json.md)");
+  }
+
+  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
+    GPUMEM_ASSIGN_OR_RETURN(const uint64_t memory, Memory());
+    if (!(options_.timeout_s >= 1 && options_.timeout_s <= 1e6))
+      return absl::InvalidArgumentError("--timeout is a number of seconds");
+    GPUMEM_ASSIGN_OR_RETURN(const SimulationTools tools, FindSimulation());
+    trace_.shows_stacks = false;
+    GPUMEM_ASSIGN_OR_RETURN(const LoadRequest request, trace_.Request(arguments, console));
+    const absl::StatusOr<int> code = Replay(request, tools, memory, console);  // leaves no file, whatever happens
+    if (SignalGuard::Noted() != 0) return EndLike(SignalGuard::Noted());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<uint64_t> Memory() const {
+    if (memory_.empty()) return 0;
+    const std::optional<uint64_t> bytes = ParseBytes(memory_);
+    if (!bytes.has_value() || *bytes < (uint64_t{64} << 20))
+      return absl::InvalidArgumentError(absl::StrCat("--memory ", memory_, " is no size of a GPU. Like this: 24GiB"));
+    return *bytes;
+  }
+
+  std::vector<ReplaySetting> Settings(const std::string& recorded, uint64_t memory) const {
+    std::vector<ReplaySetting> settings;
+    if (checks_) return settings;
+    if (memory != 0) settings.push_back({recorded, memory});
+    for (const std::string& conf : confs_) settings.push_back({conf, memory});
+    if (tries_ || confs_.empty()) {
+      for (const std::string& conf : SettingsToTry(recorded)) {
+        if (std::find(confs_.begin(), confs_.end(), conf) == confs_.end()) settings.push_back({conf, memory});
+      }
+    }
+    return settings;
+  }
+
+  absl::StatusOr<int> Replay(const LoadRequest& request, const SimulationTools& tools, uint64_t memory,
+                             Console* console) {
+    Replayer replayer(tools, options_, console);
+    GPUMEM_RETURN_IF_ERROR(replayer.Load(request));
+    const LoadedTrace& loaded = replayer.loaded();
+    console->ProgressDone();
+    GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer answer, replayer.Run(Settings(replayer.recorded_conf(), memory)));
+    if (trace_.json) {
+      console->Print(ReplayJson(answer, loaded.input));
+    } else {
+      Page page(console->out_style());
+      AddReplay(answer, &page);
+      console->Print(page.text());
+    }
+    if (!answer.baseline.error.empty() && BestOf(answer) == nullptr) return kExitCannotRead;
+    if (loaded.is_damaged()) return kExitDamaged;
+    return answer.is_exact() ? kExitFine : kExitCheckFailed;
+  }
+
+  TraceOptions trace_;
+  ReplayOptions options_;
+  std::vector<std::string> confs_;
+  std::string memory_;
+  bool tries_ = false, checks_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeReplayCommand() { return std::make_unique<ReplayCommand>(); }
+
+}  // namespace gpumem::plan

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Forecast: all that `gpumem plan` answers, as plain values. commands/ fills it in, forecast_page and forecast_json
+// print it. Sizes are bytes.
+
+#ifndef GPUMEM_PLANNER_PREDICT_FORECAST_H_
+#define GPUMEM_PLANNER_PREDICT_FORECAST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/launch/device_profile.h"
+#include "planner/launch/process_result.h"
+#include "planner/predict/host_reads.h"
+#include "planner/predict/reduction.h"
+#include "replay/analysis.h"
+
+namespace gpumem::plan {
+
+// The most that a process had of one device.
+struct RunPeaks {
+  int device = -1;  // -1: it had none
+  uint64_t allocated = 0, reserved = 0;
+  uint64_t process = 0;    // as nvidia-smi shows it: with the context and all that PyTorch does not know of
+  uint64_t context = 0;    // in `process`: what no call asked for: the context, loaded code, rounding
+  uint64_t elsewhere = 0;  // in `process`: asked for past PyTorch's allocator
+  bool is_exact = true;    // false: events of the run are missing, and it held at least so much
+  uint64_t together = 0;   // of the device that is fullest, with all processes on it and managed memory; 0 = `process`
+  uint64_t need() const { return together != 0 ? together : process; }
+};
+
+// Of the device with the largest peak.
+RunPeaks PeaksOf(const Analysis& analysis);
+// Of one device.
+RunPeaks PeaksOfDevice(const DeviceAnalysis& device);
+
+enum class RunEnd : uint8_t { kStable, kSteps, kEnded, kTimedOut, kSpins, kFailed, kCapability };
+
+// Ended before its time: what would have come may need more.
+inline bool IsCutShort(RunEnd end) {
+  return end == RunEnd::kTimedOut || end == RunEnd::kSpins || end == RunEnd::kFailed;
+}
+
+// What a process had of one device, and when.
+struct DeviceHistory {
+  RunPeaks peaks;                                   // `device`: the physical one, whatever CUDA_VISIBLE_DEVICES says
+  uint64_t begin_ns = 0, end_ns = 0;                // of CLOCK_MONOTONIC: while it had any
+  std::vector<std::pair<uint64_t, uint64_t>> uses;  // (from when on, bytes as nvidia-smi shows them), by time
+};
+
+// A process of the program.
+struct PlannedProcess {
+  std::string trace;  // "" where it was not kept
+  ProcessResult reported;
+  RunPeaks peaks;
+  std::vector<DeviceHistory> devices;
+  std::string name;              // its command line
+  uint64_t managed = 0;          // most managed memory, which is in no device's share
+  uint64_t pinned_host = 0;      // most pinned host memory, which nvidia-smi does not show
+  uint64_t refused = 0;          // requests that failed for good
+  uint64_t largest_refused = 0;  // bytes
+  bool gave_up = false;          // it was refused, and allocated nothing after that
+};
+
+// A device that several processes have memory of.
+struct SharedDevice {
+  int device = 0;
+  std::vector<size_t> processes;  // indices, largest first
+  uint64_t in_time = 0;           // most of all of them together, as the run's clock had it
+  uint64_t at_once = 0;           // were the largest moments of those that live at the same time one moment
+};
+std::vector<SharedDevice> SharedDevices(const std::vector<PlannedProcess>& processes);
+
+// What a change would save.
+struct WhatIf {
+  std::string name;               // "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+  std::optional<RunPeaks> peaks;  // of a run with it; none: estimated
+  std::optional<uint64_t> saves;  // where estimated
+  std::string note;               // why there is no number, or what an estimate rests on
+};
+
+// A run of --vary.
+struct VariedRun {
+  std::vector<std::pair<std::string, int64_t>> values;  // by axis
+  std::optional<RunPeaks> peaks;                        // none: it failed
+  bool fits = false;                                    // with the margin
+  std::string note;
+  bool with_zero = false;  // with data that find nothing, where the forecast is for others
+  uint64_t wanted = 0;     // bytes that the device must have to fit with the margin; 0 where it failed
+};
+
+// Where the seconds of a plan went.
+struct TimeSpent {
+  std::optional<double> interpreter_s, imports_s;  // in before_cuda_s; none: these were the program's own
+  double before_cuda_s = 0;                        // until the program used CUDA
+  std::optional<double> first_step_s;              // from there to the end of its first step; none: it made none
+  double later_s = 0;                              // what came after in that run
+  double reading_s = 0;                            // of its traces
+  int further_runs = 0;
+  double further_s = 0;  // with the reading of their traces
+  double total_s = 0;    // of all that, and of what the answer took
+};
+
+struct Forecast {
+  std::vector<std::string> command;
+  DeviceProfile device;
+  int device_count = 1;
+  int rank = 0, world_size = 0;  // which of how many ranks the process simulated; 0 = none
+  RunEnd end = RunEnd::kEnded;
+  int exit_code = 0;     // of the program, where it failed: 128 + signal
+  std::string output;    // the end of what it wrote, where it failed
+  std::string stuck_at;  // where it was when its time was up
+  double seconds = 0, timeout_s = 0;
+  TimeSpent time;
+  std::vector<PlannedProcess> processes;      // that used CUDA; the first has the largest peak
+  std::vector<SharedDevice> shared;           // fullest first
+  std::string data_dependent;                 // the policy of the run
+  std::optional<RunPeaks> with_zero;          // a second run in which conditions found nothing
+  std::optional<RunPeaks> with_late_events;   // a run in which events were ready only when somebody waited
+  std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
+  std::optional<RunPeaks> with_other_values;  // of runs in which values that nobody computed were others: most,
+  std::optional<RunPeaks> least_with_other_values;  // and least
+  std::string other_values_failed;                  // why there is none although values decide
+  uint64_t wanted = 0;                              // where it is more than there is: with no limit
+  std::optional<bool> fits_when_tight;  // it wants, or may want, more than there is: whether it runs all the same
+  std::optional<RunPeaks> when_tight;   // what it needed then, where it surely wants more
+  uint64_t refused_when_tight = 0;      // requests that it was refused, and lived on
+  uint64_t largest_refused = 0;         // bytes
+  bool tight_with_room = false;         // with the most that is open left free
+  std::vector<HostRead> reads;
+  std::vector<WhatIf> what_ifs;
+  std::optional<Explanation> explanation;  // --explain
+  std::vector<VariedRun> varied;
+  std::vector<std::pair<std::string, int64_t>> largest;  // that fits
+  std::vector<std::pair<std::string, int64_t>>
+      largest_with_zero;     // the same where data find nothing; empty = not asked
+  bool searched = false;     // --vary was given
+  double margin = 0;         // --margin: the share of the device that a value of --vary must leave free
+  bool steps_given = false;  // --steps N: what comes later is not asked for
+
+  bool answered() const {
+    return end != RunEnd::kCapability && !processes.empty() && processes.front().peaks.device >= 0;
+  }
+  // What libraries asked for, of the process with the largest peak.
+  const std::vector<WorkspaceUse>& workspaces() const { return processes.front().reported.workspaces; }
+  // Of the process that needs most.
+  const RunPeaks& peaks() const { return processes.front().peaks; }
+  // By how much the processes' needs differ.
+  uint64_t skew() const;
+  uint64_t capacity() const { return device.memory_bytes(); }
+  // The run of --vary that comes next after the largest that fits: the least larger value that was tried; nullptr =
+  // none, or nothing fits.
+  const VariedRun* next_larger() const;
+  // What the fullest device must hold, all processes on it added up in time, with managed memory.
+  uint64_t need() const { return peaks().need(); }
+  // That device; nullptr where nothing was used.
+  const SharedDevice* fullest() const { return shared.empty() ? nullptr : &shared.front(); }
+  // Managed memory of the processes on it.
+  uint64_t managed() const;
+};
+
+}  // namespace gpumem::plan
+
+#endif  // GPUMEM_PLANNER_PREDICT_FORECAST_H_

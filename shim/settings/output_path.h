@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The trace's path. Default: gpumem.<program>.<pid>.gmtrace in the directory where the program set CUDA up, or, of a
+// rank, gpumem.<program>.<job>.<host>.<pid>.r<rank>.gmtrace. GPUMEMSHIM_OUTPUT replaces it by a pattern: %p pid, %h
+// host, %r rank and %j job (0 where none is known), %n program, %% a percent sign. A pattern that names a directory (it
+// exists, or ends in "/") gets the default name inside it.
+//
+// Thread-safety: pure, but for looking whether a directory exists. Failure: false where the path does not fit.
+
+#ifndef GPUMEM_SHIM_SETTINGS_OUTPUT_PATH_H_
+#define GPUMEM_SHIM_SETTINGS_OUTPUT_PATH_H_
+
+#include <cstddef>
+
+#include "shim/settings/process_facts.h"
+
+namespace gpumemshim::control {
+
+bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_t capacity);
+
+// Where to go when that place cannot be written: the default name in `temporary` (TMPDIR, may be ""), then in /tmp.
+// False: no more places.
+bool FallbackPath(uint32_t attempt, const char* temporary, const ProcessFacts& facts, char* out, size_t capacity);
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_SETTINGS_OUTPUT_PATH_H_

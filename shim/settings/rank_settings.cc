@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/settings/rank_settings.h"
+
+#include <strings.h>
+
+#include <cstring>
+#include <initializer_list>
+
+#include "shim/settings/chosen_ranks.h"
+#include "shim/settings/given_settings.h"
+#include "shim/settings/settings.h"
+#include "shim/settings/text.h"
+
+namespace gpumemshim::control {
+namespace {
+
+constexpr size_t kLongestRank = 80;
+
+bool IsNoRank(const char* text) {
+  for (const char* no : {"0", "false", "no", "off", "none"}) {
+    if (strcasecmp(text, no) == 0) return true;
+  }
+  return false;
+}
+
+void ReadSummary(const ProcessFacts& facts, RankSettings* settings) {
+  const bool is_rank = facts.rank >= 0 && facts.world_size > 1 && !facts.forked;
+  settings->summary_interval_ms = is_rank ? kSummaryIntervalMs : 0;
+  const char* value = SettingOf("GPUMEMSHIM_SUMMARY");
+  if (value == nullptr || *value == '\0') return;
+  if (IsNoRank(value)) {
+    settings->summary_interval_ms = 0;
+  } else if (ParseSwitch(value, false)) {
+    settings->summary_interval_ms = kSummaryIntervalMs;
+    settings->asked_for_summary = true;
+  } else if (const uint32_t interval_ms = ParseInterval(value); interval_ms != 0) {
+    settings->summary_interval_ms = interval_ms;
+    settings->asked_for_summary = true;
+  } else {
+    settings->bad_summary = true;
+  }
+}
+
+void ReadRanks(const ProcessFacts& facts, RankSettings* settings) {
+  const char* value = SettingOf("GPUMEMSHIM_RANKS");
+  if (value == nullptr || *value == '\0') return;
+  ChosenRanks chosen;
+  settings->bad_ranks = !chosen.Parse(value);
+  if (settings->bad_ranks || facts.rank < 0) return;
+  settings->summary_only = !chosen.Has(facts.rank, facts.world_size, facts.job);
+  if (settings->summary_only && settings->summary_interval_ms == 0) settings->summary_interval_ms = kSummaryIntervalMs;
+}
+
+void AddBad(const char* name, const char* allowed, Text* text) {
+  const char* value = SettingOf(name);
+  char printed[kLongestRank + 1];
+  Text(printed, sizeof printed).Add(value == nullptr ? "" : value);
+  text->Add("gpumem: ").Add(name).Add('=').AddPrintable(printed).Add(" is ignored: it may be ").Add(allowed);
+  text->Add(" (docs/environment.md)\n");
+}
+
+}  // namespace
+
+uint32_t ParseInterval(const char* text) {
+  constexpr uint64_t kWeekMs = 604'800'000;
+  if (text == nullptr || *text < '0' || *text > '9') return 0;
+  uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9' && value <= kWeekMs; ++text)
+    value = value * 10 + static_cast<uint64_t>(*text - '0');
+  const uint64_t unit_ms = *text == 's' ? 1'000 : *text == 'm' ? 60'000 : *text == 'h' ? 3'600'000 : 0;
+  if (unit_ms == 0 || text[1] != '\0' || value * unit_ms > kWeekMs) return 0;
+  return static_cast<uint32_t>(value * unit_ms);
+}
+
+RankSettings ReadRankSettings(const ProcessFacts& facts) {
+  RankSettings settings;
+  ReadSummary(facts, &settings);
+  ReadRanks(facts, &settings);
+  return settings;
+}
+
+size_t RankSettingsLine(const RankSettings& settings, char* out, size_t capacity) {
+  Text text(out, capacity);
+  if (settings.bad_summary) AddBad("GPUMEMSHIM_SUMMARY", "on, off, or an interval such as 90s, 10m, 1h", &text);
+  if (settings.bad_ranks)
+    AddBad("GPUMEMSHIM_RANKS", "a list of ranks to record in full, such as 0,7,16-23,rand:8", &text);
+  return text.size();
+}
+
+}  // namespace gpumemshim::control

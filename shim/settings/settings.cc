@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/settings/settings.h"
+
+#include <signal.h>
+#include <strings.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "shim/settings/given_settings.h"
+
+namespace gpumemshim::control {
+namespace {
+
+void Copy(char* out, size_t capacity, const char* name) {
+  const char* value = SettingOf(name);
+  if (value == nullptr) return;
+  const size_t length = std::strlen(value);
+  if (length < capacity) std::memcpy(out, value, length + 1);
+}
+
+bool IsOneOf(const char* value, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    if (value != nullptr && strcasecmp(value, word) == 0) return true;
+  }
+  return false;
+}
+
+bool IsNo(const char* value) { return IsOneOf(value, {"0", "none", "off", "no", "false"}); }
+
+stack::Unwinder ReadUnwinder() {
+  const char* value = SettingOf("GPUMEMSHIM_UNWINDER");
+  if (IsNo(value) || IsNo(SettingOf("GPUMEMSHIM_NATIVE"))) return stack::Unwinder::kNone;
+  if (IsOneOf(value, {"libgcc"})) return stack::Unwinder::kLibgcc;
+  if (IsOneOf(value, {"fp"})) return stack::Unwinder::kFramePointers;
+  return stack::Unwinder::kLibunwind;
+}
+
+stack::NativeDepth ReadNativeDepth() {
+  return IsOneOf(SettingOf("GPUMEMSHIM_NATIVE"), {"full"}) ? stack::NativeDepth::kFull : stack::NativeDepth::kCut;
+}
+
+// A switch, or the directory that the socket is to lie in.
+void ReadControl(Settings* settings) {
+  const char* value = SettingOf("GPUMEMSHIM_CONTROL");
+  if (value != nullptr && value[0] == '/') {
+    Copy(settings->control_directory, sizeof settings->control_directory, "GPUMEMSHIM_CONTROL");
+  } else {
+    settings->control = ParseSwitch(value, true);
+  }
+}
+
+bool HasForecastCallback() {
+  for (const char* name : {"GPUMEMSHIM_FORECAST_EXEC", "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_SIGNAL"}) {
+    const char* value = SettingOf(name);
+    if (value != nullptr && value[0] != '\0') return true;
+  }
+  return false;
+}
+
+writer::SizeLimit ReadSizeLimit() {
+  writer::SizeLimit limit;
+  limit.max_bytes = ParseSize(SettingOf("GPUMEMSHIM_MAX_SIZE"));
+  const char* value = SettingOf("GPUMEMSHIM_ON_FULL");
+  if (value != nullptr && strcasecmp(value, "rotate") == 0) limit.on_full = writer::OnFull::kRotate;
+  if (value != nullptr && strcasecmp(value, "stop") == 0) limit.on_full = writer::OnFull::kStop;
+  return limit;
+}
+
+}  // namespace
+
+uint64_t ParseSize(const char* text) {
+  if (text == nullptr || *text < '0' || *text > '9') return 0;
+  uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    if (value > (uint64_t{1} << 50)) return 0;
+    value = value * 10 + static_cast<uint64_t>(*text - '0');
+  }
+  int shift = 0;
+  switch (*text) {
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    default:
+      break;
+  }
+  if (shift > 0) ++text;
+  if (shift > 0 && *text == 'i') ++text;
+  if (*text == 'B' || *text == 'b') ++text;
+  if (*text != '\0' || value > (uint64_t{1} << 60 >> shift)) return 0;
+  return value << shift;
+}
+
+uint32_t ParseMilliseconds(const char* text, uint32_t otherwise) {
+  constexpr uint32_t kDay = 86'400'000;
+  if (text == nullptr || *text == '\0') return otherwise;
+  uint32_t value = 0;
+  for (; *text >= '0' && *text <= '9' && value <= kDay; ++text) value = value * 10 + static_cast<uint32_t>(*text - '0');
+  return *text != '\0' || value > kDay ? otherwise : value;
+}
+
+int ParseSignal(const char* text) {
+  if (text == nullptr) return 0;
+  if (strncasecmp(text, "SIG", 3) == 0) text += 3;
+  if (strcasecmp(text, "USR1") == 0) return SIGUSR1;
+  if (strcasecmp(text, "USR2") == 0) return SIGUSR2;
+  int number = 0;
+  const bool real_time = strncasecmp(text, "RTMIN", 5) == 0;
+  if (real_time) text += text[5] == '+' ? 6 : 5;
+  if (*text == '\0') return real_time ? SIGRTMIN : 0;
+  for (; *text != '\0'; ++text) {
+    if (*text < '0' || *text > '9' || number > 100) return 0;
+    number = number * 10 + (*text - '0');
+  }
+  if (real_time) number += SIGRTMIN;
+  return number == SIGUSR1 || number == SIGUSR2 || (number >= SIGRTMIN && number <= SIGRTMAX) ? number : 0;
+}
+
+bool ParseSwitch(const char* text, bool otherwise) {
+  if (text == nullptr || *text == '\0') return otherwise;
+  for (const char* yes : {"1", "true", "yes", "on"}) {
+    if (strcasecmp(text, yes) == 0) return true;
+  }
+  return false;
+}
+
+Settings ReadSettings() {
+  Settings settings;
+  Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
+  Copy(settings.fallback, sizeof settings.fallback, "TMPDIR");
+  settings.quiet = ParseSwitch(SettingOf("GPUMEMSHIM_QUIET"), false);
+  settings.disabled = ParseSwitch(SettingOf("GPUMEMSHIM_DISABLE"), false);
+  settings.dormant = !ParseSwitch(SettingOf("GPUMEMSHIM_START"), true);
+  ReadControl(&settings);
+  settings.eval = ParseSwitch(SettingOf("GPUMEMSHIM_EVAL"), false);
+  settings.signal = ParseSignal(SettingOf("GPUMEMSHIM_SIGNAL"));
+  settings.unwinder = ReadUnwinder();
+  settings.native = ReadNativeDepth();
+  settings.python = ParseSwitch(SettingOf("GPUMEMSHIM_PYTHON"), true);
+  settings.helper = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_HELPER"), true);
+  Copy(settings.injected_script, sizeof settings.injected_script, "GPUMEMSHIM_INJECTED_SCRIPT");
+  settings.free_stacks = ParseSwitch(SettingOf("GPUMEMSHIM_FREE_STACKS"), false);
+  settings.autograd = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_AUTOGRAD"), true);
+  settings.oom_report = ParseSwitch(SettingOf("GPUMEMSHIM_OOM_REPORT"), false);
+  settings.forecast = ParseSwitch(SettingOf("GPUMEMSHIM_FORECAST"), HasForecastCallback());
+  settings.ring_size_bytes = ParseSize(SettingOf("GPUMEMSHIM_RING_SIZE"));
+  settings.ring_wait_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_RING_WAIT_MS"), 0);
+  Copy(settings.ring_directory, sizeof settings.ring_directory, "GPUMEMSHIM_RING_DIRECTORY");
+  if (std::strcmp(settings.ring_directory, "none") == 0) settings.ring_directory[0] = '\0';
+  const char* cupti = SettingOf("GPUMEMSHIM_CUPTI");
+  constexpr uint32_t kLongCuptiWaitMs = 3000;
+  const bool waits = cupti != nullptr && strcasecmp(cupti, "wait") == 0;
+  settings.cupti = waits || ParseSwitch(cupti, false);
+  if (waits) settings.cupti_wait_ms = kLongCuptiWaitMs;
+  settings.sample_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
+  Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
+  settings.size_limit = ReadSizeLimit();
+  return settings;
+}
+
+}  // namespace gpumemshim::control

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The GPUMEMSHIM_* environment, read once at set-up. docs/environment.md is the table for people; kSettingNames is the
+// same list for the trace's header and for the warning about unknown names. A test compares the two.
+//
+// Thread-safety: ReadSettings reads the environment, so it may race with a setenv of the host, as every getenv may.
+// Failure: a value that makes no sense counts as absent.
+
+#ifndef GPUMEM_SHIM_SETTINGS_SETTINGS_H_
+#define GPUMEM_SHIM_SETTINGS_SETTINGS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/stack/native_unwind.h"
+#include "shim/writer/writer.h"
+
+namespace gpumemshim::control {
+
+// One a line: a name added here needs a row in docs/environment.md, and nothing else to be known.
+// clang-format off
+inline constexpr const char* kSettingNames[] = {
+    "GPUMEMSHIM_OUTPUT",
+    "GPUMEMSHIM_QUIET",
+    "GPUMEMSHIM_DISABLE",
+    "GPUMEMSHIM_START",
+    "GPUMEMSHIM_CONTROL",
+    "GPUMEMSHIM_SIGNAL",
+    "GPUMEMSHIM_EVAL",
+    "GPUMEMSHIM_NATIVE",
+    "GPUMEMSHIM_HELPER",
+    "GPUMEMSHIM_AUTOGRAD",
+    "GPUMEMSHIM_INJECTED_SCRIPT",
+    "GPUMEMSHIM_FREE_STACKS",
+    "GPUMEMSHIM_UNWINDER",
+    "GPUMEMSHIM_PYTHON",
+    "GPUMEMSHIM_RING_SIZE",
+    "GPUMEMSHIM_RING_DIRECTORY",
+    "GPUMEMSHIM_RING_WAIT_MS",
+    "GPUMEMSHIM_OOM_REPORT",
+    "GPUMEMSHIM_FORECAST",
+    "GPUMEMSHIM_FORECAST_RISK",
+    "GPUMEMSHIM_FORECAST_SIGNAL",
+    "GPUMEMSHIM_SUMMARY",
+    "GPUMEMSHIM_RANKS",
+    "GPUMEMSHIM_GPUMEM",
+    "GPUMEMSHIM_SAMPLE_MS",
+    "GPUMEMSHIM_CUPTI",
+    "GPUMEMSHIM_WARN_AT",
+    "GPUMEMSHIM_MAX_SIZE",
+    "GPUMEMSHIM_ON_FULL",
+};
+// clang-format on
+
+// Between the library and the programs around it, so neither unknown nor part of the header (but for COMMAND_LINE=off).
+inline constexpr const char* kToolSettingNames[] = {
+    "GPUMEMSHIM_LIBRARY",
+    "GPUMEMSHIM_FORECAST_EXEC",  // these may have secrets in them
+    "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_ALLOW_HOST",
+    "GPUMEMSHIM_COMMAND_LINE",  // as a command line its secrets are not masked yet
+};
+
+struct Settings {
+  char output[1024] = "";    // pattern; empty = the default name
+  char fallback[1024] = "";  // TMPDIR
+  bool quiet = false;
+  bool disabled = false;
+  bool dormant = false;              // set up, but record only once told to
+  bool control = true;               // the socket for `gpumem ctl`
+  char control_directory[512] = "";  // empty = the usual place
+  int signal = 0;                    // switches recording on and off; 0 = none
+  stack::Unwinder unwinder = stack::Unwinder::kLibunwind;
+  stack::NativeDepth native = stack::NativeDepth::kCut;
+  bool python = true;
+  bool helper = true;               // the part that runs in the program's Python
+  char injected_script[1024] = "";  // a Python file to run beside the helper; empty = none
+  bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
+  bool autograd = true;             // where nodes are made and evaluated, and what they keep
+  bool oom_report = false;
+  bool forecast = false;                  // `gpumem forecast --watch` runs beside the program
+  bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
+  uint64_t ring_size_bytes = 0;           // 0 = the ring's default
+  uint32_t ring_wait_ms = 0;              // for room in it; 0 = an event is lost instead
+  char ring_directory[512] = "/dev/shm";  // empty = anonymous memory
+  bool cupti = false;                     // CUPTI is asked too (shim/witness/cupti)
+  uint32_t cupti_wait_ms = 150;           // how long the first use of CUDA waits for it; past it CUPTI begins late
+  uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
+  char warn_at[256] = "";                 // sampler/thresholds.h; empty = never
+  writer::SizeLimit size_limit;
+};
+
+Settings ReadSettings();
+
+// "USR1", "SIGUSR2", "12", "RTMIN+3" as a number; 0 where it is no signal that a program may use as it likes.
+int ParseSignal(const char* text);
+
+// "8388608", "8M", "8MiB", "512k"; 0 where it is none of these.
+uint64_t ParseSize(const char* text);
+
+// "1000"; `otherwise` where the text is no number, or one beyond a day.
+uint32_t ParseMilliseconds(const char* text, uint32_t otherwise);
+
+// "1", "true", "yes", "on" in any case; `otherwise` where the text is absent or empty; all else is false.
+bool ParseSwitch(const char* text, bool otherwise);
+
+}  // namespace gpumemshim::control
+
+#endif  // GPUMEM_SHIM_SETTINGS_SETTINGS_H_

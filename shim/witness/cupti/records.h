@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// Records of CUPTI's buffers, read without its headers: CUDA 11.8 writes CUpti_ActivityMemory2 or 3, CUDA 13
+// CUpti_ActivityMemory4, and CUpti_ActivityMemoryPool to 3 likewise. Each version begins with all of the one before,
+// and what is read here is in the first. A test compares the places with the headers that the build has.
+//
+// Thread-safety: pure. Failure: false for a record of another kind.
+//
+//   Record record;
+//   if (ReadRecord(bytes, &record)) Keep(record);
+
+#ifndef GPUMEM_SHIM_WITNESS_CUPTI_RECORDS_H_
+#define GPUMEM_SHIM_WITNESS_CUPTI_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemshim::cupti {
+
+inline constexpr uint32_t kKindMemory2 = 49;
+inline constexpr uint32_t kKindMemoryPool = 50;
+
+// CUPTI 18 came with CUDA 11.8, the oldest whose records are known here.
+inline constexpr uint32_t kOldestVersion = 18;
+
+// Byte offsets in CUpti_ActivityMemory2 and its successors.
+struct MemoryPlaces {
+  enum : size_t {
+    kOperation = 4,
+    kMemory = 8,
+    kCorrelation = 12,
+    kAddress = 16,
+    kBytes = 24,
+    kTimestamp = 32,
+    kDevice = 52,
+    kContext = 56,
+    kStream = 60,
+    kPoolAddress = 88,
+  };
+};
+// In CUpti_ActivityMemoryPool and its successors.
+struct PoolPlaces {
+  enum : size_t {
+    kOperation = 4,
+    kCorrelation = 12,
+    kDevice = 20,
+    kAddress = 32,
+    kSize = 40,
+    kTimestamp = 56,
+  };
+};
+
+struct Record {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint64_t time_ns = 0;  // on CUPTI's clock, as read
+  uint64_t pool_address = 0;
+  uint32_t operation = 0;
+  uint32_t memory = 0;
+  uint32_t correlation = 0;
+  uint32_t device = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  bool pool = false;
+};
+
+bool ReadRecord(const void* bytes, Record* record);
+
+}  // namespace gpumemshim::cupti
+
+#endif  // GPUMEM_SHIM_WITNESS_CUPTI_RECORDS_H_

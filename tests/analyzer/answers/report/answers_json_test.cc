@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/answers_json.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "answers/parts/attribution_json.h"
+#include "answers/report/fixture.h"
+#include "answers/report/json_parts.h"
+#include "answers/report/process_list.h"
+#include "answers/report/what_if_json.h"
+#include "keys_of_commands.h"
+
+namespace gpumem {
+namespace {
+
+using nlohmann::json;
+using testing::Example;
+
+// Objects whose keys are data.
+bool HasDataForKeys(const std::string& key) {
+  static const std::set<std::string> kKeys = {"by_kind",     "versions", "settings",       "environment",
+                                              "by_category", "by_stage", "components",     "stages",
+                                              "stage_paths", "known_by", "bytes_by_dtype", "bytes_by_device"};
+  return kKeys.count(key) != 0;
+}
+
+void CollectKeys(const json& value, std::set<std::string>* keys) {
+  if (value.is_array()) {
+    for (const json& element : value) CollectKeys(element, keys);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.items()) {
+    keys->insert(key);
+    if (!HasDataForKeys(key)) CollectKeys(member, keys);
+  }
+}
+
+// Names in back quotes in the first column of the tables of docs/json.md.
+std::set<std::string> DocumentedKeys() {
+  std::ifstream file(GPUMEM_DOCS_FOLDER "/json.md");
+  std::set<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("| `", 0) != 0) continue;
+    const std::string column = line.substr(0, line.find(" | "));
+    for (size_t at = column.find('`'); at != std::string::npos; at = column.find('`', at + 1)) {
+      const size_t end = column.find('`', at + 1);
+      keys.insert(column.substr(at + 1, end - at - 1));
+      at = end;
+    }
+  }
+  return keys;
+}
+
+std::vector<json> AllAnswers() {
+  Example example = testing::OomExample();
+  testing::AddAttribution(&example);
+  testing::AddLeak(&example, uint64_t{1} << 30);
+  example.analysis.cupti.asked = true;
+  const ReportInput input = example.input();
+  const DeviceAnalysis* device = &example.analysis.devices[0];
+  std::vector<json> answers;
+  for (const std::string& text :
+       {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0), FragmentationJson(input, 0),
+        PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}), AtJson(input, "peak", 0),
+        StepsJson(input, 0), ModulesJson(input, 0), ModelJson(input, example.objects, 0)}) {
+    answers.push_back(json::parse(text));
+  }
+  WhatIfAnswer what_if;
+  what_if.why_not = "no Python with PyTorch found";
+  answers.push_back(json::parse(FragmentationJson(input, &what_if, 0)));
+  EXPECT_EQ(answers.back()["what_if"]["replayed"], false);
+  what_if.why_not.clear();
+  what_if.is_exact = true;
+  what_if.other = {"expandable_segments:True", 5 << 20, 3 << 20};
+  answers.push_back(json::parse(OomJson(input, &what_if, 0)));
+  EXPECT_EQ(answers.back()["what_if"]["other"]["fit_bytes"], 3 << 20);
+  ListedProcess listed = Listed(example.analysis);
+  listed.process.ancestors.push_back({4200, 1, "torchrun"});
+  answers.push_back(json::parse(ProcessListJson({listed}, "runs")));
+  return answers;
+}
+
+TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
+  std::set<std::string> emitted = testing::kOtherCommandsKeys;
+  emitted.insert(testing::kKeysOfServe.begin(), testing::kKeysOfServe.end());
+  emitted.insert(testing::kKeysOfBundle.begin(), testing::kKeysOfBundle.end());
+  emitted.insert(testing::kKeysOfCrossCheck.begin(), testing::kKeysOfCrossCheck.end());
+  emitted.insert(testing::kViewKeys.begin(), testing::kViewKeys.end());
+  emitted.insert(testing::kFlameKeys.begin(), testing::kFlameKeys.end());
+  emitted.insert(testing::kHtmlKeys.begin(), testing::kHtmlKeys.end());
+  emitted.insert(testing::kPlanKeys.begin(), testing::kPlanKeys.end());
+  emitted.insert(testing::kKeysOfSymbolizeAndSeries.begin(), testing::kKeysOfSymbolizeAndSeries.end());
+  emitted.insert(testing::kKeysOfLiveTensors.begin(), testing::kKeysOfLiveTensors.end());
+  emitted.insert(testing::kKeysOfCtlAndMarks.begin(), testing::kKeysOfCtlAndMarks.end());
+  emitted.insert(testing::kKeysOfDiff.begin(), testing::kKeysOfDiff.end());
+  emitted.insert(testing::kKeysOfExplain.begin(), testing::kKeysOfExplain.end());
+  emitted.insert(testing::kKeysOfRanks.begin(), testing::kKeysOfRanks.end());
+  emitted.insert(testing::kKeysOfForecast.begin(), testing::kKeysOfForecast.end());
+  emitted.insert(testing::kKeysOfLive.begin(), testing::kKeysOfLive.end());
+  emitted.insert(testing::kKeysOfReplayAndImport.begin(), testing::kKeysOfReplayAndImport.end());
+  for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
+  std::set<std::string> documented = DocumentedKeys();
+  EXPECT_EQ(documented.count("schema_version"), 1u);
+  emitted.erase("file");  // told in a sentence: a trace's and a frame's
+  documented.erase("file");
+  EXPECT_THAT(emitted, ::testing::ContainerEq(documented));
+}
+
+TEST(Json, EveryAnswerHasTheSchemaVersion) {
+  for (const json& answer : AllAnswers()) EXPECT_EQ(answer.at("schema_version"), kJsonSchemaVersion);
+}
+
+TEST(ReportJson, HasTheNamesThatScriptsRelyOn) {
+  Example example = testing::OomExample();
+  const json answer = json::parse(ReportJson(example.input(), 0));
+  EXPECT_EQ(answer["program"], "train");
+  EXPECT_EQ(answer["complete"], false);
+  EXPECT_EQ(answer["losses"]["total"], 0);
+  EXPECT_EQ(answer["events"]["torch"], 17900);
+  EXPECT_EQ(answer["start_realtime_ns"], 1773500966000000000);
+  const json& device = answer["devices"][0];
+  EXPECT_EQ(device["device"], 0);
+  EXPECT_EQ(device["peak"]["allocated_bytes"], 36ull << 30);
+  EXPECT_EQ(device["peak"]["allocated_time_ns"], 9000000000);
+  EXPECT_EQ(device["peak"]["total_bytes"], 42ull << 30);
+  EXPECT_EQ(device["end"]["reserved_bytes"], 40ull << 30);
+  EXPECT_EQ(device["timeline"].size(), 120u);
+  EXPECT_EQ(answer["ooms"][0]["requested_bytes"], 2560ull << 20);
+}
+
+TEST(PeakJson, ListsWholeStacksInnermostFirst) {
+  Example example = testing::TrainingExample();
+  const json answer = json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 0));
+  EXPECT_EQ(answer["bytes"], 36ull << 30);
+  uint64_t sum = 0;
+  for (const json& stack : answer["stacks"]) sum += stack["bytes"].get<uint64_t>();
+  EXPECT_EQ(sum, 36ull << 30);
+  EXPECT_EQ(answer["stacks"][0]["count"], 1210);
+  EXPECT_EQ(answer["stacks"][0]["frames"][3]["function"], "Linear.forward");
+  EXPECT_EQ(answer["stacks"][0]["frames"][3]["line"], 134);
+  EXPECT_EQ(answer["stacks"][0]["site"], "model.py:42 Block.forward");
+  EXPECT_EQ(
+      json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 2))["stacks"].size(),
+      2u);
+}
+
+TEST(PeakJson, WritesTheFramesOfAStackOnce) {
+  Example example = testing::TrainingExample();
+  example.stacks.has_hashes = true;
+  const json answer = json::parse(PeakJson(example.input(), &example.analysis.devices[0], Measure::kAllocated, 0));
+  const json& plateaus = answer["devices"][0]["plateaus"];
+  ASSERT_FALSE(plateaus.empty());
+  const json& repeated = plateaus[0]["stacks"][0];
+  EXPECT_FALSE(repeated.contains("frames"));
+  EXPECT_EQ(repeated["hash"], answer["stacks"][0]["hash"]);
+  EXPECT_TRUE(answer["stacks"][0].contains("frames"));
+}
+
+TEST(PeakJson, KeepsItsShapeWithoutADevice) {
+  Example example = testing::TrainingExample();
+  example.analysis.devices.clear();
+  const json answer = json::parse(PeakJson(example.input(), nullptr, Measure::kAllocated, 0));
+  EXPECT_TRUE(answer["device"].is_null());
+  EXPECT_TRUE(answer["stacks"].empty());
+}
+
+TEST(Json, HostileNamesStayInsideTheirStrings) {
+  Example example = testing::TrainingExample();
+  example.analysis.process.program = "\xff\x1b[31m\",\"x\":\"";
+  example.analysis.process.command_line = {std::string("a\0b", 3)};
+  const std::string text = ReportJson(example.input(), 0);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(json::parse(text)["program"], "\uFFFD\x1b[31m\",\"x\":\"");
+}
+
+}  // namespace
+}  // namespace gpumem

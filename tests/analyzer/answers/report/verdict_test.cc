@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/verdict.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "absl/strings/str_split.h"
+#include "answers/report/sections.h"
+#include "base/utf8.h"
+#include "fixture.h"
+#include "gpumem/trace.pb.h"
+#include "testing/sizes.h"
+
+namespace gpumem {
+namespace {
+
+using testing::Example;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kGiB;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Nothing is wrong with it.
+Example HealthyExample() {
+  Example example = testing::TrainingExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.leaks.growth.clear();
+  device.fragmentation.at_peak.external_ratio = 0.1;
+  device.capacity = 80 * kGiB;
+  return example;
+}
+
+std::string Overview(Example* example, int width = 80) {
+  TextStyle style;
+  style.width = width;
+  style.utf8 = true;
+  Page page(style);
+  TextOptions options;
+  options.top = 4;
+  AddOverview(example->input(), options, &page);
+  return page.text();
+}
+
+TEST(Verdict, WhereNothingIsWrongNothingIsToBeDone) {
+  Example example = HealthyExample();
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kFits);
+  EXPECT_THAT(verdict.problem, IsEmpty());
+  EXPECT_THAT(verdict.peak, StartsWith("36 GiB allocated, "));
+  EXPECT_THAT(verdict.mostly, StartsWith("top line model.py:42 Block.forward, 22.00 GiB"));
+  EXPECT_THAT(verdict.action, StartsWith("nothing: this program left "));
+  EXPECT_THAT(verdict.action, HasSubstr(" of GPU 0 free"));
+}
+
+// cuBLAS allocates its own memory past PyTorch: a category, but no part of what PyTorch has allocated.
+TEST(Verdict, CategoriesOfAllocatedMemoryAreThoseOfPyTorchsBlocks) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  Moment& moment = example.attribution.moments[0];
+  AttributedUse own = moment.uses[0];
+  own.layer = trace::DRIVER;
+  own.category = Category::kWorkspace;
+  own.bytes = 50 * kGiB;
+  moment.uses.push_back(own);
+  moment.categories[static_cast<size_t>(Category::kWorkspace)] = own.bytes;
+  const PeakCategories allocated = CategoriesOfPeak(moment, Measure::kAllocated, 0);
+  EXPECT_EQ(std::accumulate(allocated.bytes.begin(), allocated.bytes.end(), uint64_t{0}), moment.values.allocated);
+  EXPECT_EQ(allocated.bytes[static_cast<size_t>(Category::kWorkspace)], 0u);
+  EXPECT_EQ(CategoriesOfPeak(moment, Measure::kTotal, 0).bytes[static_cast<size_t>(Category::kWorkspace)], own.bytes);
+  EXPECT_THAT(MakeVerdict(example.input()).mostly, StartsWith("activations (83 %)"));
+  EXPECT_THAT(Overview(&example), Not(HasSubstr("workspaces")));
+}
+
+TEST(Verdict, SaysWhatThePeakWasFor) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  EXPECT_THAT(MakeVerdict(example.input()).mostly, Not(StartsWith("top line")));
+}
+
+TEST(Verdict, ALittleGrowthIsNoLeak) {
+  Example example = HealthyExample();
+  testing::AddLeak(&example, kGiB / 10);
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
+  testing::AddLeak(&example, 4 * kGiB);
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kGrowing);
+  EXPECT_EQ(verdict.problem, "model.py:42 Block.forward keeps growing, 102.4 MiB per step since step 1");
+  EXPECT_THAT(verdict.action, HasSubstr("gpumem leaks"));
+  example.leaks.devices[0].rows[0].status = LeakStatus::kStopped;
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is no leak";
+}
+
+TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {
+  Example example = HealthyExample();
+  FragmentationPoint& point = example.analysis.devices[0].fragmentation.at_peak;
+  point.external_ratio = 0.9;
+  point.reserved = 40 * kGiB;
+  point.free = 4 * kGiB;
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
+  point.free = 14 * kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
+  EXPECT_THAT(verdict.action, HasSubstr("expandable_segments:True"));
+  example.analysis.devices[0].fragmentation.pools.push_back({"expandable", point, point});
+  EXPECT_EQ(MakeVerdict(example.input()).action, "gpumem fragmentation shows what is in the way") << "it is on";
+}
+
+TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
+  Example example = HealthyExample();
+  testing::AddAttribution(&example);
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.capacity = device.peak_total.bytes + kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kNearlyFull);
+  EXPECT_THAT(verdict.problem, StartsWith("1 GiB of "));
+  EXPECT_THAT(verdict.action, Not(IsEmpty()));
+}
+
+// Where events are missing, nothing is claimed that they could refute.
+TEST(Verdict, OfAPeakThatMayHaveBeenHigherIsNotKnown) {
+  Example example = HealthyExample();
+  example.analysis.losses.dropped_allocs = 5;
+  example.analysis.devices[0].bound = PeakBound::kAtLeast;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.peak, StartsWith("at least 36 GiB allocated, "));
+  EXPECT_THAT(verdict.action, StartsWith("not known, events are missing: this program left at most 38 GiB of GPU 0"));
+  example.analysis.devices[0].capacity = 43 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).problem, StartsWith("at most 1 GiB of 43 GiB was left"));
+}
+
+TEST(Verdict, GrowthThatLostFreesMayHaveMadeIsNotKnown) {
+  Example example = HealthyExample();
+  testing::AddLeak(&example, 4 * kGiB);
+  example.leaks.misses_events = true;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.problem, StartsWith("not sure, events are missing: model.py:42 Block.forward keeps growing"));
+}
+
+TEST(Verdict, MoreThanTheDeviceHasIsNoPeak) {
+  Example example = HealthyExample();
+  example.analysis.devices[0].capacity = 41 * kGiB;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.problem, StartsWith("42 GiB are counted on GPU 0, which has 41 GiB"));
+}
+
+// Whatever says most of what was held.
+TEST(Verdict, WhatIsLeftIsWhatNothingHolds) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  EXPECT_THAT(MakeVerdict(example.input()).action, HasSubstr("left 38 GiB of GPU 0 free"));
+  device.use.peak_own = 50 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).action, HasSubstr("left 30 GiB of GPU 0 free"));
+  device.use.peak_own = 0;
+  device.peak_reserved = device.peak_other = device.peak_total = {};
+  device.peak_allocated.bytes = 79 * kGiB;
+  EXPECT_THAT(MakeVerdict(example.input()).problem, StartsWith("1 GiB of 80 GiB was left"));
+}
+
+TEST(Verdict, AFailedRequestIsTheWorst) {
+  Example example = testing::OomExample();
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kOutOfMemory);
+  EXPECT_THAT(verdict.problem, StartsWith("PyTorch asked for 2.50 GiB at 11.000 s"));
+  EXPECT_THAT(verdict.action, HasSubstr("gpumem oom has the evidence"));
+  example.analysis.ooms[0].final = false;  // served after a retry
+  EXPECT_NE(MakeVerdict(example.input()).kind, VerdictKind::kOutOfMemory);
+}
+
+TEST(Verdict, OfATraceWithoutMemoryThereIsNone) {
+  Example example;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kNothing);
+  EXPECT_THAT(verdict.peak, IsEmpty());
+  EXPECT_THAT(Overview(&example), HasSubstr("No GPU memory was allocated."));
+}
+
+TEST(Overview, IsOneScreen) {
+  for (Example example : {HealthyExample(), testing::SampledExample(), testing::OomExample()}) {
+    testing::AddAttribution(&example);
+    for (const int width : {60, 80, 120}) {
+      const std::string text = Overview(&example, width);
+      const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+      if (width >= 80) {
+        EXPECT_LE(lines.size(), 34u) << text;  // 25, and what is wrong
+      }
+      for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), width) << line;
+      EXPECT_THAT(text, HasSubstr("gpumem report --full"));
+    }
+  }
+}
+
+TEST(Overview, SaysFirstWhatIsNotWhole) {
+  Example example = testing::OomExample();
+  example.analysis.losses.dropped_allocs = 7;
+  const std::string text = Overview(&example);
+  EXPECT_LT(text.find("LOST"), text.find("OUT OF MEMORY"));
+  EXPECT_THAT(text, HasSubstr("7 allocations dropped because the ring was full"));
+  EXPECT_THAT(text, Not(HasSubstr("none dropped")));
+}
+
+TEST(Overview, SaysWhyEventsAreMissing) {
+  Example example = HealthyExample();
+  example.analysis.losses.unwritten_events = 3;
+  example.analysis.losses.write_error = "No space left on device";
+  example.analysis.devices[0].bound = PeakBound::kAtLeast;
+  const std::string text = Overview(&example, 120);
+  EXPECT_THAT(text, HasSubstr("3 events are missing (the file could not be written: No space left on device)"));
+  EXPECT_THAT(text, HasSubstr("Peak        at least 36 GiB allocated"));
+  EXPECT_THAT(text, HasSubstr(">= 36 GiB at "));
+}
+
+}  // namespace
+}  // namespace gpumem

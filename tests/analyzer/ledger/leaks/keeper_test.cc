@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "ledger/leaks/keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_split.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// The statements found in a source whose lines with "<-" stand on the stacks.
+std::vector<std::string> KeepersIn(const std::string& text, Kept kept = Kept::kGraph) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::vector<std::vector<UserFrame>> stacks;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find("<-") != std::string::npos)
+      stacks.push_back({{"/job/train.py", "main", static_cast<uint32_t>(i + 1), true}});
+  }
+  std::vector<std::string> found;
+  for (const Keeper& keeper : FindKeepers(kept, stacks, [&](const std::string&) { return lines; }))
+    found.push_back(keeper.code);
+  return found;
+}
+
+TEST(FindKeepers, FindsSumsOfLosses) {
+  EXPECT_THAT(KeepersIn("def main():\n  for x in data:\n    loss = f(model(x))  # <-\n    total += loss"),
+              ElementsAre("total += loss"));
+  EXPECT_THAT(KeepersIn("loss = f(model(x))  # <-\ntotal = total + loss * 2"), ElementsAre("total = total + loss * 2"));
+  EXPECT_THAT(KeepersIn("total += f(model(x))  # <-"), ElementsAre("total += f(model(x))"));
+}
+
+TEST(FindKeepers, FindsContainers) {
+  EXPECT_THAT(KeepersIn("out = model(x)  # <-\nouts.append(out)"), ElementsAre("outs.append(out)"));
+  EXPECT_THAT(KeepersIn("out = model(x)  # <-\nself.cache[key] = out.mean()"),
+              ElementsAre("self.cache[key] = out.mean()"));
+  EXPECT_THAT(KeepersIn("a, b = model(x)  # <-\nc = b + 1\nouts.append((1, c))"), ElementsAre("outs.append((1, c))"));
+}
+
+TEST(FindKeepers, WhatCutsTheGraphHoldsNothing) {
+  EXPECT_THAT(KeepersIn("loss = f(model(x))  # <-\ntotal += loss.item()\nlosses.append(loss.detach())\nn += len(loss)"),
+              IsEmpty());
+  EXPECT_THAT(KeepersIn("loss = f(model(x))  # <-\nvalue = loss.item()\ntotal += value"), IsEmpty());
+  EXPECT_THAT(KeepersIn("loss = f(model(x))  # <-\nloss.backward()\nself.last = loss"), IsEmpty())
+      << "one is kept, not more and more";
+}
+
+TEST(FindKeepers, OfMemoryAViewOrACopyWithoutGraphKeepsAll) {
+  const char* const source = "features = model(x)  # <-\nheld.append(features.detach()[:1])\nn += features.item()";
+  EXPECT_THAT(KeepersIn(source, Kept::kTensor), ElementsAre("held.append(features.detach()[:1])"));
+  EXPECT_THAT(KeepersIn(source), IsEmpty());
+}
+
+TEST(FindKeepers, WithoutTheSourceNothingIsFound) {
+  const auto keepers = FindKeepers(Kept::kGraph, {{{"/gone.py", "main", 3, true}}},
+                                   [](const std::string&) { return std::vector<std::string>(); });
+  EXPECT_TRUE(keepers.empty());
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "ledger/leaks/leak_finder.h"
+#include "replay/analyze.h"
+#include "symbols/symbolizer.h"
+#include "testing/training_trace.h"
+
+namespace gpumem {
+namespace {
+
+using testing::Call;
+using testing::Code;
+using testing::TrainingTrace;
+
+constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000, kKept = kSegment + 512 * kMiB;
+
+LeakFindings Find(TrainingTrace& trace, const Suppressions* suppressions = nullptr) {
+  const std::string path = trace.builder().WriteTemporary();
+  StackTable stacks;
+  absl::StatusOr<Analysis> analysis = Analyze(path, {}, &stacks);
+  EXPECT_TRUE(analysis.ok()) << analysis.status();
+  SymbolizerOptions options;
+  options.native = false;
+  Symbolizer symbolizer(&stacks, options);
+  const FrameResolver resolve = [&](uint32_t frame) -> const std::vector<ResolvedFrame>& {
+    return symbolizer.ResolveFrame(frame);
+  };
+  const PlaceOfStack place_of = [&](uint64_t stack) {
+    LeakPlace place;
+    for (const ResolvedFrame& frame : symbolizer.Resolve(stack)) {
+      if (place.site.empty()) place.site = absl::StrCat(frame.file, ":", frame.line);
+      place.frames.push_back({frame.file, frame.function, frame.line, frame.python});
+      place.names.push_back(frame.function);
+    }
+    return place;
+  };
+  LeakRequest request;
+  request.suppressions = suppressions;
+  request.source = [](const std::string&) { return std::vector<std::string>(); };
+  LeakFinder finder(&*analysis, &stacks, resolve, place_of, request);
+  const absl::Status status = RunTwoPasses(path, stacks.objects(), {&finder});
+  std::remove(path.c_str());
+  EXPECT_TRUE(status.ok()) << status;
+  return finder.Take();
+}
+
+// A program that repeats something: each iteration takes a batch and gives it back.
+class Program {
+ public:
+  Program() {
+    batch_ = trace.Stack({Code("batch", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
+    kept_ = trace.Stack({Code("remember", "/job/serve.py", 9), Code("<module>", "/job/serve.py")});
+    segment_ = trace.Stack({Code("malloc", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
+    optimizer_ = trace.Optimizer("SGD");
+    trace.builder().CudaAlloc(kSegment, 1024 * kMiB, batch_);
+  }
+  void Iteration(int number, bool leaks, bool steps) {
+    trace.builder().TorchAlloc(batches_at_, kMiB * static_cast<uint64_t>(1 + number % 3), batch_);
+    if (leaks) trace.builder().TorchAlloc(kKept + kept_count_++ * kMiB, 4096, kept_);
+    if (leaks && saves) trace.Saved(kKept + (kept_count_ - 1) * kMiB);
+    if (replaced_ != 0) {
+      const uint64_t old_size = 1024 * static_cast<uint64_t>(number), size = old_size + 1024;
+      const uint64_t place = kKept + static_cast<uint64_t>(number % 2) * kMiB;
+      trace.builder().TorchAlloc(place, size, replaced_);
+      if (number > 0) trace.builder().TorchFree(kKept + static_cast<uint64_t>((number + 1) % 2) * kMiB, old_size);
+    }
+    if (steps) {
+      trace.StepBegins(optimizer_);
+      trace.StepEnds(optimizer_);
+    }
+    trace.builder().TorchFree(batches_at_, kMiB * static_cast<uint64_t>(1 + number % 3));
+  }
+  // From now on each iteration makes something anew, a KiB larger each time, by this operator.
+  void Replaces(const std::string& by) {
+    replaced_ = trace.Stack({Code(by, "/job/metric.py", 7), Code("<module>", "/job/serve.py")});
+  }
+  // The allocator takes memory from CUDA for the batches that follow.
+  void Segment(bool same_stack) {
+    batches_at_ = kSegment + (uint64_t{4} << 30) + segments_++ * 32 * kMiB;
+    trace.builder().CudaAlloc(batches_at_, 20 * kMiB, same_stack ? batch_ : segment_);
+  }
+  TrainingTrace trace;
+  bool saves = false;
+
+ private:
+  uint64_t batch_, kept_, segment_, replaced_ = 0, batches_at_ = kSegment;
+  uint32_t optimizer_;
+  uint64_t kept_count_ = 0, segments_ = 0;
+};
+
+TEST(FindLeaks, InStepsNamesTheLineAndItsRate) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_TRUE(found.loops[0].are_steps);
+  EXPECT_EQ(found.loops[0].iterations, 40u);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  const LeakRow& row = found.devices[0].rows[0];
+  EXPECT_EQ(row.status, LeakStatus::kGrowing);
+  EXPECT_EQ(row.kind, LeakKind::kMemory);
+  EXPECT_EQ(row.place.site, "/job/serve.py:9");
+  EXPECT_DOUBLE_EQ(row.bytes_per_iteration, 4096);
+  EXPECT_EQ(row.since_iteration, 1u);
+  EXPECT_TRUE(found.AnyGrows());
+}
+
+TEST(FindLeaks, WithoutStepsIterationsAreFound) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, i % 4 == 1, false);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_FALSE(found.loops[0].are_steps);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].status, LeakStatus::kGrowing);
+  EXPECT_EQ(found.devices[0].rows[0].place.site, "/job/serve.py:9");
+}
+
+// As from a stack that has no native frames, segments come from where the blocks come from.
+TEST(FindLeaks, SegmentsAreNoIterations) {
+  for (const bool same_stack : {false, true}) {
+    Program program;
+    for (int i = 0; i < 400; ++i) {
+      if (i % 16 == 8) program.Segment(same_stack);
+      program.Iteration(i, true, false);
+    }
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    ASSERT_EQ(found.loops.size(), 1u);
+    EXPECT_EQ(found.loops[0].iterations, 400u);
+    const std::vector<LeakRow>& rows = found.devices.at(0).rows;
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0].kind, LeakKind::kAllocator) << "the segments are never given back";
+    EXPECT_EQ(rows[1].kind, LeakKind::kMemory);
+    EXPECT_NEAR(rows[1].bytes_per_iteration, 4096, 1);
+  }
+}
+
+// Segments that grow because the batches do are not scattered, although no more is left at the end of a step.
+TEST(FindLeaks, LargerBatchesReserveMore) {
+  for (const bool larger : {false, true}) {
+    TrainingTrace trace;
+    const uint64_t stack = trace.Stack({Code("batch", "/job/train.py", 5), Code("<module>", "/job/train.py")});
+    const uint32_t optimizer = trace.Optimizer("SGD");
+    for (uint64_t i = 0; i < 40; ++i) {
+      const uint64_t segment = kSegment + (i << 30), blocks = larger ? i + 1 : 1;
+      trace.builder().CudaAlloc(segment, 20 * kMiB, stack);
+      for (uint64_t block = 0; block < blocks; ++block)
+        trace.builder().TorchAlloc(segment - (block << 30), 20 * kMiB, stack);
+      for (uint64_t block = 0; block < blocks; ++block) trace.builder().TorchFree(segment - (block << 30), 20 * kMiB);
+      trace.StepBegins(optimizer);
+      trace.StepEnds(optimizer);
+    }
+    trace.builder().End();
+    const LeakFindings found = Find(trace);
+    ASSERT_EQ(found.devices.at(0).rows.size(), larger ? 0u : 1u);
+    if (!larger) {
+      EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kAllocator);
+    }
+  }
+}
+
+// seen = torch.cat([seen, new]): each step makes it anew and frees the old one.
+TEST(FindLeaks, WhatIsJoinedToItselfGrowsThoughNoBlockStays) {
+  for (const bool concatenates : {true, false}) {
+    Program program;
+    program.Replaces(concatenates ? "at::_ops::cat::call" : "at::_ops::zeros::call");
+    for (int i = 0; i < 60; ++i) program.Iteration(i, false, true);
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    ASSERT_EQ(found.devices.at(0).rows.size(), concatenates ? 1u : 0u) << "batches may get larger, too";
+    if (!concatenates) continue;
+    const LeakRow& row = found.devices[0].rows[0];
+    EXPECT_EQ(row.status, LeakStatus::kGrowing);
+    EXPECT_TRUE(row.is_replaced);
+    EXPECT_DOUBLE_EQ(row.bytes_per_iteration, 1024);
+    EXPECT_EQ(row.grown_blocks, 0u);
+  }
+}
+
+TEST(FindLeaks, ASoundProgramHasNoRow) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, false, i < 20);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  EXPECT_EQ(found.loops.size(), 2u) << "steps, and what follows them";
+  EXPECT_TRUE(found.devices.at(0).rows.empty());
+  EXPECT_FALSE(found.AnyGrows());
+}
+
+TEST(FindLeaks, AfterTheLastStepIsLookedAtToo) {
+  Program program;
+  for (int i = 0; i < 20; ++i) program.Iteration(i, false, true);
+  for (int i = 0; i < 20; ++i) program.Iteration(i, true, false);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].status, LeakStatus::kGrowing);
+  EXPECT_EQ(found.devices[0].rows[0].loop, 1u);
+}
+
+TEST(FindLeaks, TooFewIterationsAreNotJudged) {
+  Program program;
+  for (int i = 0; i < 5; ++i) {
+    for (int inner = 0; inner < 4; ++inner) program.Iteration(inner, true, inner == 3);
+  }
+  program.trace.builder().End();
+  EXPECT_TRUE(Find(program.trace).loops.empty()) << "20 of something, but inside of 5 steps";
+}
+
+TEST(FindLeaks, SavedMemoryThatStaysIsAGraph) {
+  Program program;
+  program.saves = true;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kGraph);
+  EXPECT_EQ(found.devices[0].rows[0].keeper.line, 0u) << "there is no source to look at";
+}
+
+TEST(FindLeaks, SuppressedRowsAreCounted) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  program.trace.builder().End();
+  const Suppressions suppressions = *Suppressions::Parse("leak:remember");
+  const LeakFindings found = Find(program.trace, &suppressions);
+  EXPECT_TRUE(found.devices.at(0).rows.empty());
+  EXPECT_EQ(found.devices[0].suppressed, 1u);
+  EXPECT_FALSE(found.AnyGrows());
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_writer.h"
+#include "web/layers.h"
+#include "web/packed_data.h"
+#include "web/page_lives.h"
+#include "web/report_page.h"
+#include "web/time_rows.h"
+
+namespace gpumem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+MeasureValues Allocated(uint64_t bytes) { return {bytes, bytes + 100, 0, bytes + 100}; }
+
+TEST(TimeRows, KeepsAShortRunAsItIs) {
+  TimeRows rows(8);
+  for (const uint64_t bytes : {10, 30, 30, 20}) rows.Observe(bytes * 2 + rows.rows().size(), 1000, Allocated(bytes));
+  rows.Finish();
+  ASSERT_EQ(rows.rows().size(), 3u);  // the same state twice is one row
+  EXPECT_EQ(rows.rows()[1].values.allocated, 30u);
+  EXPECT_EQ(rows.At(0), 0u);
+  EXPECT_EQ(rows.At(rows.rows()[1].event), 1u);
+  EXPECT_EQ(rows.At(1'000), 3u);
+}
+
+TEST(TimeRows, ALongRunLosesNoPeakAndKeepsItsEnd) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    TimeRows rows(16);
+    uint64_t most = 0, last = 0;
+    for (uint64_t event = 0; event < 1 + random() % 5'000; ++event) {
+      last = 1 + random() % 1'000'000;
+      most = std::max(most, last);
+      rows.Observe(event, event * 10, Allocated(last));
+    }
+    rows.Finish();
+    EXPECT_LE(rows.rows().size(), 17u);
+    const auto higher = [](const TimeRow& a, const TimeRow& b) { return a.values.allocated < b.values.allocated; };
+    EXPECT_EQ(std::max_element(rows.rows().begin(), rows.rows().end(), higher)->values.allocated, most);
+    EXPECT_EQ(rows.rows().back().values.allocated, last);
+    EXPECT_TRUE(std::is_sorted(rows.rows().begin(), rows.rows().end(),
+                               [](const TimeRow& a, const TimeRow& b) { return a.event < b.event; }));
+  }
+}
+
+TEST(TimeRows, ThePinnedMomentTakesTheRowOfItsStretch) {
+  TimeRows rows(2);
+  for (uint64_t event = 0; event < 64; ++event)
+    rows.Observe(event, event, Allocated(event == 40 || event == 45 ? 900 : 1 + event));
+  rows.Pin(45, 45, Allocated(900));
+  rows.Finish();
+  const size_t at = rows.At(45);
+  ASSERT_LT(at, rows.rows().size());
+  EXPECT_EQ(rows.rows()[at].event, 45u);
+}
+
+TEST(Layers, ChangesAddUpToWhatIsThere) {
+  Layers layers;
+  layers.Add(1, 0, 3, 100);
+  layers.Add(1, 2, 5, 50);
+  layers.Add(2, 1, 2, 70);
+  layers.Add(3, 4, 4, 999);  // between two rows
+  const std::vector<Layer> made = layers.Take(10);
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0].key, 1u);
+  EXPECT_EQ(made[0].highest, 150u);
+  std::vector<int64_t> bytes;
+  for (const LayerChange& change : made[0].changes) bytes.push_back(change.bytes);
+  EXPECT_THAT(bytes, ElementsAre(100, 50, -100, -50));
+}
+
+TEST(Layers, WhatHasNoRoomIsOneLayer) {
+  Layers layers;
+  for (uint32_t key = 0; key < 10; ++key) layers.Add(key, 0, 10, 100 - key);
+  const std::vector<Layer> made = layers.Take(4);
+  ASSERT_EQ(made.size(), 5u);
+  EXPECT_EQ(made[4].key, kOtherKeys);
+  EXPECT_EQ(made[4].keys, 6u);
+  EXPECT_EQ(made[4].highest, 96u + 95 + 94 + 93 + 92 + 91);
+}
+
+TEST(Layers, ASingleOtherKeepsItsName) {
+  Layers layers;
+  for (uint32_t key = 0; key < 5; ++key) layers.Add(key, 0, 10, 100 - key);
+  const std::vector<Layer> made = layers.Take(4);
+  ASSERT_EQ(made.size(), 5u);
+  EXPECT_EQ(made[4].key, 4u);
+}
+
+PageLife OfSize(uint64_t size) {
+  PageLife life;
+  life.life.size = size;
+  life.life.born = 1'000 - size;
+  return life;
+}
+
+TEST(PageLives, KeepsWhatIsWantedThenTheLargest) {
+  PageLives lives(4);
+  for (uint64_t size = 1; size <= 100; ++size) lives.Add(OfSize(size), size == 3 || size == 50);
+  lives.Finish();
+  std::vector<uint64_t> sizes;
+  for (const PageLife& life : lives.lives()) sizes.push_back(life.life.size);
+  EXPECT_THAT(sizes, ElementsAre(100, 99, 50, 3));  // in the order of their birth
+  EXPECT_EQ(lives.left_out(), 96u);
+}
+
+TEST(PageLives, OfEqualOnesTheFirstStay) {
+  PageLives lives(3);
+  for (int i = 0; i < 20; ++i) lives.Add(OfSize(8), false);
+  lives.Finish();
+  EXPECT_EQ(lives.lives().size(), 3u);
+  EXPECT_EQ(lives.left_out(), 17u);
+}
+
+TEST(PackedData, UnpacksToWhatItWas) {
+  std::string data;
+  for (int i = 0; i < 5'000; ++i) data += "{\"</script>\": " + std::to_string(i) + "}";
+  const std::string packed = PackedData(data);
+  EXPECT_THAT(packed, Not(HasSubstr("<")));
+  EXPECT_LT(packed.size(), data.size() / 3);
+  std::string bytes, text(data.size(), '\0');
+  ASSERT_TRUE(absl::Base64Unescape(packed, &bytes));
+  uLongf size = text.size();
+  ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(text.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                       bytes.size()),
+            Z_OK);
+  EXPECT_EQ(text, data);
+  EXPECT_FALSE(PackedData("").empty());
+}
+
+TEST(ReportPage, HoldsItsDataAndReadsTheVersionThatIsWritten) {
+  const std::string page = ReportPage("QUJD");
+  EXPECT_THAT(page, HasSubstr("QUJD"));
+  EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
+  EXPECT_THAT(page, HasSubstr(absl::StrCat("SCHEMA_VERSION = ", kJsonSchemaVersion, ";")));
+}
+
+}  // namespace
+}  // namespace gpumem

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "web/page_pass.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ledger/load/input.h"
+#include "testing/training_trace.h"
+#include "web/page_data.h"
+
+namespace gpumem {
+namespace {
+
+using testing::Call;
+using testing::Code;
+using testing::TrainingTrace;
+
+constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000;
+
+struct Passed {
+  std::unique_ptr<LoadedTrace> loaded;
+  std::unique_ptr<PagePass> pass;
+};
+
+Passed Of(const std::string& path, const PageLimits& limits = PageLimits()) {
+  LoadRequest request;
+  request.place = path;
+  auto loaded = LoadTrace(request);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  Passed passed{*std::move(loaded), nullptr};
+  passed.pass = std::make_unique<PagePass>(passed.loaded.get(), limits);
+  EXPECT_TRUE(RunAnalyses(*passed.loaded, {passed.pass.get()}).ok());
+  return passed;
+}
+
+// Blocks of random sizes and lives on two GPUs, and some memory outside of PyTorch.
+std::string Random(uint32_t seed, int events) {
+  std::mt19937 random(seed);
+  TrainingTrace trace;
+  testing::TraceBuilder& builder = trace.builder();
+  builder.Device(0, "GPU", 1 << 30).Device(1, "GPU", 1 << 30);
+  std::vector<uint64_t> stacks;
+  for (int i = 0; i < 40; ++i)
+    stacks.push_back(trace.Stack({Code("f" + std::to_string(i), "/job/train.py", static_cast<uint32_t>(i + 1))}));
+  for (uint64_t device = 0; device < 2; ++device)
+    builder.CudaAlloc(kAt + (device << 40), 900 * kMiB, stacks[0], static_cast<int>(device));
+  std::map<uint64_t, std::pair<uint64_t, int>> live;  // address -> size, device
+  for (int i = 0; i < events; ++i) {
+    const int device = static_cast<int>(random() % 2);
+    if (random() % 3 == 0 && !live.empty()) {
+      const auto which = std::next(live.begin(), static_cast<int64_t>(random() % live.size()));
+      builder.TorchFree(which->first, which->second.first, which->second.second);
+      live.erase(which);
+    } else {
+      const uint64_t address = kAt + (static_cast<uint64_t>(device) << 40) + static_cast<uint64_t>(i) * 4096;
+      const uint64_t size = 512 * (1 + random() % 8);
+      builder.TorchAlloc(address, size, stacks[random() % stacks.size()], device);
+      live[address] = {size, device};
+    }
+    if (random() % 50 == 0)
+      builder.CudaAlloc(kAt + (uint64_t{9} << 40) + static_cast<uint64_t>(i) * kMiB, kMiB, stacks[1], device);
+  }
+  builder.End();
+  return builder.WriteTemporary();
+}
+
+// What the layers of a property say that a row is made of.
+std::vector<uint64_t> Sums(PageDevice* device, PageLayer by, size_t most) {
+  std::vector<uint64_t> sums(device->rows.rows().size());
+  for (const Layer& layer : device->layers[static_cast<size_t>(by)].Take(most)) {
+    int64_t bytes = 0;
+    size_t next = 0;
+    for (size_t row = 0; row < sums.size(); ++row) {
+      for (; next < layer.changes.size() && layer.changes[next].row == row; ++next) bytes += layer.changes[next].bytes;
+      EXPECT_GE(bytes, 0);
+      sums[row] += static_cast<uint64_t>(bytes);
+    }
+  }
+  return sums;
+}
+
+TEST(PagePass, LayersOfEachPropertyAddUpToWhatWasHeldInEachRow) {
+  for (const int events : {1, 30, 4'000}) {
+    Passed passed = Of(Random(static_cast<uint32_t>(events), events), {256, 40'000, 100});
+    for (PageDevice& device : passed.pass->devices()) {
+      std::vector<uint64_t> held;
+      for (const TimeRow& row : device.rows.rows()) held.push_back(row.values.allocated + row.values.other);
+      for (const PageLayer by : {PageLayer::kCategory, PageLayer::kModule, PageLayer::kLine, PageLayer::kStream}) {
+        std::vector<uint64_t> sums = Sums(&device, by, 7);
+        // The segment before its first block: nobody can know yet that it is one.
+        sums[0] = held[0];
+        EXPECT_EQ(sums, held) << events;
+      }
+    }
+  }
+}
+
+TEST(PagePass, ThePeakIsARowAndItsBlocksAreAllThere) {
+  Passed passed = Of(Random(5, 4'000), {64, 5'000, 100});
+  ASSERT_EQ(passed.loaded->analysis.devices.size(), 2u);
+  for (const DeviceAnalysis& device : passed.loaded->analysis.devices) {
+    const LiveSet& peak = device.at_peak_allocated;
+    uint64_t count = 0, bytes = 0;
+    for (const PageLife& row : passed.pass->blocks().lives()) {
+      if (row.device != device.device || row.memory != 0 || row.layer != static_cast<uint8_t>(trace::TORCH)) continue;
+      if (row.life.born > peak.event_index || row.life.end <= peak.event_index) continue;
+      ++count;
+      bytes += row.life.size;
+    }
+    EXPECT_EQ(count, peak.block_count);
+    EXPECT_EQ(bytes, peak.bytes);
+    const TimeRows& rows = passed.pass->devices()[static_cast<size_t>(device.device)].rows;
+    ASSERT_LT(rows.At(peak.event_index), rows.rows().size());
+    EXPECT_EQ(rows.rows()[rows.At(peak.event_index)].event, peak.event_index);
+    EXPECT_EQ(rows.rows()[rows.At(peak.event_index)].values.allocated, peak.bytes);
+  }
+}
+
+TEST(PagePass, FewBlocksByNameLeaveTheSumsWhole) {
+  const std::string path = Random(9, 3'000);
+  Passed all = Of(path), few = Of(path, {256, 10, 100});
+  EXPECT_EQ(few.pass->blocks().lives().size(), 10u);
+  EXPECT_EQ(few.pass->blocks().left_out() + 10, all.pass->blocks().lives().size());
+  EXPECT_EQ(Sums(&few.pass->devices()[0], PageLayer::kLine, 5).size(), few.pass->devices()[0].rows.rows().size());
+}
+
+TEST(PageData, ATraceWithoutGpuMemoryHasNoDevices) {
+  testing::TraceBuilder builder;
+  const Passed passed = Of(builder.End().WriteTemporary());
+  const std::string data =
+      PageData({{passed.loaded.get(), passed.pass.get(), {{"report", "{}\n"}}}}, "", "gpumem test");
+  EXPECT_THAT(data, ::testing::HasSubstr("\"devices\": []"));
+  EXPECT_THAT(data, ::testing::HasSubstr("\"generator\": \"gpumem test\""));
+}
+
+}  // namespace
+}  // namespace gpumem

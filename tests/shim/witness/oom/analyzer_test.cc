@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "shim/witness/oom/analyzer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace gpumemshim::oom {
+namespace {
+
+std::vector<std::string> Listed(const char* const* list) {
+  std::vector<std::string> entries;
+  for (; *list != nullptr; ++list) entries.emplace_back(*list);
+  return entries;
+}
+
+TEST(AnalyzerTest, IsWhatTheSettingNames) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  ASSERT_TRUE(analyzer.Prepare("/tmp/a.gmtrace"));
+  EXPECT_STREQ(analyzer.program(), "/bin/sh");
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "oom", "--no-replay", "--top", "5", "/tmp/a.gmtrace"}));
+}
+
+TEST(AnalyzerTest, SeesNothingOfThePreload) {
+  setenv("LD_PRELOAD", "", 1);
+  setenv("GPUMEMSHIM_OUTPUT", "x", 1);
+  setenv("LANG", "C.UTF-8", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  bool has_language = false;
+  for (const std::string& variable : Listed(analyzer.environment())) {
+    EXPECT_EQ(variable.find("LD_"), std::string::npos);
+    EXPECT_EQ(variable.find("GPUMEMSHIM_"), std::string::npos);
+    has_language |= variable == "LANG=C.UTF-8";
+  }
+  EXPECT_TRUE(has_language);
+}
+
+// Arguments are seen by everybody on the machine.
+TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/secret", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  const std::string webhook = "GPUMEMSHIM_FORECAST_WEBHOOK=https://hooks.example.org/secret";
+  for (const std::string& variable : Listed(analyzer.environment())) EXPECT_NE(variable, webhook);
+  ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "forecast", "--watch", "/tmp/a.gmtrace"}));
+  EXPECT_EQ(Listed(analyzer.environment()).back(), webhook);
+}
+
+TEST(AnalyzerTest, WritesSummariesWithoutACache) {
+  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  for (int round = 0; round < 2; ++round) ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", ""));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace"}));
+  ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", "/runs/a.summary"));
+  EXPECT_EQ(Listed(analyzer.arguments()),
+            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace", "--to", "/runs/a.summary"}));
+  const std::vector<std::string> variables = Listed(analyzer.environment());
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEM_INDEX_ABOVE=never"), 1);
+}
+
+// gpumem attach brings settings along that no environment has.
+TEST(AnalyzerTest, HandsOnWhatAnAttacherGave) {
+  setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/environment", 1);
+  unsetenv("GPUMEMSHIM_FORECAST_EXEC");
+  Analyzer analyzer;
+  analyzer.Find([](const char* name) -> const char* {
+    const std::string asked = name;
+    if (asked == "GPUMEMSHIM_GPUMEM") return "/bin/sh";
+    return asked == "GPUMEMSHIM_FORECAST_EXEC" ? "./given" : nullptr;
+  });
+  ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
+  EXPECT_STREQ(analyzer.program(), "/bin/sh");
+  const std::vector<std::string> variables = Listed(analyzer.environment());
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEMSHIM_FORECAST_EXEC=./given"), 1);
+  EXPECT_EQ(variables.back(), "GPUMEMSHIM_FORECAST_WEBHOOK=https://hooks.example.org/environment");
+}
+
+TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
+  setenv("GPUMEMSHIM_GPUMEM", "/nowhere/gpumem", 1);
+  Analyzer analyzer;
+  analyzer.Find();
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
+  EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
+  const std::string reported = testing::internal::GetCapturedStderr();
+  EXPECT_NE(reported.find("GPUMEMSHIM_GPUMEM"), std::string::npos);
+  EXPECT_EQ(reported.find('\n'), reported.size() - 1);
+}
+
+}  // namespace
+}  // namespace gpumemshim::oom
