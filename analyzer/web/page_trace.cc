@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "answers/parts/attribution_json.h"
 #include "answers/report/answers_json.h"
+#include "answers/training/training.h"
 #include "base/status_macros.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/leaks.h"
 #include "ledger/load/moment.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -29,10 +30,10 @@ PageInput PageTrace::Input() const {
            {"leaks", LeaksJson(input, kTop)},
            {"fragmentation", FragmentationJson(input, kTop)},
            {"timeline", TimelineJson(input)},
-           {"steps", StepsJson(input, kSteps)},
-           {"stages", StagesJson(input, kSteps)},
-           {"modules", ModulesJson(input, kModules)},
-           {"model", ModelJson(input, loaded->stacks.objects(), kModules)}}};
+           {"steps", ToJson(StepsAnswer(input, kSteps))},
+           {"stages", ToJson(StagesAnswer(input, kSteps))},
+           {"modules", ToJson(ModulesAnswer(input, kModules))},
+           {"model", ToJson(ModelAnswer(input, loaded->stacks.objects(), kModules))}}};
 }
 
 absl::StatusOr<PageTrace> ReadPageTrace(std::unique_ptr<LoadedTrace> read, const PageLimits& limits,

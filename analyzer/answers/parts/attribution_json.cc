@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "answers/parts/attribution_parts.h"
+#include "answers/parts/categories.h"
 #include "answers/report/json_parts.h"
 #include "base/shown.h"
 #include "ledger/stacks/names.h"
@@ -153,55 +154,6 @@ void WriteUses(const Moment& moment, const ReportInput& input, size_t top, JsonW
   json->EndArray();
 }
 
-uint64_t AllocatedOf(const StepPoint& point) { return point.values.allocated; }
-
-// When a step or a stage began, was highest and ended, and with how much.
-template <typename Stretch, typename BytesOf>
-void WritePoints(const Stretch& stretch, BytesOf bytes_of, const ReportInput& input, JsonWriter* json) {
-  json->Field("start_ns", input.Since(stretch.start.time_ns));
-  json->Field("peak_ns", input.Since(stretch.peak.time_ns));
-  json->Field("end_ns", input.Since(stretch.end.time_ns));
-  json->Field("start_bytes", bytes_of(stretch.start));
-  json->Field("peak_bytes", bytes_of(stretch.peak));
-  json->Field("end_bytes", bytes_of(stretch.end));
-}
-
-void WriteStep(const AttributedStep& each, const ReportInput& input, JsonWriter* json) {
-  const Step& step = each.step;
-  json->BeginObject();
-  json->Field("step", step.number);
-  json->Field("complete", step.complete);
-  WritePoints(step, AllocatedOf, input, json);
-  json->Field("backward_passes", step.backward_passes);
-  NullIfZero("trainer_step", step.trainer_step, json);
-  NullIfZero("epoch", step.epoch, json);
-  json->Field("growth_bytes", step.GrowthBytes());
-  json->Field("reserved_bytes", step.peak.values.reserved);
-  WriteJsonCategories("categories", each.at_peak, json);
-  WriteJsonCategories("categories_at_end", each.at_end, json);
-  json->EndObject();
-}
-
-void WriteStage(const AttributedStage& each, const ReportInput& input, JsonWriter* json) {
-  const StageRow& row = each.row;
-  const bool of_torch = input.attribution->measure == Measure::kAllocated;
-  const auto bytes = [&](const StepPoint& at) { return of_torch ? at.values.allocated : at.values.total; };
-  json->BeginObject();
-  json->Field("stage", StageLabel(row, RunPartName(row.part)));
-  WriteJsonTextOrNull("derived", std::string(RunPartName(row.part)), !row.is_named, json);
-  WriteJsonTextOrNull("named", row.user, !row.user.empty(), json);
-  json->Field("complete", row.complete);
-  json->Field("count", row.count);
-  json->Field("took_ns", row.time_ns);
-  WritePoints(row, bytes, input, json);
-  json->Field("growth_bytes", row.growth_bytes);
-  json->Field("reserved_bytes", row.peak.values.reserved);
-  json->Field("total_bytes", row.peak.values.total);
-  WriteJsonCategories("categories", each.at_peak, json);
-  WriteJsonCategories("categories_at_end", each.at_end, json);
-  json->EndObject();
-}
-
 }  // namespace
 
 std::string AttributionAnswer(absl::string_view command, const ReportInput& input,
@@ -219,9 +171,7 @@ std::string AttributionAnswer(absl::string_view command, const ReportInput& inpu
 
 void WriteJsonCategories(absl::string_view key, const CategoryBytes& bytes, JsonWriter* json) {
   json->Key(key);
-  json->BeginObject(JsonLayout::kOneLine);
-  for (size_t i = 0; i < kCategories; ++i) json->Field(CategoryName(static_cast<Category>(i)), bytes[i]);
-  json->EndObject();
+  CategoriesDatum(bytes).Write(json);
 }
 
 void WriteJsonBasis(const Attribution& attribution, JsonWriter* json) {
@@ -281,59 +231,6 @@ void WriteJsonSnapshots(const ReportInput& input, JsonWriter* json) {
   }
   json->EndArray();
   json->Field("snapshots_left_out", CountSnapshots(*input.analysis) - SnapshotsOf(input.attribution).size());
-}
-
-std::string StepsJson(const ReportInput& input, size_t top) {
-  return AttributionAnswer("steps", input, [&](JsonWriter* json) {
-    constexpr absl::string_view kSources[] = {"none", "optimizer", "marks"};
-    json->Field("counted_by", kSources[static_cast<size_t>(input.attribution->step_source)]);
-    json->Key("steps");
-    json->BeginArray();
-    const std::vector<AttributedStep>& steps = input.attribution->steps;
-    for (size_t i = steps.size() - Shown(steps.size(), top); i < steps.size(); ++i) WriteStep(steps[i], input, json);
-    json->EndArray();
-  });
-}
-
-std::string StagesJson(const ReportInput& input, size_t top) {
-  return AttributionAnswer("stages", input, [&](JsonWriter* json) {
-    const std::vector<AttributedStage>& stages = input.attribution->stages;
-    json->Field("measure", input.attribution->measure == Measure::kAllocated ? "allocated" : "total");
-    json->Key("stages");
-    json->BeginArray();
-    for (size_t i = 0; i < Shown(stages.size(), top); ++i) WriteStage(stages[i], input, json);
-    json->EndArray();
-    json->Field("unlisted_stages", input.attribution->unlisted_stages);
-  });
-}
-
-std::string ModulesJson(const ReportInput& input, size_t top) {
-  return AttributionAnswer("modules", input, [&](JsonWriter* json) {
-    const Attribution& attribution = *input.attribution;
-    json->Key("modules");
-    json->BeginArray();
-    for (size_t i = 0; i < Shown(attribution.module_uses.size(), top); ++i) {
-      const ModuleUse& use = attribution.module_uses[i];
-      json->BeginObject(JsonLayout::kOneLine);
-      WriteModule(attribution.modules[use.module], json);
-      json->Field("stage", StageName(use.stage));
-      json->Field("stage_path", StagePath(attribution.user_stages[use.user_stage], use.stage));
-      json->Field("allocated_bytes", use.allocated_bytes);
-      json->Field("count", use.count);
-      json->Field("recomputed_bytes", use.recomputed_bytes);
-      json->Field("loss_bytes", use.loss_bytes);
-      json->Field("peak_bytes", use.peak_bytes);
-      json->Field("saved_bytes", use.saved_bytes);
-      json->Field("saved_count", use.saved_count);
-      json->Field("saved_peak_bytes", use.saved_peak_bytes);
-      json->Field("temporary_bytes", use.temporary_bytes);
-      json->Field("temporary_count", use.temporary_count);
-      json->Field("module_peak_bytes", attribution.module_peaks[use.module]);
-      json->Field("inclusive_peak_bytes", attribution.inclusive_peaks[use.module]);
-      json->EndObject();
-    }
-    json->EndArray();
-  });
 }
 
 }  // namespace gpumem

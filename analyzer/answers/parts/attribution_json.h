@@ -13,16 +13,11 @@
 #include "base/json_writer.h"
 #include "ledger/attribution/attribution.h"
 #include "ledger/load/input.h"
-#include "trace/object_table.h"
 
 namespace gpumem {
 
 // `top` bounds lists; 0 = all.
 std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top);
-std::string StepsJson(const ReportInput& input, size_t top);  // the last ones
-std::string StagesJson(const ReportInput& input, size_t top);
-std::string ModulesJson(const ReportInput& input, size_t top);
-std::string ModelJson(const ReportInput& input, const ObjectTable& objects, size_t top);
 
 // An answer's common members, what it rests on, and what `rest` writes.
 std::string AttributionAnswer(absl::string_view command, const ReportInput& input,

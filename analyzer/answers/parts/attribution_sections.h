@@ -10,7 +10,6 @@
 #include "ledger/attribution/attribution.h"
 #include "ledger/load/input.h"
 #include "render/page.h"
-#include "trace/object_table.h"
 
 namespace gpumem {
 
@@ -22,11 +21,6 @@ void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions&
 
 // The moments that the program asked for; nothing where it asked for none.
 void AddSnapshots(const ReportInput& input, Page* page);
-
-void AddSteps(const ReportInput& input, size_t top, Page* page);
-void AddStages(const ReportInput& input, size_t top, Page* page);
-void AddModules(const ReportInput& input, size_t top, Page* page);
-void AddModel(const ReportInput& input, const ObjectTable& objects, size_t top, Page* page);
 
 }  // namespace gpumem
 

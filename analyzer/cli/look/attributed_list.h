@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/trace_options.h"
 #include "ledger/load/attribute.h"
+#include "render/draw.h"
 
 namespace gpumem {
 
@@ -31,14 +31,8 @@ class AttributedList : public Command {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(Request(), flags_.rules, loaded.get()));
     Narrow(loaded->input, attribution.get());
-    if (trace_.json) {
-      console->Print(Json(*loaded, top_option_.given() ? top_ : 0));
-      return ExitCodeOf(*loaded);
-    }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    AddText(*loaded, top_, &page);
-    console->Print(page.text());
+    const Document answer = Answer(*loaded, trace_.json && !top_option_.given() ? 0 : top_);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 
@@ -49,8 +43,7 @@ class AttributedList : public Command {
     static_cast<void>(input);
     static_cast<void>(attribution);
   }
-  virtual std::string Json(const LoadedTrace& loaded, size_t top) const = 0;
-  virtual void AddText(const LoadedTrace& loaded, size_t top, Page* page) const = 0;
+  virtual Document Answer(const LoadedTrace& loaded, size_t top) const = 0;
 
   TraceOptions trace_;
   AttributionFlags flags_;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/training/training.h"
 #include "cli/commands.h"
 #include "cli/look/attributed_list.h"
 
@@ -28,11 +27,8 @@ optimizer group. The largest parameters are listed; --top 0 lists all.
   }
 
  private:
-  std::string Json(const LoadedTrace& loaded, size_t top) const override {
-    return ModelJson(loaded.input, loaded.stacks.objects(), top);
-  }
-  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override {
-    AddModel(loaded.input, loaded.stacks.objects(), top, page);
+  Document Answer(const LoadedTrace& loaded, size_t top) const override {
+    return ModelAnswer(loaded.input, loaded.stacks.objects(), top);
   }
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/training/training.h"
 #include "cli/commands.h"
 #include "cli/look/attributed_list.h"
 
@@ -42,10 +41,7 @@ counts for the module whose forward pass it belongs to.
     request.modules = true;
     return request;
   }
-  std::string Json(const LoadedTrace& loaded, size_t top) const override { return ModulesJson(loaded.input, top); }
-  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override {
-    AddModules(loaded.input, top, page);
-  }
+  Document Answer(const LoadedTrace& loaded, size_t top) const override { return ModulesAnswer(loaded.input, top); }
 
   bool prints_rules_ = false;
 };

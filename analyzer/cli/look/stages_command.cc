@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/training/training.h"
 #include "cli/commands.h"
 #include "cli/look/attributed_list.h"
 
@@ -40,8 +39,7 @@ docs/python.md) are listed too, including everything that happens in them.
       return each.row.end.time_ns < input.window_start_ns() || each.row.start.time_ns > input.window_end_ns();
     });
   }
-  std::string Json(const LoadedTrace& loaded, size_t top) const override { return StagesJson(loaded.input, top); }
-  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override { AddStages(loaded.input, top, page); }
+  Document Answer(const LoadedTrace& loaded, size_t top) const override { return StagesAnswer(loaded.input, top); }
 };
 
 }  // namespace

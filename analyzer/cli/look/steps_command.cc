@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/training/training.h"
 #include "cli/commands.h"
 #include "cli/look/attributed_list.h"
 
@@ -39,8 +38,7 @@ the program marks its steps (docs/marks.md), those are shown. The last steps are
       return each.step.end.time_ns < input.window_start_ns() || each.step.start.time_ns > input.window_end_ns();
     });
   }
-  std::string Json(const LoadedTrace& loaded, size_t top) const override { return StepsJson(loaded.input, top); }
-  void AddText(const LoadedTrace& loaded, size_t top, Page* page) const override { AddSteps(loaded.input, top, page); }
+  Document Answer(const LoadedTrace& loaded, size_t top) const override { return StepsAnswer(loaded.input, top); }
 };
 
 }  // namespace

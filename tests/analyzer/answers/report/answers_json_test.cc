@@ -15,7 +15,9 @@
 #include "answers/report/json_parts.h"
 #include "answers/report/process_list.h"
 #include "answers/report/what_if_json.h"
+#include "answers/training/training.h"
 #include "keys_of_commands.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -66,10 +68,10 @@ std::vector<json> AllAnswers() {
   const ReportInput input = example.input();
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
-  for (const std::string& text :
-       {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0), FragmentationJson(input, 0),
-        PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}), AtJson(input, "peak", 0),
-        StepsJson(input, 0), ModulesJson(input, 0), ModelJson(input, example.objects, 0)}) {
+  for (const std::string& text : {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0),
+                                  FragmentationJson(input, 0), PeakJson(input, device, Measure::kAllocated, 0),
+                                  InfoJson(input, {}), AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)),
+                                  ToJson(ModulesAnswer(input, 0)), ToJson(ModelAnswer(input, example.objects, 0))}) {
     answers.push_back(json::parse(text));
   }
   WhatIfAnswer what_if;

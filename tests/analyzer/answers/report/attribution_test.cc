@@ -14,7 +14,9 @@
 #include "answers/parts/attribution_sections.h"
 #include "answers/parts/model_parts.h"
 #include "answers/report/answers_json.h"
+#include "answers/training/training.h"
 #include "fixture.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -70,7 +72,7 @@ TEST_F(AttributionReportTest, PartsOfACategoryAreShownWhereTheySaySomething) {
 }
 
 TEST_F(AttributionReportTest, StepsJsonHasTheNamesThatScriptsRelyOn) {
-  const json answer = json::parse(StepsJson(example_.input(), 0));
+  const json answer = json::parse(ToJson(StepsAnswer(example_.input(), 0)));
   const json& step = answer["steps"][0];
   EXPECT_EQ(step["step"], 3);
   EXPECT_EQ(step["start_bytes"], 10 * kGiB);
@@ -81,7 +83,7 @@ TEST_F(AttributionReportTest, StepsJsonHasTheNamesThatScriptsRelyOn) {
 }
 
 TEST_F(AttributionReportTest, ModelJsonHasTheNamesThatScriptsRelyOn) {
-  const json answer = json::parse(ModelJson(example_.input(), example_.objects, 0));
+  const json answer = json::parse(ToJson(ModelAnswer(example_.input(), example_.objects, 0)));
   const json& totals = answer["totals"];
   EXPECT_EQ(totals["parameters"], 64);
   EXPECT_EQ(totals["parameter_bytes"], 192);
@@ -101,7 +103,7 @@ TEST_F(AttributionReportTest, ModelJsonHasTheNamesThatScriptsRelyOn) {
 
 TEST_F(AttributionReportTest, ModelHasGroupsByComponentTypeDeviceAndOptimizer) {
   std::map<std::string, json> groups;
-  const json answer = json::parse(ModelJson(example_.input(), example_.objects, 0));
+  const json answer = json::parse(ToJson(ModelAnswer(example_.input(), example_.objects, 0)));
   for (const json& group : answer["groups"])
     groups[group["by"].get<std::string>() + " " + group["name"].get<std::string>()] = group;
   EXPECT_EQ(groups.size(), 5u);
@@ -115,14 +117,14 @@ TEST_F(AttributionReportTest, ModelHasGroupsByComponentTypeDeviceAndOptimizer) {
 
 TEST_F(AttributionReportTest, ALargeParameterIsMarked) {
   const auto is_large = [&] {
-    return json::parse(ModelJson(example_.input(), example_.objects, 0))["parameters"][1]["large"];
+    return json::parse(ToJson(ModelAnswer(example_.input(), example_.objects, 0)))["parameters"][1]["large"];
   };
   example_.attribution.parameters[1].bytes = kLargeParameterBytes;
   EXPECT_EQ(is_large(), false);
   example_.attribution.parameters[1].bytes = kLargeParameterBytes + 1;
   EXPECT_EQ(is_large(), true);
   Page page{TextStyle{}};
-  AddModel(example_.input(), example_.objects, 0, &page);
+  Draw(ModelAnswer(example_.input(), example_.objects, 0), &page);
   EXPECT_THAT(page.text(), HasSubstr("h.0.mlp.weight  (frozen, large)"));
 }
 
@@ -146,9 +148,9 @@ TEST_F(AttributionReportTest, TextListsCategoriesAndAlwaysTheUnknown) {
 
 TEST_F(AttributionReportTest, TextOfStepsModulesAndModel) {
   Page page{TextStyle{}};
-  AddSteps(example_.input(), 0, &page);
-  AddModules(example_.input(), 0, &page);
-  AddModel(example_.input(), example_.objects, 0, &page);
+  Draw(StepsAnswer(example_.input(), 0), &page);
+  Draw(ModulesAnswer(example_.input(), 0), &page);
+  Draw(ModelAnswer(example_.input(), example_.objects, 0), &page);
   AddAt("peak", example_.input(), TextOptions{}, &page);
   EXPECT_THAT(page.text(), HasSubstr("+2 GiB"));
   EXPECT_THAT(page.text(), HasSubstr("h.0.mlp (MLP)"));
@@ -161,8 +163,8 @@ TEST_F(AttributionReportTest, TextOfStepsModulesAndModel) {
 TEST_F(AttributionReportTest, NothingKnownIsSaid) {
   example_.attribution = {};
   Page page{TextStyle{}};
-  AddSteps(example_.input(), 0, &page);
-  AddModel(example_.input(), ObjectTable(), 0, &page);
+  Draw(StepsAnswer(example_.input(), 0), &page);
+  Draw(ModelAnswer(example_.input(), ObjectTable(), 0), &page);
   EXPECT_THAT(page.text(), HasSubstr("No steps"));
   EXPECT_THAT(page.text(), HasSubstr("No parameters are known"));
 }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "answers/parts/categories.h"
+#include "answers/parts/model_parts.h"
+#include "answers/training/training.h"
+#include "base/format.h"
+#include "base/shown.h"
+#include "render/cells.h"
+
+namespace gpumem {
+namespace {
+
+// Some of the parameters: all of one component, type, device, or optimizer's group.
+struct ParameterGroup {
+  std::string by, name;
+  ParameterSums sums;
+};
+
+struct KnownParameter {
+  const ParameterRow* row;
+  const TensorInfo* tensor;
+};
+
+std::string NameOrUnknown(const std::string& name) { return name.empty() ? "unknown" : name; }
+
+std::vector<ParameterGroup> GroupsOf(const ModelTotals& totals) {
+  std::vector<ParameterGroup> groups;
+  const auto add = [&](const char* by, const GroupedSums& of) {
+    for (const auto& [name, sums] : of) groups.push_back({by, NameOrUnknown(name), sums});
+  };
+  add("component", totals.by_component);
+  add("dtype", totals.by_type);
+  add("device", totals.by_device);
+  add("optimizer_group", totals.by_optimizer_group);
+  return groups;
+}
+
+std::vector<KnownParameter> ParametersOf(const Attribution& attribution, const ObjectTable& objects, size_t top) {
+  std::vector<KnownParameter> parameters;
+  for (size_t i = 0; i < Shown(attribution.parameters.size(), top); ++i) {
+    const ParameterRow& row = attribution.parameters[i];
+    if (const TensorInfo* const tensor = objects.tensor(row.tensor); tensor != nullptr)
+      parameters.push_back({&row, tensor});
+  }
+  return parameters;
+}
+
+std::vector<Member> SumsMembers(const ParameterSums& sums) {
+  return {{"parameters", sums.parameters},
+          {"parameter_bytes", sums.parameter_bytes},
+          {"trainable_parameters", sums.trainable_parameters},
+          {"trainable_bytes", sums.trainable_bytes},
+          {"trainable_percent", sums.TrainablePercent()},
+          {"frozen_parameters", sums.parameters - sums.trainable_parameters},
+          {"frozen_bytes", sums.parameter_bytes - sums.trainable_bytes},
+          {"gradient_bytes", sums.gradient_bytes},
+          {"optimizer_state_bytes", sums.state_bytes}};
+}
+
+Datum BytesOf(const GroupedSums& groups) {
+  std::vector<Member> members;
+  for (const auto& [name, sums] : groups) members.push_back({NameOrUnknown(name), sums.parameter_bytes});
+  return Datum::Object(std::move(members));
+}
+
+Datum TotalsDatum(const ModelTotals& totals) {
+  std::vector<Member> members = SumsMembers(totals.all);
+  members.push_back({"lora_parameters", totals.lora.parameters});
+  members.push_back({"lora_bytes", totals.lora.parameter_bytes});
+  members.push_back({"bytes_by_dtype", BytesOf(totals.by_type)});
+  members.push_back({"bytes_by_device", BytesOf(totals.by_device)});
+  return Datum::Object(std::move(members));
+}
+
+void AddDistribution(absl::string_view lead, const GroupedSums& groups, Document* answer) {
+  std::vector<std::string> words;
+  for (const auto& [name, sums] : groups)
+    words.push_back(absl::StrCat(NameOrUnknown(name), " ", FormatBytes(sums.parameter_bytes)));
+  if (!words.empty()) answer->Paragraph(lead, absl::StrJoin(words, ", "));
+}
+
+void AddTotals(const ModelTotals& totals, Document* answer) {
+  const ParameterSums& all = totals.all;
+  answer->Line(
+      {{Tone::kHeading, absl::StrCat(FormatCount(all.parameters), " parameters, ", FormatBytes(all.parameter_bytes))},
+       {Tone::kPlain, absl::StrCat("; trainable ", FormatCount(all.trainable_parameters), " (",
+                                   ShareCell(all.trainable_parameters, all.parameters), ", ",
+                                   FormatBytes(all.trainable_bytes), ")")}});
+  answer->Line(absl::StrCat("  gradients ", FormatBytes(all.gradient_bytes), ", optimizer state ",
+                            FormatBytes(all.state_bytes)));
+  if (totals.lora.parameters != 0) {
+    answer->Line(absl::StrCat("  LoRA ", FormatCount(totals.lora.parameters), " parameters, ",
+                              FormatBytes(totals.lora.parameter_bytes)));
+  }
+  AddDistribution("  by type    ", totals.by_type, answer);
+  AddDistribution("  by device  ", totals.by_device, answer);
+}
+
+std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const std::string& title) {
+  const auto sum = [](const char* key, const char* heading, Unit unit, auto of) {
+    return AnswerColumn<ParameterGroup>{key, heading, unit, "the same sums of some of the parameters",
+                                        [of](const ParameterGroup& group) { return Datum(of(group.sums)); }};
+  };
+  using Sums = ParameterSums;
+  std::vector<AnswerColumn<ParameterGroup>> columns = {
+      {"by", "", Unit::kText,
+       "of a group: `component`, `dtype`, `device`, or `optimizer_group`, whose name is the optimizer's class and the "
+       "group's index: `AdamW 0`",
+       [](const ParameterGroup& group) { return group.by; }},
+      {"name", "", Unit::kText, "its name", [](const ParameterGroup& group) { return group.name; }},
+      sum("parameter_bytes", "bytes", Unit::kBytes, [](const Sums& sums) { return sums.parameter_bytes; }),
+      {"", "share", Unit::kCount, "", nullptr,
+       [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); }},
+      sum("parameters", "parameters", Unit::kCount, [](const Sums& sums) { return sums.parameters; }),
+      sum("trainable_parameters", "trainable", Unit::kCount,
+          [](const Sums& sums) { return sums.trainable_parameters; }),
+      sum("trainable_bytes", "", Unit::kBytes, [](const Sums& sums) { return sums.trainable_bytes; }),
+      sum("trainable_percent", "", Unit::kNumber, [](const Sums& sums) { return sums.TrainablePercent(); }),
+      sum("frozen_parameters", "", Unit::kCount,
+          [](const Sums& sums) { return sums.parameters - sums.trainable_parameters; }),
+      sum("frozen_bytes", "", Unit::kBytes,
+          [](const Sums& sums) { return sums.parameter_bytes - sums.trainable_bytes; }),
+      sum("gradient_bytes", "gradient", Unit::kBytes, [](const Sums& sums) { return sums.gradient_bytes; }),
+      sum("optimizer_state_bytes", "state", Unit::kBytes, [](const Sums& sums) { return sums.state_bytes; }),
+      {"", title, Unit::kText, "", nullptr, [](const ParameterGroup& group) { return group.name; }},
+  };
+  for (AnswerColumn<ParameterGroup>& column : columns) {
+    if (column.title == "gradient")
+      column.shown = [](const ParameterGroup& group) { return BytesOrDash(group.sums.gradient_bytes); };
+    if (column.title == "state")
+      column.shown = [](const ParameterGroup& group) { return BytesOrDash(group.sums.state_bytes); };
+  }
+  return columns;
+}
+
+// For people: the largest first.
+void AddGroups(absl::string_view by, const std::string& title, const std::vector<ParameterGroup>& groups,
+               uint64_t all_bytes, Document* answer) {
+  auto rows = std::make_shared<std::vector<ParameterGroup>>();
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(*rows),
+               [&](const ParameterGroup& each) { return each.by == by; });
+  std::stable_sort(rows->begin(), rows->end(), [](const ParameterGroup& a, const ParameterGroup& b) {
+    return a.sums.parameter_bytes > b.sums.parameter_bytes;
+  });
+  answer->Gap();
+  answer->Table("", "", GroupColumns(all_bytes, title), std::shared_ptr<const std::vector<ParameterGroup>>(rows), {});
+}
+
+// "lm_head.weight  (frozen, large)".
+std::string NameWithWords(const KnownParameter& each) {
+  std::vector<absl::string_view> words;
+  if (!each.tensor->trainable) words.push_back("frozen");
+  if (each.row->bytes > kLargeParameterBytes) words.push_back("large");
+  return words.empty() ? each.tensor->name : absl::StrCat(each.tensor->name, "  (", absl::StrJoin(words, ", "), ")");
+}
+
+template <typename T>
+Datum ListOf(const std::vector<T>& values) {
+  return Datum::List({values.begin(), values.end()}, JsonLayout::kOneLine);
+}
+
+std::vector<AnswerColumn<KnownParameter>> IdentityColumns(const ObjectTable& objects, const Attribution& of) {
+  constexpr char kName[] = "inside the outermost module (`root_class`); other places that share it";
+  constexpr char kOptimizer[] = "class of the optimizer that has it, and index of its param_group; null = none";
+  return {
+      {"name", "", Unit::kText, kName, [](const KnownParameter& each) { return each.tensor->name; }},
+      {"other_names", "", Unit::kObject, kName,
+       [](const KnownParameter& each) { return ListOf(each.tensor->other_names); }},
+      {"root_class", "", Unit::kText, kName,
+       [&objects](const KnownParameter& each) {
+         const NnModuleInfo* const root = objects.module(each.tensor->root);
+         return root == nullptr ? Datum() : Datum(root->class_name);
+       }},
+      {"elements", "", Unit::kCount, "those of this process",
+       [](const KnownParameter& each) { return each.tensor->elements; }},
+      {"device", "", Unit::kText, "where its data are", [](const KnownParameter& each) { return each.tensor->device; }},
+      {"trainable", "", Unit::kText, "requires gradients",
+       [](const KnownParameter& each) { return each.tensor->trainable; }},
+      {"large", "", Unit::kText, "of more than 100 MiB",
+       [](const KnownParameter& each) { return each.row->bytes > kLargeParameterBytes; }},
+      {"component", "", Unit::kText, "what the module is that holds it, by the rules",
+       [&of](const KnownParameter& each) { return ComponentOf(*each.row, of); }},
+      {"optimizer", "", Unit::kText, kOptimizer,
+       [&objects](const KnownParameter& each) {
+         const uint32_t optimizer = each.tensor->optimizer;
+         return Datum::If(optimizer != 0, optimizer == 0 ? "" : objects.optimizer_class(optimizer));
+       }},
+      {"group", "", Unit::kNumber, kOptimizer,
+       [](const KnownParameter& each) { return each.tensor->group == 0 ? Datum() : Datum(each.tensor->group - 1); }},
+  };
+}
+
+std::vector<AnswerColumn<KnownParameter>> ParameterColumns(const ObjectTable& objects, const Attribution& of,
+                                                           uint64_t all_bytes) {
+  constexpr char kTensors[] = "of the tensors, when they were last there";
+  constexpr char kWhole[] = "as a whole";
+  std::vector<AnswerColumn<KnownParameter>> columns = IdentityColumns(objects, of);
+  const std::vector<AnswerColumn<KnownParameter>> shown = {
+      {"bytes", "bytes", Unit::kBytes, "of its data", [](const KnownParameter& each) { return each.row->bytes; }},
+      {"", "share", Unit::kCount, "", nullptr,
+       [=](const KnownParameter& each) { return ShareCell(each.row->bytes, all_bytes); }},
+      {"gradient_bytes", "gradient", Unit::kBytes, kTensors,
+       [](const KnownParameter& each) { return each.row->gradient_bytes; },
+       [](const KnownParameter& each) { return BytesOrDash(each.row->gradient_bytes); }},
+      {"optimizer_state_bytes", "state", Unit::kBytes, kTensors,
+       [](const KnownParameter& each) { return each.row->state_bytes; },
+       [](const KnownParameter& each) { return BytesOrDash(each.row->state_bytes); }},
+      {"dtype", "type", Unit::kText, kWhole, [](const KnownParameter& each) { return each.tensor->dtype; }},
+      {"shape", "shape", Unit::kText, kWhole, [](const KnownParameter& each) { return ListOf(each.tensor->shape); },
+       [](const KnownParameter& each) { return absl::StrCat("[", absl::StrJoin(each.tensor->shape, ", "), "]"); }},
+      {"", "parameter", Unit::kText, "", nullptr, NameWithWords},
+  };
+  columns.insert(columns.end(), shown.begin(), shown.end());
+  return columns;
+}
+
+// For people: the largest first.
+void AddParameters(const ObjectTable& objects, const Attribution& attribution, uint64_t all_bytes, size_t top,
+                   Document* answer) {
+  auto rows = std::make_shared<std::vector<KnownParameter>>(ParametersOf(attribution, objects, 0));
+  std::stable_sort(rows->begin(), rows->end(),
+                   [](const KnownParameter& a, const KnownParameter& b) { return a.row->bytes > b.row->bytes; });
+  const size_t all = rows->size(), shown = Shown(all, top);
+  Document::Rows first;
+  first.count = shown;
+  answer->Gap();
+  answer->Table("", "", ParameterColumns(objects, attribution, all_bytes),
+                std::shared_ptr<const std::vector<KnownParameter>>(rows), first);
+  if (shown < all) answer->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+}
+
+}  // namespace
+
+Document ModelAnswer(const ReportInput& input, const ObjectTable& objects, size_t top) {
+  const Attribution& attribution = *input.attribution;
+  const ModelTotals totals = TotalsOf(attribution, objects);
+  const uint64_t all_bytes = totals.all.parameter_bytes;
+  const auto groups = std::make_shared<const std::vector<ParameterGroup>>(GroupsOf(totals));
+  const auto parameters = std::make_shared<const std::vector<KnownParameter>>(ParametersOf(attribution, objects, top));
+  Document::Rows lines;
+  lines.layout = JsonLayout::kOneLine;
+  lines.is_shown = false;
+  Document answer = AttributedAnswer("model", input);
+  answer.Field("totals", TotalsDatum(totals), "object: sums over the parameters");
+  answer.Table("groups", "the same sums of some of the parameters", GroupColumns(all_bytes, ""), groups, lines);
+  answer.Table("parameters", "one object a parameter", ParameterColumns(objects, attribution, all_bytes), parameters,
+               lines);
+  answer.Gap();
+  if (attribution.parameters.empty()) {
+    answer.Line("No parameters are known: the program's tensors were not looked at (docs/attribution.md).");
+    return answer;
+  }
+  AddTotals(totals, &answer);
+  AddGroups("component", "component", *groups, all_bytes, &answer);
+  if (totals.by_optimizer_group.size() > 1)
+    AddGroups("optimizer_group", "optimizer's group", *groups, all_bytes, &answer);
+  AddParameters(objects, attribution, all_bytes, top, &answer);
+  return answer;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "render/document.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+
+namespace gpumem {
+
+Datum Datum::Object(std::vector<Member> members, JsonLayout layout) {
+  Datum datum;
+  datum.value_ = std::move(members);
+  datum.layout_ = layout;
+  return datum;
+}
+
+Datum Datum::List(std::vector<Datum> items, JsonLayout layout) {
+  Datum datum;
+  datum.value_ = std::move(items);
+  datum.layout_ = layout;
+  return datum;
+}
+
+void Datum::Write(JsonWriter* json) const {
+  if (const auto* const members = std::get_if<Members>(&value_)) {
+    json->BeginObject(layout_);
+    for (const Member& member : *members) {
+      json->Key(member.key);
+      member.value.Write(json);
+    }
+    json->EndObject();
+  } else if (const auto* const items = std::get_if<Items>(&value_)) {
+    json->BeginArray(layout_);
+    for (const Datum& item : *items) item.Write(json);
+    json->EndArray();
+  } else if (is_null()) {
+    json->Null();
+  } else if (const auto* const flag = std::get_if<bool>(&value_)) {
+    json->Value(*flag);
+  } else if (const auto* const number = std::get_if<uint64_t>(&value_)) {
+    json->Value(*number);
+  } else if (const auto* const difference = std::get_if<int64_t>(&value_)) {
+    json->Value(*difference);
+  } else if (const auto* const real = std::get_if<double>(&value_)) {
+    json->Value(*real);
+  } else {
+    json->Value(std::get<std::string>(value_));
+  }
+}
+
+uint64_t Datum::Magnitude() const {
+  if (const auto* const number = std::get_if<uint64_t>(&value_)) return *number;
+  const auto* const difference = std::get_if<int64_t>(&value_);
+  if (difference == nullptr) return 0;
+  return *difference < 0 ? uint64_t{0} - static_cast<uint64_t>(*difference) : static_cast<uint64_t>(*difference);
+}
+
+std::string Datum::Shown(Unit unit) const {
+  if (is_null()) return "";
+  if (const auto* const text = std::get_if<std::string>(&value_)) return *text;
+  if (const auto* const flag = std::get_if<bool>(&value_)) return *flag ? "yes" : "no";
+  const auto* const difference = std::get_if<int64_t>(&value_);
+  const bool is_less = difference != nullptr && *difference < 0;
+  switch (unit) {
+    case Unit::kBytes:
+      return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
+    case Unit::kGrowth:
+      return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
+    case Unit::kTime:
+      return FormatTime(Magnitude());
+    case Unit::kCount:
+      return absl::StrCat(is_less ? "-" : "", FormatCount(Magnitude()));
+    case Unit::kNumber:
+      return absl::StrCat(is_less ? "-" : "", Magnitude());
+    case Unit::kText:
+    case Unit::kObject:
+      break;
+  }
+  return "";
+}
+
+void Document::Field(absl::string_view key, Datum value, absl::string_view meaning) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kField;
+  item.key = std::string(key);
+  item.meaning = std::string(meaning);
+  item.datum = std::move(value);
+}
+
+void Document::Line(std::vector<Span> spans) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kLine;
+  item.spans = std::move(spans);
+}
+
+void Document::Heading(absl::string_view text, absl::string_view aside) {
+  Gap();
+  std::vector<Span> spans{{Tone::kHeading, std::string(text)}};
+  if (!aside.empty()) spans.push_back({Tone::kAside, absl::StrCat("  ", aside)});
+  Line(std::move(spans));
+}
+
+void Document::Paragraph(absl::string_view lead, absl::string_view text, Tone tone) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kParagraph;
+  item.lead = std::string(lead);
+  item.text = std::string(text);
+  item.tone = tone;
+}
+
+void Document::Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kDocuments;
+  item.key = std::string(key);
+  item.meaning = std::string(meaning);
+  for (Document& document : documents) item.documents.push_back(std::make_shared<const Document>(std::move(document)));
+}
+
+void Document::Old(std::function<void(JsonWriter*)> json, std::function<void(Page*)> text) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kOld;
+  item.old_json = std::move(json);
+  item.old_text = std::move(text);
+}
+
+}  // namespace gpumem

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "render/draw.h"
+
+#include <vector>
+
+namespace gpumem {
+namespace {
+
+void DrawTable(const Item& table, Page* page) {
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (!table.columns[i].title.empty() && table.columns[i].telling) shown.push_back(i);
+  }
+  std::vector<Align> alignment;
+  std::vector<Page::Row> rows(1);
+  for (const size_t column : shown) {
+    alignment.push_back(table.columns[column].unit == Unit::kText ? Align::kLeft : Align::kRight);
+    rows.front().push_back(table.columns[column].title);
+  }
+  for (size_t i = table.first; i < table.first + table.rows; ++i) {
+    Page::Row& row = rows.emplace_back();
+    for (const size_t column : shown) row.push_back(table.shown(i, column));
+  }
+  page->Table(alignment, rows);
+}
+
+void WriteTable(const Item& table, JsonWriter* json) {
+  json->Key(table.key);
+  json->BeginArray();
+  for (size_t i = table.first; i < table.first + table.rows; ++i) {
+    json->BeginObject(table.layout);
+    for (size_t column = 0; column < table.columns.size(); ++column) {
+      if (table.columns[column].key.empty()) continue;
+      json->Key(table.columns[column].key);
+      table.data(i, column).Write(json);
+    }
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void DrawItem(const Item& item, Page* page) {
+  switch (item.kind) {
+    case Item::Kind::kGap:
+      return page->Gap();
+    case Item::Kind::kLine:
+      return page->Line(item.spans);
+    case Item::Kind::kParagraph:
+      return page->Paragraph(item.lead, item.text, item.tone);
+    case Item::Kind::kTable:
+      if (item.is_shown) DrawTable(item, page);
+      return;
+    case Item::Kind::kDocuments:
+      for (const auto& document : item.documents) Draw(*document, page);
+      return;
+    case Item::Kind::kOld:
+      if (item.old_text != nullptr) item.old_text(page);
+      return;
+    case Item::Kind::kField:
+      return;
+  }
+}
+
+void WriteItem(const Item& item, JsonWriter* json) {
+  if (item.kind == Item::Kind::kOld && item.old_json != nullptr) item.old_json(json);
+  if (item.key.empty()) return;
+  if (item.kind == Item::Kind::kTable) return WriteTable(item, json);
+  json->Key(item.key);
+  if (item.kind == Item::Kind::kField) return item.datum.Write(json);
+  json->BeginArray();
+  for (const auto& document : item.documents) {
+    json->BeginObject();
+    WriteMembers(*document, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+void Draw(const Document& document, Page* page) {
+  for (const Item& item : document.items()) DrawItem(item, page);
+}
+
+std::string ToText(const Document& document, const TextStyle& style) {
+  Page page(style);
+  Draw(document, &page);
+  return page.text();
+}
+
+void WriteMembers(const Document& document, JsonWriter* json) {
+  for (const Item& item : document.items()) WriteItem(item, json);
+}
+
+std::string ToJson(const Document& document) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteMembers(document, &json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+}  // namespace gpumem

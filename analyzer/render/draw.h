@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// A Document drawn: one renderer each for people and for machines. Pure functions.
+//
+//   console->Print(json ? ToJson(answer) : ToText(answer, console->out_style()));
+
+#ifndef GPUMEM_ANALYZER_RENDER_DRAW_H_
+#define GPUMEM_ANALYZER_RENDER_DRAW_H_
+
+#include <string>
+
+#include "base/json_writer.h"
+#include "render/document.h"
+#include "render/page.h"
+
+namespace gpumem {
+
+// Numbers stand to the right in their columns, texts to the left; the last column may be cut.
+void Draw(const Document& document, Page* page);
+std::string ToText(const Document& document, const TextStyle& style);
+
+// Members of the object that is open.
+void WriteMembers(const Document& document, JsonWriter* json);
+
+// One object with a final newline.
+std::string ToJson(const Document& document);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_RENDER_DRAW_H_
