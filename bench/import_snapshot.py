@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What `gpumem import` costs on a snapshot of a million entries, and Python's own pickle.load beside it: CPU seconds and largest resident memory.
+"""What `gpumemshim import` costs on a snapshot of a million entries, and Python's own pickle.load beside it: CPU seconds and largest resident memory.
 
     bench/import_snapshot.py [--build build/release] [--entries 1000000]
 
@@ -37,11 +37,11 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--entries", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-bench-") as folder:
         pickle, trace = f"{folder}/snapshot.pickle", f"{folder}/snapshot.gmtrace"
         subprocess.run([sys.executable, HERE / "make_snapshot.py", pickle, str(arguments.entries)], check=True)
         commands = {
-            "gpumem import": [str(arguments.build / "bin" / "gpumem"), "import", "--force", "-o", trace, pickle],
+            "gpumemshim import": [str(arguments.build / "bin" / "gpumemshim"), "import", "--force", "-o", trace, pickle],
             "pickle.load": [sys.executable, "-c", f"import pickle; pickle.load(open({pickle!r}, 'rb'))"],
         }
         answer = {"entries": arguments.entries, "pickle_bytes": os.path.getsize(pickle)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""How long `gpumem ranks` takes for many ranks, from summaries: a job of 8 ranks is recorded, and its summaries are copied and varied.
+"""How long `gpumemshim ranks` takes for many ranks, from summaries: a job of 8 ranks is recorded, and its summaries are copied and varied.
 
     bench/ranks.py [--ranks 1000 --ranks 10000] [--runs FOLDER]
 
@@ -56,7 +56,7 @@ def main():
     arguments = parser.parse_args()
     setup = truth.Setup(arguments.build.resolve(), str(ROOT / ".venv" / "bin" / "python"), simulated=True)
     random.seed(7)
-    with tempfile.TemporaryDirectory(prefix="gpumem-bench-ranks-") as place:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-bench-ranks-") as place:
         folder = pathlib.Path(place)
         runs = arguments.runs
         if runs is None:

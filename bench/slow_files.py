@@ -45,7 +45,7 @@ MODES = {
 
 
 def run(build, steps, mode):
-    with tempfile.TemporaryDirectory(prefix="gpumem-slow-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-slow-") as folder:
         gate = pathlib.Path(folder) / "gate"
         program = pathlib.Path(folder) / "program.py"
         program.write_text(PROGRAM, encoding="utf-8")
@@ -55,7 +55,7 @@ def run(build, steps, mode):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
         wall, cpu = map(float, re.search(r"loop (\S+) (\S+)", done.stdout).groups())
         # Where the end was not written in time, what is not in the file is in the ring, and not lost.
-        lines = re.findall(r"gpumem: ([\d,]+) events .* ([\d,]+) lost", done.stderr)
+        lines = re.findall(r"gpumemshim: ([\d,]+) events .* ([\d,]+) lost", done.stderr)
         lines = lines or [(number, "the rest is in the ring") for number in re.findall(r": ([\d,]+) events are in", done.stderr)]
         return wall, cpu, *lines[-1]
 

@@ -4,10 +4,10 @@
 # What `cmake --install build/release --prefix P` makes beside the targets, whose own CMakeLists.txt install them. The tree works from wherever it
 # is moved to: each part finds the others from its own place.
 #
-#   bin/gpumem
+#   bin/gpumemshim
 #   lib/gpumemshim/libgpumemshim.so, lib/gpumemshim/simcuda/   private: on no search path, whatever the machine calls its library folder
-#   lib/gpumem/libduckdb.so                                   where scripts/bootstrap could get it
-#   share/gpumem/simcuda/, share/gpumem/python/               the launcher of `gpumem plan`; the package gpumemshim
+#   lib/gpumemshim/libduckdb.so                               where scripts/bootstrap could get it
+#   share/gpumemshim/simcuda/, share/gpumemshim/python/       the launcher of `gpumemshim plan`; the package gpumemshim
 #   share/man, share/bash-completion, share/zsh, share/fish   made by scripts/lib/install_pages.py
 #   share/doc/gpumemshim/                                     licences of all that is in the files
 set(GPUMEM_INSTALL_LIB lib/gpumemshim)
@@ -20,7 +20,7 @@ function(gpumem_install target folder)
 endfunction()
 
 install(FILES include/gpumemshim.h DESTINATION include)
-install(DIRECTORY python/ DESTINATION share/gpumem/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.sql" PATTERN "*.toml" PATTERN "README.md"
+install(DIRECTORY python/ DESTINATION share/gpumemshim/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.sql" PATTERN "*.toml" PATTERN "README.md"
   PATTERN "__pycache__" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${GPUMEM_INSTALL_DOC})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpumem::libevent: libevent's HTTP server, for `gpumem serve`. As archives where there are some, so that gpumem stays one file to copy.
+# gpumem::libevent: libevent's HTTP server, for `gpumemshim serve`. As archives where there are some, so that gpumemshim stays one file to copy.
 include_guard(GLOBAL)
 find_path(GPUMEM_LIBEVENT_INCLUDE event2/http.h REQUIRED)
 find_library(GPUMEM_LIBEVENT_EXTRA NAMES libevent_extra.a event_extra REQUIRED)

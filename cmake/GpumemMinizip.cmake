@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpumem::minizip: zlib's writer of zip archives, for `gpumem bundle`. As an archive where there is one, so that gpumem stays one file to copy.
+# gpumem::minizip: zlib's writer of zip archives, for `gpumemshim bundle`. As an archive where there is one, so that gpumemshim stays one file to copy.
 include_guard(GLOBAL)
 find_path(GPUMEM_MINIZIP_INCLUDE minizip/zip.h REQUIRED)
 find_library(GPUMEM_MINIZIP_LIBRARY NAMES libminizip.a minizip REQUIRED)

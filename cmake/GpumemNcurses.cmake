@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpumem::ncurses: ncurses with wide characters, for `gpumem live`. As archives where there are some, so that gpumem stays one file to copy.
+# gpumem::ncurses: ncurses with wide characters, for `gpumemshim live`. As archives where there are some, so that gpumemshim stays one file to copy.
 # The shared library and its archive need terminfo (libtinfo) beside it; some systems have it inside ncurses itself.
 include_guard(GLOBAL)
 find_path(GPUMEM_NCURSES_INCLUDE ncurses.h REQUIRED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpumem is one file to copy anywhere: abseil, protobuf and the compressors come in as archives, not as libraries that another machine lacks.
+# gpumemshim is one file to copy anywhere: abseil, protobuf and the compressors come in as archives, not as libraries that another machine lacks.
 # Debian's packages hold both, and their CMake files name the shared ones; this names the archives instead, for the calling folder and below.
 function(gpumem_use_static_imports)
   get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)

@@ -33,7 +33,7 @@ def main():
     parser.add_argument("--steps", type=int, default=30)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit("leak.py needs a CUDA device (without one: simcuda/run python examples/leak.py)")
+        sys.exit("leak.py needs a CUDA device (without one: gpumemshim simulate -- python examples/leak.py)")
     device = torch.device("cuda")
     model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)

@@ -29,7 +29,7 @@ def train_step(model, optimizer, batch, width, device):
 
 def main():
     if not torch.cuda.is_available():
-        sys.exit("oom.py needs a CUDA device (without one: simcuda/run python examples/oom.py)")
+        sys.exit("oom.py needs a CUDA device (without one: gpumemshim simulate -- python examples/oom.py)")
     device, width, batch = torch.device("cuda"), 4096, 1024
     model = build_model(width, 8, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

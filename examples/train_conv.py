@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--batch", type=int, default=64, help="images a step")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit("train_conv.py needs a CUDA device (without one: simcuda/run python examples/train_conv.py)")
+        sys.exit("train_conv.py needs a CUDA device (without one: gpumemshim simulate -- python examples/train_conv.py)")
     train(arguments.steps, arguments.batch, torch.device("cuda"))
 
 

@@ -103,8 +103,8 @@ static inline void gpumemshim_snapshot(const char* name) {
   }
 }
 
-/* The memory at `address` bears this name from its allocation to its end: `gpumem at` shows it. Name it after it was
- * allocated; of several names the last counts. `bytes`: how much of it is meant. */
+/* The memory at `address` bears this name from its allocation to its end: `gpumemshim at` shows it. Name it after it
+ * was allocated; of several names the last counts. `bytes`: how much of it is meant. */
 static inline void gpumemshim_name(const void* address, size_t bytes, const char* name) {
   const struct gpumemshim_api* api = gpumemshim_get_api();
   if (api != NULL && GPUMEMSHIM_HAS(api, name)) api->name(address, bytes, name);

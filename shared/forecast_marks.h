@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the marks begin with that `gpumem forecast --watch` and gpumemshim.on_forecast leave in a trace, for the
+// What the marks begin with that `gpumemshim forecast --watch` and gpumemshim.on_forecast leave in a trace, for the
 // recorder and for the report. The whole mark has more in parentheses: "forecast callback failed (exec: exited with
 // code 3)".
 

@@ -60,8 +60,9 @@ absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   if (!absl::IsPermissionDenied(status)) return status;
   if (IsPtraceForbiddenHere()) {
     return absl::PermissionDeniedError(
-        "a seccomp filter, as containers have it, forbids gpumem to trace: run gpumem attach outside of the container "
-        "or with docker run --cap-add=SYS_PTRACE; or start the program with GPUMEMSHIM_START=off gpumem run");
+        "a seccomp filter, as containers have it, forbids gpumemshim to trace: run gpumemshim attach outside of the "
+        "container "
+        "or with docker run --cap-add=SYS_PTRACE; or start the program with GPUMEMSHIM_START=off gpumemshim run");
   }
   if (const std::string tracer = ProcessStatus(pid, "TracerPid"); !tracer.empty() && tracer != "0") {
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " is being traced by process ", tracer,
@@ -71,17 +72,17 @@ absl::Status WhyNotTraced(pid_t pid, const absl::Status& status) {
   if (yama == "3")
     return absl::PermissionDeniedError(
         "this system allows nobody to trace (kernel.yama.ptrace_scope is 3); start the program with "
-        "GPUMEMSHIM_START=off gpumem run");
+        "GPUMEMSHIM_START=off gpumemshim run");
   if (!yama.empty() && yama != "0") {
     return absl::PermissionDeniedError(
         absl::StrCat("this system lets programs be traced by their parents alone (kernel.yama.ptrace_scope is ", yama,
-                     "); use sudo, or start the program with GPUMEMSHIM_START=off gpumem run"));
+                     "); use sudo, or start the program with GPUMEMSHIM_START=off gpumemshim run"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("process ", pid,
                    " may not be traced: it is another user's, has more rights or forbids it, or a container withholds ",
                    "the right; use sudo or docker run --cap-add=SYS_PTRACE, or start the program with ",
-                   "GPUMEMSHIM_START=off gpumem run"));
+                   "GPUMEMSHIM_START=off gpumemshim run"));
 }
 
 // Needs the rights that tracing needs, and touches nothing.

@@ -43,9 +43,10 @@ const char* LauncherObstacle(const std::string& name) {
   static const std::set<std::string> kElsewhere = {"docker", "podman",    "nerdctl",     "kubectl",
                                                    "ssh",    "apptainer", "singularity", "enroot"};
   if (name == "sudo" || name == "su" || name == "doas")
-    return "drops LD_PRELOAD. Put gpumem run behind it: sudo gpumem run -- ...";
+    return "drops LD_PRELOAD. Put gpumemshim run behind it: sudo gpumemshim run -- ...";
   if (kElsewhere.count(name) != 0)
-    return "starts the program where this environment does not reach. Put gpumem run inside, in front of the program";
+    return "starts the program where this environment does not reach. Put gpumemshim run inside, in front of the "
+           "program";
   return nullptr;
 }
 
@@ -103,9 +104,9 @@ absl::StatusOr<std::string> FindShimLibrary() {
     const fs::path library = place / "libgpumemshim.so";
     if (IsFile(library)) return fs::canonical(library, error).string();
   }
-  return absl::NotFoundError(absl::StrCat("libgpumemshim.so is not in ",
-                                          (folder / "../lib").lexically_normal().string(),
-                                          " nor beside gpumem. Name it: GPUMEMSHIM_LIBRARY=/path/to/libgpumemshim.so"));
+  return absl::NotFoundError(
+      absl::StrCat("libgpumemshim.so is not in ", (folder / "../lib").lexically_normal().string(),
+                   " nor beside gpumemshim. Name it: GPUMEMSHIM_LIBRARY=/path/to/libgpumemshim.so"));
 }
 
 std::string PreloadValue(const std::string& library, const char* before) {

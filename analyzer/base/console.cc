@@ -44,7 +44,7 @@ void Console::WriteOut(absl::string_view bytes) {
 void Console::Complain(absl::string_view sentence) {
   ProgressDone();
   const std::string safe = EscapeControls(sentence, !error_style_.utf8);
-  WriteAll(STDERR_FILENO, absl::StrCat(Paint(error_style_, Tone::kAlarm, "gpumem:"), " ", safe, "\n"));
+  WriteAll(STDERR_FILENO, absl::StrCat(Paint(error_style_, Tone::kAlarm, "gpumemshim:"), " ", safe, "\n"));
 }
 
 void Console::Progress(absl::string_view what, uint64_t done, uint64_t all) {

@@ -28,7 +28,7 @@ class Console {
   void PrintFile(absl::string_view bytes);
   bool print_failed() const { return print_failed_; }
 
-  // "gpumem: what, where. Next step." on standard error, control characters made visible.
+  // "gpumemshim: what, where. Next step." on standard error, control characters made visible.
   void Complain(absl::string_view sentence);
 
   // A line that overwrites itself, on a terminal only and not before half a second has gone. Done clears it.

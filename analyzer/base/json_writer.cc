@@ -16,7 +16,7 @@ namespace {
 
 void Require(bool holds, const char* what) {
   if (holds) return;
-  std::fprintf(stderr, "gpumem: bug in JSON output: %s\n", what);
+  std::fprintf(stderr, "gpumemshim: bug in JSON output: %s\n", what);
   std::abort();
 }
 

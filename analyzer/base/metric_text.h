@@ -5,8 +5,8 @@
 // gauge. A metric's unit is its name's end. Not thread-safe.
 //
 //   MetricText metrics(&text, {{"program", "train"}});
-//   metrics.Begin("gpumem_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use.");
-//   metrics.Sample({{"device", "0"}}, 8589934592);   // gpumem_peak_allocated_bytes{program="train",device="0"}
+//   metrics.Begin("gpumemshim_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use.");
+//   metrics.Sample({{"device", "0"}}, 8589934592);   // gpumemshim_peak_allocated_bytes{program="train",device="0"}
 //   8589934592 metrics.End();
 
 #ifndef GPUMEM_ANALYZER_BASE_METRIC_TEXT_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// OutputFile: the one way in which gpumem makes a file. It appears under its name whole or not at all: it is written
-// without a name into the same folder (under another name where the file system has no such files) and gets its own at
-// the end. Without Commit nothing is left of it, and nothing where a signal ends the program.
+// OutputFile: the one way in which gpumemshim makes a file. It appears under its name whole or not at all: it is
+// written without a name into the same folder (under another name where the file system has no such files) and gets its
+// own at the end. Without Commit nothing is left of it, and nothing where a signal ends the program.
 //
 // What is at the name and no plain file is never replaced, renamed over or removed. Into a device for characters and a
 // pipe it is written, where the user named them (opening a pipe waits for its reader, as the shell's > does);

@@ -16,7 +16,7 @@ namespace gpumem {
 absl::StatusOr<std::string> NewTemporaryFolder(absl::string_view purpose) {
   std::error_code error;
   const std::filesystem::path place = std::filesystem::temp_directory_path(error);
-  std::string name = (place / absl::StrCat("gpumem-", purpose, "-XXXXXX")).string();
+  std::string name = (place / absl::StrCat("gpumemshim-", purpose, "-XXXXXX")).string();
   if (!error && mkdtemp(name.data()) != nullptr) return name;
   return absl::UnavailableError(absl::StrCat("cannot make a folder like ", name, ": ",
                                              error ? error.message() : std::strerror(errno),

@@ -3,7 +3,7 @@
 //
 // A folder for what is made on the way, where TMPDIR says. Who asks for it removes it. Thread-safe.
 //
-//   GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("plan"));   // /tmp/gpumem-plan-x3Tq0a
+//   GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("plan"));   // /tmp/gpumemshim-plan-x3Tq0a
 //
 // Failure: Unavailable, with the reason and what to do.
 

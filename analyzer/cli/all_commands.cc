@@ -16,6 +16,7 @@ CommandList AllCommands() {
   commands.push_back(plan::MakePlanCommand());
   commands.push_back(plan::MakePlotCommand());
   commands.push_back(plan::MakeReplayCommand());
+  commands.push_back(plan::MakeSimulateCommand());
   commands.push_back(plan::MakeSweepCommand());
   return commands;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Every subcommand of gpumem.
+// Every subcommand of gpumemshim.
 //
 //   const int code = Dispatch(arguments, AllCommands(), &console);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Command: one subcommand of gpumem. One file a subcommand; registry.cc lists those that read traces. A command
+// Command: one subcommand of gpumemshim. One file a subcommand; registry.cc lists those that read traces. A command
 // declares how it is called and what it says about itself; the dispatcher parses, prints help and turns errors into
 // exit codes.
 //
@@ -38,7 +38,7 @@ class Command {
 
   virtual absl::string_view name() const = 0;
   virtual absl::string_view summary() const = 0;    // one line for the list of commands
-  virtual absl::string_view arguments() const = 0;  // behind "gpumem NAME" in the usage line
+  virtual absl::string_view arguments() const = 0;  // behind "gpumemshim NAME" in the usage line
   virtual absl::string_view help() const = 0;       // paragraphs and examples
 
   // Whether everything from the first argument that is no flag on belongs to another program's command line.

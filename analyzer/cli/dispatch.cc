@@ -15,18 +15,18 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kAbout = R"(gpumem: GPU memory profiler for PyTorch and CUDA
+constexpr absl::string_view kAbout = R"(gpumemshim: GPU memory profiler for PyTorch and CUDA
 
-  gpumem run -- python train.py     record an unmodified program
-  gpumem report                     the newest trace on one screen
-  gpumem flame                      the call stacks behind the peak, as an HTML page
-  gpumem leaks                      what grows, by line of code
-  gpumem plan -- python train.py    predict the peak without a GPU
+  gpumemshim run -- python train.py     record an unmodified program
+  gpumemshim report                     the newest trace on one screen
+  gpumemshim flame                      the call stacks behind the peak, as an HTML page
+  gpumemshim leaks                      what grows, by line of code
+  gpumemshim plan -- python train.py    predict the peak without a GPU
 )";
 
 constexpr absl::string_view kFlagsAndCodes = R"(
 Flags:
-  -h, --help     this text; gpumem COMMAND --help describes one command
+  -h, --help     this text; gpumemshim COMMAND --help describes one command
   --version      the version
 
 Exit codes: 0 fine, 1 a check failed, 2 usage error, 3 cannot read, 4 damaged or lossy, answered in part.
@@ -46,7 +46,7 @@ const std::vector<CommandGroup>& CommandGroups() {
                                       "plot", "flame", "tree", "table", "sizes", "stacks", "sql"}},
                                     {"Training", {"at", "steps", "stages", "modules", "model"}},
                                     {"Compare", {"diff", "ranks", "compare", "check"}},
-                                    {"Predict", {"forecast", "plan", "replay", "sweep"}},
+                                    {"Predict", {"forecast", "plan", "replay", "simulate", "sweep"}},
                                     {"Live", {"live", "serve", "ctl", "mcp"}},
                                     {"Files", {"import", "info", "dump", "recover", "symbolize", "bundle"}}};
   return *groups;
@@ -89,8 +89,8 @@ std::string Overview(const CommandList& commands) {
 }
 
 std::string HelpOf(const Command& command, const CLI::App& app) {
-  std::string text =
-      absl::StrCat("Usage: gpumem ", command.name(), " ", command.arguments(), "\n\n", command.help(), "\nFlags:\n");
+  std::string text = absl::StrCat("Usage: gpumemshim ", command.name(), " ", command.arguments(), "\n\n",
+                                  command.help(), "\nFlags:\n");
   for (const CLI::Option* option : app.get_options()) {
     std::string names = option->get_name(false, true);
     for (size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2))
@@ -102,7 +102,8 @@ std::string HelpOf(const Command& command, const CLI::App& app) {
 }
 
 int UsageError(const Command& command, absl::string_view problem, Console* console) {
-  console->Complain(absl::StrCat(problem, ", in gpumem ", command.name(), ". See gpumem ", command.name(), " --help."));
+  console->Complain(
+      absl::StrCat(problem, ", in gpumemshim ", command.name(), ". See gpumemshim ", command.name(), " --help."));
   return kExitUsage;
 }
 
@@ -184,7 +185,7 @@ int ParseAndRun(Command* command, const std::vector<std::string>& arguments, Con
 
 int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {
   if (absl::StartsWith(word, "-")) {
-    console->Complain(absl::StrCat("unknown flag ", word, " before the command. See gpumem --help."));
+    console->Complain(absl::StrCat("unknown flag ", word, " before the command. See gpumemshim --help."));
     return kExitUsage;
   }
   std::vector<std::string> names;
@@ -192,11 +193,11 @@ int UnknownCommand(const std::string& word, const CommandList& commands, Console
   const std::string near = Nearest(word, names);
   if (near.empty() &&
       (absl::EndsWith(word, ".gmtrace") || absl::EndsWith(word, ".pickle") || absl::StrContains(word, "/"))) {
-    console->Complain(absl::StrCat("unknown command \"", word, "\". To read a trace: gpumem report ", word));
+    console->Complain(absl::StrCat("unknown command \"", word, "\". To read a trace: gpumemshim report ", word));
   } else {
     console->Complain(
         absl::StrCat("unknown command \"", word, "\". ",
-                     near.empty() ? "See gpumem --help." : absl::StrCat("Did you mean gpumem ", near, "?")));
+                     near.empty() ? "See gpumemshim --help." : absl::StrCat("Did you mean gpumemshim ", near, "?")));
   }
   return kExitUsage;
 }
@@ -230,7 +231,7 @@ int Dispatch(const std::vector<std::string>& arguments, const CommandList& comma
     return kExitFine;
   }
   if (word == "--version" || word == "version") {
-    console->Print("gpumem " GPUMEM_VERSION "\n");
+    console->Print("gpumemshim " GPUMEM_VERSION "\n");
     return kExitFine;
   }
   const std::string& name = word == "help" ? rest.front() : word;

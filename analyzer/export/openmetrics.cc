@@ -24,25 +24,25 @@ struct DeviceMetric {
 };
 
 constexpr DeviceMetric kOfDevices[] = {
-    {"gpumem_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use.",
+    {"gpumemshim_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use.",
      [](const DeviceAnalysis& device) { return device.peak_allocated.bytes; }},
-    {"gpumem_peak_reserved_bytes", "Highest sum of PyTorch's segments.",
+    {"gpumemshim_peak_reserved_bytes", "Highest sum of PyTorch's segments.",
      [](const DeviceAnalysis& device) { return device.peak_reserved.bytes; }},
-    {"gpumem_peak_other_bytes", "Highest sum of CUDA memory outside of PyTorch's allocator.",
+    {"gpumemshim_peak_other_bytes", "Highest sum of CUDA memory outside of PyTorch's allocator.",
      [](const DeviceAnalysis& device) { return device.peak_other.bytes; }},
-    {"gpumem_peak_total_bytes", "Highest sum of all recorded CUDA memory.",
+    {"gpumemshim_peak_total_bytes", "Highest sum of all recorded CUDA memory.",
      [](const DeviceAnalysis& device) { return device.peak_total.bytes; }},
-    {"gpumem_end_allocated_bytes", "PyTorch's blocks in use at the end.",
+    {"gpumemshim_end_allocated_bytes", "PyTorch's blocks in use at the end.",
      [](const DeviceAnalysis& device) { return device.end.allocated; }},
-    {"gpumem_end_reserved_bytes", "PyTorch's segments at the end.",
+    {"gpumemshim_end_reserved_bytes", "PyTorch's segments at the end.",
      [](const DeviceAnalysis& device) { return device.end.reserved; }},
-    {"gpumem_end_other_bytes", "CUDA memory outside of PyTorch's allocator at the end.",
+    {"gpumemshim_end_other_bytes", "CUDA memory outside of PyTorch's allocator at the end.",
      [](const DeviceAnalysis& device) { return device.end.other; }},
-    {"gpumem_end_total_bytes", "All recorded CUDA memory at the end.",
+    {"gpumemshim_end_total_bytes", "All recorded CUDA memory at the end.",
      [](const DeviceAnalysis& device) { return device.end.total; }},
-    {"gpumem_peak_blocks", "PyTorch's blocks in use at the peak of their sum.",
+    {"gpumemshim_peak_blocks", "PyTorch's blocks in use at the peak of their sum.",
      [](const DeviceAnalysis& device) { return device.at_peak_allocated.block_count; }},
-    {"gpumem_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
+    {"gpumemshim_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
      [](const DeviceAnalysis& device) { return uint64_t{device.bound == PeakBound::kExact}; }},
 };
 
@@ -58,38 +58,38 @@ void WriteAbout(const LoadedTrace& loaded, MetricText* metrics) {
   const Analysis& analysis = loaded.analysis;
   const ProcessInfo& process = analysis.process;
   const auto version = process.versions.find("torch");
-  metrics->Begin("gpumem_trace_info", "The recorded process; always 1.");
+  metrics->Begin("gpumemshim_trace_info", "The recorded process; always 1.");
   metrics->Sample({{"pid", absl::StrCat(process.pid)},
                    {"host", process.hostname},
                    {"torch", version == process.versions.end() ? "" : version->second},
                    {"recorder", process.writer_version}},
                   1);
   if (const uint64_t start = loaded.input.StartRealtime(); start != 0) {
-    metrics->Begin("gpumem_trace_start_timestamp_seconds", "The first event, since 1970-01-01 UTC.");
+    metrics->Begin("gpumemshim_trace_start_timestamp_seconds", "The first event, since 1970-01-01 UTC.");
     metrics->Sample({}, Seconds(start));
   }
-  metrics->Begin("gpumem_trace_duration_seconds", "From the first event to the last.");
+  metrics->Begin("gpumemshim_trace_duration_seconds", "From the first event to the last.");
   metrics->Sample({}, Seconds(loaded.input.Since(analysis.end_ns)));
-  metrics->Single("gpumem_trace_complete", "1 if the trace has its end: the program ended and was recorded to it.",
+  metrics->Single("gpumemshim_trace_complete", "1 if the trace has its end: the program ended and was recorded to it.",
                   analysis.complete);
-  metrics->Single("gpumem_trace_damaged", "1 if the file is damaged: the numbers are of what could be read.",
+  metrics->Single("gpumemshim_trace_damaged", "1 if the file is damaged: the numbers are of what could be read.",
                   loaded.is_damaged());
-  metrics->Single("gpumem_lost_events", "Events that happened and are not in the trace.", analysis.losses.Total());
-  metrics->Begin("gpumem_events", "Recorded events by layer.");
+  metrics->Single("gpumemshim_lost_events", "Events that happened and are not in the trace.", analysis.losses.Total());
+  metrics->Begin("gpumemshim_events", "Recorded events by layer.");
   metrics->Sample({{"layer", "torch"}}, analysis.events.torch);
   metrics->Sample({{"layer", "runtime"}}, analysis.events.runtime);
   metrics->Sample({{"layer", "driver"}}, analysis.events.driver);
-  metrics->Single("gpumem_host_pinned_peak_bytes", "Highest sum of pinned host memory.", analysis.host_pinned_peak);
+  metrics->Single("gpumemshim_host_pinned_peak_bytes", "Highest sum of pinned host memory.", analysis.host_pinned_peak);
 }
 
 Labels OfDevice(int device) { return {{"device", absl::StrCat(device)}}; }
 
 void WriteDevices(const Analysis& analysis, MetricText* metrics) {
   if (analysis.devices.empty()) return;
-  metrics->Begin("gpumem_device_info", "The GPU's name; always 1.");
+  metrics->Begin("gpumemshim_device_info", "The GPU's name; always 1.");
   for (const DeviceAnalysis& device : analysis.devices)
     metrics->Sample({{"device", absl::StrCat(device.device)}, {"name", device.name}}, 1);
-  metrics->Begin("gpumem_device_capacity_bytes", "Memory of the GPU.");
+  metrics->Begin("gpumemshim_device_capacity_bytes", "Memory of the GPU.");
   for (const DeviceAnalysis& device : analysis.devices) {
     if (device.capacity != 0) metrics->Sample(OfDevice(device.device), device.capacity);
   }
@@ -98,11 +98,11 @@ void WriteDevices(const Analysis& analysis, MetricText* metrics) {
     for (const DeviceAnalysis& device : analysis.devices)
       metrics->Sample(OfDevice(device.device), metric.value(device));
   }
-  metrics->Begin("gpumem_device_used_peak_bytes", "Most memory in use by all processes, as sampled.");
+  metrics->Begin("gpumemshim_device_used_peak_bytes", "Most memory in use by all processes, as sampled.");
   for (const DeviceAnalysis& device : analysis.devices) {
     if (device.use.samples != 0) metrics->Sample(OfDevice(device.device), device.use.peak_used);
   }
-  metrics->Begin("gpumem_failed_requests", "Requests that failed for good.");
+  metrics->Begin("gpumemshim_failed_requests", "Requests that failed for good.");
   for (const DeviceAnalysis& device : analysis.devices) {
     const auto failed = [&](const OomEvent& oom) { return oom.final && oom.device == device.device; };
     metrics->Sample(OfDevice(device.device),
@@ -120,7 +120,7 @@ absl::Status WriteCategories(LoadedTrace* loaded, MetricText* metrics) {
   loaded->input.attribution = nullptr;
   const Moment& peak = attribution->moments.front();
   if (!peak.found) return absl::OkStatus();
-  metrics->Begin("gpumem_peak_category_bytes", "Memory by category at the peak of the GPU with the largest one.");
+  metrics->Begin("gpumemshim_peak_category_bytes", "Memory by category at the peak of the GPU with the largest one.");
   for (size_t i = 0; i < kCategories; ++i) {
     if (peak.categories[i] == 0) continue;
     metrics->Sample(

@@ -6,7 +6,7 @@
 // thread-safe.
 //
 //   GPUMEM_RETURN_IF_ERROR(WriteOpenMetrics(loaded, sink));
-//   // gpumem_peak_allocated_bytes{program="train",device="0"} 8589934592
+//   // gpumemshim_peak_allocated_bytes{program="train",device="0"} 8589934592
 
 #ifndef GPUMEM_ANALYZER_EXPORT_OPENMETRICS_H_
 #define GPUMEM_ANALYZER_EXPORT_OPENMETRICS_H_

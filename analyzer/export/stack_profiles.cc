@@ -109,7 +109,7 @@ void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
   }
   json.BeginObject();
   json.Field("$schema", "https://www.speedscope.app/file-format-schema.json");
-  json.Field("exporter", "gpumem");
+  json.Field("exporter", "gpumemshim");
   json.Field("name", view->trace->analysis.process.program);
   json.Key("shared");
   json.BeginObject();
@@ -170,7 +170,8 @@ void WritePprof(LoadedView* view, const TextSink& sink) {
   }
   for (size_t i = 0; i < numbers.frames().size(); ++i)
     AddFrame(i + 1, view->frames->frame(numbers.frames()[i]), &strings, &profile);
-  const uint64_t comment = strings.Of(absl::StrCat("gpumem export pprof of ", view->trace->analysis.process.program));
+  const uint64_t comment =
+      strings.Of(absl::StrCat("gpumemshim export pprof of ", view->trace->analysis.process.program));
   const uint64_t main_type = strings.Of("inuse_space");
   for (const std::string& text : strings.texts()) profile.Bytes(6, text);
   profile.Number(9, view->trace->input.StartRealtime());

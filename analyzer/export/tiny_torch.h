@@ -4,7 +4,7 @@
 // The files of Tiny Torch's memory tools (tools.memory): the status report as JSON, and the texts of its OOM warning,
 // leak check and summary, with its keys, layout and Chinese texts. Where it polls nvidia-smi, usage is all CUDA memory
 // that the trace has of the process, at every change; its averages are over time. Where it extrapolates two points, the
-// forecast is that of `gpumem forecast`. Pure functions.
+// forecast is that of `gpumemshim forecast`. Pure functions.
 //
 //   WriteTinyTorchStatus(log, *loaded, sink);   // {"timestamp": ..., "devices": {"0": ...}, "summary": ...}
 

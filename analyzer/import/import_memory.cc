@@ -19,7 +19,7 @@ constexpr uint64_t kMost = uint64_t{1} << 50;
 }  // namespace
 
 ImportMemory ImportMemory::OfProcess() {
-  const char* const text = std::getenv("GPUMEM_IMPORT_MEMORY");
+  const char* const text = std::getenv("GPUMEMSHIM_IMPORT_MEMORY");
   const std::optional<uint64_t> bytes = text == nullptr ? std::nullopt : ParseBytes(text);
   return ImportMemory(bytes ? std::clamp(*bytes, kLeast, kMost) : kDefault);
 }
@@ -27,7 +27,7 @@ ImportMemory ImportMemory::OfProcess() {
 absl::Status ImportMemory::TooMuch() const {
   return absl::DataLossError(absl::StrCat("importing it would take over ", FormatBytes(all_),
                                           " of memory. If you know where the file comes from, allow more: set "
-                                          "GPUMEM_IMPORT_MEMORY=",
+                                          "GPUMEMSHIM_IMPORT_MEMORY=",
                                           all_ >> 20 << 2, "MiB"));
 }
 

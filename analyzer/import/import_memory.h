@@ -3,7 +3,7 @@
 //
 // ImportMemory: how much memory one import may take, and what it has taken. Whoever keeps something of the file's size
 // spends for it first, by the most that its container may take; who may not spend stops, with TooMuch's error. 1 GiB
-// unless $GPUMEM_IMPORT_MEMORY says otherwise ("4GiB"). Plain values; each import has one of its own.
+// unless $GPUMEMSHIM_IMPORT_MEMORY says otherwise ("4GiB"). Plain values; each import has one of its own.
 //
 //   ImportMemory memory = ImportMemory::OfProcess();
 //   if (!memory.Spend(entries * sizeof(Entry))) return memory.TooMuch();

@@ -95,7 +95,7 @@ std::vector<std::string> ProfilerImport::Notes() const {
                                  "shown as one block."));
   }
   notes.push_back(
-      "A profile's memory events have no stacks. For stacks, import a memory snapshot, or record with gpumem run.");
+      "A profile's memory events have no stacks. For stacks, import a memory snapshot, or record with gpumemshim run.");
   if (of_cpu_ != 0)
     notes.push_back(absl::StrCat(FormatCountOf(of_cpu_, "event", "events"), " of memory that is on no GPU ",
                                  of_cpu_ == 1 ? "was" : "were", " left out."));

@@ -23,6 +23,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/process_status.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -33,6 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr absl::string_view kProtocol = "gpumemshim/1 ";
 constexpr size_t kMaxAnswerBytes = 1 << 16;
 constexpr int kTimeoutMs = 10'000;  // a flush may take a while
 constexpr int kListTimeoutMs = 2'000;
@@ -95,7 +97,7 @@ Connection Connect(const std::string& directory, const std::string& name) {
 }
 
 absl::StatusOr<std::string> Exchange(int fd, absl::string_view request, int timeout_ms) {
-  const std::string line = absl::StrCat("gpumem/1 ", request, "\n");
+  const std::string line = absl::StrCat(kProtocol, request, "\n");
   if (send(fd, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
     return absl::UnavailableError("the process took no request");
   std::string answer;
@@ -155,8 +157,8 @@ absl::Status WhyNotFound(int pid, uint32_t uid, int error) {
   }
   if (error == EACCES || error == EPERM)
     return absl::PermissionDeniedError(absl::StrCat("process ", pid, " may not be controlled: ", std::strerror(error)));
-  return absl::NotFoundError(
-      absl::StrCat("process ", pid, " does not listen: ", WhyNoSocket(pid, uid), ". gpumem ctl lists those that do"));
+  return absl::NotFoundError(absl::StrCat("process ", pid, " does not listen: ", WhyNoSocket(pid, uid),
+                                          ". gpumemshim ctl lists those that do"));
 }
 
 std::string Unescaped(absl::string_view value) {
@@ -181,9 +183,8 @@ std::string Unescaped(absl::string_view value) {
 absl::StatusOr<ControlAnswer> ControlAnswer::Parse(absl::string_view text) {
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   absl::string_view head = lines.front();
-  if (!absl::StartsWith(head, "gpumem/1 "))
-    return absl::DataLossError("what came back is no answer of libgpumemshim.so, or of a version unknown here");
-  head.remove_prefix(9);
+  if (!absl::ConsumePrefix(&head, kProtocol))
+    return absl::DataLossError("unexpected reply; is the recorder another version?");
   if (absl::StartsWith(head, "error ")) return absl::FailedPreconditionError(EscapeControls(head.substr(6)));
   ControlAnswer answer;
   bool ended = false;
@@ -210,7 +211,8 @@ uint64_t ControlAnswer::Number(absl::string_view name) const {
 absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request) {
   struct stat process {};
   if (stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0)
-    return absl::NotFoundError(absl::StrCat("there is no process ", pid, ". gpumem ctl lists those that are recorded"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no process ", pid, ". gpumemshim ctl lists those that are recorded"));
   const std::vector<int> uids = StatusNumbers(pid, "Uid");
   const uint32_t uid = uids.size() > 1 ? static_cast<uint32_t>(uids[1]) : process.st_uid;
   const std::vector<int> inner_pids = StatusNumbers(pid, "NSpid");

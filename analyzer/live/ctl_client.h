@@ -27,8 +27,8 @@ namespace gpumem {
 
 class ControlAnswer {
  public:
-  // The lines behind "gpumem/1 ok". DataLoss where they are no answer; FailedPrecondition with the process's own words
-  // where it refused.
+  // The lines behind "gpumemshim/1 ok". DataLoss where they are no answer; FailedPrecondition with the process's own
+  // words where it refused.
   static absl::StatusOr<ControlAnswer> Parse(absl::string_view text);
 
   std::string Text(absl::string_view name) const;
@@ -42,7 +42,7 @@ class ControlAnswer {
 // it does not answer in time.
 absl::StatusOr<ControlAnswer> AskProcess(int pid, absl::string_view request);
 
-// The processes of this user that listen and that `pid` started, itself or through others: a `gpumem run` in the
+// The processes of this user that listen and that `pid` started, itself or through others: a `gpumemshim run` in the
 // background has the program below it. Ascending.
 std::vector<int> ListenersBelow(int pid);
 

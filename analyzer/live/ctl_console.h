@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem ctl` prints of the answers to "gc", "backtrace" and "eval". Pure functions.
+// What `gpumemshim ctl` prints of the answers to "gc", "backtrace" and "eval". Pure functions.
 //
 //   if (IsConsole("gc")) console->Print(ConsoleText("gc", answer));
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem ctl PID tensors` and `gradients` say: rows that the process sent as "NUMBER.FIELD VALUE". Nothing of it
-// is trusted. Pure functions.
+// What `gpumemshim ctl PID tensors` and `gradients` say: rows that the process sent as "NUMBER.FIELD VALUE". Nothing of
+// it is trusted. Pure functions.
 //
 //   if (IsLive(asked)) Print(LiveText(asked, answer));
 

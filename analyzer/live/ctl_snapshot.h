@@ -30,7 +30,7 @@ struct Snapshot {
 absl::StatusOr<Snapshot> TakeSnapshot(int pid, const std::string& from, uint64_t bytes, const std::string& to,
                                       bool force);
 
-// "gpumem.train.4242.snapshot.gmtrace" in the current directory.
+// "gpumemshim.train.4242.snapshot.gmtrace" in the current directory.
 std::string SnapshotName(const std::string& trace);
 
 }  // namespace gpumem

@@ -243,7 +243,7 @@ void AddForecast(const LiveProcess& process, Drawing* out) {
 void AddTroubles(const LiveProcess& process, Drawing* out) {
   if (process.failed_requests != 0) {
     out->Add(absl::StrCat("Out of memory: ", FormatCountOf(process.failed_requests, "request", "requests"),
-                          " refused. gpumem oom says why."),
+                          " refused. gpumemshim oom says why."),
              Tone::kAlarm);
   }
   const LossCounts& losses = process.losses;
@@ -319,7 +319,7 @@ void AddLines(const LiveProcess& process, const LiveView& view, size_t rows, Dra
 }
 
 void AddHelp(Drawing* out) {
-  out->Add("Keys of gpumem live", Tone::kHeading);
+  out->Add("Keys of gpumemshim live", Tone::kHeading);
   for (const char* const line :
        {"", "  up, down   another process of the job", "  s          sort lines by bytes, change, blocks, name",
         "  /          show only lines that hold a text; Esc shows all", "  p, space   pause the view, not the program",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LiveFrame: everything that `gpumem live` shows of running programs at one moment, as plain values: the screen and
+// LiveFrame: everything that `gpumemshim live` shows of running programs at one moment, as plain values: the screen and
 // --json take their numbers from here. Sizes are bytes; times are nanoseconds
 // from the trace's first event on. Made by a LiveJob.
 

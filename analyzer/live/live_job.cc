@@ -67,7 +67,7 @@ absl::StatusOr<std::string> TraceOfProcess(int pid) {
   const std::string file = answer->Text("file");
   if (file.empty())
     return absl::NotFoundError(
-        absl::StrCat("process ", pid, " writes no trace now. gpumem ctl ", pid, " start begins one."));
+        absl::StrCat("process ", pid, " writes no trace now. gpumemshim ctl ", pid, " start begins one."));
   return file;
 }
 

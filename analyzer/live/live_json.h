@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A LiveFrame as JSON (docs/json.md): the answer of `gpumem live --json`. Pure.
+// A LiveFrame as JSON (docs/json.md): the answer of `gpumemshim live --json`. Pure.
 //
 //   LiveJson(frame, JsonLayout::kOneLine)   // for JSON lines
 

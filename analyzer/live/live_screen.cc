@@ -155,7 +155,7 @@ absl::StatusOr<int> ShowLive(LiveJob* job, std::chrono::milliseconds interval, C
   if (screen == nullptr) {
     const char* const term = std::getenv("TERM");
     return absl::InvalidArgumentError(absl::StrCat("no terminal description for TERM=", term == nullptr ? "" : term,
-                                                   ". gpumem live --once prints one frame."));
+                                                   ". gpumemshim live --once prints one frame."));
   }
   const LiveWorker worker(job, interval);
   LiveView view;

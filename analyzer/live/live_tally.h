@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // LiveTally: what is counted while the events of a growing trace pass by, each once: series of the devices, steps,
-// marks, failures, losses, what the devices said. The same classes count as in `gpumem report` and `gpumem at`. Not
-// thread-safe; what it is given must outlive it.
+// marks, failures, losses, what the devices said. The same classes count as in `gpumemshim report` and `gpumemshim at`.
+// Not thread-safe; what it is given must outlive it.
 //
 //   LiveTally tally({1, Measure::kAllocated}, &replay, &reader.stacks(), &classifier);
 //   replay.Follow(&tally, ...);

@@ -127,7 +127,7 @@ PlaceRoles TraceFollower::Places() const {
   return places;
 }
 
-// As `gpumem at end` would say it of a trace that ended here.
+// As `gpumemshim at end` would say it of a trace that ended here.
 TraceFollower::Detail TraceFollower::TakeDetail() {
   Detail detail;
   const LiveState& state = replay_.state();

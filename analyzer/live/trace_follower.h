@@ -7,7 +7,7 @@
 //
 //   file    |header|events|events|events|ev...          ^ = read so far; half a packet waits until it is whole
 //                                       ^
-//   state   totals, blocks, labels, steps, curve: as `gpumem report` and `gpumem at` have them after that event
+//   state   totals, blocks, labels, steps, curve: as `gpumemshim report` and `gpumemshim at` have them after that event
 //
 // The newest batch of events waits for one poll, since what follows tells what an allocation became; where nothing
 // follows until then it is taken as it is.

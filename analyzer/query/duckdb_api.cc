@@ -18,9 +18,9 @@ namespace gpumem {
 namespace {
 
 constexpr char kHowToGet[] =
-    "gpumem sql needs DuckDB's library, which is not part of gpumem. Get it: npm pack --ignore-scripts "
+    "gpumemshim sql needs DuckDB's library, which is not part of gpumemshim. Get it: npm pack --ignore-scripts "
     "@duckdb/node-bindings-linux-x64@1.5.6-r.1 && tar xzf duckdb-node-bindings-*.tgz. Then name it: export "
-    "GPUMEM_DUCKDB=$PWD/package/libduckdb.so (docs/sql.md)";
+    "GPUMEMSHIM_DUCKDB=$PWD/package/libduckdb.so (docs/sql.md)";
 
 std::string FolderOfProgram() {
   char path[PATH_MAX];
@@ -31,10 +31,10 @@ std::string FolderOfProgram() {
 }
 
 std::vector<std::string> Candidates() {
-  if (const char* const named = std::getenv("GPUMEM_DUCKDB"); named != nullptr && *named != '\0') return {named};
+  if (const char* const named = std::getenv("GPUMEMSHIM_DUCKDB"); named != nullptr && *named != '\0') return {named};
   std::vector<std::string> candidates;
   if (const std::string folder = FolderOfProgram(); !folder.empty()) {
-    candidates.push_back(folder + "/../lib/gpumem/libduckdb.so");
+    candidates.push_back(folder + "/../lib/gpumemshim/libduckdb.so");
     candidates.push_back(folder + "/libduckdb.so");
   }
   candidates.push_back("libduckdb.so");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// DuckDB's C API, as far as it is used here, behind dlopen: gpumem starts and works without the library; only SQL and
-// Parquet need it. Types and functions are declared from the public documentation of the C API, whose functions keep
-// their meaning from version to version. Thread-safe: loaded once, then constant. Never unloaded.
+// DuckDB's C API, as far as it is used here, behind dlopen: gpumemshim starts and works without the library; only SQL
+// and Parquet need it. Types and functions are declared from the public documentation of the C API, whose functions
+// keep their meaning from version to version. Thread-safe: loaded once, then constant. Never unloaded.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
 //   duck->query(connection, "SELECT 42", &result);
@@ -156,8 +156,8 @@ struct DuckApi {
 #undef GPUMEM_DUCKDB_MEMBER
 };
 
-// From GPUMEM_DUCKDB where that is set, else from beside the program (../lib/gpumem), from where it was built, from
-// where the loader looks.
+// From GPUMEMSHIM_DUCKDB where that is set, else from beside the program (../lib/gpumemshim), from where it was built,
+// from where the loader looks.
 absl::StatusOr<const DuckApi*> LoadDuckDb();
 
 }  // namespace gpumem

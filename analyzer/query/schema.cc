@@ -236,7 +236,7 @@ const TableSchema& ProcessesTable() {
        {"start_unix_ns", kBig, "ns", "the first event on the wall clock, since 1970; NULL: not known"},
        {"duration_ns", kBig, "ns", "from the first event to the last"},
        {"program_end_ns", kBig, "ns", "end of the program's own code, since the first event; NULL: not known"},
-       {"events", kBig, "", "calls of allocators and CUDA in it, as gpumem info counts them"},
+       {"events", kBig, "", "calls of allocators and CUDA in it, as gpumemshim info counts them"},
        {"peak_event", kBig, "", "the event after which memory of that GPU was highest; NULL: none"},
        {"end_event", kBig, "", "the last event of the program's own code"},
        {"complete", kBool, "", "false: the process was killed, or still runs"},

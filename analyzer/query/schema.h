@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The tables of `gpumem sql`, once: their columns with type, unit and meaning. The index is written by it, .schema and
-// docs/sql.md are printed from it. Constant; thread-safe.
+// The tables of `gpumemshim sql`, once: their columns with type, unit and meaning. The index is written by it, .schema
+// and docs/sql.md are printed from it. Constant; thread-safe.
 //
 //   for (const TableColumn& column : EventsTable().columns) Print(column.name, column.unit, column.about);
 

@@ -24,7 +24,7 @@
 namespace gpumem {
 namespace {
 
-constexpr char kPrefix[] = "gpumem-spill-";
+constexpr char kPrefix[] = "gpumemshim-spill-";
 constexpr int kMostTries = 8;
 
 // -1: it is not there, or another process has it.

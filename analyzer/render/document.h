@@ -54,6 +54,7 @@ class Datum {
   // Null where `known` is false.
   static Datum If(bool known, Datum value) { return known ? std::move(value) : Datum(); }
 
+  const std::vector<Member>* members() const { return std::get_if<Members>(&value_); }  // nullptr: not an object
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   void Write(JsonWriter* json) const;
   std::string Shown(Unit unit) const;  // nothing where it is not known
@@ -71,6 +72,7 @@ class Datum {
 struct Member {
   std::string key;
   Datum value;
+  std::string meaning = {};  // for docs/json.md; "" = the object's own says it
 };
 
 // One column of a table of Rows: for machines by `key`, for people under `title`; one that lacks either is for the

@@ -3,7 +3,11 @@
 
 #include "render/draw.h"
 
+#include <set>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace gpumem {
 namespace {
@@ -78,7 +82,45 @@ void WriteItem(const Item& item, JsonWriter* json) {
   json->EndArray();
 }
 
+class KeyList {
+ public:
+  void Add(const std::string& key, const std::string& meaning) {
+    if (key.empty() || meaning.empty() || !known_.insert(key).second) return;
+    for (auto& [keys, said] : rows_) {
+      if (said == meaning) return static_cast<void>(absl::StrAppend(&keys, ", `", key, "`"));
+    }
+    rows_.emplace_back(absl::StrCat("`", key, "`"), meaning);
+  }
+  std::string Rows() const {
+    std::string rows;
+    for (const auto& [keys, meaning] : rows_) absl::StrAppend(&rows, "| ", keys, " | ", meaning, " |\n");
+    return rows;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> rows_;
+  std::set<std::string> known_;
+};
+
+void AddKeys(const Document& document, KeyList* keys) {
+  for (const Item& item : document.items()) {
+    if (item.key.empty()) continue;
+    keys->Add(item.key, item.meaning);
+    for (const Item::ColumnHead& column : item.columns) keys->Add(column.key, column.meaning);
+    if (const std::vector<Member>* const members = item.datum.members(); members != nullptr) {
+      for (const Member& member : *members) keys->Add(member.key, member.meaning);
+    }
+    for (const auto& within : item.documents) AddKeys(*within, keys);
+  }
+}
+
 }  // namespace
+
+std::string KeyRows(const Document& document) {
+  KeyList keys;
+  AddKeys(document, &keys);
+  return keys.Rows();
+}
 
 void Draw(const Document& document, Page* page) {
   for (const Item& item : document.items()) DrawItem(item, page);

@@ -23,6 +23,9 @@ std::string ToText(const Document& document, const TextStyle& style);
 // Members of the object that is open.
 void WriteMembers(const Document& document, JsonWriter* json);
 
+// What its keys mean, as the rows of a table of docs/json.md; keys of one meaning share a row.
+std::string KeyRows(const Document& document);
+
 // One object with a final newline.
 std::string ToJson(const Document& document);
 

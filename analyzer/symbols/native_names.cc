@@ -157,11 +157,11 @@ void NativeNames::WriteNotes() {
   }
   if (others > kMaxNamedInANote)
     notes_.push_back(
-        absl::StrCat(others - kMaxNamedInANote, " more modules cannot be used: gpumem symbolize lists them."));
+        absl::StrCat(others - kMaxNamedInANote, " more modules cannot be used: gpumemshim symbolize lists them."));
   if (!missing.empty())
     notes_.push_back(
         absl::StrCat("No file here for ", Listed(missing),
-                     ": their frames stay module and offset. Run gpumem symbolize where the program ran, or "
+                     ": their frames stay module and offset. Run gpumemshim symbolize where the program ran, or "
                      "name the files with --symbols PATH or --sysroot DIR."));
   if (!unverified.empty())
     notes_.push_back(absl::StrCat("The names of ", Listed(unverified),

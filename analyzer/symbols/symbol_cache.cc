@@ -81,7 +81,7 @@ std::string AbsoluteFrom(const char* variable) {
 std::string SymbolCache::DefaultFolder() {
   std::string base = AbsoluteFrom("XDG_CACHE_HOME");
   if (base.empty() && !AbsoluteFrom("HOME").empty()) base = AbsoluteFrom("HOME") + "/.cache";
-  return base.empty() ? "" : absl::StrCat(base, "/gpumem/symbols/", kVersion);
+  return base.empty() ? "" : absl::StrCat(base, "/gpumemshim/symbols/", kVersion);
 }
 
 SymbolCache::SymbolCache(std::string folder, uint64_t most_bytes)

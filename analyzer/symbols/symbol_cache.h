@@ -3,7 +3,7 @@
 //
 // SymbolCache: names that were looked up before, one file a module and depth of knowledge, keyed by build id:
 //
-//   $XDG_CACHE_HOME/gpumem/symbols/v1/4f3a....dwarf     (else ~/.cache/...)
+//   $XDG_CACHE_HOME/gpumemshim/symbols/v1/4f3a....dwarf     (else ~/.cache/...)
 //
 // Safe with several processes: files are replaced whole, and of two that write at once one loses what it added, never
 // more. A damaged file is as good as none. Bounded: beyond the limit the files that were used longest ago go. Nothing

@@ -41,7 +41,7 @@ std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size,
     out->assign(payload.data(), payload.size());
     return "";
   }
-  return absl::StrCat("compression codec ", codec, " is not known to this version of gpumem");
+  return absl::StrCat("compression codec ", codec, " is not known to this version of gpumemshim");
 }
 
 }  // namespace gpumem

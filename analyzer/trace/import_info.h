@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// ImportInfo: that a trace was made by `gpumem import` from what another program recorded, and of what. It is kept in
-// Header.settings under names of its own, so that readers which know nothing of imports show it as settings. Plain
+// ImportInfo: that a trace was made by `gpumemshim import` from what another program recorded, and of what. It is kept
+// in Header.settings under names of its own, so that readers which know nothing of imports show it as settings. Plain
 // values; a header without them is no import.
 //
 //   StoreImportInfo({"PyTorch snapshot", "PyTorch", "run.pickle", notes}, header.mutable_settings());

@@ -103,14 +103,14 @@ absl::StatusOr<PacketReader> PacketReader::Open(absl::string_view path) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
         " is empty: the traced program wrote nothing. Was it started with the preload, and did it use CUDA? "
-        "`gpumem doctor` checks the set-up"));
+        "`gpumemshim doctor` checks the set-up"));
   }
   PacketSearch search;
   if (!BeginsLikeTrace(&window) && search.Next(&window, 0, kSearchedStart) == PacketSearch::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " is not a gpumem trace (it holds no trace packet). Traces are named *.gmtrace; "
-                     "`gpumem run -- COMMAND` makes one"));
+                     " is not a gpumemshim trace (it holds no trace packet). Traces are named *.gmtrace; "
+                     "`gpumemshim run -- COMMAND` makes one"));
   }
   return PacketReader(std::make_unique<State>(std::move(window)));
 }

@@ -37,7 +37,7 @@ bool IsKnown(const trace::Header& header) {
 absl::Status NewerFormat(absl::string_view path, const trace::Header& header) {
   return absl::UnimplementedError(absl::StrCat(
       path, " has trace format ", header.format_version(), ", written by gpumemshim ", header.writer_version(),
-      "; this gpumem reads format ", kFormatVersion, ". Use the gpumem that came with that gpumemshim"));
+      "; this gpumemshim reads format ", kFormatVersion, ". Use the gpumemshim that came with that gpumemshim"));
 }
 
 // In a packet of the file, whatever it is packed with.

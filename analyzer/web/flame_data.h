@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The data of a flame page, and of `gpumem flame --json`: columns of numbers and one table of strings, because a tree
-// of 100,000 nodes as objects is several times larger and slower to read. docs/json.md describes each field;
+// The data of a flame page, and of `gpumemshim flame --json`: columns of numbers and one table of strings, because a
+// tree of 100,000 nodes as objects is several times larger and slower to read. docs/json.md describes each field;
 // flame_page/ reads it.
 //
 //   nodes    parallel columns, node 1 first (node 0 is the root): `up` is the node's number minus its parent's, `frame`
@@ -46,7 +46,7 @@ struct FlameInput {
   FrameSource* source = nullptr;
   FlameStart start;
   std::vector<std::string> filters;  // what was asked for that leaves something out: "--min-size 1M"
-  std::string generator;             // "gpumem 0.1.0"
+  std::string generator;             // "gpumemshim 0.1.0"
 };
 
 // The page's data: compact, and without `<`.

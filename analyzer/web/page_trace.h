@@ -5,7 +5,7 @@
 // thread-safe.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const PageTrace trace, ReadPageTrace(std::move(loaded), PageLimits(), "", progress));
-//   PageData({trace.Input()}, "", "gpumem 0.1.0");
+//   PageData({trace.Input()}, "", "gpumemshim 0.1.0");
 
 #ifndef GPUMEM_ANALYZER_WEB_PAGE_TRACE_H_
 #define GPUMEM_ANALYZER_WEB_PAGE_TRACE_H_

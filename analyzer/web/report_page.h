@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The page of `gpumem html`: one HTML file without any other. Its sources are report_page/*.{html,css,js}; the build
-// makes one text of them, and it is part of this program. A content security policy in it allows its own script and
-// style by their hashes and nothing else. Pure function.
+// The page of `gpumemshim html`: one HTML file without any other. Its sources are report_page/*.{html,css,js}; the
+// build makes one text of them, and it is part of this program. A content security policy in it allows its own script
+// and style by their hashes and nothing else. Pure function.
 //
-//   const std::string page = ReportPage(PackedData(PageData(traces, "", "gpumem 0.1.0")));
+//   const std::string page = ReportPage(PackedData(PageData(traces, "", "gpumemshim 0.1.0")));
 
 #ifndef GPUMEM_ANALYZER_WEB_REPORT_PAGE_H_
 #define GPUMEM_ANALYZER_WEB_REPORT_PAGE_H_
@@ -19,7 +19,8 @@ namespace gpumem {
 // `data` is PackedData's: it must hold no `<`.
 std::string ReportPage(absl::string_view data);
 
-// The page without data, for `gpumem serve`: it asks the place that it came from for them, and may talk to no other.
+// The page without data, for `gpumemshim serve`: it asks the place that it came from for them, and may talk to no
+// other.
 std::string ServedReportPage();
 
 }  // namespace gpumem

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How often gpumem forecast is right: made-up runs of many laws of growth, with noise, and the steps' peaks of recorded
-// programs, each looked at again and again as it goes on. Beside it simpler alarms. Writes Markdown tables; one run in
-// three is held back. bench/forecast/page puts them into docs/forecast.md.
+// How often gpumemshim forecast is right: made-up runs of many laws of growth, with noise, and the steps' peaks of
+// recorded programs, each looked at again and again as it goes on. Beside it simpler alarms. Writes Markdown tables;
+// one run in three is held back. bench/forecast/page puts them into docs/forecast.md.
 //
 //   build/release/bin/forecast_bench bench/forecast/step_peaks.tsv [STEPS FROM LOOK TO LOOK]
 

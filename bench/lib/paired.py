@@ -53,7 +53,7 @@ def run(setup, what, training, seconds):
     if what == "history":
         answer = processes.run_json(command, setup.environment())
     else:
-        with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-bench-") as folder:
             answer = processes.run_json(command, setup.environment(pathlib.Path(folder) / "paired.%p.gmtrace"))
     return {"steps_a_block": answer["steps_a_block"], **compared(answer["rounds"])}
 

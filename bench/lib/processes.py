@@ -29,7 +29,7 @@ class Setup:
 
     @property
     def gpumem(self):
-        return self.build / "bin" / "gpumem"
+        return self.build / "bin" / "gpumemshim"
 
     def on_cuda(self, command):
         """The command as it runs on this machine's kind of CUDA."""
@@ -69,7 +69,7 @@ def run_json(command, environment=None):
 
 def with_trace(setup, measure):
     """measure(environment) under the recorder with a trace in a folder that goes afterwards. Returns (result, bytes of the trace)."""
-    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-bench-") as folder:
         trace = pathlib.Path(folder) / "bench.gmtrace"
         result = measure(setup.environment(trace))
         if not trace.exists():

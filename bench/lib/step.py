@@ -48,7 +48,7 @@ def measure(setup, rounds, steps, history=True):
     plain, history_command = setup.on_cuda(script), setup.on_cuda([setup.python, HISTORY, *script[1:]])
     together = setup.simulated and len(os.sched_getaffinity(0)) >= 2
     compare = side_by_side if together else in_turn
-    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-bench-") as folder:
         recorded = setup.environment(pathlib.Path(folder) / "step.%p.gmtrace")
         answer = {"steps": steps, "side_by_side": together, **named("recorded", compare(rounds, (plain, setup.environment()), (plain, recorded)))}
         if together:

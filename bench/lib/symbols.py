@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Names of native frames: what `gpumem report` costs without them, looked up, and out of the cache; and PyTorch's own snapshot."""
+"""Names of native frames: what `gpumemshim report` costs without them, looked up, and out of the cache; and PyTorch's own snapshot."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def gpumem(setup, trace, rounds):
     report = [str(setup.gpumem), "report", "--json", str(trace)]
     variants = {"none": [], "cold": [], "cached": []}
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="gpumem-cache-") as cache:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-cache-") as cache:
             variants["none"].append(timed(report + ["--no-native-symbols"], cache))
             variants["cold"].append(timed(report, cache))
             variants["cached"].append(timed(report, cache))

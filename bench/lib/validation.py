@@ -3,7 +3,7 @@
 """Published measurements of GPU memory (bench/plan_validation_cases/*.toml) and what the simulated GPU says of the same configuration.
 
 A file holds one `[source]` and its `[[case]]`s; what all cases of a source have in common stands in the source. A case is a script that
-somebody could run on a GPU as it is. It is started as users start theirs, by `gpumem plan --json`, and run to its end. Peaks are those that the
+somebody could run on a GPU as it is. It is started as users start theirs, by `gpumemshim plan --json`, and run to its end. Peaks are those that the
 answer prints; what it does not print (memory at the end, a median of several peaks) are PyTorch's own counters at the script's end (counters.py).
 
     cases = validation.load()
@@ -49,7 +49,7 @@ class Gpu:
     capability: str = ""
 
     def flags(self):
-        """What `gpumem plan` is told of it."""
+        """What `gpumemshim plan` is told of it."""
         capability = ["--capability", self.capability] if self.capability else []
         return ["--device", self.device, "--memory", f"{self.memory_mib}MiB", *capability]
 
@@ -233,7 +233,7 @@ def settings_of(case, environment, compiled):
         "OMP_NUM_THREADS": "2",
         "TORCHINDUCTOR_CACHE_DIR": str(compiled),
         "TRITON_CACHE_DIR": str(pathlib.Path(compiled) / "triton"),
-        "GPUMEM_CASE_COUNTERS": str(pathlib.Path(compiled) / "counters.json"),
+        "GPUMEMSHIM_CASE_COUNTERS": str(pathlib.Path(compiled) / "counters.json"),
     }
 
 
@@ -273,7 +273,7 @@ def answered(case, done, folder, seconds):
 def run(case, environment, timeout_s=1500):
     begin = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="gpumem-compiled-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-compiled-") as folder:
             command = command_of(case, environment, pathlib.Path(folder) / "plan.gmtrace")
             done = subprocess.run(command, env=settings_of(case, environment, folder), capture_output=True, text=True, timeout=timeout_s,
                                   stdin=subprocess.DEVNULL, check=False)  # fmt: skip

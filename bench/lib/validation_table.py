@@ -20,7 +20,7 @@ stays in the table. Where a first run was off because our program did something 
 *Published* has the digits of the source. There are no convolutional or recurrent nets: what cuDNN allocates for those is not modelled
 ([workspaces.md](workspaces.md)).
 
-Each case is started as users start theirs, by `gpumem plan --json --steps all`. `bench/plan_validation` repeats it in about {minutes} minutes on two
+Each case is started as users start theirs, by `gpumemshim plan --json --steps all`. `bench/plan_validation` repeats it in about {minutes} minutes on two
 cores. It wrote this page on {date}. The cases are in [bench/plan_validation_cases](../bench/plan_validation_cases).
 
 **Median of the absolute errors: {median}** over {count} measurements from {sources} published pages of {projects} projects.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""One history in two pages: `gpumem html`, and the page of PyTorch's memory_viz (`_memory_viz.py trace_plot`). Size of the page, time from opening it to its
+"""One history in two pages: `gpumemshim html`, and the page of PyTorch's memory_viz (`_memory_viz.py trace_plot`). Size of the page, time from opening it to its
 picture, JavaScript's heap, and how long frames take while the wheel zooms in and out. Headless Chromium, software drawing.
 
 PyTorch's page loads its viewer from the network. Here the same sources are put into the page, so that neither waits for a network:
@@ -50,12 +50,12 @@ WHEEL = """(async (element, count) => {
 
 
 class Ours:
-    name = "gpumem html"
+    name = "gpumemshim html"
     picture = "document.getElementById('timeline')"
     ready = "document.getElementById('waiting').hidden"
 
     def make(self, snapshot, page):
-        subprocess.run([BIN / "gpumem", "html", snapshot, "-o", page], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([BIN / "gpumemshim", "html", snapshot, "-o", page], check=True, stdout=subprocess.DEVNULL)
 
 
 class Theirs:
@@ -114,7 +114,7 @@ def made_up(folder):
     for events in (10_000, 100_000, 1_000_000):
         trace, pickle = folder / f"{events}.gmtrace", folder / f"{events}.pickle"
         subprocess.run([BIN / "query_bench", str(events), "--write", trace], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([BIN / "gpumem", "export", "pytorch", trace, "-o", pickle], check=True)
+        subprocess.run([BIN / "gpumemshim", "export", "pytorch", trace, "-o", pickle], check=True)
         yield f"made-up training, {events:,} events", pickle
 
 
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("snapshots", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpumem-side-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-side-") as folder:
         folder = pathlib.Path(folder)
         sources = folder / "viewer"
         sources.mkdir()

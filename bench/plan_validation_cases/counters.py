@@ -24,7 +24,7 @@ def say(**more):
     }
     line = json.dumps({**reported, **more})
     print(line)
-    path = pathlib.Path(os.environ.get("GPUMEM_CASE_COUNTERS", os.devnull))
+    path = pathlib.Path(os.environ.get("GPUMEMSHIM_CASE_COUNTERS", os.devnull))
     # Of the first rank; and a plan may run the program more than once: the first run is the one it answers with.
     if path.parent.is_dir() and not path.is_file() and os.environ.get("RANK", "0") == "0":
         path.write_text(line)

@@ -4,7 +4,7 @@
 attention, as PyTorch preferred at the time.
 
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun --nproc-per-node 8 llama_fsdp.py
-    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gpumem plan --world-size 8 -- python llama_fsdp.py
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gpumemshim plan --world-size 8 -- python llama_fsdp.py
 """
 
 import argparse

@@ -3,7 +3,7 @@
 """PyTorch's recipe for ZeroRedundancyOptimizer: twenty linear layers under DDP, one step of Adam. Peaks are read after each part; `--until` ends it there.
 
     torchrun --nproc-per-node 2 zero_tutorial.py --until step --zero
-    gpumem plan --nproc-per-node 2 -- python zero_tutorial.py --until backward
+    gpumemshim plan --nproc-per-node 2 -- python zero_tutorial.py --until backward
 """
 
 import argparse

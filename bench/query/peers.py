@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""One history, read by gpumem and by others: query_bench's made-up training as our trace, as PyTorch's snapshot (for its _memory_viz.py), and as a recording of
+"""One history, read by gpumemshim and by others: query_bench's made-up training as our trace, as PyTorch's snapshot (for its _memory_viz.py), and as a recording of
 heaptrack (for heaptrack_print). CPU seconds, wall-clock seconds and largest resident memory of each, as a table.
 
     bench/query/peers.py [EVENTS] [--pytorch]      --pytorch: _memory_viz.py too, which takes about 2 GB a million events
@@ -33,7 +33,7 @@ def measure(*command):
 
 def write_heaptrack(trace, path):
     """The blocks of PyTorch's allocator as mallocs; each line of the program as a stack of one function. Its format, version 3: docs in heaptrack's src/util."""
-    events = subprocess.Popen([BIN / "gpumem", "export", "csv", str(trace), "--layer", "torch"], stdout=subprocess.PIPE, text=True)
+    events = subprocess.Popen([BIN / "gpumemshim", "export", "csv", str(trace), "--layer", "torch"], stdout=subprocess.PIPE, text=True)
     traces, allocations, live = {}, {}, {}
     with open(path, "w") as out:
         out.write("v 10400 3\nX python train.py\nI 1000 5e298f\ns 6 python\n")
@@ -53,7 +53,7 @@ def write_heaptrack(trace, path):
                 out.write(f"- {live.pop(row['address']):x}\n")
         out.write("c 1\n")
     if events.wait() != 0:
-        raise SystemExit("gpumem export csv failed")
+        raise SystemExit("gpumemshim export csv failed")
 
 
 def main():
@@ -61,20 +61,20 @@ def main():
     parser.add_argument("events", type=int, nargs="?", default=10_000_000)
     parser.add_argument("--pytorch", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpumem-peers-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-peers-") as folder:
         folder = pathlib.Path(folder)
         trace, pickle, heap = folder / "run.gmtrace", folder / "run.pickle", folder / "heaptrack.run"
         subprocess.run([BIN / "query_bench", str(arguments.events), "--write", trace], check=True)
-        gpumem = BIN / "gpumem"
+        gpumem = BIN / "gpumemshim"
         rows = {
-            "gpumem report --json": measure(gpumem, "report", "--json", trace),
-            "gpumem peak": measure(gpumem, "peak", trace),
-            "gpumem at, with categories": measure(gpumem, "at", "peak", trace),
+            "gpumemshim report --json": measure(gpumem, "report", "--json", trace),
+            "gpumemshim peak": measure(gpumem, "peak", trace),
+            "gpumemshim at, with categories": measure(gpumem, "at", "peak", trace),
         }
-        for name in ("gpumem sql, which builds the index", "gpumem sql again"):
+        for name in ("gpumemshim sql, which builds the index", "gpumemshim sql again"):
             rows[name] = measure(gpumem, "sql", trace, "SELECT line, sum(size) FROM blocks GROUP BY ALL")
-        rows["gpumem export perfetto"] = measure(gpumem, "export", "perfetto", trace, "-o", folder / "run.perfetto")
-        rows["gpumem export pytorch"] = measure(gpumem, "export", "pytorch", trace, "-o", pickle)
+        rows["gpumemshim export perfetto"] = measure(gpumem, "export", "perfetto", trace, "-o", folder / "run.perfetto")
+        rows["gpumemshim export pytorch"] = measure(gpumem, "export", "pytorch", trace, "-o", pickle)
         sizes = {"the trace": trace.stat().st_size, "PyTorch's snapshot of it": pickle.stat().st_size}
         if arguments.pytorch:
             viz = next((PYTHON.parent.parent / "lib").glob("python3*/site-packages/torch/cuda/_memory_viz.py"))

@@ -108,7 +108,8 @@ int Run(int argc, char** argv) {
     return 0;
   }
   const char* const temporary = std::getenv("TMPDIR");
-  const std::string folder = absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/gpumem_query_bench.", getpid());
+  const std::string folder =
+      absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/gpumemshim_query_bench.", getpid());
   mkdir(folder.c_str(), 0700);
   const std::string path = folder + "/run.gmtrace";
   // In a child, so that making the trace does not count towards this process's memory.

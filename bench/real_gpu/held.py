@@ -22,20 +22,20 @@ SHARED = rerun.ROOT.parent / "shared" / "real-gpu"
 
 
 def folders_of_histories():
-    """Folders that have authors' files: those of GPUMEM_REAL_GPU_HISTORIES, separated by ":", and ../shared/real-gpu."""
-    named = [pathlib.Path(folder) for folder in os.environ.get("GPUMEM_REAL_GPU_HISTORIES", "").split(":") if folder]
+    """Folders that have authors' files: those of GPUMEMSHIM_REAL_GPU_HISTORIES, separated by ":", and ../shared/real-gpu."""
+    named = [pathlib.Path(folder) for folder in os.environ.get("GPUMEMSHIM_REAL_GPU_HISTORIES", "").split(":") if folder]
     return [folder for folder in (*named, SHARED) if folder.is_dir()]
 
 
 def pythons_given():
-    """GPUMEM_REAL_GPU_TORCH="2.6.0=/path/to/python ..." as a dictionary."""
-    return dict(pair.split("=", 1) for pair in os.environ.get("GPUMEM_REAL_GPU_TORCH", "").split())
+    """GPUMEMSHIM_REAL_GPU_TORCH="2.6.0=/path/to/python ..." as a dictionary."""
+    return dict(pair.split("=", 1) for pair in os.environ.get("GPUMEMSHIM_REAL_GPU_TORCH", "").split())
 
 
 def compare_run(bench, real, run):
     """`real` are Facts, `run` a rerun.Run."""
     ours = events.Device.of_snapshot(snapshot_file.load(run.snapshot), 0)
-    gpumem = bench.build / "bin" / "gpumem"
+    gpumem = bench.build / "bin" / "gpumemshim"
     history = events.compare(real.device, ours)
     history["layout_equal"] = real.layout == facts_file.digest(ours.layout)
     allocated, reserved = trace_side.at_the_end(gpumem, run.trace)
@@ -53,7 +53,7 @@ def compare_run(bench, real, run):
 
 
 def compare_import(gpumem, real, path, work):
-    """The author's file as `gpumem import` reads it: its events, and what the analyzer says of the end. `real` are Facts."""
+    """The author's file as `gpumemshim import` reads it: its events, and what the analyzer says of the end. `real` are Facts."""
     work.mkdir(parents=True, exist_ok=True)
     trace, device = work / "imported.gmtrace", real.about["device"]
     subprocess.run([gpumem, "import", "--force", str(path), "-o", str(trace)], capture_output=True, text=True, check=True)

@@ -36,10 +36,10 @@ lies. What a program had before its history began is rebuilt from the final segm
 segment at the same offset, twice: with simulated CUDA's model of the driver's addresses, and with each new segment placed where it lay on the GPU. The
 segments of the beginning lie where they lay in both. A block in an expandable segment has no such place.
 
-*Imported* is another matter: `gpumem import` reads the author's file as a trace, in which events, the block that each free ends, and allocated and reserved
+*Imported* is another matter: `gpumemshim import` reads the author's file as a trace, in which events, the block that each free ends, and allocated and reserved
 bytes at the end must be those of the file as ten lines of Python read it. They are, in {imported} files.
 
-*Replayed* is what a user gets: `gpumem replay --check` on the author's file. It is exact where the recorded settings, replayed, give every segment of the
+*Replayed* is what a user gets: `gpumemshim replay --check` on the author's file. It is exact where the recorded settings, replayed, give every segment of the
 history in order and with its size, from where the history begins; {exact} files are, and the peak of reserved bytes is equal in {peaks}. Of {empty}
 files whose history begins empty, {empty_exact} are exact.
 

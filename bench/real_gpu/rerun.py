@@ -65,7 +65,7 @@ class Bench:
         snapshot.unlink(missing_ok=True)
         options = ["--dump", str(snapshot), "--nth", str(history.nth)]
         options += ["--no-grad"] * history.no_grad + ["--call", history.call] * bool(history.call)
-        whole = [str(self.build / "bin" / "gpumem"), "run", "--force", "-o", str(trace), "--", str(ROOT / "simcuda" / "run"), python, str(HERE / "in_process.py"), *options, *command]
+        whole = [str(self.build / "bin" / "gpumemshim"), "run", "--force", "-o", str(trace), "--", str(ROOT / "simcuda" / "run"), python, str(HERE / "in_process.py"), *options, *command]
         try:
             done = subprocess.run(whole, cwd=folder, env=self.environment(history, paths), capture_output=True, text=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:

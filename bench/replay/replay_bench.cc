@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How fast gpumem reads, replays and aggregates by stack: a trace of N events (10 million unless given) shaped like a
-// training, on tmpfs.
+// How fast gpumemshim reads, replays and aggregates by stack: a trace of N events (10 million unless given) shaped like
+// a training, on tmpfs.
 //
 //   build/release/bin/replay_bench [EVENTS]
 
@@ -143,7 +143,7 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s [EVENTS]\n", argv[0]);
     return 2;
   }
-  const std::string path = "/dev/shm/gpumem_replay_bench." + std::to_string(getpid()) + ".gmtrace";
+  const std::string path = "/dev/shm/gpumemshim_replay_bench." + std::to_string(getpid()) + ".gmtrace";
   const std::pair<trace::Codec, const char*> codecs[] = {{trace::CODEC_NONE, "none"}, {trace::CODEC_LZ4_BLOCK, "lz4"}};
   for (const auto& [codec, name] : codecs) {
     // In a child, so that making the trace does not count towards this process's memory.

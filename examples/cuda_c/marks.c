@@ -4,7 +4,7 @@
  * A program that says what it is at: steps, stages and a mark, through gpumemshim.h. Nothing of the recorder is linked.
  *
  *   cc -I include -I .deps/cuda/include examples/cuda_c/marks.c -L build/release/lib/simcuda -l:libcudart.so.13 -o
- * marks LD_LIBRARY_PATH=build/release/lib/simcuda gpumem run -- ./marks
+ * marks LD_LIBRARY_PATH=build/release/lib/simcuda gpumemshim run -- ./marks
  */
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// replay_driver.py, which the program carries in itself: gpumem is one file to copy.
+// replay_driver.py, which the program carries in itself: gpumemshim is one file to copy.
 
 #ifndef GPUMEM_PLANNER_ALLOCATOR_EMBEDDED_DRIVER_H_
 #define GPUMEM_PLANNER_ALLOCATOR_EMBEDDED_DRIVER_H_

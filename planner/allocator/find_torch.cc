@@ -33,7 +33,7 @@ constexpr char kAsk[] =
     "s = u.find_spec('torch')\n"
     "v = {}\n"
     "exec(open(s.submodule_search_locations[0] + '/version.py').read(), v)\n"
-    "print('gpumem', v['__version__'], v.get('cuda'))\n";
+    "print('gpumemshim', v['__version__'], v.get('cuda'))\n";
 
 // Standard output of a program whose errors nobody reads; "" where it could not be started.
 std::string OutputOf(const std::vector<std::string>& command) {
@@ -71,7 +71,7 @@ struct Found {
 std::optional<Found> Ask(const std::string& python) {
   for (const absl::string_view line : absl::StrSplit(OutputOf({python, "-c", kAsk}), '\n')) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words.size() == 3 && words[0] == "gpumem") return Found{words[1], words[2]};
+    if (words.size() == 3 && words[0] == "gpumemshim") return Found{words[1], words[2]};
   }
   return std::nullopt;
 }
@@ -85,7 +85,8 @@ bool MayBeRun(const std::string& path) {
 
 std::vector<std::string> Candidates(const std::string& trace, const ProcessInfo& process) {
   std::vector<std::string> all;
-  if (const char* named = std::getenv("GPUMEM_PYTHON"); named != nullptr && *named != '\0') all.emplace_back(named);
+  if (const char* named = std::getenv("GPUMEMSHIM_INTERPRETER"); named != nullptr && *named != '\0')
+    all.emplace_back(named);
   const bool is_of_here = IsOwnTrace(trace, process);
   if (is_of_here && !process.command_line.empty() && LooksLikePython(process.command_line.front())) {
     const fs::path recorded = fs::path(process.working_directory) / process.command_line.front();

@@ -7,10 +7,10 @@
 //   torch.python;    // "/home/me/.venv/bin/python"
 //   torch.version;   // "2.11.0+cu130"
 //
-// Looked at in this order: the one that is named; GPUMEM_PYTHON; the one that ran the recorded program, if `trace`, its
-// file, is the user's own (ledger/load/own_trace.h: a trace is data, and does not say what is run) and nobody else may
-// write that Python; VIRTUAL_ENV; python3 on PATH. PyTorch is not imported. Each candidate is started once for a
-// moment.
+// Looked at in this order: the one that is named; GPUMEMSHIM_INTERPRETER; the one that ran the recorded program, if
+// `trace`, its file, is the user's own (ledger/load/own_trace.h: a trace is data, and does not say what is run) and
+// nobody else may write that Python; VIRTUAL_ENV; python3 on PATH. PyTorch is not imported. Each candidate is started
+// once for a moment.
 //
 // Thread-safety: pure but for the processes. Failure: InvalidArgument where the named one has no PyTorch for CUDA,
 // NotFound where nobody has; both say what to do.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem replay` that runs in a Python with PyTorch, on simulated CUDA: it asks PyTorch's own allocator for what a recorded program asked for.
+"""The part of `gpumemshim replay` that runs in a Python with PyTorch, on simulated CUDA: it asks PyTorch's own allocator for what a recorded program asked for.
 
     python replay_driver.py BEGINNING REQUESTS FACTS RESULT
 
@@ -21,8 +21,8 @@ PIECE = RECORD.size * 65536
 ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLACE = range(8)
 PAGE = 2 << 20  # in which CUDA gives memory out
 REGION = 32 << 20  # addresses are moved by whole ones
-HISTORY_BEGINS = b"gpumem replay: the history begins"  # replayed_segments.h
-HISTORY_ENDS = b"gpumem replay: the history ends"
+HISTORY_BEGINS = b"gpumemshim replay: the history begins"  # replayed_segments.h
+HISTORY_ENDS = b"gpumemshim replay: the history ends"
 
 
 class Replay:

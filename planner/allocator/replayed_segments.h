@@ -18,9 +18,9 @@
 namespace gpumem::plan {
 
 // The mark that a replay makes when it has what was there before the history.
-inline constexpr absl::string_view kHistoryBegins = "gpumem replay: the history begins";
+inline constexpr absl::string_view kHistoryBegins = "gpumemshim replay: the history begins";
 // And when it has replayed it: what follows is none of it.
-inline constexpr absl::string_view kHistoryEnds = "gpumem replay: the history ends";
+inline constexpr absl::string_view kHistoryEnds = "gpumemshim replay: the history ends";
 
 struct ReplayedSegments {
   SegmentChanges changes;

@@ -164,7 +164,7 @@ absl::Status Replayer::Load(const LoadRequest& asked) {
         absl::StrContains(answer_.recorded_conf, "cudaMallocAsync")
             ? ": with backend:cudaMallocAsync PyTorch asks the driver's pool directly. Record it with the default "
               "backend."
-            : ": it is no PyTorch program's, or PYTORCH_NO_CUDA_MEMORY_CACHING was set. gpumem info shows what it "
+            : ": it is no PyTorch program's, or PYTORCH_NO_CUDA_MEMORY_CACHING was set. gpumemshim info shows what it "
               "has."));
   }
   DescribeRecorded();

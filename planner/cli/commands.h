@@ -15,6 +15,7 @@ namespace gpumem::plan {
 std::unique_ptr<Command> MakePlanCommand();
 std::unique_ptr<Command> MakePlotCommand();
 std::unique_ptr<Command> MakeReplayCommand();
+std::unique_ptr<Command> MakeSimulateCommand();
 std::unique_ptr<Command> MakeSweepCommand();
 
 }  // namespace gpumem::plan

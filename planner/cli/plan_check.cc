@@ -38,7 +38,7 @@ std::string PlanCheck::WhyLarger(LoadedTrace* loaded) const {
   return facts.ok() ? DiffRuns(*baseline_.facts, facts->front(), false).headline : "";
 }
 
-// By way of the JSON, so that `gpumem check plan.json` says the same.
+// By way of the JSON, so that `gpumemshim check plan.json` says the same.
 std::vector<CheckLine> PlanCheck::Lines(const Forecast& forecast, const std::string& why_larger) const {
   absl::StatusOr<CheckedRun> run = ParsePlanJson(ForecastJson(forecast, nullptr), absl::StrJoin(forecast.command, " "));
   if (!run.ok()) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// PlanCheck: `gpumem plan --check budget.yaml`: the limits of gpumem check, held against a plan's answer.
+// PlanCheck: `gpumemshim plan --check budget.yaml`: the limits of gpumemshim check, held against a plan's answer.
 //
 //   PlanCheck check;
 //   check.AddFlags(flags);

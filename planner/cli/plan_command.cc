@@ -63,16 +63,16 @@ class PlanCommand final : public Command {
 real, kernels compute nothing. It ends the program once the peak is stable, then reports the peak, what it is
 made of, which changes would save most, and how certain the number is. No GPU is needed or touched.
 
-  gpumem plan -- python train.py
-  gpumem plan --device rtx4090 -- python train.py --batch-size 8
-  gpumem plan --memory 40GiB --capability 8.0 -- python train.py
-  gpumem plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
-  gpumem plan --explain --device rtx4090 -- python train.py
-  gpumem plan --nproc-per-node 2 -- python train.py
-  gpumem plan --rank 0 --world-size 64 -- python train.py
-  gpumem plan --check budget.yaml -- python train.py
-  gpumem plan --json -- python train.py | jq '.verdict, .peak'
-  gpumem plan --list-devices
+  gpumemshim plan -- python train.py
+  gpumemshim plan --device rtx4090 -- python train.py --batch-size 8
+  gpumemshim plan --memory 40GiB --capability 8.0 -- python train.py
+  gpumemshim plan --vary 'batch_size=1..64' -- python train.py --batch-size '{batch_size}'
+  gpumemshim plan --explain --device rtx4090 -- python train.py
+  gpumemshim plan --nproc-per-node 2 -- python train.py
+  gpumemshim plan --rank 0 --world-size 64 -- python train.py
+  gpumemshim plan --check budget.yaml -- python train.py
+  gpumemshim plan --json -- python train.py | jq '.verdict, .peak'
+  gpumemshim plan --list-devices
 
 Exit code 0: it fits; 1: it does not fit; 5: too close to say; 6: it fits unless something happens that the run
 did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. With
@@ -99,7 +99,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (list_) return ListDevices(console);
     if (arguments.empty()) {
-      return absl::InvalidArgumentError("no command to plan. Like this: gpumem plan -- python train.py");
+      return absl::InvalidArgumentError("no command to plan. Like this: gpumemshim plan -- python train.py");
     }
     RunRequest request;
     request.command = arguments;
@@ -250,7 +250,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     AddLosses(input, &page);
     AddTime(forecast.time, &page);
     page.Gap();
-    page.Line(absl::StrCat("All of it: gpumem report ", input.trace_argument), Tone::kAside);
+    page.Line(absl::StrCat("All of it: gpumemshim report ", input.trace_argument), Tone::kAside);
     console->Print(page.text());
   }
 

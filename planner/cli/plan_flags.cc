@@ -95,7 +95,7 @@ absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
 }  // namespace
 
 void PlanFlags::AddFlags(Flags* flags) {
-  flags->Add("--device", &device, "which GPU (H100); gpumem plan --list-devices names all").Value("NAME");
+  flags->Add("--device", &device, "which GPU (H100); gpumemshim plan --list-devices names all").Value("NAME");
   flags->Add("--memory", &memory, "its memory, as a program sees it (40GiB)").Value("SIZE");
   flags->Add("--capability", &capability, "its compute capability (8.6)").Value("X.Y");
   flags->Add("--device-count", &ranks.devices, "how many of them (1, or as many as there are ranks)").Value("N");

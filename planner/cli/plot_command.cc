@@ -52,10 +52,10 @@ class PlotCommand final : public Command {
                       }),
         R"(
 
-  gpumem plot timeline run.gmtrace -o memory.svg
-  gpumem plot timeline --by module --across events
-  gpumem plot peak --by line -o peak.pdf
-  gpumem plot comparison runs/               the peaks of all ranks of a job
+  gpumemshim plot timeline run.gmtrace -o memory.svg
+  gpumemshim plot timeline --by module --across events
+  gpumemshim plot peak --by line -o peak.pdf
+  gpumemshim plot comparison runs/               the peaks of all ranks of a job
 )"));
     return *text;
   }
@@ -89,7 +89,7 @@ absl::StatusOr<PlotRequest> PlotCommand::Request(const std::vector<std::string>&
   if (!kind.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         arguments.empty() ? "which picture?" : absl::StrCat("there is no picture \"", arguments.front(), "\"."),
-        " Name one of ", KindNames(), ". Example: gpumem plot timeline run.gmtrace"));
+        " Name one of ", KindNames(), ". Example: gpumemshim plot timeline run.gmtrace"));
   }
   PlotRequest request{.kind = *kind, .device = trace_.device};
   if (!across_.empty()) request.events = across_ == "events";
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<std::string>> PlotCommand::Places(const std::vector<s
   }
   if (places.empty()) places.emplace_back();
   if (places.size() > 1 && kind != PlotKind::kComparison)
-    return absl::InvalidArgumentError("only gpumem plot comparison takes several traces; name one");
+    return absl::InvalidArgumentError("only gpumemshim plot comparison takes several traces; name one");
   if (places.size() > kMostTraces) {
     return absl::InvalidArgumentError(
         absl::StrCat("a picture has room for ", kMostTraces, " traces, not ", places.size(), ". Name some of them"));
@@ -163,7 +163,7 @@ absl::StatusOr<int> PlotCommand::Run(const std::vector<std::string>& arguments, 
   const absl::StatusOr<plots::Figure> figure = MakePlot(request, plotted);
   if (!figure.ok()) {
     return absl::Status(figure.status().code(), absl::StrCat("no picture: ", figure.status().message(),
-                                                             ". gpumem report says what the trace has."));
+                                                             ". gpumemshim report says what the trace has."));
   }
   const plots::Canvas canvas = plots::DrawFigure(*figure);
   GPUMEM_RETURN_IF_ERROR(Write(canvas, *traces.front().loaded, arguments.front(), console));

@@ -29,12 +29,12 @@ setting, and compares what each reserves. First the recorded settings: the segme
 that were recorded, and where they are not, the answer says by how much it may be off. Without --conf, the
 settings that people try are tried. No GPU is needed or touched, and the program does not run again.
 
-  gpumem replay run.gmtrace
-  gpumem replay --conf expandable_segments:True run.gmtrace
-  gpumem replay --conf max_split_size_mb:128 --conf max_split_size_mb:256
-  gpumem replay --memory 24GiB run.gmtrace
-  gpumem replay --torch ~/.venv/bin/python --keep replays/ run.gmtrace
-  gpumem replay --json | jq '.what_ifs[] | {settings, devices}'
+  gpumemshim replay run.gmtrace
+  gpumemshim replay --conf expandable_segments:True run.gmtrace
+  gpumemshim replay --conf max_split_size_mb:128 --conf max_split_size_mb:256
+  gpumemshim replay --memory 24GiB run.gmtrace
+  gpumemshim replay --torch ~/.venv/bin/python --keep replays/ run.gmtrace
+  gpumemshim replay --json | jq '.what_ifs[] | {settings, devices}'
 
 Exit code 0: the answer rests on an exact replay; 1: it does not, and may be off; 3: no answer; 4: the trace is
 damaged, and this is of what could be read.

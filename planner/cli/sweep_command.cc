@@ -60,17 +60,17 @@ class SweepCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] SPEC.yaml | --axis AXIS... -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated GPU
-(as gpumem plan does) or on this machine's GPU. It writes what each combination needs: a row with its trace,
+(as gpumemshim plan does) or on this machine's GPU. It writes what each combination needs: a row with its trace,
 JSON, CSV, pictures, and how memory grows along each axis. Combinations that do not fit, fail or hang are rows
 too. Run the same command again to resume an interrupted sweep.
 
-  gpumem sweep sweep.yaml
-  gpumem sweep --axis batch_size=1,2,4,8 --axis seq_len=256..4096x2 -- \
+  gpumemshim sweep sweep.yaml
+  gpumemshim sweep --axis batch_size=1,2,4,8 --axis seq_len=256..4096x2 -- \
       python train.py --batch-size '{batch_size}' --seq-len '{seq_len}'
-  gpumem sweep --axis batch-size=1..64x2 --where 'batch-size <= 16' --device a100 -- python train.py --batch-size 1
-  gpumem sweep --on gpu sweep.yaml
-  gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 16
-  gpumem sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'
+  gpumemshim sweep --axis batch-size=1..64x2 --where 'batch-size <= 16' --device a100 -- python train.py --batch-size 1
+  gpumemshim sweep --on gpu sweep.yaml
+  gpumemshim sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --max_physical_batch_sizes 1 2 --lora_ranks 8 16
+  gpumemshim sweep --json sweep.yaml | jq '.configurations[] | {values, peak_allocated_bytes}'
 
 Exit code 0: every configuration has an answer, and not fitting is one; 1: some failed or hung; 3: none has an
 answer.
@@ -157,7 +157,8 @@ answer.
     }
     if (spec_.command.empty())
       return absl::InvalidArgumentError(
-          "no command to sweep. Name a SPEC.yaml, or give one behind --, as in: gpumem sweep --axis batch-size=1,2,4 "
+          "no command to sweep. Name a SPEC.yaml, or give one behind --, as in: gpumemshim sweep --axis "
+          "batch-size=1,2,4 "
           "-- python train.py --batch-size 1");
     if (spec_.axes.empty() && spec_.configurations.empty())
       return absl::InvalidArgumentError("nothing to go through. Give --axis NAME=1,2,4, or `axes` in the YAML file.");

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Changes that save memory, made to a planned program from outside: `gpumem plan` measures what each saves by running the program with it.
+"""Changes that save memory, made to a planned program from outside: `gpumemshim plan` measures what each saves by running the program with it.
 
-    GPUMEM_PLAN_WHAT_IF="checkpointing:12,chunked_loss"    changes of one run; what follows a colon is the change's argument
+    GPUMEMSHIM_PLAN_WHAT_IF="checkpointing:12,chunked_loss"    changes of one run; what follows a colon is the change's argument
 
     foreach             optimizers take the plain loop: no temporaries of the size of all parameters
     fused               optimizers take PyTorch's fused kernels

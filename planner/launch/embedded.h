@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Files of this folder that the program carries in itself: gpumem is one file to copy.
+// Files of this folder that the program carries in itself: gpumemshim is one file to copy.
 
 #ifndef GPUMEM_PLANNER_LAUNCH_EMBEDDED_H_
 #define GPUMEM_PLANNER_LAUNCH_EMBEDDED_H_

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem plan` that runs in a planned program of several ranks, laid in front of PYTHONPATH as sitecustomize.py: so it runs before the program
+"""The part of `gpumemshim plan` that runs in a planned program of several ranks, laid in front of PYTHONPATH as sitecustomize.py: so it runs before the program
 does, and changes torch.distributed while that is imported.
 
 Where all ranks are here, lists of objects are put together on the host: kernels, which would do that, compute nothing.
 
-With --world-size (GPUMEM_PLAN_FAKE_RANKS) one process simulates a rank of many that are not there:
+With --world-size (GPUMEMSHIM_PLAN_FAKE_RANKS) one process simulates a rank of many that are not there:
 
     stores         nobody is waited for; what an absent rank would have written is what this one wrote under its own name
     gloo           PyTorch's "fake" backend: gathers give what this rank gave. Its futures hold the tensors, as DistributedDataParallel wants them
@@ -24,7 +24,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAKE_RANKS = "GPUMEM_PLAN_FAKE_RANKS" in os.environ
+FAKE_RANKS = "GPUMEMSHIM_PLAN_FAKE_RANKS" in os.environ
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 UNIQUE_ID_BYTES = 128  # of ncclUniqueId
 reported = set()
@@ -33,7 +33,7 @@ reported = set()
 def say(text):
     if text not in reported:
         reported.add(text)
-        print(f"gpumem plan: {text}", file=sys.stderr)
+        print(f"gpumemshim plan: {text}", file=sys.stderr)
 
 
 # Stores.

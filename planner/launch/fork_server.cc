@@ -83,9 +83,9 @@ absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(const SimulationTo
   ProgramStart start;
   start.words = ProgramWords(tools, run.on_gpu, command);
   start.variables = ProgramEnvironment(tools, run, injected_script);
-  start.variables.emplace_back("GPUMEM_PLAN_MODULES", "1");
-  start.variables.emplace_back("GPUMEM_SWEEP_CHANNEL", absl::StrCat(ends[1]));
-  start.variables.emplace_back("GPUMEM_SWEEP_PROGRAM", ProgramJson(program, skip).dump());
+  start.variables.emplace_back("GPUMEMSHIM_PLAN_MODULES", "1");
+  start.variables.emplace_back("GPUMEMSHIM_SWEEP_CHANNEL", absl::StrCat(ends[1]));
+  start.variables.emplace_back("GPUMEMSHIM_SWEEP_PROGRAM", ProgramJson(program, skip).dump());
   start.output = absl::StrCat(run.folder, "/output");
   start.inherited = ends[1];
   const absl::StatusOr<pid_t> pid = StartProgram(start);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Runs one Python program many times over (`gpumem sweep`): imports once what it imports, then forks a process for each run.
+"""Runs one Python program many times over (`gpumemshim sweep`): imports once what it imports, then forks a process for each run.
 
 CUDA is untouched before the fork, so each run begins as a fresh process does: the recorder, the driver and PyTorch's allocator start in it.
 The program is not changed and not imported here: of its own folder nothing is loaded before the fork, for such modules may look at the command line.
 
-    GPUMEM_SWEEP_CHANNEL  number of a socket: a JSON object a line
-    GPUMEM_SWEEP_PROGRAM  JSON: {"script": "/x/train.py"} or {"module": "pkg.train"}, {"skip": [names not to import before the fork]}
+    GPUMEMSHIM_SWEEP_CHANNEL  number of a socket: a JSON object a line
+    GPUMEMSHIM_SWEEP_PROGRAM  JSON: {"script": "/x/train.py"} or {"module": "pkg.train"}, {"skip": [names not to import before the fork]}
 
     <- {"id": 1, "arguments": [..], "environment": {..}, "folder": "..", "input": "", "directory": "..", "timeout": 300}  run it; its output goes to folder/output
     -> {"ready": seconds}                         imports are done
@@ -244,7 +244,7 @@ class Server:
         wanted = os.environ.get("GPUMEMSHIM_COMMAND_LINE", "")
         if ":" in wanted or wanted.lower() in ("", "1", "true", "yes", "on"):
             os.environ["GPUMEMSHIM_COMMAND_LINE"] = f"{os.getpid()}:" + "\x1f".join(words)  # what the trace is to bear the name of
-        os.environ["GPUMEM_PLAN_DEADLINE"] = str(time.clock_gettime(time.CLOCK_MONOTONIC) + job["timeout"])
+        os.environ["GPUMEMSHIM_PLAN_DEADLINE"] = str(time.clock_gettime(time.CLOCK_MONOTONIC) + job["timeout"])
         os.chdir(job["directory"])
 
     def collect(self):
@@ -281,8 +281,8 @@ class Server:
 
 
 def begin():
-    channel = socket.socket(fileno=int(os.environ.pop("GPUMEM_SWEEP_CHANNEL")))
-    server = Server(channel, json.loads(os.environ.pop("GPUMEM_SWEEP_PROGRAM")))
+    channel = socket.socket(fileno=int(os.environ.pop("GPUMEMSHIM_SWEEP_CHANNEL")))
+    server = Server(channel, json.loads(os.environ.pop("GPUMEMSHIM_SWEEP_PROGRAM")))
     sys.path[:] = [path for path in sys.path if os.path.realpath(path or os.curdir) != os.path.dirname(os.path.realpath(__file__))]
     started = time.monotonic()
     try:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem plan` that runs in the planned program (GPUMEMSHIM_INJECTED_SCRIPT): it ends the program after its steps and says how they went.
+"""The part of `gpumemshim plan` that runs in the planned program (GPUMEMSHIM_INJECTED_SCRIPT): it ends the program after its steps and says how they went.
 
-    GPUMEM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
-    GPUMEM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
-    GPUMEM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
-    GPUMEM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
-    GPUMEM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
-    GPUMEM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
-    GPUMEM_PLAN_VALUES    JSON: what values.py, which lies beside this file, is to do; not set: values are not computed
-    GPUMEM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
+    GPUMEMSHIM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
+    GPUMEMSHIM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
+    GPUMEMSHIM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
+    GPUMEMSHIM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
+    GPUMEMSHIM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
+    GPUMEMSHIM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
+    GPUMEMSHIM_PLAN_VALUES    JSON: what values.py, which lies beside this file, is to do; not set: values are not computed
+    GPUMEMSHIM_PLAN_PINS      JSON: [[part of a source line, value], ...]: what reading a tensor on such a line gives
 
 The program's own objects are left as they are, but for pins and what-ifs, which change what the program does: that is their purpose.
 """
@@ -40,8 +40,8 @@ class Ranks:
 
     def __init__(self, environment):
         self.rank, self.world = int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
-        self.is_one_of_many = self.world > 1 and "RANK" in environment and "GPUMEM_PLAN_FAKE_RANKS" not in environment
-        self.path = os.path.join(environment["GPUMEM_PLAN_FOLDER"], "ranks")
+        self.is_one_of_many = self.world > 1 and "RANK" in environment and "GPUMEMSHIM_PLAN_FAKE_RANKS" not in environment
+        self.path = os.path.join(environment["GPUMEMSHIM_PLAN_FOLDER"], "ranks")
 
     def change(self, function):
         """function(what the file says) may change that; what it returns."""
@@ -87,15 +87,15 @@ class Ranks:
 class Run:
     def __init__(self, record, environment):
         self.record, self.torch = record, sys.modules["torch"]
-        self.folder, self.wanted = environment["GPUMEM_PLAN_FOLDER"], environment.get("GPUMEM_PLAN_STEPS", "stable")
+        self.folder, self.wanted = environment["GPUMEMSHIM_PLAN_FOLDER"], environment.get("GPUMEMSHIM_PLAN_STEPS", "stable")
         self.pid, self.counts, self.peaks, self.reported, self.notes, self.changes = os.getpid(), {}, [], False, {}, []
         self.highest, self.last_growth = (0, 0), 0
         self.times = {"cuda_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC)}
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
-        self.lingers = environment.get("GPUMEM_PLAN_LINGER", "")
+        self.lingers = environment.get("GPUMEMSHIM_PLAN_LINGER", "")
         now = time.clock_gettime(time.CLOCK_MONOTONIC)
-        self.half_time = (now + float(environment.get("GPUMEM_PLAN_DEADLINE", "inf"))) / 2
+        self.half_time = (now + float(environment.get("GPUMEMSHIM_PLAN_DEADLINE", "inf"))) / 2
         self.ranks = Ranks(environment)
 
     # Steps.
@@ -169,7 +169,7 @@ class Run:
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)),
                 "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), **self.times, "changes": [change.report() for change in self.changes], **self.notes}
         self.write("json", reported)
-        if os.environ.get("GPUMEM_PLAN_MODULES") == "1":
+        if os.environ.get("GPUMEMSHIM_PLAN_MODULES") == "1":
             self.write("modules", [[name, path] for name, module in list(sys.modules.items()) if isinstance(path := getattr(module, "__file__", None), str)])
 
     def pinned(self, text):
@@ -299,16 +299,16 @@ def begin(record):
     run = Run(record, environment)
     atexit.register(run.say, "ended")
     run.check_capability()
-    if "GPUMEM_PLAN_DEADLINE" in environment:
-        run.watch(float(environment["GPUMEM_PLAN_DEADLINE"]))
+    if "GPUMEMSHIM_PLAN_DEADLINE" in environment:
+        run.watch(float(environment["GPUMEMSHIM_PLAN_DEADLINE"]))
     hook_steps(run)
-    if environment.get("GPUMEM_PLAN_WHAT_IF"):
-        loaded("changes")["begin"](run, environment["GPUMEM_PLAN_WHAT_IF"])
-    pins = json.loads(environment.get("GPUMEM_PLAN_PINS", "[]"))
+    if environment.get("GPUMEMSHIM_PLAN_WHAT_IF"):
+        loaded("changes")["begin"](run, environment["GPUMEMSHIM_PLAN_WHAT_IF"])
+    pins = json.loads(environment.get("GPUMEMSHIM_PLAN_PINS", "[]"))
     if pins:
         pin(run, pins)
-    if environment.get("GPUMEM_PLAN_VALUES"):
-        compute_values(run, json.loads(environment["GPUMEM_PLAN_VALUES"]))
+    if environment.get("GPUMEMSHIM_PLAN_VALUES"):
+        compute_values(run, json.loads(environment["GPUMEMSHIM_PLAN_VALUES"]))
 
 
 begin(record)  # noqa: F821: the recorder gives it

@@ -26,20 +26,10 @@ std::string Known(uint64_t value) { return value == 0 ? "" : absl::StrCat(value)
 std::string Known(int value) { return Known(static_cast<uint64_t>(value)); }
 
 void AddSimulation(const RunRequest& run, Variables* variables) {
-  const Variables simulated = {
-      {"SIMCUDA_DEVICES", absl::StrCat(run.device_count)},
-      {"SIMCUDA_NAME", run.device.full_name},
-      {"SIMCUDA_MEM_MB", absl::StrCat(run.device.memory_mib)},
-      {"SIMCUDA_CC", absl::StrCat(run.device.capability)},
-      {"SIMCUDA_SMS", absl::StrCat(run.device.multiprocessors)},
-      {"SIMCUDA_SMEM", Known(run.device.shared_memory)},
-      {"SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads)},
-      {"SIMCUDA_L2", Known(run.device.l2_cache)},
-      {"SIMCUDA_MEMORY_BUS", Known(run.device.memory_bus)},
-      {"SIMCUDA_MEMORY_CLOCK", Known(1000 * run.device.memory_clock_mhz)},
-      {"SIMCUDA_CLOCK", Known(1000 * run.device.clock_mhz)},
-  };
-  variables->insert(variables->end(), simulated.begin(), simulated.end());
+  const Variables device = DeviceVariables(run.device);
+  variables->insert(variables->end(), device.begin(), device.end());
+  variables->emplace_back("SIMCUDA_DEVICES", absl::StrCat(run.device_count));
+  variables->emplace_back("SIMCUDA_MAX_READS", run.most_reads == 0 ? "" : absl::StrCat(run.most_reads));
   // A run must not find what the one before it compiled: compiling takes memory, too.
   if (std::getenv("TORCHINDUCTOR_FORCE_DISABLE_CACHES") == nullptr)
     variables->emplace_back("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1");
@@ -114,17 +104,31 @@ double MonotonicSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+Variables DeviceVariables(const DeviceProfile& device) {
+  return {
+      {"SIMCUDA_NAME", device.full_name},
+      {"SIMCUDA_MEM_MB", absl::StrCat(device.memory_mib)},
+      {"SIMCUDA_CC", absl::StrCat(device.capability)},
+      {"SIMCUDA_SMS", absl::StrCat(device.multiprocessors)},
+      {"SIMCUDA_SMEM", Known(device.shared_memory)},
+      {"SIMCUDA_L2", Known(device.l2_cache)},
+      {"SIMCUDA_MEMORY_BUS", Known(device.memory_bus)},
+      {"SIMCUDA_MEMORY_CLOCK", Known(1000 * device.memory_clock_mhz)},
+      {"SIMCUDA_CLOCK", Known(1000 * device.clock_mhz)},
+  };
+}
+
 Variables RunVariables(const RunRequest& run, const std::string& injected_script) {
   Variables variables = {
       {"GPUMEMSHIM_OUTPUT", absl::StrCat(run.folder, "/%n.%p.gmtrace")},
       {"GPUMEMSHIM_INJECTED_SCRIPT", injected_script},
       {"GPUMEMSHIM_RING_DIRECTORY", run.folder},
-      {"GPUMEM_PLAN_FOLDER", run.folder},
-      {"GPUMEM_PLAN_STEPS", run.steps},
-      {"GPUMEM_PLAN_WHAT_IF", run.what_if},
-      {"GPUMEM_PLAN_LINGER", LingerText(run.lingers)},
-      {"GPUMEM_PLAN_VALUES", ValuesJson(run)},
-      {"GPUMEM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
+      {"GPUMEMSHIM_PLAN_FOLDER", run.folder},
+      {"GPUMEMSHIM_PLAN_STEPS", run.steps},
+      {"GPUMEMSHIM_PLAN_WHAT_IF", run.what_if},
+      {"GPUMEMSHIM_PLAN_LINGER", LingerText(run.lingers)},
+      {"GPUMEMSHIM_PLAN_VALUES", ValuesJson(run)},
+      {"GPUMEMSHIM_PLAN_DEADLINE", absl::StrCat(MonotonicSeconds() + run.timeout_s)},
       {"SIMCUDA_NCCL_FOLDER", run.on_gpu ? "" : run.folder},
       {"SIMCUDA_SHARED", run.on_gpu ? "" : absl::StrCat(run.folder, "/devices")},  // its processes share them
   };
@@ -139,10 +143,11 @@ Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run
   const std::string preload =
       preloaded == nullptr || *preloaded == '\0' ? recorder.preload : absl::StrCat(recorder.preload, ":", preloaded);
   Variables variables = {
-      {"LD_PRELOAD", preload},        {"GPUMEMSHIM_QUIET", "1"},  {"GPUMEMSHIM_CONTROL", "0"},
-      {"GPUMEMSHIM_DISABLE", "0"},    {"GPUMEMSHIM_START", "on"}, {"GPUMEMSHIM_RING_SIZE", "64M"},
-      {"GPUMEMSHIM_SUMMARY", "off"},  {"GPUMEMSHIM_RANKS", ""},   {"PYTHONFAULTHANDLER", ""},
-      {"GPUMEM_PLAN_PINS", run.pins},
+      {"LD_PRELOAD", preload},       {"GPUMEMSHIM_QUIET", "1"},
+      {"GPUMEMSHIM_CONTROL", "0"},   {"GPUMEMSHIM_DISABLE", "0"},
+      {"GPUMEMSHIM_START", "on"},    {"GPUMEMSHIM_RING_SIZE", "64M"},
+      {"GPUMEMSHIM_SUMMARY", "off"}, {"GPUMEMSHIM_RANKS", ""},
+      {"PYTHONFAULTHANDLER", ""},    {"GPUMEMSHIM_PLAN_PINS", run.pins},
   };
   if (!recorder.folder.empty())
     variables.emplace_back("LD_LIBRARY_PATH", LibraryPathWith(std::getenv("LD_LIBRARY_PATH"), recorder.folder));

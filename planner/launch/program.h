@@ -26,6 +26,9 @@ namespace gpumem::plan {
 // An empty value: the variable is to be absent.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+// What describes a device to the simulated CUDA.
+Variables DeviceVariables(const DeviceProfile& device);
+
 // What the recorder, the simulated CUDA and `injected_script` (a file) are to know of this run.
 Variables ProgramEnvironment(const SimulationTools& tools, const RunRequest& run, const std::string& injected_script);
 

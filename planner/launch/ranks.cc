@@ -33,12 +33,12 @@ absl::Status StartByTorchrun(int per_node, std::vector<std::string>* command) {
   if (const std::string launcher = LauncherIn(*command); !launcher.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--nproc-per-node starts torchrun itself, and ", launcher,
-        " is in the command already. Like this: gpumem plan --nproc-per-node ", per_node, " -- python train.py"));
+        " is in the command already. Like this: gpumemshim plan --nproc-per-node ", per_node, " -- python train.py"));
   }
   if (!absl::StrContains(std::filesystem::path(command->front()).filename().string(), "python")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--nproc-per-node needs the interpreter in the command: gpumem plan --nproc-per-node ", per_node,
-                     " -- python train.py"));
+        absl::StrCat("--nproc-per-node needs the interpreter in the command: gpumemshim plan --nproc-per-node ",
+                     per_node, " -- python train.py"));
   }
   auto at = command->begin() + 1;
   while (at != command->end() && absl::StartsWith(*at, "-") && *at != "-m" && *at != "-c") ++at;
@@ -58,7 +58,7 @@ absl::Status SimulateRank(const RanksWanted& wanted, RunRequest* run) {
     return absl::InvalidArgumentError(absl::StrCat("--rank is a number from 0 to ", ranks - 1, " here"));
   if (const std::string launcher = LauncherIn(run->command); !launcher.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("one process is to simulate a rank, but ", launcher,
-                                                   " would start them all. Like this: gpumem plan --rank ", rank,
+                                                   " would start them all. Like this: gpumemshim plan --rank ", rank,
                                                    " --world-size ", ranks, " -- python train.py"));
   }
   run->rank = rank;
@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> FakeRanksEnvironment(const RunR
   const int nodes = (run.world_size + run.local_world_size - 1) / run.local_world_size;
   return {
       {"PYTHONPATH", path},
-      {"GPUMEM_PLAN_FAKE_RANKS", "1"},
+      {"GPUMEMSHIM_PLAN_FAKE_RANKS", "1"},
       {"SIMCUDA_NCCL_ALONE", "1"},
       {"RANK", absl::StrCat(run.rank)},
       {"WORLD_SIZE", absl::StrCat(run.world_size)},

@@ -94,8 +94,8 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
   tools.recorder = recorder;
   if (const auto name = NameForLoader(recorder); !name.ok()) return name.status();
   const fs::path beside = fs::path(program).parent_path();
-  const char* named = std::getenv("GPUMEM_SIMCUDA");
-  const fs::path folder = named != nullptr && *named != '\0' ? fs::path(named) : beside / "../share/gpumem/simcuda";
+  const char* named = std::getenv("GPUMEMSHIM_SIMCUDA");
+  const fs::path folder = named != nullptr && *named != '\0' ? fs::path(named) : beside / "../share/gpumemshim/simcuda";
   const char* libraries = std::getenv("SIMCUDA_LIB");
   std::error_code error;
   for (const fs::path& place : {fs::path(libraries == nullptr ? "" : libraries), beside / "../lib/simcuda",
@@ -107,7 +107,7 @@ absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, 
   if (tools.launcher.empty() || tools.libraries.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "the simulated CUDA is not here (", (folder / "run").string(), ", ", (beside / "../lib/simcuda").string(),
-        "). Build or install it (docs/packaging.md), or name its folder by GPUMEM_SIMCUDA."));
+        "). Build or install it (docs/packaging.md), or name its folder by GPUMEMSHIM_SIMCUDA."));
   }
   return tools;
 }

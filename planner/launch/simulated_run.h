@@ -27,8 +27,8 @@
 
 namespace gpumem::plan {
 
-// `program` is the path of gpumem itself. GPUMEM_SIMCUDA names another folder that holds `run` (and the libraries, or
-// SIMCUDA_LIB does). NotFound with the next step where a part is missing.
+// `program` is the path of gpumemshim itself. GPUMEMSHIM_SIMCUDA names another folder that holds `run` (and the
+// libraries, or SIMCUDA_LIB does). NotFound with the next step where a part is missing.
 absl::StatusOr<SimulationTools> FindSimulationTools(const std::string& program, const std::string& recorder);
 
 // A run is ended so long after its time is up: injected_script.py says where it is two seconds before that.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The part of `gpumem plan` that computes the values which decide what a program does: lengths, masks, positions, counts.
+"""The part of `gpumemshim plan` that computes the values which decide what a program does: lengths, masks, positions, counts.
 
 Simulated kernels write nothing. PyTorch's own CPU kernels compute what small tensors would hold, on the bytes that simulated CUDA keeps for device memory: after the real
 call of an operator, which asks for the same memory as without this, the same operator runs on CPU tensors that lie over these bytes.
@@ -62,7 +62,7 @@ class Values:
         self.routed_calls = 0
         self.positions = {}  # address: elements, of what POSITIONS wrote there last
         self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
-        self.is_verbose = "GPUMEM_PLAN_VALUES_VERBOSE" in os.environ
+        self.is_verbose = "GPUMEMSHIM_PLAN_VALUES_VERBOSE" in os.environ
         self.is_known = ctypes.c_int()
         self.known_pointer = ctypes.byref(self.is_known)
         self.no_function = torch._C.DisableTorchFunction

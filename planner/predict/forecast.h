@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Forecast: all that `gpumem plan` answers, as plain values. commands/ fills it in, forecast_page and forecast_json
+// Forecast: all that `gpumemshim plan` answers, as plain values. commands/ fills it in, forecast_page and forecast_json
 // print it. Sizes are bytes.
 
 #ifndef GPUMEM_PLANNER_PREDICT_FORECAST_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem plan --explain` found out: changes that save memory, each measured by a run of the program with it, what
-// they cost, and the cheapest ones that bring the program down to a goal. Plain values; sizes are bytes.
+// What `gpumemshim plan --explain` found out: changes that save memory, each measured by a run of the program with it,
+// what they cost, and the cheapest ones that bring the program down to a goal. Plain values; sizes are bytes.
 //
 //   forecast.explanation->to_fit->text   // "checkpoint 5 of 12 blocks + chunked loss"
 

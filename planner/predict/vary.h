@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem plan --vary` changes from run to run, and how it finds the largest value that fits.
+// What `gpumemshim plan --vary` changes from run to run, and how it finds the largest value that fits.
 //
 //   absl::StatusOr<Axis> axis = ParseAxis("batch_size=1..64");
 //   absl::StatusOr<Command> command = Substitute(*axis, 8, given);       // {batch_size} or --batch-size

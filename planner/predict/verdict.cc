@@ -80,7 +80,7 @@ class Assessor {
          absl::StrCat("values that decide could not be computed (", failed->reported.values_failed,
                       "), and count as 0; they were read at ", forecast_.reads.front().site),
          "a value that was not computed decides otherwise",
-         "PyTorch 2.9 or newer, and all parts of one build of gpumem", 0, 0, false});
+         "PyTorch 2.9 or newer, and all parts of one build of gpumemshim", 0, 0, false});
     return true;
   }
 

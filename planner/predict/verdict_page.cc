@@ -25,7 +25,7 @@ std::string DeviceText(const Forecast& forecast) {
                       CapabilityText(forecast.device.capability), ")");
 }
 
-// "gpumem plan" is sure of nothing without an upper end: what would break its word, in the headline.
+// "gpumemshim plan" is sure of nothing without an upper end: what would break its word, in the headline.
 std::string UnlessText(const Assessment& assessment) {
   std::vector<std::string> unless;
   for (const Doubt& doubt : assessment.doubts) {

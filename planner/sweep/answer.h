@@ -31,7 +31,7 @@ struct SweepAnswer {
   bool simulated = true;             // false: the programs ran on a GPU
   double margin = 0;                 // the share of the device that the largest that fits leaves free
   std::string steps;                 // how far each run went: "5", "stable", "all"
-  std::string version;               // of gpumem
+  std::string version;               // of gpumemshim
   uint64_t started_realtime_ns = 0;  // since 1970; 0 = not known
   double seconds = 0;                // of the whole sweep
   int left = 0;                      // configurations that did not run yet, or were left out

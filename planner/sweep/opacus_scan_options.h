@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The options of the scripts that scan Opacus runs (gpu_memory_profiler.py, detailed_memory_profiler.py), as a sweep:
-// `gpumem sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --lora_ranks 8 16`.
+// `gpumemshim sweep --opacus-scan --seq_lengths 128 256 --batch_sizes 8 16 --lora_ranks 8 16`.
 //
 //   OpacusScanOptions options;
 //   options.seq_lengths = {"128", "256"};

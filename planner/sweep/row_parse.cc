@@ -74,7 +74,7 @@ absl::StatusOr<SweepRow> ParseRow(absl::string_view text) {
   reader.Read("row_version", &version);
   if (reader.ok() && version != kRowVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the row is of version ", version, "; this gpumem reads version ", kRowVersion));
+        absl::StrCat("the row is of version ", version, "; this gpumemshim reads version ", kRowVersion));
   }
   SweepRow row;
   reader.Read("number", &row.number);

@@ -101,7 +101,7 @@ void WriteAxes(const SweepAnswer& answer, JsonWriter* json) {
 void WriteHead(const SweepAnswer& answer, JsonWriter* json) {
   json->Field("schema_version", kJsonSchemaVersion);
   json->Field("command", "sweep");
-  json->Field("gpumem_version", answer.version);
+  json->Field("gpumemshim_version", answer.version);
   json->Field("simulated", answer.simulated);
   json->Field("mode", answer.simulated ? "simulated" : "gpu");
   WriteList("command_line", answer.command, json);

@@ -57,7 +57,7 @@ std::string ScriptState(const std::vector<std::string>& command) {
 
 std::string IdentityOf(const RunRequest& run, const std::string& version) {
   std::error_code error;
-  std::string text = absl::StrCat("gpumem ", version, "\nin ", fs::current_path(error).string(), "\n",
+  std::string text = absl::StrCat("gpumemshim ", version, "\nin ", fs::current_path(error).string(), "\n",
                                   absl::StrJoin(WithoutSecrets(run.command), " \x1f"), "\n");
   for (const auto& [name, value] : run.environment)
     absl::StrAppend(&text, name, "=", WithoutSecrets(name, value), "\n");

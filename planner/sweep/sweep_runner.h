@@ -35,7 +35,7 @@ struct SweepOptions {
   bool forks = true;         // false: every run in a fresh process
   bool fresh = false;        // what the journal has is not looked at
   bool retry = false;        // but for what had no answer
-  std::string tool_version;  // of gpumem
+  std::string tool_version;  // of gpumemshim
 };
 
 class SweepRunner {

@@ -11,7 +11,7 @@
         gpumemshim.mark("loss known", loss=loss.item())
     gpumemshim.snapshot("trained")
 
-Then `gpumem steps`, `gpumem stages`, `gpumem at trained`. Where libgpumemshim.so is not loaded each of these calls is a test of one variable, and does
+Then `gpumemshim steps`, `gpumemshim stages`, `gpumemshim at trained`. Where libgpumemshim.so is not loaded each of these calls is a test of one variable, and does
 nothing. None of them raises for what the recorder does or does not do; every call may be made from any thread. Functions that torch.compile compiles are
 left where one of these is called in them: call them around.
 
@@ -24,7 +24,7 @@ left where one of these is called in them: call them around.
 
     gpumemshim.on_forecast(lambda forecast: print(forecast.sentence))      # when memory is about to run out
 
-These ask the program `gpumem`, and raise GpumemError where there is no answer. Nothing is imported but the standard library, and of this second half
+These ask the program `gpumemshim`, and raise GpumemError where there is no answer. Nothing is imported but the standard library, and of this second half
 nothing before it is used.
 """
 
@@ -61,7 +61,7 @@ def __dir__():
 
 
 def load_ipython_extension(shell):
-    """`%load_ext gpumemshim` gives IPython and Jupyter the magics %gpumem and %%gpumem."""
+    """`%load_ext gpumemshim` gives IPython and Jupyter the magics %gpumemshim and %%gpumemshim."""
     from gpumemshim import _notebook
 
     _notebook.load(shell)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`python -m gpumemshim ...` is `gpumem ...`, the one that was installed with this package."""
+"""`python -m gpumemshim ...` is `gpumemshim ...`, the one that was installed with this package."""
 
 import sys
 

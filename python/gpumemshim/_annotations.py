@@ -16,7 +16,7 @@ def recording():
 
 
 def mark(name, **fields):
-    """A mark at this instant, with the stack of the call: timelines show it, and `gpumem at NAME` what was alive.
+    """A mark at this instant, with the stack of the call: timelines show it, and `gpumemshim at NAME` what was alive.
 
         gpumemshim.mark("epoch done", epoch=3, loss=0.21)
 
@@ -28,7 +28,7 @@ def mark(name, **fields):
 
 
 def snapshot(name):
-    """A moment whose memory is to be shown: `gpumem report` lists it with its categories, `gpumem at NAME` says all of it. Nothing is copied
+    """A moment whose memory is to be shown: `gpumemshim report` lists it with its categories, `gpumemshim at NAME` says all of it. Nothing is copied
     or walked when it is called.
 
         gpumemshim.snapshot("model on the GPU")
@@ -104,7 +104,7 @@ def step(number=None):
 
 
 def tag(tensor, name):
-    """The memory of a tensor bears this name, until it is freed: `gpumem at` lists it. Returns the tensor.
+    """The memory of a tensor bears this name, until it is freed: `gpumemshim at` lists it. Returns the tensor.
 
         cache = gpumemshim.tag(torch.empty(shape, device="cuda"), "kv cache")
 
@@ -133,7 +133,7 @@ def resume():
 
 
 def with_fields(name, fields):
-    """ "name (key=value, ...)"; `gpumem at` finds it by the name alone."""
+    """ "name (key=value, ...)"; `gpumemshim at` finds it by the name alone."""
     if not fields:
         return name
     return f"{name} ({', '.join(f'{key}={shown(value)}' for key, value in fields.items())})"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What a trace says, as plain data: each function asks `gpumem` and returns what docs/json.md describes, so numbers are those of the command line.
+"""What a trace says, as plain data: each function asks `gpumemshim` and returns what docs/json.md describes, so numbers are those of the command line.
 
 Everywhere `trace` is a path of a trace, a folder of traces, PyTorch's snapshot (.pickle), or a Recording. Without one it is what this process has
 recorded so far, and where nothing is recorded here the newest *.gmtrace of the working directory. GpumemError where there is no answer.
@@ -38,7 +38,7 @@ class Peak(typing.NamedTuple):
 
 
 def where(trace):
-    """Arguments that name a trace to gpumem."""
+    """Arguments that name a trace to gpumemshim."""
     if hasattr(trace, "window"):  # a Recording
         return trace.window()
     if trace is not None:
@@ -70,7 +70,7 @@ class Sizes(typing.NamedTuple):
 
 
 def sizes_of(begin, window):
-    """[Sizes, ...] of each GPU. begin: the mark at which the part begins, or "", the trace's beginning; window: arguments that name it to gpumem, the trace
+    """[Sizes, ...] of each GPU. begin: the mark at which the part begins, or "", the trace's beginning; window: arguments that name it to gpumemshim, the trace
     last."""
     found = []
     for device in _program.ask("report", "--top", 1, *window)["devices"]:
@@ -83,7 +83,7 @@ def sizes_of(begin, window):
 
 
 def report(trace=None, *, device=None, start=None, end=None):
-    """All that `gpumem report --json` says, as a dict: verdict, peak, timeline, leaks, fragmentation, losses.
+    """All that `gpumemshim report --json` says, as a dict: verdict, peak, timeline, leaks, fragmentation, losses.
 
     device: only this GPU. start, end: only what happened between these moments, in seconds since the first event (float), or as text: "step 10", a mark.
 
@@ -124,24 +124,24 @@ def steps(trace=None, *, device=None):
 
 
 def leaks(trace=None, *, device=None):
-    """What `gpumem leaks --json` says, as a dict: which lines keep more from step to step, and what was never freed."""
+    """What `gpumemshim leaks --json` says, as a dict: which lines keep more from step to step, and what was never freed."""
     return _program.ask("leaks", *flags(device), *where(trace))
 
 
 def diff(a, b, *, device=None):
-    """Why trace `b` needs more or less than `a`, as `gpumem diff --json` says it: `headline` in one sentence, `delta_bytes`, differences by category,
+    """Why trace `b` needs more or less than `a`, as `gpumemshim diff --json` says it: `headline` in one sentence, `delta_bytes`, differences by category,
     module, line.
 
         gpumemshim.diff("yesterday.gmtrace", "today.gmtrace")["headline"]
     """
     for each in (a, b):
         if hasattr(each, "window"):
-            raise GpumemError(f"{each.name}: gpumem compares whole traces or moments. Use .changes(), or record each run into a trace of its own")
+            raise GpumemError(f"{each.name}: gpumemshim compares whole traces or moments. Use .changes(), or record each run into a trace of its own")
     return _program.ask("diff", *flags(device), *map(os.fspath, (a, b)))
 
 
 def sql(query, *traces):
-    """The rows of a query over traces, as a Table; docs/sql.md has every table and column. Needs DuckDB's library, as `gpumem sql` does.
+    """The rows of a query over traces, as a Table; docs/sql.md has every table and column. Needs DuckDB's library, as `gpumemshim sql` does.
 
         gpumemshim.sql("SELECT category, sum(size) AS bytes FROM live_at('peak') GROUP BY ALL", "run.gmtrace")
     """
@@ -150,7 +150,7 @@ def sql(query, *traces):
 
 
 def html(trace=None, output="report.html"):
-    """Writes the page of `gpumem html` of a trace, and returns its path. A file that is there is replaced."""
+    """Writes the page of `gpumemshim html` of a trace, and returns its path. A file that is there is replaced."""
     path = pathlib.Path(output)
     _program.run("html", "-o", path, *where(trace))
     return path

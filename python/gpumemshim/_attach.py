@@ -12,7 +12,7 @@ from gpumemshim._annotations import mark, resume
 from gpumemshim._error import GpumemError
 
 NAME = "libgpumemshim.so"
-NOT_FOUND = f"{NAME} was not found. Put the folder of gpumem on PATH, or the library's path into GPUMEMSHIM_LIBRARY."
+NOT_FOUND = f"{NAME} was not found. Put the folder of gpumemshim on PATH, or the library's path into GPUMEMSHIM_LIBRARY."
 
 
 def candidates():
@@ -22,22 +22,22 @@ def candidates():
         return
     here = pathlib.Path(__file__).resolve().parent
     yield from filter(None, (_installed.recorder(), here / NAME))
-    program = os.environ.get("GPUMEMSHIM_GPUMEM") or shutil.which("gpumem")
+    program = os.environ.get("GPUMEMSHIM_PROGRAM") or shutil.which("gpumemshim")
     if program:
         folder = pathlib.Path(program).resolve().parent
         yield from (folder.parent / "lib" / NAME, folder / NAME, folder.parent / "lib" / "gpumemshim" / NAME)
 
 
 def attach(output=None):
-    """Loads the recorder into this process and records from now on, as `gpumem attach` does from outside. Returns whether it records.
+    """Loads the recorder into this process and records from now on, as `gpumemshim attach` does from outside. Returns whether it records.
 
         gpumemshim.attach("leak.gmtrace")
         ...
         gpumemshim.pause()
 
-    output: path of the trace; default as `gpumem run`. What PyTorch's allocator holds at this moment is known from its own snapshot, without stacks.
+    output: path of the trace; default as `gpumemshim run`. What PyTorch's allocator holds at this moment is known from its own snapshot, without stacks.
     Where the recorder is loaded already this is resume(), and the file stays. The library is that of GPUMEMSHIM_LIBRARY, else what was installed with this
-    package, else of the `gpumem` on PATH; without it this returns False.
+    package, else of the `gpumemshim` on PATH; without it this returns False.
     """
     library = _library.find()
     if library is None:
@@ -78,7 +78,7 @@ def begin(output=None):
 
 
 def mark_moment(text, of):
-    """Marks this moment and returns the text that gpumem finds it by; "" where nothing is recorded so far, as before CUDA is used in a program that was
+    """Marks this moment and returns the text that gpumemshim finds it by; "" where nothing is recorded so far, as before CUDA is used in a program that was
     started under the recorder: the moment is the trace's beginning then."""
     library = _library.find()
     if library is None or library.recording() == 0:

@@ -4,7 +4,7 @@
 
 
 class GpumemError(RuntimeError):
-    """`gpumem` could not answer, or there is no recorder. `code` is gpumem's exit code (docs/exit-codes.md), or None where no program was run; the text is
+    """`gpumemshim` could not answer, or there is no recorder. `code` is gpumemshim's exit code (docs/exit-codes.md), or None where no program was run; the text is
     its own."""
 
     def __init__(self, text, code=None):

@@ -4,7 +4,7 @@
 
     gpumemshim.on_forecast(lambda forecast: print(forecast.sentence))
 
-`gpumem forecast --watch` runs beside the program and reads its trace; a thread here waits for what it says. A callback runs in a thread of its own: one that
+`gpumemshim forecast --watch` runs beside the program and reads its trace; a thread here waits for what it says. A callback runs in a thread of its own: one that
 is slow, raises or never returns delays no step, no later warning to others, and not the program's end.
 """
 
@@ -107,7 +107,7 @@ def on_forecast(callback, *, risk="medium", interval=1.0, pause=600.0, timeout=3
 
         gpumemshim.on_forecast(warn, risk="high")
 
-    Without the recorder nothing happens. GpumemError where the program `gpumem` is missing.
+    Without the recorder nothing happens. GpumemError where the program `gpumemshim` is missing.
     """
     if risk not in RISKS:
         raise ValueError(f"risk is one of {', '.join(RISKS)}, not {risk!r}")
@@ -119,12 +119,12 @@ def on_forecast(callback, *, risk="medium", interval=1.0, pause=600.0, timeout=3
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_program.environment(), start_new_session=True, text=True, encoding="utf-8", errors="replace"
         )
     except OSError as error:
-        raise GpumemError(f"gpumem could not be started: {error}") from error
+        raise GpumemError(f"gpumemshim could not be started: {error}") from error
     return ForecastWatch(callback, process, timeout)
 
 
 def forecast_of(said):
-    """Of a line of `gpumem forecast --watch --json`."""
+    """Of a line of `gpumemshim forecast --watch --json`."""
     step_s = said["step_ns"] / 1e9
     latest = said["latest_steps"]
     return Forecast(

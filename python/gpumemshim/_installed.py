@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """What was installed together with this package: the wheel, the deb and `cmake --install` put program and recorder below the same folder.
 
-    program()      Path of bin/gpumem, or None: the package came alone
+    program()      Path of bin/gpumemshim, or None: the package came alone
     recorder()     Path of libgpumemshim.so, or None
 """
 
@@ -12,7 +12,7 @@ RECORDER = "lib/gpumemshim/libgpumemshim.so"
 
 
 def prefix(here=None):
-    """The folder; None where there is none. lib/python3.x/site-packages/gpumemshim and share/gpumem/python/gpumemshim lie equally deep in it; with
+    """The folder; None where there is none. lib/python3.x/site-packages/gpumemshim and share/gpumemshim/python/gpumemshim lie equally deep in it; with
     `pip install --target` it is the folder of the package."""
     here = here or pathlib.Path(__file__).resolve().parent
     above = list(here.parents)
@@ -21,7 +21,7 @@ def prefix(here=None):
 
 def program():
     found = prefix()
-    return found and found / "bin" / "gpumem"
+    return found and found / "bin" / "gpumemshim"
 
 
 def recorder():

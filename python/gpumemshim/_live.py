@@ -213,7 +213,7 @@ def stats_of(torch, name, gradient):
     return GradientStats(name, flat.numel(), nan, inf, squares**0.5, low, high, total / finite_ones if finite_ones else float("nan"))
 
 
-# Answers to `gpumem ctl PID tensors` and `gradients`: "NUMBER.FIELD VALUE" on a line, as many rows as there is room for.
+# Answers to `gpumemshim ctl PID tensors` and `gradients`: "NUMBER.FIELD VALUE" on a line, as many rows as there is room for.
 ROOM = 40 << 10
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Magics of IPython and Jupyter: `%load_ext gpumemshim`, then `%%gpumem` before a cell, or `%gpumem` before a statement."""
+"""Magics of IPython and Jupyter: `%load_ext gpumemshim`, then `%%gpumemshim` before a cell, or `%gpumemshim` before a statement."""
 
 import ast
 import base64
@@ -12,18 +12,18 @@ from gpumemshim._record import record
 from gpumemshim._tables import human
 
 LINES = 8
-USAGE = """Usage: %%gpumem [-o FILE] [-q] [-r NAME]
+USAGE = """Usage: %%gpumemshim [-o FILE] [-q] [-r NAME]
 
 Records the GPU memory of the cell and shows its timeline and its top lines.
 
-  -o FILE    the trace; default as `gpumem run`
+  -o FILE    the trace; default as `gpumemshim run`
   -q         show nothing; the Recording is in the variable of -r
   -r NAME    keep the Recording in this variable: NAME.peak(), NAME.html("page.html")"""
 
 
 def load(shell):
     """Registers the magics with an IPython shell."""
-    shell.register_magic_function(lambda line, cell=None: run(shell, line, cell), "line_cell", "gpumem")
+    shell.register_magic_function(lambda line, cell=None: run(shell, line, cell), "line_cell", "gpumemshim")
 
 
 def run(shell, line, cell):
@@ -31,15 +31,15 @@ def run(shell, line, cell):
     from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
     @magic_arguments()
-    @argument("-o", "--output", default=None, help="the trace; default as gpumem run")
+    @argument("-o", "--output", default=None, help="the trace; default as gpumemshim run")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
     @argument("-r", "--result", default=None, help="keep the Recording in this variable")
-    @argument("statement", nargs="*", help="of %%gpumem: the statement to record")
-    def gpumem(_):
+    @argument("statement", nargs="*", help="of %%gpumemshim: the statement to record")
+    def gpumemshim(_):
         """Records the GPU memory of a cell or statement, and shows its timeline and top lines."""
 
     options, statement = split(line) if cell is None else (line, cell)
-    chosen = parse_argstring(gpumem, options)
+    chosen = parse_argstring(gpumemshim, options)
     if cell is None and not statement.strip():
         print(USAGE)
         return None
@@ -125,7 +125,7 @@ class Shown:
         try:
             return str(self.recording) if self.recording.trace is None else f"{self.recording}\n{self.peak().lines}"
         except GpumemError as error:
-            return f"gpumem: {error}"
+            return f"gpumemshim: {error}"
 
     def page_of(self):
         """HTML: the sentence, the picture of the timeline, categories and lines of the peak. Nothing in it is loaded from elsewhere."""
@@ -136,10 +136,10 @@ class Shown:
             peak = self.peak()
             picture = base64.b64encode(self.recording.picture("timeline")).decode()
         except GpumemError as error:
-            return f"<p>gpumem: {html.escape(str(error))}</p>"
+            return f"<p>gpumemshim: {html.escape(str(error))}</p>"
         kinds = ", ".join(f"{html.escape(name.replace('_', ' '))} {human(size)}" for name, size in sorted(peak.categories.items(), key=lambda row: -row[1]))
         return (
-            f'<div class="gpumem"><p>{html.escape(sentence)}</p>'
+            f'<div class="gpumemshim"><p>{html.escape(sentence)}</p>'
             f'<img alt="GPU memory over time" style="width:100%;max-width:720px" src="data:image/png;base64,{picture}">'
             f"<p>At the peak: {kinds}</p>{peak.lines._repr_html_()}</div>"
         )

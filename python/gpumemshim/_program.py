@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The program `gpumem`, which answers everything that is asked about a trace: where it is, and how it is asked."""
+"""The program `gpumemshim`, which answers everything that is asked about a trace: where it is, and how it is asked."""
 
 import json
 import os
@@ -16,43 +16,43 @@ ANSWERED = (0, 1, 4)  # fine; a check failed; damaged, but answered in part
 
 
 def candidates():
-    """Where `gpumem` may lie, likeliest first."""
-    if os.environ.get("GPUMEMSHIM_GPUMEM"):
-        yield pathlib.Path(os.environ["GPUMEMSHIM_GPUMEM"])
+    """Where `gpumemshim` may lie, likeliest first."""
+    if os.environ.get("GPUMEMSHIM_PROGRAM"):
+        yield pathlib.Path(os.environ["GPUMEMSHIM_PROGRAM"])
         return
     here = pathlib.Path(__file__).resolve().parent
-    yield from filter(None, (_installed.program(), here / "bin" / "gpumem", here / "gpumem"))
+    yield from filter(None, (_installed.program(), here / "bin" / "gpumemshim", here / "gpumemshim"))
     library = _library.path()
     if library:
         folder = pathlib.Path(library).resolve().parent
-        yield from (folder.parent / "bin" / "gpumem", folder / "gpumem", folder.parent.parent / "bin" / "gpumem")
-    found = shutil.which("gpumem")
+        yield from (folder.parent / "bin" / "gpumemshim", folder / "gpumemshim", folder.parent.parent / "bin" / "gpumemshim")
+    found = shutil.which("gpumemshim")
     if found:
         yield pathlib.Path(found)
 
 
 def find():
-    """The path of `gpumem`; GpumemError where there is none."""
+    """The path of `gpumemshim`; GpumemError where there is none."""
     path = next((path for path in candidates() if os.access(path, os.X_OK) and path.is_file()), None)
     if path is None:
-        raise GpumemError("gpumem is not on PATH. Put the folder of the built gpumem on PATH, or its path into GPUMEMSHIM_GPUMEM.")
+        raise GpumemError("gpumemshim is not on PATH. Put the folder of the built gpumemshim on PATH, or its path into GPUMEMSHIM_PROGRAM.")
     return str(path)
 
 
 def environment():
-    """Of the `gpumem` that is asked: it is not recorded itself."""
+    """Of the `gpumemshim` that is asked: it is not recorded itself."""
     return {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "GPUMEMSHIM_OUTPUT")}
 
 
 def run(*arguments, text=True, query=""):
-    """Runs gpumem with these arguments and `query` on standard input, unrecorded, and returns what it printed. GpumemError where it could not answer."""
+    """Runs gpumemshim with these arguments and `query` on standard input, unrecorded, and returns what it printed. GpumemError where it could not answer."""
     arguments = [os.fspath(each) if isinstance(each, os.PathLike) else str(each) for each in arguments]
     try:
         done = subprocess.run([find(), *arguments], input=query.encode("utf-8", "replace"), capture_output=True, env=environment(), check=False)
     except OSError as error:
-        raise GpumemError(f"gpumem could not be started: {error}") from error
+        raise GpumemError(f"gpumemshim could not be started: {error}") from error
     if done.returncode not in ANSWERED:
-        said = done.stderr.decode("utf-8", "replace").strip() or f"gpumem {arguments[0]} ended with {done.returncode} and no message"
+        said = done.stderr.decode("utf-8", "replace").strip() or f"gpumemshim {arguments[0]} ended with {done.returncode} and no message"
         raise GpumemError(said, done.returncode)
     return done.stdout.decode("utf-8", "replace") if text else done.stdout
 
@@ -63,7 +63,7 @@ def ask(*arguments):
     try:
         return json.loads(said)
     except ValueError as error:
-        raise GpumemError(f"gpumem {arguments[0]} printed no JSON: {said[:200]!r}") from error
+        raise GpumemError(f"gpumemshim {arguments[0]} printed no JSON: {said[:200]!r}") from error
 
 
 def own_trace():
@@ -81,7 +81,7 @@ def own_trace():
 
 
 def main():
-    """`python -m gpumemshim ...` is `gpumem ...`."""
+    """`python -m gpumemshim ...` is `gpumemshim ...`."""
     try:
         program = find()
     except GpumemError as error:

@@ -47,7 +47,7 @@ class Recording:
         return self._trace
 
     def window(self):
-        """Arguments by which gpumem looks at this part of the trace."""
+        """Arguments by which gpumemshim looks at this part of the trace."""
         trace = self.trace
         if self._error is not None:
             raise self._error
@@ -64,16 +64,16 @@ class Recording:
         return _answers.peak(self, device=device, top=top)
 
     def changes(self, *, device=None):
-        """What `gpumem diff` says of its end against its beginning: what this part left behind, by category, module and line."""
+        """What `gpumemshim diff` says of its end against its beginning: what this part left behind, by category, module and line."""
         *_, trace = self.window()
         return _program.ask("diff", *_answers.flags(device, self.begin or "0s", self.end or "end"), trace)
 
     def html(self, output="report.html"):
-        """Writes the page of `gpumem html` of this part, and returns its path."""
+        """Writes the page of `gpumemshim html` of this part, and returns its path."""
         return _answers.html(self, output)
 
     def picture(self, kind="timeline"):
-        """The picture of `gpumem plot KIND` of this part, as bytes of a PNG."""
+        """The picture of `gpumemshim plot KIND` of this part, as bytes of a PNG."""
         return _program.run("plot", kind, "-o", "-", *self.window(), text=False)
 
     @property
@@ -125,10 +125,10 @@ class record:  # noqa: N801 (used as a function)
         @gpumemshim.record(tell=print)
         def evaluate(model): ...
 
-    output: path of the trace; default as `gpumem run`. If this process is recorded into another file, that goes on, and what was recorded so far is copied
+    output: path of the trace; default as `gpumemshim run`. If this process is recorded into another file, that goes on, and what was recorded so far is copied
     to `output` at the end. name: shown in timelines; default: the function's name, or "record". tell: called with the Recording at the end. optional: run
     the body unrecorded where the recorder is not to be had; without it that is a GpumemError. keep: go on recording afterwards, so that a later record()
-    knows who allocated what it finds. The recorder is found as attach() finds it, `gpumem` on PATH.
+    knows who allocated what it finds. The recorder is found as attach() finds it, `gpumemshim` on PATH.
 
     What a recorder that came late cannot know: stacks of memory that was allocated before.
     """

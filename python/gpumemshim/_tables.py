@@ -10,7 +10,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def human(size):
-    """ "1.5 GiB" of bytes, with binary units as `gpumem` prints them; "-3 MiB" of fewer than none."""
+    """ "1.5 GiB" of bytes, with binary units as `gpumemshim` prints them; "-3 MiB" of fewer than none."""
     value, unit = abs(float(size)), 0
     while value >= 1024 and unit + 1 < len(UNITS):
         value, unit = value / 1024, unit + 1
@@ -19,7 +19,7 @@ def human(size):
 
 
 def parse_size(text):
-    """Bytes of "2 GB", "1.5GiB", "512M" or a number. Units are binary, as everywhere in gpumem. ValueError for anything else."""
+    """Bytes of "2 GB", "1.5GiB", "512M" or a number. Units are binary, as everywhere in gpumemshim. ValueError for anything else."""
     if isinstance(text, (int, float)) and not isinstance(text, bool) and text >= 0:
         return int(text)
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(text), re.IGNORECASE)

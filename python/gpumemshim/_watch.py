@@ -28,7 +28,7 @@ class Change(typing.NamedTuple):
 
 
 def watch(function=None, *, name=None, tell=None):
-    """Each call of the function is a stage of its name, and leaves a mark that says what it allocated; `gpumem stages` has its peak and what that was
+    """Each call of the function is a stage of its name, and leaves a mark that says what it allocated; `gpumemshim stages` has its peak and what that was
     for. `tell` is called with the Change of each call, for instance print.
 
         load = gpumemshim.watch(load)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""A server of the Model Context Protocol: an assistant may ask gpumem about the traces of a folder. It only reads.
+"""A server of the Model Context Protocol: an assistant may ask gpumemshim about the traces of a folder. It only reads.
 
     pip install 'gpumemshim[mcp]'
-    gpumem mcp --config /path/to/runs       the settings of a client, which starts `gpumem mcp /path/to/runs`
-    python -m gpumemshim.mcp /path/to/runs  the same server
+    gpumemshim mcp --config /path/to/runs       the settings of a client, which starts `gpumemshim mcp /path/to/runs`
+    python -m gpumemshim.mcp /path/to/runs      the same server
 
 Without a folder: the working directory. Traces and snapshots in it and below may be asked about; nothing outside it is read, and nothing is written but the
-indexes of `gpumem sql`, in the user's cache. It talks on standard input and output, and opens no port.
+indexes of `gpumemshim sql`, in the user's cache. It talks on standard input and output, and opens no port.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ ENDINGS = (".gmtrace", ".pickle", ".pkl")
 
 
 class Traces:
-    """The traces of a folder, and what gpumem says of them."""
+    """The traces of a folder, and what gpumemshim says of them."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
@@ -51,7 +51,7 @@ class Traces:
         found = sorted((path for path in self.folder.rglob("*") if path.suffix in ENDINGS and path.is_file()), key=lambda path: -path.stat().st_mtime)
         lines = [f"{path.relative_to(self.folder)}  {human(path.stat().st_size)}" for path in found[:MOST_TRACES]]
         more = [f"... {len(found) - MOST_TRACES} older ones"] if len(found) > MOST_TRACES else []
-        return "\n".join(lines + more) or f"no traces in {self.folder}. `gpumem run -- python train.py` records one"
+        return "\n".join(lines + more) or f"no traces in {self.folder}. `gpumemshim run -- python train.py` records one"
 
 
 def tools_of(traces):
@@ -116,7 +116,7 @@ def server_of(folder):
     from mcp.types import ToolAnnotations
 
     instructions = "GPU memory of recorded programs. Begin with list_traces, then report. Sizes are in binary units and exact; what a trace does not know is said to be not known."
-    server = Server("gpumem", instructions=instructions)
+    server = Server("gpumemshim", instructions=instructions)
     for function in tools_of(Traces(folder)):
         server.tool(annotations=ToolAnnotations(readOnlyHint=True, openWorldHint=False))(function)
     return server

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""GPU memory of tests: `pytest --gpumem` lists the tests that used most, and two markers limit what a test may use and leave behind.
+"""GPU memory of tests: `pytest --gpumemshim` lists the tests that used most, and two markers limit what a test may use and leave behind.
 
     @pytest.mark.limit_gpu_memory("2 GB")       # at most so much at once, beyond what was there when the test's body began; on each GPU
     @pytest.mark.limit_gpu_leaks("1 MB")        # at most so much is left behind when the body is over
     def test_training(): ...
 
-Markers count without --gpumem, too. Fixtures are outside: what they allocate was there when the body began. Sizes have binary units. Where the recorder
-cannot be had, --gpumem is an error, and a marker a warning: a limit that was not checked is said to be so.
+Markers count without --gpumemshim, too. Fixtures are outside: what they allocate was there when the body began. Sizes have binary units. Where the recorder
+cannot be had, --gpumemshim is an error, and a marker a warning: a limit that was not checked is said to be so.
 """
 
 import gc
@@ -33,18 +33,18 @@ LINES = 5
 
 
 def pytest_addoption(parser):
-    group = parser.getgroup("gpumem", "GPU memory (gpumemshim)")
-    group.addoption("--gpumem", action="store_true", help="record GPU memory, and list the tests that used most of it")
-    group.addoption("--gpumem-output", metavar="FILE", help="the trace, for `gpumem html` and all other commands (default: gpumem.pytest.PID.gmtrace)")
-    group.addoption("--gpumem-top", type=int, default=10, metavar="N", help="how many tests are listed; 0: all (10)")
+    group = parser.getgroup("gpumemshim", "GPU memory (gpumemshim)")
+    group.addoption("--gpumemshim", action="store_true", help="record GPU memory, and list the tests that used most of it")
+    group.addoption("--gpumemshim-output", metavar="FILE", help="the trace, for `gpumemshim html` and all other commands (default: gpumemshim.pytest.PID.gmtrace)")
+    group.addoption("--gpumemshim-top", type=int, default=10, metavar="N", help="how many tests are listed; 0: all (10)")
 
 
 def pytest_configure(config):
     for text in MARKERS.values():
         config.addinivalue_line("markers", text)
     plugin = Plugin(config)
-    config.pluginmanager.register(plugin, "gpumem-tests")
-    if config.getoption("--gpumem"):
+    config.pluginmanager.register(plugin, "gpumemshim-tests")
+    if config.getoption("--gpumemshim"):
         plugin.begin()
 
 
@@ -54,7 +54,7 @@ class Plugin:
     def __init__(self, config):
         self.config, self.rows, self.traces, self.scratch = config, [], [], None
         self.warned = set()
-        self.lists = config.getoption("--gpumem")
+        self.lists = config.getoption("--gpumemshim")
         self.gathers = bool(getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput"))
 
     def begin(self):
@@ -64,15 +64,15 @@ class Plugin:
             _program.find()
             begin(self.output())
         except GpumemError as error:
-            raise pytest.UsageError(f"--gpumem: {error}") from error
+            raise pytest.UsageError(f"--gpumemshim: {error}") from error
 
     def output(self):
-        """Where the trace goes; without --gpumem, where it is not asked for, to a folder that goes away."""
+        """Where the trace goes; without --gpumemshim, where it is not asked for, to a folder that goes away."""
         if not self.lists:
             if self.scratch is None:
-                self.scratch = tempfile.TemporaryDirectory(prefix="gpumem-pytest-", ignore_cleanup_errors=True) if sys.version_info >= (3, 10) else tempfile.TemporaryDirectory(prefix="gpumem-pytest-")
+                self.scratch = tempfile.TemporaryDirectory(prefix="gpumemshim-pytest-", ignore_cleanup_errors=True) if sys.version_info >= (3, 10) else tempfile.TemporaryDirectory(prefix="gpumemshim-pytest-")
             return f"{self.scratch.name}/limits.gmtrace"
-        output, worker = self.config.getoption("--gpumem-output"), getattr(self.config, "workerinput", {}).get("workerid")
+        output, worker = self.config.getoption("--gpumemshim-output"), getattr(self.config, "workerinput", {}).get("workerid")
         return f"{output[:-8] if output.endswith('.gmtrace') else output}.{worker}.gmtrace" if output and worker else output
 
     @pytest.hookimpl(hookwrapper=True)
@@ -121,11 +121,11 @@ class Plugin:
             self.traces = [f"(no answer: {error})"]
         pause()
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput["gpumem"] = (self.rows, self.traces)
+            self.config.workeroutput["gpumemshim"] = (self.rows, self.traces)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node, error):
-        rows, traces = getattr(node, "workeroutput", {}).get("gpumem", ([], []))
+        rows, traces = getattr(node, "workeroutput", {}).get("gpumemshim", ([], []))
         self.rows += rows
         self.traces += traces
 
@@ -137,14 +137,14 @@ class Plugin:
             terminalreporter.write_line("no test used GPU memory" if not self.traces else f"no test is in {', '.join(self.traces)}")
             return
         rows = sorted(self.rows, key=lambda row: -row[1])
-        top = self.config.getoption("--gpumem-top") or len(rows)
+        top = self.config.getoption("--gpumemshim-top") or len(rows)
         terminalreporter.write_line(f"{'used at most':>12}  {'left behind':>11}  test")
         for name, used, left in rows[:top]:
             terminalreporter.write_line(f"{human(used):>12}  {human(left) if left else '-':>11}  {name}")
         if len(rows) > top:
-            terminalreporter.write_line(f"... {len(rows) - top} more (--gpumem-top 0)")
+            terminalreporter.write_line(f"... {len(rows) - top} more (--gpumemshim-top 0)")
         for trace in self.traces:
-            terminalreporter.write_line(f"next: gpumem html {trace}")
+            terminalreporter.write_line(f"next: gpumemshim html {trace}")
 
 
 class Broken:

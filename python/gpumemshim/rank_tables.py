@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What `gpumem ranks` says, from the Parquet of `gpumem export parquet`, by an engine that is there already: DuckDB or ClickHouse; gpumemshim.spark for Spark.
+"""What `gpumemshim ranks` says, from the Parquet of `gpumemshim export parquet`, by an engine that is there already: DuckDB or ClickHouse; gpumemshim.spark for Spark.
 
-    gpumem export parquet --partition rank runs/ -o tables/
+    gpumemshim export parquet --partition rank runs/ -o tables/
     python -m gpumemshim.rank_tables tables/                            # all answers, as CSV
     python -m gpumemshim.rank_tables tables/ balance clusters --engine clickhouse
     python -m gpumemshim.rank_tables tables/ --engine duckdb --script | duckdb      # the SQL, for the engine's own program
@@ -54,7 +54,7 @@ def pattern(folder, table):
     for depth in ("*", "*/*") if table != "ranks" else ("*",):
         if any(folder.glob(f"{table}/{depth}.parquet")):
             return f"{folder}/{table}/{depth}.parquet"
-    raise GpumemError(f"{folder} has no table {table}. Make it: gpumem export parquet --partition rank TRACES -o {folder}")
+    raise GpumemError(f"{folder} has no table {table}. Make it: gpumemshim export parquet --partition rank TRACES -o {folder}")
 
 
 def quoted(text):
@@ -73,7 +73,7 @@ def setup(engine, folder, names=USED):
 def script(engine, folder, chosen=None):
     """The text of all this for the engine's own program: settings, views, tables, and the answers (`chosen`: only these).
 
-    folder: of `gpumem export parquet`, as that program sees it. engine: "duckdb" or "clickhouse".
+    folder: of `gpumemshim export parquet`, as that program sees it. engine: "duckdb" or "clickhouse".
     """
     settings = [f"SET {name} = {value}" for name, value in CLICKHOUSE_SETTINGS.items()] if engine == "clickhouse" else []
     queries = [each.sql for each in statements() if each.kind == "answer" and (not chosen or each.name in chosen)]
@@ -109,8 +109,8 @@ class ClickHouse:
         from chdb import session
 
         self.session = session.Session()
-        self.session.query("CREATE DATABASE IF NOT EXISTS gpumem")
-        self.session.query("USE gpumem")
+        self.session.query("CREATE DATABASE IF NOT EXISTS gpumemshim")
+        self.session.query("USE gpumemshim")
         for name, value in CLICKHOUSE_SETTINGS.items():
             self.session.query(f"SET {name} = {value}")
         for sql in setup("clickhouse", pathlib.Path(folder).resolve()):
@@ -158,8 +158,8 @@ def cell(value):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m gpumemshim.rank_tables", description="What gpumem ranks says, by DuckDB or ClickHouse, from gpumem export parquet's tables.")
-    parser.add_argument("folder", help="of gpumem export parquet")
+    parser = argparse.ArgumentParser(prog="python -m gpumemshim.rank_tables", description="What gpumemshim ranks says, by DuckDB or ClickHouse, from gpumemshim export parquet's tables.")
+    parser.add_argument("folder", help="of gpumemshim export parquet")
     parser.add_argument("answers", nargs="*", metavar="ANSWER", help=f"{', '.join(answers())} (all)")
     parser.add_argument("--engine", choices=("duckdb", "clickhouse"), default="duckdb")
     parser.add_argument("--script", action="store_true", help="print the SQL for the engine's own program")

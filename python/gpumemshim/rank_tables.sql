@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- SPDX-FileCopyrightText: The gpumemshim authors
 --
--- What `gpumem ranks` says, as SQL that DuckDB, ClickHouse and Spark take alike, over the tables of `gpumem export parquet`. Parts become tables, in this
+-- What `gpumemshim ranks` says, as SQL that DuckDB, ClickHouse and Spark take alike, over the tables of `gpumemshim export parquet`. Parts become tables, in this
 -- order, each from those before it; answers are queries over them. rank_tables.py runs it, and prints it for an engine: python -m gpumemshim.rank_tables.
 --
 -- What makes it portable: no integer division (floor of a double is exact here), no list types, no correlated subquery, doubles as 2e-2, frames of windows

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Traces of many ranks in Spark: the tables of `gpumem sql` as DataFrames, and what `gpumem ranks` says, computed by Spark.
+"""Traces of many ranks in Spark: the tables of `gpumemshim sql` as DataFrames, and what `gpumemshim ranks` says, computed by Spark.
 
-    from gpumemshim import spark as gpumem_spark
+    from gpumemshim import spark as gpumemshim_spark
 
-    folder = gpumem_spark.export("runs/", "tables/")            # once; or: gpumem export parquet --partition rank runs/ -o tables/
-    job = gpumem_spark.Job(session, folder)
+    folder = gpumemshim_spark.export("runs/", "tables/")            # once; or: gpumemshim export parquet --partition rank runs/ -o tables/
+    job = gpumemshim_spark.Job(session, folder)
     job.balance().show()                                        # skew, balance ratio, in which step
     job.peaks().orderBy("bytes", ascending=False).show(10)      # a row a rank
     job.tables["blocks"].where("rank = 7 and category = 'activation'").groupBy("line").sum("size").show()
@@ -15,7 +15,7 @@ From the command line, with the package installed:
     spark-submit --master 'local[2]' "$(python -c 'import gpumemshim.spark as s; print(s.__file__)')" tables/ balance clusters
 
 Sizes are bytes, times nanoseconds, as everywhere. The SQL is that of rank_tables.sql, the same for DuckDB and ClickHouse. Needs pyspark 3.5 or newer and Java 17;
-`export` needs `gpumem` and DuckDB's library. Errors: gpumemshim.GpumemError with what to do; Spark's own exceptions from queries.
+`export` needs `gpumemshim` and DuckDB's library. Errors: gpumemshim.GpumemError with what to do; Spark's own exceptions from queries.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from gpumemshim._error import GpumemError
 
 
 def export(traces, folder):
-    """Writes the Parquet of traces by `gpumem export parquet` on this machine, and returns `folder`.
+    """Writes the Parquet of traces by `gpumemshim export parquet` on this machine, and returns `folder`.
 
     traces: a folder of traces, a file, a pattern, or a list of these. folder: must not exist yet, on a file system that Spark's executors see.
     GpumemError where no trace can be read. Damaged, missing and foreign ranks are no error: they are in the table `ranks`.
@@ -42,7 +42,7 @@ def export(traces, folder):
 def tables(session, folder):
     """{name: DataFrame} of all tables of an export: events, blocks, segments, stacks, frames, steps, modules, counters, samples, losses, processes and ranks.
 
-    Columns are those of `gpumem sql` (docs/sql.md; of ranks: docs/engines.md), with `rank` as the partition: `where("rank = 3")` reads rank 3 alone. Unsigned
+    Columns are those of `gpumemshim sql` (docs/sql.md; of ranks: docs/engines.md), with `rank` as the partition: `where("rank = 3")` reads rank 3 alone. Unsigned
     64-bit numbers (addresses, handles) are decimal(20,0). Nothing is read before an action asks for it, except the schemas.
 
     session: a SparkSession. folder: a path or URL that Spark reads. AnalysisException where a table is not there.
@@ -64,7 +64,7 @@ class Tables(dict):
 
 
 class Job:
-    """The ranks of one job: `tables`, and the answers of `gpumem ranks` as DataFrames. Not thread-safe: it makes temporary views of the session.
+    """The ranks of one job: `tables`, and the answers of `gpumemshim ranks` as DataFrames. Not thread-safe: it makes temporary views of the session.
 
         job = gpumemshim.spark.Job(session, "tables/")
         job.clusters().toPandas()      # which ranks are unlike the others, and by how much
@@ -124,8 +124,8 @@ def text_of(frame):
 
 def main(arguments=None):
     """Prints answers as CSV. TRACES are exported first, into a folder beside them; FOLDER of an export is read as it is."""
-    parser = argparse.ArgumentParser(description="What gpumem ranks says, by Spark, from gpumem export parquet's tables.")
-    parser.add_argument("folder", help="of gpumem export parquet; made from --traces if given")
+    parser = argparse.ArgumentParser(description="What gpumemshim ranks says, by Spark, from gpumemshim export parquet's tables.")
+    parser.add_argument("folder", help="of gpumemshim export parquet; made from --traces if given")
     parser.add_argument("answers", nargs="*", metavar="ANSWER", help=f"{', '.join(rank_tables.answers())} (all)")
     parser.add_argument("--traces", nargs="+", help="write the folder from these first")
     asked = parser.parse_intermixed_args(arguments)
@@ -137,7 +137,7 @@ def main(arguments=None):
     try:
         if asked.traces:
             export(asked.traces, asked.folder)
-        session = SparkSession.builder.appName("gpumem ranks").getOrCreate()
+        session = SparkSession.builder.appName("gpumemshim ranks").getOrCreate()
         job = Job(session, asked.folder)
         for name in asked.answers or rank_tables.answers():
             print(f"{name}\n{text_of(job.answer(name))}", flush=True)

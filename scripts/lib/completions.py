@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Completions of gpumem for bash, zsh and fish, made of what its own --help lists: commands, and the flags of each.
+"""Completions of gpumemshim for bash, zsh and fish, made of what its own --help lists: commands, and the flags of each.
 
-    commands = read("build/release/bin/gpumem")
+    commands = read("build/release/bin/gpumemshim")
     bash(commands), zsh(commands), fish(commands)     the texts of the three files
 """
 
@@ -13,7 +13,7 @@ import subprocess
 COMMAND = re.compile(r"^  ([a-z]+) {2,}(\S.*)$")
 FLAG = re.compile(r"^  ((?:--?[\w-]+, )*--?[\w-]+)(?: ([A-Z][^ ]*))? +(\S.*)$")
 # What follows is another program's command line.
-TAKES_COMMAND = ("run", "plan", "doctor", "sweep", "replay")
+TAKES_COMMAND = ("run", "plan", "doctor", "simulate", "sweep", "replay")
 
 
 @dataclasses.dataclass
@@ -40,7 +40,7 @@ def flags_of(text):
 
 
 def read(gpumem):
-    """The commands in the order of --help. Raises CalledProcessError where gpumem does not run."""
+    """The commands in the order of --help. Raises CalledProcessError where gpumemshim does not run."""
     overview = text_of(gpumem).partition("\nFlags:\n")[0]
     rows = [COMMAND.match(line) for line in overview.partition("\n\nRecord\n")[2].splitlines()]
     return [Command(row[1], row[2], flags_of(text_of(gpumem, row[1]))) for row in rows if row]
@@ -49,8 +49,8 @@ def read(gpumem):
 def bash(commands):
     cases = "".join(f"    {command.name}) flags='{' '.join(name for flag in command.flags for name in flag.names)}' ;;\n" for command in commands)
     names = " ".join(command.name for command in commands)
-    return f"""# gpumem's completion for bash. Made of gpumem --help.
-_gpumem() {{
+    return f"""# gpumemshim's completion for bash. Made of gpumemshim --help.
+_gpumemshim() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} flags='' i
   COMPREPLY=()
   if [ "$COMP_CWORD" = 1 ]; then
@@ -71,7 +71,7 @@ _gpumem() {{
     *) [ "${{COMP_WORDS[1]}}" != help ] || mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur") ;;
   esac
 }}
-complete -o bashdefault -o default -F _gpumem gpumem
+complete -o bashdefault -o default -F _gpumemshim gpumemshim
 """
 
 
@@ -93,8 +93,8 @@ def zsh(commands):
         last = "'*::command: _normal'" if command.name in TAKES_COMMAND else "'*:file:_files'"
         specs = " \\\n      ".join([spec for flag in command.flags for spec in zsh_specs(flag)] + [last])
         cases += f"  {command.name})\n    _arguments -S \\\n      {specs}\n    ;;\n"
-    return f"""#compdef gpumem
-# gpumem's completion for zsh. Made of gpumem --help.
+    return f"""#compdef gpumemshim
+# gpumemshim's completion for zsh. Made of gpumemshim --help.
 local -a commands
 if (( CURRENT == 2 )); then
   commands=(
@@ -116,11 +116,11 @@ def fish_quoted(text):
 
 
 def fish(commands):
-    lines = ["# gpumem's completion for fish. Made of gpumem --help."]
+    lines = ["# gpumemshim's completion for fish. Made of gpumemshim --help."]
     for command in commands:
-        lines.append(f"complete -c gpumem -n __fish_use_subcommand -f -a {command.name} -d {fish_quoted(command.about)}")
+        lines.append(f"complete -c gpumemshim -n __fish_use_subcommand -f -a {command.name} -d {fish_quoted(command.about)}")
         for flag in command.flags:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names)
             value = " -r" if flag.value else ""
-            lines.append(f"complete -c gpumem -n '__fish_seen_subcommand_from {command.name}' {names}{value} -d {fish_quoted(flag.about)}")
+            lines.append(f"complete -c gpumemshim -n '__fish_seen_subcommand_from {command.name}' {names}{value} -d {fish_quoted(flag.about)}")
     return "\n".join(lines) + "\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The recorder held against this machine's CUPTI: `gpumem doctor --cross-check` on programs that use memory in each way, and beside torch.profiler.
+"""The recorder held against this machine's CUPTI: `gpumemshim doctor --cross-check` on programs that use memory in each way, and beside torch.profiler.
 
     rows = cross_check_programs.check(build, python, simulated=False)
 

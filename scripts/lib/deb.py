@@ -17,11 +17,10 @@ def as_debian_wants(tree, to):
     for page in (to / "share/man/man1").iterdir():
         page.with_name(page.name + ".gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
         page.unlink()
-    shutil.move(to / "share/doc/gpumemshim", to / "share/doc/gpumem")
-    (to / "share/doc/gpumem/LICENSE").rename(to / "share/doc/gpumem/copyright")
+    (to / "share/doc/gpumemshim/LICENSE").rename(to / "share/doc/gpumemshim/copyright")
     packages = to / "lib/python3/dist-packages"
     packages.mkdir(parents=True)
-    (packages / "gpumemshim").symlink_to("../../../share/gpumem/python/gpumemshim")
+    (packages / "gpumemshim").symlink_to("../../../share/gpumemshim/python/gpumemshim")
 
 
 def make(tree, root, folder, version):

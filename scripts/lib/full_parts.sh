@@ -20,7 +20,7 @@ about() {
     asan) echo "all but end to end, and every command on hostile traces, under the address and undefined-behaviour sanitizers" ;;
     tsan) echo "recorder, and the analyzer where it has threads, under the thread sanitizer" ;;
     odr) echo "the program linked as one (-flto): no name with two types" ;;
-    fuzz) echo "each fuzz target for ${GPUMEM_FUZZ_SECONDS:-300} seconds" ;;
+    fuzz) echo "each fuzz target for ${GPUMEMSHIM_FUZZ_SECONDS:-300} seconds" ;;
     checks) echo "scripts/check, and that each check can fail" ;;
     tidy_1) echo "clang-tidy over one half of the files" ;;
     tidy_2) echo "clang-tidy over the other half" ;;
@@ -48,8 +48,8 @@ part_packages() { long packages -R "$OF_PACKAGES"; }
 part_others() { long others -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_PACKAGES"; }
 part_asan() { suite asan asan; }
 part_tsan() { suite tsan tsan; }
-part_odr() { check odr scripts/build odr gpumem; }
-part_fuzz() { check fuzz bash tests/fuzz/run.sh "${GPUMEM_FUZZ_SECONDS:-300}"; }
+part_odr() { check odr scripts/build odr gpumemshim; }
+part_fuzz() { check fuzz bash tests/fuzz/run.sh "${GPUMEMSHIM_FUZZ_SECONDS:-300}"; }
 part_checks() { build release && check check scripts/check && check check_checks scripts/check_checks; }
 part_tidy_1() { build release && check tidy_1 scripts/check_tidy --full --share 1/2; }
 part_tidy_2() { build release && check tidy_2 scripts/check_tidy --full --share 2/2; }

@@ -4,7 +4,7 @@
 """Writes manual pages, completions and licences below a prefix, for `cmake --install`. What cannot be made is left out, and a line says so; --strict
 makes that an error.
 
-    scripts/lib/install_pages.py --gpumem build/release/bin/gpumem --version 0.1.0 PREFIX
+    scripts/lib/install_pages.py --gpumem build/release/bin/gpumemshim --version 0.1.0 PREFIX
 """
 
 import argparse
@@ -37,9 +37,9 @@ def main():
     arguments = parser.parse_args()
     share = arguments.prefix / "share"
     commands = completions.read(arguments.gpumem)
-    write(share / "bash-completion/completions", {"gpumem": completions.bash(commands)})
-    write(share / "zsh/site-functions", {"_gpumem": completions.zsh(commands)})
-    write(share / "fish/vendor_completions.d", {"gpumem.fish": completions.fish(commands)})
+    write(share / "bash-completion/completions", {"gpumemshim": completions.bash(commands)})
+    write(share / "zsh/site-functions", {"_gpumemshim": completions.zsh(commands)})
+    write(share / "fish/vendor_completions.d", {"gpumemshim.fish": completions.fish(commands)})
     problems = []
     pages = man_pages.made(ROOT / "docs/commands", {command.name: command.about for command in commands}, arguments.version)
     if pages:

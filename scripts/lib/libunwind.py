@@ -32,7 +32,7 @@ def built(sysroot):
     if shutil.which("make") is None:
         raise RuntimeError("make is missing, which builds libunwind. Install it (Debian: apt-get install make).")
     package = PIN.read_text().splitlines()[-1].split()[0]
-    with tempfile.TemporaryDirectory(prefix="gpumem-libunwind-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-libunwind-") as scratch:
         scratch = pathlib.Path(scratch)
         archive = debian_source.fetch_pinned(PIN, scratch)
         old_glibc.run("tar", "-xzf", archive, "-C", scratch)

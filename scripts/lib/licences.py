@@ -12,30 +12,30 @@ import subprocess
 
 # Debian's package -> what of it is in which file. docs/dependencies.md says why each is used.
 PARTS = {
-    "libabsl-dev": "abseil, in gpumem",
-    "libprotobuf-dev": "protobuf, in gpumem",
-    "libdw-dev": "elfutils (libdw, libelf), in gpumem",
-    "liblzma-dev": "xz (liblzma), in gpumem",
-    "libbz2-dev": "bzip2, in gpumem",
-    "zlib1g-dev": "zlib, in gpumem",
-    "libzstd-dev": "zstd, in gpumem",
-    "liblz4-dev": "LZ4, in gpumem and libgpumemshim.so",
-    "libxxhash-dev": "xxHash, in gpumem and libgpumemshim.so",
-    "libcairo2-dev": "cairo, in gpumem",
-    "libpixman-1-dev": "pixman, in gpumem",
-    "libfontconfig-dev": "fontconfig, in gpumem",
-    "libfreetype-dev": "FreeType, in gpumem",
-    "libpng-dev": "libpng, in gpumem",
-    "libexpat1-dev": "expat, in gpumem",
-    "libbrotli-dev": "brotli, in gpumem",
-    "fonts-dejavu-core": "DejaVu Sans, in gpumem",
-    "libncurses-dev": "ncurses and terminfo, in gpumem",
-    "libevent-dev": "libevent, in gpumem",
-    "libminizip-dev": "minizip, in gpumem",
-    "libyaml-cpp-dev": "yaml-cpp, in gpumem",
-    "libcli11-dev": "CLI11, in gpumem",
-    "nlohmann-json3-dev": "nlohmann-json, in gpumem",
-    "libstdc++-12-dev": "libstdc++ and libgcc, with the GCC runtime library exception, in gpumem, libgpumemshim.so and simcuda",
+    "libabsl-dev": "abseil, in gpumemshim",
+    "libprotobuf-dev": "protobuf, in gpumemshim",
+    "libdw-dev": "elfutils (libdw, libelf), in gpumemshim",
+    "liblzma-dev": "xz (liblzma), in gpumemshim",
+    "libbz2-dev": "bzip2, in gpumemshim",
+    "zlib1g-dev": "zlib, in gpumemshim",
+    "libzstd-dev": "zstd, in gpumemshim",
+    "liblz4-dev": "LZ4, in gpumemshim and libgpumemshim.so",
+    "libxxhash-dev": "xxHash, in gpumemshim and libgpumemshim.so",
+    "libcairo2-dev": "cairo, in gpumemshim",
+    "libpixman-1-dev": "pixman, in gpumemshim",
+    "libfontconfig-dev": "fontconfig, in gpumemshim",
+    "libfreetype-dev": "FreeType, in gpumemshim",
+    "libpng-dev": "libpng, in gpumemshim",
+    "libexpat1-dev": "expat, in gpumemshim",
+    "libbrotli-dev": "brotli, in gpumemshim",
+    "fonts-dejavu-core": "DejaVu Sans, in gpumemshim",
+    "libncurses-dev": "ncurses and terminfo, in gpumemshim",
+    "libevent-dev": "libevent, in gpumemshim",
+    "libminizip-dev": "minizip, in gpumemshim",
+    "libyaml-cpp-dev": "yaml-cpp, in gpumemshim",
+    "libcli11-dev": "CLI11, in gpumemshim",
+    "nlohmann-json3-dev": "nlohmann-json, in gpumemshim",
+    "libstdc++-12-dev": "libstdc++ and libgcc, with the GCC runtime library exception, in gpumemshim, libgpumemshim.so and simcuda",
     "libunwind-dev": "libunwind, libunwind.so.8 in packages",
     "libc6-dev": "glibc's start-up objects, which its licence lets be linked without condition, in all",
 }
@@ -49,7 +49,7 @@ gpumemshim itself is under Apache-2.0 (LICENSE). These parts are linked into its
 {rows}
 
 elfutils is free software under LGPL-3.0-or-later or GPL-2.0-or-later, used here under the former. It is linked {how}. You may
-change it and link gpumem again: gpumemshim's sources, `scripts/build` and `scripts/package` do that with whatever libdw and libelf are installed. Its
+change it and link gpumemshim again: gpumemshim's sources, `scripts/build` and `scripts/package` do that with whatever libdw and libelf are installed. Its
 source is Debian's source package elfutils in the version above (`apt-get source elfutils={version}`). cairo is used under MPL-1.1; its source is Debian's
 source package cairo.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Manual pages of gpumem's commands, made of docs/commands by go-md2man (Debian's package of that name).
+"""Manual pages of gpumemshim's commands, made of docs/commands by go-md2man (Debian's package of that name).
 
-    pages = made(pathlib.Path("docs/commands"), {"report": "one screen"}, "0.1.0")     {"gpumem-report.1": "...", ...}; {} without go-md2man
+    pages = made(pathlib.Path("docs/commands"), {"report": "one screen"}, "0.1.0")     {"gpumemshim-report.1": "...", ...}; {} without go-md2man
 """
 
 import re
@@ -27,7 +27,7 @@ def source(name, about, markdown, version):
     synopsis = []
     while body and body[0].startswith("    "):
         synopsis.append(body.pop(0))
-    parts = [f'% {name.upper()} 1 "" "gpumemshim {version}" "gpumem"', "", "# NAME", "", f"{name} - {about}", ""]
+    parts = [f'% {name.upper()} 1 "" "gpumemshim {version}" "gpumemshim"', "", "# NAME", "", f"{name} - {about}", ""]
     if synopsis:
         parts += ["# SYNOPSIS", "", *synopsis, ""]
     fenced = False
@@ -39,14 +39,14 @@ def source(name, about, markdown, version):
 
 
 def made(folder, about, version):
-    """One page a document; README.md, the list of all commands, is gpumem(1). Raises CalledProcessError where the tool fails."""
+    """One page a document; README.md, the list of all commands, is gpumemshim(1). Raises CalledProcessError where the tool fails."""
     tool = shutil.which("go-md2man")
     if tool is None:
         return {}
     pages = {}
     for document in sorted(folder.glob("*.md")):
         command = "" if document.stem == "README" else document.stem
-        name = f"gpumem-{command}" if command else "gpumem"
+        name = f"gpumemshim-{command}" if command else "gpumemshim"
         text = source(name, about.get(command, OVERVIEW) if command else OVERVIEW, document.read_text(encoding="utf-8"), version)
         pages[f"{name}.1"] = subprocess.run([tool], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout.decode().replace("\\\\|", "|")  # a bar in a table
     return pages

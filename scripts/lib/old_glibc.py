@@ -66,7 +66,7 @@ def sysroot(fetch=True):
         return FOLDER
     if not fetch:
         return None
-    with tempfile.TemporaryDirectory(prefix="gpumem-glibc-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-glibc-") as scratch:
         scratch = pathlib.Path(scratch)
         run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:",
             "--no-compile", "--no-cache-dir", "--target", scratch / "wheel", "-r", PIN)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem plan` against the GPU that is here: the examples run for real under the recorder, and as a plan for a GPU of the same size and capability.
+"""`gpumemshim plan` against the GPU that is here: the examples run for real under the recorder, and as a plan for a GPU of the same size and capability.
 
     rows = plan_check.check(build, python, simulated=False, machine=probe(...))
 
@@ -51,11 +51,11 @@ def row(name, found, expected):
 
 
 def check(build, python, simulated, machine):
-    gpumem = build / "bin" / "gpumem"
+    gpumem = build / "bin" / "gpumemshim"
     rows = []
     for name, options in EXAMPLES:
         command = [python, ROOT / "examples" / name, *options]
-        with tempfile.TemporaryDirectory(prefix="gpumem-plan-check-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-plan-check-") as folder:
             try:
                 place = pathlib.Path(folder)
                 rows.append(row(name, predicted(gpumem, command, machine, place), measured(gpumem, command, simulated, place)))

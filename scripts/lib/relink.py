@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Links what a build tree holds a second time, against an older glibc: the same objects and archives by the same command, with what glibc is replaced.
 
-    link("build/release", "bin/gpumem", pathlib.Path("stage/bin/gpumem"), old_glibc.sysroot())
+    link("build/release", "bin/gpumemshim", pathlib.Path("stage/bin/gpumemshim"), old_glibc.sysroot())
 
 docs/packaging.md says why this gives programs that run there.
 """

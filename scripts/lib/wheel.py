@@ -14,14 +14,14 @@ import zipfile
 
 DATE = (1980, 1, 1, 0, 0, 0)
 # Where a part of the tree goes in the wheel; "" leaves it out. pip removes a folder with a package when all in it is the package's and one file lies in
-# it directly: so share/gpumem has CHANGELOG.md, and nothing goes into folders that the environment had before (include) but programs do not search.
+# it directly: so share/gpumemshim has CHANGELOG.md, and nothing goes into folders that the environment had before (include) but programs do not search.
 PLACES = (
-    ("share/gpumem/python/", ""),  # the package itself, in the wheel anyhow
+    ("share/gpumemshim/python/", ""),  # the package itself, in the wheel anyhow
     ("share/doc/gpumemshim/licences/", "{info}/licenses/"),
     ("share/doc/gpumemshim/LICENSE", "{info}/licenses/LICENSE"),
-    ("share/doc/gpumemshim/CHANGELOG.md", "{data}/data/share/gpumem/CHANGELOG.md"),
+    ("share/doc/gpumemshim/CHANGELOG.md", "{data}/data/share/gpumemshim/CHANGELOG.md"),
     ("share/doc/gpumemshim/", ""),
-    ("include/", "{data}/data/share/gpumem/include/"),
+    ("include/", "{data}/data/share/gpumemshim/include/"),
     ("bin/", "{data}/scripts/"),
     ("", "{data}/data/"),
 )

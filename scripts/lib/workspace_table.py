@@ -79,7 +79,7 @@ def rows_of(found, versions, machine, driver, simulated):
 
 
 def run_cases(command, environment, options):
-    with tempfile.TemporaryDirectory(prefix="gpumem-workspaces-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-workspaces-") as folder:
         path = pathlib.Path(folder) / "answer.json"
         words = [*map(str, command), str(HERE / "measure_workspaces.py"), str(path), *options]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
@@ -94,7 +94,7 @@ def measure(build, python, simulated, machine, driver, quick=False, match=""):
     major, minor = machine["compute_capability"].split(".")
     device = {"SIMCUDA_NAME": machine["device"], "SIMCUDA_CC": f"{major}{minor}", "SIMCUDA_SMS": str(machine["multiprocessors"]),
               "SIMCUDA_MEM_MB": str(machine["memory_bytes"] >> 20), "SIMCUDA_OVERCOMMIT": "1", "SIMCUDA_MODULE_KB": "2048"}
-    simulation = [build / "share" / "gpumem" / "simcuda" / "run", "--lib", build / "lib" / "simcuda", "--", python]
+    simulation = [build / "share" / "gpumemshim" / "simcuda" / "run", "--lib", build / "lib" / "simcuda", "--", python]
     reference = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "none"}, options)
     on_gpu = run_cases(simulation, {**plain, **device, "SIMCUDA_WORKSPACES": "bound", "SIMCUDA_WORKSPACE_TABLE": os.devnull}, options) if simulated else run_cases([python], plain, options)
     found, left_out = compare(on_gpu, reference)

@@ -66,7 +66,7 @@ void OpenStandardStreams() {
 }
 
 void* Main(void*) {
-  prctl(PR_SET_NAME, "gpumem-files", 0, 0, 0);
+  prctl(PR_SET_NAME, "gpumemshim-file", 0, 0, 0);
   if (!descriptors::LeaveTable(STDIN_FILENO)) {
     Enter(kNone);
     return nullptr;

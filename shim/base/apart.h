@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Work that opens files for a moment, done on a thread that has descriptors of its own ("gpumem-files"). In the
+// Work that opens files for a moment, done on a thread that has descriptors of its own ("gpumemshim-file"). In the
 // program's table such a file would have the lowest free number for that moment: the program would be given another
 // one, and where it closes descriptors that it does not know and opens files of its own, it would lose one of those to
 // our close().
 //
-//   writer, sampler, control ──Do(work)──► gpumem-files: open, read, close ──► Do returns
+//   writer, sampler, control ──Do(work)──► gpumemshim-file: open, read, close ──► Do returns
 //
 // The work must not start threads or processes, which would have these descriptors too, nor call CUDA or NVML, whose
 // descriptors it does not have, and /proc/self/fd is the program's (/proc/thread-self/fd is its own).

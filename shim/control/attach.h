@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// `gpumem attach` brought us into a program that was running: gpumemshim_attach_v1, called in a thread of its own,
+// `gpumemshim attach` brought us into a program that was running: gpumemshim_attach_v1, called in a thread of its own,
 // installs the hooks by a scan of slots (slot_scan.h) and starts recording. Where we were there already it only starts.
 //
 // Thread-safety: WasAttached from any thread. Failure: the program goes on unrecorded.

@@ -19,7 +19,7 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr char kOurs[] = "gpumem-";
+constexpr char kOurs[] = "gpumemshim-";
 
 struct Entry {  // linux_dirent64, as the kernel writes it
   uint64_t inode;

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the program says about itself: marks, stages, steps, tags, names of memory. They come through gpumemshim.h, NVTX
-// and `gpumem ctl` and become events like any other, so that their order among allocations is right.
+// and `gpumemshim ctl` and become events like any other, so that their order among allocations is right.
 //
 // While recording is off, stages, the step and the tag are kept up to date aside (open_ranges.h), and a recording that
 // begins is told what is open.

@@ -277,11 +277,11 @@ bool BeginRecording() {
   if (g_rank_settings.summary_only && !BeginSummaryOnly(g_facts, &g_settings)) return false;
   const SignalsBlocked block;  // a handler that ends the process is to find a ring with its writer, or none
   if (!StartRing())
-    return SayNothing("gpumem: nothing is recorded: no memory for events. Raise ulimit -v, or the cgroup's limit.\n");
+    return SayNothing("gpumemshim: nothing is recorded: no memory for it. Raise ulimit -v, or the cgroup's limit.\n");
   if (!StartWriter()) {
     ring::Stop(0);
     ring::Unlink();
-    return SayNothing("gpumem: nothing is recorded: no thread for it. Raise ulimit -u, or pids.max of the cgroup.\n");
+    return SayNothing("gpumemshim: nothing is recorded: no thread for it. Raise ulimit -u or the cgroup's pids.max.\n");
   }
   if (g_settings.cupti) cupti::Start(g_settings.cupti_wait_ms);
   // Before anything else happens: an injected script may want to see the first step.
@@ -317,7 +317,7 @@ State SetUp() {
   apart::Start();
   apart::Do([] { ReadProcessFacts(&g_facts); });
   g_rank_settings = ReadRankSettings(g_facts);
-  if (WasAttached()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "gpumem attach"};
+  if (WasAttached()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "gpumemshim attach"};
   if (WasInjected()) g_facts.settings[g_facts.settings_count++] = {"loaded_by", "CUDA_INJECTION64_PATH"};
   g_pid.store(g_facts.pid, std::memory_order_relaxed);
   g_spans.store(0, std::memory_order_relaxed);

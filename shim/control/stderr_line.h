@@ -8,7 +8,7 @@
 //
 // Thread-safety: any thread; not in a hook. Failure: the line is lost. errno stays.
 //
-//   WriteLine("gpumem: 1 event\n", 16);
+//   WriteLine("gpumemshim: 1 event\n", 16);
 
 #ifndef GPUMEM_SHIM_CONTROL_STDERR_LINE_H_
 #define GPUMEM_SHIM_CONTROL_STDERR_LINE_H_

@@ -22,7 +22,7 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr char kSummaryPrefix[] = "gpumem-summary.";
+constexpr char kSummaryPrefix[] = "gpumemshim-summary.";
 constexpr int64_t kQuietSeconds = 120;  // a recording writes each second
 
 // As the kernel lays it out for getdents64; opendir would take the heap.

@@ -5,7 +5,7 @@
 // in the ring's directory, with the last kSummaryTraceBytes of its trace. It is removed at the end. A process that was
 // killed leaves it; the next one that makes such a folder there, or a launcher at its end, removes it.
 //
-//   /dev/shm/gpumem-summary.4242.123456/trace.gmtrace, trace.part2.gmtrace, ...
+//   /dev/shm/gpumemshim-summary.4242.123456/trace.gmtrace, trace.part2.gmtrace, ...
 //
 // Thread-safety: one thread at a time; no heap. Failure: false, or something stays.
 //

@@ -44,7 +44,7 @@ void AddEscaped(const char* path, Text* text) {
 }
 
 void AddCommand(const char* command, const char* path, Text* text) {
-  text->Add(" Next: gpumem ").Add(command).Add(' ');
+  text->Add(" Next: gpumemshim ").Add(command).Add(' ');
   if (!IsPrintable(path)) return AddEscaped(path, text);
   const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
   if (quotes) text->Add('\'');
@@ -57,7 +57,7 @@ void AddCommand(const char* command, const char* path, Text* text) {
 size_t SummaryLine(const writer::Summary& summary, const SummaryLineFacts& facts, char* out, size_t capacity) {
   Text text(out, capacity);
   if (summary.timed_out) {
-    text.Add("gpumem: the trace's file system did not take its end within 2 s: ").AddGrouped(summary.events);
+    text.Add("gpumemshim: the trace's file system did not take its end within 2 s: ").AddGrouped(summary.events);
     text.Add(" events are in ").AddPrintable(summary.path[0] != '\0' ? summary.path : "no file");
     text.Add(", later ones, as far as there was room, in its ring on this host.");
     if (summary.path[0] != '\0') AddCommand("report", summary.path, &text);
@@ -67,12 +67,12 @@ size_t SummaryLine(const writer::Summary& summary, const SummaryLineFacts& facts
   const uint64_t lost = summary.dropped_allocs + summary.dropped_frees + summary.unwritten_events;
   if (!summary.opened) {
     if (lost == 0 && summary.error[0] == '\0') return 0;
-    text.Add("gpumem: no trace written, ").AddGrouped(lost).Add(" events lost");
+    text.Add("gpumemshim: no trace written, ").AddGrouped(lost).Add(" events lost");
     if (summary.error[0] != '\0') text.Add(": ").AddPrintable(summary.error);
     text.Add('\n');
     return text.size();
   }
-  text.Add("gpumem: ").AddGrouped(summary.events).Add(summary.events == 1 ? " event (" : " events (");
+  text.Add("gpumemshim: ").AddGrouped(summary.events).Add(summary.events == 1 ? " event (" : " events (");
   text.AddGrouped(summary.torch_events).Add(" torch, ");
   text.AddGrouped(summary.runtime_events).Add(" runtime, ");
   text.AddGrouped(summary.driver_events).Add(" driver), ");

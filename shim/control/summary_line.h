@@ -3,8 +3,8 @@
 //
 // The one line that a traced program ends with on stderr.
 //
-//   gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumem.train.123.gmtrace (61 KiB). Next:
-//   gpumem report gpumem.train.123.gmtrace
+//   gpumemshim: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumemshim.train.123.gmtrace (61 KiB).
+//   Next: gpumemshim report gpumemshim.train.123.gmtrace
 //
 // Thread-safety: pure. Failure: an empty line where there is nothing to tell.
 

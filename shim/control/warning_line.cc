@@ -9,7 +9,7 @@ namespace gpumemshim::control {
 
 size_t WarningLine(const sampler::Crossing& crossing, char* out, size_t capacity) {
   Text line(out, capacity);
-  line.Add("gpumem: GPU ").Add(static_cast<uint64_t>(crossing.device));
+  line.Add("gpumemshim: GPU ").Add(static_cast<uint64_t>(crossing.device));
   if (crossing.total != 0) {
     line.Add(" is ").Add(crossing.used * 100 / crossing.total).Add(" % full (");
   } else {

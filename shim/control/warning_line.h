@@ -3,7 +3,7 @@
 //
 // The line on stderr that says that a device has reached a limit of GPUMEMSHIM_WARN_AT. Stateless.
 //
-//   gpumem: GPU 0 is 91 % full (72.8 GiB of 80 GiB, 61 GiB by this process): reached 90 %
+//   gpumemshim: GPU 0 is 91 % full (72.8 GiB of 80 GiB, 61 GiB by this process): reached 90 %
 
 #ifndef GPUMEM_SHIM_CONTROL_WARNING_LINE_H_
 #define GPUMEM_SHIM_CONTROL_WARNING_LINE_H_

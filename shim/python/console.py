@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Answers to `gpumem ctl PID gc`, `backtrace` and `eval`: behind the package's _live.py, in one source. The main thread runs them between two bytecodes."""
+"""Answers to `gpumemshim ctl PID gc`, `backtrace` and `eval`: behind the package's _live.py, in one source. The main thread runs them between two bytecodes."""
 
 import traceback
 
@@ -71,9 +71,9 @@ def answer_eval(source):
     space, kind = sys.modules["__main__"].__dict__, "value"
     try:
         try:
-            code = compile(source, "<gpumem ctl eval>", "eval")
+            code = compile(source, "<gpumemshim ctl eval>", "eval")
         except SyntaxError:
-            code = compile(source, "<gpumem ctl eval>", "exec")
+            code = compile(source, "<gpumemshim ctl eval>", "exec")
         value = eval(code, space)
         shown = "" if value is None else repr(value)
     except BaseException as error:

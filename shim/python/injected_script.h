@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A Python file that somebody wants to run in the program beside the helper (GPUMEMSHIM_INJECTED_SCRIPT): `gpumem plan`
-// stops the program after its steps by it. It runs once in a process, in the main thread, with PyTorch loaded, behind
-// the helper's first look. Its global `record` is what the helper has (natives.cc), with `record.end()` besides.
+// A Python file that somebody wants to run in the program beside the helper (GPUMEMSHIM_INJECTED_SCRIPT): `gpumemshim
+// plan` stops the program after its steps by it. It runs once in a process, in the main thread, with PyTorch loaded,
+// behind the helper's first look. Its global `record` is what the helper has (natives.cc), with `record.end()` besides.
 //
 // Thread-safety: SetInjectedScript before helpers run; RunInjectedScript with the GIL held. Failure: told as the
 // helper's are; the program goes on. What is no Exception (SystemExit, KeyboardInterrupt) is raised in the program.

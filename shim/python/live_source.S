@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: The gpumemshim authors
  *
- * The package's _holders.py and _live.py, and what else `gpumem ctl` may ask behind it, as a string of the library.
+ * The package's _holders.py and _live.py, and what else `gpumemshim ctl` may ask behind it, as a string of the library.
  */
         .section .rodata
         .hidden gpumem_live_source

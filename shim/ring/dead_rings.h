@@ -6,8 +6,8 @@
 // trace first, as a ring of its own with only that in it (layout.h), where the analyzer finds it too. Where the trace
 // has everything, the copy holds no chunk and is the proof of that.
 //
-//   /dev/shm/gpumem.42.777.1f3a.ring   ->   runs/gpumem.train.42.gmtrace.ring
-//   no trace was begun                 ->   runs/gpumem.train.42.gmtrace.1f3a.ring
+//   /dev/shm/gpumemshim.42.777.1f3a.ring   ->   runs/gpumemshim.train.42.gmtrace.ring
+//   no trace was begun                     ->   runs/gpumemshim.train.42.gmtrace.1f3a.ring
 //
 // Called by the writer thread, and by processes that had children when they end; never in a hook. Uses no heap. Several
 // may do it at once, in other processes too: one wins, and a kill at any moment leaves the ring, its copy, or both.

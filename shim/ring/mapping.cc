@@ -37,7 +37,7 @@ int CreateFile(const char* directory, Mapping* mapping) {
   const unsigned long long ticks = ProcessStartTicks();
   for (int attempt = 0; attempt < 16; attempt++) {
     mapping->id = MonotonicNs();
-    const int size = snprintf(mapping->path, sizeof(mapping->path), "%s/gpumem.%d.%llu.%llx.ring", directory,
+    const int size = snprintf(mapping->path, sizeof(mapping->path), "%s/gpumemshim.%d.%llu.%llx.ring", directory,
                               static_cast<int>(getpid()), ticks, static_cast<unsigned long long>(mapping->id));
     if (size < 0 || static_cast<size_t>(size) >= sizeof(mapping->path)) return -1;
     const int fd = open(mapping->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The ring's memory: a file of its own, named gpumem.PID.STARTTIME.ID.ring, in the directory that is asked for; where
-// that has no room, beside the trace; else anonymous memory. Not inherited by children.
+// The ring's memory: a file of its own, named gpumemshim.PID.STARTTIME.ID.ring, in the directory that is asked for;
+// where that has no room, beside the trace; else anonymous memory. Not inherited by children.
 //
 // The whole ring has address space from the start. The file is as long as what the ring may take now (its claim: what
 // others count, room.h), and of that the first part has blocks; the rest gets them before it is stored to, so a full

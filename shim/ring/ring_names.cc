@@ -43,7 +43,7 @@ bool IsHeld(int ring) {
 }
 
 pid_t PidOfRing(const char* name) {
-  constexpr char kPrefix[] = "gpumem.", kSuffix[] = ".ring";
+  constexpr char kPrefix[] = "gpumemshim.", kSuffix[] = ".ring";
   const size_t length = strlen(name);
   if (strncmp(name, kPrefix, sizeof(kPrefix) - 1) != 0 || length < sizeof(kPrefix) + sizeof(kSuffix)) return 0;
   if (strcmp(name + length - (sizeof(kSuffix) - 1), kSuffix) != 0) return 0;

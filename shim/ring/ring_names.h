@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The files of rings in a directory, by their names: "gpumem.PID.STARTTIME.ID.ring".
+// The files of rings in a directory, by their names: "gpumemshim.PID.STARTTIME.ID.ring".
 //
 // Thread-safety: any thread. Uses no heap. The names are only names: whoever made such a file may be anybody.
 //

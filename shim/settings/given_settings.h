@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Settings that `gpumem attach` brings along, since a program that runs has its environment already. They come before
-// the environment's.
+// Settings that `gpumemshim attach` brings along, since a program that runs has its environment already. They come
+// before the environment's.
 //
 // Thread-safety: Give once, before any reader; Given from any thread. What is too long is cut.
 //

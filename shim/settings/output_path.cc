@@ -37,7 +37,7 @@ void AddHost(const ProcessFacts& facts, Text* text) {
 
 // Ranks of a job write into one folder from many hosts, so theirs say which one and of which job.
 void AddDefaultName(const ProcessFacts& facts, Text* text) {
-  text->Add("gpumem.").Add(facts.program).Add('.');
+  text->Add("gpumemshim.").Add(facts.program).Add('.');
   if (facts.rank >= 0) {
     AddJob(facts, text);
     if (facts.job[0] != '\0') text->Add('.');

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The trace's path. Default: gpumem.<program>.<pid>.gmtrace in the directory where the program set CUDA up, or, of a
-// rank, gpumem.<program>.<job>.<host>.<pid>.r<rank>.gmtrace. GPUMEMSHIM_OUTPUT replaces it by a pattern: %p pid, %h
-// host, %r rank and %j job (0 where none is known), %n program, %% a percent sign. A pattern that names a directory (it
-// exists, or ends in "/") gets the default name inside it.
+// The trace's path. Default: gpumemshim.<program>.<pid>.gmtrace in the directory where the program set CUDA up, or, of
+// a rank, gpumemshim.<program>.<job>.<host>.<pid>.r<rank>.gmtrace. GPUMEMSHIM_OUTPUT replaces it by a pattern: %p pid,
+// %h host, %r rank and %j job (0 where none is known), %n program, %% a percent sign. A pattern that names a directory
+// (it exists, or ends in "/") gets the default name inside it.
 //
 // Thread-safety: pure, but for looking whether a directory exists. Failure: false where the path does not fit.
 

@@ -57,7 +57,7 @@ void AddBad(const char* name, const char* allowed, Text* text) {
   const char* value = SettingOf(name);
   char printed[kLongestRank + 1];
   Text(printed, sizeof printed).Add(value == nullptr ? "" : value);
-  text->Add("gpumem: ").Add(name).Add('=').AddPrintable(printed).Add(" is ignored: it may be ").Add(allowed);
+  text->Add("gpumemshim: ").Add(name).Add('=').AddPrintable(printed).Add(" is ignored: it may be ").Add(allowed);
   text->Add(" (docs/environment.md)\n");
 }
 

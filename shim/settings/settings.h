@@ -44,7 +44,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_FORECAST_SIGNAL",
     "GPUMEMSHIM_SUMMARY",
     "GPUMEMSHIM_RANKS",
-    "GPUMEMSHIM_GPUMEM",
+    "GPUMEMSHIM_PROGRAM",
     "GPUMEMSHIM_SAMPLE_MS",
     "GPUMEMSHIM_CUPTI",
     "GPUMEMSHIM_WARN_AT",
@@ -61,13 +61,29 @@ inline constexpr const char* kToolSettingNames[] = {
     "GPUMEMSHIM_COMMAND_LINE",  // as a command line its secrets are not masked yet
 };
 
+// Read by the program gpumemshim alone. They have rows in docs/environment.md, too.
+inline constexpr const char* kProgramSettingNames[] = {
+    "GPUMEMSHIM_DUCKDB",    "GPUMEMSHIM_IMPORT_MEMORY", "GPUMEMSHIM_INDEX_ABOVE",
+    "GPUMEMSHIM_INDEX_DIR", "GPUMEMSHIM_INTERPRETER",   "GPUMEMSHIM_SIMCUDA",
+};
+
+// No setting of anybody's, and in no document: what plan and sweep tell the programs that they start and a forecast its
+// callbacks, and what this project's own tests and scripts read. One that ends in _ stands for all that begin so.
+inline constexpr const char* kInnerSettingNames[] = {
+    "GPUMEMSHIM_PLAN_",      "GPUMEMSHIM_SWEEP_",        "GPUMEMSHIM_DEVICE",       "GPUMEMSHIM_FIRST",
+    "GPUMEMSHIM_PID",        "GPUMEMSHIM_RISK",          "GPUMEMSHIM_SECONDS_LEFT", "GPUMEMSHIM_SENTENCE",
+    "GPUMEMSHIM_STEP",       "GPUMEMSHIM_TRACE",         "GPUMEMSHIM_TEST_",        "GPUMEMSHIM_REAL_GPU_",
+    "GPUMEMSHIM_TORCH_",     "GPUMEMSHIM_CASE_COUNTERS", "GPUMEMSHIM_FUZZ_SECONDS", "GPUMEMSHIM_JOBS",
+    "GPUMEMSHIM_MEMORY_VIZ", "GPUMEMSHIM_UPDATE_GOLDEN",
+};
+
 struct Settings {
   char output[1024] = "";    // pattern; empty = the default name
   char fallback[1024] = "";  // TMPDIR
   bool quiet = false;
   bool disabled = false;
   bool dormant = false;              // set up, but record only once told to
-  bool control = true;               // the socket for `gpumem ctl`
+  bool control = true;               // the socket for `gpumemshim ctl`
   char control_directory[512] = "";  // empty = the usual place
   int signal = 0;                    // switches recording on and off; 0 = none
   stack::Unwinder unwinder = stack::Unwinder::kLibunwind;
@@ -78,8 +94,8 @@ struct Settings {
   bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
   bool autograd = true;             // where nodes are made and evaluated, and what they keep
   bool oom_report = false;
-  bool forecast = false;                  // `gpumem forecast --watch` runs beside the program
-  bool eval = false;                      // `gpumem ctl PID eval` may run code in the program's Python
+  bool forecast = false;                  // `gpumemshim forecast --watch` runs beside the program
+  bool eval = false;                      // `gpumemshim ctl PID eval` may run code in the program's Python
   uint64_t ring_size_bytes = 0;           // 0 = the ring's default
   uint32_t ring_wait_ms = 0;              // for room in it; 0 = an event is lost instead
   char ring_directory[512] = "/dev/shm";  // empty = anonymous memory

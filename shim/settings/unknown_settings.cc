@@ -23,10 +23,20 @@ template <typename Visit>
 void ForEachKnown(Visit visit) {
   for (const char* name : kSettingNames) visit(name);
   for (const char* name : kToolSettingNames) visit(name);
+  for (const char* name : kProgramSettingNames) visit(name);
+}
+
+bool IsInner(const char* name, size_t size) {
+  for (const char* inner : kInnerSettingNames) {
+    const size_t inner_size = std::strlen(inner);
+    const bool begins = size >= inner_size && std::memcmp(inner, name, inner_size) == 0;
+    if (begins && (size == inner_size || inner[inner_size - 1] == '_')) return true;
+  }
+  return false;
 }
 
 bool IsKnown(const char* name, size_t size) {
-  bool known = false;
+  bool known = IsInner(name, size);
   ForEachKnown([&](const char* candidate) {
     known = known || (std::strlen(candidate) == size && std::memcmp(candidate, name, size) == 0);
   });
@@ -87,7 +97,7 @@ size_t UnknownSettingsLine(const char* const* environment, char* out, size_t cap
     const char* equals = std::strchr(*environment, '=');
     const size_t size = equals == nullptr ? std::strlen(*environment) : static_cast<size_t>(equals - *environment);
     if (IsKnown(*environment, size) || ++count > kMaxNamed) continue;
-    text.Add(count == 1 ? "gpumem: " : "; ");
+    text.Add(count == 1 ? "gpumemshim: " : "; ");
     AddName(*environment, size, &text);
     text.Add(" is no setting of this version");
     const char* nearest = NearestSetting(*environment, size);

@@ -27,7 +27,7 @@ namespace gpumemshim::writer {
 namespace {
 
 constexpr int kMaxCollisions = 32;
-constexpr int kMaxNumbered = 16;  // then names that nobody else has: a thousand containers may all be "gpumem.x.1"
+constexpr int kMaxNumbered = 16;  // then names that nobody else has: a thousand containers may all be "gpumemshim.x.1"
 
 uint64_t AnyNumber() {
   uint64_t number = 0;
@@ -96,7 +96,7 @@ bool IsNamed(int fd, const char* path) {
 }
 
 // The same file by its name: a descriptor that was opened without one is listed as deleted for ever, which would
-// mislead lsof and `gpumem doctor`. Takes `nameless`, and returns it where the name stands for something else.
+// mislead lsof and `gpumemshim doctor`. Takes `nameless`, and returns it where the name stands for something else.
 int OpenByName(int nameless, const char* path) {
   const int named = OpenPlain(path);
   if (named < 0) return nameless;

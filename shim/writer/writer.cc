@@ -111,7 +111,7 @@ void ClearDeadRings() {
 
 void* Main(void* argument) {
   Run* run = static_cast<Run*>(argument);
-  prctl(PR_SET_NAME, "gpumem-writer", 0, 0, 0);
+  prctl(PR_SET_NAME, "gpumemshim-disk", 0, 0, 0);
   ring::BecomeWriter();
   run->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   uint64_t cleared_ns = 0;

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Remember what a wheel lacks, by the identity (names, sizes, times) of its libraries and of ours.
 
-One folder a pair under $XDG_CACHE_HOME/gpumem/simcuda (~/.cache): report.json, and the extra libraries. A cache that
+One folder a pair under $XDG_CACHE_HOME/gpumemshim/simcuda (~/.cache): report.json, and the extra libraries. A cache that
 cannot be written is no error: reports are then made anew, and extra libraries lie in a fresh temporary folder.
 """
 import glob
@@ -24,7 +24,7 @@ def identity(*folders):
 
 def folder(key, environ=os.environ):
     home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "gpumem", "simcuda", key)
+    return os.path.join(home, "gpumemshim", "simcuda", key)
 
 
 def load(place):
@@ -55,4 +55,4 @@ def writable(place):
         with tempfile.TemporaryFile(dir=place):
             return place
     except OSError:
-        return tempfile.mkdtemp(prefix="gpumem-simcuda-")
+        return tempfile.mkdtemp(prefix="gpumemshim-simcuda-")

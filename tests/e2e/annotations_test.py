@@ -21,7 +21,7 @@ MIB = 1 << 20
 class AnnotationsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-annotations-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-annotations-")
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "annotations.gmtrace"
         cls.environment = truth.environment_of(truth.Case("none"), SETUP)

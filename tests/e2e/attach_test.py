@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem attach` to Python programs that wait or work in odd places: a backward pass, DataLoader workers, a prompt. Their results are as if nothing had been,
+"""`gpumemshim attach` to Python programs that wait or work in odd places: a backward pass, DataLoader workers, a prompt. Their results are as if nothing had been,
 and peak and end are PyTorch's own.
 
     python tests/e2e/attach_test.py --build build/release
@@ -28,7 +28,7 @@ if FULL:
 
 class AttachTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-attach-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-attach-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.trace = self.folder / "run.gmtrace"

@@ -18,7 +18,7 @@ PROGRAM = truth.PROGRAMS / "objects.py"
 
 
 class Recorded:
-    """A trace's definitions and events, from `gpumem dump --json`."""
+    """A trace's definitions and events, from `gpumemshim dump --json`."""
 
     def __init__(self, trace):
         self.tables = {name: {} for name in ("nn_modules", "tensors", "optimizers", "frames", "nodes", "strings", "python_codes")}
@@ -58,7 +58,7 @@ class Recorded:
 class AttributionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-attribution-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-attribution-")
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "objects.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)
@@ -199,7 +199,7 @@ class OtherSettingsTest(unittest.TestCase):
     """Without what is seen of autograd, and with the stacks of frees."""
 
     def test_what_is_recorded(self):
-        with tempfile.TemporaryDirectory(prefix="gpumem-attribution-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-attribution-") as folder:
             trace = pathlib.Path(folder) / "off.gmtrace"
             environment = {**truth.environment_of(truth.Case("none"), SETUP), "GPUMEMSHIM_AUTOGRAD": "0", "GPUMEMSHIM_FREE_STACKS": "1"}
             truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)

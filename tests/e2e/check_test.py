@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem check` decides by exit code, in every format, on a trace of a program that leaks 32 MiB a step; `gpumem compare` shows the same numbers.
+"""`gpumemshim check` decides by exit code, in every format, on a trace of a program that leaks 32 MiB a step; `gpumemshim compare` shows the same numbers.
 
     python tests/e2e/check_test.py --build build/release
 """
@@ -21,7 +21,7 @@ SETUP = None
 class CheckTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-check-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-check-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["leaked_tensor"], True, "--batch", "4", "--length", "256", "--steps", "8")
@@ -65,7 +65,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual((suite.get("tests"), suite.get("failures"), suite.get("errors")), ("3", "1", "0"))
         self.assertEqual([case.get("name") for case in suite if case.find("failure") is not None], ["max_peak"])
         annotations = self.gpumem("check", self.trace, "--max-peak", "1", "--format", "github", code=1)
-        self.assertTrue(annotations.startswith("::error title=gpumem max_peak failed::"), annotations)
+        self.assertTrue(annotations.startswith("::error title=gpumemshim max_peak failed::"), annotations)
 
     def test_compare_marks_the_best_and_says_documented_keys(self):
         documented = (truth.ROOT / "docs" / "json.md").read_text()

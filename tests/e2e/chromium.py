@@ -52,7 +52,7 @@ class Browser:
     """`loopback`: 127.0.0.1 alone can be reached, for pages that a server of the test gives."""
 
     def __init__(self, width=1280, height=800, loopback=False):
-        self.folder = tempfile.mkdtemp(prefix="gpumem-chromium-")
+        self.folder = tempfile.mkdtemp(prefix="gpumemshim-chromium-")
         to_read, self.write_end = os.pipe()
         self.read_end, to_write = os.pipe()
         cut_off = [] if loopback else without_network()

@@ -29,7 +29,7 @@ class Calls(unittest.TestCase):
     """A run of the program's case; answer: its last line, text: what the tools printed before."""
 
     def call(self, case):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-compat-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-compat-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         done = subprocess.run([*SETUP.command(PROGRAM), case], cwd=folder.name, env=environment(), capture_output=True, text=True, check=False)
@@ -158,12 +158,12 @@ print(sorted(watches._watched), watches.take_warning(), time.monotonic() < until
 
 class WatchesOfPrograms(unittest.TestCase):
     def test_a_warning_is_taken_once(self):
-        """A gpumem that warns of the second program and then goes on, and says nothing of the first."""
-        with tempfile.TemporaryDirectory(prefix="gpumem-compat-") as folder:
-            script = pathlib.Path(folder) / "gpumem"
+        """A gpumemshim that warns of the second program and then goes on, and says nothing of the first."""
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-compat-") as folder:
+            script = pathlib.Path(folder) / "gpumemshim"
             script.write_text("#!/bin/sh\necho $3 >> $0.asked\n[ $3 = b ] && echo '{\"event\": \"warning\"}'\nexec sleep 600\n")
             script.chmod(0o755)
-            done = subprocess.run([SETUP.python, "-c", WATCHES], env=environment(GPUMEMSHIM_GPUMEM=str(script)), capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run([SETUP.python, "-c", WATCHES], env=environment(GPUMEMSHIM_PROGRAM=str(script)), capture_output=True, text=True, timeout=120, check=False)
             self.assertEqual((done.stdout, done.stderr), ("['a', 'b'] False True\n", ""))
             asked = pathlib.Path(f"{script}.asked").read_text().split()
             self.assertEqual((asked.count("b"), min(1, asked.count("a"))), (1, asked.count("a")))  # it may have been ended before it began
@@ -172,7 +172,7 @@ class WatchesOfPrograms(unittest.TestCase):
 class CommandLines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-compat-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-compat-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         command = SETUP.recording(cls.folder / "run.gmtrace", *SETUP.command(truth.PROGRAMS / "compat_endless.py"))

@@ -50,7 +50,7 @@ class Modules:
 
     def run(self, module, recorded):
         """{test: outcome}; what regrtest says of the module is one of them."""
-        with tempfile.TemporaryDirectory(prefix="gpumem-cpython-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-cpython-") as folder:
             start = ["-c", IN_USE, "test"] if self.in_use else ["-m", "test"]
             command = [self.python, *start, "--junit-xml", f"{folder}/results.xml", module]
             try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Every device that `gpumem plan` knows, and newer ones: operations that choose their code by the architecture that it was compiled for run on it, or
+"""Every device that `gpumemshim plan` knows, and newer ones: operations that choose their code by the architecture that it was compiled for run on it, or
 say as on a GPU that there is no code for it; and README's line works.
 
     python tests/e2e/devices_test.py [--full] --build build/release
@@ -89,7 +89,7 @@ class DevicesTest(unittest.TestCase):
         self.assertEqual(found["reduction"], [4, 4 * device["multiprocessors"] * (threads // 512), 4])
 
     def plan(self, *options):
-        with tempfile.TemporaryDirectory(prefix="gpumem-devices-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-devices-") as folder:
             command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "--steps", "2", *options, "--", SETUP.python, str(truth.ROOT / "examples" / "train_gpt.py")]
             done = subprocess.run(command, cwd=folder, env=truth.environment_of_plans(SETUP), capture_output=True, text=True, timeout=200, check=False)
         self.assertIn(done.returncode, (0, 1, 3, 5, 6), done.stdout + done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The pairs of the A/B exam: programs of examples/, each with one change, and what the first sentence of `gpumem diff` must say of it."""
+"""The pairs of the A/B exam: programs of examples/, each with one change, and what the first sentence of `gpumemshim diff` must say of it."""
 
 import dataclasses
 import pathlib
@@ -86,7 +86,7 @@ FULL = {
 }
 
 
-# Written after `gpumem diff` was.
+# Written after `gpumemshim diff` was.
 def small(changes, expected, **more):
     return gpt(changes, expected, small=True, **more)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem diff` names the one change between two programs in its first sentence; its numbers are those of the other commands, and PyTorch's.
+"""`gpumemshim diff` names the one change between two programs in its first sentence; its numbers are those of the other commands, and PyTorch's.
 
     python tests/e2e/diff_test.py --build build/release [--full]
 """
@@ -60,7 +60,7 @@ class Exam:
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-diff-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-diff-")
         cls.addClassCleanup(folder.cleanup)
         cls.recordings = Recordings(folder.name)
 

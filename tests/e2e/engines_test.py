@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What DuckDB, ClickHouse and Spark say of `gpumem export parquet` is what `gpumem ranks` says, byte by byte as CSV: of a recorded job under torchrun, of 200
+"""What DuckDB, ClickHouse and Spark say of `gpumemshim export parquet` is what `gpumemshim ranks` says, byte by byte as CSV: of a recorded job under torchrun, of 200
 ranks made from it, and of jobs in which whatever may happen does.
 
     python tests/e2e/engines_test.py --build build/release [--full]
 
-Every day: the DuckDB that `gpumem sql` opens. With --full: the packages duckdb, chdb and pyspark (scripts/requirements/engines.txt, 900 MB, into the build tree,
+Every day: the DuckDB that `gpumemshim sql` opens. With --full: the packages duckdb, chdb and pyspark (scripts/requirements/engines.txt, 900 MB, into the build tree,
 removed at the end). What a machine lacks is skipped, with the reason.
 """
 
@@ -31,11 +31,11 @@ from gpumemshim import rank_tables  # noqa: E402
 
 SETUP = None
 ENGINES = None  # the Python that has the packages; None: every day
-COMPARED = ("balance", "peaks", "clusters", "skew")  # answers of gpumem ranks itself
+COMPARED = ("balance", "peaks", "clusters", "skew")  # answers of gpumemshim ranks itself
 
 
 def ranks(*arguments):
-    """What gpumem ranks says, whole or not."""
+    """What gpumemshim ranks says, whole or not."""
     done = subprocess.run([SETUP.gpumem, "ranks", "--json", "--by", "step", "--top", "1", *map(str, arguments)], capture_output=True, text=True, timeout=300)
     if done.returncode not in (0, 4):
         raise AssertionError(f"exit {done.returncode}: {done.stderr[-2000:]}")
@@ -47,7 +47,7 @@ def step_of(moment):
 
 
 def expected(answer):
-    """{name: CSV} of the answers of rank_tables.sql, from gpumem ranks --json."""
+    """{name: CSV} of the answers of rank_tables.sql, from gpumemshim ranks --json."""
     held = {each["rank"]: each["bytes"] for each in answer["ranks"]}
     names = ("verdict", "measure", "subject", "moment", "first_step", "last_step")
     sizes = ("min_bytes", "median_bytes", "mean_bytes", "max_bytes", "skew_bytes", "max_over_mean", "max_over_median", "median_rank", "model_parts")
@@ -88,8 +88,8 @@ class Engines:
         self.folder, self.trace = folder, trace
 
     def shipped(self, before=()):
-        """By the DuckDB that gpumem sql opens. before: statements that make the tables first. None where there is no DuckDB."""
-        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.trace.parent / "index")}
+        """By the DuckDB that gpumemshim sql opens. before: statements that make the tables first. None where there is no DuckDB."""
+        environment = {**os.environ, "GPUMEMSHIM_INDEX_DIR": str(self.trace.parent / "index")}
 
         def run(statements):
             script = ";\n".join(statements) + ";\n"
@@ -136,7 +136,7 @@ class EveryDay(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-engines-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-engines-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.runs = cls.folder / "runs"
@@ -144,14 +144,14 @@ class EveryDay(unittest.TestCase):
         rank_jobs.record(SETUP, cls.runs, rank_jobs.FIRST["leaked_buffer"], 4)
         cls.traces = sorted(cls.runs.glob("*.gmtrace"), key=lambda path: re.search(r"\.r(\d+)\.", path.name).group(1))
         cls.tables = cls.folder / "tables"
-        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(cls.folder / "index")}
+        environment = {**os.environ, "GPUMEMSHIM_INDEX_DIR": str(cls.folder / "index")}
         done = subprocess.run([SETUP.gpumem, "export", "parquet", str(cls.runs), "-o", str(cls.tables)], capture_output=True, text=True, timeout=300, env=environment)
         if done.returncode == 3 and "DuckDB" in done.stderr:
             raise unittest.SkipTest(f"no DuckDB: {done.stderr}")
         assert done.returncode == 0, done.stderr
 
     def expected_of_the_job(self):
-        """Of the recorded job: lines and leaks are those that gpumem at and gpumem leaks say of each trace."""
+        """Of the recorded job: lines and leaks are those that gpumemshim at and gpumemshim leaks say of each trace."""
         answer = ranks(self.runs)
         lines, leaks = [], []
         for rank, trace in zip(answer["ranks"], self.traces):
@@ -165,14 +165,14 @@ class EveryDay(unittest.TestCase):
 
     def compare(self, found, wanted):
         for name, text in wanted.items():
-            if name == "leaks":  # gpumem leaks does not count steps
+            if name == "leaks":  # gpumemshim leaks does not count steps
                 rows = [line.split(",") for line in found[name].splitlines()[1:]]
                 self.assertEqual([(int(row[0]), row[1] or None, int(row[2]), int(row[3])) for row in rows], [tuple(row.values()) for row in text])
                 continue
             self.assertEqual(found[name], text, name)
 
     def made_up(self, name, job):
-        """(Engines, what gpumem ranks says) of a job that nobody ran."""
+        """(Engines, what gpumemshim ranks says) of a job that nobody ran."""
         folder = self.folder / name
         folder.mkdir()
         (folder / "job.summary").write_text(job.summaries())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem explain` finds what was planted in small programs, with the bytes that the program itself can tell, and finds nothing of the kind where nothing was planted.
+"""`gpumemshim explain` finds what was planted in small programs, with the bytes that the program itself can tell, and finds nothing of the kind where nothing was planted.
 
     python tests/e2e/explain_test.py --build build/release
 """
@@ -86,7 +86,7 @@ nearly()
 class ExplainTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-explain-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-explain-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         programs = []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Exports of four trainings (a GPT, one that leaks, a convolutional network, LoRA) opened by the tools that they are for: peak, totals and counts read
-back equal ours. Every day: PyTorch's own reader of snapshots, and its viewer's JavaScript under Node where GPUMEM_MEMORY_VIZ or torch/utils/viz has it.
+back equal ours. Every day: PyTorch's own reader of snapshots, and its viewer's JavaScript under Node where GPUMEMSHIM_MEMORY_VIZ or torch/utils/viz has it.
 With --full: Perfetto's schema, Holistic Trace Analysis, Prometheus's parsers and promtool, speedscope's schema, pyarrow, go tool pprof. What a machine
 lacks is skipped, with the reason.
 
@@ -42,7 +42,7 @@ def record(name, folder):
 
 
 class Exported:
-    """One training: what gpumem says of it, and its files."""
+    """One training: what gpumemshim says of it, and its files."""
 
     def __init__(self, name, folder):
         self.folder = folder / name
@@ -76,7 +76,7 @@ class Exported:
 
 
 def viewer_folder():
-    for folder in filter(None, (os.environ.get("GPUMEM_MEMORY_VIZ"), *pathlib.Path(SETUP.python).parent.parent.glob("lib/python3*/site-packages/torch/utils/viz"))):
+    for folder in filter(None, (os.environ.get("GPUMEMSHIM_MEMORY_VIZ"), *pathlib.Path(SETUP.python).parent.parent.glob("lib/python3*/site-packages/torch/utils/viz"))):
         if (pathlib.Path(folder) / "MemoryViz.js").exists():
             return str(folder)
     return None
@@ -85,7 +85,7 @@ def viewer_folder():
 class ReadersTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-readers-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-readers-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.exported = {name: Exported(name, cls.folder) for name in (("conv", "lora") if READERS is None else ("gpt", "leak", "conv", "lora"))}
@@ -106,7 +106,7 @@ class ReadersTest(unittest.TestCase):
     def test_the_viewer_shows_the_peak(self):
         folder, node = viewer_folder(), shutil.which("node")
         if folder is None or node is None:
-            self.skipTest("no node" if node is None else "no MemoryViz.js: this PyTorch's wheel lacks it; set GPUMEM_MEMORY_VIZ to a folder that has it")
+            self.skipTest("no node" if node is None else "no MemoryViz.js: this PyTorch's wheel lacks it; set GPUMEMSHIM_MEMORY_VIZ to a folder that has it")
         for exported in self.each():
             done = subprocess.run([node, str(truth.PROGRAMS / "memory_viz.mjs"), folder, str(exported.export("pytorch"))], capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr[-2000:])
@@ -131,7 +131,7 @@ class FullReadersTest(ReadersTest):
             end = [event for event in exported.events if event["device"] == 0][-1]["allocated_bytes"]
             self.assertEqual(read["hta"], {"peak": peak["allocated_bytes"], "end": end, "least": 0})
             for measure in ("allocated", "reserved", "total"):
-                self.assertEqual(read["openmetrics"][f"gpumem_peak_{measure}_bytes"], peak[f"{measure}_bytes"])
+                self.assertEqual(read["openmetrics"][f"gpumemshim_peak_{measure}_bytes"], peak[f"{measure}_bytes"])
             self.assertEqual(read["speedscope"], {"weights": peak["allocated_bytes"], "validated": schema is not None})
             if has_tables:
                 self.assertEqual((read["parquet"]["peak"], read["parquet"]["ranks"]), (peak["allocated_bytes"], [-1]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Each format of `gpumem export` is opened by its reader where that can be had, and says what the report says: peak, totals, counts.
+"""Each format of `gpumemshim export` is opened by its reader where that can be had, and says what the report says: peak, totals, counts.
 
     python tests/e2e/export_test.py --build build/release
 """
@@ -76,7 +76,7 @@ def varints(data):
 class ExportTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-export-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-export-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["leaked_tensor"], True, "--batch", "4", "--length", "256", "--steps", "8")
@@ -165,10 +165,10 @@ class ExportTest(unittest.TestCase):
                 name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} ([0-9.]+)", line).groups()
                 values.setdefault(name, {})[tuple(sorted(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels)))] = float(value)
         for measure in ("allocated", "reserved", "total"):
-            self.assertEqual(list(values[f"gpumem_peak_{measure}_bytes"].values()), [self.device["peak"][f"{measure}_bytes"]])
-        self.assertEqual(sum(values["gpumem_events"].values()), sum(self.report["events"][layer] for layer in ("torch", "runtime", "driver")))
+            self.assertEqual(list(values[f"gpumemshim_peak_{measure}_bytes"].values()), [self.device["peak"][f"{measure}_bytes"]])
+        self.assertEqual(sum(values["gpumemshim_events"].values()), sum(self.report["events"][layer] for layer in ("torch", "runtime", "driver")))
         self.assertEqual([line for line in lines if line.startswith("# TYPE") and not line.endswith(" gauge")], [])
-        self.assertIn("activation", {dict(labels)["category"] for labels in values["gpumem_peak_category_bytes"]})
+        self.assertIn("activation", {dict(labels)["category"] for labels in values["gpumemshim_peak_category_bytes"]})
 
     def test_files_of_other_tools_have_the_peak(self):
         events = json.loads(self.export("gpumemoryprofiler-json").read_text())

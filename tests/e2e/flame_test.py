@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The page of `gpumem flame` as its reader has it: opened from a file without a network, clicked, zoomed, searched, inverted, printed.
+"""The page of `gpumemshim flame` as its reader has it: opened from a file without a network, clicked, zoomed, searched, inverted, printed.
 
     python tests/e2e/flame_test.py --build build/release
 """

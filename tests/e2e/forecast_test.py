@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem forecast --watch` beside a program that leaks: it warns in time, and a callback that is slow, crashes or hangs delays nothing and is reported; and
+"""`gpumemshim forecast --watch` beside a program that leaks: it warns in time, and a callback that is slow, crashes or hangs delays nothing and is reported; and
 gpumemshim.on_forecast.
 
     python tests/e2e/forecast_test.py --build build/release
@@ -62,13 +62,13 @@ class ForecastTest(live_programs.LiveProgramTest):
         self.trace = self.folder / "run.gmtrace"
         self.environment["SIMCUDA_MEM_MB"] = "1024"
         self.environment["PYTHONPATH"] = str(truth.ROOT / "python")
-        self.environment["GPUMEMSHIM_GPUMEM"] = str(SETUP.gpumem)
+        self.environment["GPUMEMSHIM_PROGRAM"] = str(SETUP.gpumem)
 
     def write(self, before="", after=""):
         (self.folder / "train.py").write_text(before + live_programs.PROGRAM + after)
 
     def watch(self, *options):
-        """`gpumem forecast --watch` and a list of what it said so far; ends with the test."""
+        """`gpumemshim forecast --watch` and a list of what it said so far; ends with the test."""
         command = [SETUP.gpumem, "forecast", "--watch", self.trace, "--json", "--interval", "0.05", *map(str, options)]
         watch = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         said = []
@@ -111,7 +111,7 @@ class ForecastTest(live_programs.LiveProgramTest):
         program.stdin.close()
         self.assertRegex(program.stdout.readline(), "^signals [1-3]$")
         self.assertEqual(program.wait(timeout=live_programs.WAIT_S), 0)
-        self.assertRegex((self.folder / "stderr").read_text(), r"\n?gpumem: .* 0 lost, \d+ forecast callbacks? failed, in ")
+        self.assertRegex((self.folder / "stderr").read_text(), r"\n?gpumemshim: .* 0 lost, \d+ forecast callbacks? failed, in ")
         os.kill(int(hanging.read_text()), 0)  # and has ended while it still hangs
         os.kill(int(hanging.read_text()), signal.SIGKILL)
         left_out = ("exec", True, "not called: the one before still runs")  # a busy machine may be slow to end one
@@ -141,8 +141,8 @@ class ForecastTest(live_programs.LiveProgramTest):
         given = json.loads((self.folder / "given").read_text())
         self.assertIn(given, said)
         variables = (self.folder / "variables").read_text()
-        self.assertIn(f"GPUMEM_RISK={given['risk']}\n", variables)
-        self.assertIn(f"GPUMEM_SENTENCE={given['sentence']}\n", variables)
+        self.assertIn(f"GPUMEMSHIM_RISK={given['risk']}\n", variables)
+        self.assertIn(f"GPUMEMSHIM_SENTENCE={given['sentence']}\n", variables)
         page = (truth.ROOT / "docs" / "json.md").read_text()
         self.assertEqual({key for each in said for key in each if f"`{key}`" not in page}, set())
 
@@ -194,7 +194,7 @@ class ForecastTest(live_programs.LiveProgramTest):
         self.step(program, STEPS)
         self.wait_until((self.folder / "called").exists)
         self.finish(program)
-        self.assertIn(f"GPUMEM_PID={program.pid}\n", (self.folder / "called").read_text())
+        self.assertIn(f"GPUMEMSHIM_PID={program.pid}\n", (self.folder / "called").read_text())
 
     def test_a_webhook_goes_only_where_it_may(self):
         refused = subprocess.run([SETUP.gpumem, "forecast", "--watch", "--webhook", "https://hooks.example.org/x"], capture_output=True, text=True, timeout=live_programs.WAIT_S)

@@ -21,12 +21,12 @@ ROLES = ("parameter", "buffer", "gradient", "optimizer_state")
 
 
 def at(trace, moment):
-    """What `gpumem at` says of a moment."""
+    """What `gpumemshim at` says of a moment."""
     return json.loads(truth.run([SETUP.gpumem, "at", moment, str(trace), "--json"], SETUP))
 
 
 def differences(reported, answer, roles, fields=("bytes", "tensor_bytes")):
-    """(category, field, what the program's tensors say, what gpumem says) where they differ."""
+    """(category, field, what the program's tensors say, what gpumemshim says) where they differ."""
     found = {row["category"]: row for row in answer["category_details"]}
     pairs = [(role, field, reported[role][field], found.get(role, {}).get(field, 0)) for role in roles for field in fields]
     return [pair for pair in pairs if pair[2] != pair[3]]
@@ -35,7 +35,7 @@ def differences(reported, answer, roles, fields=("bytes", "tensor_bytes")):
 class GroundTruthTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-ground-truth-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-ground-truth-")
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "models.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)

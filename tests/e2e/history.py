@@ -199,7 +199,7 @@ def main(argv=None):
     arguments = parser.parse_args(argv)
     setup = truth.Setup(arguments.build.resolve(), arguments.python, simulated=True)
     truth.skip_without_torch(setup)
-    with tempfile.TemporaryDirectory(prefix="gpumem-history-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-history-") as folder:
         try:
             differences = compare_case(arguments.case, setup, pathlib.Path(folder))
         except truth.Failure as failure:

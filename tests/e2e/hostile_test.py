@@ -23,7 +23,7 @@ ALONE = ("empty_builtins", "deep", "names_in_builtins", "odd_modules", "trace_fu
 
 class HostileTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-hostile-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-hostile-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The page of `gpumem html` of several traces: side by side, with the difference of two, and of as many as there are.
+"""The page of `gpumemshim html` of several traces: side by side, with the difference of two, and of as many as there are.
 
     python tests/e2e/html_runs_test.py --build build/release
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The page of `gpumem html` as its reader has it: opened from a file without a network, clicked, zoomed, searched, in both languages, printed.
+"""The page of `gpumemshim html` as its reader has it: opened from a file without a network, clicked, zoomed, searched, in both languages, printed.
 What it shows is held against what the other commands say of the same trace.
 
     python tests/e2e/html_test.py --build build/release
@@ -350,7 +350,7 @@ class CommandTest(unittest.TestCase):
         self.assertTrue((SETUP.folder / "plotted.peak.png").exists())
         self.assertEqual(plot("comparison", trace, SETUP.trace("small"), "-o", SETUP.folder / "two.png").returncode, 0)
         for wrong, words in ((("pie", trace), b"Name one of timeline"), (("timeline", trace, "-o", "x.gif"), b"End its name with"),
-                             (("timeline", trace, trace), b"only gpumem plot comparison")):
+                             (("timeline", trace, trace), b"only gpumemshim plot comparison")):
             done = plot(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(words, done.stderr)

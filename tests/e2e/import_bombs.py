@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Files that are made to take far more memory or time than their size: what import_hostile_test.py holds `gpumem` against.
+"""Files that are made to take far more memory or time than their size: what import_hostile_test.py holds `gpumemshim` against.
 
     python tests/e2e/import_bombs.py FOLDER [BYTES]      writes them, of about so many bytes each
 """

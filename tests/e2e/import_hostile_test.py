@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Files that people attack importers with, given to `gpumem report`: exit code 3, a sentence that says where, nothing run, bounded memory. And good
+"""Files that people attack importers with, given to `gpumemshim report`: exit code 3, a sentence that says where, nothing run, bounded memory. And good
 files cut at every opcode, which says so. And files that are made to take memory or time without end (import_bombs.py): 3 MB each, with --full 400 MB."""
 
 import argparse
@@ -32,7 +32,7 @@ def limit_memory():
 
 class HostileTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="gpumem-hostile-")
+        self.folder = tempfile.TemporaryDirectory(prefix="gpumemshim-hostile-")
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name)
 
@@ -80,7 +80,7 @@ class HostileTest(unittest.TestCase):
         for bomb in import_bombs.BOMBS:
             with self.subTest(bomb.__name__):
                 file = self.written(bomb.__name__, bomb(FULL_BYTES if FULL else EVERYDAY_BYTES))
-                done = self.gpumem("report", file, **({} if FULL else {"GPUMEM_IMPORT_MEMORY": "64MiB"}))
+                done = self.gpumem("report", file, **({} if FULL else {"GPUMEMSHIM_IMPORT_MEMORY": "64MiB"}))
                 self.assertIn(done.returncode, (0, 3, 4), done.stderr[-300:])
                 if done.returncode == 3:
                     refused += 1
@@ -90,11 +90,11 @@ class HostileTest(unittest.TestCase):
 
     def test_memory_can_be_allowed(self):
         file = self.written("alive", import_bombs.all_alive(8_000_000))
-        little = self.gpumem("report", file, GPUMEM_IMPORT_MEMORY="64MiB")
+        little = self.gpumem("report", file, GPUMEMSHIM_IMPORT_MEMORY="64MiB")
         self.assertEqual(little.returncode, 3)
         self.assertIn("would take over 64 MiB of memory", little.stderr)
-        self.assertIn("GPUMEM_IMPORT_MEMORY=256MiB", little.stderr)
-        self.assertEqual(self.gpumem("report", file, GPUMEM_IMPORT_MEMORY="1GiB").returncode, 0)
+        self.assertIn("GPUMEMSHIM_IMPORT_MEMORY=256MiB", little.stderr)
+        self.assertEqual(self.gpumem("report", file, GPUMEMSHIM_IMPORT_MEMORY="1GiB").returncode, 0)
 
     def test_cut_anywhere(self):
         for name in ("snapshot0", "snapshot4"):
@@ -116,7 +116,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="bombs of 400 MB")
     arguments, rest = parser.parse_known_args()
     FULL = arguments.full
-    GPUMEM = str(arguments.build.resolve() / "bin" / "gpumem")
+    GPUMEM = str(arguments.build.resolve() / "bin" / "gpumemshim")
     unittest.main(argv=[sys.argv[0], *rest])
 
 

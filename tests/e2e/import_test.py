@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem import` on snapshots that PyTorch writes: of our own programs, against the trace that was recorded in the same run, byte by byte; and of
+"""`gpumemshim import` on snapshots that PyTorch writes: of our own programs, against the trace that was recorded in the same run, byte by byte; and of
 real GPUs where such files are at hand (--real, or ../shared/real-gpu), against a plain loop over the pickle."""
 
 import argparse
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="all of them")
     SETUP, arguments, rest = truth.setup_of_tests(parser)
     REAL, FULL = arguments.real, arguments.full
-    with tempfile.TemporaryDirectory(prefix="gpumem-import-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-import-") as folder:
         CACHE = pathlib.Path(folder)
         unittest.main(argv=rest)
 

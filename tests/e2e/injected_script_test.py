@@ -25,7 +25,7 @@ FAILED = "the file of GPUMEMSHIM_INJECTED_SCRIPT failed"
 
 class InjectedScriptTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-injected-script-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-injected-script-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.trace = self.folder / "run.gmtrace"

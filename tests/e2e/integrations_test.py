@@ -33,7 +33,7 @@ def environment(**more):
 
 class IntegrationsTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-integrations-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-integrations-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -54,11 +54,11 @@ class IntegrationsTest(unittest.TestCase):
         self.assertEqual({row["gpu0/grown_bytes"] for _, row in answer["rows"]}, {MB})
         self.assertEqual((answer["tensorboard"], answer["mlflow"]), (peaks, peaks))
         self.assertEqual(answer["open_telemetry"], {"0": peaks[-1][1]})
-        self.assertEqual([row["gpumem/gpu0/peak_bytes"] for kind, row, *_ in answer["wandb"] if kind == "log"], [size for _, size in peaks])
+        self.assertEqual([row["gpumemshim/gpu0/peak_bytes"] for kind, row, *_ in answer["wandb"] if kind == "log"], [size for _, size in peaks])
         self.assertEqual((answer["failed"], self.errors.count("is left out from now on: ValueError: a sink's own")), (1, 1))
 
     def test_wandb(self):
-        code = "import json, wandb; from gpumemshim.integrations import wandb as sink_of; run = wandb.init(project='p', dir='.'); sink = sink_of(); sink(3, {'gpu0/peak_bytes': 7}); said = dict(run.summary); run.finish(); print(json.dumps([said['gpumem/gpu0/peak_bytes'], said['gpumem/step']]))"
+        code = "import json, wandb; from gpumemshim.integrations import wandb as sink_of; run = wandb.init(project='p', dir='.'); sink = sink_of(); sink(3, {'gpu0/peak_bytes': 7}); said = dict(run.summary); run.finish(); print(json.dumps([said['gpumemshim/gpu0/peak_bytes'], said['gpumemshim/step']]))"
         self.assertEqual(self.python(SETUP.python, "-c", code), [7, 3])
 
     def test_transformers(self):

@@ -22,7 +22,7 @@ RARER = ("test_once", "test_expandable_segments", "test_attached", "test_all_of_
 class LateStartTest(unittest.TestCase):
     def run_program(self, spans, way="ctl", **variables):
         environment = {**truth.environment_of(truth.Case("none", variables), SETUP), "GPUMEMSHIM_START": "off"}
-        with tempfile.TemporaryDirectory(prefix="gpumem-late-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-late-") as folder:
             environment["XDG_RUNTIME_DIR"] = folder
             trace = pathlib.Path(folder) / "run.gmtrace"
             if way != "ctl":
@@ -103,7 +103,7 @@ class RanksTest(unittest.TestCase):
 
     def check(self, ranks):
         environment = truth.environment_of(truth.Case("none"), SETUP)
-        with tempfile.TemporaryDirectory(prefix="gpumem-late-") as name:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-late-") as name:
             folder = pathlib.Path(name)
             environment["XDG_RUNTIME_DIR"] = name
             command = SETUP.command("-m") + ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", str(truth.PROGRAMS / "late_ranks.py"), name]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem leaks` on programs that leak and programs that do not (tests/e2e/leaks): every leak is found by its line, and nothing else is called one.
+"""`gpumemshim leaks` on programs that leak and programs that do not (tests/e2e/leaks): every leak is found by its line, and nothing else is called one.
 
     python tests/e2e/leaks_test.py --build build/release [--full]
     python tests/e2e/leaks_test.py --build build/release --table     # docs/leaks.md
@@ -53,7 +53,7 @@ class Outcome:
 
 def outcomes(path, names, repeats=1):
     """{(name, repeat): Outcome}, a process for each processor at a time."""
-    with tempfile.TemporaryDirectory(prefix="gpumem-leaks-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-leaks-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = {(name, i): pool.submit(Outcome, path, name, folder, i) for name in names for i in range(repeats)}
         return {key: job.result() for key, job in jobs.items()}
 

@@ -70,7 +70,7 @@ class Training:
 
 class LibrariesTest(unittest.TestCase):
     def train(self, case, **options):
-        folder = tempfile.TemporaryDirectory(prefix=f"gpumem-{case}-")
+        folder = tempfile.TemporaryDirectory(prefix=f"gpumemshim-{case}-")
         self.addCleanup(folder.cleanup)
         ground_truth_test.SETUP = SETUP
         return Training(case, folder.name, **options)
@@ -144,7 +144,7 @@ class LibrariesTest(unittest.TestCase):
 class CompatTest(unittest.TestCase):
     def test_debug_lora_training(self):
         """The memory debug tools' training with adapters, without functions of the program's own: what it says is what PyTorch counts."""
-        with tempfile.TemporaryDirectory(prefix="gpumem-compat-lora-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-compat-lora-") as folder:
             python_api_test.SETUP = SETUP
             environment = python_api_test.environment(HF_HUB_OFFLINE="1", PYTHONWARNINGS="ignore")
             done = subprocess.run(SETUP.command(truth.PROGRAMS / "compat_lora.py"), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -156,10 +156,10 @@ class CompatTest(unittest.TestCase):
 
 
 class PlansTest(unittest.TestCase):
-    """`gpumem plan` of programs that use these libraries: an answer, the same each time."""
+    """`gpumemshim plan` of programs that use these libraries: an answer, the same each time."""
 
     def plan(self, program, *arguments):
-        with tempfile.TemporaryDirectory(prefix="gpumem-plan-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-plan-") as folder:
             environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
             command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "-o", f"{folder}/plan.gmtrace", "--", SETUP.python, str(program), *arguments]
             return json.loads(truth.run(command, SETUP, environment))
@@ -179,7 +179,7 @@ class PlansTest(unittest.TestCase):
         for script, flags in (("train_llama_lora.py", ["--layers", "2", "--seq-len", "{length}", "--rank", "{rank}"]),
                               ("train_dp_lora.py", ["--model", "tiny", "--seq-len", "{length}", "--lora-rank", "{rank}"])):
             example = truth.ROOT / "examples" / script
-            with tempfile.TemporaryDirectory(prefix="gpumem-sweep-") as folder:
+            with tempfile.TemporaryDirectory(prefix="gpumemshim-sweep-") as folder:
                 environment = {**truth.environment_of(truth.Case("none"), SETUP), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
                 rows = json.loads(truth.run([SETUP.gpumem, "sweep", "--json", "--no-files", "--results-dir", folder, "--axis", "length=64,128", "--axis", "rank=4,8", "--",
                                              SETUP.python, str(example), *flags], SETUP, environment))["configurations"]
@@ -196,7 +196,7 @@ class PlansTest(unittest.TestCase):
     def test_a_scan_of_private_training(self):
         """Parameters, gradients for each sample and the optimizer's state, against what shapes and types say, for each configuration of a sweep."""
         example = truth.ROOT / "examples" / "train_dp_sgd.py"
-        with tempfile.TemporaryDirectory(prefix="gpumem-sweep-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-sweep-") as folder:
             environment = {**truth.environment_of(truth.Case("none"), SETUP), "PYTHONWARNINGS": "ignore"}
             truth.run([SETUP.gpumem, "sweep", "--results-dir", folder, "--axis", "physical-batch-size=2,4,8", "--axis", "seq-len=32,64", "--",
                        SETUP.python, str(example), "--physical-batch-size", "8", "--seq-len", "64", "--batch-size", "16"], SETUP, environment)
@@ -218,7 +218,7 @@ class PlansTest(unittest.TestCase):
         self.check_plan(truth.PROGRAMS / "planned_libraries.py", "generate")
 
     def test_the_cache_of_generated_text(self):
-        with tempfile.TemporaryDirectory(prefix="gpumem-cache-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-cache-") as folder:
             counted = pathlib.Path(folder) / "bytes"
             plan = self.plan(truth.PROGRAMS / "planned_libraries.py", "cache", str(counted))
             cache = int(counted.read_text().split()[0])  # of the first run; the one with other values ends at once

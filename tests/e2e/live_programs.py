@@ -46,7 +46,7 @@ class LiveProgramTest(unittest.TestCase):
     setup = None
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-live-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-live-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.environment = {**truth.environment_of(truth.Case("none"), self.setup), "XDG_RUNTIME_DIR": str(self.folder)}
@@ -73,7 +73,7 @@ class LiveProgramTest(unittest.TestCase):
         program.wait(timeout=WAIT_S)
 
     def once(self, *arguments):
-        """What `gpumem live --json` says."""
+        """What `gpumemshim live --json` says."""
         done = subprocess.run([self.setup.gpumem, "live", "--json", *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=WAIT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)

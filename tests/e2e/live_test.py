@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem ctl PID tensors` and `gradients` ask a running, unmodified program, which goes on as before; nothing of it runs unasked.
+"""`gpumemshim ctl PID tensors` and `gradients` ask a running, unmodified program, which goes on as before; nothing of it runs unasked.
 
     python tests/e2e/live_test.py --build build/release
 """
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 class LiveTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-live-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-live-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem live` in a terminal (tmux) beside a program that trains: keys, sizes, the program's end, kill -9, another start; and its JSON against `gpumem report`'s.
+"""`gpumemshim live` in a terminal (tmux) beside a program that trains: keys, sizes, the program's end, kill -9, another start; and its JSON against `gpumemshim report`'s.
 
     python tests/e2e/live_view_test.py --build build/release
 """
@@ -88,7 +88,7 @@ class LiveViewTest(live_programs.LiveProgramTest):
         terminal.keys("s")
         self.wait_for(terminal, r"sort \(change\)")
         terminal.keys("?")
-        self.wait_for(terminal, "Keys of gpumem live")
+        self.wait_for(terminal, "Keys of gpumemshim live")
         terminal.keys("x")
         self.wait_for(terminal, "q quit")
         terminal.keys("m")

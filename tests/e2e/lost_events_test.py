@@ -21,7 +21,7 @@ PROGRAM = truth.PROGRAMS / "small_ring.py"
 
 class LostEventsTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="gpumem-lost-")
+        self.folder = tempfile.TemporaryDirectory(prefix="gpumemshim-lost-")
         self.addCleanup(self.folder.cleanup)
         self.trace = pathlib.Path(self.folder.name) / "run.gmtrace"
         slow = {"LD_PRELOAD": str(SETUP.build / "tests" / "hosts" / "libpreload_slow_files.so"), "SLOW_FILES": "wait", "SLOW_FILES_FROM": "2"}

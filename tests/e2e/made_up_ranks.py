@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Jobs that nobody ran: summaries for `gpumem ranks`, and the same ranks as the tables of `gpumem export parquet`, as JSON that DuckDB makes Parquet of.
+"""Jobs that nobody ran: summaries for `gpumemshim ranks`, and the same ranks as the tables of `gpumemshim export parquet`, as JSON that DuckDB makes Parquet of.
 
     job = made_up_ranks.random_job(random.Random(7))             # or varied(recorded summaries, 200, random.Random(7))
     (folder / "job.summary").write_text(job.summaries())
@@ -25,7 +25,7 @@ COLUMNS = {
 
 @dataclasses.dataclass
 class Job:
-    """ranks: summaries as `gpumem ranks --write-summaries` writes them, but `steps` has every completed step; parts: number of the part of the model of each
+    """ranks: summaries as `gpumemshim ranks --write-summaries` writes them, but `steps` has every completed step; parts: number of the part of the model of each
     rank; others: rows of the table ranks without a rank of this job, and their summaries (None: missing)."""
 
     ranks: list
@@ -76,7 +76,7 @@ def coarse(rank):
 
 
 def row_of(trace, rank, part):
-    """The row of the table ranks of a summary, as gpumem export parquet writes it."""
+    """The row of the table ranks of a summary, as gpumemshim export parquet writes it."""
     names = ("rank", "hostname", "local_rank", "pid", "communicator_bytes", "ended", "events", "lost_events")
     return {
         **{name: rank[name] for name in names},

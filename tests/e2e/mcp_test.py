@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem mcp`: which Python it finds, what it says where there is none, and what that Python is started with. The protocol itself is tested with the real
+"""`gpumemshim mcp`: which Python it finds, what it says where there is none, and what that Python is started with. The protocol itself is tested with the real
 client, in integrations_test.py; here a package of a few lines stands for the SDK.
 
     python tests/e2e/mcp_test.py --build build/release
@@ -34,14 +34,14 @@ class MCPServer:
         return add
     listed = None
     def run(self):
-        print(json.dumps({"tools": self.tools, "gpumem": os.environ["GPUMEMSHIM_GPUMEM"], "listed": self.listed()}))
+        print(json.dumps({"tools": self.tools, "gpumemshim": os.environ["GPUMEMSHIM_PROGRAM"], "listed": self.listed()}))
 """
 TYPES = "def ToolAnnotations(**values):\n    return values\n"
 
 
 class McpTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-mcp-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-mcp-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name).resolve()
         self.runs = self.folder / "my runs"
@@ -66,19 +66,19 @@ class McpTest(unittest.TestCase):
         self.assertEqual(said["listed"].split()[0], "a.gmtrace")
         self.assertIn("sql", said["tools"])
         self.assertEqual({tuple(sorted(annotations.items())) for annotations in said["tools"].values()}, {(("openWorldHint", False), ("readOnlyHint", True))})
-        self.assertEqual(said["gpumem"], os.path.realpath(SETUP.gpumem))
+        self.assertEqual(said["gpumemshim"], os.path.realpath(SETUP.gpumem))
 
     def test_the_environment_s_python_is_found(self):
         for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
             done = self.ask("my runs", PYTHONPATH=str(self.sdk), **{name: str(pathlib.Path(SETUP.python).parents[1])})
             self.assertEqual(done.returncode, 0, done.stderr)
-        done = self.ask("my runs", PYTHONPATH=str(self.sdk), GPUMEM_PYTHON=SETUP.python, VIRTUAL_ENV="/nowhere")
+        done = self.ask("my runs", PYTHONPATH=str(self.sdk), GPUMEMSHIM_INTERPRETER=SETUP.python, VIRTUAL_ENV="/nowhere")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_settings_of_a_client(self):
         done = self.ask("--config", "--python", SETUP.python, "my runs", PYTHONPATH=str(self.sdk))
         self.assertEqual(done.returncode, 0, done.stderr)
-        server = json.loads(done.stdout)["mcpServers"]["gpumem"]
+        server = json.loads(done.stdout)["mcpServers"]["gpumemshim"]
         self.assertEqual(server, {"command": os.path.realpath(SETUP.gpumem), "args": ["mcp", "--python", SETUP.python, str(self.runs)]})
         again = subprocess.run([server["command"], *server["args"]], env={"PYTHONPATH": str(self.sdk)}, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("a.gmtrace", again.stdout, again.stderr)
@@ -116,7 +116,7 @@ class ToolsTest(unittest.TestCase):
     """Every tool with every argument: an assistant's words are never flags, and name nothing outside of the folder."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-mcp-tools-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-mcp-tools-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name).resolve()
         self.runs, outside = self.folder / "runs", self.folder / "outside"
@@ -134,7 +134,7 @@ class ToolsTest(unittest.TestCase):
         self.started = []
         self.addCleanup(setattr, self.mcp._program.subprocess, "run", subprocess.run)
         self.mcp._program.subprocess.run = self.start
-        self.enterContext(unittest.mock.patch.dict(os.environ, GPUMEMSHIM_GPUMEM=str(SETUP.gpumem)))
+        self.enterContext(unittest.mock.patch.dict(os.environ, GPUMEMSHIM_PROGRAM=str(SETUP.gpumem)))
 
     def start(self, words, **options):
         self.started.append([str(word) for word in words[1:]])

@@ -26,7 +26,7 @@ class MemoryTest(unittest.TestCase):
 
     def compare(self, recorder=(), **variables):
         environment = truth.environment_of(truth.Case("none", {**DEVICE, **variables}), SETUP)
-        with concurrent.futures.ThreadPoolExecutor() as other, tempfile.TemporaryDirectory(prefix="gpumem-memory-") as folder:
+        with concurrent.futures.ThreadPoolExecutor() as other, tempfile.TemporaryDirectory(prefix="gpumemshim-memory-") as folder:
             plain = other.submit(truth.run, SETUP.command(PROGRAM), SETUP, environment)
             trace = pathlib.Path(folder) / "run.gmtrace"
             recorded = self.answers(truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, {**environment, **dict(recorder)}))

@@ -31,7 +31,7 @@ def in_order(wanted, names):
 
 
 class Definitions:
-    """What a trace defines, from `gpumem dump --json`: for stacks that no report lists."""
+    """What a trace defines, from `gpumemshim dump --json`: for stacks that no report lists."""
 
     def __init__(self, packets):
         self.frames, self.codes, self.nodes = {}, {}, {}
@@ -61,7 +61,7 @@ class StacksTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-mixed-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-mixed-")
         cls.addClassCleanup(folder.cleanup)
         cls.traces = {}
         for native in cls.natives:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""PyTorch runs out of memory in the ways in which programs do, and `gpumem oom` says what PyTorch's own message says, number for number.
+"""PyTorch runs out of memory in the ways in which programs do, and `gpumemshim oom` says what PyTorch's own message says, number for number.
 
     python tests/e2e/oom_test.py --build build/release
 """
@@ -37,7 +37,7 @@ def as_pytorch_writes(size):
 
 class OomTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-oom-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-oom-")
         self.addCleanup(folder.cleanup)
         self.trace = pathlib.Path(folder.name) / "oom.gmtrace"
 
@@ -49,7 +49,7 @@ class OomTest(unittest.TestCase):
         return truth.run([SETUP.gpumem, "oom", *options, str(self.trace)], SETUP)
 
     def run_cases(self, *names, **settings):
-        """Case -> the failures for good, as gpumem oom has them and as PyTorch told them; and both whole answers."""
+        """Case -> the failures for good, as gpumemshim oom has them and as PyTorch told them; and both whole answers."""
         command = SETUP.recording(self.trace, *SETUP.command(PROGRAM), *names)
         reported = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
         answer = json.loads(self.oom("--json"))
@@ -148,7 +148,7 @@ class Native(OomTest):
         self.assertIn("set_per_process_memory_fraction", oom["cause"])
 
     def fits(self, *cases, **settings):
-        """Case -> the failure as gpumem oom has it, and the largest request that PyTorch served in that state."""
+        """Case -> the failure as gpumemshim oom has it, and the largest request that PyTorch served in that state."""
         command = SETUP.recording(self.trace, *SETUP.command(PROGRAM.with_name("oom_fits.py")), *cases)
         served = truth.last_json_line(truth.run(command, SETUP, self.environment(**settings)))
         answer = json.loads(self.oom("--json"))
@@ -192,7 +192,7 @@ class Native(OomTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertLess(done.stderr.index("torch.OutOfMemoryError"), done.stderr.index("OUT OF MEMORY  GPU 0"))
         self.assertIn("train.py:3", done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^gpumem: .* events")
+        self.assertRegex(done.stderr.splitlines()[-1], r"^gpumemshim: .* events")
 
 
 class Others(OomTest):

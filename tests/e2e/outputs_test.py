@@ -85,10 +85,10 @@ def reader_of(path):
 class Outputs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-outputs-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-outputs-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.environment = {**truth.environment_of(truth.Case("none"), SETUP), "XDG_CACHE_HOME": str(cls.folder / "cache"), "TMPDIR": str(cls.folder / "tmp"), "GPUMEM_INDEX_DIR": str(cls.folder / "index")}
+        cls.environment = {**truth.environment_of(truth.Case("none"), SETUP), "XDG_CACHE_HOME": str(cls.folder / "cache"), "TMPDIR": str(cls.folder / "tmp"), "GPUMEMSHIM_INDEX_DIR": str(cls.folder / "index")}
         (cls.folder / "tmp").mkdir()
         cls.trace, cls.killed, cls.pickle = (cls.folder / name for name in ("run.gmtrace", "killed.gmtrace", "run.pickle"))
         cls.record(truth.PROGRAMS / "gpt.py", cls.trace)
@@ -118,7 +118,7 @@ class Outputs(unittest.TestCase):
         return subprocess.run([SETUP.gpumem, *map(str, words)], cwd=folder or cls.folder, env=cls.environment, timeout=240, check=check, **more)
 
     def invocations(self, command, flag):
-        """Each way to write to FILE by this flag: (words of gpumem, the ending that FILE needs)."""
+        """Each way to write to FILE by this flag: (words of gpumemshim, the ending that FILE needs)."""
         trace, pickle = self.trace, self.pickle
         plan = ("--", SETUP.python, self.program("planned", PLANNED))
         ways = {
@@ -178,7 +178,7 @@ class Outputs(unittest.TestCase):
                 self.assertEqual({name: after.get(name) for name in before} if beside else after, before, done.stderr)
                 self.assertNotIn(done.returncode, (126, 127))
                 if done.returncode in (2, 3):
-                    self.assertRegex(done.stderr.decode(errors="replace"), f"gpumem: .*{path.name}")
+                    self.assertRegex(done.stderr.decode(errors="replace"), f"gpumemshim: .*{path.name}")
                 elif path.is_fifo() and words[0] != "ranks":  # its summary gets a number
                     self.assertNotEqual(b"".join(pieces), b"", done.stderr)
 

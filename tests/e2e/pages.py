@@ -19,9 +19,9 @@ import chromium
 
 class PageSetup:
     def __init__(self, build):
-        self.gpumem = str(build / "bin" / "gpumem")
+        self.gpumem = str(build / "bin" / "gpumemshim")
         self.traces = str(build / "tests" / "e2e" / "flame_traces")
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumem-page-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumemshim-page-"))
         self.browser = None
 
     def trace(self, *what, name=""):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What `gpumem plan --explain` measures by changing a program from outside is what the program needs with the same change written into it.
+"""What `gpumemshim plan --explain` measures by changing a program from outside is what the program needs with the same change written into it.
 
     python tests/e2e/plan_changes_test.py --build build/release [--full]
 """
@@ -25,7 +25,7 @@ RARER = ("test_the_rest_needs_what_it_needs_by_hand", "test_as_few_blocks_as_fit
 
 class Changed(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-plan-changes-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-plan-changes-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "tmp").mkdir()
@@ -35,7 +35,7 @@ class Changed(unittest.TestCase):
         environment = truth.environment_of_plans(SETUP, TMPDIR=str(self.folder / "tmp"))
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
         self.assertIn(done.returncode, (0, 6), done.stdout[:2500] + done.stderr)
-        self.assertEqual(list((self.folder / "tmp").glob("gpumem*")), [], "nothing is left in the folder for temporary files")
+        self.assertEqual(list((self.folder / "tmp").glob("gpumemshim*")), [], "nothing is left in the folder for temporary files")
         return json.loads(done.stdout)
 
     def by_hand(self, change):

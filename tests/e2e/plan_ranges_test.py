@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The range of `gpumem plan` has the truth in it: programs whose memory depends on values, data, refusals and other processes (programs/ranged.py), planned as they are, and
+"""The range of `gpumemshim plan` has the truth in it: programs whose memory depends on values, data, refusals and other processes (programs/ranged.py), planned as they are, and
 once more with what decides stated. No verdict "fits" is false, and most ranges are narrow.
 
     python tests/e2e/plan_ranges_test.py --build build/release          # a few
@@ -45,7 +45,7 @@ def plan(setup, folder, case, **environment):
 
 def judge(setup, case):
     """(what is wrong or "", relative width or None, a line)."""
-    with tempfile.TemporaryDirectory(prefix="gpumem-ranges-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-ranges-") as folder:
         stated = plan(setup, folder, case, TRUTH="1", **({"SIMCUDA_CUDNN_WS": str(64 << 20)} if case in ("convolution", "unet") else {}))
         planned = plan(setup, folder, case)
     low, high, bounded = (planned["range"][key] for key in ("low_bytes", "high_bytes", "bounded"))

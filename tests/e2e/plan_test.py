@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem plan` says of unmodified programs what PyTorch's own counters say, ends them after their steps, and says so where it cannot know.
+"""`gpumemshim plan` says of unmodified programs what PyTorch's own counters say, ends them after their steps, and says so where it cannot know.
 
     python tests/e2e/plan_test.py --build build/release [--full]
 """
@@ -33,7 +33,7 @@ RARER = ("test_a_cache_that_can_be_given_back", "test_the_largest_where_the_data
 
 class Planned(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-plan-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-plan-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "tmp").mkdir()
@@ -47,7 +47,7 @@ class Planned(unittest.TestCase):
     def run_plan(self, case, *options, expected=0, errors=False, **more):
         done = subprocess.run(self.command(case, *options, **more), cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=200, check=False)
         self.assertEqual(done.returncode, expected, done.stdout[:2500] + done.stderr)
-        self.assertEqual(list((self.folder / "tmp").glob("gpumem*")), [], "nothing is left in the folder for temporary files")
+        self.assertEqual(list((self.folder / "tmp").glob("gpumemshim*")), [], "nothing is left in the folder for temporary files")
         return done.stderr if errors else done.stdout
 
     def plan(self, case, *options, **more):

@@ -123,7 +123,7 @@ class RepositoryTest(unittest.TestCase):
 
     def test_a_case_says_what_the_page_shows(self):
         case = next(case for case in validation.load() if case.name == "gpt/flash")
-        environment = validation.Environment(SETUP.build / "none", SETUP.build / "bin" / "gpumem", SETUP.python)
+        environment = validation.Environment(SETUP.build / "none", SETUP.build / "bin" / "gpumemshim", SETUP.python)
         with tempfile.TemporaryDirectory() as folder:
             command = validation.command_of(case, environment, pathlib.Path(folder) / "plan.gmtrace")
             command = [SETUP.python if part == environment.python else part for part in command]

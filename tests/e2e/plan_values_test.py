@@ -19,7 +19,7 @@ PROGRAM = truth.PROGRAMS / "dispatched.py"
 
 class DispatchTest(unittest.TestCase):
     def facts(self, values):
-        with tempfile.TemporaryDirectory(prefix="gpumem-values-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-values-") as folder:
             facts = pathlib.Path(folder) / "facts.json"
             command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "--steps", "all", "--values", values, "-o", f"{folder}/", "--", SETUP.python, str(PROGRAM)]
             done = subprocess.run(command, env=truth.environment_of_plans(SETUP, FACTS=str(facts)), capture_output=True, text=True, timeout=250, check=False)

@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def environment(**more):
-    """With gpumem on PATH, as a user has it, and the package."""
+    """With gpumemshim on PATH, as a user has it, and the package."""
     path = f"{SETUP.build / 'bin'}:{os.environ['PATH']}"
     return {**truth.environment_of(truth.Case("none"), SETUP), "PATH": path, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1", **more}
 
@@ -41,7 +41,7 @@ class RecordTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-api-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-api-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         command = [*SETUP.command(PROGRAM), str(cls.folder)]
@@ -93,7 +93,7 @@ class RecordTest(unittest.TestCase):
 
     def test_nothing_that_goes_wrong_stops_the_program(self):
         self.assertEqual(self.reported["unwritable"], 2 * MIB)
-        self.assertIn("gpumem is not on PATH", self.reported["without_gpumem"])
+        self.assertIn("gpumemshim is not on PATH", self.reported["without_gpumem"])
 
     def test_threads(self):
         one, two = self.reported["threads"]["one"], self.reported["threads"]["two"]
@@ -119,7 +119,7 @@ class BeforeCudaTest(unittest.TestCase):
     """A part that begins before CUDA is used: marks are not recorded then, and a preloaded recorder is not this part's to stop."""
 
     def check(self, preloaded):
-        with tempfile.TemporaryDirectory(prefix="gpumem-early-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-early-") as folder:
             command, trace = SETUP.command(truth.PROGRAMS / "python_api_early.py"), pathlib.Path(folder) / "early.gmtrace"
             command = SETUP.recording(trace, *command) if preloaded else command
             done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=True)
@@ -142,7 +142,7 @@ class AnswersTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-answers-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-answers-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.trace = cls.folder / "gpt.gmtrace"
@@ -186,7 +186,7 @@ for call in (lambda: gpumemshim.report("/no/such/trace"), lambda: gpumemshim.rep
     except gpumemshim.GpumemError as error:
         print(error.code, error)"""
         said = python(code).splitlines()
-        self.assertIn("3 gpumem: cannot open /no/such/trace", said[0])
+        self.assertIn("3 gpumemshim: cannot open /no/such/trace", said[0])
         self.assertTrue(said[1].startswith("3 "), said)
 
     def test_without_gpumem(self):
@@ -201,7 +201,7 @@ with gpumemshim.record(optional=True) as recording:
     ran = True
 print(ran, recording.trace, recording)"""
         said = python(code, PATH="/usr/bin:/bin").splitlines()
-        self.assertIn("gpumem is not on PATH", said[0])
+        self.assertIn("gpumemshim is not on PATH", said[0])
         self.assertIn("libgpumemshim.so was not found", said[1])
         self.assertEqual(said[2], "True None record: no GPU memory was used")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The package in other people's tools: pytest with --gpumem and the two markers, the magics of IPython.
+"""The package in other people's tools: pytest with --gpumemshim and the two markers, the magics of IPython.
 
     python tests/e2e/python_tools_test.py --build build/release
 """
@@ -26,7 +26,7 @@ def environment(**more):
 
 class PytestTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-pytest-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-pytest-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -51,26 +51,26 @@ class PytestTest(unittest.TestCase):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_what_used_most_is_listed(self):
-        done = self.pytest("--gpumem", "--gpumem-output", "run.gmtrace", "--gpumem-top", "3")
+        done = self.pytest("--gpumemshim", "--gpumemshim-output", "run.gmtrace", "--gpumemshim-top", "3")
         self.assertEqual(len(self.failed(done)), 5, done.stdout + done.stderr)
         rows = re.findall(r"^ +(\d+ MiB) +(\d+ MiB|-)  \S+::(\S+)$", done.stdout, re.MULTILINE)
         self.assertEqual(rows, [("48 MiB", "-", "test_each[48]"), ("36 MiB", "-", "test_too_much"), ("32 MiB", "-", "test_fits_beside_its_fixture")])
-        self.assertIn("... 7 more (--gpumem-top 0)", done.stdout)
-        self.assertIn(f"next: gpumem html {self.folder / 'run.gmtrace'}", done.stdout)
+        self.assertIn("... 7 more (--gpumemshim-top 0)", done.stdout)
+        self.assertIn(f"next: gpumemshim html {self.folder / 'run.gmtrace'}", done.stdout)
 
     def test_without_the_recorder(self):
         limited = self.pytest(PATH="/usr/bin:/bin")
         self.assertEqual(self.failed(limited), ["test_fails_by_itself", "test_no_size"], limited.stdout + limited.stderr)
         self.assertEqual(limited.stdout.count("was not checked: libgpumemshim.so was not found"), 1)
-        asked = self.pytest("--gpumem", PATH="/usr/bin:/bin")
+        asked = self.pytest("--gpumemshim", PATH="/usr/bin:/bin")
         self.assertEqual(asked.returncode, 4, asked.stdout)
-        self.assertIn("--gpumem: gpumem is not on PATH", asked.stderr)
+        self.assertIn("--gpumemshim: gpumemshim is not on PATH", asked.stderr)
 
 
 class NotebookTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-notebook-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-notebook-")
         cls.addClassCleanup(folder.cleanup)
         program = truth.PROGRAMS / "notebook_cells.py"
         done = subprocess.run(SETUP.command(program), cwd=folder.name, env=environment(IPYTHONDIR=folder.name), capture_output=True, text=True, check=False)
@@ -103,7 +103,7 @@ class NotebookTest(unittest.TestCase):
             self.assertRegex(text, line)
 
     def test_usage(self):
-        self.assertTrue(self.cells["usage"]["printed"].startswith("Usage: %%gpumem"))
+        self.assertTrue(self.cells["usage"]["printed"].startswith("Usage: %%gpumemshim"))
 
 
 if __name__ == "__main__":

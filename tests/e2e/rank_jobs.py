@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Jobs of several ranks for `gpumem ranks`: examples/train_parallel.py with one change in one rank, and what the first sentence must say of it."""
+"""Jobs of several ranks for `gpumemshim ranks`: examples/train_parallel.py with one change in one rank, and what the first sentence must say of it."""
 
 import dataclasses
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem ranks` on jobs under torchrun with one change in one rank: its first sentence names the rank and the cause, and nobody in balanced jobs.
+"""`gpumemshim ranks` on jobs under torchrun with one change in one rank: its first sentence names the rank and the cause, and nobody in balanced jobs.
 
     python tests/e2e/ranks_command_test.py --build build/release [--full]
 """
@@ -42,7 +42,7 @@ class EveryDay(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-ranks-command-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-ranks-command-")
         cls.addClassCleanup(folder.cleanup)
         cls.runs = rank_jobs.record(SETUP, pathlib.Path(folder.name), rank_jobs.FIRST["leaked_buffer"], 4)
         cls.traces = sorted(cls.runs.glob("*.gmtrace"), key=lambda path: re.search(r"\.r(\d+)\.", path.name).group(1))
@@ -62,7 +62,7 @@ class EveryDay(unittest.TestCase):
 
     def export(self, places, folder, code, *flags):
         """Parquet of traces; what standard error says. Skips the test where there is no DuckDB."""
-        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.runs / "index")}
+        environment = {**os.environ, "GPUMEMSHIM_INDEX_DIR": str(self.runs / "index")}
         done = subprocess.run([SETUP.gpumem, "export", "parquet", *flags, *map(str, places), "-o", str(folder)], capture_output=True, text=True, timeout=120, env=environment)
         if done.returncode == 3 and "DuckDB" in done.stderr:
             self.skipTest(f"no DuckDB: {done.stderr}")
@@ -71,7 +71,7 @@ class EveryDay(unittest.TestCase):
 
     def rows(self, query):
         """What DuckDB says of files."""
-        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.runs / "index")}
+        environment = {**os.environ, "GPUMEMSHIM_INDEX_DIR": str(self.runs / "index")}
         return json.loads(truth.run([SETUP.gpumem, "sql", "--unsafe", "--json", str(self.traces[0]), query], SETUP, environment))["rows"]
 
     def test_the_first_sentence_names_rank_and_cause(self):
@@ -234,7 +234,7 @@ class EveryDay(unittest.TestCase):
 
     def test_text_and_documented_keys(self):
         text = truth.run([SETUP.gpumem, "ranks", "--by", "step", "--top", "3", str(self.runs)], SETUP)
-        for part in ("rank 2 holds", "max/median", "Next: gpumem diff", "most in rank", "1 more (--top 0 shows them)"):
+        for part in ("rank 2 holds", "max/median", "Next: gpumemshim diff", "most in rank", "1 more (--top 0 shows them)"):
             self.assertIn(part, text)
         documented = (truth.ROOT / "docs" / "json.md").read_text(encoding="utf-8")
         self.assertEqual([key for key in keys_of(ranks("--by", "step", self.runs)) if f"`{key}`" not in documented], [])
@@ -244,7 +244,7 @@ class EveryDay(unittest.TestCase):
         empty.mkdir()
         done = subprocess.run([SETUP.gpumem, "ranks", str(empty)], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 3)
-        self.assertIn("gpumem run -o runs/ -- torchrun", done.stderr)
+        self.assertIn("gpumemshim run -o runs/ -- torchrun", done.stderr)
 
     # With --full:
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem plan` of programs of many ranks: one process that simulates a rank needs to the byte what that rank needs among the others, and each has sizes of its own.
+"""`gpumemshim plan` of programs of many ranks: one process that simulates a rank needs to the byte what that rank needs among the others, and each has sizes of its own.
 
     python tests/e2e/ranks_test.py --build build/release [--full]
 """
@@ -25,7 +25,7 @@ class Ranks(unittest.TestCase):
     more = {}  # environment
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-ranks-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-ranks-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "tmp").mkdir()
@@ -37,7 +37,7 @@ class Ranks(unittest.TestCase):
         command = [SETUP.gpumem, "plan", *options, "--", SETUP.python, str(program), *arguments]
         done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=SETUP.timeout_s, check=False)
         self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
-        self.assertEqual(list((self.folder / "tmp").glob("gpumem*")), [], "nothing is left in the folder for temporary files")
+        self.assertEqual(list((self.folder / "tmp").glob("gpumemshim*")), [], "nothing is left in the folder for temporary files")
         return done.stdout
 
     def plan(self, options, *arguments, program=PROGRAM):

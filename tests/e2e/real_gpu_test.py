@@ -5,9 +5,9 @@
     python tests/e2e/real_gpu_test.py --build build/release
 
 Every day our own programs are held against the committed numbers of a few histories that others recorded; with --full all for which a PyTorch of
-their release is at hand; the authors' own scripts where GPUMEM_REAL_GPU_CHECKOUTS names a folder of checkouts; and the requests of each history whose
-file is at hand (GPUMEM_REAL_GPU_HISTORIES, or ../shared/real-gpu) through PyTorch's allocator. Further PyTorchs are named by
-GPUMEM_REAL_GPU_TORCH="2.6.0=/path/to/python 2.11.0/3.12=/path/to/python".
+their release is at hand; the authors' own scripts where GPUMEMSHIM_REAL_GPU_CHECKOUTS names a folder of checkouts; and the requests of each history whose
+file is at hand (GPUMEMSHIM_REAL_GPU_HISTORIES, or ../shared/real-gpu) through PyTorch's allocator. Further PyTorchs are named by
+GPUMEMSHIM_REAL_GPU_TORCH="2.6.0=/path/to/python 2.11.0/3.12=/path/to/python".
 """
 
 import argparse
@@ -163,7 +163,7 @@ class FactsTest(unittest.TestCase):
     def test_facts_are_those_of_the_files(self):
         folders = held.folders_of_histories()
         if not folders:
-            self.skipTest("no folder of histories (GPUMEM_REAL_GPU_HISTORIES, or ../shared/real-gpu)")
+            self.skipTest("no folder of histories (GPUMEMSHIM_REAL_GPU_HISTORIES, or ../shared/real-gpu)")
         found = [(history, path) for history in catalogue.load() if (path := history.find(folders))]
         self.assertTrue(found, f"no history of the catalogue is under {folders}")
         for history, path in found:
@@ -239,7 +239,7 @@ class PageTest(unittest.TestCase):
 
 class Rerun(unittest.TestCase):
     def bench(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-real-gpu-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-real-gpu-")
         self.addCleanup(folder.cleanup)
         return rerun.Bench(SETUP.build, {INSTALLED: SETUP.python, **held.pythons_given()}, pathlib.Path(folder.name))
 
@@ -267,7 +267,7 @@ class RequestsTest(Rerun):
     def replay(self, history):
         path = history.find(held.folders_of_histories())
         if path is None:
-            self.skipTest("its file is not at hand (GPUMEM_REAL_GPU_HISTORIES, ../shared/real-gpu)")
+            self.skipTest("its file is not at hand (GPUMEMSHIM_REAL_GPU_HISTORIES, ../shared/real-gpu)")
         read, bench = snapshot_file.load(path), self.bench()
         for device in [number for number in snapshot_file.devices(read) if snapshot_file.entries(read, number)]:
             answer = allocator.replay(bench, SETUP.python, read, device, history.simulated)["imposed"]
@@ -276,21 +276,21 @@ class RequestsTest(Rerun):
 
 
 class ImportTest(Rerun):
-    """An author's file as `gpumem import` reads it, against the numbers that our own reader took from it."""
+    """An author's file as `gpumemshim import` reads it, against the numbers that our own reader took from it."""
 
     def read(self, history):
         path = history.find(held.folders_of_histories())
         if path is None:
-            self.skipTest("its file is not at hand (GPUMEM_REAL_GPU_HISTORIES, ../shared/real-gpu)")
+            self.skipTest("its file is not at hand (GPUMEMSHIM_REAL_GPU_HISTORIES, ../shared/real-gpu)")
         answer = held.compare_import(SETUP.gpumem, facts.read(FACTS / f"{history.facts}.xz"), path, self.bench().work)
         self.assertEqual((answer["identical"], answer["mapped_equal"], answer["ends_equal"]), (True, True, True), answer)
 
 
 def run_script(bench, history):
-    checkouts = os.environ.get("GPUMEM_REAL_GPU_CHECKOUTS")
+    checkouts = os.environ.get("GPUMEMSHIM_REAL_GPU_CHECKOUTS")
     folder = catalogue.checkout(history, pathlib.Path(checkouts), bench.work) if checkouts else None
     if folder is None:
-        raise rerun.Unavailable(f"no checkout of {history.repository} (GPUMEM_REAL_GPU_CHECKOUTS)")
+        raise rerun.Unavailable(f"no checkout of {history.repository} (GPUMEMSHIM_REAL_GPU_CHECKOUTS)")
     return bench.script(history, folder)
 
 

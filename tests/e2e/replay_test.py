@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem replay` on simulated CUDA: the recorded settings replayed give what was recorded, and what-ifs are what a real run under that setting needs.
+"""`gpumemshim replay` on simulated CUDA: the recorded settings replayed give what was recorded, and what-ifs are what a real run under that setting needs.
 
     python tests/e2e/replay_test.py --build build/release [--full]
 """
@@ -17,7 +17,7 @@ import unittest
 import truth
 
 SETUP, FULL = None, False
-RECORDED = tempfile.TemporaryDirectory(prefix="gpumem-replay-recorded-")
+RECORDED = tempfile.TemporaryDirectory(prefix="gpumemshim-replay-recorded-")
 KNOWN = {}  # each start of PyTorch costs seconds, so a run is recorded once
 EXPANDABLE = "expandable_segments:True"
 SETTINGS = (EXPANDABLE, "max_split_size_mb:32", "roundup_power2_divisions:4", "backend:cudaMallocAsync", "garbage_collection_threshold:0.6")
@@ -35,7 +35,7 @@ def recorded(program, conf="", devices=1):
 
 def replay(*arguments, python=None):
     command = [SETUP.gpumem, "replay", "--json", "--torch", python or SETUP.python, *map(str, arguments)]
-    environment = truth.environment_of_plans(SETUP, GPUMEM_SIMCUDA=str(truth.ROOT / "simcuda"))
+    environment = truth.environment_of_plans(SETUP, GPUMEMSHIM_SIMCUDA=str(truth.ROOT / "simcuda"))
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
 
@@ -47,7 +47,7 @@ def answer(done):
 
 class ReplayTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-replay-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-replay-test-")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
@@ -86,7 +86,7 @@ class ReplayTest(unittest.TestCase):
         command = SETUP.command(truth.PROGRAMS / "oom_pinned.py")
         truth.run(SETUP.recording(trace, *command), SETUP, environment)
         served = truth.last_json_line(truth.run([*command, "probe"], SETUP, {**environment, "PYTORCH_CUDA_ALLOC_CONF": EXPANDABLE}))["fits"]
-        with_replay = truth.environment_of_plans(SETUP, GPUMEM_SIMCUDA=str(truth.ROOT / "simcuda"), GPUMEM_PYTHON=SETUP.python)
+        with_replay = truth.environment_of_plans(SETUP, GPUMEMSHIM_SIMCUDA=str(truth.ROOT / "simcuda"), GPUMEMSHIM_INTERPRETER=SETUP.python)
         asked = json.loads(truth.run([SETUP.gpumem, "oom", "--json", trace], SETUP, with_replay))
         self.assertEqual((asked["what_if"]["replayed"], asked["what_if"]["exact"]), (True, True), asked["what_if"])
         self.assertEqual(asked["what_if"]["other"]["settings"], EXPANDABLE)
@@ -95,7 +95,7 @@ class ReplayTest(unittest.TestCase):
         estimated = truth.run([SETUP.gpumem, "oom", "--no-replay", trace], SETUP, with_replay)
         self.assertIn("estimate: with expandable segments", estimated)
         self.assertNotIn("by replay", estimated)
-        nowhere = {**with_replay, "GPUMEM_SIMCUDA": self.folder}
+        nowhere = {**with_replay, "GPUMEMSHIM_SIMCUDA": self.folder}
         self.assertIn("An estimate, since nothing was replayed", truth.run([SETUP.gpumem, "oom", trace], SETUP, nowhere))
 
     def test_captured_graphs(self):

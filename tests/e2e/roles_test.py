@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Roles of ranks by their process groups: what `gpumem ranks` says of a DeviceMesh's dimensions, of new_group, and of nothing else.
+"""Roles of ranks by their process groups: what `gpumemshim ranks` says of a DeviceMesh's dimensions, of new_group, and of nothing else.
 
     python tests/e2e/roles_test.py --build build/release
 """
@@ -18,7 +18,7 @@ SETUP = None
 
 class Roles(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-roles-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-roles-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

@@ -20,7 +20,7 @@ SETUP = None
 
 
 def moments_of(report):
-    """Arguments of `gpumem at` for moments all over a trace."""
+    """Arguments of `gpumemshim at` for moments all over a trace."""
     duration = report["duration_ns"]
     times = [["at", f"{duration * i // 8}ns"] for i in range(1, 8)]
     return [["at", "peak"], ["at", "end"], ["at", "step", "1"], ["at", "step", "2"], ["at", "step", "99"], ["at", "no such mark"], *times]
@@ -31,7 +31,7 @@ class SavedAnswersTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-saved-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-saved-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["batch"], False, "--batch", "2", "--length", "128", "--steps", "3")
@@ -42,7 +42,7 @@ class SavedAnswersTest(unittest.TestCase):
 
     def gpumem(self, above, *arguments, **more):
         """Exit code, output and complaints of a command."""
-        environment = {**os.environ, "GPUMEM_INDEX_DIR": str(self.index), "GPUMEM_INDEX_ABOVE": above, "XDG_CACHE_HOME": str(self.folder / "cache"), **more}
+        environment = {**os.environ, "GPUMEMSHIM_INDEX_DIR": str(self.index), "GPUMEMSHIM_INDEX_ABOVE": above, "XDG_CACHE_HOME": str(self.folder / "cache"), **more}
         done = subprocess.run([SETUP.gpumem, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=environment)
         return done.returncode, done.stdout, done.stderr
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem serve` beside a program that trains: who gets an answer and who does not, its numbers against `gpumem live` and `gpumem html`, readers that
+"""`gpumemshim serve` beside a program that trains: who gets an answer and who does not, its numbers against `gpumemshim live` and `gpumemshim html`, readers that
 hang up, and the page in a headless Chromium while the program goes on, ends, and while the server ends.
 
     python tests/e2e/serve_test.py --build build/release
@@ -26,7 +26,7 @@ WAIT_S = live_programs.WAIT_S
 
 
 class Server:
-    """A running `gpumem serve`."""
+    """A running `gpumemshim serve`."""
 
     def __init__(self, folder, *arguments, environment=None):
         command = [SETUP.gpumem, "serve", "--json", "--interval", "0.1", *map(str, arguments)]
@@ -141,10 +141,10 @@ class ServeTest(live_programs.LiveProgramTest):
         metrics = dict(line.rsplit(" ", 1) for line in server.get("/metrics").decode().splitlines() if line[0] != "#")
         device = live["devices"][0]
         labels = 'program="train",trace="run.gmtrace"'
-        self.assertEqual(int(metrics[f'gpumem_allocated_bytes{{{labels},device="0"}}']), device["now"]["allocated_bytes"])
-        self.assertEqual(int(metrics[f'gpumem_peak_reserved_bytes{{{labels},device="0"}}']), device["peak"]["reserved_bytes"])
-        self.assertEqual(int(metrics[f"gpumem_steps{{{labels}}}"]), 3)
-        self.assertEqual(int(metrics[f"gpumem_running{{{labels}}}"]), 0)
+        self.assertEqual(int(metrics[f'gpumemshim_allocated_bytes{{{labels},device="0"}}']), device["now"]["allocated_bytes"])
+        self.assertEqual(int(metrics[f'gpumemshim_peak_reserved_bytes{{{labels},device="0"}}']), device["peak"]["reserved_bytes"])
+        self.assertEqual(int(metrics[f"gpumemshim_steps{{{labels}}}"]), 3)
+        self.assertEqual(int(metrics[f"gpumemshim_running{{{labels}}}"]), 0)
         documented = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "commands" / "serve.md").read_text(encoding="utf-8")
         for name in {metric.partition("{")[0] for metric in metrics}:
             self.assertIn(f"`{name}`", documented)
@@ -201,7 +201,7 @@ class ServeTest(live_programs.LiveProgramTest):
             self.assertEqual(page.complaints, [])
             self.assertEqual({re.sub(r"[?#].*", "", url) for url in page.requests}, {f"http://127.0.0.1:{server.port}/{path}" for path in ("", "data", "events")})
             self.assertEqual(server.end(), (0, ""))
-            self.wait(lambda: "connection to gpumem serve is lost" in text("#live"), "that the server is gone")
+            self.wait(lambda: "connection to gpumemshim serve is lost" in text("#live"), "that the server is gone")
 
     @unittest.skipUnless(chromium.find(), "no Chromium here (scripts/bootstrap --all installs it)")
     def test_what_cannot_be_read_is_said_in_the_page(self):

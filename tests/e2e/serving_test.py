@@ -19,7 +19,7 @@ WIDTH, BATCH, WORDS = 128, 8, 1000
 
 class ServingTest(unittest.TestCase):
     def categories(self, kind):
-        with tempfile.TemporaryDirectory(prefix="gpumem-serving-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-serving-") as folder:
             trace = pathlib.Path(folder) / "serving.gmtrace"
             truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM), kind), SETUP, truth.environment_of(truth.Case("none"), SETUP))
             at = json.loads(truth.run([SETUP.gpumem, "at", "middle", "--json", str(trace)], SETUP))

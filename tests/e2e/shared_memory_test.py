@@ -27,7 +27,7 @@ def can_mount():
 @unittest.skipUnless(can_mount(), "no right to make a mount namespace")
 class SmallSharedMemory(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-shared-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-shared-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem sql` as its users meet it: exit codes, what is refused, a damaged trace, and the shell on a terminal. `gpumem export parquet` is read back.
+"""`gpumemshim sql` as its users meet it: exit codes, what is refused, a damaged trace, and the shell on a terminal. `gpumemshim export parquet` is read back.
 
     python tests/e2e/sql_test.py --build build/release
 """
@@ -25,12 +25,12 @@ SETUP = None
 
 
 class Terminal:
-    """gpumem on a terminal of its own."""
+    """gpumemshim on a terminal of its own."""
 
     def __init__(self, arguments, environment):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
-            os.execve(SETUP.gpumem, ["gpumem", *arguments], environment)
+            os.execve(SETUP.gpumem, ["gpumemshim", *arguments], environment)
         self.text = ""
 
     def read_until(self, words):
@@ -59,11 +59,11 @@ class Terminal:
 class SqlTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-sql-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-sql-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.trace = diff_pairs.record(SETUP, cls.folder, diff_pairs.EVERY_DAY["batch"], False, "--batch", "2", "--length", "128", "--steps", "2", RANK="3", WORLD_SIZE="8")
-        cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache"), "GPUMEM_INDEX_DIR": str(cls.folder / "index")}
+        cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache"), "GPUMEMSHIM_INDEX_DIR": str(cls.folder / "index")}
         tried = subprocess.run([SETUP.gpumem, "sql", cls.trace, "SELECT 1"], capture_output=True, text=True, timeout=120, env=cls.environment)
         if tried.returncode == 3 and "DuckDB" in tried.stderr:
             raise unittest.SkipTest(f"no DuckDB: {tried.stderr}")
@@ -88,20 +88,20 @@ class SqlTest(unittest.TestCase):
         for number, left in ((signal.SIGTERM, 0), (signal.SIGKILL, 1)):
             command = [SETUP.gpumem, "sql", "--memory", "60MB", self.trace, query]
             with subprocess.Popen(command, cwd=here, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as asking:
-                while not list(index.glob("gpumem-spill-*/*")) and asking.poll() is None:
+                while not list(index.glob("gpumemshim-spill-*/*")) and asking.poll() is None:
                     time.sleep(0.05)
                 asking.send_signal(number)
                 said = asking.communicate(timeout=120)[0]
             self.assertEqual(asking.returncode, -number, said)
-            folders = list(index.glob("gpumem-spill-*"))
+            folders = list(index.glob("gpumemshim-spill-*"))
             self.assertEqual([stat.S_IMODE(path.stat().st_mode) for path in folders], [0o700] * left)
         self.assertEqual(self.one("SELECT count(*) FROM steps") > 0, True)
-        self.assertEqual(list(index.glob("gpumem-spill-*")), [], "what the killed one left is gone")
+        self.assertEqual(list(index.glob("gpumemshim-spill-*")), [], "what the killed one left is gone")
         self.assertEqual((os.listdir(here), os.listdir(elsewhere)), ([".tmp"], []))
 
     def test_a_spill_of_a_running_query_stays(self):
         index = self.folder / "index"
-        held = index / "gpumem-spill-held"
+        held = index / "gpumemshim-spill-held"
         held.mkdir(0o700)
         holder = os.open(held, os.O_RDONLY)
         fcntl.flock(holder, fcntl.LOCK_EX)

@@ -20,7 +20,7 @@ PROGRAM = truth.PROGRAMS / "stages.py"
 class StagesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-stages-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-stages-")
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "stages.gmtrace"
         environment = truth.environment_of(truth.Case("none"), SETUP)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem sweep` says of each configuration what `gpumem plan` says of it alone, keeps what fails as a row, and goes on where it was ended.
+"""`gpumemshim sweep` says of each configuration what `gpumemshim plan` says of it alone, keeps what fails as a row, and goes on where it was ended.
 
     python tests/e2e/sweep_test.py --build build/release
 """
@@ -30,7 +30,7 @@ RARER = ("test_a_fresh_process_each_says_the_same", "test_programs_with_workers_
 
 class Swept(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-sweep-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-sweep-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -92,7 +92,7 @@ class Answers(Swept):
         forked = self.sweep("--axis", "batch-size=64,128")
         (self.folder / "runs").unlink()
         fresh = self.sweep("--axis", "batch-size=64,128", "--fresh", "--no-fork", "-j", "2")
-        self.assertEqual(len({run["parent"] for run in self.runs()}), 1)  # that of gpumem itself
+        self.assertEqual(len({run["parent"] for run in self.runs()}), 1)  # that of gpumemshim itself
         for a, b in zip(forked["configurations"], fresh["configurations"]):
             self.assertEqual((a["peak_allocated_bytes"], a["peak_reserved_bytes"]), (b["peak_allocated_bytes"], b["peak_reserved_bytes"]))
 

@@ -130,7 +130,7 @@ class TablesTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-tables-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-tables-")
         cls.addClassCleanup(folder.cleanup)
         cls.trace = pathlib.Path(folder.name) / "tables.gmtrace"
         truth.run(SETUP.recording(cls.trace, *SETUP.command(PROGRAM)), SETUP, truth.environment_of(truth.Case("none"), SETUP))
@@ -153,7 +153,7 @@ class TablesTest(unittest.TestCase):
     # The model: parameters, their types, devices and groups.
 
     def sums(self, parameters):
-        """What `gpumem model` says of some parameters: bytes of tensors, without rounding."""
+        """What `gpumemshim model` says of some parameters: bytes of tensors, without rounding."""
         count = sum(p.count * numbers(p) for p in parameters)
         size = sum(p.count * numbers(p) * SIZES[p.dtype] for p in parameters)
         trained = [p for p in parameters if p.group is not None]

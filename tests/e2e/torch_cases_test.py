@@ -4,7 +4,7 @@
 
     python tests/e2e/torch_cases_test.py --build build/release [--file test_cuda.py] [--list]
 
-The file is that of Debian's source package, fetched into build/torch_cases and not kept in the repository; GPUMEM_TORCH_CASES or --file name another version's.
+The file is that of Debian's source package, fetched into build/torch_cases and not kept in the repository; GPUMEMSHIM_TORCH_CASES or --file name another version's.
 Simulated CUDA computes no contents, so many cases fail on it: only what passes there is compared. `--list` prints those. Exit code 77 where the file or what
 it imports cannot be had.
 """
@@ -40,12 +40,12 @@ def fetched(folder):
     path = folder / pathlib.Path(SOURCE.read_text().splitlines()[-1].split()[1]) / "test_cuda.py"
     if not path.exists():
         try:
-            with tempfile.TemporaryDirectory(prefix="gpumem-cases-") as scratch:
+            with tempfile.TemporaryDirectory(prefix="gpumemshim-cases-") as scratch:
                 archive = debian_source.fetch_pinned(SOURCE, pathlib.Path(scratch), RELEASE)
                 with tarfile.open(archive) as tar:
                     text = tar.extractfile(next(member for member in tar if member.name.endswith("/test/test_cuda.py"))).read()
         except (OSError, RuntimeError) as error:
-            skip(f"PyTorch's test_cuda.py cannot be fetched ({str(error).splitlines()[-1]}). Name a copy: GPUMEM_TORCH_CASES=FILE")
+            skip(f"PyTorch's test_cuda.py cannot be fetched ({str(error).splitlines()[-1]}). Name a copy: GPUMEMSHIM_TORCH_CASES=FILE")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     return path
@@ -68,7 +68,7 @@ class Cases:
 
     def run(self, _, recorded):
         """{case: outcome}. A case that ends the process has `ended`; the others go on in another."""
-        with tempfile.TemporaryDirectory(prefix="gpumem-cases-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-cases-") as folder:
             log = pathlib.Path(folder) / "log.txt"
             environment = {**truth.environment_of(truth.Case("none"), self.setup), "PYTHONPATH": str(self.packages), "PYTHONWARNINGS": "ignore"}
             command = self.setup.command(truth.PROGRAMS / "run_cases.py")
@@ -109,7 +109,7 @@ class PassingCases(Cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", type=pathlib.Path, default=os.environ.get("GPUMEM_TORCH_CASES"), help="a file of test cases")
+    parser.add_argument("--file", type=pathlib.Path, default=os.environ.get("GPUMEMSHIM_TORCH_CASES"), help="a file of test cases")
     parser.add_argument("--list", action="store_true", help="print the cases that pass without the recorder, and end")
     setup, arguments, _ = truth.setup_of_tests(parser)
     folder = truth.ROOT / "build" / "torch_cases"

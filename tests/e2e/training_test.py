@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 class TrainingTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-training-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-training-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -67,7 +67,7 @@ class TrainingTest(unittest.TestCase):
         before = self.events_in(trace)
         os.killpg(training.pid, signal.SIGKILL)
         training.wait()
-        self.wait_for_the_end_of(self.report(trace)["process"]["pid"], deadline)  # `gpumem run` may go before it
+        self.wait_for_the_end_of(self.report(trace)["process"]["pid"], deadline)  # `gpumemshim run` may go before it
         answer = self.report(trace)
         self.assertFalse(answer["complete"])
         self.assertGreaterEqual(answer["events"]["torch"], before)
@@ -116,8 +116,8 @@ class TrainingTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         traces = list(self.folder.glob("*.gmtrace"))
         self.assertEqual(len(traces), 1, traces)
-        self.assertRegex(traces[0].name, r"^gpumem\.workers\.\d+\.gmtrace$")
-        self.assertEqual(sum(line.startswith("gpumem:") for line in done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(traces[0].name, r"^gpumemshim\.workers\.\d+\.gmtrace$")
+        self.assertEqual(sum(line.startswith("gpumemshim:") for line in done.stderr.splitlines()), 1, done.stderr)
         self.assertTrue(self.report(traces[0])["complete"])
 
 

@@ -29,7 +29,7 @@ def only_in_full(test):
 
 class TreeTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-trees-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-trees-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.rings = self.folder / "rings"
@@ -133,7 +133,7 @@ class Trees(TreeTest):
         for role, process, _ in found:
             rank = int(role[-1])
             self.assertEqual(process["rank"], rank)
-            self.assertRegex(pathlib.Path(process["file"]).name, rf"^gpumem\.trees\.[\w-]+\.[\w-]+\.{process['pid']}\.r{rank}\.gmtrace$")
+            self.assertRegex(pathlib.Path(process["file"]).name, rf"^gpumemshim\.trees\.[\w-]+\.[\w-]+\.{process['pid']}\.r{rank}\.gmtrace$")
             answer = truth.report(SETUP, self.folder / pathlib.Path(process["file"]).name)
             self.assertEqual(answer["process"]["world_size"], 2)
             self.assertEqual([device["device"] for device in answer["devices"]], [rank])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Truth: what `gpumem report --json` says of a program must be exactly what PyTorch says of itself, device by device.
+"""Truth: what `gpumemshim report --json` says of a program must be exactly what PyTorch says of itself, device by device.
 
     python tests/e2e/truth.py --case gpt                  on simulated CUDA
     python tests/e2e/truth.py --case gpt --real           on this machine's GPU
@@ -70,7 +70,7 @@ class Setup:
 
     @property
     def gpumem(self):
-        return str(self.build / "bin" / "gpumem")
+        return str(self.build / "bin" / "gpumemshim")
 
     def command(self, program):
         prefix = [str(ROOT / "simcuda" / "run")] if self.simulated else []
@@ -120,7 +120,7 @@ def environment_of(case, setup):
     environment.update(case.environment)
     if setup.simulated:
         environment["SIMCUDA_DEVICES"] = str(case.devices)
-        environment["GPUMEM_TEST_ALLOCATOR"] = str(setup.build / "tests" / "e2e" / "libe2e_allocator.so")
+        environment["GPUMEMSHIM_TEST_ALLOCATOR"] = str(setup.build / "tests" / "e2e" / "libe2e_allocator.so")
         environment["SIMCUDA_LIB"] = str(setup.build / "lib" / "simcuda")
     if setup.quick:
         # "python3" may be a version manager's script, which takes longer than what it starts.
@@ -130,7 +130,7 @@ def environment_of(case, setup):
 
 
 def environment_of_plans(setup, **more):
-    """For `gpumem plan` and `gpumem sweep`, which describe their devices themselves: nothing of simcuda's but where it lies."""
+    """For `gpumemshim plan` and `gpumemshim sweep`, which describe their devices themselves: nothing of simcuda's but where it lies."""
     environment = environment_of(Case("none"), setup)
     return {**{name: value for name, value in environment.items() if not name.startswith("SIMCUDA_") or name == "SIMCUDA_LIB"}, **more}
 
@@ -203,7 +203,7 @@ def compare(numbers, answer, case):
 def run_case(name, setup, keep=None):
     """The result of a case as plain data: {case, ok, checks, ...}, or {case, skipped}, or {case, ok: False, error}."""
     case = CASES[name]
-    with tempfile.TemporaryDirectory(prefix="gpumem-truth-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-truth-") as folder:
         trace = pathlib.Path(keep or folder) / f"{name}.gmtrace"
         try:
             numbers = record(case, setup, trace)
@@ -233,7 +233,7 @@ def print_result(result):
         print(f"{result['case']}: {'ok' if result['ok'] else 'FAILED'} ({len(result['checks'])} checks)")
         for check in result["checks"]:
             if not check["ok"]:
-                print(f"  {check['name']}: PyTorch says {check['expected']}, gpumem says {check['actual']}")
+                print(f"  {check['name']}: PyTorch says {check['expected']}, gpumemshim says {check['actual']}")
 
 
 def arguments_of(argv):

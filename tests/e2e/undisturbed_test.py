@@ -24,7 +24,7 @@ class UndisturbedTest(unittest.TestCase):
         environment.update(PYTHONWARNINGS="ignore")
         bare = truth.run(SETUP.command(PROGRAM), SETUP, environment)
         self.assertIn('"', bare)
-        with tempfile.TemporaryDirectory(prefix="gpumem-undisturbed-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-undisturbed-") as folder:
             trace = pathlib.Path(folder) / "run.gmtrace"
             recorded = truth.run(SETUP.recording(trace, *SETUP.command(PROGRAM)), SETUP, environment)
             self.assertEqual(recorded, bare)
@@ -36,7 +36,7 @@ class UndisturbedTest(unittest.TestCase):
         self.assertIn("Unnamable", {module["root_class"] for module in modules})
 
     def test_a_process_that_outlives_its_python(self):
-        with tempfile.TemporaryDirectory(prefix="gpumem-undisturbed-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-undisturbed-") as folder:
             trace = pathlib.Path(folder) / "run.gmtrace"
             command = SETUP.recording(trace, *SETUP.command(truth.PROGRAMS / "after_python.py"))
             process = subprocess.Popen(command, env=truth.environment_of(truth.Case("none"), SETUP), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)

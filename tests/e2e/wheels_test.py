@@ -79,7 +79,7 @@ class Plan(plan_test.Planned):
 
 
 class Attached(unittest.TestCase):
-    """`gpumem attach` to a training under this wheel: what existed before is in its allocator's snapshot."""
+    """`gpumemshim attach` to a training under this wheel: what existed before is in its allocator's snapshot."""
 
     run_program = late_start_test.LateStartTest.run_program
     check = late_start_test.LateStartTest.check

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Sizes that only a GPU can tell: `gpumem plan` takes those of the table, tells the peak with bounds where there is no row; and the program that measures them,
+"""Sizes that only a GPU can tell: `gpumemshim plan` takes those of the table, tells the peak with bounds where there is no row; and the program that measures them,
 rehearsed without a GPU.
 
     python tests/e2e/workspaces_test.py --build build/release
@@ -29,7 +29,7 @@ class Scratch(unittest.TestCase):
     known = None
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-workspaces-test-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-workspaces-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

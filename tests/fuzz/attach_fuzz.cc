@@ -3,7 +3,7 @@
 //
 // Any bytes as a library that a process to be attached to has mapped, and that names of its frames are looked up in:
 // ELF headers, symbol tables, DWARF. libelf and libdw read it: what names frames does so in a process of its own, so
-// there only an answer is asked for; `gpumem attach` itself must stand it.
+// there only an answer is asked for; `gpumemshim attach` itself must stand it.
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Any bytes as what `gpumem check` reads: limits in YAML, and answers of `gpumem plan`. The input's first byte chooses
-// which. What was read is checked and written in every format.
+// Any bytes as what `gpumemshim check` reads: limits in YAML, and answers of `gpumemshim plan`. The input's first byte
+// chooses which. What was read is checked and written in every format.
 
 #include <cstdint>
 #include <string>

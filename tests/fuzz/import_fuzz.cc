@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Any bytes as what `gpumem import` takes: refused with a message, or made into a trace that reads without damage.
+// Any bytes as what `gpumemshim import` takes: refused with a message, or made into a trace that reads without damage.
 
 #include <sys/mman.h>
 #include <unistd.h>

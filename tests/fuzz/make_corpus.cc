@@ -146,8 +146,9 @@ int main(int argc, char** argv) {
        "\1{\"unfit\": \"jax\", \"why\": \"threads\"}"s,
        "\2{\"done\": 5, \"died\": {\"at\": 4, \"size\": 512}, \"notes\": [\"n\"], \"fit\": 9, \"stats\": {\"0\": "s +
            "{\"reserved_bytes.all.peak\": 7, \"num_alloc_retries\": 3}}}"});
-  WriteTexts(folder + "/reply_fuzz", {"gpumem/1 ok\npid 7\nprogram train\\x1b.py\nstate recording\nevents 12\nend\n"s,
-                                      "gpumem/1 error it is over\n"s});
+  WriteTexts(folder + "/reply_fuzz",
+             {"gpumemshim/1 ok\npid 7\nprogram train\\x1b.py\nstate recording\nevents 12\nend\n"s,
+              "gpumemshim/1 error it is over\n"s});
   WriteTexts(
       folder + "/serve_fuzz",
       {"\0GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"s, "\1GET /live?token=TOKEN HTTP/1.1\r\nHost: localhost\r\n\r\n"s,
@@ -162,7 +163,8 @@ int main(int argc, char** argv) {
       {"\0max_peak: 70GiB\nmax_leak: 1MiB/step\nmax_fragmentation: 20%\ntolerance: 2%\n"s,
        "\1{\"command\": \"plan\", \"verdict\": \"fits\", \"peak\": {\"allocated_bytes\": 7, \"reserved_bytes\": 8, "s +
            "\"process_bytes\": 9}}"});
-  WriteTexts(folder + "/control_fuzz", {"gpumem/1 status"s, "gpumem/1 mark epoch 3\r"s, "gpumem/1 snapshot /tmp/x"s});
+  WriteTexts(folder + "/control_fuzz",
+             {"gpumemshim/1 status"s, "gpumemshim/1 mark epoch 3\r"s, "gpumemshim/1 snapshot /tmp/x"s});
   WriteTexts(folder + "/secrets_fuzz", {"\x40--token=abc\0--lr\0001"s, "\x10python\0-c\0print(1)"s,
                                         "\xffhttps://me:pw@host/?token=abc\0{\"api_key\": \"x y\"}"s,
                                         "\x20-p\0hunter2\0-H\0Authorization: Bearer eyJhbGciOi.x.y"s});

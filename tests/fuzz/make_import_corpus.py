@@ -19,7 +19,7 @@ import sys
 
 MIB = 1 << 20
 BASE = 0x7F0000000000
-MARKER = "gpumem-pickle-was-run"
+MARKER = "gpumemshim-pickle-was-run"
 
 
 class Runs:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Any bytes as what a recorded process replies on its control socket: read, and printed as `gpumem ctl` does.
+// Any bytes as what a recorded process replies on its control socket: read, and printed as `gpumemshim ctl` does.
 
 #include <cstdint>
 #include <string>

@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   if ((data[0] & 1) == 0) Repair(&bytes);
   // By a name of its own: a ring is never opened through a link.
-  static const std::string path = absl::StrCat("/dev/shm/gpumem_ring_fuzz.", getpid());
+  static const std::string path = absl::StrCat("/dev/shm/gpumemshim_ring_fuzz.", getpid());
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   const absl::StatusOr<gpumem::RingFile> ring = gpumem::RingFile::Open(path);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Any bytes as what a client sends to `gpumem serve`, over loopback. "TOKEN" in an input becomes the token where its
-// first byte is odd; else nothing but refusals may come back. The server must answer a proper request afterwards.
+// Any bytes as what a client sends to `gpumemshim serve`, over loopback. "TOKEN" in an input becomes the token where
+// its first byte is odd; else nothing but refusals may come back. The server must answer a proper request afterwards.
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

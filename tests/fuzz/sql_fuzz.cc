@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Any text as a query of `gpumem sql`, the mcp tool and the Python package: split and judged; where DuckDB's library is
-// there, also asked. Whatever it says, the index stays as it is and nothing appears beside it.
+// Any text as a query of `gpumemshim sql`, the mcp tool and the Python package: split and judged; where DuckDB's
+// library is there, also asked. Whatever it says, the index stays as it is and nothing appears beside it.
 
 #include <sys/stat.h>
 #include <unistd.h>

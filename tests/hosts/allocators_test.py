@@ -41,12 +41,12 @@ class Runs:
 
     def run(self, preloads):
         """(exit code, output, errors without our line, our line, events of the trace or why there is none)"""
-        with tempfile.TemporaryDirectory(prefix="gpumem-allocators-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-allocators-") as folder:
             base = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEMSHIM_", "SIMCUDA_", "LD_"))}
             environment = {**base, "LD_LIBRARY_PATH": f"{self.build / 'lib' / 'simcuda'}:{self.host.parent}", "LD_PRELOAD": ":".join(map(str, preloads)), "GPUMEMSHIM_RING_DIRECTORY": folder}
             done = subprocess.run([self.host], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
-            ours = [line for line in done.stderr.splitlines() if line.startswith("gpumem:")]
-            theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]
+            ours = [line for line in done.stderr.splitlines() if line.startswith("gpumemshim:")]
+            theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")]
             return done.returncode, done.stdout, theirs, ours, [path.stat().st_size > 0 for path in pathlib.Path(folder).glob("*.gmtrace")]
 
     def judge(self, name, number):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Programs to which `gpumem attach` comes while they run: attach_host WAY FILE [PLUGIN]. Each works until FILE exists,
-// and ends with 0 where nothing of what it did went wrong.
+// Programs to which `gpumemshim attach` comes while they run: attach_host WAY FILE [PLUGIN]. Each works until FILE
+// exists, and ends with 0 where nothing of what it did went wrong.
 //
 //   malloc    eight threads take and give back memory in a tight loop; the first one waits for them
 //   compute   one thread adds vectors and compares the sums, without any call

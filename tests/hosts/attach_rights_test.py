@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What stands against `gpumem attach` is one sentence with the way out, `gpumem doctor PID` has the same sentence beforehand, and the program goes on.
+"""What stands against `gpumemshim attach` is one sentence with the way out, `gpumemshim doctor PID` has the same sentence beforehand, and the program goes on.
 
     python tests/hosts/attach_rights_test.py --build build/release --hosts build/release/tests/hosts
 """
@@ -65,7 +65,7 @@ class RightsTest(attach_test.AttachTest):
         gpumem = gpumem or self.setup.gpumem
         found = self.ask(gpumem, "attach", pid, before=before, preexec=preexec)
         self.assertEqual(found[0], code, found)
-        sentence = found[2].removeprefix("gpumem: ").strip().removesuffix(".")
+        sentence = found[2].removeprefix("gpumemshim: ").strip().removesuffix(".")
         for text in texts:
             self.assertIn(text, sentence)
         self.assertEqual(len(found[2].splitlines()), 1, found)
@@ -98,14 +98,14 @@ class OfTheSystem(RightsTest):
     def test_another_users_process(self):
         tools = self.nobodys_tools()
         process = self.start("sleep")
-        self.check_refused(process.pid, "another user", "sudo", gpumem=tools / "gpumem", before=NOBODY)
+        self.check_refused(process.pid, "another user", "sudo", gpumem=tools / "gpumemshim", before=NOBODY)
         self.end(process)
 
     def test_one_that_nobody_may_trace(self):
         tools = self.nobodys_tools()
         process = self.start_process(*NOBODY, tools / "attach_host", "private", str(self.stop))
         self.assertEqual(process.stdout.readline(), "ready\n")
-        self.check_refused(process.pid, "may not", "GPUMEMSHIM_START=off", gpumem=tools / "gpumem", before=NOBODY)
+        self.check_refused(process.pid, "may not", "GPUMEMSHIM_START=off", gpumem=tools / "gpumemshim", before=NOBODY)
         self.end(process)
 
     def test_yama(self):
@@ -118,7 +118,7 @@ class OfTheSystem(RightsTest):
             inside = ("unshare", "-m", "sh", "-c", script, "sh", *NOBODY)
             if not works(*inside, "true"):
                 self.skipTest("no namespace of mounts can be made here")
-            self.check_refused(process.pid, *texts, gpumem=tools / "gpumem", before=inside)
+            self.check_refused(process.pid, *texts, gpumem=tools / "gpumemshim", before=inside)
         self.end(process)
 
     def test_a_filter_that_forbids_to_trace(self):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A program with the CUDA runtime linked into it, which loads the driver itself, to which `gpumem attach` comes:
+// A program with the CUDA runtime linked into it, which loads the driver itself, to which `gpumemshim attach` comes:
 // attach_static_host FILE. Four threads allocate and free until FILE exists; then 50 blocks of sizes that nothing else
 // has are held at once and freed.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem attach` comes to programs that run, at any moment, again and again, and may be killed at any moment: the program notices nothing.
+"""`gpumemshim attach` comes to programs that run, at any moment, again and again, and may be killed at any moment: the program notices nothing.
 
     python tests/hosts/attach_test.py --build build/release --hosts build/release/tests/hosts
 """
@@ -287,7 +287,7 @@ class Doctor(AttachTest):
 
     def test_says_beforehand_whether_it_will_do(self):
         process = self.start("driver")
-        self.assertEqual(self.traced(process)["next"], f"gpumem attach {process.pid}")
+        self.assertEqual(self.traced(process)["next"], f"gpumemshim attach {process.pid}")
         self.attach(process)
         self.assertIn("is loaded", self.traced(process)["found"])
         self.end(process)

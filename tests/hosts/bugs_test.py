@@ -28,7 +28,7 @@ class BugTest(hosts_test.HostTest):
             command = [str(hosts_test.HOSTS / "bugs_host"), *arguments]
             results.append(subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60))
         bare, done = results
-        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]
+        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")]
         self.assertEqual((done.returncode, done.stdout.splitlines(), theirs), (0, bare.stdout.splitlines(), bare.stderr.splitlines()))
         return done.stdout.splitlines()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Control: what `gpumem ctl`, gpumemshim.h and a signal do to a running program, seen in its trace; and that nobody who connects to its socket can
+"""Control: what `gpumemshim ctl`, gpumemshim.h and a signal do to a running program, seen in its trace; and that nobody who connects to its socket can
 harm it.
 
     python tests/hosts/control_test.py --build build/release --hosts build/release/tests/hosts [-k marks]
@@ -151,7 +151,7 @@ class Commands(ControlTest):
     def test_switched_off(self):
         self.start("init", GPUMEMSHIM_CONTROL="0")
         self.assertEqual(list(self.runtime.iterdir()), [])
-        self.assertNotIn("gpumem-control", self.threads())
+        self.assertNotIn("gpumemshim-ctl", self.threads())
 
     def threads(self):
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
@@ -217,7 +217,7 @@ class Places(ControlTest):
                     self.assertIn(f"{places[0]} belongs to user 65534", self.ctl(self.process.pid, code=3))
                     self.assertIn(f"{places[0]} belongs to user 65534", findings["control"]["found"])
                 errors = self.end()
-                self.assertEqual(errors.count(f"gpumem: {places[0]} belongs to user 65534"), 1, errors)
+                self.assertEqual(errors.count(f"gpumemshim: {places[0]} belongs to user 65534"), 1, errors)
                 self.assertEqual([list(place.iterdir()) for place in places[:taken]], [[]] * taken)
 
     def doctor(self):
@@ -249,17 +249,17 @@ class HostileCallers(ControlTest):
 
     def test_garbage_huge_and_silent(self):
         self.start("init", f"alloc {MIB}")
-        self.assertTrue(self.answer(b"GET / HTTP/1.1\r\n\r\n").startswith(b"gpumem/1 error "))
-        self.assertTrue(self.answer(b"gpumem/1 st\0tus\n").startswith(b"gpumem/1 error "))
+        self.assertTrue(self.answer(b"GET / HTTP/1.1\r\n\r\n").startswith(b"gpumemshim/1 error "))
+        self.assertTrue(self.answer(b"gpumemshim/1 st\0tus\n").startswith(b"gpumemshim/1 error "))
         self.assertEqual(self.answer(os.urandom(1 << 20).replace(b"\n", b"x")), b"")
         silent = self.connect()
         half = self.connect()
-        half.sendall(b"gpumem/1 sta")
+        half.sendall(b"gpumemshim/1 sta")
         self.assertEqual(self.ask()["state"], "recording")
         silent.close()
         for _ in range(100):  # who leaves before the answer
             with self.connect() as caller:
-                caller.sendall(b"gpumem/1 status\n")
+                caller.sendall(b"gpumemshim/1 status\n")
         self.assertEqual(self.ask()["state"], "recording")
         self.tell(f"alloc {MIB}")
         self.end()
@@ -309,7 +309,7 @@ class HostileCallers(ControlTest):
         script = (
             "import os, socket, sys\nos.setgid(65534); os.setuid(65534)\ns = socket.socket(socket.AF_UNIX)\n"
             f"s.connect({str(self.socket_path())!r})\ns.settimeout(20)\n"
-            "try:\n    s.sendall(b'gpumem/1 status\\n'); data = s.recv(100)\nexcept OSError: data = b''\nsys.exit(1 if data else 0)"
+            "try:\n    s.sendall(b'gpumemshim/1 status\\n'); data = s.recv(100)\nexcept OSError: data = b''\nsys.exit(1 if data else 0)"
         )
         self.assertEqual(subprocess.run([sys.executable, "-c", script], timeout=60).returncode, 0)
         self.assertEqual(self.ask()["state"], "recording")

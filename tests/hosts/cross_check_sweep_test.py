@@ -71,7 +71,7 @@ class SweepTest(hosts_test.HostTest):
     def libraries(self):
         """A Python with the libraries that examples need, made once; None where it cannot be had, with the reason printed."""
         if SweepTest.with_libraries is None:
-            folder = tempfile.TemporaryDirectory(prefix="gpumem-libraries-")
+            folder = tempfile.TemporaryDirectory(prefix="gpumemshim-libraries-")
             self.addClassCleanup(folder.cleanup)
             SweepTest.with_libraries = ""
             with contextlib.suppress(SystemExit):

@@ -44,7 +44,7 @@ class CrossCheckTest(hosts_test.HostTest):
         self.assertEqual(self.left(), [])
 
     def left(self):
-        return list(self.folder.glob("gpumem-cross-check-*"))
+        return list(self.folder.glob("gpumemshim-cross-check-*"))
 
     def test_kinds_without_records_are_named(self):
         answer = self.check("host_driver")

@@ -45,7 +45,7 @@ class Endings(processes_test.ProcessTest):
     def compare_end(self, ending):
         bare, done = self.end(ending, False), self.end(ending, True)
         self.assertNotEqual(bare.returncode, 70, bare.stderr)
-        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]
+        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")]
         self.assertEqual((done.returncode, done.stdout, theirs), (bare.returncode, bare.stdout, bare.stderr.splitlines()))
         if ending == ("reset-device",):  # what a reset takes is one event of ours, and a free of each block in the log
             self.assertEqual(self.allocations(self.events_by_pid()), [11])

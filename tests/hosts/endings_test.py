@@ -73,7 +73,7 @@ class Exits(EndingTest):
         """The same, but that its trace stopped at its greatest size."""
         done = self.victim("fork ( alloc:3000 _exit:1 )", GPUMEMSHIM_MAX_SIZE="4K", GPUMEMSHIM_ON_FULL="stop")
         self.assertEqual(done.returncode, 0)
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("gpumem:")]
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("gpumemshim:")]
         self.assertIn("GPUMEMSHIM_MAX_SIZE was reached", line)
         self.assertEqual(os.listdir(self.ring_folder), [])
 
@@ -98,7 +98,7 @@ class Exits(EndingTest):
         for attempt in range(40):
             self.setUp()
             done = self.victim(f"ambush:{1 + attempt * 997 % 30_000}")
-            self.assertEqual((done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]), (9, []))
+            self.assertEqual((done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")]), (9, []))
             whole += os.listdir(self.ring_folder) == []
             events, logs = self.events_by_pid(), self.logs_by_pid()
             for pid, rows in logs.items():
@@ -122,8 +122,8 @@ class Workers(EndingTest):
             environment = self.environment(preload, **({} if preload else {"SIMCUDA_LOG": ""}), **more)
             done.append(subprocess.run([sys.executable, str(file)], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120))
         self.assertEqual((done[0].returncode, done[0].stderr), (code, ""))
-        ours = [line for line in done[1].stderr.splitlines() if line.startswith("gpumem:")]
-        theirs = [line for line in done[1].stderr.splitlines() if not line.startswith("gpumem:")]
+        ours = [line for line in done[1].stderr.splitlines() if line.startswith("gpumemshim:")]
+        theirs = [line for line in done[1].stderr.splitlines() if not line.startswith("gpumemshim:")]
         self.assertEqual((done[1].returncode, done[1].stdout, theirs), (code, done[0].stdout, []))
         return ours
 

@@ -38,11 +38,11 @@ def wait_for(condition):
 
 class HostTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-hosts-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-hosts-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         # Rings of hosts that end without a goodbye would stay in /dev/shm.
-        rings = tempfile.TemporaryDirectory(prefix="gpumem-rings-")
+        rings = tempfile.TemporaryDirectory(prefix="gpumemshim-rings-")
         self.addCleanup(rings.cleanup)
         self.ring_folder = rings.name
         self.setup = truth.Setup(BUILD, sys.executable, simulated=True, timeout_s=800)
@@ -59,7 +59,7 @@ class HostTest(unittest.TestCase):
     def for_others(self, host, environment):
         """A host program and its environment with copies that another user may read: the build may lie below a home folder that is closed to all but one."""
         if not hasattr(self, "copies"):
-            folder = tempfile.TemporaryDirectory(prefix="gpumem-others-")
+            folder = tempfile.TemporaryDirectory(prefix="gpumemshim-others-")
             self.addCleanup(folder.cleanup)
             self.copies = pathlib.Path(folder.name)
             self.copies.chmod(0o755)
@@ -134,8 +134,8 @@ class Endings(HostTest):
         done = self.run_host("host_endings", *ending)
         self.assertEqual(done.returncode, bare.returncode)
         self.assertEqual(done.stdout, bare.stdout)
-        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumem:")]
-        self.assertEqual([line for line in done.stderr.splitlines() if not line.startswith("gpumem:")], bare.stderr.splitlines())
+        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumemshim:")]
+        self.assertEqual([line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")], bare.stderr.splitlines())
         self.assertLessEqual(len(ours), 1, done.stderr)
         return ours[0] if ours else None
 
@@ -148,7 +148,7 @@ class Endings(HostTest):
                 trace = self.the_trace()
                 self.assertIn(trace.name, line)
                 self.assertIn(f"{BLOCKS + CONTEXTS} events (0 torch, {BLOCKS} runtime, {CONTEXTS} driver)", line)
-                self.assertIn("gpumem report", line)
+                self.assertIn("gpumemshim report", line)
                 self.assertEqual(stat.S_IMODE(trace.stat().st_mode), 0o600)
                 answer = self.report()
                 self.assertTrue(answer["complete"])
@@ -255,7 +255,7 @@ class Settings(HostTest):
 
     def test_rank_in_the_default_name(self):
         self.run_host("host_endings", RANK="3", TORCHELASTIC_RUN_ID="2e3e8bb6-3725-4d44-8235-ebd9b0de5668")
-        self.assertRegex(self.the_trace().name, r"^gpumem\.host_endings\.2e3e8bb6\.[\w-]+\.\d+\.r3\.gmtrace$")
+        self.assertRegex(self.the_trace().name, r"^gpumemshim\.host_endings\.2e3e8bb6\.[\w-]+\.\d+\.r3\.gmtrace$")
 
     def test_an_output_that_cannot_be_written_changes_nothing(self):
         done = self.run_host("host_endings", "exit", "6", GPUMEMSHIM_OUTPUT="/proc/no/such/folder/x.gmtrace", TMPDIR=str(self.folder))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Marks: what a program says of itself through gpumemshim.h, NVTX or `gpumem ctl`, and which parts of it were recorded, as the analyzer tells it. And
+"""Marks: what a program says of itself through gpumemshim.h, NVTX or `gpumemshim ctl`, and which parts of it were recorded, as the analyzer tells it. And
 CUDA_INJECTION64_PATH alone, without a preload, records what the driver hands out, event by event as its own log has it.
 
     python tests/hosts/marks_test.py --build build/release --hosts build/release/tests/hosts [-k nvtx]

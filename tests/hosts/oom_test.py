@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Programs that run out of memory without PyTorch: what `gpumem oom` says of each is what CUDA told the program itself, and the report on standard
+"""Programs that run out of memory without PyTorch: what `gpumemshim oom` says of each is what CUDA told the program itself, and the report on standard
 error (GPUMEMSHIM_OOM_REPORT) changes nothing that the program can see.
 
     python tests/hosts/oom_test.py --build build/release --hosts build/release/tests/hosts
@@ -238,7 +238,7 @@ class Report(OomHost):
         self.assertLess(error.index("MemoryError: of the GPU"), error.index(self.HEADING))
         self.assertIn("600 MiB", error)
         last = error.splitlines()[-1]
-        self.assertRegex(last, r"^gpumem: \d+ events")
+        self.assertRegex(last, r"^gpumemshim: \d+ events")
 
     def test_while_the_program_goes_on(self):
         script = self.FAIL + "time.sleep(3)\nprint('still here', file=sys.stderr)"
@@ -291,14 +291,14 @@ print(reaped, len(signals), left, flush=True)
 
     def test_the_analyzer_inherits_nothing(self):
         stub = self.stub("env | grep -c -e LD_PRELOAD -e GPUMEMSHIM -e SECRET\nls /proc/self/fd | tr '\\n' ' '\necho end of descriptors\nkill -l $(($(awk '/SigBlk/ {print $2}' /proc/self/status) + 0)) 2> /dev/null; grep SigBlk /proc/self/status\n")
-        error = self.compare_with_bare("held = os.open('/dev/null', os.O_RDONLY)\nos.set_inheritable(held, True)\n" + self.FAIL, GPUMEMSHIM_GPUMEM=stub, SECRET="x")
+        error = self.compare_with_bare("held = os.open('/dev/null', os.O_RDONLY)\nos.set_inheritable(held, True)\n" + self.FAIL, GPUMEMSHIM_PROGRAM=stub, SECRET="x")
         lines = error.splitlines()
         self.assertEqual(lines[0], "0", error)
         self.assertRegex(error, r"(?m)^0 1 2 3 end of descriptors$")  # 3 is the listing itself
         self.assertIn("SigBlk:\t0000000000000000", error)
 
     def test_no_analyzer_is_said_once(self):
-        error = self.compare_with_bare(self.FAIL + "time.sleep(0.5)\n" + self.FAIL, GPUMEMSHIM_GPUMEM="/nowhere/gpumem")
+        error = self.compare_with_bare(self.FAIL + "time.sleep(0.5)\n" + self.FAIL, GPUMEMSHIM_PROGRAM="/nowhere/gpumemshim")
         self.assertEqual(error.count("no report"), 1)
 
     def test_a_file_in_the_place_of_standard_error_stays_as_it_is(self):
@@ -311,7 +311,7 @@ print(reaped, len(signals), left, flush=True)
         stub = self.stub(f"echo $$ > {self.folder}/pid\nexec sleep 100\n")
         host = subprocess.Popen(
             self.command(self.FAIL + "time.sleep(100)"), cwd=self.folder, stderr=subprocess.DEVNULL,
-            env=self.environment(**self.settings(GPUMEMSHIM_OOM_REPORT="1", GPUMEMSHIM_GPUMEM=stub)),
+            env=self.environment(**self.settings(GPUMEMSHIM_OOM_REPORT="1", GPUMEMSHIM_PROGRAM=stub)),
         )
         with host:
             pid = self.wait_for(lambda: (self.folder / "pid").exists() and (self.folder / "pid").read_text().strip())

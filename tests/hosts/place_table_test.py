@@ -109,7 +109,7 @@ DESCRIPTORS = {
     "signals blocked": dict(limit=blocking_all),
     "signals ignored": dict(limit=ignoring(signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)),
     "a signal each millisecond": dict(actions=("prompt", *WORK)),
-    "a trace that is deleted": dict(actions=("work", "wait", "remove", "gpumem.", "work"), trace=NONE),
+    "a trace that is deleted": dict(actions=("work", "wait", "remove", "gpumemshim.", "work"), trace=NONE),
 }
 
 CALLS = {

@@ -55,8 +55,8 @@ class Place(hosts_test.HostTest):
         (self.folder / "own.txt").unlink(missing_ok=True)
         done = self.run_in(actions, preload=True, **place)
         # A user of an earlier run may have had the same number in another namespace, and its folder in /tmp.
-        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumem:") and "gpumem ctl finds this process" not in line]
-        self.assertEqual([line for line in done.stderr.splitlines() if not line.startswith("gpumem:")], bare.stderr.splitlines())
+        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumemshim:") and "gpumemshim ctl finds this process" not in line]
+        self.assertEqual([line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")], bare.stderr.splitlines())
         self.assertEqual(done.stdout, bare.stdout)
         self.assertEqual(done.returncode, bare.returncode)
         self.assertEqual(bare.returncode, 3, bare.stderr)
@@ -82,7 +82,7 @@ class Place(hosts_test.HostTest):
 
 
 def truth_gpumem():
-    return str(hosts_test.BUILD / "bin" / "gpumem")
+    return str(hosts_test.BUILD / "bin" / "gpumemshim")
 
 
 class Directories(Place):
@@ -112,7 +112,7 @@ class Directories(Place):
         self.assert_whole(trace)
 
     def test_a_file_that_is_deleted(self):
-        line = self.compare("work", "wait", "remove", "gpumem.", "work")
+        line = self.compare("work", "wait", "remove", "gpumemshim.", "work")
         self.assertIn("no trace written", line)
         self.assertIn("deleted while the program ran", line)
         self.assertIn(f"{2 * WORK_EVENTS + CONTEXT_EVENTS} events lost", line)
@@ -369,7 +369,7 @@ class Size(Place):
 
     def test_the_last_files_are_kept(self):
         line = self.compare(*self.ROUNDS, GPUMEMSHIM_MAX_SIZE="16k")
-        self.assertIn("gpumem report", line)
+        self.assertIn("gpumemshim report", line)
         answer = self.report_of(self.traces()[0])
         self.assertNotIn("missing", self.notes_of(answer))
         before = int(re.search(r"with what was alive then; (\d+) events before it are gone", self.notes_of(answer)).group(1))

@@ -38,7 +38,7 @@ class PreloadTest(hosts_test.HostTest):
         alone = self.run_with([other], *command, **more)
         self.fresh()
         both = self.run_with([other, self.ours] if before else [self.ours, other], *command, **more)
-        theirs = [line for line in both.stderr.splitlines() if not line.startswith("gpumem:")]
+        theirs = [line for line in both.stderr.splitlines() if not line.startswith("gpumemshim:")]
         self.assertEqual((both.returncode, both.stdout, theirs), (alone.returncode, alone.stdout, alone.stderr.splitlines()))
         self.assertEqual(both.returncode, 0, both.stderr)
         return both

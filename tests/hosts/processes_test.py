@@ -35,8 +35,8 @@ class ProcessTest(hosts_test.HostTest):
         """Runs it bare and recorded: output and end are equal, our own lines apart. Returns those."""
         bare = self.victim(words, preload=False, SIMCUDA_LOG="", **more)
         done = self.victim(words, **more)
-        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumem:")]
-        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumem:")]
+        ours = [line for line in done.stderr.splitlines() if line.startswith("gpumemshim:")]
+        theirs = [line for line in done.stderr.splitlines() if not line.startswith("gpumemshim:")]
         self.assertEqual((bare.returncode, bare.stderr), (code, ""))
         self.assertEqual((done.returncode, done.stdout, theirs), (code, bare.stdout, []))
         return ours
@@ -51,7 +51,7 @@ class ProcessTest(hosts_test.HostTest):
         for number, ring in enumerate(self.rings_without_a_trace()):
             pid = re.search(r"\.(\d+)\.", os.path.basename(ring))[1]
             if int(pid) not in begun:
-                command = [self.setup.gpumem, "recover", "--delete", "-o", str(self.folder / f"gpumem.ring{number}.{pid}.gmtrace"), ring]
+                command = [self.setup.gpumem, "recover", "--delete", "-o", str(self.folder / f"gpumemshim.ring{number}.{pid}.gmtrace"), ring]
                 subprocess.run(command, check=True, capture_output=True)
 
     def traces_by_pid(self):
@@ -168,7 +168,7 @@ class Children(ProcessTest):
         self.assertEqual(self.allocations(self.compare(5)), [2, 2, 2, 4, 6])
 
     def test_the_tree_is_reported(self):
-        """`gpumem report DIR`: who started whom, past processes without CUDA; the two images of an exec."""
+        """`gpumemshim report DIR`: who started whom, past processes without CUDA; the two images of an exec."""
         self.victim("alloc:2 spawn ( alloc:3 ) written spawn ( fork ( spawn ( alloc:9 ) ) ) exec ( alloc:1 )")
         answer = json.loads(hosts_test.truth.run([self.setup.gpumem, "report", "--json", str(self.folder)], self.setup))
         self.assertEqual(len(answer["processes"]), 4)
@@ -231,7 +231,7 @@ class PlainFiles(ProcessTest):
 
     def test_devices(self):
         """No place for a trace, nor is the folder beside them: it goes where it would where the place cannot be written."""
-        devices = tempfile.TemporaryDirectory(prefix="gpumem-devices-")  # of our own: the machine's must not be at risk
+        devices = tempfile.TemporaryDirectory(prefix="gpumemshim-devices-")  # of our own: the machine's must not be at risk
         self.addCleanup(devices.cleanup)
         null, link = f"{devices.name}/null", f"{devices.name}/link"
         try:

@@ -29,7 +29,7 @@ class Limits(python_test.PythonTest):
         return found
 
     def view(self, *command):
-        done = subprocess.run([str(hosts_test.BUILD / "bin" / "gpumem"), *command, str(self.the_trace())], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"})
+        done = subprocess.run([str(hosts_test.BUILD / "bin" / "gpumemshim"), *command, str(self.the_trace())], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"})
         return done.stdout
 
     def check_recursion(self, frames):

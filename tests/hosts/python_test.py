@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Python lines from end to end: each CPython that is found runs a program that calls the simulated driver by ctypes, and `gpumem peak --json` must
+"""Python lines from end to end: each CPython that is found runs a program that calls the simulated driver by ctypes, and `gpumemshim peak --json` must
 name its lines. Then programs that embed Python, and interpreters that are refused.
 
     python tests/hosts/python_test.py --build build/release --hosts build/release/tests/hosts
@@ -54,7 +54,7 @@ def expected(minor):
 
 class PythonTest(hosts_test.HostTest):
     def peak(self):
-        command = [str(hosts_test.BUILD / "bin" / "gpumem"), "peak", "--json", "--measure", "total", str(self.the_trace())]
+        command = [str(hosts_test.BUILD / "bin" / "gpumemshim"), "peak", "--json", "--measure", "total", str(self.the_trace())]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     def frames_by_size(self):
@@ -100,7 +100,7 @@ class EachInterpreter(PythonTest):
 
     def test_doctor_knows_it(self):
         for python in PYTHONS:
-            done = self.run_python(str(hosts_test.BUILD / "bin" / "gpumem"), "doctor", "--json", "--", python.path, "x.py", preload=False)
+            done = self.run_python(str(hosts_test.BUILD / "bin" / "gpumemshim"), "doctor", "--json", "--", python.path, "x.py", preload=False)
             (finding,) = [check for check in json.loads(done.stdout)["findings"] if check["check"] == "python"]
             self.assertEqual(finding["health"], "ok", finding)
 
@@ -156,7 +156,7 @@ class Refused(PythonTest):
             script = self.folder / "python-odd"
             script.write_text(f"#!/bin/sh\necho {answer}\n", encoding="utf-8")
             script.chmod(0o755)
-            done = self.run_python(str(hosts_test.BUILD / "bin" / "gpumem"), "doctor", "--json", "--", str(script), preload=False)
+            done = self.run_python(str(hosts_test.BUILD / "bin" / "gpumemshim"), "doctor", "--json", "--", str(script), preload=False)
             (finding,) = [check for check in json.loads(done.stdout)["findings"] if check["check"] == "python"]
             self.assertIn(words, json.dumps(finding))
             self.assertNotEqual(finding["health"], "ok")

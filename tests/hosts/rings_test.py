@@ -68,11 +68,11 @@ class SmallSharedMemory(processes_test.ProcessTest):
             most_taken, most_claimed = max(most_taken, taken), max(most_claimed, claimed)
             time.sleep(0.01)
         out, error = process.communicate()
-        theirs = [line for line in error.splitlines() if not line.startswith("gpumem:")]
+        theirs = [line for line in error.splitlines() if not line.startswith("gpumemshim:")]
         return (process.returncode, out, theirs), most_taken, most_claimed
 
     def as_without_us(self, words, run=False, **more):
-        """`run`: by `gpumem run` instead of a preload."""
+        """`run`: by `gpumemshim run` instead of a preload."""
         command = [hosts_test.HOSTS / "processes_host", *words.split()]
         bare, _, _ = self.finish(self.start(command, preload=False, SIMCUDA_LOG=""))
         done, taken, claimed = self.finish(self.start([self.setup.gpumem, "run", "--", *command] if run else command, preload=not run, **more))
@@ -122,7 +122,7 @@ class SmallSharedMemory(processes_test.ProcessTest):
                 self.assertEqual(self.allocations(self.compare(13)), [1, *12 * [13]], "the next recorded program clears them")
                 self.setUp()
                 self.as_without_us(f"spawn ( alloc:9 sleep:300 alloc:4 kill:{number} ) " * 2, run=True)
-                self.assertEqual(self.allocations(self.compare(2)), 2 * [13], "gpumem run clears them")
+                self.assertEqual(self.allocations(self.compare(2)), 2 * [13], "gpumemshim run clears them")
 
     def test_a_report_finds_what_a_killed_child_left(self):
         """Also where the traces were moved since, rings and all."""
@@ -132,7 +132,7 @@ class SmallSharedMemory(processes_test.ProcessTest):
         self.assertEqual((answer["events"]["runtime"], answer["end_unknown"], answer["running"]), (13, False, False))
         away = self.folder / "away"
         away.mkdir()
-        for path in self.folder.glob("gpumem.*"):
+        for path in self.folder.glob("gpumemshim.*"):
             path.rename(away / path.name)
         self.assertEqual(hosts_test.truth.report(self.setup, away / trace.name)["events"]["runtime"], 13)
         (away / f"{trace.name}.ring").unlink()
@@ -158,7 +158,7 @@ class SmallSharedMemory(processes_test.ProcessTest):
         self.assertEqual((self.folder / "left").read_text(), "")
         for number, ring in enumerate(self.rings_without_a_trace()):
             pid = ring.split("processes_host.")[1].split(".")[0]
-            to = str(self.folder / f"gpumem.ring{number}.{pid}.gmtrace")
+            to = str(self.folder / f"gpumemshim.ring{number}.{pid}.gmtrace")
             subprocess.run([self.setup.gpumem, "recover", "-o", to, ring], check=True, capture_output=True, timeout=60)
         (traces,) = self.traces_by_pid().values()
         found = sorted(sum(event["kind"] == "alloc" for event in history.events_of(self.setup, trace)) for trace in traces)

@@ -116,7 +116,7 @@ class SecureMode(preloads_test.Compiled):
         os.chmod(marker, 0o755)
         os.chown(self.ring_folder, 65534, 65534)
         self.settings = {
-            "GPUMEMSHIM_OUTPUT": str(self.other / "evil%p"), "GPUMEMSHIM_FORECAST": "1", "GPUMEMSHIM_GPUMEM": str(marker), "XDG_RUNTIME_DIR": str(self.other),
+            "GPUMEMSHIM_OUTPUT": str(self.other / "evil%p"), "GPUMEMSHIM_FORECAST": "1", "GPUMEMSHIM_PROGRAM": str(marker), "XDG_RUNTIME_DIR": str(self.other),
             "GPUMEMSHIM_SUMMARY": "on", "RANK": "0", "WORLD_SIZE": "2", "SIMCUDA_LOG": "",
         }  # fmt: skip
 

@@ -66,7 +66,7 @@ STARTED = {
 
 def setUpModule():
     global BUILT
-    folder = tempfile.TemporaryDirectory(prefix="gpumem-sanitizers-")
+    folder = tempfile.TemporaryDirectory(prefix="gpumemshim-sanitizers-")
     unittest.addModuleCleanup(folder.cleanup)
     BUILT = pathlib.Path(folder.name)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", "-o", BUILT / "libcuda.so.1", FOLDER / "sanitizers_driver.c"], check=True)
@@ -90,7 +90,7 @@ class Victim(hosts_test.HostTest):
 
     def plain(self, text):
         """Without what differs from run to run, our line, and the numbers of threads, of which we have three."""
-        lines = [line for line in text.splitlines() if not line.startswith("gpumem:")]
+        lines = [line for line in text.splitlines() if not line.startswith("gpumemshim:")]
         return [re.sub(r"==\d+==|pid[= ]\d+|tid[= ]\d+|0x[0-9a-f]+|\bT\d+\b|BuildId: \w+|\(\d+\)", "", line) for line in lines]
 
     def verdicts(self, text):
@@ -133,7 +133,7 @@ class Sanitizers(Victim):
         def check(program, _):
             bare, done = self.compare((program, "plain"))
             self.assertEqual(bare.returncode, 3, bare.stderr[-2000:])
-            self.assertNotIn("gpumem", done.stderr)
+            self.assertNotIn("gpumemshim", done.stderr)
             self.assertEqual(self.traces(), [])
 
         self.check_table(SANITIZERS, check)

@@ -36,7 +36,7 @@ class Secrets(hosts_test.HostTest):
         return self.the_trace()
 
     def gpumem(self, *arguments, **environment):
-        command = [str(hosts_test.BUILD / "bin" / "gpumem"), *map(str, arguments)]
+        command = [str(hosts_test.BUILD / "bin" / "gpumemshim"), *map(str, arguments)]
         return subprocess.run(command, cwd=self.folder, env={**os.environ, **environment}, capture_output=True, timeout=120, check=False)
 
     def test_none_is_in_the_trace_or_in_what_is_made_of_it(self):
@@ -64,7 +64,7 @@ class Secrets(hosts_test.HostTest):
                 data = trace.read_bytes()
                 for word in (SECRET, "--lr", "secretKey", "hooks.slack.com"):
                     self.assertNotIn(word.encode(), data)
-                self.assertTrue(trace.name.startswith("gpumem.host_endings."), trace.name)
+                self.assertTrue(trace.name.startswith("gpumemshim.host_endings."), trace.name)
                 self.assertIn(b"host_endings", data)
                 self.assertEqual(self.report()["process"]["command_line"], [])
                 info = json.loads(self.gpumem("info", trace, "--json").stdout)

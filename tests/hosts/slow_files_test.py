@@ -35,7 +35,7 @@ class SlowFiles(oom_test.OomHost):
         return done.stderr
 
     def events_and_lost(self, stderr):
-        (found,) = re.findall(r"gpumem: ([\d,]+) events .* ([\d,]+) lost", stderr)
+        (found,) = re.findall(r"gpumemshim: ([\d,]+) events .* ([\d,]+) lost", stderr)
         return [int(number.replace(",", "")) for number in found]
 
     def check_all_counted(self, stderr):
@@ -58,7 +58,7 @@ class SlowFiles(oom_test.OomHost):
 
     def test_a_write_that_hangs_for_good_does_not_keep_the_program(self):
         stderr = self.run_slow(CHURN + CHURN, "wait", SLOW_FILES_FROM="2")
-        self.assertRegex(stderr, r"gpumem: the trace's file system did not take its end within 2 s: [\d,]+ events are in .*run\.gmtrace")
+        self.assertRegex(stderr, r"gpumemshim: the trace's file system did not take its end within 2 s: [\d,]+ events are in .*run\.gmtrace")
 
     def test_slow_writes(self):
         self.check_all_counted(self.run_slow(CHURN + CHURN, "delay:300"))

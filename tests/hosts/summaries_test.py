@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Summaries that the recorder has written (GPUMEMSHIM_SUMMARY): what they say is what `gpumem ranks --write-summaries` says of the same trace, the last
+"""Summaries that the recorder has written (GPUMEMSHIM_SUMMARY): what they say is what `gpumemshim ranks --write-summaries` says of the same trace, the last
 one is there after a kill, and a program never notices.
 
     python tests/hosts/summaries_test.py --build build/release --hosts build/release/tests/hosts
@@ -90,13 +90,13 @@ while not glob.glob("*.summary") or len(own) < 50:
 
     def test_a_value_without_sense_is_told_and_does_no_harm(self):
         done = self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", **RANK)
-        self.assertIn("gpumem: GPUMEMSHIM_SUMMARY=10x is ignored: it may be on, off, or an interval such as 90s, 10m, 1h", done.stderr)
+        self.assertIn("gpumemshim: GPUMEMSHIM_SUMMARY=10x is ignored: it may be on, off, or an interval such as 90s, 10m, 1h", done.stderr)
         self.assertNotIn("ignored", self.run_script(SOME, GPUMEMSHIM_SUMMARY="10x", GPUMEMSHIM_QUIET="1", **RANK).stderr)
 
     def test_without_an_analyzer(self):
-        missing = {"GPUMEMSHIM_GPUMEM": "/nowhere/gpumem", "GPUMEMSHIM_QUIET": "1"}
+        missing = {"GPUMEMSHIM_PROGRAM": "/nowhere/gpumemshim", "GPUMEMSHIM_QUIET": "1"}
         self.assertEqual(self.run_script(SOME, **missing, **RANK).stderr, "", "nobody asked for a summary")
-        self.assertEqual(self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **missing, **RANK).stderr.count("the program gpumem was not found"), 1)
+        self.assertEqual(self.run_script(SOME, GPUMEMSHIM_SUMMARY="on", **missing, **RANK).stderr.count("the program gpumemshim was not found"), 1)
         self.assertEqual(self.summaries(), [])
 
 
@@ -104,14 +104,14 @@ class SummariesAlone(SummaryHost):
     OTHERS = {"GPUMEMSHIM_RANKS": "0,rand:0"}
 
     def folders(self):
-        return list(pathlib.Path(self.ring_folder).glob("gpumem-summary.*"))
+        return list(pathlib.Path(self.ring_folder).glob("gpumemshim-summary.*"))
 
     def test_other_ranks_leave_a_summary_and_nothing_else(self):
         done = self.run_script(SOME, **RANK, **self.OTHERS)
         self.assertEqual((self.traces(), self.folders()), ([], []))
         summary = self.the_summary()
         self.assertEqual((summary["summary_only"], summary["ended"], summary["peak_total_bytes"]), (True, "completed", 20 * oom_test.MIB * 3))
-        self.assertIn(f"only their summary is kept, in ./{self.summaries()[0].name}. Next: gpumem ranks", done.stderr)
+        self.assertIn(f"only their summary is kept, in ./{self.summaries()[0].name}. Next: gpumemshim ranks", done.stderr)
         self.run_script(SOME, **{**RANK, "RANK": "0"}, **self.OTHERS)
         self.assertEqual(len(self.traces()), 1)
         done = subprocess.run([self.setup.gpumem, "ranks", "--json", str(self.folder)], capture_output=True, text=True, timeout=600)
@@ -134,7 +134,7 @@ class SummariesAlone(SummaryHost):
 
     def test_beside_a_device_there_is_no_summary(self):
         """It goes where the trace would."""
-        with tempfile.TemporaryDirectory(prefix="gpumem-devices-") as devices:
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-devices-") as devices:
             try:
                 os.mknod(f"{devices}/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
             except OSError as error:
@@ -160,7 +160,7 @@ class SummariesAlone(SummaryHost):
 
     def test_a_list_without_sense_records_all(self):
         done = self.run_script(SOME, GPUMEMSHIM_RANKS="0;7", **RANK)
-        self.assertIn("gpumem: GPUMEMSHIM_RANKS=0;7 is ignored: it may be a list of ranks to record in full", done.stderr)
+        self.assertIn("gpumemshim: GPUMEMSHIM_RANKS=0;7 is ignored: it may be a list of ranks to record in full", done.stderr)
         self.assertEqual(len(self.traces()), 1)
 
 

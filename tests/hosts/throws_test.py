@@ -19,7 +19,7 @@ THROWS = "libhost_throws.so"
 
 class ThrowsTest(hosts_test.HostTest):
     def peak(self):
-        command = [str(hosts_test.BUILD / "bin" / "gpumem"), "peak", "--json", "--measure", "total", "--by", "stack", str(self.the_trace())]
+        command = [str(hosts_test.BUILD / "bin" / "gpumemshim"), "peak", "--json", "--measure", "total", "--by", "stack", str(self.the_trace())]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     def stacks(self):

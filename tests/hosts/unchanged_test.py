@@ -65,7 +65,7 @@ class Unchanged(hosts_test.HostTest):
             else:
                 output, errors = process.communicate(timeout=120)
         lines = [line for line in output.splitlines() if not (" mapped " in line and any(name in line for name in OURS))]
-        said = [line for line in errors.splitlines() if not line.startswith("gpumem:")]
+        said = [line for line in errors.splitlines() if not line.startswith("gpumemshim:")]
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
         return process.returncode, lines, said, files
 
@@ -147,7 +147,7 @@ class OwnDescriptors(hosts_test.HostTest):
         self.assertGreaterEqual(len({number for number in numbers if number >= 900}), 2)  # the trace, the control socket
 
     def test_the_control_socket_comes_back(self):
-        """The program closed it with all others; `gpumem ctl` still finds it."""
+        """The program closed it with all others; `gpumemshim ctl` still finds it."""
         go_on = self.folder / "go"
         command = [str(hosts_test.HOSTS / "processes_host"), *f"alloc:3 closeall print:ready await:{go_on} alloc:2".split()]
         environment = self.environment(XDG_RUNTIME_DIR=self.ring_folder)

@@ -130,7 +130,7 @@ class WhatNobodyCanTell(UnseenTest):
 
 class WhileItRuns(UnseenTest):
     def doctor(self, way, *file, injected=False):
-        """What `gpumem doctor PID` says of calls that are not seen, once the recorder has looked."""
+        """What `gpumemshim doctor PID` says of calls that are not seen, once the recorder has looked."""
         command = [str(hosts_test.HOSTS / "unseen_host"), way, *map(str, file), "hold"]
         environment = self.environment(XDG_RUNTIME_DIR=str(self.folder))
         if injected:
@@ -177,7 +177,7 @@ class WithoutATrace(UnseenTest):
         self.run_way("alone", self.plugin(plugin))
         self.assertEqual(self.traces(), [])
         self.assertEqual(len(self.done.stderr.splitlines()), 1, self.done.stderr)
-        self.assertIn("gpumem: no trace written, although CUDA is there", self.done.stderr)
+        self.assertIn("gpumemshim: no trace written, although CUDA is there", self.done.stderr)
         self.assertIn(words, self.done.stderr)
 
     def test_nothing_was_seen(self):

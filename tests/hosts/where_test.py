@@ -124,7 +124,7 @@ class Limits(WhereTest):
         self.run_and_report("host_endings", "return", SIMCUDA_MEM_MB="1000", GPUMEMSHIM_WARN_AT="60%,700M,99%", GPUMEMSHIM_SAMPLE_MS="1")
         lines = [line for line in self.stderr.splitlines() if "reached" in line]
         self.assertEqual(len(lines), 2, self.stderr)
-        self.assertIn("gpumem: GPU 0 is 71 % full (712 MiB of 1000 MiB, 712 MiB by this process): reached 700 MiB", lines)
+        self.assertIn("gpumemshim: GPU 0 is 71 % full (712 MiB of 1000 MiB, 712 MiB by this process): reached 700 MiB", lines)
         limits = self.answer["sampling"]["limits_reached"]
         self.assertEqual(sorted(str(limit["limit_percent"]) for limit in limits), ["60", "None"])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The CPython interpreters of this machine: on PATH, in pyenv's folder, and those that GPUMEM_TEST_PYTHONS names.
+"""The CPython interpreters of this machine: on PATH, in pyenv's folder, and those that GPUMEMSHIM_TEST_PYTHONS names.
 
     for python in find():       # [Interpreter(path="/usr/bin/python3.11", version="3.11.2"), ...]
     absent(find())              # ["3.9", "3.14"]: minor versions that the recorder reads and that were not found
@@ -30,7 +30,7 @@ class Interpreter:
 
 
 def candidates():
-    yield from filter(None, os.environ.get("GPUMEM_TEST_PYTHONS", "").split(":"))
+    yield from filter(None, os.environ.get("GPUMEMSHIM_TEST_PYTHONS", "").split(":"))
     yield sys.executable
     name = re.compile(r"python3\.\d+d?")
     folders = [pathlib.Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]

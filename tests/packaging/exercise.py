@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Uses an installed gpumem as its users do: run, report, html, sql, plan, attach, bundle on PyTorch over the simulated CUDA that was installed with it. What it
+"""Uses an installed gpumemshim as its users do: run, report, html, sql, plan, attach, bundle on PyTorch over the simulated CUDA that was installed with it. What it
 says of the program must be what PyTorch says of itself.
 
-    tests/packaging/exercise.py --gpumem P/bin/gpumem --python .venv/bin/python --folder /tmp/x [--steps version,record,report]
+    tests/packaging/exercise.py --gpumem P/bin/gpumemshim --python .venv/bin/python --folder /tmp/x [--steps version,record,report]
 
 Standard library of Python 3.9 only, and nothing of this repository: it is copied into roots that have nothing else. Prints a line for each step and
 ends with exit code 1 at the first that is wrong.
@@ -57,7 +57,7 @@ def expect(holds, what):
 class Exercise:
     def __init__(self, gpumem, python, folder):
         self.gpumem, self.python, self.folder = gpumem, python, folder
-        self.launcher = [python, str(gpumem.resolve().parent.parent / "share/gpumem/simcuda/run")]
+        self.launcher = [python, str(gpumem.resolve().parent.parent / "share/gpumemshim/simcuda/run")]
         # The environment of somebody who knows nothing of this repository.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEM", "SIMCUDA_", "LD_", "PYTHON"))}
         self.environment["PATH"] = f"{pathlib.Path(python).parent}:{self.environment.get('PATH', '/usr/bin:/bin')}"
@@ -75,7 +75,7 @@ class Exercise:
 
     def version(self):
         text = self.run(self.gpumem, "--version").stdout
-        expect(re.fullmatch(r"gpumem \d+\.\d+\.\d+\n", text), text)
+        expect(re.fullmatch(r"gpumemshim \d+\.\d+\.\d+\n", text), text)
         return text.strip()
 
     def record(self):

@@ -29,10 +29,10 @@ def text_of(*command, **more):
 
 
 def packages_of_archives():
-    """Debian's packages whose archives gpumem is linked with, by the line that links it; none where this is no Debian."""
+    """Debian's packages whose archives gpumemshim is linked with, by the line that links it; none where this is no Debian."""
     if shutil.which("dpkg-query") is None:
         return set()
-    commands = text_of("ninja", "-C", BUILD, "-t", "commands", "bin/gpumem").splitlines()
+    commands = text_of("ninja", "-C", BUILD, "-t", "commands", "bin/gpumemshim").splitlines()
     archives = {word for word in commands[-1].split() if word.startswith("/usr/") and word.endswith(".a")}
     if not archives:
         raise AssertionError(f"no archives in: {commands[-1]}")
@@ -43,17 +43,17 @@ def packages_of_archives():
 class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-install-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-install-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.said = text_of("cmake", "--install", BUILD, "--prefix", cls.folder / "first", "--strip")
         cls.tree = cls.folder / "moved to another place"
         shutil.move(cls.folder / "first", cls.tree)
-        cls.gpumem = cls.tree / "bin/gpumem"
+        cls.gpumem = cls.tree / "bin/gpumemshim"
 
     def test_the_moved_tree_works(self):
         steps = ["version", "record", "report", "plan"]
-        if (self.tree / "lib/gpumem/libduckdb.so").exists():
+        if (self.tree / "lib/gpumemshim/libduckdb.so").exists():
             steps.insert(3, "sql")
         else:
             print("not asked: sql, since scripts/bootstrap could not get DuckDB")
@@ -73,7 +73,7 @@ class InstallTest(unittest.TestCase):
         shutil.copy(maps[0], beside)
         self.addCleanup(beside.unlink)
         # The path has blanks: its last word tells enough.
-        taken = text_of(sys.executable, self.tree / "share/gpumem/simcuda/run", self.gpumem, "run", "-q", "-o", self.folder / "u.gmtrace", "--", sys.executable, "-c", program)
+        taken = text_of(sys.executable, self.tree / "share/gpumemshim/simcuda/run", self.gpumem, "run", "-q", "-o", self.folder / "u.gmtrace", "--", sys.executable, "-c", program)
         self.assertEqual(taken.strip(), str(beside).split()[-1])
         self.assertIn(f"unwinder    {beside}", text_of(self.gpumem, "doctor"))
 
@@ -87,7 +87,7 @@ class InstallTest(unittest.TestCase):
                 self.assertNotIn(str(ROOT).encode() + b"/", path.read_bytes(), path)
 
     def test_the_package_for_python_is_there(self):
-        environment = {**os.environ, "PYTHONPATH": str(self.tree / "share/gpumem/python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self.tree / "share/gpumemshim/python"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.assertEqual(text_of(sys.executable, "-c", "import gpumemshim; print(gpumemshim.recording())", env=environment, cwd=self.folder), "False\n")
 
     def commands(self):
@@ -95,20 +95,20 @@ class InstallTest(unittest.TestCase):
         return [line.split()[0] for line in overview.splitlines() if line.startswith("  ")]
 
     def test_bash_completes_commands_and_flags(self):
-        script = self.tree / "share/bash-completion/completions/gpumem"
-        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gpumem; echo "${COMPREPLY[*]}"'
+        script = self.tree / "share/bash-completion/completions/gpumemshim"
+        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gpumemshim; echo "${COMPREPLY[*]}"'
 
         def completed(*words):
             return text_of("bash", "--norc", "-c", ask, "bash", script, *words).split()
 
-        self.assertEqual(completed("gpumem", "repo"), ["report"])
-        self.assertEqual(completed("gpumem", "report", "--full"), ["--full-stacks", "--full"])
+        self.assertEqual(completed("gpumemshim", "repo"), ["report"])
+        self.assertEqual(completed("gpumemshim", "report", "--full"), ["--full-stacks", "--full"])
         for command in self.commands():
-            self.assertIn(command, completed("gpumem", command))
-            self.assertIn("--help", completed("gpumem", command, "--h"), command)
+            self.assertIn(command, completed("gpumemshim", command))
+            self.assertIn("--help", completed("gpumemshim", command, "--h"), command)
 
     def test_other_shells_take_theirs(self):
-        for shell, name in (("zsh", "share/zsh/site-functions/_gpumem"), ("fish", "share/fish/vendor_completions.d/gpumem.fish")):
+        for shell, name in (("zsh", "share/zsh/site-functions/_gpumemshim"), ("fish", "share/fish/vendor_completions.d/gpumemshim.fish")):
             text = (self.tree / name).read_text()
             for command in self.commands():
                 self.assertIn(command, text)
@@ -122,7 +122,7 @@ class InstallTest(unittest.TestCase):
             print("not asked: manual pages, since go-md2man is not installed")
             return
         for document in (ROOT / "docs/commands").glob("*.md"):
-            name = "gpumem" if document.stem == "README" else f"gpumem-{document.stem}"
+            name = "gpumemshim" if document.stem == "README" else f"gpumemshim-{document.stem}"
             page = (self.tree / f"share/man/man1/{name}.1").read_text()
             self.assertIn(f".TH {name.upper()} 1 ", page)
             self.assertIn(".SH NAME", page)

@@ -80,25 +80,25 @@ class OldRootTest(unittest.TestCase):
 
     def test_the_wheel(self):
         before = set(inside("find venv -name __pycache__ -prune -o -type f -print").splitlines())
-        self.assertEqual([name for name in before if "gpumem" in name], [])
+        self.assertEqual([name for name in before if "gpumemshim" in name], [])
         inside("venv/bin/pip install --quiet --no-index gpumemshim-*.whl")
-        self.assertRegex(inside("venv/bin/python -m gpumemshim --version"), r"^gpumem \d")
-        print(inside('venv/bin/python exercise.py --gpumem venv/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
+        self.assertRegex(inside("venv/bin/python -m gpumemshim --version"), r"^gpumemshim \d")
+        print(inside('venv/bin/python exercise.py --gpumem venv/bin/gpumemshim --python "$HOME/venv/bin/python" --folder work'))
         inside("venv/bin/pip uninstall --quiet --yes gpumemshim")
         self.assertEqual(set(inside("find venv -name __pycache__ -prune -o -type f -print").splitlines()) - before, set())
 
     def test_the_tarball(self):
-        inside("mkdir tree && tar -xzf gpumem-*.tar.gz -C tree")
-        print(inside('venv/bin/python exercise.py --gpumem tree/*/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
+        inside("mkdir tree && tar -xzf gpumemshim-*.tar.gz -C tree")
+        print(inside('venv/bin/python exercise.py --gpumem tree/*/bin/gpumemshim --python "$HOME/venv/bin/python" --folder work'))
 
     def test_the_debian_package(self):
         """Only installing it needs rights."""
-        inside("dpkg -i gpumem_*_amd64.deb", user="0:0")
-        print(inside('venv/bin/python exercise.py --gpumem /usr/bin/gpumem --python "$HOME/venv/bin/python" --folder work'))
-        self.assertEqual(inside("python3 -c 'from gpumemshim import _program; print(_program.find())'"), "/usr/bin/gpumem\n")
-        self.assertEqual(inside("test -s /usr/share/man/man1/gpumem-report.1.gz && test -s /usr/share/doc/gpumem/copyright && echo both"), "both\n")
-        inside("dpkg --purge gpumem", user="0:0")
-        self.assertEqual(inside("find /usr -name '*gpumem*' ! -path '/usr/share/doc/*'"), "")
+        inside("dpkg -i gpumemshim_*_amd64.deb", user="0:0")
+        print(inside('venv/bin/python exercise.py --gpumem /usr/bin/gpumemshim --python "$HOME/venv/bin/python" --folder work'))
+        self.assertEqual(inside("python3 -c 'from gpumemshim import _program; print(_program.find())'"), "/usr/bin/gpumemshim\n")
+        self.assertEqual(inside("test -s /usr/share/man/man1/gpumemshim-report.1.gz && test -s /usr/share/doc/gpumemshim/copyright && echo both"), "both\n")
+        inside("dpkg --purge gpumemshim", user="0:0")
+        self.assertEqual(inside("find /usr -name '*gpumemshim*' ! -path '/usr/share/doc/*'"), "")
 
     def test_from_inside_the_program(self):
         """gpumemshim.record() where nothing is preloaded."""
@@ -106,7 +106,7 @@ class OldRootTest(unittest.TestCase):
         self.addCleanup(inside, "venv/bin/pip uninstall --quiet --yes gpumemshim")
         (ROOT / "home/user/inside.py").write_text("import gpumemshim, torch\nwith gpumemshim.record() as part:\n    kept = torch.ones(1 << 20, device='cuda')\n"
                                                   "print(part.peak_bytes, part.grown_bytes)")
-        self.assertEqual(inside("venv/bin/python venv/share/gpumem/simcuda/run venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
+        self.assertEqual(inside("venv/bin/python venv/share/gpumemshim/simcuda/run venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
 
 
 if __name__ == "__main__":
@@ -118,7 +118,7 @@ if __name__ == "__main__":
             packages.skip(f"{tool} is not installed")
     if os.geteuid() != 0:
         packages.skip("making a root with debootstrap needs root")
-    with tempfile.TemporaryDirectory(prefix="gpumem-root-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-root-") as scratch:
         ROOT = (arguments.root or pathlib.Path(scratch) / "root").absolute()
         if not (ROOT / "complete").exists():
             make_root(ROOT)

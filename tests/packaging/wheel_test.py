@@ -38,7 +38,7 @@ def exercise(gpumem, python, folder):
 
 class WheelTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-wheel-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-wheel-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -51,12 +51,12 @@ class WheelTest(unittest.TestCase):
         place = self.environment(interpreter.path, interpreter.version)
         before = below(place)
         run(place / "bin/pip", "install", "--no-index", "--quiet", packages.ROOT / WHEEL)
-        for words in ((place / "bin/gpumem",), (place / "bin/python", "-m", "gpumemshim")):
-            self.assertRegex(run(*words, "--version"), r"^gpumem \d+\.\d+\.\d+\n$")
+        for words in ((place / "bin/gpumemshim",), (place / "bin/python", "-m", "gpumemshim")):
+            self.assertRegex(run(*words, "--version"), r"^gpumemshim \d+\.\d+\.\d+\n$")
         found = "from gpumemshim import _attach, _program; print(_program.find()); print(next(_attach.candidates()))"
-        self.assertEqual(run(place / "bin/python", "-c", found, folder="/").split(), [str(place / "bin/gpumem"), str(place / "lib/gpumemshim/libgpumemshim.so")])
+        self.assertEqual(run(place / "bin/python", "-c", found, folder="/").split(), [str(place / "bin/gpumemshim"), str(place / "lib/gpumemshim/libgpumemshim.so")])
         self.assertIn("not recording", run(place / "bin/python", "-c", "import gpumemshim; print('recording' if gpumemshim.recording() else 'not recording')"))
-        self.assertTrue((place / "share/man/man1/gpumem-report.1").is_file())
+        self.assertTrue((place / "share/man/man1/gpumemshim-report.1").is_file())
         run(place / "bin/pip", "uninstall", "--quiet", "--yes", "gpumemshim")
         self.assertLessEqual(below(place) - before, SHARED_FOLDERS)
         self.assertEqual(before - below(place), set())
@@ -73,11 +73,11 @@ class WheelTest(unittest.TestCase):
         run(place / "bin/pip", "install", "--no-index", "--quiet", packages.ROOT / WHEEL)
         others = next((pathlib.Path(PYTHON).parent.parent).glob("lib/python3*/site-packages"))
         (next(place.glob("lib/python3*/site-packages")) / "others.pth").write_text(f"{others}\n")
-        print(exercise(place / "bin/gpumem", place / "bin/python", self.folder / "work"))
+        print(exercise(place / "bin/gpumemshim", place / "bin/python", self.folder / "work"))
 
     def test_the_tarball(self):
         run("tar", "-xzf", packages.ROOT / TARBALL, "-C", self.folder)
-        gpumem = next(self.folder.glob("gpumem-*/bin/gpumem"))
+        gpumem = next(self.folder.glob("gpumemshim-*/bin/gpumemshim"))
         print(exercise(gpumem, PYTHON, self.folder / "work"))
 
 

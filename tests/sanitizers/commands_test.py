@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Every command of a sanitized gpumem, as it is linked, on 60 traces and 60 hostile ones: it ends by itself with an exit code that is documented, and no
+"""Every command of a sanitized gpumemshim, as it is linked, on 60 traces and 60 hostile ones: it ends by itself with an exit code that is documented, and no
 sanitizer has a word to say, in it or in what it starts.
 
-    python tests/sanitizers/commands_test.py --gpumem build/asan/bin/gpumem --made build/asan/tests/sanitizers/made_traces
+    python tests/sanitizers/commands_test.py --gpumem build/asan/bin/gpumemshim --made build/asan/tests/sanitizers/made_traces
     ... --count 4 --command report --command serve     fewer traces, some commands
 
 Exit code 1 where something was found; each finding names the command line, and the trace is kept.
@@ -65,7 +65,7 @@ OF_A_TRACE = {
 SERVED = "serve"  # has a part of its own: it is asked over HTTP
 WITHOUT_A_TRACE = {
     "run": "starts a program", "attach": "enters a program", "detach": "enters a program", "ctl": "asks a program", "mcp": "starts Python",
-    "plan": "runs a program", "replay": "runs PyTorch", "sweep": "runs programs",
+    "plan": "runs a program", "replay": "runs PyTorch", "simulate": "runs a program", "sweep": "runs programs",
 }  # fmt: skip
 NO_SUCH_MOMENT = r"at (1ms|end) "  # of a trace without events: exit code 2, as for a mark that it does not have
 EXIT_CODES = {0, 1, 2, 3, 4, 5}
@@ -197,7 +197,7 @@ def main():
         print(f"commands_test: {', '.join(sorted(unknown))}: in the help or in this test's tables, and not in both")
         return 1
     commands = [command for command in there if not arguments.command or command in arguments.command]
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumem-commands-"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpumemshim-commands-"))
     subprocess.run([arguments.made, folder], check=True)
     good, hostile = (sorted((folder / kind).glob("*.gmtrace"))[: arguments.count] for kind in ("good", "hostile"))
     runner = Runner(arguments, folder)

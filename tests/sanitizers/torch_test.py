@@ -5,7 +5,7 @@ what PyTorch says of itself. The sanitizer's library is preloaded first, so Pyth
 
     python tests/sanitizers/torch_test.py --build build/asan [--others build/release] [--case gpt]
 
---others: a build whose gpumem and simulated CUDA are used. Exit code 1 where something was found, 77 where there is no PyTorch.
+--others: a build whose gpumemshim and simulated CUDA are used. Exit code 1 where something was found, 77 where there is no PyTorch.
 """
 
 import argparse
@@ -26,7 +26,7 @@ PRELOAD = 'LD_PRELOAD="$SANITIZED${LD_PRELOAD:+:$LD_PRELOAD}" exec "$@"'
 
 @dataclasses.dataclass
 class Sanitized(truth.Setup):
-    """Records by a preload: gpumem run would put the recorder before the sanitizer's library."""
+    """Records by a preload: gpumemshim run would put the recorder before the sanitizer's library."""
 
     preloads: str = ""
     reports: pathlib.Path = pathlib.Path()
@@ -46,13 +46,13 @@ def library(compiler):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--others", type=pathlib.Path, help="a build whose gpumem and simulated CUDA are used")
+    parser.add_argument("--others", type=pathlib.Path, help="a build whose gpumemshim and simulated CUDA are used")
     parser.add_argument("--compiler", default="c++", help="that built --build")
     parser.add_argument("--case", action="append", choices=CASES)
     setup, arguments, _ = truth.setup_of_tests(parser)
     preloads = f"{library(arguments.compiler)}:{setup.build / 'lib' / 'libgpumemshim.so'}"
     wrong = 0
-    with tempfile.TemporaryDirectory(prefix="gpumem-sanitized-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpumemshim-sanitized-") as folder:
         sanitized = Sanitized((arguments.others or setup.build).resolve(), setup.python, True, 1500, preloads, pathlib.Path(folder))
         for name in arguments.case or CASES:
             result = truth.run_case(name, sanitized)

@@ -34,7 +34,7 @@ OTHERS = RUN_BESIDE + 1  # and odr, which is a build
 
 class FullParts(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumem-parts-")
+        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-parts-")
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name) / "tree"
         for name in ("scripts/test", "scripts/lib/common.sh", "scripts/lib/full_parts.sh", "scripts/lib/count_tests.py"):
@@ -65,7 +65,7 @@ class FullParts(unittest.TestCase):
     def test(self, *arguments, code=0):
         """(the lines that it printed, what ran)"""
         (self.root / "ran.txt").unlink(missing_ok=True)
-        environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "GPUMEM_FUZZ_SECONDS": "1"}
+        environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "GPUMEMSHIM_FUZZ_SECONDS": "1"}
         done = subprocess.run([self.root / "scripts/test", *arguments], cwd="/", env=environment, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         ran = self.root / "ran.txt"

@@ -20,7 +20,7 @@
 namespace torture {
 namespace {
 
-constexpr char kWriterName[] = "gpumem-writer";
+constexpr char kWriterName[] = "gpumemshim-disk";
 constexpr int kMaxStops = 10'000;
 
 pid_t WriterOf(pid_t victim) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Kills trainings at random moments, over and over, and looks whether anything that PyTorch acknowledged is missing from what `gpumem report` finds.
+"""Kills trainings at random moments, over and over, and looks whether anything that PyTorch acknowledged is missing from what `gpumemshim report` finds.
 
     python tests/torture/kill_trainings.py --build build/release --kills 300 [--seed N]
 
@@ -87,8 +87,8 @@ def serve():
 class Kills:
     def __init__(self, build, seed, verbose):
         self.build, self.random, self.verbose = build, random.Random(seed), verbose
-        self.folder = tempfile.TemporaryDirectory(prefix="gpumem-kills-")
-        self.rings = tempfile.TemporaryDirectory(prefix="gpumem-kills-", dir="/dev/shm")
+        self.folder = tempfile.TemporaryDirectory(prefix="gpumemshim-kills-")
+        self.rings = tempfile.TemporaryDirectory(prefix="gpumemshim-kills-", dir="/dev/shm")
         self.totals = {"kills": 0, "traces": 0, "acknowledged": 0, "found": 0, "dropped": 0, "without a trace": 0}
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEMSHIM_", "SIMCUDA_", "PYTORCH_"))}
         environment.update(
@@ -143,13 +143,13 @@ class Kills:
         trace = pathlib.Path(self.folder.name, f"{pid}.gmtrace")
         if not trace.exists():
             self.totals["without a trace"] += 1
-            rings = list(pathlib.Path(self.rings.name).glob(f"gpumem.{pid}.*.ring"))
+            rings = list(pathlib.Path(self.rings.name).glob(f"gpumemshim.{pid}.*.ring"))
             if not rings:
                 return f"pid {pid}: {steps} steps, and neither trace nor ring"
             trace = rings[0]
-        done = subprocess.run([str(self.build / "bin" / "gpumem"), "report", "--json", str(trace)], capture_output=True, text=True)
+        done = subprocess.run([str(self.build / "bin" / "gpumemshim"), "report", "--json", str(trace)], capture_output=True, text=True)
         if done.returncode not in (0, 4):
-            return f"pid {pid}: gpumem report ended with {done.returncode}: {done.stderr.strip()}"
+            return f"pid {pid}: gpumemshim report ended with {done.returncode}: {done.stderr.strip()}"
         answer = json.loads(done.stdout)
         losses = answer["losses"]
         dropped = losses["dropped_allocs"] + losses["dropped_frees"] + losses.get("unwritten_events", 0)

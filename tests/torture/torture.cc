@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   const std::string lib = options.build + "/lib";
   const torture::Setup setup = {
       options.victim.empty() ? options.build + "/tests/torture/torture_victim" : options.victim,
-      lib + "/libgpumemshim.so", lib + "/simcuda", options.build + "/bin/gpumem", options.ring_size};
+      lib + "/libgpumemshim.so", lib + "/simcuda", options.build + "/bin/gpumemshim", options.ring_size};
   Totals totals;
   for (uint64_t number = 0; number < options.rounds; ++number) {
     const torture::Round round = Choose(options, number);

@@ -47,7 +47,7 @@ class Checker {
     line.measured_value = *run_.leak;
     if (!run_.leak_is_exact) return End(std::move(line), CheckResult::kUnknown, run_.doubt);
     if (*run_.leak > static_cast<double>(limit))
-      return End(std::move(line), CheckResult::kFailed, "gpumem leaks names the lines");
+      return End(std::move(line), CheckResult::kFailed, "gpumemshim leaks names the lines");
     Decide(std::move(line));
   }
 
@@ -58,7 +58,7 @@ class Checker {
     line.measured_value = *run_.fragmentation;
     if (!run_.fragmentation_is_exact) return End(std::move(line), CheckResult::kUnknown, run_.doubt);
     if (*run_.fragmentation > limit)
-      return End(std::move(line), CheckResult::kFailed, "gpumem fragmentation shows what pins it");
+      return End(std::move(line), CheckResult::kFailed, "gpumemshim fragmentation shows what pins it");
     if (run_.fragmentation_is_least)
       return End(std::move(line), CheckResult::kUnknown, "the two peaks may be of different moments");
     Decide(std::move(line));

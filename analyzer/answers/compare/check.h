@@ -40,7 +40,7 @@ struct CheckedRun {
   bool leak_is_exact = true;
   std::optional<double> fragmentation;  // share of what is reserved at its peak that no tensor uses
   bool fragmentation_is_least = false, fragmentation_is_exact = true;
-  bool is_planned = false;  // by gpumem plan: `least` and `most` are the ends of its range
+  bool is_planned = false;  // by gpumemshim plan: `least` and `most` are the ends of its range
   std::string doubt;        // why a number is not exact; "" = all are
   std::string total_doubt;  // the same, of `total` alone
   std::string refused;      // "it asked for 2 GiB more and ran out of memory"; in `least` of all
@@ -66,7 +66,7 @@ std::vector<CheckLine> CheckRun(const CheckedRun& run, const Limits& limits, con
 // `facts` and `analysis` are of one trace.
 CheckedRun CheckedRunOf(const Analysis& analysis, const RunFacts& facts);
 
-// The answer of `gpumem plan --json`: its range. InvalidArgument where it is none.
+// The answer of `gpumemshim plan --json`: its range. InvalidArgument where it is none.
 absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::string& name);
 
 // 0 passed, 1 one failed; none failed: 5 one is too close to say, else 4 one is unknown (docs/exit-codes.md).

@@ -69,7 +69,7 @@ std::string JUnit(const std::vector<CheckLine>& lines) {
     return std::count_if(lines.begin(), lines.end(), [&](const CheckLine& line) { return line.result == result; });
   };
   std::string out = absl::StrCat(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"gpumem check\" "
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"gpumemshim check\" "
       "tests=\"",
       lines.size(), "\" failures=\"", count(CheckResult::kFailed), "\" errors=\"",
       count(CheckResult::kUnknown) + count(CheckResult::kTooClose), "\" skipped=\"0\">\n");
@@ -102,7 +102,7 @@ std::string GitHub(const std::vector<CheckLine>& lines) {
                                     : line.result == CheckResult::kPassed ? "notice"
                                                                           : "warning";
     absl::StrAppend(&out, "::", level,
-                    " title=", Property(absl::StrCat("gpumem ", line.name, " ", ResultText(line.result))),
+                    " title=", Property(absl::StrCat("gpumemshim ", line.name, " ", ResultText(line.result))),
                     "::", Annotation(absl::StrCat(line.run, ": ", Sentence(line))), "\n");
   }
   return out;

@@ -105,11 +105,11 @@ absl::Status ReadRange(const Json& root, CheckedRun* run, uint64_t allocated, ui
 absl::Status ReadPlan(const Json& root, CheckedRun* run) {
   if (!root.is_object() || Text(root, "command").empty()) return absl::InvalidArgumentError("it has no command");
   if (Text(root, "command") != "plan")
-    return absl::InvalidArgumentError(absl::StrCat("it is of gpumem ", Text(root, "command")));
+    return absl::InvalidArgumentError(absl::StrCat("it is of gpumemshim ", Text(root, "command")));
   const auto peak = root.find("peak");
   const bool has_peak = peak != root.end() && peak->is_object();
   if (!has_peak || Text(root, "verdict") == "unknown") {
-    run->doubt = "gpumem plan has no answer for this program";
+    run->doubt = "gpumemshim plan has no answer for this program";
     return absl::OkStatus();
   }
   const auto allocated = Number(*peak, "allocated_bytes"), reserved = Number(*peak, "reserved_bytes"),
@@ -133,7 +133,7 @@ absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::str
   const absl::Status status = root.ok() ? ReadPlan(*root, &run) : root.status();
   if (status.ok()) return run;
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " is neither a trace nor an answer of gpumem plan --json: ", status.message()));
+      absl::StrCat(name, " is neither a trace nor an answer of gpumemshim plan --json: ", status.message()));
 }
 
 }  // namespace gpumem

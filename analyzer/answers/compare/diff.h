@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// DiffRuns: what is different between two moments: of two runs, or of one. The one value behind `gpumem diff` as text
-// and as JSON. Pure function of two RunFacts; never fails.
+// DiffRuns: what is different between two moments: of two runs, or of one. The one value behind `gpumemshim diff` as
+// text and as JSON. Pure function of two RunFacts; never fails.
 //
 //   const Diff diff = DiffRuns(std::move(a), std::move(b));
 //   diff.headline                        // "+3.10 GiB at the peak: activations of layers.*.mlp, 32 x 96 MiB -> ..."

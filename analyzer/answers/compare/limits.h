@@ -8,7 +8,7 @@
 //   max_total: 78GiB            # all CUDA memory that was recorded, with the context
 //   max_leak: 1MiB/step         # what is kept from step to step
 //   max_fragmentation: 20%      # of what is reserved at its peak, not in use
-//   baseline: main.gmtrace      # a trace or the JSON of gpumem plan, relative to this file
+//   baseline: main.gmtrace      # a trace or the JSON of gpumemshim plan, relative to this file
 //   tolerance: 2%               # above the baseline's peaks
 //
 //   GPUMEM_ASSIGN_OR_RETURN(Limits limits, ReadLimits("budget.yaml"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Runs side by side: the answer of `gpumem compare` as text and as JSON. Pure functions.
+// Runs side by side: the answer of `gpumemshim compare` as text and as JSON. Pure functions.
 //
 //   SortRuns("allocated", &runs);
 //   AddRunTable(runs, &page);

@@ -23,7 +23,7 @@ namespace gpumem {
 
 struct Explanation {
   VerdictKind kind = VerdictKind::kNothing;
-  std::string verdict;        // of the whole trace, as gpumem report has it: "nothing: this program left ... free"
+  std::string verdict;        // of the whole trace, as gpumemshim report has it: "nothing: this program left ... free"
   std::string headline;       // one sentence
   int device = -1;            // -1: no GPU memory
   std::vector<Check> checks;  // by topic, in the order of their list

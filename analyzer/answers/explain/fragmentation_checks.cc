@@ -40,14 +40,14 @@ Check Settings(const ExplainSubject& subject) {
     }
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "the requests were not replayed";
-    check.action = "gpumem replay tries them";
+    check.action = "gpumemshim replay tries them";
     return check;
   }
   const WhatIfAnswer& answer = *subject.what_if;
   if (!answer.is_replayed() || answer.tried.empty()) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = answer.is_replayed() ? "with no other setting would the program have come as far" : answer.why_not;
-    check.action = "gpumem replay says more";
+    check.action = "gpumemshim replay says more";
     return check;
   }
   const WhatIfRun& best = answer.tried.front();
@@ -87,7 +87,7 @@ Check Scattered(const ExplainSubject& subject) {
   if (subject.what_if != nullptr && subject.what_if->is_replayed())
     check.saving = {BasisOf(*subject.what_if), Less(*subject.what_if, subject.what_if->other)};
   else
-    absl::StrAppend(&check.action, "; gpumem replay --try measures it");
+    absl::StrAppend(&check.action, "; gpumemshim replay --try measures it");
   return check;
 }
 
@@ -150,7 +150,7 @@ Check Rounding(const DeviceAnalysis& device) {
   if (!HasPercent(point.rounding, point.allocated, kPercentWorthMending)) return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kAtMost, point.rounding};
-  check.action = "gpumem sizes lists the requests; roundup_power2_divisions and small tensors cause this";
+  check.action = "gpumemshim sizes lists the requests; roundup_power2_divisions and small tensors cause this";
   return check;
 }
 

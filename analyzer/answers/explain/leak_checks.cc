@@ -58,7 +58,7 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
   check.action = LeakRemark(*worst, findings);
   if (check.action.empty())
     check.action =
-        "find what keeps it: gpumem ctl tensors PID names the objects that hold a tensor, in a running program";
+        "find what keeps it: gpumemshim ctl tensors PID names the objects that hold a tensor, in a running program";
   check.saving = {SavingBasis::kExact, static_cast<uint64_t>(std::llround(rate)), true};
   check.is_minor = !GrowsEnough(*subject.input, *subject.device);
   if (check.is_minor) absl::StrAppend(&check.evidence, "; too little for a verdict");
@@ -110,7 +110,7 @@ Check Cycles() {
   Check check = AskOfLeak("references", "Which Python objects hold the tensors?");
   check.outcome = CheckOutcome::kUnknown;
   check.evidence = "a trace does not hold the program's objects";
-  check.action = "gpumem ctl tensors PID, while the program runs: the chain of references from a root";
+  check.action = "gpumemshim ctl tensors PID, while the program runs: the chain of references from a root";
   return check;
 }
 

@@ -81,7 +81,7 @@ Check Outside(const OomEvent& oom) {
   check.evidence = absl::StrCat(FormatBytes(oom.values.other), " of ", FormatBytes(oom.values.total));
   if (oom.layer != kTorchLayer || !HasPercent(oom.values.other, oom.values.total, kPercentOutside)) return check;
   check.outcome = CheckOutcome::kFound;
-  check.action = "gpumem peak --measure total names who holds it";
+  check.action = "gpumemshim peak --measure total names who holds it";
   check.saving = {SavingBasis::kAtMost, oom.values.other};
   return check;
 }
@@ -90,7 +90,7 @@ Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
   Check check = AskOfOom("fragmented", "Was enough free inside PyTorch's segments, but not in one piece?");
   if (!oom.described) {
     check.outcome = CheckOutcome::kUnknown;
-    check.evidence = "only the last failures are kept in detail: gpumem oom --to TIME looks at an earlier one";
+    check.evidence = "only the last failures are kept in detail: gpumemshim oom --to TIME looks at an earlier one";
     return check;
   }
   const FragmentationPoint& pieces = oom.fragmentation;
@@ -106,7 +106,7 @@ Check Fragmented(const OomEvent& oom, const WhatIfAnswer* what_if) {
   }
   const bool is_replayed = what_if != nullptr && what_if->knows_fit() && what_if->is_exact;
   check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
-  if (!is_replayed) absl::StrAppend(&check.action, "; gpumem replay --try finds out whether it fits");
+  if (!is_replayed) absl::StrAppend(&check.action, "; gpumemshim replay --try finds out whether it fits");
   const uint64_t fit = oom.fit_expandable.value_or(0);
   const uint64_t more = fit - std::min(fit, oom.would_have_fit);
   const SavingBasis basis_of_estimate = more != 0 ? SavingBasis::kEstimate : SavingBasis::kUnknown;
@@ -144,7 +144,7 @@ Check Largest(const OomEvent& oom, const ReportInput& input) {
                                 ShareCell(lines[0].use.bytes, oom.live.bytes), ") in ",
                                 FormatCountOf(lines[0].use.count, "block", "blocks"));
   check.saving = {SavingBasis::kAtMost, lines[0].use.bytes};
-  check.action = "gpumem oom lists the others";
+  check.action = "gpumemshim oom lists the others";
   return check;
 }
 

@@ -126,7 +126,8 @@ class Peak {
     if (!HasPercent(Of(Category::kActivation), bytes_, kPercentOfLine)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action =
-        "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem plan -- CMD measures either";
+        "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumemshim plan -- CMD measures "
+        "either";
     SaveAll(Of(Category::kActivation), PeakWithout::kActivations, &check);
     return check;
   }
@@ -236,7 +237,7 @@ class Peak {
     if (!UsesTorch(device_) || !HasPercent(device_.peak_other.bytes, device_.peak_total.bytes, kPercentWorth))
       return check;
     check.outcome = CheckOutcome::kFound;
-    check.action = "gpumem peak --measure total names who holds it";
+    check.action = "gpumemshim peak --measure total names who holds it";
     check.saving = {SavingBasis::kUnknown, 0};
     return check;
   }
@@ -255,7 +256,7 @@ class Peak {
     check.evidence =
         absl::StrCat(FormatCountOf(device_.use.neighbours.size(), "process", "processes"), "; most: ", most.name, " (",
                      most.pid, "), ", most.peak == 0 ? "bytes not stated" : FormatBytes(most.peak));
-    check.action = "gpumem report --full lists them";
+    check.action = "gpumemshim report --full lists them";
     check.saving = most.peak == 0 ? Saving{SavingBasis::kUnknown, 0} : Saving{SavingBasis::kAtMost, most.peak};
     return check;
   }

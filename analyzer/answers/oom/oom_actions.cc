@@ -138,7 +138,7 @@ class Adviser {
 
   void OtherCudaMemory() {
     if (oom_.layer != kTorchLayer || !HasPercent(oom_.values.other, oom_.values.total, 20)) return;
-    Add("gpumem peak --measure total: who holds CUDA memory outside PyTorch",
+    Add("gpumemshim peak --measure total: who holds CUDA memory outside PyTorch",
         absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
                      ") are CUDA memory of this process that is not PyTorch's"),
         oom_.values.other);
@@ -148,7 +148,7 @@ class Adviser {
   void Growth() {
     const uint64_t grown = GrowingBytes(input_.leaks, oom_.device);
     if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
-    Add("gpumem leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
+    Add("gpumemshim leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
   }
 
   void Stages() {

@@ -63,7 +63,7 @@ void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Page* pag
       left_out += groups[i].count;
     }
   }
-  if (left_out > 0) page->Line(absl::StrCat("  and ", FormatCount(left_out), " more (gpumem oom --json has all)"));
+  if (left_out > 0) page->Line(absl::StrCat("  and ", FormatCount(left_out), " more (gpumemshim oom --json has all)"));
   uint64_t served = 0;
   for (const ServedRetries& retries : input.analysis->retries) served += retries.count;
   if (explained != nullptr && !explained->final && served > 0) --served;

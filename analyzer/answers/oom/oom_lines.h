@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Lines about failed requests that the one-screen report and `gpumem oom` share.
+// Lines about failed requests that the one-screen report and `gpumemshim oom` share.
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_OOM_OOM_LINES_H_
 #define GPUMEM_ANALYZER_ANSWERS_OOM_OOM_LINES_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem oom` prints: the whole explanation of the last request that failed for good.
+// What `gpumemshim oom` prints: the whole explanation of the last request that failed for good.
 
 #include <algorithm>
 

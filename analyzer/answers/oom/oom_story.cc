@@ -101,7 +101,7 @@ std::string CauseOfOom(const OomEvent& oom) {
   if (!unseen && oom.device_total != 0 && oom.values.total + oom.requested <= oom.device_total)
     return CauseWithoutStatement(oom);
   if (oom.device_total != 0 && oom.values.other > oom.values.reserved)
-    return "Most of the memory is not PyTorch's: see gpumem peak --measure total.";
+    return "Most of the memory is not PyTorch's: see gpumemshim peak --measure total.";
   if (!oom.described || oom.requested <= oom.would_have_fit) return "";
   if (IsBoundedByRefusal(oom)) return "The device was full of live memory.";
   return absl::StrCat("The device was full of live memory: ", FormatBytes(MissingBytes(oom)),

@@ -198,7 +198,7 @@ Outlook OutlookOf(const ReportInput& input) {
   const OomEvent* const oom = OomToExplain(input.analysis->ooms);
   if (oom != nullptr && oom->final && oom->device == outlook.device) {
     outlook.sentence = absl::StrCat("it ran out of memory after step ", FormatCount(outlook.last_step),
-                                    " (gpumem oom). Seen from there: ", outlook.sentence);
+                                    " (gpumemshim oom). Seen from there: ", outlook.sentence);
   }
   return outlook;
 }

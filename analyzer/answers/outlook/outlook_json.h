@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// An outlook as JSON: of `gpumem forecast`, and the same fields in the warnings of `gpumem forecast --watch`
+// An outlook as JSON: of `gpumemshim forecast`, and the same fields in the warnings of `gpumemshim forecast --watch`
 // (docs/json.md).
 //
 //   WriteOutlook(outlook, &json);   // "device": 0, "sentence": "at this rate ...", "kind": "reaches", ...
@@ -20,7 +20,7 @@ namespace gpumem {
 // All fields, into the object that is open. Null where there is no such number.
 void WriteOutlook(const Outlook& outlook, JsonWriter* json);
 
-// The whole answer of `gpumem forecast --json`.
+// The whole answer of `gpumemshim forecast --json`.
 std::string OutlookJson(const Outlook& outlook, const ReportInput& input);
 
 }  // namespace gpumem

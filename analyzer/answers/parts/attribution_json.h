@@ -29,7 +29,7 @@ void WriteJsonCategories(absl::string_view key, const CategoryBytes& bytes, Json
 void WriteJsonBasis(const Attribution& attribution, JsonWriter* json);
 // Members of the object that is open: what a moment's memory was for, without modules and stacks.
 void WriteJsonMoment(const Moment& moment, const ReportInput& input, JsonWriter* json);
-// The same of the first moment, with its modules, names and stacks: what `gpumem at` says. `top`: of each list, 0 =
+// The same of the first moment, with its modules, names and stacks: what `gpumemshim at` says. `top`: of each list, 0 =
 // all.
 void WriteJsonAt(const ReportInput& input, size_t top, JsonWriter* json);
 

@@ -174,7 +174,7 @@ void AddSnapshots(const ReportInput& input, Page* page) {
   if (snapshots.empty()) return;
   page->Gap();
   page->Line({{Tone::kHeading, absl::StrCat("Snapshots on ", DeviceLabel(input.attribution->device))},
-              {Tone::kAside, "  moments that the program named; gpumem at NAME says all of one"}});
+              {Tone::kAside, "  moments that the program named; gpumemshim at NAME says all of one"}});
   std::vector<Page::Row> rows{{"at", "allocated", "all", "name", "made of"}};
   for (const Moment* const moment : snapshots) {
     rows.push_back({FormatTime(input.Since(moment->time_ns)), FormatBytes(moment->values.allocated),
@@ -182,7 +182,7 @@ void AddSnapshots(const ReportInput& input, Page* page) {
   }
   page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (const size_t all = CountSnapshots(*input.analysis); all > snapshots.size())
-    page->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumem at NAME"), Tone::kAside);
+    page->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumemshim at NAME"), Tone::kAside);
 }
 
 }  // namespace gpumem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// FindRankCauses: why ranks hold more than the median rank: the engine of `gpumem diff` between one rank of each
+// FindRankCauses: why ranks hold more than the median rank: the engine of `gpumemshim diff` between one rank of each
 // deviation and the rank that it is compared with, at the same step. Traces are opened one at a time, and the facts of
 // two are kept. Not thread-safe.
 //

@@ -65,7 +65,7 @@ absl::Status AddFiles(const std::string& argument, std::set<std::string>* files)
     if (!found.empty() || !is_name) continue;
     return absl::NotFoundError(
         absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
-                     " or its folders. Record all ranks with: gpumem run -o runs/ -- torchrun ..."));
+                     " or its folders. Record all ranks with: gpumemshim run -o runs/ -- torchrun ..."));
   }
   if (!is_name && OfPattern(place).empty())
     return absl::NotFoundError(absl::StrCat("cannot open ", argument, ": no such file, folder or pattern"));

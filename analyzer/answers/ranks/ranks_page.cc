@@ -236,7 +236,7 @@ void AddRanks(const RanksReport& report, const RanksOptions& options, Page* page
     return ShellQuoted(found->file);
   };
   if (!worst.without_trace.empty()) return;
-  page->Paragraph("  ", absl::StrCat("Next: gpumem diff ", file(worst.compared_to), " ", file(worst.compared),
+  page->Paragraph("  ", absl::StrCat("Next: gpumemshim diff ", file(worst.compared_to), " ", file(worst.compared),
                                      worst.moment == "peak"
                                          ? ""
                                          : absl::StrCat(" --from '", worst.moment_to, "' --to '", worst.moment, "'")));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem ranks` answers, as one sentence, as text and as JSON (docs/json.md). Pure functions.
+// What `gpumemshim ranks` answers, as one sentence, as text and as JSON (docs/json.md). Pure functions.
 //
 //   const RanksReport report{job, verdict};
 //   RanksHeadline(report)   // "rank 3 holds 96 MiB (24 %) more than rank 1, the median rank, at step 3: ..."

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Summaries of ranks as files, so that a second `gpumem ranks` does not read the traces: one line of JSON a rank. The
-// file of one trace is TRACE.summary, and says which size and time of change the trace had. Files put together by `cat`
-// are a file of summaries. docs/commands/ranks.md.
+// Summaries of ranks as files, so that a second `gpumemshim ranks` does not read the traces: one line of JSON a rank.
+// The file of one trace is TRACE.summary, and says which size and time of change the trace had. Files put together by
+// `cat` are a file of summaries. docs/commands/ranks.md.
 //
 //   GPUMEM_RETURN_IF_ERROR(WriteSummary(rank, StampOf(rank.file)));   // rank.file + ".summary"
 //   if (const auto rank = FreshSummary("run.gmtrace")) rank->steps    // nothing where the trace changed since

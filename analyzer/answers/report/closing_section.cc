@@ -16,9 +16,9 @@
 namespace gpumem {
 namespace {
 
-// "gpumem peak run.gmtrace --device 0": ready to be typed.
+// "gpumemshim peak run.gmtrace --device 0": ready to be typed.
 std::string Next(absl::string_view command, const ReportInput& input, absl::string_view flags) {
-  return absl::StrCat("gpumem ", command, input.trace_argument.empty() ? "" : " ", input.trace_argument,
+  return absl::StrCat("gpumemshim ", command, input.trace_argument.empty() ? "" : " ", input.trace_argument,
                       flags.empty() ? "" : " ", flags);
 }
 

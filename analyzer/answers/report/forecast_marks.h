@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem forecast --watch` noted in a trace while the program ran, as lines of the report. Pure.
+// What `gpumemshim forecast --watch` noted in a trace while the program ran, as lines of the report. Pure.
 //
 //   for (const std::string& line : ForecastLines(analysis.marks.entries(), input)) ...
 //   // "warned 2 times, first at 1.234 s (high, GPU 0, step 66: ...)", "1 callback failed, first (exec: exited with

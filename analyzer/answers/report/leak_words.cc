@@ -51,7 +51,8 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kAllocator:
-      return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumem fragmentation "
+      return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumemshim "
+             "fragmentation "
              "shows what is in the way; expandable_segments:True avoids it, if it is not on already.";
     case LeakKind::kMemory:
       if (row.is_replaced) {

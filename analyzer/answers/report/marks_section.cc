@@ -61,7 +61,7 @@ void AddMarks(const ReportInput& input, Detail detail, Page* page) {
     page->Line(absl::StrCat("  ", PadLeft(FormatTime(input.Since(shown[i]->time_ns)), 10), "  ", EntryText(*shown[i])));
   }
   if (shown.size() > most)
-    page->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumem timeline --json"));
+    page->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumemshim timeline --json"));
 }
 
 }  // namespace gpumem

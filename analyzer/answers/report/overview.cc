@@ -164,7 +164,7 @@ void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Page
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
     page->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes), " at ",
-                            PeakInstant(peak.time_ns, input), "; gpumem report --device ", device.device));
+                            PeakInstant(peak.time_ns, input), "; gpumemshim report --device ", device.device));
   }
 }
 
@@ -186,7 +186,7 @@ void AddRecorded(const ReportInput& input, Page* page) {
 
 void AddMore(const ReportInput& input, Page* page) {
   const size_t notes = input.analysis->notes.size();
-  page->Line(absl::StrCat(LeadOf("More"), "gpumem report --full", input.trace_argument.empty() ? "" : " ",
+  page->Line(absl::StrCat(LeadOf("More"), "gpumemshim report --full", input.trace_argument.empty() ? "" : " ",
                           input.trace_argument,
                           notes == 0 ? "" : absl::StrCat(", with ", FormatCountOf(notes, "note", "notes"))));
 }

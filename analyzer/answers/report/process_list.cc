@@ -191,7 +191,7 @@ void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_vi
   const ListedProcess& biggest = Biggest(processes);
   page->Paragraph(
       "  ", absl::StrCat("The most memory had process ", biggest.process.pid, " (",
-                         BoundedBytes(biggest.bound, biggest.peak_bytes), "). Next: gpumem report ", biggest.path));
+                         BoundedBytes(biggest.bound, biggest.peak_bytes), "). Next: gpumemshim report ", biggest.path));
 }
 
 std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::string_view folder) {

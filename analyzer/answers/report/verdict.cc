@@ -107,16 +107,17 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
 absl::string_view Remedy(Category category) {
   switch (category) {
     case Category::kActivation:
-      return "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumem modules shows who keeps "
+      return "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumemshim modules shows who "
+             "keeps "
              "them";
     case Category::kParameter:
-      return "load parameters in a smaller type, or shard them (FSDP); gpumem model lists them";
+      return "load parameters in a smaller type, or shard them (FSDP); gpumemshim model lists them";
     case Category::kGradient:
       return "free gradients before the next forward pass (zero_grad(set_to_none=True)), or shard them";
     case Category::kOptimizerState:
       return "shard the optimizer's state (FSDP, ZeRO) or take an optimizer with less of it";
     default:
-      return "gpumem peak shows the stacks that hold it";
+      return "gpumemshim peak shows the stacks that hold it";
   }
 }
 
@@ -139,8 +140,8 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                     FormatBytes(oom.device_total));
   }
   const std::vector<OomAction> actions = ActionsOnOom(oom, input);
-  verdict->action = actions.empty() ? "gpumem oom explains the request"
-                                    : absl::StrCat(actions.front().action, "; gpumem oom has the evidence");
+  verdict->action = actions.empty() ? "gpumemshim oom explains the request"
+                                    : absl::StrCat(actions.front().action, "; gpumemshim oom has the evidence");
 }
 
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
@@ -148,7 +149,7 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
   verdict->problem = LeakHeadline(*input.leaks, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
   const std::string remark = LeakRemark(worst, *input.leaks);
-  verdict->action = remark.empty() ? "gpumem leaks shows what grows, by line" : remark;
+  verdict->action = remark.empty() ? "gpumemshim leaks shows what grows, by line" : remark;
 }
 
 uint64_t HighestPeak(const DeviceAnalysis& device) {
@@ -170,7 +171,7 @@ void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdi
   verdict->problem =
       absl::StrCat(FormatBytes(held), " are counted on ", DeviceLabel(device.device), ", which has ",
                    FormatBytes(device.capacity), ": frees are missing from this trace, so its peaks are too high");
-  verdict->action = "not known; gpumem report --full shows what is missing";
+  verdict->action = "not known; gpumemshim report --full shows what is missing";
 }
 
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
@@ -187,11 +188,11 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
                      " reserved is free but scattered; the largest piece has ", FormatBytes(pieces.largest_free_range));
     verdict->action = absl::StrCat(
         UsesExpandableSegments(device.fragmentation) ? "" : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; ",
-        "gpumem fragmentation shows what is in the way");
+        "gpumemshim fragmentation shows what is in the way");
   }
   if (device.capacity == 0) {
     if (!is_exact) verdict->kind = VerdictKind::kUnknown;
-    if (verdict->action.empty()) verdict->action = "gpumem peak shows the stacks behind it";
+    if (verdict->action.empty()) verdict->action = "gpumemshim peak shows the stacks behind it";
     return;
   }
   if (const uint64_t counted = HighestPeak(device); counted > device.capacity)

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // WhatIfAnswer: what PyTorch's own allocator does with the recorded requests under another setting, found by running it
-// (gpumem replay) and not by a model of it; or why that was not done. Plain values; the commands that print it get it
-// from whoever can run it (cli/look/what_if.h).
+// (gpumemshim replay) and not by a model of it; or why that was not done. Plain values; the commands that print it get
+// it from whoever can run it (cli/look/what_if.h).
 //
 //   if (answer.is_replayed()) page->Line(answer.other.settings);
 

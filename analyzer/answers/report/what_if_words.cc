@@ -24,7 +24,7 @@ void AddWhyEstimated(const WhatIfAnswer& answer, Page* page) {
   }
   std::string text = "The replay of the recorded settings does not give what was recorded";
   for (const std::string& doubt : answer.doubts) absl::StrAppend(&text, "; ", doubt);
-  page->Paragraph("  ", absl::StrCat(text, ". gpumem replay shows the difference."), Tone::kAside);
+  page->Paragraph("  ", absl::StrCat(text, ". gpumemshim replay shows the difference."), Tone::kAside);
 }
 
 void AddWhatIf(const WhatIfAnswer& answer, Page* page) {
@@ -35,11 +35,11 @@ void AddWhatIf(const WhatIfAnswer& answer, Page* page) {
     return;
   }
   const std::string& settings = answer.other.settings;
-  page->Paragraph("  ",
-                  absl::StrCat(settings.empty() ? "PyTorch's defaults" : settings, " would have reserved ",
-                               answer.is_exact ? "" : "about ", FormatBytes(answer.other.peak_reserved), " at most, ",
-                               Difference(answer.recorded.peak_reserved, answer.other.peak_reserved),
-                               ", by replay in PyTorch ", answer.torch, "'s own allocator; gpumem replay tries more."));
+  page->Paragraph(
+      "  ", absl::StrCat(settings.empty() ? "PyTorch's defaults" : settings, " would have reserved ",
+                         answer.is_exact ? "" : "about ", FormatBytes(answer.other.peak_reserved), " at most, ",
+                         Difference(answer.recorded.peak_reserved, answer.other.peak_reserved),
+                         ", by replay in PyTorch ", answer.torch, "'s own allocator; gpumemshim replay tries more."));
   AddWhyEstimated(answer, page);
 }
 

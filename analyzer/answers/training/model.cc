@@ -54,17 +54,34 @@ std::vector<KnownParameter> ParametersOf(const Attribution& attribution, const O
   return parameters;
 }
 
-std::vector<Member> SumsMembers(const ParameterSums& sums) {
-  return {{"parameters", sums.parameters},
-          {"parameter_bytes", sums.parameter_bytes},
-          {"trainable_parameters", sums.trainable_parameters},
-          {"trainable_bytes", sums.trainable_bytes},
-          {"trainable_percent", sums.TrainablePercent()},
-          {"frozen_parameters", sums.parameters - sums.trainable_parameters},
-          {"frozen_bytes", sums.parameter_bytes - sums.trainable_bytes},
-          {"gradient_bytes", sums.gradient_bytes},
-          {"optimizer_state_bytes", sums.state_bytes}};
-}
+// One sum of a set of parameters; people read some of them.
+struct SumColumn {
+  absl::string_view key, title;
+  Unit unit;
+  absl::string_view meaning;
+  Datum (*of)(const ParameterSums& sums);
+};
+
+constexpr char kNumbers[] = "how many elements; beside `totals` one object a parameter";
+constexpr char kByGradient[] = "by whether they require gradients";
+constexpr char kTensors[] = "of the tensors, when they were last there";
+constexpr SumColumn kSums[] = {
+    {"parameter_bytes", "bytes", Unit::kBytes, "of their data",
+     [](const auto& sums) { return Datum(sums.parameter_bytes); }},
+    {"parameters", "parameters", Unit::kCount, kNumbers, [](const auto& sums) { return Datum(sums.parameters); }},
+    {"trainable_parameters", "trainable", Unit::kCount, kByGradient,
+     [](const auto& sums) { return Datum(sums.trainable_parameters); }},
+    {"trainable_bytes", "", Unit::kBytes, kByGradient, [](const auto& sums) { return Datum(sums.trainable_bytes); }},
+    {"frozen_parameters", "", Unit::kCount, kByGradient,
+     [](const auto& sums) { return Datum(sums.parameters - sums.trainable_parameters); }},
+    {"frozen_bytes", "", Unit::kBytes, kByGradient,
+     [](const auto& sums) { return Datum(sums.parameter_bytes - sums.trainable_bytes); }},
+    {"trainable_percent", "", Unit::kNumber, "trainable ones of 100 parameters",
+     [](const auto& sums) { return Datum(sums.TrainablePercent()); }},
+    {"gradient_bytes", "gradient", Unit::kBytes, kTensors, [](const auto& sums) { return Datum(sums.gradient_bytes); }},
+    {"optimizer_state_bytes", "state", Unit::kBytes, kTensors,
+     [](const auto& sums) { return Datum(sums.state_bytes); }},
+};
 
 Datum BytesOf(const GroupedSums& groups) {
   std::vector<Member> members;
@@ -73,11 +90,14 @@ Datum BytesOf(const GroupedSums& groups) {
 }
 
 Datum TotalsDatum(const ModelTotals& totals) {
-  std::vector<Member> members = SumsMembers(totals.all);
-  members.push_back({"lora_parameters", totals.lora.parameters});
-  members.push_back({"lora_bytes", totals.lora.parameter_bytes});
-  members.push_back({"bytes_by_dtype", BytesOf(totals.by_type)});
-  members.push_back({"bytes_by_device", BytesOf(totals.by_device)});
+  std::vector<Member> members;
+  for (const SumColumn& sum : kSums)
+    members.push_back({std::string(sum.key), sum.of(totals.all), std::string(sum.meaning)});
+  constexpr char kLora[] = "of low-rank adapters, by name", kObjects[] = "object: bytes by type or device";
+  members.push_back({"lora_parameters", totals.lora.parameters, kLora});
+  members.push_back({"lora_bytes", totals.lora.parameter_bytes, kLora});
+  members.push_back({"bytes_by_dtype", BytesOf(totals.by_type), kObjects});
+  members.push_back({"bytes_by_device", BytesOf(totals.by_device), kObjects});
   return Datum::Object(std::move(members));
 }
 
@@ -106,39 +126,28 @@ void AddTotals(const ModelTotals& totals, Document* answer) {
 }
 
 std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const std::string& title) {
-  const auto sum = [](const char* key, const char* heading, Unit unit, auto of) {
-    return AnswerColumn<ParameterGroup>{key, heading, unit, "the same sums of some of the parameters",
-                                        [of](const ParameterGroup& group) { return Datum(of(group.sums)); }};
-  };
-  using Sums = ParameterSums;
   std::vector<AnswerColumn<ParameterGroup>> columns = {
       {"by", "", Unit::kText,
        "of a group: `component`, `dtype`, `device`, or `optimizer_group`, whose name is the optimizer's class and the "
        "group's index: `AdamW 0`",
        [](const ParameterGroup& group) { return group.by; }},
-      {"name", "", Unit::kText, "its name", [](const ParameterGroup& group) { return group.name; }},
-      sum("parameter_bytes", "bytes", Unit::kBytes, [](const Sums& sums) { return sums.parameter_bytes; }),
-      {"", "share", Unit::kCount, "", nullptr,
-       [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); }},
-      sum("parameters", "parameters", Unit::kCount, [](const Sums& sums) { return sums.parameters; }),
-      sum("trainable_parameters", "trainable", Unit::kCount,
-          [](const Sums& sums) { return sums.trainable_parameters; }),
-      sum("trainable_bytes", "", Unit::kBytes, [](const Sums& sums) { return sums.trainable_bytes; }),
-      sum("trainable_percent", "", Unit::kNumber, [](const Sums& sums) { return sums.TrainablePercent(); }),
-      sum("frozen_parameters", "", Unit::kCount,
-          [](const Sums& sums) { return sums.parameters - sums.trainable_parameters; }),
-      sum("frozen_bytes", "", Unit::kBytes,
-          [](const Sums& sums) { return sums.parameter_bytes - sums.trainable_bytes; }),
-      sum("gradient_bytes", "gradient", Unit::kBytes, [](const Sums& sums) { return sums.gradient_bytes; }),
-      sum("optimizer_state_bytes", "state", Unit::kBytes, [](const Sums& sums) { return sums.state_bytes; }),
-      {"", title, Unit::kText, "", nullptr, [](const ParameterGroup& group) { return group.name; }},
-  };
-  for (AnswerColumn<ParameterGroup>& column : columns) {
-    if (column.title == "gradient")
-      column.shown = [](const ParameterGroup& group) { return BytesOrDash(group.sums.gradient_bytes); };
-    if (column.title == "state")
-      column.shown = [](const ParameterGroup& group) { return BytesOrDash(group.sums.state_bytes); };
+      {"name", "", Unit::kText, "of a group; of a parameter inside the outermost module (`root_class`)",
+       [](const ParameterGroup& group) { return group.name; }}};
+  for (const SumColumn& sum : kSums) {
+    AnswerColumn<ParameterGroup>& column =
+        columns.emplace_back(sum.key, sum.title, sum.unit, sum.meaning,
+                             [of = sum.of](const ParameterGroup& group) { return of(group.sums); });
+    if (sum.title == "gradient" || sum.title == "state") {
+      column.shown = [of = sum.of](const ParameterGroup& group) {
+        const std::string bytes = of(group.sums).Shown(Unit::kBytes);
+        return bytes == "0 B" ? "-" : bytes;
+      };
+    }
+    if (sum.title != "bytes") continue;
+    columns.emplace_back("", "share", Unit::kCount, "", nullptr,
+                         [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); });
   }
+  columns.emplace_back("", title, Unit::kText, "", nullptr, [](const ParameterGroup& group) { return group.name; });
   return columns;
 }
 
@@ -169,13 +178,13 @@ Datum ListOf(const std::vector<T>& values) {
 }
 
 std::vector<AnswerColumn<KnownParameter>> IdentityColumns(const ObjectTable& objects, const Attribution& of) {
-  constexpr char kName[] = "inside the outermost module (`root_class`); other places that share it";
+  constexpr char kName[] = "of a group; of a parameter inside the outermost module (`root_class`)";
   constexpr char kOptimizer[] = "class of the optimizer that has it, and index of its param_group; null = none";
   return {
       {"name", "", Unit::kText, kName, [](const KnownParameter& each) { return each.tensor->name; }},
-      {"other_names", "", Unit::kObject, kName,
+      {"other_names", "", Unit::kObject, "other places that share it",
        [](const KnownParameter& each) { return ListOf(each.tensor->other_names); }},
-      {"root_class", "", Unit::kText, kName,
+      {"root_class", "", Unit::kText, "class of the outermost module; null where it is not known",
        [&objects](const KnownParameter& each) {
          const NnModuleInfo* const root = objects.module(each.tensor->root);
          return root == nullptr ? Datum() : Datum(root->class_name);
@@ -201,7 +210,6 @@ std::vector<AnswerColumn<KnownParameter>> IdentityColumns(const ObjectTable& obj
 
 std::vector<AnswerColumn<KnownParameter>> ParameterColumns(const ObjectTable& objects, const Attribution& of,
                                                            uint64_t all_bytes) {
-  constexpr char kTensors[] = "of the tensors, when they were last there";
   constexpr char kWhole[] = "as a whole";
   std::vector<AnswerColumn<KnownParameter>> columns = IdentityColumns(objects, of);
   const std::vector<AnswerColumn<KnownParameter>> shown = {
@@ -251,9 +259,9 @@ Document ModelAnswer(const ReportInput& input, const ObjectTable& objects, size_
   lines.is_shown = false;
   Document answer = AttributedAnswer("model", input);
   answer.Field("totals", TotalsDatum(totals), "object: sums over the parameters");
-  answer.Table("groups", "the same sums of some of the parameters", GroupColumns(all_bytes, ""), groups, lines);
-  answer.Table("parameters", "one object a parameter", ParameterColumns(objects, attribution, all_bytes), parameters,
-               lines);
+  answer.Table("groups", "the same sums of some of the parameters: objects with `by`, `name` and these",
+               GroupColumns(all_bytes, ""), groups, lines);
+  answer.Table("parameters", kNumbers, ParameterColumns(objects, attribution, all_bytes), parameters, lines);
   answer.Gap();
   if (attribution.parameters.empty()) {
     answer.Line("No parameters are known: the program's tensors were not looked at (docs/attribution.md).");

@@ -82,7 +82,7 @@ void AddPeakOutsideSteps(const ReportInput& input, Document* answer) {
   if (is_inside) return;
   answer->Paragraph("  ", absl::StrCat("The run's peak is in no step: ", FormatBytes(peak.bytes), " at ",
                                        PeakInstant(peak.time_ns, input),
-                                       " (set-up, evaluation or a checkpoint). gpumem stages shows which."));
+                                       " (set-up, evaluation or a checkpoint). gpumemshim stages shows which."));
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ const std::vector<BundlePart>& Parts() {
   return *parts;
 }
 
-constexpr char kAboutTheBundle[] = R"(A diagnose bundle of gpumem, for a report of a bug.
+constexpr char kAboutTheBundle[] = R"(A diagnose bundle of gpumemshim, for a report of a bug.
 
-report, info, explain, leaks, steps   what gpumem says of the trace
+report, info, explain, leaks, steps   what gpumemshim says of the trace
 timeline.png, peak.png                pictures of it
 doctor                                the machine on which the bundle was made; the recording may be of another one
 errors.txt                            what commands wrote to standard error, and how they ended
@@ -121,7 +121,7 @@ absl::StatusOr<std::string> MaskedCopy(const BundleOptions& options, Masker* mas
                           child.Run({options.gpumem, is_trace ? "symbolize" : "import", "-o", named, options.trace}));
   if (!fs::exists(named)) {
     absl::string_view why = absl::StripTrailingAsciiWhitespace(result.errors);
-    absl::ConsumePrefix(&why, "gpumem: ");
+    absl::ConsumePrefix(&why, "gpumemshim: ");
     return absl::UnavailableError(absl::StrCat("no bundle: ", why));
   }
   if (!result.errors.empty()) absl::StrAppend(errors, "copy: ", masker->Text(result.errors));
@@ -174,7 +174,7 @@ absl::StatusOr<Bundle> CollectBundle(const BundleOptions& options, Masker* maske
     GPUMEM_ASSIGN_OR_RETURN(std::string bytes, FileBytes(copy));
     bundle.files.push_back({"trace.gmtrace", std::move(bytes)});
   }
-  bundle.files.front().bytes = absl::StrCat(kAboutTheBundle, "gpumem ", GPUMEM_VERSION, "\n", MaskedList(*masker));
+  bundle.files.front().bytes = absl::StrCat(kAboutTheBundle, "gpumemshim ", GPUMEM_VERSION, "\n", MaskedList(*masker));
   return bundle;
 }
 

@@ -20,10 +20,10 @@ namespace {
 
 constexpr absl::string_view kMask = "***";
 // Names of users and hosts that say nothing, or that reports are full of.
-constexpr absl::string_view kCommonNames[] = {"root",   "user",   "users", "home",  "admin",     "ubuntu", "nobody",
-                                              "app",    "jovyan", "train", "torch", "localhost", "python", "cuda",
-                                              "gpu",    "gpumem", "data",  "dir",   "test",      "node",   "host",
-                                              "docker", "worker", "main",  "build", "runner"};
+constexpr absl::string_view kCommonNames[] = {"root", "user",   "users",      "home",  "admin",     "ubuntu", "nobody",
+                                              "app",  "jovyan", "train",      "torch", "localhost", "python", "cuda",
+                                              "gpu",  "gpumem", "gpumemshim", "data",  "dir",       "test",   "node",
+                                              "host", "docker", "worker",     "main",  "build",     "runner"};
 
 bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || static_cast<signed char>(c) < 0; }
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }

@@ -24,14 +24,14 @@ class CheckLimitsCommand final : public Command {
   absl::string_view help() const override {
     return R"(Checks runs against limits, one verdict a line: passed, failed or unknown. Limits come from flags or from a
 YAML file that you commit (docs/ci.md); flags win. A run is a trace, a folder of traces (every rank), or what
-gpumem plan --json wrote, so that a pull request is checked without a GPU. What a trace cannot answer (it is
+gpumemshim plan --json wrote, so that a pull request is checked without a GPU. What a trace cannot answer (it is
 damaged, lost events, or was cut short) is unknown, never passed.
 
-  gpumem check run.gmtrace --max-peak 70GiB --max-fragmentation 20%
-  gpumem check run.gmtrace --max-leak 1MiB/step
-  gpumem check run.gmtrace --baseline main.gmtrace --tolerance 2%
-  gpumem check runs/ --limits budget.yaml --format junit > memory.xml
-  gpumem plan --json -- python train.py > plan.json; gpumem check plan.json --limits budget.yaml --format github
+  gpumemshim check run.gmtrace --max-peak 70GiB --max-fragmentation 20%
+  gpumemshim check run.gmtrace --max-leak 1MiB/step
+  gpumemshim check run.gmtrace --baseline main.gmtrace --tolerance 2%
+  gpumemshim check runs/ --limits budget.yaml --format junit > memory.xml
+  gpumemshim plan --json -- python train.py > plan.json; gpumemshim check plan.json --limits budget.yaml --format github
 
 Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot be read. Where no limit is broken:
 5: one is within a plan's range, too close to say; else 4: one is unknown.
@@ -61,7 +61,7 @@ Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot
     GPUMEM_ASSIGN_OR_RETURN(const Limits limits, ChosenLimits());
     if (!limits.any()) {
       return absl::InvalidArgumentError(
-          "no limit given. Like this: gpumem check run.gmtrace --max-peak 70GiB, or --limits budget.yaml");
+          "no limit given. Like this: gpumemshim check run.gmtrace --max-peak 70GiB, or --limits budget.yaml");
     }
     GPUMEM_ASSIGN_OR_RETURN(const LoadedRun baseline, LoadBaseline(trace_, limits, console));
     std::vector<CheckLine> lines;

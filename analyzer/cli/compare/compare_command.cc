@@ -21,10 +21,10 @@ class CompareCommand final : public Command {
 no tensor uses, growth a step, the largest category at the peak, and how the run ended. The smallest of each
 column is marked with *, if the run completed and lost nothing. Without TRACE: the traces of this folder.
 
-  gpumem compare a.gmtrace b.gmtrace c.gmtrace
-  gpumem compare runs/                       every rank of a job
-  gpumem compare runs/ --sort reserved
-  gpumem compare runs/ --json | jq '.runs | min_by(.peak_allocated_bytes) | .trace'
+  gpumemshim compare a.gmtrace b.gmtrace c.gmtrace
+  gpumemshim compare runs/                       every rank of a job
+  gpumemshim compare runs/ --sort reserved
+  gpumemshim compare runs/ --json | jq '.runs | min_by(.peak_allocated_bytes) | .trace'
 )";
   }
   size_t most_arguments() const override { return 10'000; }

@@ -24,13 +24,13 @@ first, with what is new and what is gone. The first line names the cause: the la
 memory that explains at least half of the difference, or a change of the program that does (layers, types,
 inputs, optimizer, checkpointing, frozen parameters). If nothing does, it names the two largest groups.
 Lines, functions, files and modules are matched by name; what moved or was renamed is shown as such.
-Moments are those of gpumem at: peak, end, a time, step N, a mark.
+Moments are those of gpumemshim at: peak, end, a time, step N, a mark.
 
-  gpumem diff yesterday.gmtrace today.gmtrace
-  gpumem diff run.gmtrace --from 'step 10' --to 'step 500'
-  gpumem diff a.gmtrace b.gmtrace --from 'step 3' --to 'step 3'
-  gpumem diff a.gmtrace b.gmtrace --by stack --top 20
-  gpumem diff a.gmtrace b.gmtrace --json | jq -r .headline
+  gpumemshim diff yesterday.gmtrace today.gmtrace
+  gpumemshim diff run.gmtrace --from 'step 10' --to 'step 500'
+  gpumemshim diff a.gmtrace b.gmtrace --from 'step 3' --to 'step 3'
+  gpumemshim diff a.gmtrace b.gmtrace --by stack --top 20
+  gpumemshim diff a.gmtrace b.gmtrace --json | jq -r .headline
 )";
   }
   size_t most_arguments() const override { return 2; }
@@ -49,7 +49,8 @@ Moments are those of gpumem at: peak, end, a time, step N, a mark.
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (arguments.empty() || (arguments.size() == 1 && from_.empty() && to_.empty())) {
       return absl::InvalidArgumentError(
-          "two runs, or two moments of one, are compared: gpumem diff a.gmtrace b.gmtrace, or gpumem diff a.gmtrace "
+          "two runs, or two moments of one, are compared: gpumemshim diff a.gmtrace b.gmtrace, or gpumemshim diff "
+          "a.gmtrace "
           "--from 'step 10' --to 'step 500'");
     }
     const std::string from = from_.empty() ? "peak" : from_, to = to_.empty() ? "peak" : to_;

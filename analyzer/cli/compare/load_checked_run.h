@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LoadCheckedRun: what is held against limits, from a trace or from what gpumem plan --json wrote (NAME.json).
+// LoadCheckedRun: what is held against limits, from a trace or from what gpumemshim plan --json wrote (NAME.json).
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const LoadedRun run, LoadCheckedRun(options, "run.gmtrace", console));
 //   CheckRun(run.checked, limits, nullptr, "")

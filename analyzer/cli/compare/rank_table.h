@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The table `ranks` of `gpumem export parquet`: a row a rank of the job, those that are missing too, and a row a trace
-// that is no rank of it (of another job, unreadable, of an earlier attempt). Facts are those of `gpumem ranks`, from
-// the same summaries; docs/engines.md says what each column is.
+// The table `ranks` of `gpumemshim export parquet`: a row a rank of the job, those that are missing too, and a row a
+// trace that is no rank of it (of another job, unreadable, of an earlier attempt). Facts are those of `gpumemshim
+// ranks`, from the same summaries; docs/engines.md says what each column is.
 //
 //   RankTable table(traces);
 //   table.Add(summary);                                  // of one of the traces
@@ -42,7 +42,7 @@ class RankTable {
   void AddUnreadable(const std::string& trace, absl::string_view why);
   // Sorts what was added into one job and writes the table. Internal or Unavailable, with the reason.
   absl::Status Write(const std::string& path);
-  // After Write: what the job lacks, in a phrase each, as `gpumem ranks` says it.
+  // After Write: what the job lacks, in a phrase each, as `gpumemshim ranks` says it.
   std::vector<std::string> Doubts() const;
 
  private:

@@ -52,16 +52,16 @@ class RanksCommand final : public Command {
   absl::string_view help() const override {
     return R"(Compares the ranks of one job by their traces, step by step: who is missing, who holds more than the median rank
 and why, who ran out of memory first, who stopped early. The first line names the ranks and the cause, found as by
-gpumem diff between that rank and the median rank at the same step. Ranks within 2 % of the median are balanced. Ranks
-that hold another part of the model (a pipeline's stages, experts) differ by design, and are reported as such.
+gpumemshim diff between that rank and the median rank at the same step. Ranks within 2 % of the median are balanced.
+Ranks that hold another part of the model (a pipeline's stages, experts) differ by design, and are reported as such.
 A trace is read on each core. Exit code 4 where ranks are missing, damaged or of another job.
 
-  gpumem run -o 'runs/%h.%n.r%r.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
-  gpumem ranks runs/
-  gpumem ranks runs/ --step 100
-  gpumem ranks 'runs/node?.*.gmtrace' --by step --top 20
-  gpumem ranks runs/ --write-summaries
-  gpumem ranks runs/ --json | jq -r .headline
+  gpumemshim run -o 'runs/%h.%n.r%r.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
+  gpumemshim ranks runs/
+  gpumemshim ranks runs/ --step 100
+  gpumemshim ranks 'runs/node?.*.gmtrace' --by step --top 20
+  gpumemshim ranks runs/ --write-summaries
+  gpumemshim ranks runs/ --json | jq -r .headline
 )";
   }
   size_t most_arguments() const override { return kMostFiles; }

@@ -37,9 +37,9 @@ machine, for a report of a bug. Secrets, folders, names of users and hosts, URLs
 are masked in all of it, also inside the trace, which --with-trace adds. Nothing is sent anywhere.
 --show-masked prints what was replaced by what, so that you can judge it; that list is not in the archive.
 
-  gpumem bundle run.gmtrace
-  gpumem bundle run.gmtrace --with-trace -o bug.zip
-  gpumem bundle --show-masked
+  gpumemshim bundle run.gmtrace
+  gpumemshim bundle run.gmtrace --with-trace -o bug.zip
+  gpumemshim bundle --show-masked
 )";
   }
 

@@ -106,7 +106,8 @@ absl::StatusOr<int> RunAndCompare(const std::vector<std::string>& command_line, 
 
 absl::StatusOr<int> CrossCheckCommand(const std::vector<std::string>& words, bool json, Console* console) {
   if (words.empty())
-    return absl::InvalidArgumentError("no command to run. Like this: gpumem doctor --cross-check -- python train.py");
+    return absl::InvalidArgumentError(
+        "no command to run. Like this: gpumemshim doctor --cross-check -- python train.py");
   if (!AreTraces(words)) return RunAndCompare(words, json, console);
   GPUMEM_ASSIGN_OR_RETURN(const std::vector<CrossChecked> processes, CheckAll(words));
   Print(processes, "", json, console);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// `gpumem doctor --cross-check -- COMMAND`: runs the command with the recorder and CUPTI side by side and compares what
-// the two saw (docs/cross-check.md). With traces in place of a command: compares what they have.
+// `gpumemshim doctor --cross-check -- COMMAND`: runs the command with the recorder and CUPTI side by side and compares
+// what the two saw (docs/cross-check.md). With traces in place of a command: compares what they have.
 
 #ifndef GPUMEM_ANALYZER_CLI_FILES_CROSS_CHECK_H_
 #define GPUMEM_ANALYZER_CLI_FILES_CROSS_CHECK_H_

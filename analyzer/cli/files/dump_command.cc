@@ -181,10 +181,10 @@ class DumpCommand final : public Command {
 times in seconds since the first event. With --json: one JSON object per line. The file is streamed, so
 any size works.
 
-  gpumem dump run.gmtrace | less
-  gpumem dump --events | grep alloc_failed
-  gpumem dump --events --layer runtime --from 1.5s --to 2s
-  gpumem dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'
+  gpumemshim dump run.gmtrace | less
+  gpumemshim dump --events | grep alloc_failed
+  gpumemshim dump --events --layer runtime --from 1.5s --to 2s
+  gpumemshim dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'
 )";
   }
 

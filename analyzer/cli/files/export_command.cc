@@ -117,7 +117,7 @@ class ExportCommand final : public Command {
   csv, jsonl  one line an event, with the totals behind it and the line of the program
   rmm         RMM's log of allocations, for its replay benchmark
 
-Of what was alive at the peak, by stack (gpumem stacks has other choices):
+Of what was alive at the peak, by stack (gpumemshim stacks has other choices):
 
   pprof, speedscope, collapsed
 
@@ -131,17 +131,17 @@ Files of other tools, in their keys and words, with exact numbers:
   memorydebugger-snapshots, -comparison, -report, -log     memoryDebugger.py and quickMemoryDebug.py
   tinytorch-status, -log                      Tiny Torch's tools.memory: status report, warnings and summary
 
-Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that does):
+Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as that does):
 
   parquet     a folder: one folder a table, and in it one a rank, as Hive partitions; table ranks says who is missing
 
-  gpumem export pytorch run.gmtrace -o run.pickle
-  gpumem export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
-  gpumem export csv run.gmtrace --layer torch | head
-  gpumem export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
-  gpumem export hta run.gmtrace -o run.raw.json.gz
-  gpumem export openmetrics run.gmtrace -o run.prom
-  gpumem export parquet --partition rank runs/ -o tables
+  gpumemshim export pytorch run.gmtrace -o run.pickle
+  gpumemshim export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
+  gpumemshim export csv run.gmtrace --layer torch | head
+  gpumemshim export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+  gpumemshim export hta run.gmtrace -o run.raw.json.gz
+  gpumemshim export openmetrics run.gmtrace -o run.prom
+  gpumemshim export parquet --partition rank runs/ -o tables
 )";
   }
   size_t most_arguments() const override { return 1'000'000; }
@@ -188,7 +188,7 @@ Of whole traces, one or many, every table of gpumem sql (needs DuckDB, as that d
   absl::StatusOr<int> ExportTables(const std::vector<std::string>& places, Console* console) const {
     if (view_.trace.filters() || view_.trace.json || !max_size_.empty()) {
       return absl::InvalidArgumentError(
-          "parquet is of whole traces. gpumem sql --format parquet -o FILE writes what a query chooses");
+          "parquet is of whole traces. gpumemshim sql --format parquet -o FILE writes what a query chooses");
     }
     if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
     GPUMEM_ASSIGN_OR_RETURN(

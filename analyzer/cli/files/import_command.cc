@@ -44,9 +44,9 @@ class ImportCommand final : public Command {
 The format is told by the content. The file is read as data; nothing in it is run. Other commands take such
 files directly: they import them into your cache first.
 
-  gpumem import snapshot.pickle
-  gpumem import snapshot.pickle -o run.gmtrace
-  gpumem report snapshot.pickle
+  gpumemshim import snapshot.pickle
+  gpumemshim import snapshot.pickle -o run.gmtrace
+  gpumemshim report snapshot.pickle
 )";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
@@ -58,7 +58,7 @@ files directly: they import them into your cache first.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (arguments.empty()) return absl::InvalidArgumentError("No file. Name a snapshot: gpumem import FILE.pickle");
+    if (arguments.empty()) return absl::InvalidArgumentError("No file. Name a snapshot: gpumemshim import FILE.pickle");
     if (!output_.empty() && arguments.size() > 1)
       return absl::InvalidArgumentError("-o names one new file: give one FILE with it.");
     int code = kExitFine;
@@ -102,7 +102,7 @@ files directly: they import them into your cache first.
   static void Tell(const std::string& to, const ImportResult& result, Console* console) {
     console->Print(absl::StrCat(to, ": ", FormatCountOf(result.events, "event", "events"), " on ",
                                 FormatCountOf(result.devices, "GPU", "GPUs"), ", from a ", result.format,
-                                ". Next: gpumem report ", ShellQuoted(to), "\n"));
+                                ". Next: gpumemshim report ", ShellQuoted(to), "\n"));
     for (const std::string& note : result.notes) console->Print(absl::StrCat("  ", note, "\n"));
   }
 

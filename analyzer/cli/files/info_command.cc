@@ -75,8 +75,8 @@ class InfoCommand final : public Command {
   absl::string_view help() const override {
     return R"(Prints the metadata of a trace: program, versions, settings, counts and dropped events.
 
-  gpumem info run.gmtrace
-  gpumem info --json | jq '.losses'
+  gpumemshim info run.gmtrace
+  gpumemshim info --json | jq '.losses'
 )";
   }
 
@@ -96,7 +96,7 @@ class InfoCommand final : public Command {
     Page page(console->out_style());
     AddHead(loaded->input, Detail::kFull, &page);
     if (const ImportInfo imported = ImportInfoOf(process.settings); imported.any()) {
-      page.Line(absl::StrCat("  made from  ", imported.source, ", a ", imported.format, ", by gpumem import ",
+      page.Line(absl::StrCat("  made from  ", imported.source, ", a ", imported.format, ", by gpumemshim import ",
                              process.writer_version));
     } else {
       page.Line(absl::StrCat("  folder  ", process.working_directory));

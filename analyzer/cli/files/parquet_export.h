@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// ExportParquet: every table of `gpumem sql` as Parquet, for Spark, DuckDB, ClickHouse, pyarrow and pandas, a process a
-// core, each one trace after the other, so that memory is that of a few:
+// ExportParquet: every table of `gpumemshim sql` as Parquet, for Spark, DuckDB, ClickHouse, pyarrow and pandas, a
+// process a core, each one trace after the other, so that memory is that of a few:
 //
 //   FOLDER/blocks/rank=0/trace-00000.parquet, FOLDER/events/rank=0/..., one folder a table, partitioned as Hive does
 //   FOLDER/ranks/ranks.parquet   who is missing, damaged, of another job (rank_table.h)

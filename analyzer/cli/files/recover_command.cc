@@ -92,7 +92,7 @@ std::string NoRing(const std::string& trace, const Recovery& recovery) {
   if (recovery.process == ProcessState::kUnknown) {
     return absl::StrCat(trace,
                         ": whether its process has ended can be told only on the machine where it ran. Run "
-                        "gpumem recover there");
+                        "gpumemshim recover there");
   }
   return absl::StrCat(trace, ": its ring is gone, so what the file holds is all there is");
 }
@@ -108,9 +108,9 @@ in its ring, in /dev/shm or beside the trace (FILE.ring). Other commands read th
 it is there; the new file no longer needs it. A RING without a trace becomes a trace of its own. FILE is
 unchanged unless you give --in-place.
 
-  gpumem recover
-  gpumem recover --in-place --delete traces/*.gmtrace
-  gpumem recover gpumem.train.4242.gmtrace.1f3a.ring -o run.gmtrace
+  gpumemshim recover
+  gpumemshim recover --in-place --delete traces/*.gmtrace
+  gpumemshim recover gpumemshim.train.4242.gmtrace.1f3a.ring -o run.gmtrace
 )";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
@@ -184,8 +184,8 @@ unchanged unless you give --in-place.
       if (delete_ && recovery.read_ring) RemoveRing(recovery, console);
     }
     console->Print(absl::StrCat(to, ": ", FormatCountOf(events, "event", "events"),
-                                " recovered from the ring of the killed process. Next: gpumem report ", ShellQuoted(to),
-                                "\n"));
+                                " recovered from the ring of the killed process. Next: gpumemshim report ",
+                                ShellQuoted(to), "\n"));
   }
 
   static void RemoveRing(const Recovery& recovery, Console* console) {

@@ -141,10 +141,10 @@ frames, so that every command gives the same answers on a machine without the bi
 no symbols. Events in the ring of a killed process are included. FILE is unchanged unless you give
 --in-place, which replaces it atomically.
 
-  gpumem symbolize                           the newest trace here
-  gpumem symbolize --in-place traces/*.gmtrace
-  gpumem symbolize run.gmtrace -o shared.gmtrace
-  gpumem symbolize --sysroot /mnt/node7 run.gmtrace
+  gpumemshim symbolize                           the newest trace here
+  gpumemshim symbolize --in-place traces/*.gmtrace
+  gpumemshim symbolize run.gmtrace -o shared.gmtrace
+  gpumemshim symbolize --sysroot /mnt/node7 run.gmtrace
 )";
   }
   size_t most_arguments() const override { return SIZE_MAX; }
@@ -229,7 +229,7 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
     if (all.empty()) return;
     Page page(console->out_style());
     for (const Written& written : all) AddWritten(written, &page);
-    page.Line(absl::StrCat("Next: gpumem report ", ShellQuoted(all.back().to)), Tone::kAside);
+    page.Line(absl::StrCat("Next: gpumemshim report ", ShellQuoted(all.back().to)), Tone::kAside);
     console->Print(page.text());
   }
 

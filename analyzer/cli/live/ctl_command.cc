@@ -61,20 +61,20 @@ class CtlCommand final : public Command {
   backtrace   the Python frames of all threads
   eval TEXT   an expression's value in __main__; only where GPUMEMSHIM_EVAL=1 was set. repl reads many
 
-  gpumem ctl
-  GPUMEMSHIM_START=off gpumem run -- python serve.py &      and later:
-  gpumem ctl 4242 start
-  gpumem ctl 4242 mark "traffic doubled"
-  gpumem ctl 4242 dump -o now.gmtrace && gpumem report now.gmtrace
+  gpumemshim ctl
+  GPUMEMSHIM_START=off gpumemshim run -- python serve.py &      and later:
+  gpumemshim ctl 4242 start
+  gpumemshim ctl 4242 mark "traffic doubled"
+  gpumemshim ctl 4242 dump -o now.gmtrace && gpumemshim report now.gmtrace
 
-PID may be that of the gpumem run, shell or launcher that started the one recorded program.
+PID may be that of the gpumemshim run, shell or launcher that started the one recorded program.
 Only the user who owns the program, and root, may do this.
 )";
   }
   size_t most_arguments() const override { return std::numeric_limits<size_t>::max(); }
 
   void AddFlags(Flags* flags) override {
-    flags->Add("-o,--output", &output_, "dump: where to (gpumem.PROGRAM.PID.snapshot.gmtrace)").Value("FILE");
+    flags->Add("-o,--output", &output_, "dump: where to (gpumemshim.PROGRAM.PID.snapshot.gmtrace)").Value("FILE");
     flags->Add("--force", &force_, "dump: replace FILE if it exists");
     flags->Add("--json", &json_, "print JSON");
   }
@@ -84,11 +84,11 @@ Only the user who owns the program, and root, may do this.
     int pid = 0;
     if (!absl::SimpleAtoi(arguments[0], &pid) || pid <= 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(arguments[0], " is no process id. gpumem ctl lists the processes that listen."));
+          absl::StrCat(arguments[0], " is no process id. gpumemshim ctl lists the processes that listen."));
     }
     const std::string asked = arguments.size() > 1 ? arguments[1] : "memory";
     if (const std::string problem = ProblemWith(asked, arguments.size()); !problem.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(problem, " See gpumem ctl --help."));
+      return absl::InvalidArgumentError(absl::StrCat(problem, " See gpumemshim ctl --help."));
     }
     const bool asks_first = asked == "memory" || asked == "repl";
     const std::string request = asks_first ? "status" : absl::StrJoin(arguments.begin() + 1, arguments.end(), " ");
@@ -101,7 +101,7 @@ Only the user who owns the program, and root, may do this.
       if (below.size() > 1) {
         return absl::InvalidArgumentError(absl::StrCat("process ", pid, " is not recorded, but ", below.size(),
                                                        " that it started are: ", absl::StrJoin(below, ", "),
-                                                       ". Give one of them: gpumem ctl ", below[0], " ", request));
+                                                       ". Give one of them: gpumemshim ctl ", below[0], " ", request));
       }
       if (below.size() == 1) {
         console->Complain(absl::StrCat("process ", pid, " is not recorded; asking ", below[0], ", which it started."));
@@ -220,8 +220,8 @@ Only the user who owns the program, and root, may do this.
     if (IsConsole(asked)) return ConsoleText(asked, answer);
     if (asked == "dump") {
       return absl::StrCat(snapshot.path, ": ", FormatBytes(snapshot.bytes), ", ",
-                          FormatCountOf(answer.Number("events"), "event", "events"), " up to now. Next: gpumem report ",
-                          ShellQuoted(snapshot.path), "\n");
+                          FormatCountOf(answer.Number("events"), "event", "events"),
+                          " up to now. Next: gpumemshim report ", ShellQuoted(snapshot.path), "\n");
     }
     if (asked == "flush") {
       return absl::StrCat(EscapeControls(answer.Text("file")), ": ", FormatBytes(answer.Number("file_bytes")), ", ",

@@ -51,7 +51,8 @@ absl::Status PrintFrom(const std::string& trace, const ControlAnswer& status, bo
     out = StatusText(status);
   }
   if (trace.empty()) {
-    json ? writer.Null() : absl::StrAppend(&out, "  memory  gpumem ctl ", status.Text("pid"), " start asks PyTorch\n");
+    json ? writer.Null()
+         : absl::StrAppend(&out, "  memory  gpumemshim ctl ", status.Text("pid"), " start asks PyTorch\n");
   } else {
     TraceOptions options;
     options.json = json;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// `gpumem ctl PID`: what the memory of a running program is used for at this moment, from its trace so far.
+// `gpumemshim ctl PID`: what the memory of a running program is used for at this moment, from its trace so far.
 //
 //   GPUMEM_RETURN_IF_ERROR(PrintMemoryNow(4242, false, console));
 

@@ -50,11 +50,11 @@ was dropped. It reads the trace as it grows, also one on a shared disk; the prog
 Without an argument: the newest trace here whose program runs, else the newest one. Of a DIR: all its processes.
 Keys: ? lists them.
 
-  gpumem live
-  gpumem live 4242                    a recorded process, or the gpumem run that started it
-  gpumem live runs/                   all ranks of a job
-  gpumem live --once                  one frame as text
-  gpumem live --json --interval 10    one JSON object a line, until the program ends
+  gpumemshim live
+  gpumemshim live 4242                    a recorded process, or the gpumemshim run that started it
+  gpumemshim live runs/                   all ranks of a job
+  gpumemshim live --once                  one frame as text
+  gpumemshim live --json --interval 10    one JSON object a line, until the program ends
 )";
   }
 
@@ -80,7 +80,7 @@ Keys: ? lists them.
     const bool repeats = json_ && interval_option_.given() && !once_;
     if (!json_ && !once_) {
       if (isatty(STDOUT_FILENO) == 1 && isatty(STDIN_FILENO) == 1) return ShowLive(job.get(), interval, console);
-      return absl::InvalidArgumentError("the view needs a terminal. gpumem live --once prints one frame.");
+      return absl::InvalidArgumentError("the view needs a terminal. gpumemshim live --once prints one frame.");
     }
     for (;;) {
       job->Poll(true);

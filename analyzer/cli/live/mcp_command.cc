@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// gpumem mcp: becomes a Python that runs gpumemshim.mcp. The server is written once, on the protocol's own SDK, which
-// follows the protocol's versions; this only finds a Python that has it, and says what is missing where there is none.
+// gpumemshim mcp: becomes a Python that runs gpumemshim.mcp. The server is written once, on the protocol's own SDK,
+// which follows the protocol's versions; this only finds a Python that has it, and says what is missing where there is
+// none.
 
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ constexpr char kPaths[] =
     "import sys; sys.path[:] = sys.argv[1:2] * bool(sys.argv[1]) + [p for p in sys.path if p not in ('', '.')]; ";
 constexpr char kAsk[] =
     "import importlib.util as u; "
-    "print('gpumem', '%d.%d' % sys.version_info[:2], bool(u.find_spec('gpumemshim')), bool(u.find_spec('mcp')))";
+    "print('gpumemshim', '%d.%d' % sys.version_info[:2], bool(u.find_spec('gpumemshim')), bool(u.find_spec('mcp')))";
 constexpr char kServe[] = "del sys.argv[1]; from gpumemshim.mcp import main; sys.exit(main())";
 
 fs::path OwnPath() {
@@ -45,7 +46,7 @@ fs::path OwnPath() {
 // Of an installed tree or of a clone; "" where there is neither.
 std::string PackageFolder() {
   const fs::path beside = OwnPath().parent_path();
-  for (const char* place : {"../share/gpumem/python", "../../../python"}) {
+  for (const char* place : {"../share/gpumemshim/python", "../../../python"}) {
     const fs::path folder = (beside / place).lexically_normal();
     std::error_code error;
     if (fs::is_regular_file(folder / "gpumemshim/mcp.py", error)) return folder.string();
@@ -60,7 +61,7 @@ std::vector<std::string> Candidates(const std::string& named) {
     const char* const value = std::getenv(variable);
     if (value != nullptr && *value != '\0') all.push_back(absl::StrCat(value, rest));
   };
-  add("GPUMEM_PYTHON", "");
+  add("GPUMEMSHIM_INTERPRETER", "");
   add("VIRTUAL_ENV", "/bin/python");
   add("CONDA_PREFIX", "/bin/python");
   all.push_back((OwnPath().parent_path() / "python").string());  // the environment that a wheel went into
@@ -77,7 +78,7 @@ std::string Lack(const std::string& python, const std::string& package) {
   if (!said.ok()) return std::string(said.status().message());
   for (const absl::string_view line : absl::StrSplit(said->output, '\n')) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words.size() != 4 || words[0] != "gpumem") continue;
+    if (words.size() != 4 || words[0] != "gpumemshim") continue;
     std::vector<std::string> lacks;
     if (words[2] != "True") lacks.emplace_back("gpumemshim");
     if (words[3] != "True") lacks.emplace_back("mcp");
@@ -109,11 +110,11 @@ class McpCommand final : public Command {
     return R"(Serves the Model Context Protocol on standard input and output: an assistant may ask report, at, leaks, steps,
 modules, oom, explain, forecast, diff and sql about the traces in DIR and below it (the working directory).
 It only reads, only there, and opens no port. A client starts it; --config prints what to put into the client's
-settings. It runs in Python, with the package `mcp` (pip install mcp): --python, or $GPUMEM_PYTHON, the active
-environment, the Python beside gpumem, python3.
+settings. It runs in Python, with the package `mcp` (pip install mcp): --python, or $GPUMEMSHIM_INTERPRETER, the active
+environment, the Python beside gpumemshim, python3.
 
-  gpumem mcp --config runs/
-  gpumem mcp --python ~/.venv/bin/python runs/
+  gpumemshim mcp --config runs/
+  gpumemshim mcp --python ~/.venv/bin/python runs/
 )";
   }
 
@@ -143,7 +144,7 @@ environment, the Python beside gpumem, python3.
     json.BeginObject();
     json.Key("mcpServers");
     json.BeginObject();
-    json.Key("gpumem");
+    json.Key("gpumemshim");
     json.BeginObject();
     json.Field("command", OwnPath().string());
     json.Key("args");
@@ -157,7 +158,7 @@ environment, the Python beside gpumem, python3.
   }
 
   static absl::StatusOr<int> Become(const std::string& python, const std::string& package, const std::string& folder) {
-    setenv("GPUMEMSHIM_GPUMEM", OwnPath().c_str(), 1);  // it asks this program
+    setenv("GPUMEMSHIM_PROGRAM", OwnPath().c_str(), 1);  // it asks this program
     const std::string code = absl::StrCat(kPaths, kServe);
     execl(python.c_str(), python.c_str(), "-c", code.c_str(), package.c_str(), folder.c_str(), nullptr);
     return absl::UnavailableError(absl::StrCat(python, " cannot be started: ", std::strerror(errno)));

@@ -27,15 +27,15 @@ class ServeCommand final : public Command {
   absl::string_view summary() const override { return "the page of running programs, kept up to date; Prometheus"; }
   absl::string_view arguments() const override { return "[FLAGS] [PID|FILE|DIR]"; }
   absl::string_view help() const override {
-    return R"(Shows running programs in a browser: what they hold now, and below it the page of gpumem html, drawn anew as the
+    return R"(Shows running programs in a browser: what they hold now, and below it the page of gpumemshim html, drawn anew as the
 traces grow. /metrics is for Prometheus. It listens on 127.0.0.1 alone, reads traces and nothing else, changes
 nothing, and answers only who has the token that is part of the address. From another machine:
 ssh -L PORT:127.0.0.1:PORT HOST. Ctrl-C ends it.
 Without an argument: the newest trace here whose program runs, else the newest one. Of a DIR: all its processes.
 
-  gpumem serve
-  gpumem serve 4242                                a recorded process, or the gpumem run that started it
-  gpumem serve runs/ --port 9464 --token-file T    for Prometheus: always the same port and token
+  gpumemshim serve
+  gpumemshim serve 4242                                a recorded process, or the gpumemshim run that started it
+  gpumemshim serve runs/ --port 9464 --token-file T    for Prometheus: always the same port and token
 )";
   }
 

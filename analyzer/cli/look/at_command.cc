@@ -26,12 +26,12 @@ highest moment of a step, or a mark with this text (mark:TEXT if the text looks 
 marks with one text it is the first; TEXT#3 is the third.
 Without --device: the GPU with the largest peak.
 
-  gpumem at peak
-  gpumem at 12.5s run.gmtrace
-  gpumem at step 3 --top 20
-  gpumem at 'epoch 2 done'
-  gpumem at 'validation#3'
-  gpumem at peak --json | jq .categories
+  gpumemshim at peak
+  gpumemshim at 12.5s run.gmtrace
+  gpumemshim at step 3 --top 20
+  gpumemshim at 'epoch 2 done'
+  gpumemshim at 'validation#3'
+  gpumemshim at peak --json | jq .categories
 )";
   }
   size_t most_arguments() const override { return 3; }
@@ -46,7 +46,7 @@ Without --device: the GPU with the largest peak.
     std::vector<std::string> rest = arguments;
     if (rest.empty()) {
       return absl::InvalidArgumentError(
-          "which moment? Give peak, end, a time (1.5s), step N, or a mark's text: gpumem at peak");
+          "which moment? Give peak, end, a time (1.5s), step N, or a mark's text: gpumemshim at peak");
     }
     std::string asked = rest.front();
     rest.erase(rest.begin());

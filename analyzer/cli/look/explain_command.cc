@@ -34,11 +34,11 @@ never a guess. Where space is free inside PyTorch's segments, or a request faile
 through an installed PyTorch's own allocator with other settings, which takes some seconds. What this trace cannot
 tell is listed as not known. Without a topic: all four lists.
 
-  gpumem explain                     the newest trace here
-  gpumem explain oom run.gmtrace     why it ran out of memory
-  gpumem explain --full              also the checks that found nothing
-  gpumem explain --no-replay         at once, without other settings
-  gpumem explain leak --json | jq '.checks[] | select(.outcome == "found")'
+  gpumemshim explain                     the newest trace here
+  gpumemshim explain oom run.gmtrace     why it ran out of memory
+  gpumemshim explain --full              also the checks that found nothing
+  gpumemshim explain --no-replay         at once, without other settings
+  gpumemshim explain leak --json | jq '.checks[] | select(.outcome == "found")'
 )";
   }
   size_t most_arguments() const override { return 2; }

@@ -33,13 +33,13 @@ expression, invert, hide native frames, split by thread or device; ? lists all k
 NAME.flame.html beside the trace; -o - writes to standard output. Flags that choose a view set what is
 shown first; the page has all four.
 
-  gpumem flame                               of the newest trace here
-  gpumem flame run.gmtrace -o flame.html
-  gpumem flame --leaks --from 60 --min-size 1M
-  gpumem flame --invert --native full        from the allocating function outwards, every frame
-  gpumem flame --by category                 categories at the root; also --by module, stage
-  gpumem flame --max-nodes 500000            more of the smallest stacks, a larger page
-  gpumem flame --json | jq '.views[] | {mode, bytes, merged_stacks}'
+  gpumemshim flame                               of the newest trace here
+  gpumemshim flame run.gmtrace -o flame.html
+  gpumemshim flame --leaks --from 60 --min-size 1M
+  gpumemshim flame --invert --native full        from the allocating function outwards, every frame
+  gpumemshim flame --by category                 categories at the root; also --by module, stage
+  gpumemshim flame --max-nodes 500000            more of the smallest stacks, a larger page
+  gpumemshim flame --json | jq '.views[] | {mode, bytes, merged_stacks}'
 )";
   }
 
@@ -153,7 +153,7 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
   input.source = &source;
   input.start = {selection_.mode, view_.invert, flame_, view_.split, view_.depth};
   input.filters = Filters();
-  input.generator = "gpumem " GPUMEM_VERSION;
+  input.generator = "gpumemshim " GPUMEM_VERSION;
   const FlameTree tree(input.views, &frames, max_nodes_);
   if (view_.trace.json) {
     console->Print(FlameJson(input, tree));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// `gpumem report DIR` where DIR holds the traces of several processes: which they are, who started whom, which had the
-// most memory.
+// `gpumemshim report DIR` where DIR holds the traces of several processes: which they are, who started whom, which had
+// the most memory.
 //
 //   if (const auto traces = TracesOfFolder(argument); traces.size() > 1) return ReportFolder(...);
 

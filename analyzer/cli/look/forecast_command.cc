@@ -27,15 +27,15 @@ much a step, and when they reach what the GPU has left for PyTorch. A time is gi
 of ten cases, and only once it has been growing for longer than it has left (docs/forecast.md has the test set).
 Growth that gets less and less, that comes and goes, or that happened once is no growth here.
 
-  gpumem forecast run.gmtrace
-  gpumem forecast run.gmtrace --check      exit code 1 where memory runs out, or that is not known
-  gpumem forecast --json | jq '{kind, earliest_steps, latest_steps, cause}'
+  gpumemshim forecast run.gmtrace
+  gpumemshim forecast run.gmtrace --check      exit code 1 where memory runs out, or that is not known
+  gpumemshim forecast --json | jq '{kind, earliest_steps, latest_steps, cause}'
 
 With --watch it goes on looking while programs run, and warns when the risk rises: a line, a mark in the trace (the
 first one is a snapshot), and what --exec, --webhook and --signal name. The program never waits for any of these.
 
-  gpumem forecast --watch 4242 --exec './checkpoint.sh' --signal USR1
-  gpumem forecast --watch runs/ --risk high --json
+  gpumemshim forecast --watch 4242 --exec './checkpoint.sh' --signal USR1
+  gpumemshim forecast --watch runs/ --risk high --json
 )";
   }
 

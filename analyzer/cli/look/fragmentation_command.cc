@@ -27,11 +27,11 @@ and the largest range. external = 1 - largest / free: near 100 % means much free
 large request. rounding is the difference between block sizes and requested sizes. The list below names the
 blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
 whole segment. Where more than a little is free at the peak or at the end, the requests are run with expandable segments in an
-installed PyTorch's own allocator (gpumem replay), which takes some seconds.
+installed PyTorch's own allocator (gpumemshim replay), which takes some seconds.
 
-  gpumem fragmentation --device 0
-  gpumem fragmentation --no-replay            at once
-  gpumem fragmentation --json | jq '.devices[0].fragmentation.at_peak'
+  gpumemshim fragmentation --device 0
+  gpumemshim fragmentation --no-replay            at once
+  gpumemshim fragmentation --json | jq '.devices[0].fragmentation.at_peak'
 )";
   }
 

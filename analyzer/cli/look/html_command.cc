@@ -40,13 +40,13 @@ leaks, its steps, its modules. Click a moment, drag to zoom, search by regular e
 The page works from disk without a network and sends nothing. Several traces, or a folder of them, are put
 side by side. Without -o the page is NAME.html beside the trace; -o - writes to standard output.
 
-  gpumem html                                of the newest trace here
-  gpumem html run.gmtrace -o report.html
-  gpumem html snapshot.pickle                a memory snapshot of PyTorch
-  gpumem html before.gmtrace after.gmtrace   two runs side by side
-  gpumem html runs/                          all ranks of a job
-  gpumem html --max-blocks 200000            more of the smallest blocks by name, a larger page
-  gpumem html --json | jq '.traces[0].devices[0].rows.allocated'
+  gpumemshim html                                of the newest trace here
+  gpumemshim html run.gmtrace -o report.html
+  gpumemshim html snapshot.pickle                a memory snapshot of PyTorch
+  gpumemshim html before.gmtrace after.gmtrace   two runs side by side
+  gpumemshim html runs/                          all ranks of a job
+  gpumemshim html --max-blocks 200000            more of the smallest blocks by name, a larger page
+  gpumemshim html --json | jq '.traces[0].devices[0].rows.allocated'
 )";
   }
   size_t most_arguments() const override { return kMostTraces; }
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> HtmlCommand::Places(const std::vector<s
   if (places.empty()) places.emplace_back();
   if (places.size() > kMostTraces) {
     return absl::InvalidArgumentError(absl::StrCat("a page shows at most ", kMostTraces, " traces, not ", places.size(),
-                                                   ". Name some of them; gpumem compare takes any number"));
+                                                   ". Name some of them; gpumemshim compare takes any number"));
   }
   return places;
 }
@@ -144,7 +144,7 @@ absl::StatusOr<int> HtmlCommand::Run(const std::vector<std::string>& arguments, 
   std::vector<PageInput> inputs;
   for (const PageTrace& trace : traces) inputs.push_back(trace.Input());
   GPUMEM_ASSIGN_OR_RETURN(const std::string diff, Difference(traces));
-  const std::string data = PageData(inputs, diff, "gpumem " GPUMEM_VERSION);
+  const std::string data = PageData(inputs, diff, "gpumemshim " GPUMEM_VERSION);
   if (trace_.json) {
     console->Print(data + "\n");
     return code;

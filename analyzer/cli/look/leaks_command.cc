@@ -41,12 +41,12 @@ class LeaksCommand final : public Command {
 what repeats, such as a request or a batch). Each line is growing, stopped, or grew once; growth of parameters,
 optimizer state and workspaces is expected. Then lists what was never freed.
 
-  gpumem leaks
-  gpumem leaks --check                       exit code 1 where something keeps growing, for CI
-  gpumem leaks --suppressions known.supp     hides growth that is meant to be (docs/leaks.md)
-  gpumem leaks --from 60 --to 600            also what is alive at minute 10 and was not at minute 1
-  gpumem leaks --sources ~/job sent.gmtrace  of a trace from elsewhere: the lines that keep memory
-  gpumem leaks --json | jq '.devices[].leaks[] | {status, bytes_per_iteration, file, line}'
+  gpumemshim leaks
+  gpumemshim leaks --check                       exit code 1 where something keeps growing, for CI
+  gpumemshim leaks --suppressions known.supp     hides growth that is meant to be (docs/leaks.md)
+  gpumemshim leaks --from 60 --to 600            also what is alive at minute 10 and was not at minute 1
+  gpumemshim leaks --sources ~/job sent.gmtrace  of a trace from elsewhere: the lines that keep memory
+  gpumemshim leaks --json | jq '.devices[].leaks[] | {status, bytes_per_iteration, file, line}'
 )";
   }
 

@@ -19,10 +19,10 @@ class ModelCommand final : public AttributedList {
 bytes of their gradients and optimizer state. Totals are also given by component, type, device and
 optimizer group. The largest parameters are listed; --top 0 lists all.
 
-  gpumem model
-  gpumem model --top 0
-  gpumem model --json | jq .totals
-  gpumem model --json | jq '.parameters[] | select(.trainable | not) | .name'
+  gpumemshim model
+  gpumemshim model --top 0
+  gpumemshim model --json | jq .totals
+  gpumemshim model --json | jq '.parameters[] | select(.trainable | not) | .name'
 )";
   }
 

@@ -17,10 +17,10 @@ class ModulesCommand final : public AttributedList {
 most at once, what autograd saved of it for the backward pass, and temporaries. Memory of the backward pass
 counts for the module whose forward pass it belongs to.
 
-  gpumem modules
-  gpumem modules --top 0 --rules my.rules
-  gpumem modules --print-rules > my.rules
-  gpumem modules --json | jq '.modules[] | select(.stage == "forward") | {fqn, saved_peak_bytes}'
+  gpumemshim modules
+  gpumemshim modules --top 0 --rules my.rules
+  gpumemshim modules --print-rules > my.rules
+  gpumemshim modules --json | jq '.modules[] | select(.stage == "forward") | {fqn, saved_peak_bytes}'
 )";
   }
 

@@ -28,15 +28,15 @@ class OomCommand final : public Command {
 before it gave up, what would have fit, which stacks filled the device, which blocks pin mostly empty
 segments, and what to do, with the evidence for each. Other failures are grouped by the line that asked.
 Requests that succeeded after memory was released are counted. What would have fit with expandable segments is
-found by running the requests in an installed PyTorch's own allocator (gpumem replay), which takes some seconds;
+found by running the requests in an installed PyTorch's own allocator (gpumemshim replay), which takes some seconds;
 without a PyTorch, or with --no-replay, it is an estimate, and called one.
 
-  gpumem oom                                 the newest trace here
-  gpumem oom run.gmtrace --top 20 --full-stacks
-  gpumem oom --to 90                         as of 90 s: an earlier failure
-  gpumem oom --no-replay                     at once
-  gpumem oom --check && echo "it all fit"    exit code 1 if a request failed for good
-  gpumem oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
+  gpumemshim oom                                 the newest trace here
+  gpumemshim oom run.gmtrace --top 20 --full-stacks
+  gpumemshim oom --to 90                         as of 90 s: an earlier failure
+  gpumemshim oom --no-replay                     at once
+  gpumemshim oom --check && echo "it all fit"    exit code 1 if a request failed for good
+  gpumemshim oom --json | jq '.ooms[-1] | {requested_bytes, would_have_fit_bytes, cause}'
 )";
   }
 

@@ -20,11 +20,11 @@ class PeakCommand final : public Command {
 blocks; then other peaks nearly as high. Without --device: the GPU with the largest peak. Without --measure:
 allocated memory, or total if PyTorch allocated nothing.
 
-  gpumem peak --top 20
-  gpumem peak --measure reserved             who made PyTorch's segments
-  gpumem peak --measure total                with NCCL, cuBLAS and your own CUDA calls
-  gpumem peak --full-stacks --top 3
-  gpumem peak --json | jq '.stacks[0].frames[0]'
+  gpumemshim peak --top 20
+  gpumemshim peak --measure reserved             who made PyTorch's segments
+  gpumemshim peak --measure total                with NCCL, cuBLAS and your own CUDA calls
+  gpumemshim peak --full-stacks --top 3
+  gpumemshim peak --json | jq '.stacks[0].frames[0]'
 )";
   }
 

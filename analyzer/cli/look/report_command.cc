@@ -30,12 +30,12 @@ full, fragmented), the peak by category and by line of code, the timeline, and t
 nvidia-smi. --full adds leaks, fragmentation, marks and notes. Without FILE: the newest *.gmtrace here. For
 a DIR with several traces: its processes, who started whom, which used most, how each ended.
 
-  gpumem report                              the newest trace here
-  gpumem report run.gmtrace --device 1       one GPU
-  gpumem report --full                       every section
-  gpumem report runs/                        all processes of a job
-  gpumem report --from 10 --to 12.5          what happened between these seconds
-  gpumem report --json | jq '.devices[].peak'
+  gpumemshim report                              the newest trace here
+  gpumemshim report run.gmtrace --device 1       one GPU
+  gpumemshim report --full                       every section
+  gpumemshim report runs/                        all processes of a job
+  gpumemshim report --from 10 --to 12.5          what happened between these seconds
+  gpumemshim report --json | jq '.devices[].peak'
 )";
   }
 
@@ -81,7 +81,7 @@ a DIR with several traces: its processes, who started whom, which used most, how
   }
 
  private:
-  static constexpr size_t kJsonTop = 20;  // of each list: `gpumem peak --json` and its like have all
+  static constexpr size_t kJsonTop = 20;  // of each list: `gpumemshim peak --json` and its like have all
   TraceOptions trace_;
   ListOptions list_;
   AttributionFlags flags_;

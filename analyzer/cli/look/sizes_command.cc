@@ -19,11 +19,11 @@ class SizesCommand final : public Command {
 allocate the most bytes and most often. Counts everything that was allocated; --peak, --leaks and --temporary
 narrow it to what was alive at the peak, never freed, or freed at once.
 
-  gpumem sizes
-  gpumem sizes --peak                        what the peak is made of
-  gpumem sizes --measure reserved            the segments that PyTorch asked CUDA for
-  gpumem sizes --temporary --top 10
-  gpumem sizes --json | jq '.buckets[] | [.from_bytes, .count]'
+  gpumemshim sizes
+  gpumemshim sizes --peak                        what the peak is made of
+  gpumemshim sizes --measure reserved            the segments that PyTorch asked CUDA for
+  gpumemshim sizes --temporary --top 10
+  gpumemshim sizes --json | jq '.buckets[] | [.from_bytes, .count]'
 )";
   }
 

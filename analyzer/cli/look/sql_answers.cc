@@ -38,7 +38,8 @@ absl::Status SqlAnswers::AnswerAll(const std::string& sql) {
   SplitSql split = SplitStatements(sql);
   if (split.is_open) return absl::InvalidArgumentError("a quote or comment in the query does not end");
   if (!split.rest.empty()) split.statements.push_back(split.rest);
-  if (split.statements.empty()) return absl::InvalidArgumentError("there is no query. gpumem sql --help has examples");
+  if (split.statements.empty())
+    return absl::InvalidArgumentError("there is no query. gpumemshim sql --help has examples");
   if (!options_.output.empty()) {
     if (split.statements.size() > 1)
       return absl::InvalidArgumentError("-o takes the rows of one query, and these are several");

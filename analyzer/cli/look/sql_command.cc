@@ -53,11 +53,11 @@ query it is a shell. A DIR stands for all traces in it (ranks); rows have the co
 The first query of a trace builds an index, which later ones use. Queries only read: no files, network or
 settings, unless --unsafe. docs/sql.md has every table, column and many queries.
 
-  gpumem sql run.gmtrace 'SELECT category, human(sum(size)) FROM live_at('\''peak'\'') GROUP BY ALL ORDER BY sum(size) DESC'
-  gpumem sql run.gmtrace .tables
-  gpumem sql runs/ 'SELECT rank, max(allocated) FROM events GROUP BY rank'
-  gpumem sql run.gmtrace --format csv -o steps.csv 'SELECT * FROM steps'
-  gpumem sql run.gmtrace < questions.sql
+  gpumemshim sql run.gmtrace 'SELECT category, human(sum(size)) FROM live_at('\''peak'\'') GROUP BY ALL ORDER BY sum(size) DESC'
+  gpumemshim sql run.gmtrace .tables
+  gpumemshim sql runs/ 'SELECT rank, max(allocated) FROM events GROUP BY rank'
+  gpumemshim sql run.gmtrace --format csv -o steps.csv 'SELECT * FROM steps'
+  gpumemshim sql run.gmtrace < questions.sql
 )";
   }
   size_t most_arguments() const override { return 100'000; }
@@ -70,7 +70,7 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
     flags->Add("-o,--output", &output_, "write the rows to FILE").Value("FILE");
     flags->Add("--limit", &limit_, "most rows of a table on a terminal; 0 = all (1000)").Value("N");
     flags->Add("--file", &file_, "read the queries from FILE").Value("FILE");
-    flags->Add("--index-dir", &index_folder_, "where indexes are kept (GPUMEM_INDEX_DIR, or the user's cache)")
+    flags->Add("--index-dir", &index_folder_, "where indexes are kept (GPUMEMSHIM_INDEX_DIR, or the user's cache)")
         .Value("DIR");
     flags->Add("--memory", &memory_, "most memory that queries take (2GB)").Value("SIZE");
     flags->Add("--unsafe", &is_unsafe_, "allow files, network and settings in queries");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The shell of `gpumem sql`: lines with history, statements over several lines, Ctrl-C that ends a query and not the
-// program. Not thread-safe.
+// The shell of `gpumemshim sql`: lines with history, statements over several lines, Ctrl-C that ends a query and not
+// the program. Not thread-safe.
 //
 //   GPUMEM_RETURN_IF_ERROR(RunSqlShell(&answers, session.get(), console));
 

@@ -17,11 +17,11 @@ class StacksCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Prints one line per stack, outermost call first, with its bytes (or --count): the collapsed format that
-flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumem tree does.
+flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumemshim tree does.
 
-  gpumem stacks | flamegraph.pl --countname=bytes > peak.svg
-  gpumem stacks --total --count > churn.txt  drop it into speedscope.app
-  gpumem stacks --native full --leaks | grep optimizer
+  gpumemshim stacks | flamegraph.pl --countname=bytes > peak.svg
+  gpumemshim stacks --total --count > churn.txt  drop it into speedscope.app
+  gpumemshim stacks --native full --leaks | grep optimizer
 )";
   }
 

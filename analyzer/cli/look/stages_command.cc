@@ -22,9 +22,9 @@ data preparation, wrapping (DDP, FSDP, PEFT), optimizer set-up, privacy engine s
 checkpoints. They are inferred from allocation stacks. Stages that the program names (docs/marks.md,
 docs/python.md) are listed too, including everything that happens in them.
 
-  gpumem stages
-  gpumem stages --top 0 run.gmtrace
-  gpumem stages --json | jq '.stages[] | {stage, start_bytes, peak_bytes, end_bytes}'
+  gpumemshim stages
+  gpumemshim stages --top 0 run.gmtrace
+  gpumemshim stages --json | jq '.stages[] | {stage, start_bytes, peak_bytes, end_bytes}'
 )";
   }
 

@@ -21,9 +21,9 @@ class StepsCommand final : public AttributedList {
 optimizer's step does (the first optimizer's if there are several), however many backward passes it had. If
 the program marks its steps (docs/marks.md), those are shown. The last steps are listed; --top 0 lists all.
 
-  gpumem steps
-  gpumem steps --top 0 run.gmtrace
-  gpumem steps --json | jq '.steps[] | [.step, .peak_bytes, .growth_bytes]'
+  gpumemshim steps
+  gpumemshim steps --top 0 run.gmtrace
+  gpumemshim steps --json | jq '.steps[] | [.step, .peak_bytes, .growth_bytes]'
 )";
   }
 

@@ -25,14 +25,14 @@ class TableCommand final : public Command {
 was never freed, everything, or what was freed at once. self is what a place allocated as the innermost
 frame shown; total includes everything it called.
 
-  gpumem table
-  gpumem table --by function --sort total
-  gpumem table --native trimmed              operators of PyTorch among the lines
-  gpumem table --by stack --leaks --top 5
-  gpumem table --by operator                 aten::mm and the like
-  gpumem table --by module --sort total      each module incl. submodules
-  gpumem table --by stage --total            everything that was allocated
-  gpumem table --by thread --total --json | jq '.rows[] | {name, bytes, count}'
+  gpumemshim table
+  gpumemshim table --by function --sort total
+  gpumemshim table --native trimmed              operators of PyTorch among the lines
+  gpumemshim table --by stack --leaks --top 5
+  gpumemshim table --by operator                 aten::mm and the like
+  gpumemshim table --by module --sort total      each module incl. submodules
+  gpumemshim table --by stage --total            everything that was allocated
+  gpumemshim table --by thread --total --json | jq '.rows[] | {name, bytes, count}'
 )";
   }
 

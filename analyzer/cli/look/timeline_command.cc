@@ -20,8 +20,8 @@ class TimelineCommand final : public Command {
 CUDA memory outside PyTorch. total: all of it. Each point is the maximum of its time slice, so no spike is
 lost; --points makes the slices finer.
 
-  gpumem timeline --from 3s --to 3.2s        zoom in
-  gpumem timeline --json --points 2000 | jq '.devices[0].timeline'
+  gpumemshim timeline --from 3s --to 3.2s        zoom in
+  gpumemshim timeline --json --points 2000 | jq '.devices[0].timeline'
 )";
   }
 

@@ -20,13 +20,13 @@ class TreeCommand final : public Command {
 without branches is one line; branches below --percent-limit are summed up. Native frames are trimmed to
 operators and backward nodes; --native full shows all. Without --device: the GPU with the largest peak.
 
-  gpumem tree
-  gpumem tree --by module                    under the modules of the model, or --by stage, category
-  gpumem tree --invert --depth 3             what allocated, then its callers
-  gpumem tree --leaks --from 60              what came after the first minute and stayed
-  gpumem tree --temporary --sort count       buffers that could be reused
-  gpumem tree --module '^torch\.optim' --split thread
-  gpumem tree --json | jq '.nodes[] | select(.self_bytes > 0) | {label, self_bytes}'
+  gpumemshim tree
+  gpumemshim tree --by module                    under the modules of the model, or --by stage, category
+  gpumemshim tree --invert --depth 3             what allocated, then its callers
+  gpumemshim tree --leaks --from 60              what came after the first minute and stayed
+  gpumemshim tree --temporary --sort count       buffers that could be reused
+  gpumemshim tree --module '^torch\.optim' --split thread
+  gpumemshim tree --json | jq '.nodes[] | select(.self_bytes > 0) | {label, self_bytes}'
 )";
   }
 

@@ -29,7 +29,7 @@ struct WhatIfQuestion {
   LoadRequest trace;
   int device = 0;
   const OomEvent* failure = nullptr;  // up to which it is replayed; null: to the end
-  bool tries_all = false;             // also the other settings that people try (gpumem replay --try)
+  bool tries_all = false;             // also the other settings that people try (gpumemshim replay --try)
 };
 using WhatIfAsker = std::function<WhatIfAnswer(const WhatIfQuestion&, Console*)>;
 

@@ -78,8 +78,8 @@ absl::StatusOr<ControlAnswer> AwaitRecording(int pid, const std::string& library
         absl::StrCat("process ", pid, " did not load ", library,
                      ": a library that it needs may be missing there, or seccomp forbids it"));
   }
-  return absl::UnavailableError(
-      absl::StrCat("process ", pid, " loaded the recorder, but does not answer; gpumem doctor ", pid, " may tell why"));
+  return absl::UnavailableError(absl::StrCat(
+      "process ", pid, " loaded the recorder, but does not answer; gpumemshim doctor ", pid, " may tell why"));
 }
 
 absl::StatusOr<Attached> AttachTo(int pid, const std::string& output) {
@@ -162,23 +162,23 @@ class AttachCommand final : public Command {
   absl::string_view summary() const override { return "record a program that is already running"; }
   absl::string_view arguments() const override { return "[FLAGS] PID | --name TEXT"; }
   absl::string_view help() const override {
-    return R"(Starts recording in a running program, as if it had been started with gpumem run at this moment. What PyTorch
+    return R"(Starts recording in a running program, as if it had been started with gpumemshim run at this moment. What PyTorch
 holds then is known from its own snapshot. One thread is stopped for about a millisecond.
 
-  gpumem attach 4242                        until gpumem detach 4242, or its end
-  gpumem attach 4242 -o now.gmtrace --duration 30s
-  gpumem attach --name train.py --detach-on-exit
-  gpumem attach 4242 --until-oom            stay until a request for memory fails for good
-  gpumem attach --all-ranks 4242            every process below a torchrun that uses CUDA
+  gpumemshim attach 4242                        until gpumemshim detach 4242, or its end
+  gpumemshim attach 4242 -o now.gmtrace --duration 30s
+  gpumemshim attach --name train.py --detach-on-exit
+  gpumemshim attach 4242 --until-oom            stay until a request for memory fails for good
+  gpumemshim attach --all-ranks 4242            every process below a torchrun that uses CUDA
 
 Needs the right to trace the process (ptrace). Where that is forbidden, start the program with
-GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
+GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/attach.md
 )";
   }
   size_t most_arguments() const override { return 1; }
 
   void AddFlags(Flags* flags) override {
-    flags->Add("-o,--output", &output_, "where the trace goes (as gpumem run)").Value("FILE");
+    flags->Add("-o,--output", &output_, "where the trace goes (as gpumemshim run)").Value("FILE");
     flags->Add("--duration", &duration_, "detach after this time, for example 30s or 5m").Value("TIME");
     flags->Add("--until-oom", &until_oom_, "stay until a request for memory fails for good, then detach");
     flags->Add("--detach-on-exit", &detach_on_exit_, "stay until Ctrl-C, then detach");
@@ -236,7 +236,7 @@ GPUMEMSHIM_START=off gpumem run, and later gpumem ctl PID start. docs/attach.md
 
   absl::StatusOr<std::vector<int>> Targets(const std::vector<std::string>& arguments) const {
     if (arguments.empty() == name_.empty())
-      return absl::InvalidArgumentError("one process is needed: gpumem attach PID, or --name TEXT.");
+      return absl::InvalidArgumentError("one process is needed: gpumemshim attach PID, or --name TEXT.");
     int pid = 0;
     if (!name_.empty()) {
       const std::vector<int> named = ProcessesNamed(name_);
@@ -298,17 +298,17 @@ class DetachCommand final : public Command {
   absl::string_view summary() const override { return "stop recording a running program"; }
   absl::string_view arguments() const override { return "[FLAGS] PID"; }
   absl::string_view help() const override {
-    return R"(Stops what gpumem attach, or gpumem run, records in a running program. The recorder stays loaded and asleep, the
-trace is complete up to now, and gpumem attach begins again.
+    return R"(Stops what gpumemshim attach, or gpumemshim run, records in a running program. The recorder stays loaded and asleep, the
+trace is complete up to now, and gpumemshim attach begins again.
 
-  gpumem detach 4242
+  gpumemshim detach 4242
 )";
   }
   size_t most_arguments() const override { return 1; }
   void AddFlags(Flags* flags) override { flags->Add("--json", &json_, "print JSON"); }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (arguments.empty()) return absl::InvalidArgumentError("one process is needed: gpumem detach PID.");
+    if (arguments.empty()) return absl::InvalidArgumentError("one process is needed: gpumemshim detach PID.");
     GPUMEM_ASSIGN_OR_RETURN(const int pid, PidOf(arguments[0]));
     const absl::StatusOr<ControlAnswer> answer = DetachFrom(pid);
     if (!answer.ok()) {
@@ -317,7 +317,7 @@ trace is complete up to now, and gpumem attach begins again.
     }
     if (!json_) {
       console->Print(
-          absl::StrCat(StatusText(*answer), "Next: gpumem report ", ShellQuoted(answer->Text("file")), "\n"));
+          absl::StrCat(StatusText(*answer), "Next: gpumemshim report ", ShellQuoted(answer->Text("file")), "\n"));
       return kExitFine;
     }
     std::string out;

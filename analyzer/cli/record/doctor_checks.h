@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The checks of `gpumem doctor`, each by itself: what was found, whether that is good, and what to do. They look and
-// change nothing, but for a short-lived file in /dev/shm, and what `clean` says. docs/commands/doctor.md lists them.
+// The checks of `gpumemshim doctor`, each by itself: what was found, whether that is good, and what to do. They look
+// and change nothing, but for a short-lived file in /dev/shm, and what `clean` says. docs/commands/doctor.md lists
+// them.
 
 #ifndef GPUMEM_ANALYZER_CLI_RECORD_DOCTOR_CHECKS_H_
 #define GPUMEM_ANALYZER_CLI_RECORD_DOCTOR_CHECKS_H_

@@ -104,12 +104,12 @@ With --cross-check COMMAND is run, recorded by the library and by NVIDIA's CUPTI
 two saw is compared (docs/cross-check.md). Exit code 0: every difference has a known cause. 1: one has not.
 3: CUPTI recorded nothing, so nothing was compared.
 
-  gpumem doctor
-  gpumem doctor --clean
-  gpumem doctor -- python train.py
-  gpumem doctor 4242
-  gpumem doctor --cross-check -- python train.py
-  gpumem doctor --cross-check run.gmtrace      recorded before, with GPUMEMSHIM_CUPTI=1
+  gpumemshim doctor
+  gpumemshim doctor --clean
+  gpumemshim doctor -- python train.py
+  gpumemshim doctor 4242
+  gpumemshim doctor --cross-check -- python train.py
+  gpumemshim doctor --cross-check run.gmtrace      recorded before, with GPUMEMSHIM_CUPTI=1
 )";
   }
   bool takes_command_line() const override { return true; }
@@ -145,7 +145,7 @@ two saw is compared (docs/cross-check.md). Exit code 0: every difference has a k
     if (!conclusion.change.empty()) {
       absl::StrAppend(&last, " First: ", conclusion.change);
     } else if (conclusion.extent == Conclusion::Extent::kAll) {
-      absl::StrAppend(&last, " Next: gpumem run -- python train.py");
+      absl::StrAppend(&last, " Next: gpumemshim run -- python train.py");
     }
     page.Paragraph("", last, HealthTone(worst));
     return page.text();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the findings of `gpumem doctor` come to: what will be recorded, how surely, and the one thing to change first.
-// Pure.
+// What the findings of `gpumemshim doctor` come to: what will be recorded, how surely, and the one thing to change
+// first. Pure.
 //
 //   const Conclusion conclusion = Conclude(findings);
 //   conclusion.sentence   // "Calls of CUDA, PyTorch's blocks and stacks will be recorded, perhaps without Python

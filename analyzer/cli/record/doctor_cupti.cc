@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem doctor` says of CUPTI (doctor_checks.h, docs/cross-check.md).
+// What `gpumemshim doctor` says of CUPTI (doctor_checks.h, docs/cross-check.md).
 
 #include <dlfcn.h>
 #include <link.h>
@@ -35,7 +35,8 @@ std::string FindByName() {
 Finding CheckCupti() {
   const char* asked = std::getenv("GPUMEMSHIM_CUPTI");
   if (asked == nullptr || *asked == '\0' || absl::string_view(asked) == "0") {
-    return {"cupti", Health::kOk, "not asked: GPUMEMSHIM_CUPTI is not set (gpumem doctor --cross-check sets it)", ""};
+    return {"cupti", Health::kOk, "not asked: GPUMEMSHIM_CUPTI is not set (gpumemshim doctor --cross-check sets it)",
+            ""};
   }
   const std::string path = FindByName();
   if (!path.empty()) return {"cupti", Health::kOk, absl::StrCat("will be asked: ", path), ""};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem doctor` looks at on this machine (doctor_checks.h).
+// What `gpumemshim doctor` looks at on this machine (doctor_checks.h).
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ Finding CheckUnwinder() {
   if (handle == nullptr) {
     return {"unwinder", Health::kWarning,
             "libunwind.so.8 is not here: native frames come from libgcc's unwinder, which is slower",
-            "install libunwind8, or leave native frames out (gpumem run --no-native)"};
+            "install libunwind8, or leave native frames out (gpumemshim run --no-native)"};
   }
   Finding finding{"unwinder", Health::kOk, PathOf(handle), ""};
   dlclose(handle);
@@ -92,7 +92,7 @@ Finding CheckDriver() {
   void* handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     return {"driver", Health::kWarning, "libcuda.so.1 is not found: no CUDA program runs here as it is",
-            "install NVIDIA's driver, or run on the simulated one: simcuda/run COMMAND"};
+            "install NVIDIA's driver, or run on the simulated one: gpumemshim simulate -- COMMAND"};
   }
   const std::string path = PathOf(handle);
   std::string version = "version not known";
@@ -136,7 +136,7 @@ Finding CheckPreload(const std::string& ld_preload) {
 }
 
 Finding CheckRingMemory(const std::string& folder) {
-  const std::string probe = absl::StrCat(folder, "/gpumem.doctor.", getpid());
+  const std::string probe = absl::StrCat(folder, "/gpumemshim.doctor.", getpid());
   const int fd = open(probe.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
     return {"ring", Health::kWarning,
@@ -162,12 +162,12 @@ Finding CheckWorkingDirectory() {
   const std::string here = fs::current_path(error).string();
   if (access(".", W_OK | X_OK) != 0) {
     return {"output", Health::kFailure, absl::StrCat("cannot write into ", here, ", where traces go"),
-            "choose another place with gpumem run -o"};
+            "choose another place with gpumemshim run -o"};
   }
   const fs::space_info space = fs::space(".", error);
   const std::string found = absl::StrCat(here, " is writable, ", FormatBytes(space.available), " free");
   if (!error && space.available < kComfortableDisk)
-    return {"output", Health::kWarning, found, "choose another place with gpumem run -o"};
+    return {"output", Health::kWarning, found, "choose another place with gpumemshim run -o"};
   return {"output", Health::kOk, found, ""};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The rings that `gpumem doctor` finds (doctor_checks.h): what killed processes left, and what running ones use.
+// The rings that `gpumemshim doctor` finds (doctor_checks.h): what killed processes left, and what running ones use.
 
 #include <algorithm>
 #include <ctime>
@@ -40,7 +40,7 @@ Finding Describe(const RingOnDisk& ring) {
     return {"ring in use", Health::kOk, absl::StrCat("by ", ProcessOf(ring), ", which runs, ", size, ": ", name), ""};
   return {kCheck, Health::kWarning,
           absl::StrCat("by ", ProcessOf(ring), ", gone, ", size, ", ", AgeOf(ring), ": ", name),
-          "gpumem doctor --clean puts it beside its trace, where gpumem report finds it too"};
+          "gpumemshim doctor --clean puts it beside its trace, where gpumemshim report finds it too"};
 }
 
 Finding Clean(const RingOnDisk& ring) {
@@ -50,7 +50,7 @@ Finding Clean(const RingOnDisk& ring) {
     return {kCheck, Health::kWarning,
             absl::StrCat("by ", ProcessOf(ring), ", ", size, ", stays: ", EscapeControls(where.status().message()),
                          ": ", name),
-            absl::StrCat("to make a trace of it and remove it: gpumem recover --delete ", ShellQuoted(ring.path))};
+            absl::StrCat("to make a trace of it and remove it: gpumemshim recover --delete ", ShellQuoted(ring.path))};
   }
   const std::string kept =
       where->empty() ? "nothing was in it" : absl::StrCat("what it held is in ", EscapeControls(*where));
@@ -81,7 +81,7 @@ std::vector<Finding> CheckRings(const std::string& folder, bool clean) {
     findings.push_back({"rings left", Health::kWarning,
                         absl::StrCat(FormatBytes(left_bytes), " of ", EscapeControls(folder), " by ", left,
                                      " processes that are gone"),
-                        "gpumem doctor --clean; the next program that is recorded does the same"});
+                        "gpumemshim doctor --clean; the next program that is recorded does the same"});
   }
   return findings;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem doctor` says about a program or a running process (doctor_checks.h).
+// What `gpumemshim doctor` says about a program or a running process (doctor_checks.h).
 
 #include <signal.h>
 #include <unistd.h>
@@ -133,10 +133,10 @@ Finding CheckTraced(pid_t pid, const std::string& maps) {
   const absl::Status reachable = shim.ok() ? CheckTarget(pid, *shim) : shim.status();
   if (reachable.ok()) {
     return {"traced", Health::kFailure, absl::StrCat(kNot, "; nothing is known to stand against attaching"),
-            absl::StrCat("gpumem attach ", pid)};
+            absl::StrCat("gpumemshim attach ", pid)};
   }
   return {"traced", Health::kFailure, absl::StrCat(kNot, ", and it cannot be attached to: ", reachable.message()),
-          "see above, or start it again with: gpumem run -- COMMAND"};
+          "see above, or start it again with: gpumemshim run -- COMMAND"};
 }
 
 Finding CheckCudaOf(const std::string& maps) {
@@ -188,7 +188,7 @@ bool WasInjected(const std::string& environment) {
 Finding CheckControlOf(pid_t pid) {
   const absl::StatusOr<ControlAnswer> answer = AskProcess(pid, "status");
   const std::string why(answer.status().message());
-  if (answer.ok()) return {"control", Health::kOk, absl::StrCat("answers gpumem ctl ", pid), ""};
+  if (answer.ok()) return {"control", Health::kOk, absl::StrCat("answers gpumemshim ctl ", pid), ""};
   if (absl::StrContains(why, "GPUMEMSHIM_CONTROL=0")) return {"control", Health::kOk, why, ""};
   return {"control", Health::kWarning, why, "docs/commands/ctl.md says where sockets are"};
 }
@@ -208,7 +208,7 @@ Finding CheckUnseen(pid_t pid, const std::string& maps, const std::string& envir
     known.push_back(
         "loaded by CUDA_INJECTION64_PATH: what is called through function pointers that were kept on the heap before, "
         "or by libraries that were loaded later, is not seen");
-    next = "start it with: gpumem run -- COMMAND";
+    next = "start it with: gpumemshim run -- COMMAND";
   }
   if (known.empty()) return {"seen", Health::kOk, "no calls of CUDA are known to go past the recorder", ""};
   return {"seen", Health::kWarning, absl::StrJoin(known, "; "), next};

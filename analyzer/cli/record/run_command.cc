@@ -95,14 +95,14 @@ class RunCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Starts COMMAND with libgpumemshim.so first in LD_PRELOAD. Signals reach the program, and its exit code
-becomes gpumem's. If a signal kills the program, gpumem dies of the same one (128 + signal in a shell).
-gpumem has exit codes of its own only if the program cannot be started: 127 not found, 126 not executable,
-2 and 3 as for all commands. The library is taken from ../lib beside gpumem, or from GPUMEMSHIM_LIBRARY.
+becomes gpumemshim's. If a signal kills the program, gpumemshim dies of the same one (128 + signal in a shell).
+gpumemshim has exit codes of its own only if the program cannot be started: 127 not found, 126 not executable,
+2 and 3 as for all commands. The library is taken from ../lib beside gpumemshim, or from GPUMEMSHIM_LIBRARY.
 
-  gpumem run -- python train.py
-  gpumem run -o run.gmtrace --force -- python train.py --epochs 3
-  gpumem run --native full -- python train.py        C frames of interpreter and bindings too
-  gpumem run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
+  gpumemshim run -- python train.py
+  gpumemshim run -o run.gmtrace --force -- python train.py --epochs 3
+  gpumemshim run --native full -- python train.py        C frames of interpreter and bindings too
+  gpumemshim run -o 'traces/%n.%p.gmtrace' -- torchrun --nproc-per-node 8 train.py
 
 In -o, %p is the process, %h the host, %r the rank, %j the job, %n the program; a folder gets the default names. Missing
 folders are made.
@@ -122,7 +122,7 @@ folders are made.
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (arguments.empty()) {
-      return absl::InvalidArgumentError("no command to run. Like this: gpumem run -- python train.py");
+      return absl::InvalidArgumentError("no command to run. Like this: gpumemshim run -- python train.py");
     }
     GPUMEM_ASSIGN_OR_RETURN(const std::string pattern, ChooseOutput());
     GPUMEM_RETURN_IF_ERROR(SetEnvironment(pattern));
@@ -196,14 +196,15 @@ folders are made.
   static void SayWhatIsThere(int status, const std::string& trace, Console* console) {
     if (trace.empty()) {
       console->Complain(
-          "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: gpumem "
+          "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: gpumemshim "
           "doctor -- COMMAND");
       if (WIFSIGNALED(status))
-        console->Complain("it was killed. If that was in its first moments: gpumem recover /dev/shm/gpumem.*.ring");
+        console->Complain(
+            "it was killed. If that was in its first moments: gpumemshim recover /dev/shm/gpumemshim.*.ring");
     } else if (WIFSIGNALED(status)) {
       console->Complain(absl::StrCat("the program died of signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
-                                     "). Up to then: gpumem ", absl::EndsWith(trace, ".summary") ? "ranks " : "report ",
-                                     ShellQuoted(trace)));
+                                     "). Up to then: gpumemshim ",
+                                     absl::EndsWith(trace, ".summary") ? "ranks " : "report ", ShellQuoted(trace)));
     }
   }
 

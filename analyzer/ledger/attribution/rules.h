@@ -37,7 +37,7 @@ class Rules {
   const std::string& ComponentOf(absl::string_view class_name, absl::string_view name) const;
   std::optional<Category> CategoryOf(const ResolvedFrame& frame) const;
 
-  // What `gpumem modules --print-rules` prints.
+  // What `gpumemshim modules --print-rules` prints.
   static absl::string_view BuiltIn();
 
  private:

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
                                        [](const FoundFile& a, const FoundFile& b) { return a.time < b.time; });
   if (newest != files.end()) return argument.empty() ? newest->path.filename().string() : newest->path.string();
   return absl::NotFoundError(absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
-                                          ". Make one with: gpumem run -- python train.py"));
+                                          ". Make one with: gpumemshim run -- python train.py"));
 }
 
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {

@@ -119,7 +119,7 @@ absl::Status NoSuchMoment(const std::string& asked, const LoadedTrace& loaded) {
   } else if (const auto names = NearestMarks(text, loaded.analysis); !names.empty()) {
     hint = absl::StrCat("Did you mean ", absl::StrJoin(names, " or "), "?");
   } else {
-    hint = "gpumem steps, gpumem stages and gpumem timeline list steps, stages and marks.";
+    hint = "gpumemshim steps, gpumemshim stages and gpumemshim timeline list steps, stages and marks.";
   }
   return absl::InvalidArgumentError(absl::StrCat("this trace has no ", asked, ". ", hint));
 }
@@ -130,7 +130,7 @@ std::string OtherMarks(const std::string& asked, const LoadedTrace& loaded) {
   const size_t count = MarksNamed(text, loaded.analysis).size();
   if (count < 2) return "";
   const size_t other = number == count ? 1 : number + 1;
-  return absl::StrCat("mark ", number, " of ", count, " with this name; gpumem at '", text, "#", other,
+  return absl::StrCat("mark ", number, " of ", count, " with this name; gpumemshim at '", text, "#", other,
                       "' shows another");
 }
 

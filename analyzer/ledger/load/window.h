@@ -20,9 +20,9 @@ namespace gpumem {
 enum class Edge : uint8_t { kFrom, kTo };
 
 // Nanoseconds from the first event on. `asked`: "end" (of the program's own code, where that is known), "step 12" or
-// "step:12", a stage as `gpumem stages` names it, else the text of a mark ("mark:TEXT" where that looks like something
-// else). NotFound, with the nearest names, where the trace has no such moment, any other code where it cannot be read
-// again.
+// "step:12", a stage as `gpumemshim stages` names it, else the text of a mark ("mark:TEXT" where that looks like
+// something else). NotFound, with the nearest names, where the trace has no such moment, any other code where it cannot
+// be read again.
 absl::StatusOr<uint64_t> NamedTime(const std::string& asked, Edge edge, LoadedTrace* loaded);
 
 }  // namespace gpumem

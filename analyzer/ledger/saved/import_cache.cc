@@ -105,7 +105,7 @@ absl::StatusOr<std::string> ImportIntoCache(const std::string& path, const std::
 absl::StatusOr<std::string> ImportIntoNowhere(const std::string& path, const ImportProgress& progress) {
   const char* const folder = std::getenv("TMPDIR");
   int descriptor = open(folder == nullptr || *folder == '\0' ? "/tmp" : folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor < 0) descriptor = memfd_create("gpumem-import", MFD_CLOEXEC);
+  if (descriptor < 0) descriptor = memfd_create("gpumemshim-import", MFD_CLOEXEC);
   if (descriptor < 0) return FileError("make a temporary file for", path);
   const absl::Status imported = ImportFile(path, SinkTo(descriptor, "the imported trace"), progress).status();
   if (!imported.ok()) {
@@ -124,9 +124,9 @@ std::string ImportCacheFolder() {
     const char* const value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/gpumem/imports";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/gpumemshim/imports";
   const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/gpumem/imports";
+  return home.empty() ? "" : home + "/.cache/gpumemshim/imports";
 }
 
 absl::StatusOr<ReadableTrace> MakeReadable(const std::string& path, const ImportProgress& progress) {

@@ -32,7 +32,7 @@ absl::StatusOr<ReadableTrace> MakeReadable(const std::string& path, const Import
 // How long importing took since this was asked last, by all threads; 0 where nothing had to be imported.
 uint64_t TakeImportNs();
 
-// $XDG_CACHE_HOME/gpumem/imports, else ~/.cache/gpumem/imports; "" = none.
+// $XDG_CACHE_HOME/gpumemshim/imports, else ~/.cache/gpumemshim/imports; "" = none.
 std::string ImportCacheFolder();
 
 }  // namespace gpumem

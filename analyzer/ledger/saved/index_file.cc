@@ -39,10 +39,10 @@ std::string FromEnvironment(const char* name) {
 }
 
 std::string DefaultFolder() {
-  if (const std::string named = FromEnvironment("GPUMEM_INDEX_DIR"); !named.empty()) return named;
+  if (const std::string named = FromEnvironment("GPUMEMSHIM_INDEX_DIR"); !named.empty()) return named;
   if (const std::string cache = CacheFolder(); !cache.empty()) return cache + "/index";
   const std::string temporary = FromEnvironment("TMPDIR");
-  return absl::StrCat(temporary.empty() ? "/tmp" : temporary, "/gpumem-index-", getuid());
+  return absl::StrCat(temporary.empty() ? "/tmp" : temporary, "/gpumemshim-index-", getuid());
 }
 
 // The bytes at an edge of a file, as much as there is.
@@ -89,9 +89,9 @@ bool IsLeftover(const std::string& name) {
 }  // namespace
 
 std::string CacheFolder() {
-  if (const std::string cache = FromEnvironment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/gpumem";
+  if (const std::string cache = FromEnvironment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/gpumemshim";
   const std::string home = FromEnvironment("HOME");
-  return home.empty() ? "" : home + "/.cache/gpumem";
+  return home.empty() ? "" : home + "/.cache/gpumemshim";
 }
 
 // One that another user could have put there, or could change, is as good as none.

@@ -4,7 +4,7 @@
 // Where the index of a trace is, or what else is kept of it (saved_file.h). Its name says which state of the trace it
 // is of:
 //
-//   $XDG_CACHE_HOME/gpumem/index/run.gmtrace.1f2e3d4c5b6a7988.0011223344556677.duckdb
+//   $XDG_CACHE_HOME/gpumemshim/index/run.gmtrace.1f2e3d4c5b6a7988.0011223344556677.duckdb
 //                                             place            state
 //
 // state: size, time, inode and first and last bytes of every file of the trace, this program's index format and
@@ -30,8 +30,8 @@ struct IndexFile {
   bool exists() const;
 };
 
-// `folder` "" = GPUMEM_INDEX_DIR, else the user's cache; TMPDIR or /tmp where there is no home. Unavailable where the
-// trace cannot be looked at.
+// `folder` "" = GPUMEMSHIM_INDEX_DIR, else the user's cache; TMPDIR or /tmp where there is no home. Unavailable where
+// the trace cannot be looked at.
 absl::StatusOr<IndexFile> IndexFileOf(const std::string& trace, const std::string& folder,
                                       const std::string& engine_version, const std::string& extension = "duckdb");
 
@@ -39,7 +39,8 @@ absl::StatusOr<IndexFile> IndexFileOf(const std::string& trace, const std::strin
 // what processes that are gone left half-written, too.
 void RemoveStaleIndexes(const IndexFile& file);
 
-// Of everything that gpumem keeps for the user: $XDG_CACHE_HOME/gpumem, ~/.cache/gpumem; "" where there is no home.
+// Of everything that gpumemshim keeps for the user: $XDG_CACHE_HOME/gpumemshim, ~/.cache/gpumemshim; "" where there is
+// no home.
 std::string CacheFolder();
 
 // Makes the folder, for the user alone.

@@ -25,7 +25,7 @@ constexpr uint64_t kDefaultAbove = uint64_t{4} << 20;
 
 // UINT64_MAX: none.
 uint64_t KeptAbove() {
-  const char* const set = std::getenv("GPUMEM_INDEX_ABOVE");
+  const char* const set = std::getenv("GPUMEMSHIM_INDEX_ABOVE");
   if (set == nullptr) return kDefaultAbove;
   if (absl::string_view(set) == "never") return UINT64_MAX;
   return ParseBytes(set).value_or(kDefaultAbove);

@@ -9,7 +9,7 @@
 //
 //   if (const SavedAnswers* const answers = AnswersOf(loaded)) answers->leaks();
 //
-// GPUMEM_INDEX_ABOVE: traces of this size and more are kept ("4MiB", the default; 0: all of them; "never").
+// GPUMEMSHIM_INDEX_ABOVE: traces of this size and more are kept ("4MiB", the default; 0: all of them; "never").
 // Not thread-safe.
 
 #ifndef GPUMEM_ANALYZER_LEDGER_SAVED_SAVED_ANSWERS_H_

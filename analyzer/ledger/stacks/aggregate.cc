@@ -52,7 +52,7 @@ class Aggregator {
   WeightMap map_;
 };
 
-// PyTorch's own measure where it was at work, as `gpumem peak` chooses.
+// PyTorch's own measure where it was at work, as `gpumemshim peak` chooses.
 ViewMeasure ChosenForPeak(const DeviceAnalysis& device, ViewMeasure asked) {
   if (asked != ViewMeasure::kDefault && asked != ViewMeasure::kHeld) return asked;
   const bool uses_torch = device.peak_allocated.bytes > 0 || device.peak_reserved.bytes > 0;

@@ -17,7 +17,7 @@ namespace gpumem {
 absl::string_view MeasureName(Measure measure);  // "allocated"
 absl::string_view LayerName(uint8_t layer);      // "torch"
 absl::string_view MemoryName(uint8_t memory);    // "stream_ordered"
-// "alloc"; the number where this gpumem knows no name.
+// "alloc"; the number where this gpumemshim knows no name.
 std::string EventKindName(uint32_t kind);
 
 // "GPU 0"; "the host" for -1.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Who may ask `gpumem serve`: whoever knows its token, by a name of this machine. Other users of the machine can reach
-// a port on loopback, and so can web pages in a browser, which may also have their own name lead to 127.0.0.1: the
-// token stops both, the check of the name stops the latter before it. Pure, but for NewToken.
+// Who may ask `gpumemshim serve`: whoever knows its token, by a name of this machine. Other users of the machine can
+// reach a port on loopback, and so can web pages in a browser, which may also have their own name lead to 127.0.0.1:
+// the token stops both, the check of the name stops the latter before it. Pure, but for NewToken.
 //
 //   const std::string token = NewToken();                       // "5f0c...": 32 hexadecimal digits
 //   IsLocalHost("127.0.0.1:8000"), IsToken(token, asked)

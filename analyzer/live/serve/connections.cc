@@ -126,7 +126,7 @@ void Connections::ResumeAfter(std::chrono::microseconds pause) {
 // Without a pause the loop would try again at once, for as long as it lasts.
 void Connections::CannotAccept(int error) {
   if (refused_++ == 0) {
-    std::fprintf(stderr, "gpumem serve: cannot take a connection: %s. It goes on once others are closed.\n",
+    std::fprintf(stderr, "gpumemshim serve: cannot take a connection: %s. It goes on once others are closed.\n",
                  std::strerror(error));
   }
   Sweep();

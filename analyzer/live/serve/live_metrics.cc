@@ -52,7 +52,7 @@ class FrameMetrics {
   }
 
   void Categories() {
-    metrics_.Begin("gpumem_category_bytes", "Memory by category, of the GPU with the largest peak.");
+    metrics_.Begin("gpumemshim_category_bytes", "Memory by category, of the GPU with the largest peak.");
     for (const LiveProcess& process : frame_.processes) {
       for (size_t i = 0; process.device >= 0 && i < kCategories; ++i) {
         if (process.categories[i] == 0) continue;
@@ -73,57 +73,57 @@ class FrameMetrics {
 
 void WriteDevices(FrameMetrics* metrics) {
   const auto text = [](uint64_t bytes) { return bytes == 0 ? std::optional<uint64_t>() : bytes; };
-  metrics->EachDevice("gpumem_device_capacity_bytes", "Memory of the GPU.",
+  metrics->EachDevice("gpumemshim_device_capacity_bytes", "Memory of the GPU.",
                       [&](const LiveDevice& device) { return text(device.capacity); });
-  metrics->EachDevice("gpumem_allocated_bytes", "PyTorch's blocks in use now.",
+  metrics->EachDevice("gpumemshim_allocated_bytes", "PyTorch's blocks in use now.",
                       [](const LiveDevice& device) { return std::optional(device.now.allocated); });
-  metrics->EachDevice("gpumem_reserved_bytes", "PyTorch's segments now.",
+  metrics->EachDevice("gpumemshim_reserved_bytes", "PyTorch's segments now.",
                       [](const LiveDevice& device) { return std::optional(device.now.reserved); });
-  metrics->EachDevice("gpumem_other_bytes", "CUDA memory outside of PyTorch's allocator now.",
+  metrics->EachDevice("gpumemshim_other_bytes", "CUDA memory outside of PyTorch's allocator now.",
                       [](const LiveDevice& device) { return std::optional(device.now.other); });
-  metrics->EachDevice("gpumem_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use so far.",
+  metrics->EachDevice("gpumemshim_peak_allocated_bytes", "Highest sum of PyTorch's blocks in use so far.",
                       [](const LiveDevice& device) { return std::optional(device.peak.allocated); });
-  metrics->EachDevice("gpumem_peak_reserved_bytes", "Highest sum of PyTorch's segments so far.",
+  metrics->EachDevice("gpumemshim_peak_reserved_bytes", "Highest sum of PyTorch's segments so far.",
                       [](const LiveDevice& device) { return std::optional(device.peak.reserved); });
   metrics->EachDevice(
-      "gpumem_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
+      "gpumemshim_peaks_exact", "0 if events are missing: the peaks were that high at least, or about.",
       [](const LiveDevice& device) { return std::optional<uint64_t>(device.bound == PeakBound::kExact); });
-  metrics->EachDevice("gpumem_device_used_bytes", "Memory in use by all processes, as the GPU said last.",
+  metrics->EachDevice("gpumemshim_device_used_bytes", "Memory in use by all processes, as the GPU said last.",
                       [](const LiveDevice& device) { return device.used; });
-  metrics->EachDevice("gpumem_process_used_bytes", "Memory in use by this process, as nvidia-smi shows it.",
+  metrics->EachDevice("gpumemshim_process_used_bytes", "Memory in use by this process, as nvidia-smi shows it.",
                       [](const LiveDevice& device) { return device.own; });
 }
 
 void WriteProcesses(FrameMetrics* metrics) {
   const auto count = [](uint64_t value) { return std::optional(absl::StrCat(value)); };
-  metrics->EachProcess("gpumem_running", "1 if the program runs or its trace may still grow.",
+  metrics->EachProcess("gpumemshim_running", "1 if the program runs or its trace may still grow.",
                        [&](const LiveProcess& process) { return count(MayGrow(process)); });
-  metrics->EachProcess("gpumem_unreadable", "1 if the trace cannot be read on.",
+  metrics->EachProcess("gpumemshim_unreadable", "1 if the trace cannot be read on.",
                        [&](const LiveProcess& process) { return count(!process.problem.empty()); });
   metrics->EachProcess(
-      "gpumem_recorded_seconds", "From the first event to the newest.", [](const LiveProcess& process) {
+      "gpumemshim_recorded_seconds", "From the first event to the newest.", [](const LiveProcess& process) {
         return std::optional(
             absl::StrFormat("%d.%09d", process.now_ns / 1'000'000'000, process.now_ns % 1'000'000'000));
       });
-  metrics->EachProcess("gpumem_events", "Recorded events so far.",
+  metrics->EachProcess("gpumemshim_events", "Recorded events so far.",
                        [&](const LiveProcess& process) { return count(process.events); });
-  metrics->EachProcess("gpumem_lost_events", "Events that happened and are not in the trace.",
+  metrics->EachProcess("gpumemshim_lost_events", "Events that happened and are not in the trace.",
                        [&](const LiveProcess& process) { return count(process.losses.Total()); });
-  metrics->EachProcess("gpumem_failed_requests", "Requests that failed for good.",
+  metrics->EachProcess("gpumemshim_failed_requests", "Requests that failed for good.",
                        [&](const LiveProcess& process) { return count(process.failed_requests); });
-  metrics->EachProcess("gpumem_steps", "Complete training steps so far.",
+  metrics->EachProcess("gpumemshim_steps", "Complete training steps so far.",
                        [&](const LiveProcess& process) { return count(process.steps.count); });
   const auto with_steps = [](const LiveProcess& process, std::string text) {
     return process.steps.count == 0 ? std::nullopt : std::optional(std::move(text));
   };
-  metrics->EachProcess("gpumem_step_peak_bytes", "Peak of the last complete step.", [&](const LiveProcess& process) {
-    return with_steps(process, absl::StrCat(process.steps.level));
-  });
-  metrics->EachProcess("gpumem_step_seconds", "Median time of the newest steps.", [&](const LiveProcess& process) {
+  metrics->EachProcess(
+      "gpumemshim_step_peak_bytes", "Peak of the last complete step.",
+      [&](const LiveProcess& process) { return with_steps(process, absl::StrCat(process.steps.level)); });
+  metrics->EachProcess("gpumemshim_step_seconds", "Median time of the newest steps.", [&](const LiveProcess& process) {
     return with_steps(process, absl::StrFormat("%.9f", process.steps.step_ns / 1e9));
   });
   metrics->EachProcess(
-      "gpumem_growth_per_step_bytes", "Growth of the steps' peaks that goes on; 0 = none does.",
+      "gpumemshim_growth_per_step_bytes", "Growth of the steps' peaks that goes on; 0 = none does.",
       [&](const LiveProcess& process) { return with_steps(process, absl::StrFormat("%.0f", process.steps.per_step)); });
 }
 

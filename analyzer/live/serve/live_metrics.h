@@ -4,7 +4,8 @@
 // A LiveFrame as text exposition for Prometheus (base/metric_text.h): what each program holds now, its peak, steps and
 // losses. docs/commands/serve.md names the metrics. Pure.
 //
-//   LiveMetrics(frame)   // gpumem_allocated_bytes{program="train",trace="train.4242.gmtrace",device="0"} 8589934592
+//   LiveMetrics(frame)   // gpumemshim_allocated_bytes{program="train",trace="train.4242.gmtrace",device="0"}
+//   8589934592
 
 #ifndef GPUMEM_ANALYZER_LIVE_SERVE_LIVE_METRICS_H_
 #define GPUMEM_ANALYZER_LIVE_SERVE_LIVE_METRICS_H_

@@ -165,7 +165,7 @@ void Server::Answer(evhttp_request* request) {
     return ReplyText(request, 421, "Misdirected Request", "Ask by the name 127.0.0.1 or localhost.");
   if (!IsToken(token_, AskedToken(request))) {
     return ReplyText(request, 403, "Forbidden",
-                     "The token is missing or wrong. gpumem serve printed the address with it; or send it as "
+                     "The token is missing or wrong. gpumemshim serve printed the address with it; or send it as "
                      "\"Authorization: Bearer TOKEN\".");
   }
   connections_->Trust(request);

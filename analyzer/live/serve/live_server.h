@@ -5,9 +5,9 @@
 // Prometheus. It only reads, and answers only who has the token (access.h). One thread answers; a LiveWorker follows
 // the traces, a PageMaker makes the page's data.
 //
-//   /          the page of `gpumem html`, which then asks for the rest
-//   /data      its data: what `gpumem html --json` says, made anew while the program runs
-//   /events    server-sent events: "frame" with the object of `gpumem live --json`, "page" where /data is newer
+//   /          the page of `gpumemshim html`, which then asks for the rest
+//   /data      its data: what `gpumemshim html --json` says, made anew while the program runs
+//   /events    server-sent events: "frame" with the object of `gpumemshim live --json`, "page" where /data is newer
 //   /live      the newest frame alone
 //   /metrics   text exposition (live_metrics.h)
 //

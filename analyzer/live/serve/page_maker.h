@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// PageMaker: a thread that makes the data of a page (`gpumem html --json`) when it is asked to, one at a time, in a
+// PageMaker: a thread that makes the data of a page (`gpumemshim html --json`) when it is asked to, one at a time, in a
 // process of its own at low priority: a long trace then neither holds up nor ends who asked.
 // Thread-safe. Its end kills what is being made.
 //

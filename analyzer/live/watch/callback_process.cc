@@ -21,7 +21,7 @@ namespace {
 
 // A file in memory with the text, read from its beginning; -1: none to be had.
 int FileOf(const std::string& text) {
-  const int file = memfd_create("gpumem-callback", MFD_CLOEXEC);
+  const int file = memfd_create("gpumemshim-callback", MFD_CLOEXEC);
   if (file < 0) return -1;
   const bool is_whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (is_whole && lseek(file, 0, SEEK_SET) == 0) return file;

@@ -8,7 +8,7 @@
 // Not thread-safe. Failure: an end with a text that says what happened.
 //
 //   CallbackProcess process;
-//   process.Start({"/bin/sh", "-c", command}, {"GPUMEM_RISK=high"}, json, now_ns + 30'000'000'000);
+//   process.Start({"/bin/sh", "-c", command}, {"GPUMEMSHIM_RISK=high"}, json, now_ns + 30'000'000'000);
 //   if (const auto end = process.Poll(now_ns)) end->text;    // "exited with code 3"
 
 #ifndef GPUMEM_ANALYZER_LIVE_WATCH_CALLBACK_PROCESS_H_

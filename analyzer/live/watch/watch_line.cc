@@ -93,14 +93,14 @@ std::string WarningMark(const WatchWarning& warning) {
 std::vector<std::string> WarningVariables(const WatchWarning& warning) {
   const Outlook& outlook = warning.outlook;
   const auto seconds = static_cast<uint64_t>(std::llround(outlook.forecast.likely * outlook.step_ns / 1e9));
-  return {absl::StrCat("GPUMEM_RISK=", RiskLevelName(outlook.risk)),
-          absl::StrCat("GPUMEM_PID=", warning.process.process.pid),
-          absl::StrCat("GPUMEM_DEVICE=", outlook.device),
-          absl::StrCat("GPUMEM_STEP=", outlook.last_step),
-          absl::StrCat("GPUMEM_SECONDS_LEFT=", seconds),
-          absl::StrCat("GPUMEM_FIRST=", warning.is_first ? 1 : 0),
-          absl::StrCat("GPUMEM_TRACE=", warning.process.file),
-          absl::StrCat("GPUMEM_SENTENCE=", EscapeControls(outlook.sentence))};
+  return {absl::StrCat("GPUMEMSHIM_RISK=", RiskLevelName(outlook.risk)),
+          absl::StrCat("GPUMEMSHIM_PID=", warning.process.process.pid),
+          absl::StrCat("GPUMEMSHIM_DEVICE=", outlook.device),
+          absl::StrCat("GPUMEMSHIM_STEP=", outlook.last_step),
+          absl::StrCat("GPUMEMSHIM_SECONDS_LEFT=", seconds),
+          absl::StrCat("GPUMEMSHIM_FIRST=", warning.is_first ? 1 : 0),
+          absl::StrCat("GPUMEMSHIM_TRACE=", warning.process.file),
+          absl::StrCat("GPUMEMSHIM_SENTENCE=", EscapeControls(outlook.sentence))};
 }
 
 std::string CallbackJson(const LiveProcess& process, const CallbackReport& report) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem forecast --watch` says, each as one line: of a warning as text, as JSON, as a mark in the trace and as
-// variables for the command that is called. Pure functions; texts of the trace are escaped.
+// What `gpumemshim forecast --watch` says, each as one line: of a warning as text, as JSON, as a mark in the trace and
+// as variables for the command that is called. Pure functions; texts of the trace are escaped.
 //
 //   console->Print(WarningJson(warning));
 //   AskProcess(pid, absl::StrCat("mark ", WarningMark(warning)));
@@ -35,7 +35,7 @@ std::string WarningText(const WatchWarning& warning);
 std::string WarningJson(const WatchWarning& warning);
 // "forecast warning (high, GPU 0, step 120: at this rate ...)": one line of at most 1,000 bytes.
 std::string WarningMark(const WatchWarning& warning);
-// "GPUMEM_RISK=high", "GPUMEM_PID=4242", ...
+// "GPUMEMSHIM_RISK=high", "GPUMEMSHIM_PID=4242", ...
 std::vector<std::string> WarningVariables(const WatchWarning& warning);
 
 std::string CallbackJson(const LiveProcess& process, const CallbackReport& report);

@@ -50,7 +50,7 @@ CauseWords WordsOf(GapCause cause) {
     case GapCause::kLostByUs:
       return {"lost_by_recorder", "as many events or fewer as the recorder lost"};
     case GapCause::kPastUs:
-      return {"past_recorder", "calls are known to go past the recorder: gpumem info names them"};
+      return {"past_recorder", "calls are known to go past the recorder: gpumemshim info names them"};
     case GapCause::kUnexplained:
       break;
   }

@@ -15,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace gpumem {
 namespace {
@@ -162,7 +163,12 @@ int OpenPlain(absl::string_view path) {
 }  // namespace
 
 std::string NameOfRing(const RingHeader& header) {
-  return absl::StrCat("gpumem.", header.pid, ".", header.process_start_ticks, ".", absl::Hex(header.id), ".ring");
+  return absl::StrCat("gpumemshim.", header.pid, ".", header.process_start_ticks, ".", absl::Hex(header.id), ".ring");
+}
+
+bool IsNameOfRing(absl::string_view name, const RingHeader& header) {
+  const std::string whole = NameOfRing(header);
+  return name == whole || name == absl::StrCat("gpumem", absl::StripPrefix(whole, "gpumemshim"));
 }
 
 ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ticks) {
@@ -207,9 +213,9 @@ std::string RingFile::Check(uint64_t file_bytes) const {
   if (header_.magic != format::kMagic) return " is not a ring of libgpumemshim.so";
   const uint32_t version = header_.layout_version;
   if (version < format::kOldestLayoutVersion || version > format::kLayoutVersion) {
-    return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumem reads layouts ",
+    return absl::StrCat(" is a ring of layout ", header_.layout_version, "; this gpumemshim reads layouts ",
                         format::kOldestLayoutVersion, " to ", format::kLayoutVersion,
-                        ". Use the gpumem that came with that gpumemshim");
+                        ". Use the gpumemshim that came with that gpumemshim");
   }
   const uint64_t size = header_.size_bytes;
   const uint64_t chunks = header_.chunk_count;  // the products below cannot overflow: 32 bits times a small number

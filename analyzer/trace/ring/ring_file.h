@@ -63,6 +63,9 @@ ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ti
 // The name, without a folder, that a ring has or had while its process ran; since version 3 of the layout.
 std::string NameOfRing(const format::RingHeader& header);
 
+// Whether `name` is that one, or the one of recorders that were built when the program was still called gpumem.
+bool IsNameOfRing(absl::string_view name, const format::RingHeader& header);
+
 class RingFile {
  public:
   // NotFound, PermissionDenied, or InvalidArgument where it is no ring of a version known here.

@@ -112,7 +112,8 @@ std::vector<RingOnDisk> FindRings(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!absl::StartsWith(name, "gpumem.") || !absl::EndsWith(name, ".ring")) continue;
+    const bool is_ours = absl::StartsWith(name, "gpumemshim.") || absl::StartsWith(name, "gpumem.");  // of before
+    if (!is_ours || !absl::EndsWith(name, ".ring")) continue;
     struct stat file {};
     if (lstat(entry.path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
     RingOnDisk ring = Describe(entry.path().string(), file);

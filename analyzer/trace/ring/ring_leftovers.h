@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The rings in a folder, and putting those of dead processes beside their traces: what the capture library does by
-// itself whenever a program is recorded (docs/ring.md, "What stays behind"), for `gpumem doctor`. The copy holds what
-// the trace may lack; RecoverFromRing finds it there.
+// itself whenever a program is recorded (docs/ring.md, "What stays behind"), for `gpumemshim doctor`. The copy holds
+// what the trace may lack; RecoverFromRing finds it there.
 //
 // Everything in a ring is hostile. Safe beside other processes that do the same: one wins, nothing is lost, and a kill
 // leaves the ring, its copy, or both. Not thread-safe.

@@ -228,7 +228,7 @@ std::string Foreign(const RingFile& ring, absl::string_view path, absl::string_v
   if (stat(std::string(trace_path).c_str(), &info) != 0 || info.st_uid != ring.owner_uid())
     return absl::StrCat(path,
                         " belongs to another user than the trace and was not read. To use it all the same: "
-                        "gpumem recover ",
+                        "gpumemshim recover ",
                         path);
   return "";
 }
@@ -237,7 +237,7 @@ std::string Foreign(const RingFile& ring, absl::string_view path, absl::string_v
 absl::StatusOr<RingFile> OpenMoved(const std::string& path, absl::string_view trace_path, const trace::Header& header) {
   GPUMEM_ASSIGN_OR_RETURN(RingFile ring, RingFile::Open(path));
   const std::string& named = header.ring().path();
-  if (ring.header().moved == 0 || NameOfRing(ring.header()) != named.substr(named.rfind('/') + 1) ||
+  if (ring.header().moved == 0 || !IsNameOfRing(named.substr(named.rfind('/') + 1), ring.header()) ||
       !Foreign(ring, path, trace_path, header).empty())
     return absl::NotFoundError("another trace's");
   return ring;

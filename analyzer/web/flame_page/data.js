@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The data that gpumem put into the page: columns of numbers and one table of strings. flame_data.h describes the
+// The data that gpumemshim put into the page: columns of numbers and one table of strings. flame_data.h describes the
 // format. Everything here is read once, at the start.
 
 // Kinds of frames, in the order of flame_data.h. `hidden` at first where the frames tell nothing.

@@ -6,7 +6,7 @@
 
 function showAbout(data) {
   const {about} = data;
-  document.title = `${about.program} · GPU memory · gpumem flame`;
+  document.title = `${about.program} · GPU memory · gpumemshim flame`;
   byId('title').replaceChildren(nameElement(about.program));
   byId('simulated').hidden = !about.simulated;
   byId('facts-summary').replaceChildren(nameElement(about.facts.slice(0, 1).map(({text}) => text).join('')));

@@ -8,7 +8,7 @@ const LEADS = [['problem', 'Problem'], ['peak', 'Peak'], ['mostly', 'Mostly'], [
 function showAbout(trace, generator) {
   const {about} = trace;
   const {verdict} = trace.answers.report;
-  document.title = `${about.program} · GPU memory · gpumem`;
+  document.title = `${about.program} · GPU memory · gpumemshim`;
   byId('title').replaceChildren(nameElement(about.program));
   byId('simulated').hidden = !about.simulated;
   byId('verdict').replaceChildren(...LEADS.filter(([key]) => verdict[key]).flatMap(([key, lead]) => [
@@ -16,7 +16,7 @@ function showAbout(trace, generator) {
   byId('warnings').replaceChildren(...about.warnings.map(({level, text}) => element('li', {class: level}, nameElement(text))));
   byId('facts').replaceChildren(...about.facts.flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
   byId('foot').textContent = `Made by ${generator}. ${about.lossless ? 'Nothing was lost: every event is in the trace.' : 'Events are missing: see above.'}` +
-    (trace.blocks.leftOut > 0 ? ` ${formatCount(trace.blocks.leftOut)} smaller blocks are in sums only; gpumem html --max-blocks names more.` : '');
+    (trace.blocks.leftOut > 0 ? ` ${formatCount(trace.blocks.leftOut)} smaller blocks are in sums only; gpumemshim html --max-blocks names more.` : '');
 }
 
 // Lines of text beside the pointer; the first stands out.

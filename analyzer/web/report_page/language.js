@@ -24,7 +24,7 @@ const CHINESE = {
   'What is alive at the end, by when it was allocated': '结束时仍存活的内存（按分配时间）', 'evidence': '依据', 'ended': '结束方式', 'Reading this page': '如何阅读此页',
   'running': '运行中', 'has ended': '已结束', 'was killed': '被终止', 'not of this machine': '不在本机', 'read': '已读取', 'a step': '每步', 'in use by all': '全部进程使用', 'not sure': '不确定',
   'requests failed for want of memory': '个请求因显存不足而失败', 'events are missing': '个事件缺失',
-  'The connection to gpumem serve is lost: these numbers are old.': '与 gpumem serve 的连接已断开：这些数字已过时。',
+  'The connection to gpumemshim serve is lost: these numbers are old.': '与 gpumemshim serve 的连接已断开：这些数字已过时。',
   'Keys': '按键', 'Save as PNG': '另存为 PNG', 'Save as SVG': '另存为 SVG', 'free': '空闲', 'segments': '段', 'segment': '段',
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Above a page that `gpumem serve` shows: what the programs hold now, as they say it in server-sent events, and the
+// Above a page that `gpumemshim serve` shows: what the programs hold now, as they say it in server-sent events, and the
 // page's data, asked for again when there are newer ones.
 
 const STATE_WORDS = {running: 'running', ended: 'has ended', killed: 'was killed', unknown: 'not of this machine'};
@@ -57,7 +57,7 @@ class LiveStrip {
     this.box.hidden = this.frame === undefined;
     if (this.frame === undefined) return;
     const {processes} = this.frame;
-    const lost = this.stream.readyState === EventSource.OPEN ? '' : t('The connection to gpumem serve is lost: these numbers are old.');
+    const lost = this.stream.readyState === EventSource.OPEN ? '' : t('The connection to gpumemshim serve is lost: these numbers are old.');
     const rows = processes.slice(0, MOST_LIVE_ROWS).map(liveRow);
     const left = processes.length - rows.length;
     this.box.replaceChildren(

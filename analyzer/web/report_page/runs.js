@@ -53,7 +53,7 @@ function manyRunsTable(rows, atPeak, names, most) {
   ], runs, '', {sort: 1});
 }
 
-// What `gpumem diff` says of two traces.
+// What `gpumemshim diff` says of two traces.
 function diffParts(diff) {
   const rows = diff.lines.filter((row) => row.delta_bytes !== 0);
   const most = Math.max(...rows.map((row) => Math.abs(row.delta_bytes)), 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Pictures of recorded traces as figures for papers, tickets and dashboards: the same numbers as the page of gpumem
+// Pictures of recorded traces as figures for papers, tickets and dashboards: the same numbers as the page of gpumemshim
 // html, since both come from PagePass and the answers of the other commands. Pure functions of what was read.
 //
 //   PlotTrace trace{loaded.get(), &pass, attribution.get(), "run"};

@@ -49,8 +49,8 @@ class PlotDevice {
   PageDevice* page_ = nullptr;
 };
 
-// Names of traces without the words that all of them begin and end with: "gpumem.train.41", "gpumem.train.42" are "41"
-// and "42". As they are where that would leave nothing of one.
+// Names of traces without the words that all of them begin and end with: "gpumemshim.train.41", "gpumemshim.train.42"
+// are "41" and "42". As they are where that would leave nothing of one.
 std::vector<std::string> TellingParts(std::vector<std::string> names);
 
 // "8.11 GiB allocated on GPU 0 at 1.935 s, step 2": of the verdict.

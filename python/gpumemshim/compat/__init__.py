@@ -12,5 +12,5 @@
     probing $ENDPOINT query "SELECT ..."                          python -m gpumemshim.compat.probing $ENDPOINT query "SELECT ..."
 
 Names, keys, file names and texts are those of the tools, Chinese included. What differs: nothing is sampled, peaks are those between two calls too, and each
-call leaves a mark in the trace where the recorder is loaded, so `gpumem html` shows it. docs/compat.md lists every call.
+call leaves a mark in the trace where the recorder is loaded, so `gpumemshim html` shows it. docs/compat.md lists every call.
 """

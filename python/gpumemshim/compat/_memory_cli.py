@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The command line of gpumemshim.compat.memory: of programs that are being recorded already (`gpumem ctl` lists them), or of a command that it starts.
+"""The command line of gpumemshim.compat.memory: of programs that are being recorded already (`gpumemshim ctl` lists them), or of a command that it starts.
 
     python -m gpumemshim.compat.memory profile --duration 60 --output profile.json
     python -m gpumemshim.compat.memory oom --threshold 85 --monitor
@@ -28,7 +28,7 @@ from gpumemshim.compat._memory_types import OOMRiskLevel
 from gpumemshim.compat._memory_watch import Watches
 
 STATUS_S, OOM_S = 10, 300
-NOBODY = "[ERROR] 没有正在记录的程序: no program is being recorded. Start it with `gpumem run -- python train.py`, record it with `gpumem attach PID`, or name a command after --"
+NOBODY = "[ERROR] 没有正在记录的程序: no program is being recorded. Start it with `gpumemshim run -- python train.py`, record it with `gpumemshim attach PID`, or name a command after --"
 
 
 def parser_of_arguments():
@@ -67,7 +67,7 @@ class Programs:
         self.traces, self.mark = {}, f"monitor {os.getpid()} begins"
         self.watches = None
         if command:
-            self.folder = tempfile.mkdtemp(prefix="gpumem-memory-")
+            self.folder = tempfile.mkdtemp(prefix="gpumemshim-memory-")
             self.child = subprocess.Popen([_program.find(), "run", "-o", os.path.join(self.folder, "%p.gmtrace"), "--", *command])
         else:
             self.look()

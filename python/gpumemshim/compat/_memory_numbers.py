@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""The numbers of gpumemshim.compat.memory, each asked of gpumem. `window` is a list of arguments that names a trace and a part of it."""
+"""The numbers of gpumemshim.compat.memory, each asked of gpumemshim. `window` is a list of arguments that names a trace and a part of it."""
 
 import collections
 import json
@@ -22,7 +22,7 @@ ACTIONS = {
 
 
 def snapshots_of(window):
-    """{GPU: [MemorySnapshot, ...]}: what gpumem timeline has; highest and last of each stretch of time."""
+    """{GPU: [MemorySnapshot, ...]}: what gpumemshim timeline has; highest and last of each stretch of time."""
     answer, found = _program.ask("timeline", *window), collections.defaultdict(list)
     began = answer["start_realtime_ns"]
     for device in answer["devices"]:
@@ -36,7 +36,7 @@ def snapshots_of(window):
 
 
 def status_of(window, is_chosen=lambda device: True):
-    """The status report as `gpumem export tinytorch-status` writes it, with what the tool's own report has beyond: min_utilization, fragmentation."""
+    """The status report as `gpumemshim export tinytorch-status` writes it, with what the tool's own report has beyond: min_utilization, fragmentation."""
     report = json.loads(_program.run("export", "tinytorch-status", *window))
     snapshots = snapshots_of(window)
     devices = {int(device): row for device, row in report["devices"].items() if is_chosen(int(device))}
@@ -55,7 +55,7 @@ def summary_of(devices):
 
 
 def forecast_of(window):
-    """What gpumem forecast --json says of the whole trace, since growth needs its history; {} where it cannot."""
+    """What gpumemshim forecast --json says of the whole trace, since growth needs its history; {} where it cannot."""
     try:
         return _program.ask("forecast", window[-1])
     except GpumemError:
@@ -72,7 +72,7 @@ def predictions_of(window, threshold):
 
 
 def prediction_of(device, usage, threshold, forecast):
-    """usage and threshold in percent; forecast: as gpumem says it of this GPU, or {}."""
+    """usage and threshold in percent; forecast: as gpumemshim says it of this GPU, or {}."""
     reaches = forecast.get("kind") == "reaches"
     risk = forecast.get("risk")
     if usage > CRITICAL_PERCENT or (reaches and risk == "critical"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumem forecast --watch` beside each of several programs, for the commands oom and monitor of gpumemshim.compat.memory.
+"""`gpumemshim forecast --watch` beside each of several programs, for the commands oom and monitor of gpumemshim.compat.memory.
 
     watches = Watches()
     watches.follow(["run.gmtrace"])     # again whenever there may be new ones

@@ -8,7 +8,7 @@
     print_memory_breakdown(profiler.get_detailed_breakdown(optimizer))
     profiler.save_results("detailed_memory_results.json", optimizer)
 
-Sizes are in MB of 1,048,576 bytes. `gpumem at NAME` says what else was alive at a snapshot.
+Sizes are in MB of 1,048,576 bytes. `gpumemshim at NAME` says what else was alive at a snapshot.
 """
 
 import collections

@@ -10,7 +10,7 @@
     debugger.stop_monitoring()
     print(debugger.get_status_report())
 
-Monitoring records each change of this process's memory; nothing is sampled, and intervals are of no account. Predictions are those of `gpumem forecast`.
+Monitoring records each change of this process's memory; nothing is sampled, and intervals are of no account. Predictions are those of `gpumemshim forecast`.
 """
 
 import datetime
@@ -100,7 +100,7 @@ class MemoryProfiler(Monitor):
 class OOMDetector(Monitor):
     """Calls warning_callback(OOMPrediction) while memory is likely to run out: at once when the risk becomes high or critical, then once a minute.
 
-    Forecasts come from `gpumem forecast --watch`, beside the program; a thread here reads PyTorch's counters once a second, for what is nearly full already.
+    Forecasts come from `gpumemshim forecast --watch`, beside the program; a thread here reads PyTorch's counters once a second, for what is nearly full already.
     threshold: percent of a GPU from which on a warning of the forecast is high. prediction_window is of no account. The callback runs in a thread of its own: what
     it raises is printed, and one that hangs delays neither the program nor stop_monitoring by more than a second.
     """

@@ -247,7 +247,7 @@ class MemoryDebugger:
             "parameters": {"total_memory_mb": analysis["summary"]["total_memory_mb"], **{key: analysis[key] for key in ("parameter_groups", "device_distribution", "summary")}},
             "gradients": {"total_memory_mb": parts["gradients"], **analysis["gradient_info"]},
             "optimizer": {"total_memory_mb": parts["optimizer_states"], "optimizer_type": type(optimizer).__name__ if optimizer is not None else None},
-            "activations": {"total_memory_mb": parts["activations"], "notes": "gpumem at" if parts["activations"] is not None else "not recorded"},
+            "activations": {"total_memory_mb": parts["activations"], "notes": "gpumemshim at" if parts["activations"] is not None else "not recorded"},
             "other": {"total_memory_mb": parts["other"]},
         }
         components = {part: row["total_memory_mb"] for part, row in details.items()}

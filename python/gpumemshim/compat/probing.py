@@ -9,7 +9,7 @@
     python -m gpumemshim.compat.probing PID memory
 
 PID may also be a trace (query, memory). In a program: query(sql), a Table of this process's own trace; inject(), which begins to record.
-`eval` runs code in the other program, so only where that was started with GPUMEMSHIM_EVAL=1. Answers and exit codes are those of gpumem attach, sql and ctl.
+`eval` runs code in the other program, so only where that was started with GPUMEMSHIM_EVAL=1. Answers and exit codes are those of gpumemshim attach, sql and ctl.
 """
 
 import os

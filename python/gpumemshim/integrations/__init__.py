@@ -11,7 +11,7 @@
             train(batch)
             memory.step(step)
 
-Every so many steps the sinks get the peak, the end and the growth of that stretch, for each GPU: exact, from the trace. gpumem works it out beside the
+Every so many steps the sinks get the peak, the end and the growth of that stretch, for each GPU: exact, from the trace. gpumemshim works it out beside the
 training, in a process of its own. Nothing waits for it; where it is far behind, stretches become longer.
 """
 

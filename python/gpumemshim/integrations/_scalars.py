@@ -20,7 +20,7 @@ class StepScalars:
     """Call step(number) at the end of each step.
 
     every: steps of a stretch. to: sinks, each called with (step, {"gpu0/peak_bytes": ..., "gpu0/end_bytes": ..., "gpu0/grown_bytes": ..., "gpu0/reserved_bytes": ...})
-    on a thread of its own, one call after the other; what one raises is printed once, and it is left out from then on. output: the trace, default as `gpumem run`.
+    on a thread of its own, one call after the other; what one raises is printed once, and it is left out from then on. output: the trace, default as `gpumemshim run`.
     optional: do nothing where the recorder is missing, instead of raising GpumemError.
 
     The first stretch begins when this is made. grown_bytes: what the end of the stretch holds beyond its beginning.

@@ -19,7 +19,7 @@ def tensorboard(writer):
 
 
 def wandb(run=None):
-    """Into Weights & Biases: a run, else the one that wandb.init() made. They have an axis of their own, gpumem/step, since they come late."""
+    """Into Weights & Biases: a run, else the one that wandb.init() made. They have an axis of their own, gpumemshim/step, since they come late."""
     import wandb as package
 
     made = []
@@ -29,10 +29,10 @@ def wandb(run=None):
         if into is None:
             raise RuntimeError("there is no run. Call wandb.init() first")
         if not made:
-            into.define_metric("gpumem/step")
-            into.define_metric("gpumem/*", step_metric="gpumem/step")
+            into.define_metric("gpumemshim/step")
+            into.define_metric("gpumemshim/*", step_metric="gpumemshim/step")
             made.append(into)
-        into.log({"gpumem/step": step, **{f"gpumem/{name}": value for name, value in scalars.items()}})
+        into.log({"gpumemshim/step": step, **{f"gpumemshim/{name}": value for name, value in scalars.items()}})
 
     return named(sink, "wandb")
 
@@ -50,7 +50,7 @@ def mlflow(run_id=None):
 
     def sink(step, scalars):
         for name, value in scalars.items():
-            client.log_metric(run_id, f"gpumem/{name}", value, step=step)
+            client.log_metric(run_id, f"gpumemshim/{name}", value, step=step)
 
     return named(sink, "mlflow")
 

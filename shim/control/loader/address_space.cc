@@ -70,11 +70,11 @@ Fit FitSettings(uint64_t room_bytes, Settings* settings) {
 }
 
 size_t NoRoomLine(uint64_t room_bytes, char* out, size_t capacity) {
-  const int size = snprintf(out, capacity,
-                            "gpumem: nothing is recorded: a limit of memory (ulimit -v, ulimit -d) leaves %llu MiB of "
-                            "address space, and recording wants %llu MiB. Raise it.\n",
-                            static_cast<unsigned long long>(room_bytes >> 20),
-                            static_cast<unsigned long long>(kLeastRoomBytes >> 20));
+  const int size = snprintf(
+      out, capacity,
+      "gpumemshim: nothing is recorded: a limit of memory (ulimit -v, ulimit -d) leaves %llu MiB of "
+      "address space, and recording wants %llu MiB. Raise it.\n",
+      static_cast<unsigned long long>(room_bytes >> 20), static_cast<unsigned long long>(kLeastRoomBytes >> 20));
   if (size < 0 || capacity == 0) return 0;
   return static_cast<size_t>(size) < capacity ? static_cast<size_t>(size) : capacity - 1;
 }

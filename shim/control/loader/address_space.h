@@ -35,7 +35,7 @@ uint64_t RoomInAddressSpace();
 
 Fit FitSettings(uint64_t room_bytes, Settings* settings);
 
-// Writes "gpumem: nothing is recorded: ...", newline included, and returns its size.
+// Writes "gpumemshim: nothing is recorded: ...", newline included, and returns its size.
 size_t NoRoomLine(uint64_t room_bytes, char* out, size_t capacity);
 
 }  // namespace gpumemshim::control

@@ -297,7 +297,7 @@ size_t UnseenLine(char* out, size_t capacity) {
   static char why[1024];
   if (UnseenText(why, sizeof(why)) == 0) return 0;
   Text text(out, capacity);
-  text.Add("gpumem: no trace written, although CUDA is there: ").Add(why).Add(". See docs/coverage.md\n");
+  text.Add("gpumemshim: no trace written, although CUDA is there: ").Add(why).Add(". See docs/coverage.md\n");
   return text.size();
 }
 

@@ -40,7 +40,7 @@ void PutUnseen(ProtoWriter* w);
 // What is known in words, terminated; any thread. Its length, 0 where nothing is known.
 size_t UnseenText(char* out, size_t capacity);
 
-// "gpumem: no trace written, although ...\n"; 0 where nothing is known. Its length.
+// "gpumemshim: no trace written, although ...\n"; 0 where nothing is known. Its length.
 size_t UnseenLine(char* out, size_t capacity);
 
 }  // namespace gpumemshim::control

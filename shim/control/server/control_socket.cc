@@ -173,14 +173,14 @@ bool OpenControlSocket(const char* directory, pid_t pid, ControlSocket* out) {
 size_t RefusedLine(const ControlSocket& socket, char* out, size_t capacity) {
   if (socket.refused[0] == '\0') return 0;
   Text text(out, capacity);
-  text.Add("gpumem: ").Add(socket.refused);
+  text.Add("gpumemshim: ").Add(socket.refused);
   if (socket.refused_user != geteuid()) {
     text.Add(" belongs to user ").Add(uint64_t{socket.refused_user});
   } else {
     text.Add(" is open to other users");
   }
   if (socket.fd >= 0) {
-    text.Add(", so gpumem ctl finds this process at ").AddPrintable(socket.path).Add('\n');
+    text.Add(", so gpumemshim ctl finds this process at ").AddPrintable(socket.path).Add('\n');
   } else {
     text.Add(", so there is no control socket. Remove it, or set GPUMEMSHIM_CONTROL=/a/folder/of/yours\n");
   }

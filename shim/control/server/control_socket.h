@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The listening socket of `gpumem ctl`: PID.sock in a directory of the user's own, which is $XDG_RUNTIME_DIR/gpumemshim
-// or else /tmp/gpumemshim-UID; where somebody else has made that, the same name in /dev/shm or /var/tmp. A file rather
-// than an abstract name: those ignore file modes, and end at a container's network namespace instead of its file
-// system.
+// The listening socket of `gpumemshim ctl`: PID.sock in a directory of the user's own, which is
+// $XDG_RUNTIME_DIR/gpumemshim or else /tmp/gpumemshim-UID; where somebody else has made that, the same name in /dev/shm
+// or /var/tmp. A file rather than an abstract name: those ignore file modes, and end at a container's network namespace
+// instead of its file system.
 //
 // The directory must be ours and closed to writing by others, and no symbolic link; everything is done through its
 // descriptor, so neither a swapped name nor a path too long for a socket's address matters.
@@ -42,7 +42,7 @@ struct ControlSocket {
   uint32_t refused_user = 0;  // who it belongs to
 };
 
-// "gpumem: /tmp/gpumemshim-0 belongs to user 1000, so ...\n" for standard error; 0 where nothing was refused.
+// "gpumemshim: /tmp/gpumemshim-0 belongs to user 1000, so ...\n" for standard error; 0 where nothing was refused.
 size_t RefusedLine(const ControlSocket& socket, char* out, size_t capacity);
 
 // `directory`: an absolute path, or "" for the usual places.

@@ -8,7 +8,7 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr char kProtocol[] = "gpumem/1 ";
+constexpr char kProtocol[] = "gpumemshim/1 ";
 constexpr size_t kProtocolSize = sizeof kProtocol - 1;
 
 struct Word {
@@ -29,7 +29,7 @@ Request ParseRequest(const char* line, size_t size) {
   Request request;
   if (size > 0 && line[size - 1] == '\r') --size;
   if (size < kProtocolSize || std::memcmp(line, kProtocol, kProtocolSize) != 0) {
-    request.error = "this process speaks gpumem/1: gpumem/1 status";
+    request.error = "this process speaks gpumemshim/1: gpumemshim/1 status";
     return request;
   }
   line += kProtocolSize;

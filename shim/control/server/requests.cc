@@ -26,10 +26,10 @@
 namespace gpumemshim::control {
 namespace {
 
-constexpr char kProtocol[] = "gpumem/1 ";
+constexpr char kProtocol[] = "gpumemshim/1 ";
 constexpr uint32_t kFlushTimeoutMs = 5000;
 constexpr uint64_t kExistingTimeoutNs = 3'000'000'000;
-constexpr uint32_t kPythonTimeoutMs = 8000;  // gpumem ctl waits for 10 s
+constexpr uint32_t kPythonTimeoutMs = 8000;  // gpumemshim ctl waits for 10 s
 
 class Answer {
  public:

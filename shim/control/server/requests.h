@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumem ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
+// What `gpumemshim ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
 //
-//   -> gpumem/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT,
-//   snapshot TEXT, eval TEXT
-//   <- gpumem/1 ok\n
+//   -> gpumemshim/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, mark
+//   TEXT, snapshot TEXT, eval TEXT
+//   <- gpumemshim/1 ok\n
 //      state recording\n                 a name, a blank, the value; backslash, newline and other control characters
 //      file /home/user/run.gmtrace\n          of a value come as \xNN
 //      end\n
-//   <- gpumem/1 error why it is not done\n
+//   <- gpumemshim/1 error why it is not done\n
 //
 // Thread-safety: the control thread's. Failure: an answer that begins with "error".
 

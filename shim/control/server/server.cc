@@ -126,7 +126,7 @@ bool Rests(pollfd* wanted, uint32_t count) {
 }
 
 void* Main(void*) {
-  prctl(PR_SET_NAME, "gpumem-control", 0, 0, 0);
+  prctl(PR_SET_NAME, "gpumemshim-ctl", 0, 0, 0);
   const calls::Scope scope;  // what we call is not the program's
   if (g_socket.fd >= 0) apart::Do([] { RemoveStaleSockets(g_socket); });
   while (!IsStopping()) {

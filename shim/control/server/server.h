@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The thread that answers `gpumem ctl`, and that switches the recording after a signal (GPUMEMSHIM_SIGNAL). It exists
-// from the first use of CUDA on, looks up twenty times a second, listens to eight callers at a time and answers one
-// after the other: a caller that says nothing, too much or nonsense costs the program and the other callers nothing.
+// The thread that answers `gpumemshim ctl`, and that switches the recording after a signal (GPUMEMSHIM_SIGNAL). It
+// exists from the first use of CUDA on, looks up twenty times a second, listens to eight callers at a time and answers
+// one after the other: a caller that says nothing, too much or nonsense costs the program and the other callers
+// nothing.
 //
 // Only the user that the program runs as, and root, are answered (SO_PEERCRED), whatever the file system says.
 //

@@ -3,8 +3,8 @@
 //
 // NVTX 3, which lives in headers: each library that includes them looks once for a tool, in the file that
 // NVTX_INJECTION64_PATH names, else in the symbol InitializeInjectionNvtx2_fnptr where that is visible. We are both, so
-// a preload reaches libraries that leave the symbol visible, and `gpumem run` sets the variable for all others. Where
-// the user has set it for another tool, that tool has its way and we hear nothing.
+// a preload reaches libraries that leave the symbol visible, and `gpumemshim run` sets the variable for all others.
+// Where the user has set it for another tool, that tool has its way and we hear nothing.
 //
 // What each call returns is what it returns without a tool, but numbers of ranges and handles, which must name
 // something.

@@ -215,7 +215,7 @@ void StopAsking(State* state, Status status, int error) {
 void* Main(void* argument) {
   State* state = static_cast<State*>(argument);
   const calls::Scope scope;  // what we call is not the program's
-  prctl(PR_SET_NAME, "gpumem-cupti", 0, 0, 0);
+  prctl(PR_SET_NAME, "gpumemshim-cupt", 0, 0, 0);
   bool recording = Begin(state);
   Announce(&state->settled);
   for (bool last = false; recording && !last;) {

@@ -4,10 +4,13 @@
 #include "shim/witness/oom/analyzer.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+
+#include "shim/base/kernel.h"
 
 namespace gpumemshim::oom {
 namespace {
@@ -19,7 +22,7 @@ constexpr const char* kForecastVariables[] = {"GPUMEMSHIM_CONTROL",          "GP
                                               "GPUMEMSHIM_FORECAST_EXEC",    "GPUMEMSHIM_FORECAST_SIGNAL",
                                               "GPUMEMSHIM_FORECAST_WEBHOOK", "GPUMEMSHIM_FORECAST_ALLOW_HOST"};
 constexpr char kComplaint[] =
-    "gpumem: no report, forecast or summary: the program gpumem was not found (GPUMEMSHIM_GPUMEM names it)\n";
+    "gpumemshim: no report, forecast or summary: the program gpumemshim was not found (GPUMEMSHIM_PROGRAM names it)\n";
 
 }  // namespace
 
@@ -29,7 +32,9 @@ bool Analyzer::Try(const char* folder, size_t folder_size, const char* name) {
   std::memcpy(program_, folder, folder_size);
   program_[folder_size] = '/';
   std::memcpy(program_ + folder_size + 1, name, name_size);
-  if (access(program_, X_OK) == 0) return true;
+  struct stat status;
+  const bool is_file = kernel::Stat(program_, &status) == 0 && S_ISREG(status.st_mode);  // folders have this name, too
+  if (is_file && access(program_, X_OK) == 0) return true;
   program_[0] = '\0';
   return false;
 }
@@ -40,8 +45,8 @@ bool Analyzer::FindBesideLibrary() {
   const char* end = std::strrchr(info.dli_fname, '/');
   if (end == nullptr) return false;
   const auto size = static_cast<size_t>(end - info.dli_fname);
-  return Try(info.dli_fname, size, "../bin/gpumem") || Try(info.dli_fname, size, "../../bin/gpumem") ||
-         Try(info.dli_fname, size, "gpumem");
+  return Try(info.dli_fname, size, "../bin/gpumemshim") || Try(info.dli_fname, size, "../../bin/gpumemshim") ||
+         Try(info.dli_fname, size, "gpumemshim");
 }
 
 bool Analyzer::FindOnPath() {
@@ -49,7 +54,7 @@ bool Analyzer::FindOnPath() {
   while (path != nullptr && *path != '\0') {
     const char* end = std::strchr(path, ':');
     const size_t size = end == nullptr ? std::strlen(path) : static_cast<size_t>(end - path);
-    if (Try(path, size, "gpumem")) return true;
+    if (Try(path, size, "gpumemshim")) return true;
     path = end == nullptr ? nullptr : end + 1;
   }
   return false;
@@ -85,7 +90,7 @@ void Analyzer::Find(SettingLookup setting) {
   setting_ = setting;
   program_[0] = '\0';
   CopyEnvironment();
-  const char* named = ValueOf("GPUMEMSHIM_GPUMEM");
+  const char* named = ValueOf("GPUMEMSHIM_PROGRAM");
   if (named != nullptr && *named != '\0') {
     const size_t size = std::strlen(named) + 1;
     if (size <= sizeof program_ && access(named, X_OK) == 0) std::memcpy(program_, named, size);
@@ -105,26 +110,26 @@ bool Analyzer::PrepareCommand(const char* const* wanted, size_t count) {
 }
 
 bool Analyzer::Prepare(const char* path) {
-  const char* wanted[] = {"gpumem", "oom", "--no-replay", "--top", "5", path, nullptr};
+  const char* wanted[] = {"gpumemshim", "oom", "--no-replay", "--top", "5", path, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);
 }
 
 bool Analyzer::PrepareSummary(const char* path, const char* target) {
   const bool is_beside = target[0] == '\0';
-  const char* wanted[] = {"gpumem", "ranks", "--summarize", path, is_beside ? nullptr : "--to", target, nullptr};
+  const char* wanted[] = {"gpumemshim", "ranks", "--summarize", path, is_beside ? nullptr : "--to", target, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   if (!PrepareCommand(wanted, sizeof wanted / sizeof *wanted)) return false;
   // A thousand ranks may share one cache.
   if (variable_count_ < kMaxVariables && environment_[variable_count_] == nullptr) {
-    environment_[variable_count_] = "GPUMEM_INDEX_ABOVE=never";
+    environment_[variable_count_] = "GPUMEMSHIM_INDEX_ABOVE=never";
     environment_[variable_count_ + 1] = nullptr;
   }
   return true;
 }
 
 bool Analyzer::PrepareForecast(const char* path) {
-  const char* wanted[] = {"gpumem", "forecast", "--watch", path, nullptr};
+  const char* wanted[] = {"gpumemshim", "forecast", "--watch", path, nullptr};
   static_assert(sizeof wanted <= sizeof arguments_);
   for (const char* name : kForecastVariables) Copy(name);
   return PrepareCommand(wanted, sizeof wanted / sizeof *wanted);

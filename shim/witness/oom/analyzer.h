@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Analyzer: how `gpumem oom`, `gpumem forecast --watch` and `gpumem ranks --summarize` are started: which file, with
-// which arguments, in which environment. GPUMEMSHIM_GPUMEM names it; else it lies where the library was installed
+// Analyzer: how `gpumemshim oom`, `gpumemshim forecast --watch` and `gpumemshim ranks --summarize` are started: which
+// file, with which arguments, in which environment. GPUMEMSHIM_PROGRAM names it; else it lies where the library was
+// installed
 // (../bin or ../../bin of its directory, or beside it), else on PATH. Of the environment it sees what a terminal and a
 // locale need and nothing else: not our preload, not the host's libraries.
 //
-// Settings are taken from where `setting` finds them: they may have come with `gpumem attach`, not in the environment.
+// Settings are taken from where `setting` finds them: they may have come with `gpumemshim attach`, not in the
+// environment.
 //
 // Thread-safety: Find before others; reads the environment. Failure: Prepare is false, after one line on stderr.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// GPUMEMSHIM_FORECAST: `gpumem forecast --watch` beside the program, from the first part of the trace that is in the
-// file on. All that it does, callbacks included, happens in a process of its own (probe_process.h), which ends with the
-// program. What it prints comes out on standard error.
+// GPUMEMSHIM_FORECAST: `gpumemshim forecast --watch` beside the program, from the first part of the trace that is in
+// the file on. All that it does, callbacks included, happens in a process of its own (probe_process.h), which ends with
+// the program. What it prints comes out on standard error.
 //
 // Thread-safety: ConfigureForecast before the writer starts, ForgetForecastInChild in a forked child, all else on the
 // writer thread. Failure: one line on standard error where the analyzer is not found; else nothing, and no forecast.

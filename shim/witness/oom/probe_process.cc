@@ -135,7 +135,7 @@ int Supervisor(void* argument) {
   Plan* plan = static_cast<Plan*>(argument);
   RawSyscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (RawSyscall(SYS_getppid) != plan->host_pid) return 1;
-  RawSyscall(SYS_prctl, PR_SET_NAME, "gpumem-oom");
+  RawSyscall(SYS_prctl, PR_SET_NAME, "gpumemshim-oom");
   CloseHostDescriptors();
   int ends[2];
   if (!OpenPipe(ends)) return 1;

@@ -19,7 +19,7 @@
 // Thread-safety: one thread. Ownership: argv and envp must stay valid while Running(). Failure: Start returns false.
 //
 //   ProbeProcess child;
-//   if (child.Start("/usr/bin/gpumem", argv, envp, 30'000)) while (child.Running()) ...
+//   if (child.Start("/usr/bin/gpumemshim", argv, envp, 30'000)) while (child.Running()) ...
 
 #ifndef GPUMEM_SHIM_WITNESS_OOM_PROBE_PROCESS_H_
 #define GPUMEM_SHIM_WITNESS_OOM_PROBE_PROCESS_H_

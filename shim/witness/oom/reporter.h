@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // GPUMEMSHIM_OOM_REPORT: when a request for memory has failed for good, the writer thread has the analyzer explain it
-// on standard error (gpumem oom). The program never waits for it, but at its end, where a report that has begun is
+// on standard error (gpumemshim oom). The program never waits for it, but at its end, where a report that has begun is
 // given up to ten seconds to come out.
 //
 // What counts: a report of PyTorch that it is out of memory; or a failed CUDA call that is followed, on its thread and

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// GPUMEMSHIM_SUMMARY: has the analyzer write the summary of this process's trace (gpumem ranks --summarize) every so
-// often, in a process of its own (probe_process.h). The summary is replaced as a whole, so after a kill the last one is
-// there. At the end there is one more only where the user asked for summaries or no trace is kept: the program waits
-// for it, at most kSummaryWaitAtEndMs. Else the next reader of the trace makes it (gpumem ranks).
+// GPUMEMSHIM_SUMMARY: has the analyzer write the summary of this process's trace (gpumemshim ranks --summarize) every
+// so often, in a process of its own (probe_process.h). The summary is replaced as a whole, so after a kill the last one
+// is there. At the end there is one more only where the user asked for summaries or no trace is kept: the program waits
+// for it, at most kSummaryWaitAtEndMs. Else the next reader of the trace makes it (gpumemshim ranks).
 //
 // A summary takes as long as the trace is: the next one begins no earlier than fifty times that later, so that
 // summaries take at most a fiftieth of a core.

@@ -166,7 +166,7 @@ void Sampling(State* state) {
 
 void* Main(void* argument) {
   State* state = static_cast<State*>(argument);
-  prctl(PR_SET_NAME, "gpumem-sampler", 0, 0, 0);
+  prctl(PR_SET_NAME, "gpumemshim-nvml", 0, 0, 0);
   state->thread_id.store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   EnterGate(state);
   const bool open = state->device_sampler.Open();

@@ -4,7 +4,7 @@
 // The sampling thread: asks NVML about once a second, and at the moments that matter, what the devices that this
 // process uses say of their memory: used in all, by this process, by which others (docs/reconciliation.md).
 //
-//   writer thread                     sampling thread "gpumem-sampler"
+//   writer thread                     sampling thread "gpumemshim-nvml"
 //   AddDevice, SawEvent  --requests-->  asks, checks thresholds
 //   PutSample            <--samples---  (a queue of four; a sample that finds it full is dropped)
 //

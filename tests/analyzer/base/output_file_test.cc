@@ -39,7 +39,7 @@ const dev_t kNull = makedev(1, 3), kFull = makedev(1, 7), kDisk = makedev(7, 250
 
 class OutputFileTest : public testing::Test {
  protected:
-  OutputFileTest() : folder_(absl::StrCat(testing::TempDir(), "gpumem_output.", getpid())) {
+  OutputFileTest() : folder_(absl::StrCat(testing::TempDir(), "gpumemshim_output.", getpid())) {
     fs::create_directories(folder_);
   }
   ~OutputFileTest() override { fs::remove_all(folder_); }

@@ -51,12 +51,12 @@ class CliTest : public ::testing::Test {
 TEST_F(CliTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--help"}).exit_code, 0);
   EXPECT_THAT(Run({"--help"}).out, HasSubstr("fragmentation"));
-  EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumem 0."));
+  EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumemshim 0."));
   for (const char* command : {"run", "report", "timeline", "peak", "at", "steps", "stages", "modules", "model", "leaks",
                               "tree", "table", "sizes", "stacks", "fragmentation", "info", "dump", "doctor"}) {
     const Outcome outcome = Run({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
-    EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumem ") + command));
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumemshim ") + command));
     EXPECT_THAT(outcome.out, HasSubstr("-h, --help"));
     EXPECT_EQ(Run({"help", command}).out, outcome.out);
   }
@@ -68,11 +68,11 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments.front();
     EXPECT_THAT(outcome.err, HasSubstr(hint));
-    EXPECT_THAT(outcome.err, HasSubstr("gpumem: "));
+    EXPECT_THAT(outcome.err, HasSubstr("gpumemshim: "));
   };
-  expect({"reprot"}, "Did you mean gpumem report?");
-  expect({"frag"}, "Did you mean gpumem fragmentation?");
-  expect({"run.gmtrace"}, "gpumem report run.gmtrace");
+  expect({"reprot"}, "Did you mean gpumemshim report?");
+  expect({"frag"}, "Did you mean gpumemshim fragmentation?");
+  expect({"run.gmtrace"}, "gpumemshim report run.gmtrace");
   expect({"--json"}, "before the command");
   expect({"peak", "--measur", "total"}, "did you mean --measure?");
   expect({"peak", "--measure", "everything"}, "--measure");
@@ -87,13 +87,13 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"table", "--min-size", "big"}, "big is no size");
   expect({"table", "--max-age", "-1"}, "-1 is no time");
   expect({"table", "--by", "colour"}, "--by");
-  expect({"run"}, "gpumem run -- python train.py");
+  expect({"run"}, "gpumemshim run -- python train.py");
   expect({"run", "--bogus", "true"}, "unknown flag --bogus");
 }
 
 TEST_F(CliTest, WhatCannotBeReadIsCode3WithANextStep) {
   EXPECT_EQ(Run({"report"}).exit_code, 3);
-  EXPECT_THAT(Run({"report"}).err, HasSubstr("gpumem run -- python train.py"));
+  EXPECT_THAT(Run({"report"}).err, HasSubstr("gpumemshim run -- python train.py"));
   EXPECT_EQ(Run({"report", "missing.gmtrace"}).exit_code, 3);
   Put("empty.gmtrace", "");
   Put("foreign.gmtrace", std::string(4096, 'x'));

@@ -17,7 +17,7 @@ using ::testing::Not;
 TEST(ConcludeTest, WithoutAnythingToSayAllIsRecorded) {
   const Conclusion conclusion = Conclude({{"library", Health::kOk, "lib.so", ""},
                                           {"symbols", Health::kWarning, "no debug files", "install some"},
-                                          {"rings left", Health::kWarning, "5 MiB", "gpumem doctor --clean"}});
+                                          {"rings left", Health::kWarning, "5 MiB", "gpumemshim doctor --clean"}});
   EXPECT_EQ(conclusion.extent, Conclusion::Extent::kAll) << "names and old rings cost no event";
   EXPECT_THAT(conclusion.sentence, HasSubstr("All will be recorded"));
   EXPECT_EQ(conclusion.change, "");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// What `gpumem flame` writes. tests/e2e/flame_test.py looks at the page in a browser.
+// What `gpumemshim flame` writes. tests/e2e/flame_test.py looks at the page in a browser.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

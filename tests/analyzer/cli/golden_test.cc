@@ -67,7 +67,7 @@ TEST_P(GoldenTest, IsAsCheckedIn) {
   const testing::Outcome outcome = testing::RunGpumem(GetParam().arguments, folder, {{"COLUMNS", "100"}});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::string path = std::string(GPUMEM_GOLDEN_FOLDER) + "/" + GetParam().file;
-  if (getenv("GPUMEM_UPDATE_GOLDEN") != nullptr) testing::WriteFile(path, outcome.out);
+  if (getenv("GPUMEMSHIM_UPDATE_GOLDEN") != nullptr) testing::WriteFile(path, outcome.out);
   std::ifstream file(path, std::ios::binary);
   std::stringstream expected;
   expected << file.rdbuf();

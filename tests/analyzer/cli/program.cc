@@ -49,7 +49,7 @@ void Limit(const Limits& limits) {
   setenv("PATH", path.c_str(), 1);
   setenv("LANG", "C.UTF-8", 1);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> argv = {const_cast<char*>("gpumem")};
+  std::vector<char*> argv = {const_cast<char*>("gpumemshim")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   execv(GPUMEM_PROGRAM, argv.data());
@@ -59,7 +59,7 @@ void Limit(const Limits& limits) {
 }  // namespace
 
 std::string MakeFolder() {
-  std::string name = ::testing::TempDir() + "/gpumem_commands_XXXXXX";
+  std::string name = ::testing::TempDir() + "/gpumemshim_commands_XXXXXX";
   if (mkdtemp(name.data()) == nullptr) return "";
   RemoveAtEnd(name);
   return std::filesystem::canonical(name).string();

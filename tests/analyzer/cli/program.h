@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// Runs the real gpumem: its arguments, its folder and environment in, its two streams and exit code out.
+// Runs the real gpumemshim: its arguments, its folder and environment in, its two streams and exit code out.
 
 #ifndef GPUMEM_TESTS_ANALYZER_CLI_PROGRAM_H_
 #define GPUMEM_TESTS_ANALYZER_CLI_PROGRAM_H_

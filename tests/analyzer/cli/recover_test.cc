@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// `gpumem recover` and its flags, and what `gpumem doctor` says of rings that were left.
+// `gpumemshim recover` and its flags, and what `gpumemshim doctor` says of rings that were left.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -104,12 +104,12 @@ TEST_F(RecoverTest, InPlaceAppendsOnceAndDeleteRemovesTheRing) {
 }
 
 TEST_F(RecoverTest, ARingAloneBecomesATraceThatNamesItsProgram) {
-  PutRing("gpumem.1.2.ring");
-  EXPECT_EQ(Run({"recover", "gpumem.1.2.ring", "-o", "out.gmtrace"}).exit_code, 0);
+  PutRing("gpumemshim.1.2.ring");
+  EXPECT_EQ(Run({"recover", "gpumemshim.1.2.ring", "-o", "out.gmtrace"}).exit_code, 0);
   const Outcome outcome = Run({"info", "out.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("train"));
-  EXPECT_EQ(Run({"recover", "--in-place", "gpumem.1.2.ring"}).exit_code, 3) << "there is no trace to append to";
+  EXPECT_EQ(Run({"recover", "--in-place", "gpumemshim.1.2.ring"}).exit_code, 3) << "there is no trace to append to";
 }
 
 TEST_F(RecoverTest, EachProcessOfAConcatenatedTrace) {
@@ -150,13 +150,13 @@ TEST_F(RecoverTest, ACompleteTraceIsLeftAsItIs) {
 TEST_F(RecoverTest, DoctorListsTheRingsThatWereLeft) {
   const std::map<std::string, std::string> here = {{"GPUMEMSHIM_RING_DIRECTORY", folder_}};
   EXPECT_THAT(Run({"doctor"}, here).out, ::testing::Not(HasSubstr("ring left")));
-  PutRing("gpumem.1.2.ring");
-  Put("gpumem.3.4.ring", "nonsense");
+  PutRing("gpumemshim.1.2.ring");
+  Put("gpumemshim.3.4.ring", "nonsense");
   const Outcome outcome = Run({"doctor", "--json"}, here);
-  EXPECT_THAT(outcome.out, HasSubstr("gpumem.1.2.ring"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim.1.2.ring"));
   EXPECT_THAT(outcome.out, HasSubstr("train (pid 2147483632)"));
-  EXPECT_THAT(outcome.out, HasSubstr("gpumem doctor --clean"));
-  EXPECT_THAT(outcome.out, HasSubstr("gpumem.3.4.ring"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim doctor --clean"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim.3.4.ring"));
 }
 
 TEST_F(RecoverTest, AFoldersReportNamesRingsWithoutATrace) {
@@ -173,23 +173,33 @@ TEST_F(RecoverTest, AFoldersReportNamesRingsWithoutATrace) {
   EXPECT_THAT(Run({"recover", "c.gmtrace.1f.ring", "-o", "c.gmtrace"}).out, HasSubstr("1 event"));
 }
 
+TEST_F(RecoverTest, ATraceNamesItsRingByTheProgramsOldName) {
+  RingBuilder ring(kGone);
+  ring.Chunk(1, 1).Alloc(0x7f0000000000, 2 << 20).Alloc(0x7f0000200000, 2 << 20);
+  Put("run.gmtrace", TraceOf(absl::StrCat("gpumem.", kGone, ".1234.1f.ring")));
+  ring.BelongTo(Path("run.gmtrace"), 0x1f);
+  ring.header().moved = 1;
+  ring.Write(Path("run.gmtrace.ring"));
+  EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"alloc\""), 3u);
+}
+
 TEST_F(RecoverTest, DoctorPutsThemBesideTheirTraces) {
   const std::map<std::string, std::string> here = {{"GPUMEMSHIM_RING_DIRECTORY", folder_}};
   RingBuilder ring(kGone);
   ring.Chunk(1, 1).Alloc(0x7f0000000000, 2 << 20).Alloc(0x7f0000200000, 2 << 20);
-  const std::string name = absl::StrCat("gpumem.", kGone, ".1234.1f.ring");
+  const std::string name = absl::StrCat("gpumemshim.", kGone, ".1234.1f.ring");
   Put("run.gmtrace", TraceOf(name));
   ring.BelongTo(Path("run.gmtrace"), 0x1f).Write(Path(name));
-  PutRing("gpumem.1.2.ring");
+  PutRing("gpumemshim.1.2.ring");
   const Outcome listed = Run({"doctor", "--json"}, here);
   EXPECT_THAT(listed.out, HasSubstr("by 2 processes that are gone"));
   EXPECT_TRUE(Exists(name));
   const Outcome outcome = Run({"doctor", "--clean", "--json"}, here);
   EXPECT_THAT(outcome.out, HasSubstr("ring removed"));
   EXPECT_THAT(outcome.out, HasSubstr("run.gmtrace.ring"));
-  EXPECT_THAT(outcome.out, HasSubstr("gpumem recover --delete"));  // the other one, which names no trace
+  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim recover --delete"));  // the other one, which names no trace
   EXPECT_FALSE(Exists(name));
-  EXPECT_TRUE(Exists("gpumem.1.2.ring"));
+  EXPECT_TRUE(Exists("gpumemshim.1.2.ring"));
   EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"alloc\""), 3u);
 }
 

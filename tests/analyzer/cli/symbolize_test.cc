@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// `gpumem symbolize`: the trace answers the same once the binaries are gone, and is never damaged. The traced module is
-// a copy of this test, whose code is asked for its own names.
+// `gpumemshim symbolize`: the trace answers the same once the binaries are gone, and is never damaged. The traced
+// module is a copy of this test, whose code is asked for its own names.
 
 #include <gmock/gmock.h>
 #include <link.h>
@@ -258,8 +258,8 @@ TEST_F(SymbolizeTest, FlagsReachAllCommands) {
     fs::remove_all(Path("cache"));
     EXPECT_THAT(Run({command, "--full-stacks", "--symbols", "victim", "run.gmtrace"}).out, HasSubstr("AskedForIt"));
     fs::remove_all(Path("cache"));
-    EXPECT_THAT(Run({command, "run.gmtrace"}).err, HasSubstr("gpumem symbolize"));
-    EXPECT_THAT(Run({command, "--json", "run.gmtrace"}).out, HasSubstr("gpumem symbolize"));
+    EXPECT_THAT(Run({command, "run.gmtrace"}).err, HasSubstr("gpumemshim symbolize"));
+    EXPECT_THAT(Run({command, "--json", "run.gmtrace"}).out, HasSubstr("gpumemshim symbolize"));
   }
   EXPECT_EQ(Run({"peak", "--symbols", "no/such/file", "run.gmtrace"}).exit_code, 2);
   EXPECT_EQ(Run({"peak", "--sysroot", "no/such/folder", "run.gmtrace"}).exit_code, 2);

@@ -80,7 +80,7 @@ std::unique_ptr<TraceFollower> OpenOrDie(const std::string& path) {
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-// What `gpumem report` and `gpumem at end` say of the file as it is now.
+// What `gpumemshim report` and `gpumemshim at end` say of the file as it is now.
 void ExpectAsReported(const std::string& path, const LiveProcess& live) {
   LoadRequest request;
   request.place = path;

@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 class SymbolCacheTest : public ::testing::Test {
  protected:
   SymbolCacheTest() {
-    char pattern[] = "/tmp/gpumem_cache_test.XXXXXX";
+    char pattern[] = "/tmp/gpumemshim_cache_test.XXXXXX";
     base_ = mkdtemp(pattern);
-    folder_ = base_ + "/gpumem/symbols/v1";
+    folder_ = base_ + "/gpumemshim/symbols/v1";
   }
   ~SymbolCacheTest() override { fs::remove_all(base_); }
 
@@ -122,9 +122,9 @@ TEST_F(SymbolCacheTest, DoesWithoutAPlace) {
 TEST_F(SymbolCacheTest, FollowsTheEnvironment) {
   setenv("XDG_CACHE_HOME", "/x", 1);
   setenv("HOME", "/home/me", 1);
-  EXPECT_EQ(SymbolCache::DefaultFolder(), "/x/gpumem/symbols/v1");
+  EXPECT_EQ(SymbolCache::DefaultFolder(), "/x/gpumemshim/symbols/v1");
   setenv("XDG_CACHE_HOME", "relative", 1);
-  EXPECT_EQ(SymbolCache::DefaultFolder(), "/home/me/.cache/gpumem/symbols/v1");
+  EXPECT_EQ(SymbolCache::DefaultFolder(), "/home/me/.cache/gpumemshim/symbols/v1");
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   EXPECT_EQ(SymbolCache::DefaultFolder(), "");

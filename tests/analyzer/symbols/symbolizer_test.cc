@@ -147,7 +147,7 @@ TEST(SymbolizerTest, SaysWhichFilesAreMissing) {
   Symbolizer symbolizer(&table);
   symbolizer.Prepare();
   EXPECT_THAT(symbolizer.notes(),
-              ElementsAre(AllOf(HasSubstr("libfoo.so"), HasSubstr("gpumem symbolize"), HasSubstr("--sysroot"))));
+              ElementsAre(AllOf(HasSubstr("libfoo.so"), HasSubstr("gpumemshim symbolize"), HasSubstr("--sysroot"))));
   EXPECT_THAT(symbolizer.Resolve(stack)[0].function, HasSubstr("libfoo.so+0x"));
 }
 

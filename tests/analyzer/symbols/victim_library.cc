@@ -20,7 +20,7 @@ void RunCommand(const std::string& command) {
 }
 
 VictimLibrary::VictimLibrary() : original_(GPUMEM_TEST_VICTIM) {
-  char pattern[] = "/tmp/gpumem_symbols_test.XXXXXX";
+  char pattern[] = "/tmp/gpumemshim_symbols_test.XXXXXX";
   folder_ = mkdtemp(pattern);
   void* const handle = dlopen(original_.c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto run = handle == nullptr ? nullptr : reinterpret_cast<decltype(&RunVictim)>(dlsym(handle, "RunVictim"));

@@ -20,7 +20,7 @@ namespace gpumem::testing {
 // A folder that is not there yet and that nobody else uses. A number of the process alone is not enough: it comes
 // again, and what an earlier process left behind with it may be open to all.
 inline std::string NewFolder() {
-  std::string folder = ::testing::TempDir() + "gpumem_index.XXXXXX";
+  std::string folder = ::testing::TempDir() + "gpumemshim_index.XXXXXX";
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
   RemoveAtEnd(folder);
   return folder + "/index";
@@ -29,9 +29,9 @@ inline std::string NewFolder() {
 // What is kept of traces lies in a folder of its own as long as it lives.
 class IndexFolder {
  public:
-  IndexFolder() { setenv("GPUMEM_INDEX_DIR", path_.c_str(), 1); }
+  IndexFolder() { setenv("GPUMEMSHIM_INDEX_DIR", path_.c_str(), 1); }
   ~IndexFolder() {
-    unsetenv("GPUMEM_INDEX_DIR");
+    unsetenv("GPUMEMSHIM_INDEX_DIR");
     std::filesystem::remove_all(path_);
   }
   IndexFolder(const IndexFolder&) = delete;

@@ -164,7 +164,7 @@ std::string RingBuilder::WriteTemporary() const {
   static int number = 0;
   const char* const folder = std::getenv("TMPDIR");
   const std::string path =
-      absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumem_test.", getpid(), ".", number++, ".ring");
+      absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumemshim_test.", getpid(), ".", number++, ".ring");
   Write(path);
   RemoveAtEnd(path);
   return path;

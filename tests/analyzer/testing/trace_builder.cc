@@ -388,7 +388,7 @@ void TraceBuilder::Write(const std::string& path) {
 std::string TraceBuilder::WriteTemporary() {
   static std::atomic<int> number{0};
   const char* const folder = std::getenv("TMPDIR");
-  const std::string path = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumem_test.", getpid(), ".",
+  const std::string path = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/gpumemshim_test.", getpid(), ".",
                                         number.fetch_add(1), ".gmtrace");
   Write(path);
   RemoveAtEnd(path);

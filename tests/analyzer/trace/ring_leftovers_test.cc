@@ -36,7 +36,7 @@ class RingLeftovers : public ::testing::Test {
     ASSERT_NE(mkdtemp(folder), nullptr);
     folder_ = folder;
     trace_ = folder_ + "/run.gmtrace";
-    ring_ = absl::StrCat(folder_, "/gpumem.", kGone, ".", kTicks, ".", absl::Hex(kId), ".ring");
+    ring_ = absl::StrCat(folder_, "/gpumemshim.", kGone, ".", kTicks, ".", absl::Hex(kId), ".ring");
     char name[256] = "";
     gethostname(name, sizeof(name) - 1);
     TraceBuilder trace;

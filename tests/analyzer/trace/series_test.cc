@@ -26,7 +26,7 @@ using testing::TraceBuilder;
 class SeriesTest : public ::testing::Test {
  protected:
   SeriesTest() {
-    char pattern[] = "/tmp/gpumem_series_test.XXXXXX";
+    char pattern[] = "/tmp/gpumemshim_series_test.XXXXXX";
     folder_ = mkdtemp(pattern);
   }
   ~SeriesTest() override { std::filesystem::remove_all(folder_); }

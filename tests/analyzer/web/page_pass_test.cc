@@ -137,9 +137,9 @@ TEST(PageData, ATraceWithoutGpuMemoryHasNoDevices) {
   testing::TraceBuilder builder;
   const Passed passed = Of(builder.End().WriteTemporary());
   const std::string data =
-      PageData({{passed.loaded.get(), passed.pass.get(), {{"report", "{}\n"}}}}, "", "gpumem test");
+      PageData({{passed.loaded.get(), passed.pass.get(), {{"report", "{}\n"}}}}, "", "gpumemshim test");
   EXPECT_THAT(data, ::testing::HasSubstr("\"devices\": []"));
-  EXPECT_THAT(data, ::testing::HasSubstr("\"generator\": \"gpumem test\""));
+  EXPECT_THAT(data, ::testing::HasSubstr("\"generator\": \"gpumemshim test\""));
 }
 
 }  // namespace

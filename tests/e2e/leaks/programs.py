@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Programs that leak GPU memory, and programs that do not: what `gpumem leaks` is examined with (docs/leaks.md).
+"""Programs that leak GPU memory, and programs that do not: what `gpumemshim leaks` is examined with (docs/leaks.md).
 
     python programs.py NAME      runs one
     python programs.py           lists them as JSON

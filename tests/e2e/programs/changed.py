@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""A small language model with each change that `gpumem plan --explain` makes from outside written into it by hand: both must need the same.
+"""A small language model with each change that `gpumemshim plan --explain` makes from outside written into it by hand: both must need the same.
 
     python changed.py [--by-hand checkpointing:2] [--batch-size 8]
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Programs of kinds that `gpumem plan --explain` cannot change in every way: each must be told what is not possible, and why.
+"""Programs of kinds that `gpumemshim plan --explain` cannot change in every way: each must be told what is not possible, and why.
 
     python changed_others.py gan
     python changed_others.py recomputed 4    # the first 4 of 6 blocks

@@ -54,7 +54,7 @@ def sinks():
                 spike(step)
                 memory.step(step)
                 truths[step] = torch.cuda.memory_allocated()
-        history = mlflow_package.MlflowClient().get_metric_history(active.info.run_id, "gpumem/gpu0/peak_bytes")
+        history = mlflow_package.MlflowClient().get_metric_history(active.info.run_id, "gpumemshim/gpu0/peak_bytes")
     board = EventAccumulator("board")
     board.Reload()
     points = {point["attributes"]["gpu.index"]: point["value"] for metric in json.loads(reader.get_metrics_data().to_json())["resource_metrics"][0]["scope_metrics"][0]["metrics"] if metric["name"] == "gpu.memory.peak" for point in metric["data"]["data_points"]}

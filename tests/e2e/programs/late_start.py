@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """A training, with a second thread that allocates and frees all the time, in which recording begins late: late_start.py GPUMEM WAY SPANS
 
-WAY is "ctl" (`gpumem ctl PID start`), "attach" (`gpumem attach PID`) or "python" (gpumemshim.attach(FILE), with FILE behind SPANS). Prints PyTorch's own counters as JSON; its peaks lie behind the last start.
+WAY is "ctl" (`gpumemshim ctl PID start`), "attach" (`gpumemshim attach PID`) or "python" (gpumemshim.attach(FILE), with FILE behind SPANS). Prints PyTorch's own counters as JSON; its peaks lie behind the last start.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 import torch
 
 GPUMEM, WAY, SPANS = sys.argv[1], sys.argv[2], int(sys.argv[3])
-MORE = sys.argv[4:]  # of `gpumem attach`
+MORE = sys.argv[4:]  # of `gpumemshim attach`
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(6))).cuda()
@@ -47,7 +47,7 @@ def run(*words):
     while process.poll() is None:
         step(64)
     if process.returncode != 0:
-        raise SystemExit(f"gpumem {' '.join(words)}: {process.returncode}: {process.stdout.read()}")
+        raise SystemExit(f"gpumemshim {' '.join(words)}: {process.returncode}: {process.stdout.read()}")
     return process.stdout.read()
 
 

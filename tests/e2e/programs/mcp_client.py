@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Asks `gpumem mcp FOLDER` as an assistant does, by the protocol's own client, and prints the answers as a JSON line."""
+"""Asks `gpumemshim mcp FOLDER` as an assistant does, by the protocol's own client, and prints the answers as a JSON line."""
 
 import asyncio
 import json

@@ -12,7 +12,7 @@ from torch import cuda
 
 
 def pluggable():
-    return cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEM_TEST_ALLOCATOR"], "test_malloc", "test_free")
+    return cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEMSHIM_TEST_ALLOCATOR"], "test_malloc", "test_free")
 
 
 def captured(graph, pool=None, size=3 * MIB):
@@ -124,7 +124,7 @@ def check_a_pluggable_allocator_that_is_none():
 
 
 def check_a_pluggable_function_that_is_none():
-    return cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEM_TEST_ALLOCATOR"], "no_such_function", "test_free")
+    return cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEMSHIM_TEST_ALLOCATOR"], "no_such_function", "test_free")
 
 
 def check_a_graph():

@@ -117,7 +117,7 @@ def check_native_frames_of_history():
         kept = blob(2 * MIB)
         trace = cuda.memory._snapshot()["device_traces"][0]
         names = [frame["name"] for frame in trace[-1].get("frames", [])]
-        return len(names) > 5, any("gpumem" in name for name in names), kept.nbytes
+        return len(names) > 5, any("gpumemshim" in name for name in names), kept.nbytes
 
 
 def check_limit_of_history():

@@ -11,14 +11,14 @@ from IPython.utils.capture import capture_output
 
 CELLS = {
     "load": "%load_ext gpumemshim\nimport torch, gc",
-    "train": "%%gpumem -r trained\nkept = torch.empty(16 << 20, dtype=torch.uint8, device='cuda')\nbig = torch.empty(64 << 20, dtype=torch.uint8, device='cuda')\ndel big\n40 + 2",
+    "train": "%%gpumemshim -r trained\nkept = torch.empty(16 << 20, dtype=torch.uint8, device='cuda')\nbig = torch.empty(64 << 20, dtype=torch.uint8, device='cuda')\ndel big\n40 + 2",
     "sizes": "print(trained.start_bytes, trained.peak_bytes, trained.end_bytes)",
-    "line": "%gpumem -q -r one more = torch.empty(1 << 20, dtype=torch.uint8, device='cuda')\nprint(one.grown_bytes)",
-    "error": "%%gpumem\nmissing",
-    "hidden": "%%gpumem\n43;",
-    "usage": "%gpumem",
-    "syntax": "%%gpumem\nfor",
-    "older": "%%gpumem\nagain = torch.empty(2 << 20, dtype=torch.uint8, device='cuda')",
+    "line": "%gpumemshim -q -r one more = torch.empty(1 << 20, dtype=torch.uint8, device='cuda')\nprint(one.grown_bytes)",
+    "error": "%%gpumemshim\nmissing",
+    "hidden": "%%gpumemshim\n43;",
+    "usage": "%gpumemshim",
+    "syntax": "%%gpumemshim\nfor",
+    "older": "%%gpumemshim\nagain = torch.empty(2 << 20, dtype=torch.uint8, device='cuda')",
 }
 
 

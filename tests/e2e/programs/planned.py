@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What `gpumem plan` is tried on: one case each, plain PyTorch. After each step it writes PyTorch's own counters to $COUNTERS, a JSON line a step.
+"""What `gpumemshim plan` is tried on: one case each, plain PyTorch. After each step it writes PyTorch's own counters to $COUNTERS, a JSON line a step.
 
     python planned.py CASE [--batch-size N]
 """

@@ -10,7 +10,7 @@ from numbers_of_torch import keep_alive
 
 
 def main():
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEM_TEST_ALLOCATOR"], "test_malloc", "test_free")
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(os.environ["GPUMEMSHIM_TEST_ALLOCATOR"], "test_malloc", "test_free")
     torch.cuda.memory.change_current_allocator(allocator)
     kept = [torch.zeros(1000 + 100 * i, 1000, device="cuda") for i in range(8)]
     del kept[::2]

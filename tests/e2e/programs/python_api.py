@@ -79,7 +79,7 @@ def without_gpumem(reported):
     with gpumemshim.record("/proc/no/such/folder.gmtrace") as unwritable:
         mib(2)
     reported["unwritable"] = unwritable.peak_bytes - unwritable.start_bytes
-    os.environ["GPUMEMSHIM_GPUMEM"] = "/nonexistent"
+    os.environ["GPUMEMSHIM_PROGRAM"] = "/nonexistent"
     try:
         with gpumemshim.record() as recording:
             mib(2)

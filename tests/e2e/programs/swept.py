@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What `gpumem sweep` is tried on. Each run adds a JSON line to $RUNS that says how it finds itself.
+"""What `gpumemshim sweep` is tried on. Each run adds a JSON line to $RUNS that says how it finds itself.
 
     python swept.py [CASE] --batch-size N [--width W] [--double]
 """
@@ -40,7 +40,7 @@ def find_itself(arguments):
         imported_with=swept_parts.WORDS,
         directory=os.getcwd(),
         group=os.getpgid(0) == os.getpid(),
-        own_variables=sorted(name for name in os.environ if name.startswith("GPUMEM_SWEEP")),
+        own_variables=sorted(name for name in os.environ if name.startswith("GPUMEMSHIM_SWEEP")),
         standard_input=sys.stdin.read(),
         colour=os.environ.get("COLOUR"),
         initialized=torch.cuda.is_initialized(),

@@ -27,7 +27,7 @@ std::string FakePython(const std::string& name, const std::string& says) {
 class FindTorchTest : public ::testing::Test {
  protected:
   FindTorchTest() {
-    unsetenv("GPUMEM_PYTHON");
+    unsetenv("GPUMEMSHIM_INTERPRETER");
     unsetenv("VIRTUAL_ENV");
     setenv("PATH", "/nowhere:/bin", 1);  // of sh; no python3 with torch is to be found by chance
     std::ofstream(trace_) << "a trace";
@@ -37,7 +37,7 @@ class FindTorchTest : public ::testing::Test {
 };
 
 TEST_F(FindTorchTest, TheOneThatIsNamed) {
-  const std::string python = FakePython("python_named", "gpumem 2.6.0+cu124 12.4");
+  const std::string python = FakePython("python_named", "gpumemshim 2.6.0+cu124 12.4");
   const absl::StatusOr<TorchPython> found = FindTorch(python, "", {});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->python, python);
@@ -48,13 +48,13 @@ TEST_F(FindTorchTest, ANamedOneWithoutItIsAMistake) {
   const absl::Status none = FindTorch(FakePython("python_none", ""), "", {}).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(none.message(), HasSubstr("--torch"));
-  EXPECT_THAT(FindTorch(FakePython("python_cpu", "gpumem 2.6.0+cpu None"), "", {}).status().message(),
+  EXPECT_THAT(FindTorch(FakePython("python_cpu", "gpumemshim 2.6.0+cpu None"), "", {}).status().message(),
               HasSubstr("without CUDA"));
   EXPECT_FALSE(FindTorch("/nowhere/python", "", {}).ok());
 }
 
 TEST_F(FindTorchTest, TheRecordedProgramsOwn) {
-  FakePython("python_recorded", "gpumem 2.11.0 13.0");
+  FakePython("python_recorded", "gpumemshim 2.11.0 13.0");
   ProcessInfo process;
   process.working_directory = ::testing::TempDir();
   process.command_line = {"./python_recorded", "train.py"};
@@ -66,7 +66,7 @@ TEST_F(FindTorchTest, TheRecordedProgramsOwn) {
 }
 
 TEST_F(FindTorchTest, ATraceFromElsewhereDoesNotSayWhatIsRun) {
-  const std::string python = FakePython("python_sent", "gpumem 2.11.0 13.0");
+  const std::string python = FakePython("python_sent", "gpumemshim 2.11.0 13.0");
   ProcessInfo process;
   process.working_directory = ::testing::TempDir();
   process.command_line = {"./python_sent", "train.py"};
@@ -79,7 +79,7 @@ TEST_F(FindTorchTest, ATraceFromElsewhereDoesNotSayWhatIsRun) {
 }
 
 TEST_F(FindTorchTest, NorDoesOneThatOthersMayWrite) {
-  const std::string python = FakePython("python_shared", "gpumem 2.11.0 13.0");
+  const std::string python = FakePython("python_shared", "gpumemshim 2.11.0 13.0");
   ProcessInfo process;
   process.executable = python;
   process.boot_id = BootId();
@@ -89,7 +89,7 @@ TEST_F(FindTorchTest, NorDoesOneThatOthersMayWrite) {
 }
 
 TEST_F(FindTorchTest, NorIsWhatOthersMayWrite) {
-  const std::string python = FakePython("python_open", "gpumem 2.11.0 13.0");
+  const std::string python = FakePython("python_open", "gpumemshim 2.11.0 13.0");
   chmod(python.c_str(), 0777);
   ProcessInfo process;
   process.executable = python;
@@ -101,7 +101,7 @@ TEST_F(FindTorchTest, NorIsWhatOthersMayWrite) {
 TEST_F(FindTorchTest, NothingThatIsNoPythonIsStarted) {
   ProcessInfo process;
   process.working_directory = ::testing::TempDir();
-  FakePython("rm_everything", "gpumem 2.11.0 13.0");
+  FakePython("rm_everything", "gpumemshim 2.11.0 13.0");
   process.command_line = {"./rm_everything"};
   process.executable = ::testing::TempDir() + "/rm_everything";
   process.boot_id = BootId();

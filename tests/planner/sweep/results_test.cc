@@ -192,7 +192,7 @@ TEST(SweepPageOfTheManualTest, HasEveryKeyAndColumn) {
 
 class ResultsTest : public ::testing::Test {
  protected:
-  ResultsTest() : folder_(absl::StrCat(::testing::TempDir(), "gpumem_results.", getpid(), "/deep/results")) {}
+  ResultsTest() : folder_(absl::StrCat(::testing::TempDir(), "gpumemshim_results.", getpid(), "/deep/results")) {}
   ~ResultsTest() override { fs::remove_all(fs::path(folder_).parent_path().parent_path()); }
 
   std::set<std::string> Files() const {

@@ -83,7 +83,7 @@ TEST(RowJsonTest, RefusesAnotherVersion) {
   row["row_version"] = kRowVersion + 1;
   const absl::Status status = ParseRow(row.dump()).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("of version 2; this gpumem reads version 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of version 2; this gpumemshim reads version 1"));
 }
 
 TEST(RowJsonTest, AnyBytesAreAnErrorOrARow) {

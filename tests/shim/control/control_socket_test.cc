@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 class ControlSocketTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/gpumem-socket-XXXXXX";
+    char name[] = "/tmp/gpumemshim-socket-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
     folder_ = name;
     setenv("XDG_RUNTIME_DIR", name, 1);

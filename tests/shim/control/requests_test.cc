@@ -17,34 +17,35 @@ Request Parse(const std::string& line) {
 }
 
 TEST(Requests, Commands) {
-  EXPECT_EQ(Parse("gpumem/1 status").command, Command::kStatus);
-  EXPECT_EQ(Parse("gpumem/1 start").command, Command::kStart);
-  EXPECT_EQ(Parse("gpumem/1 stop\r").command, Command::kStop);
-  EXPECT_EQ(Parse("gpumem/1 flush ").command, Command::kFlush);
-  EXPECT_EQ(Parse("gpumem/1 dump").command, Command::kDump);
-  EXPECT_EQ(Parse("gpumem/1 tensors").command, Command::kTensors);
-  EXPECT_EQ(Parse("gpumem/1 gradients").command, Command::kGradients);
-  EXPECT_EQ(Parse("gpumem/1 gc").command, Command::kGc);
-  EXPECT_EQ(Parse("gpumem/1 backtrace").command, Command::kBacktrace);
-  EXPECT_EQ(Parse("gpumem/1 eval 1 + 1").command, Command::kEval);
+  EXPECT_EQ(Parse("gpumemshim/1 status").command, Command::kStatus);
+  EXPECT_EQ(Parse("gpumemshim/1 start").command, Command::kStart);
+  EXPECT_EQ(Parse("gpumemshim/1 stop\r").command, Command::kStop);
+  EXPECT_EQ(Parse("gpumemshim/1 flush ").command, Command::kFlush);
+  EXPECT_EQ(Parse("gpumemshim/1 dump").command, Command::kDump);
+  EXPECT_EQ(Parse("gpumemshim/1 tensors").command, Command::kTensors);
+  EXPECT_EQ(Parse("gpumemshim/1 gradients").command, Command::kGradients);
+  EXPECT_EQ(Parse("gpumemshim/1 gc").command, Command::kGc);
+  EXPECT_EQ(Parse("gpumemshim/1 backtrace").command, Command::kBacktrace);
+  EXPECT_EQ(Parse("gpumemshim/1 eval 1 + 1").command, Command::kEval);
 }
 
 TEST(Requests, MarkKeepsItsText) {
-  EXPECT_EQ(Parse("gpumem/1 snapshot x").command, Command::kSnapshot);
-  const Request request = Parse("gpumem/1 mark  epoch 3 ");
+  EXPECT_EQ(Parse("gpumemshim/1 snapshot x").command, Command::kSnapshot);
+  const Request request = Parse("gpumemshim/1 mark  epoch 3 ");
   EXPECT_EQ(request.command, Command::kMark);
   EXPECT_EQ(std::string(request.argument, request.argument_size), " epoch 3 ");
 }
 
 TEST(Requests, WhatIsNoRequest) {
-  for (const char* line : {"", "status", "gpumem/2 status", "GET / HTTP/1.1", "gpumem/1", "gpumem/1 ", "gpumem/1 statu",
-                           "gpumem/1 status now", "gpumem/1 mark", "gpumem/1 snapshot", "gpumem/1 eval",
-                           "gpumem/1 gc now", "gpumem/1 mark ", "gpumem/1  status"}) {
+  for (const char* line :
+       {"", "status", "gpumemshim/2 status", "GET / HTTP/1.1", "gpumemshim/1", "gpumemshim/1 ", "gpumemshim/1 statu",
+        "gpumemshim/1 status now", "gpumemshim/1 mark", "gpumemshim/1 snapshot", "gpumemshim/1 eval",
+        "gpumemshim/1 gc now", "gpumemshim/1 mark ", "gpumemshim/1  status"}) {
     const Request request = Parse(line);
     EXPECT_EQ(request.command, Command::kNone) << line;
     EXPECT_NE(request.error, nullptr) << line;
   }
-  EXPECT_EQ(Parse(std::string("gpumem/1 st\0tus", 15)).command, Command::kNone);
+  EXPECT_EQ(Parse(std::string("gpumemshim/1 st\0tus", 15)).command, Command::kNone);
   EXPECT_EQ(Parse(std::string(2048, '\xff')).command, Command::kNone);
 }
 

@@ -67,7 +67,7 @@ TEST(StderrLineTest, AFullPipeHoldsNothingUp) {
 }
 
 TEST(StderrLineTest, ALimitOnFilesEndsNothing) {
-  char path[] = "/tmp/gpumem_stderr.XXXXXX";
+  char path[] = "/tmp/gpumemshim_stderr.XXXXXX";
   const int made = mkstemp(path);
   const int file = open(path, O_WRONLY);
   unlink(path);
@@ -83,7 +83,7 @@ TEST(StderrLineTest, ALimitOnFilesEndsNothing) {
 }
 
 TEST(StderrLineTest, AFileOfTheProgramUnderThatNumberStaysAsItIs) {
-  char path[] = "/tmp/gpumem_stderr.XXXXXX";
+  char path[] = "/tmp/gpumemshim_stderr.XXXXXX";
   const int made = mkstemp(path);
   const std::string name = path;
   EXPECT_EQ(StatusOf(-1,

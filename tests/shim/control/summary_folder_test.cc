@@ -20,7 +20,7 @@ namespace {
 class SummaryFolderTest : public testing::Test {
  protected:
   SummaryFolderTest() {
-    char name[] = "/tmp/gpumem-summary-folder-XXXXXX";
+    char name[] = "/tmp/gpumemshim-summary-folder-XXXXXX";
     place_ = mkdtemp(name);
   }
   ~SummaryFolderTest() override { std::filesystem::remove_all(place_); }
@@ -58,12 +58,12 @@ TEST_F(SummaryFolderTest, IsOursAloneAndGoesWithAllThatIsInIt) {
 
 TEST_F(SummaryFolderTest, ThoseOfDeadProcessesGo) {
   const std::string dead = Make(DeadPid(), 1000), recent = Make(DeadPid(), 10), alive = Make(getpid(), 1000);
-  std::filesystem::create_directory(place_ + "/gpumem-other");
+  std::filesystem::create_directory(place_ + "/gpumemshim-other");
   ClearDeadSummaryFolders(place_.c_str());
   EXPECT_FALSE(std::filesystem::exists(dead));
   EXPECT_TRUE(std::filesystem::exists(recent)) << "of another PID namespace, perhaps";
   EXPECT_TRUE(std::filesystem::exists(alive));
-  EXPECT_TRUE(std::filesystem::exists(place_ + "/gpumem-other"));
+  EXPECT_TRUE(std::filesystem::exists(place_ + "/gpumemshim-other"));
 }
 
 }  // namespace

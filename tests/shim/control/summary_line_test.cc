@@ -14,7 +14,7 @@ namespace {
 writer::Summary GoodSummary() {
   writer::Summary summary{};
   summary.opened = summary.complete = true;
-  std::strcpy(summary.path, "/run/here/gpumem.train.123.gmtrace");
+  std::strcpy(summary.path, "/run/here/gpumemshim.train.123.gmtrace");
   summary.file_bytes = 62464;
   summary.events = 17904;
   summary.torch_events = 17800;
@@ -34,26 +34,27 @@ TEST(SummaryLine, OfAFileThatDidNotTakeTheEnd) {
   summary.timed_out = true;
   summary.events = 12345;
   std::strcpy(summary.path, "/nfs/run.gmtrace");
-  EXPECT_EQ(
-      SummaryText(summary, "/nfs"),
-      "gpumem: the trace's file system did not take its end within 2 s: 12,345 events are in /nfs/run.gmtrace, later "
-      "ones, as far as there was room, in its ring on this host. Next: gpumem report /nfs/run.gmtrace\n");
+  EXPECT_EQ(SummaryText(summary, "/nfs"),
+            "gpumemshim: the trace's file system did not take its end within 2 s: 12,345 events are in "
+            "/nfs/run.gmtrace, later "
+            "ones, as far as there was room, in its ring on this host. Next: gpumemshim report /nfs/run.gmtrace\n");
 }
 
 TEST(SummaryLine, OfARankThatKeepsASummaryAlone) {
   char out[512];
   const size_t size =
-      SummaryLine(GoodSummary(), {0, "/runs", "/runs/gpumem.train.123.r4.gmtrace.summary"}, out, sizeof out);
-  EXPECT_EQ(std::string(out, size),
-            "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost; only their summary is kept, in "
-            "./gpumem.train.123.r4.gmtrace.summary. Next: gpumem ranks gpumem.train.123.r4.gmtrace.summary\n");
+      SummaryLine(GoodSummary(), {0, "/runs", "/runs/gpumemshim.train.123.r4.gmtrace.summary"}, out, sizeof out);
+  EXPECT_EQ(
+      std::string(out, size),
+      "gpumemshim: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost; only their summary is kept, in "
+      "./gpumemshim.train.123.r4.gmtrace.summary. Next: gpumemshim ranks gpumemshim.train.123.r4.gmtrace.summary\n");
 }
 
 TEST(SummaryLine, FileInTheWorkingDirectory) {
-  EXPECT_EQ(
-      SummaryText(GoodSummary(), "/run/here"),
-      "gpumem: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumem.train.123.gmtrace (61 KiB). "
-      "Next: gpumem report gpumem.train.123.gmtrace\n");
+  EXPECT_EQ(SummaryText(GoodSummary(), "/run/here"),
+            "gpumemshim: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumemshim.train.123.gmtrace "
+            "(61 KiB). "
+            "Next: gpumemshim report gpumemshim.train.123.gmtrace\n");
 }
 
 TEST(SummaryLine, SaysThatCallbacksFailed) {
@@ -71,7 +72,8 @@ TEST(SummaryLine, ControlCharactersInThePath) {
               "c\n.gmtrace");
   const std::string line = SummaryText(summary, "/run/here");
   EXPECT_NE(line.find(" in ./a?]0;b?'?c?.gmtrace ("), std::string::npos) << line;
-  EXPECT_NE(line.find("Next: gpumem report $'a\\x1b]0;b\\x07\\'\\xff'$'c\\x0a.gmtrace'\n"), std::string::npos) << line;
+  EXPECT_NE(line.find("Next: gpumemshim report $'a\\x1b]0;b\\x07\\'\\xff'$'c\\x0a.gmtrace'\n"), std::string::npos)
+      << line;
   EXPECT_EQ(line.find('\x1b'), std::string::npos);
 }
 
@@ -80,7 +82,7 @@ TEST(SummaryLine, ControlCharactersInTheError) {
   summary.unwritten_events = 3;
   std::strcpy(summary.error, "/run/\r\x1b[2K: No space left on device");
   EXPECT_EQ(SummaryText(summary, "/run"),
-            "gpumem: no trace written, 3 events lost: /run/??[2K: No space left on device\n");
+            "gpumemshim: no trace written, 3 events lost: /run/??[2K: No space left on device\n");
 }
 
 TEST(SummaryLine, EndsWithANewlineWhateverThePath) {
@@ -97,16 +99,16 @@ TEST(SummaryLine, FileElsewhereAndLosses) {
   summary.unwritten_events = 2;
   std::strcpy(summary.error, "No space left on device");
   const std::string line = SummaryText(summary, "/run/her");
-  EXPECT_NE(line.find("gpumem: 1 event ("), std::string::npos) << line;
-  EXPECT_NE(line.find("1,002 lost (No space left on device), end missing, in /run/here/gpumem"), std::string::npos)
+  EXPECT_NE(line.find("gpumemshim: 1 event ("), std::string::npos) << line;
+  EXPECT_NE(line.find("1,002 lost (No space left on device), end missing, in /run/here/gpumemshim"), std::string::npos)
       << line;
-  EXPECT_NE(line.find("gpumem report /run/here/gpumem.train.123.gmtrace"), std::string::npos) << line;
+  EXPECT_NE(line.find("gpumemshim report /run/here/gpumemshim.train.123.gmtrace"), std::string::npos) << line;
 }
 
 TEST(SummaryLine, QuotesWhatAShellWouldSplit) {
   writer::Summary summary = GoodSummary();
   std::strcpy(summary.path, "/run/my runs/t.gmtrace");
-  EXPECT_NE(SummaryText(summary, "/x").find("gpumem report '/run/my runs/t.gmtrace'\n"), std::string::npos);
+  EXPECT_NE(SummaryText(summary, "/x").find("gpumemshim report '/run/my runs/t.gmtrace'\n"), std::string::npos);
 }
 
 TEST(SummaryLine, NothingRecordedSaysNothing) { EXPECT_EQ(SummaryText(writer::Summary{}, "/x"), ""); }
@@ -115,7 +117,7 @@ TEST(SummaryLine, NoFileSaysWhy) {
   writer::Summary summary{};
   summary.unwritten_events = 12;
   std::strcpy(summary.error, "Permission denied");
-  EXPECT_EQ(SummaryText(summary, "/x"), "gpumem: no trace written, 12 events lost: Permission denied\n");
+  EXPECT_EQ(SummaryText(summary, "/x"), "gpumemshim: no trace written, 12 events lost: Permission denied\n");
 }
 
 }  // namespace

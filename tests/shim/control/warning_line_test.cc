@@ -19,9 +19,9 @@ std::string WarningText(const sampler::Crossing& crossing) {
 
 TEST(WarningLineTest, SaysWhoUsesHowMuch) {
   EXPECT_EQ(WarningText({1, 90, 0, 73 * kGiB, 80 * kGiB, 61 * kGiB}),
-            "gpumem: GPU 1 is 91 % full (73 GiB of 80 GiB, 61 GiB by this process): reached 90 %\n");
+            "gpumemshim: GPU 1 is 91 % full (73 GiB of 80 GiB, 61 GiB by this process): reached 90 %\n");
   EXPECT_EQ(WarningText({0, 0, 70 * kGiB, 73 * kGiB, 0, sampler::kUnknown}),
-            "gpumem: GPU 0 is filling up (73 GiB): reached 70 GiB\n");
+            "gpumemshim: GPU 0 is filling up (73 GiB): reached 70 GiB\n");
 }
 
 TEST(WarningLineTest, WhatDoesNotFitIsCut) {

@@ -20,17 +20,17 @@ class Preload(unittest.TestCase):
     def run_host(self, what, **environment):
         with tempfile.TemporaryDirectory() as place:
             keep = {name: value for name, value in os.environ.items() if not name.startswith("GPUMEMSHIM_")}
-            rings = set(glob.glob("/dev/shm/gpumem.*"))
+            rings = set(glob.glob("/dev/shm/gpumemshim.*"))
             done = subprocess.run([HOST, what], cwd=place, capture_output=True, text=True, timeout=60,
                                   env={**keep, "LD_PRELOAD": SHIM, "LD_LIBRARY_PATH": FAKE, **environment})
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.files = {name: os.stat(os.path.join(place, name)) for name in os.listdir(place)}
             self.err = done.stderr
-            mine = [path for path in set(glob.glob("/dev/shm/gpumem.*")) - rings
+            mine = [path for path in set(glob.glob("/dev/shm/gpumemshim.*")) - rings
                     if f".{os.path.basename(path).split('.')[1]}." in "".join(self.files)]
             self.assertEqual(mine, [], "the ring's file was left behind")
         return [tuple(int(number.replace(",", "")) for number in row)
-                for row in re.findall(r"gpumem: ([\d,]+) events? \(([\d,]+) torch, ([\d,]+) runtime, ([\d,]+) driver\), "
+                for row in re.findall(r"gpumemshim: ([\d,]+) events? \(([\d,]+) torch, ([\d,]+) runtime, ([\d,]+) driver\), "
                                       r"([\d,]+) lost", self.err)]
 
     def test_without_cuda_nothing_happens(self):
@@ -47,11 +47,11 @@ class Preload(unittest.TestCase):
     def test_calls(self):
         self.assertEqual(self.run_host("calls"), [(6, 0, 0, 6, 0)])
         (name, status), = self.files.items()
-        self.assertRegex(name, r"^gpumem\.interception_host\.\d+\.gmtrace$")
+        self.assertRegex(name, r"^gpumemshim\.interception_host\.\d+\.gmtrace$")
         self.assertEqual(status.st_mode & 0o777, 0o600)
         self.assertEqual(self.err.count("\n"), 1)
         self.assertIn(f"in ./{name} (", self.err)
-        self.assertTrue(self.err.endswith(f"Next: gpumem report {name}\n"), self.err)
+        self.assertTrue(self.err.endswith(f"Next: gpumemshim report {name}\n"), self.err)
 
     def test_runtime_loaded_locally_is_counted_once(self):
         self.assertEqual(self.run_host("runtime"), [(20, 0, 20, 0, 0)])

@@ -187,14 +187,14 @@ TEST_F(DeadRingsTest, ARunningProcessKeepsItsRing) {
 
 // Traces may lie where rings do, and a program may be called by a number.
 TEST_F(DeadRingsTest, ACopyIsNoRing) {
-  trace_ = rings_ + "/gpumem.42.777.gmtrace";
+  trace_ = rings_ + "/gpumemshim.42.777.gmtrace";
   KillAfter([this] {
     MakeTrace();
     RecordEvents(10);
   });
   EXPECT_EQ(Clear(), 1u);
   EXPECT_EQ(Clear(), 0u);
-  EXPECT_EQ(Rings(), (std::vector<std::string>{"gpumem.42.777.gmtrace", "gpumem.42.777.gmtrace.ring"}));
+  EXPECT_EQ(Rings(), (std::vector<std::string>{"gpumemshim.42.777.gmtrace", "gpumemshim.42.777.gmtrace.ring"}));
 }
 
 // Killed before its first packet: the copy has the name that the trace would have had, or one like it.
@@ -335,7 +335,7 @@ TEST_F(DeadRingsTest, OneThatIsBeingMadeIsLeftAlone) {
   const pid_t gone = fork();
   if (gone == 0) _exit(0);
   ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
-  const std::string name = "gpumem." + std::to_string(gone) + ".77.1f.ring";
+  const std::string name = "gpumemshim." + std::to_string(gone) + ".77.1f.ring";
   Put(name, 0);
   EXPECT_EQ(Clear(), 0u);
   Put(name, kUnfinishedSeconds + 60);
@@ -348,11 +348,11 @@ TEST_F(DeadRingsTest, OneThatIsBeingMadeIsLeftAlone) {
 
 TEST_F(DeadRingsTest, NothingThatIsNotARing) {
   const std::string pid = "2147480000";
-  for (const char* name : {".77", "..ring"}) Put("gpumem" + std::string(name), 10 * kKeepSeconds);
-  Put("gpumem.x" + pid + ".77.ring", 10 * kKeepSeconds);
-  Put("gpumem.99999999999999999999.77.ring", 10 * kKeepSeconds);
+  for (const char* name : {".77", "..ring"}) Put("gpumemshim" + std::string(name), 10 * kKeepSeconds);
+  Put("gpumemshim.x" + pid + ".77.ring", 10 * kKeepSeconds);
+  Put("gpumemshim.99999999999999999999.77.ring", 10 * kKeepSeconds);
   Put("other." + pid + ".77.ring", 10 * kKeepSeconds);
-  ASSERT_EQ(symlink("/etc/hostname", (rings_ + "/gpumem." + pid + ".78.ring").c_str()), 0);
+  ASSERT_EQ(symlink("/etc/hostname", (rings_ + "/gpumemshim." + pid + ".78.ring").c_str()), 0);
   EXPECT_EQ(Clear(), 0u);
   EXPECT_EQ(Rings().size(), 6u);
 }

@@ -219,7 +219,7 @@ TEST_F(GrowthTest, BesideTheTraceWhereThereIsNoRoom) {
     char trace[] = "/dev/shm/growth_test.gmtrace";
     config.trace_path = trace;
     if (!Start(config)) return 1;
-    const bool beside = std::string(Path()).rfind("/dev/shm/gpumem.", 0) == 0;
+    const bool beside = std::string(Path()).rfind("/dev/shm/gpumemshim.", 0) == 0;
     Stop(1000);
     Unlink();
     return beside ? 0 : 2;

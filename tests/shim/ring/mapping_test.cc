@@ -22,7 +22,7 @@ namespace {
 TEST_F(RingTest, FileIsPrivateWholeAndGoesAway) {
   StartRing();
   std::string path = Path();
-  EXPECT_EQ(path.rfind(folder_ + "/gpumem." + std::to_string(getpid()) + ".", 0), 0u) << path;
+  EXPECT_EQ(path.rfind(folder_ + "/gpumemshim." + std::to_string(getpid()) + ".", 0), 0u) << path;
   struct stat s;
   ASSERT_EQ(stat(path.c_str(), &s), 0);
   EXPECT_EQ(s.st_mode & 07777, 0600u);

@@ -74,7 +74,7 @@ class RingTest : public testing::Test {
     return events;
   }
 
-  std::string folder_ = testing::TempDir() + "gpumem-ring.XXXXXX";
+  std::string folder_ = testing::TempDir() + "gpumemshim-ring.XXXXXX";
   Reader reader_;
   uint64_t sequence_ = 0;
 };

@@ -133,7 +133,7 @@ class DeadRingsRoomTest : public ::testing::Test {
     ASSERT_TRUE(ReadRoomFacts(folder_, &empty));
     if (empty.mount_bytes == 0) GTEST_SKIP() << folder_ << " is in a file system without a size";
     claim_ = empty.mount_bytes / kShareOfMount / 16;
-    ring_ = open((std::string(folder_) + "/gpumem.7.7.7.ring").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ring_ = open((std::string(folder_) + "/gpumemshim.7.7.7.ring").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     ASSERT_GE(ring_, 0);
   }
   void TearDown() override {

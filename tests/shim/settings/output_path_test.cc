@@ -29,26 +29,26 @@ class OutputPathTest : public testing::Test {
 };
 
 TEST_F(OutputPathTest, DefaultName) {
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.123.gmtrace");
   facts_->rank = 4;
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.node7.123.r4.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.node7.123.r4.gmtrace");
   std::strcpy(facts_->job, "98765");
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.98765.node7.123.r4.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.98765.node7.123.r4.gmtrace");
   facts_->hostname[0] = '\0';
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.98765.123.r4.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.98765.123.r4.gmtrace");
 }
 
 TEST_F(OutputPathTest, JobAndHostAreShortAndPlain) {
   facts_->rank = 0;
   std::strcpy(facts_->hostname, "node7.cluster.example.org");
   std::strcpy(facts_->job, "2e3e8bb6-3725-4d44-8235-ebd9b0de5668");
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.2e3e8bb6.node7.123.r0.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.2e3e8bb6.node7.123.r0.gmtrace");
   std::strcpy(facts_->hostname, "a-pool-of-machines-x7f2-worker-37");
   std::strcpy(facts_->job, "../a b");
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.---a-b.s-x7f2-worker-37.123.r0.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.---a-b.s-x7f2-worker-37.123.r0.gmtrace");
   EXPECT_EQ(Path("%j"), "/nowhere/run/---a-b");
   facts_->rank = -1;  // one process: its name stays short
-  EXPECT_EQ(Path(""), "/nowhere/run/gpumem.train.123.gmtrace");
+  EXPECT_EQ(Path(""), "/nowhere/run/gpumemshim.train.123.gmtrace");
 }
 
 TEST_F(OutputPathTest, Pattern) {
@@ -57,8 +57,8 @@ TEST_F(OutputPathTest, Pattern) {
 }
 
 TEST_F(OutputPathTest, DirectoryGetsTheDefaultName) {
-  EXPECT_EQ(Path("/nowhere/%n/"), "/nowhere/train/gpumem.train.123.gmtrace");
-  EXPECT_EQ(Path("/tmp"), "/tmp/gpumem.train.123.gmtrace");
+  EXPECT_EQ(Path("/nowhere/%n/"), "/nowhere/train/gpumemshim.train.123.gmtrace");
+  EXPECT_EQ(Path("/tmp"), "/tmp/gpumemshim.train.123.gmtrace");
 }
 
 TEST_F(OutputPathTest, TooLong) { EXPECT_EQ(Path(std::string(600, 'a').c_str()), "(too long)"); }
@@ -66,12 +66,12 @@ TEST_F(OutputPathTest, TooLong) { EXPECT_EQ(Path(std::string(600, 'a').c_str()),
 TEST_F(OutputPathTest, OtherPlaces) {
   char out[512];
   ASSERT_TRUE(FallbackPath(0, "/scratch", *facts_, out, sizeof out));
-  EXPECT_STREQ(out, "/scratch/gpumem.train.123.gmtrace");
+  EXPECT_STREQ(out, "/scratch/gpumemshim.train.123.gmtrace");
   ASSERT_TRUE(FallbackPath(1, "/scratch", *facts_, out, sizeof out));
-  EXPECT_STREQ(out, "/tmp/gpumem.train.123.gmtrace");
+  EXPECT_STREQ(out, "/tmp/gpumemshim.train.123.gmtrace");
   EXPECT_FALSE(FallbackPath(2, "/scratch", *facts_, out, sizeof out));
   ASSERT_TRUE(FallbackPath(0, "not/absolute", *facts_, out, sizeof out));
-  EXPECT_STREQ(out, "/tmp/gpumem.train.123.gmtrace");
+  EXPECT_STREQ(out, "/tmp/gpumemshim.train.123.gmtrace");
 }
 
 }  // namespace

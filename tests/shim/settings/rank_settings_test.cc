@@ -57,9 +57,10 @@ TEST_F(RankSettingsTest, TheSettingWins) {
 TEST_F(RankSettingsTest, WhatMakesNoSenseIsAbsentAndTold) {
   const RankSettings settings = Read("often\x1b[2J");
   EXPECT_EQ(settings.summary_interval_ms, kSummaryIntervalMs);
-  EXPECT_EQ(Line(settings),
-            "gpumem: GPUMEMSHIM_SUMMARY=often?[2J is ignored: it may be on, off, or an interval such as 90s, 10m, 1h "
-            "(docs/environment.md)\n");
+  EXPECT_EQ(
+      Line(settings),
+      "gpumemshim: GPUMEMSHIM_SUMMARY=often?[2J is ignored: it may be on, off, or an interval such as 90s, 10m, 1h "
+      "(docs/environment.md)\n");
   EXPECT_EQ(Line(Read("1m")), "");
 }
 
@@ -77,7 +78,7 @@ TEST_F(RankSettingsTest, RanksThatAreNotChosenKeepSummariesAlone) {
   const RankSettings settings = ReadRankSettings(*facts_);
   EXPECT_FALSE(settings.summary_only);
   EXPECT_EQ(Line(settings),
-            "gpumem: GPUMEMSHIM_RANKS=0;3 is ignored: it may be a list of ranks to record in full, such as "
+            "gpumemshim: GPUMEMSHIM_RANKS=0;3 is ignored: it may be a list of ranks to record in full, such as "
             "0,7,16-23,rand:8 (docs/environment.md)\n");
   unsetenv("GPUMEMSHIM_RANKS");
 }

@@ -32,14 +32,17 @@ std::string Nearest(const char* name) {
 TEST(UnknownSettings, NothingToSay) {
   EXPECT_EQ(Line({}), "");
   EXPECT_EQ(Line({"PATH=/bin", "GPUMEMSHIM_OUTPUT=x", "GPUMEMSHIM_LIBRARY=y", "GPUMEM_OUTPUT=z"}), "");
+  EXPECT_EQ(Line({"GPUMEMSHIM_INDEX_DIR=x", "GPUMEMSHIM_PLAN_STEPS=2", "GPUMEMSHIM_RISK=high"}), "");
+  EXPECT_NE(Line({"GPUMEMSHIM_RISKY=x"}), "");
   char line[16];
   EXPECT_EQ(UnknownSettingsLine(nullptr, line, sizeof line), 0u);
 }
 
 TEST(UnknownSettings, NamesTheNearest) {
-  EXPECT_EQ(Line({"GPUMEMSHIM_OUPUT=x"}),
-            "gpumem: GPUMEMSHIM_OUPUT is no setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md lists "
-            "them all.\n");
+  EXPECT_EQ(
+      Line({"GPUMEMSHIM_OUPUT=x"}),
+      "gpumemshim: GPUMEMSHIM_OUPUT is no setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md lists "
+      "them all.\n");
   EXPECT_EQ(Nearest("GPUMEMSHIM_QUIT"), "GPUMEMSHIM_QUIET");
   EXPECT_EQ(Nearest("GPUMEMSHIM_output"), "GPUMEMSHIM_OUTPUT");
   EXPECT_EQ(Nearest("GPUMEMSHIM_RINGSIZE"), "GPUMEMSHIM_RING_SIZE");
@@ -65,6 +68,7 @@ TEST(Settings, TheTableInTheDocumentsIsTheList) {
   text << file.rdbuf();
   std::set<std::string> documented, known(std::begin(kSettingNames), std::end(kSettingNames));
   known.insert(std::begin(kToolSettingNames), std::end(kToolSettingNames));
+  known.insert(std::begin(kProgramSettingNames), std::end(kProgramSettingNames));
   const std::string page = text.str();
   const std::regex row("\n\\| `(GPUMEMSHIM_[A-Z_]+)` \\|");
   for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) {

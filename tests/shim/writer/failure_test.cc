@@ -87,7 +87,7 @@ TEST_F(WriterTest, DirectoryThatCannotBeMade) {
 }
 
 bool FallbackOfTest(uint32_t attempt, char* out, size_t capacity) {
-  return attempt == 0 && snprintf(out, capacity, "%s", "/tmp/gpumem_writer_test_fallback.gmtrace") > 0;
+  return attempt == 0 && snprintf(out, capacity, "%s", "/tmp/gpumemshim_writer_test_fallback.gmtrace") > 0;
 }
 
 TEST_F(WriterTest, AnotherPlaceIsBetterThanNone) {

@@ -43,7 +43,7 @@ bool RefuseNamelessFiles() {
 class OutputFileTest : public testing::TestWithParam<bool> {
  protected:
   OutputFileTest() {
-    char name[] = "/tmp/gpumem-output-file-XXXXXX";
+    char name[] = "/tmp/gpumemshim-output-file-XXXXXX";
     folder_ = mkdtemp(name);
   }
   ~OutputFileTest() override { std::filesystem::remove_all(folder_); }

@@ -20,7 +20,7 @@ namespace {
 class TraceFileTest : public testing::Test {
  protected:
   TraceFileTest() {
-    char name[] = "/tmp/gpumem-trace-file-XXXXXX";
+    char name[] = "/tmp/gpumemshim-trace-file-XXXXXX";
     folder_ = mkdtemp(name);
     if (message_.Reserve(3)) message_.Resize(3);
   }

@@ -22,7 +22,7 @@ namespace gpumemshim::writer {
 class WriterTest : public testing::Test {
  protected:
   WriterTest() {
-    char pattern[] = "/tmp/gpumem_writer_test.XXXXXX";
+    char pattern[] = "/tmp/gpumemshim_writer_test.XXXXXX";
     directory_ = mkdtemp(pattern);
     path() = directory_ + "/run.gmtrace";
   }

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """The unmodified PyTorch wheel on simulated devices: each test is one process of torch_cases.py under simcuda/run.
 
-Environment: SIMCUDA_LIB (the libraries under test), GPUMEM_TORCH_PYTHON (default: .venv/bin/python of the checkout),
+Environment: SIMCUDA_LIB (the libraries under test), GPUMEMSHIM_TORCH_PYTHON (default: .venv/bin/python of the checkout),
 REPORT_PROBE (libreport_probe.so). Exit code 77 (skipped) where that Python has no CUDA build of PyTorch.
 """
 import json
@@ -15,7 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 RUN = os.path.join(ROOT, "simcuda", "run")
-PYTHON = os.environ.get("GPUMEM_TORCH_PYTHON", os.path.join(ROOT, ".venv", "bin", "python"))
+PYTHON = os.environ.get("GPUMEMSHIM_TORCH_PYTHON", os.path.join(ROOT, ".venv", "bin", "python"))
 SKIPPED = 77
 
 REPEATED = ["mlp_adamw", "gpt_fused", "convolution"]
@@ -74,7 +74,7 @@ class TorchTest(unittest.TestCase):
 
 def reason_to_skip():
     if not os.path.exists(PYTHON):
-        return f"{PYTHON} is not there: run scripts/bootstrap, or set GPUMEM_TORCH_PYTHON"
+        return f"{PYTHON} is not there: run scripts/bootstrap, or set GPUMEMSHIM_TORCH_PYTHON"
     ask = "import importlib.util as u, os; s = u.find_spec('torch'); print(s and os.path.exists(" \
           "os.path.join(s.submodule_search_locations[0], 'lib', 'libtorch_cuda.so')))"
     answer = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()

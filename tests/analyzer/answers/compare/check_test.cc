@@ -165,7 +165,7 @@ TEST(PlanTest, ALimitInsideTheRangeIsTooCloseToSay) {
   const std::vector<CheckLine> close = CheckRun(*run, Of("max_total: 149"), nullptr, "");
   EXPECT_THAT(FormatCheck(close, CheckFormat::kText), HasSubstr("  too close  max_total"));
   EXPECT_THAT(FormatCheck(close, CheckFormat::kJUnit), HasSubstr("errors=\"1\""));
-  EXPECT_THAT(FormatCheck(close, CheckFormat::kGitHub), HasSubstr("::warning title=gpumem max_total too close::"));
+  EXPECT_THAT(FormatCheck(close, CheckFormat::kGitHub), HasSubstr("::warning title=gpumemshim max_total too close::"));
 }
 
 TEST(PlanTest, WhatHasNoUpperEndNeverPasses) {
@@ -198,7 +198,7 @@ TEST(FormatTest, HostileNamesStayInTheirPlace) {
   const auto lines = CheckRun(run, Of("max_peak: 1"), nullptr, "");
   const std::string github = FormatCheck(lines, CheckFormat::kGitHub);
   EXPECT_EQ(std::count(github.begin(), github.end(), '\n'), 1);
-  EXPECT_THAT(github, HasSubstr("::error title=gpumem max_peak failed::"));
+  EXPECT_THAT(github, HasSubstr("::error title=gpumemshim max_peak failed::"));
   const std::string junit = FormatCheck(lines, CheckFormat::kJUnit);
   EXPECT_THAT(junit, HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\""));
   EXPECT_THAT(junit, ::testing::Not(HasSubstr("<b>")));

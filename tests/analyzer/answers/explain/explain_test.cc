@@ -43,7 +43,7 @@ size_t Count(const std::string& text, const std::string& what) {
 
 TEST(ExplainTest, TheSameSettingIsOnePieceOfAdvice) {
   const std::string text = TextOf({
-      Found("scattered", std::string(kSets) + "expandable_segments:True; gpumem replay measures it",
+      Found("scattered", std::string(kSets) + "expandable_segments:True; gpumemshim replay measures it",
             {SavingBasis::kAtMost, 300 * kMiB}),
       Found("settings", std::string(kSets) + "garbage_collection_threshold:0.8,expandable_segments:True",
             {SavingBasis::kReplayed, 200 * kMiB}),

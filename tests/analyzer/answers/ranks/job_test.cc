@@ -115,7 +115,7 @@ TEST(JobTest, RanksAsText) {
 }
 
 TEST(JobTest, RanksOfFileNames) {
-  EXPECT_EQ(RankOfName("runs/gpumem.train.123.r7.gmtrace"), 7);
+  EXPECT_EQ(RankOfName("runs/gpumemshim.train.123.r7.gmtrace"), 7);
   EXPECT_EQ(RankOfName("snapshot_rank12.pickle"), 12);
   EXPECT_EQ(RankOfName("Rank_3/x-rank-4.pickle"), 4);
   EXPECT_EQ(RankOfName("run.gmtrace"), -1);

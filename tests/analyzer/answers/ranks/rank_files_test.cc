@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 class RankFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = ::testing::TempDir() + "gpumem-rank-files-XXXXXX";
+    std::string name = ::testing::TempDir() + "gpumemshim-rank-files-XXXXXX";
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }

@@ -136,7 +136,7 @@ TEST(SummaryFileTest, AWindowsWidthThatIsNoneIsRefused) {
 class SummaryFolderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = ::testing::TempDir() + "gpumem-summary-XXXXXX";
+    std::string name = ::testing::TempDir() + "gpumemshim-summary-XXXXXX";
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }

@@ -237,7 +237,7 @@ Example TrainingExample() {
   Example example;
   AddStacks(&example.stacks);
   Analysis& analysis = example.analysis;
-  analysis.path = "gpumem.train.4242.gmtrace";
+  analysis.path = "gpumemshim.train.4242.gmtrace";
   analysis.file_bytes = 1'234'567;
   ProcessInfo& process = analysis.process;
   process.program = "train";

@@ -173,10 +173,10 @@ TEST(ActionsOnOom, NamePoolsThatAreKept) {
 TEST(ActionsOnOom, NameWhatGrows) {
   Example example = testing::OomExample();
   const OomEvent& oom = example.analysis.ooms[0];
-  EXPECT_THAT(ActionsOnOom(oom, example.input()), Not(Contains(Action("gpumem leaks"))));
+  EXPECT_THAT(ActionsOnOom(oom, example.input()), Not(Contains(Action("gpumemshim leaks"))));
   testing::AddLeak(&example, 20 * kGiB);
   EXPECT_THAT(ActionsOnOom(oom, example.input()),
-              Contains(Action("gpumem leaks", "model.py:42 Block.forward keeps growing")));
+              Contains(Action("gpumemshim leaks", "model.py:42 Block.forward keeps growing")));
 }
 
 TEST(ActionsOnOom, FollowTheStages) {

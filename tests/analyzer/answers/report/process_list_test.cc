@@ -94,7 +94,7 @@ TEST(ProcessList, SaysWhoHadTheMost) {
   AddProcessList(processes, "runs", &page);
   EXPECT_THAT(page.text(), HasSubstr("2 traces in runs"));
   EXPECT_THAT(page.text(), HasSubstr("started by torchrun 5, which used no CUDA"));
-  EXPECT_THAT(page.text(), HasSubstr("The most memory had process 20 (3 GiB). Next: gpumem report runs/b.gmtrace"));
+  EXPECT_THAT(page.text(), HasSubstr("The most memory had process 20 (3 GiB). Next: gpumemshim report runs/b.gmtrace"));
   EXPECT_THAT(page.text(), HasSubstr("killed"));
   EXPECT_THAT(page.text(), Not(HasSubstr("by exec")));
 }

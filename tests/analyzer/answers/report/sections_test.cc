@@ -34,8 +34,8 @@ TEST(Report, AnswersTheFourQuestions) {
   EXPECT_THAT(text, HasSubstr("Not freed on GPU 0 at the end: 5 GiB"));
   EXPECT_THAT(text, HasSubstr("10 GiB is free inside PyTorch's segments but scattered"));
   EXPECT_THAT(text, HasSubstr("Dropped events: none"));
-  EXPECT_THAT(text, HasSubstr("gpumem fragmentation"));
-  EXPECT_THAT(text, Not(HasSubstr("gpumem leaks")));
+  EXPECT_THAT(text, HasSubstr("gpumemshim fragmentation"));
+  EXPECT_THAT(text, Not(HasSubstr("gpumemshim leaks")));
   EXPECT_THAT(text, Not(HasSubstr("OUT OF MEMORY")));
   EXPECT_THAT(text, Not(HasSubstr("end is missing")));
 }
@@ -43,7 +43,7 @@ TEST(Report, AnswersTheFourQuestions) {
 TEST(Report, SendsToLeaksWhereALineGrows) {
   Example example = testing::TrainingExample();
   testing::AddLeak(&example, 320ull << 20);
-  EXPECT_THAT(Report(&example), HasSubstr("gpumem leaks          "));
+  EXPECT_THAT(Report(&example), HasSubstr("gpumemshim leaks          "));
 }
 
 TEST(Report, LeadsWithTheFailedRequest) {

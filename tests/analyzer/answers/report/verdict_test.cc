@@ -89,7 +89,7 @@ TEST(Verdict, ALittleGrowthIsNoLeak) {
   const Verdict verdict = MakeVerdict(example.input());
   EXPECT_EQ(verdict.kind, VerdictKind::kGrowing);
   EXPECT_EQ(verdict.problem, "model.py:42 Block.forward keeps growing, 102.4 MiB per step since step 1");
-  EXPECT_THAT(verdict.action, HasSubstr("gpumem leaks"));
+  EXPECT_THAT(verdict.action, HasSubstr("gpumemshim leaks"));
   example.leaks.devices[0].rows[0].status = LeakStatus::kStopped;
   EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is no leak";
 }
@@ -106,7 +106,7 @@ TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {
   EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
   EXPECT_THAT(verdict.action, HasSubstr("expandable_segments:True"));
   example.analysis.devices[0].fragmentation.pools.push_back({"expandable", point, point});
-  EXPECT_EQ(MakeVerdict(example.input()).action, "gpumem fragmentation shows what is in the way") << "it is on";
+  EXPECT_EQ(MakeVerdict(example.input()).action, "gpumemshim fragmentation shows what is in the way") << "it is on";
 }
 
 TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
@@ -168,7 +168,7 @@ TEST(Verdict, AFailedRequestIsTheWorst) {
   const Verdict verdict = MakeVerdict(example.input());
   EXPECT_EQ(verdict.kind, VerdictKind::kOutOfMemory);
   EXPECT_THAT(verdict.problem, StartsWith("PyTorch asked for 2.50 GiB at 11.000 s"));
-  EXPECT_THAT(verdict.action, HasSubstr("gpumem oom has the evidence"));
+  EXPECT_THAT(verdict.action, HasSubstr("gpumemshim oom has the evidence"));
   example.analysis.ooms[0].final = false;  // served after a retry
   EXPECT_NE(MakeVerdict(example.input()).kind, VerdictKind::kOutOfMemory);
 }
@@ -191,7 +191,7 @@ TEST(Overview, IsOneScreen) {
         EXPECT_LE(lines.size(), 34u) << text;  // 25, and what is wrong
       }
       for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), width) << line;
-      EXPECT_THAT(text, HasSubstr("gpumem report --full"));
+      EXPECT_THAT(text, HasSubstr("gpumemshim report --full"));
     }
   }
 }

@@ -29,7 +29,7 @@ TEST(ClassifyFrame, TellsWhosePythonCodeItIs) {
 }
 
 TEST(ClassifyFrame, TheForkServerOfPlansIsNobodysScript) {
-  const auto frame = Python("<module>", "/tmp/gpumem-plan-x/servers/server1/fork_server.py", 300);
+  const auto frame = Python("<module>", "/tmp/gpumemshim-plan-x/servers/server1/fork_server.py", 300);
   EXPECT_EQ(ClassifyFrame(frame), FrameClass::kStandardLibrary);
   EXPECT_FALSE(IsTelling(frame));
   EXPECT_EQ(ClassOf("/home/me/job/fork_server.py"), FrameClass::kUser);

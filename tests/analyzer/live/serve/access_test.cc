@@ -22,7 +22,7 @@ class TokenFileTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
 
-  const std::string path_ = ::testing::TempDir() + "/gpumem_token_" + std::to_string(getpid());
+  const std::string path_ = ::testing::TempDir() + "/gpumemshim_token_" + std::to_string(getpid());
 };
 
 TEST(NewTokenTest, IsNeverTheSame) {

@@ -42,13 +42,13 @@ TEST(LiveMetricsTest, SaysWhatAFrameSays) {
   frame.processes[0].process.rank = 3;
   const std::string text = LiveMetrics(frame);
   const std::string common = R"({program="train",trace="a.gmtrace",rank="3")";
-  EXPECT_THAT(text, HasSubstr("gpumem_allocated_bytes" + common + R"(,device="1"} 40)"));
-  EXPECT_THAT(text, HasSubstr("gpumem_peak_allocated_bytes" + common + R"(,device="1"} 50)"));
-  EXPECT_THAT(text, HasSubstr("gpumem_category_bytes" + common + R"(,device="1",category="parameter"} 30)"));
-  EXPECT_THAT(text, HasSubstr("gpumem_recorded_seconds" + common + "} 1.500000000"));
-  EXPECT_THAT(text, HasSubstr("gpumem_running" + common + "} 1"));
-  EXPECT_THAT(text, Not(HasSubstr("gpumem_device_used_bytes{"))) << "what nobody said is left out";
-  EXPECT_THAT(text, Not(HasSubstr("gpumem_step_peak_bytes{")));
+  EXPECT_THAT(text, HasSubstr("gpumemshim_allocated_bytes" + common + R"(,device="1"} 40)"));
+  EXPECT_THAT(text, HasSubstr("gpumemshim_peak_allocated_bytes" + common + R"(,device="1"} 50)"));
+  EXPECT_THAT(text, HasSubstr("gpumemshim_category_bytes" + common + R"(,device="1",category="parameter"} 30)"));
+  EXPECT_THAT(text, HasSubstr("gpumemshim_recorded_seconds" + common + "} 1.500000000"));
+  EXPECT_THAT(text, HasSubstr("gpumemshim_running" + common + "} 1"));
+  EXPECT_THAT(text, Not(HasSubstr("gpumemshim_device_used_bytes{"))) << "what nobody said is left out";
+  EXPECT_THAT(text, Not(HasSubstr("gpumemshim_step_peak_bytes{")));
   EXPECT_THAT(text, EndsWith("# EOF\n"));
 }
 

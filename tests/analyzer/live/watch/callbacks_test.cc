@@ -35,13 +35,13 @@ std::vector<CallbackReport> Await(Callbacks* callbacks, uint64_t now_ns) {
 
 std::string TextOf(const std::string& command) {
   Callbacks callbacks(Command(command));
-  callbacks.Fire({1, "{\"risk\": \"high\"}\n", {"GPUMEM_RISK=high"}}, 0);
+  callbacks.Fire({1, "{\"risk\": \"high\"}\n", {"GPUMEMSHIM_RISK=high"}}, 0);
   const std::vector<CallbackReport> reports = Await(&callbacks, 0);
   return reports.size() == 1 ? (reports[0].is_fine ? "fine: " : "failed: ") + reports[0].text : "?";
 }
 
 TEST(Callbacks, SayHowACommandEnded) {
-  EXPECT_EQ(TextOf("test \"$GPUMEM_RISK\" = high && grep -q high"), "fine: exited with code 0");
+  EXPECT_EQ(TextOf("test \"$GPUMEMSHIM_RISK\" = high && grep -q high"), "fine: exited with code 0");
   EXPECT_EQ(TextOf("exit 7"), "failed: exited with code 7");
   EXPECT_EQ(TextOf("kill -ABRT $$"), "failed: crashed: Aborted (signal 6)");
 }

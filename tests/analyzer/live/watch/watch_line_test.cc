@@ -38,8 +38,8 @@ TEST(WatchLine, IsOneLine) {
   for (const std::string& line : {WarningText(Example()), WarningJson(Example()), EndJson({1, 2, 1})})
     EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
   EXPECT_EQ(WarningMark(Example()).find('\n'), std::string::npos);
-  EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEM_SENTENCE=at this rate\\nout of memory"));
-  EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEM_SECONDS_LEFT=30"));
+  EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEMSHIM_SENTENCE=at this rate\\nout of memory"));
+  EXPECT_THAT(WarningVariables(Example()), Contains("GPUMEMSHIM_SECONDS_LEFT=30"));
 }
 
 TEST(WatchLine, HasTheTimeOfDayWhereThatIsMinutesAway) {
@@ -68,7 +68,7 @@ TEST(WatchLine, HasNoNumberWhereThereIsNone) {
   EXPECT_THAT(WarningJson(warning), HasSubstr("\"latest_steps\": null"));
 }
 
-// One function writes both: gpumem forecast --json has the same fields of it.
+// One function writes both: gpumemshim forecast --json has the same fields of it.
 TEST(WatchLine, HasAllOfTheOutlook) {
   WatchWarning warning = Example();
   warning.outlook.forecast.grows_since = 20;

@@ -86,7 +86,7 @@ TEST(Plot, EveryKindHasItsNameAndDraws) {
 }
 
 TEST(Plot, NamesOfTracesLoseWhatAllHave) {
-  EXPECT_THAT(TellingParts({"gpumem.train.41", "gpumem.train.42"}), ElementsAre("41", "42"));
+  EXPECT_THAT(TellingParts({"gpumemshim.train.41", "gpumemshim.train.42"}), ElementsAre("41", "42"));
   EXPECT_THAT(TellingParts({"run-1-old.x", "run-12-old.x"}), ElementsAre("1", "12"));
   EXPECT_THAT(TellingParts({"before", "behind"}), ElementsAre("before", "behind")) << "within a word";
   EXPECT_THAT(TellingParts({"a.b", "a.b"}), ElementsAre("a.b", "a.b"));

@@ -20,13 +20,13 @@ std::vector<std::string> Listed(const char* const* list) {
 }
 
 TEST(AnalyzerTest, IsWhatTheSettingNames) {
-  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  setenv("GPUMEMSHIM_PROGRAM", "/bin/sh", 1);
   Analyzer analyzer;
   analyzer.Find();
   ASSERT_TRUE(analyzer.Prepare("/tmp/a.gmtrace"));
   EXPECT_STREQ(analyzer.program(), "/bin/sh");
   EXPECT_EQ(Listed(analyzer.arguments()),
-            (std::vector<std::string>{"gpumem", "oom", "--no-replay", "--top", "5", "/tmp/a.gmtrace"}));
+            (std::vector<std::string>{"gpumemshim", "oom", "--no-replay", "--top", "5", "/tmp/a.gmtrace"}));
 }
 
 TEST(AnalyzerTest, SeesNothingOfThePreload) {
@@ -46,7 +46,7 @@ TEST(AnalyzerTest, SeesNothingOfThePreload) {
 
 // Arguments are seen by everybody on the machine.
 TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
-  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  setenv("GPUMEMSHIM_PROGRAM", "/bin/sh", 1);
   setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/secret", 1);
   Analyzer analyzer;
   analyzer.Find();
@@ -54,32 +54,32 @@ TEST(AnalyzerTest, HasTheCallbacksOfTheForecastInItsEnvironmentAlone) {
   for (const std::string& variable : Listed(analyzer.environment())) EXPECT_NE(variable, webhook);
   ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
   EXPECT_EQ(Listed(analyzer.arguments()),
-            (std::vector<std::string>{"gpumem", "forecast", "--watch", "/tmp/a.gmtrace"}));
+            (std::vector<std::string>{"gpumemshim", "forecast", "--watch", "/tmp/a.gmtrace"}));
   EXPECT_EQ(Listed(analyzer.environment()).back(), webhook);
 }
 
 TEST(AnalyzerTest, WritesSummariesWithoutACache) {
-  setenv("GPUMEMSHIM_GPUMEM", "/bin/sh", 1);
+  setenv("GPUMEMSHIM_PROGRAM", "/bin/sh", 1);
   Analyzer analyzer;
   analyzer.Find();
   for (int round = 0; round < 2; ++round) ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", ""));
   EXPECT_EQ(Listed(analyzer.arguments()),
-            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace"}));
+            (std::vector<std::string>{"gpumemshim", "ranks", "--summarize", "/tmp/a.gmtrace"}));
   ASSERT_TRUE(analyzer.PrepareSummary("/tmp/a.gmtrace", "/runs/a.summary"));
-  EXPECT_EQ(Listed(analyzer.arguments()),
-            (std::vector<std::string>{"gpumem", "ranks", "--summarize", "/tmp/a.gmtrace", "--to", "/runs/a.summary"}));
+  EXPECT_EQ(Listed(analyzer.arguments()), (std::vector<std::string>{"gpumemshim", "ranks", "--summarize",
+                                                                    "/tmp/a.gmtrace", "--to", "/runs/a.summary"}));
   const std::vector<std::string> variables = Listed(analyzer.environment());
-  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEM_INDEX_ABOVE=never"), 1);
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMEMSHIM_INDEX_ABOVE=never"), 1);
 }
 
-// gpumem attach brings settings along that no environment has.
+// gpumemshim attach brings settings along that no environment has.
 TEST(AnalyzerTest, HandsOnWhatAnAttacherGave) {
   setenv("GPUMEMSHIM_FORECAST_WEBHOOK", "https://hooks.example.org/environment", 1);
   unsetenv("GPUMEMSHIM_FORECAST_EXEC");
   Analyzer analyzer;
   analyzer.Find([](const char* name) -> const char* {
     const std::string asked = name;
-    if (asked == "GPUMEMSHIM_GPUMEM") return "/bin/sh";
+    if (asked == "GPUMEMSHIM_PROGRAM") return "/bin/sh";
     return asked == "GPUMEMSHIM_FORECAST_EXEC" ? "./given" : nullptr;
   });
   ASSERT_TRUE(analyzer.PrepareForecast("/tmp/a.gmtrace"));
@@ -90,14 +90,14 @@ TEST(AnalyzerTest, HandsOnWhatAnAttacherGave) {
 }
 
 TEST(AnalyzerTest, ComplainsOnceWhereThereIsNone) {
-  setenv("GPUMEMSHIM_GPUMEM", "/nowhere/gpumem", 1);
+  setenv("GPUMEMSHIM_PROGRAM", "/nowhere/gpumemshim", 1);
   Analyzer analyzer;
   analyzer.Find();
   testing::internal::CaptureStderr();
   EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
   EXPECT_FALSE(analyzer.Prepare("/tmp/a.gmtrace"));
   const std::string reported = testing::internal::GetCapturedStderr();
-  EXPECT_NE(reported.find("GPUMEMSHIM_GPUMEM"), std::string::npos);
+  EXPECT_NE(reported.find("GPUMEMSHIM_PROGRAM"), std::string::npos);
   EXPECT_EQ(reported.find('\n'), reported.size() - 1);
 }
 

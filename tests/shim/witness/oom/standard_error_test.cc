@@ -26,7 +26,7 @@ bool UsableAs(const StandardError& error, int fd) {
 }
 
 int TemporaryFile(int flags) {
-  char name[] = "/tmp/gpumem-error-XXXXXX";
+  char name[] = "/tmp/gpumemshim-error-XXXXXX";
   const int made = mkstemp(name);
   const int fd = open(name, O_WRONLY | flags);
   unlink(name);

@@ -108,7 +108,7 @@ TEST_F(SamplerTest, SamplesADeviceFromItsFirstEventToTheEnd) {
   ASSERT_TRUE(TakeSample(&counters));
   EXPECT_EQ(counters.cause(), pb::PROGRAM_END);
   EXPECT_FALSE(TakeSample(&counters));
-  EXPECT_EQ(FindThread("gpumem-sampler"), "");
+  EXPECT_EQ(FindThread("gpumemshim-nvml"), "");
   Finish(20'000);  // once more does nothing
 }
 
@@ -137,7 +137,7 @@ TEST_F(SamplerTest, TheLastSampleIsOfSettledMemory) {
 TEST_F(SamplerTest, TheThreadHasANameAndBlocksSignals) {
   Start(3'600'000);
   std::string folder;
-  ASSERT_TRUE(Eventually([&] { return !(folder = FindThread("gpumem-sampler")).empty(); }));
+  ASSERT_TRUE(Eventually([&] { return !(folder = FindThread("gpumemshim-nvml")).empty(); }));
   std::ifstream status(folder + "/status");
   std::string line;
   while (std::getline(status, line) && line.rfind("SigBlk:", 0) != 0) {
@@ -204,14 +204,14 @@ TEST_F(SamplerTest, WithoutNvmlOneSampleSaysWhy) {
   EXPECT_EQ(counters.source_error(), "NVML does not start: as the test said (9)");
   EXPECT_EQ(counters.devices_size(), 0);
   EXPECT_GT(counters.process_rss_bytes(), 0u);
-  ASSERT_TRUE(Eventually([] { return FindThread("gpumem-sampler").empty(); }));
+  ASSERT_TRUE(Eventually([] { return FindThread("gpumemshim-nvml").empty(); }));
   Finish(20'000);
   EXPECT_FALSE(TakeSample(&counters));
 }
 
 TEST_F(SamplerTest, OffMeansNoThread) {
   Start(0);
-  EXPECT_EQ(FindThread("gpumem-sampler"), "");
+  EXPECT_EQ(FindThread("gpumemshim-nvml"), "");
   pb::Counters counters;
   EXPECT_FALSE(TakeSample(&counters));
   Finish(20'000);
@@ -223,7 +223,7 @@ TEST_F(SamplerTest, AQuestionThatNeverComesBackDoesNotHoldTheExit) {
   ASSERT_TRUE(Eventually([] { return g_fake_nvml.questions > 0; }));
   Finish(20);  // returns
   g_fake_nvml.hold = false;
-  ASSERT_TRUE(Eventually([] { return FindThread("gpumem-sampler").empty(); }));
+  ASSERT_TRUE(Eventually([] { return FindThread("gpumemshim-nvml").empty(); }));
 }
 
 // A fork waits for the question in progress, and the child may sample by itself.
@@ -240,7 +240,7 @@ TEST_F(SamplerTest, ForkedChildrenBeginAnew) {
     const pid_t child = fork();
     if (child == 0) {
       pb::Counters counters;
-      if (!FindThread("gpumem-sampler").empty() || TakeSample(&counters)) _exit(1);
+      if (!FindThread("gpumemshim-nvml").empty() || TakeSample(&counters)) _exit(1);
       Finish(1000);
       Start(3'600'000);
       const bool sampled = Eventually([&] { return TakeSample(&counters); });
