@@ -22,6 +22,10 @@ Datum Datum::List(std::vector<Datum> items, JsonLayout layout) {
   return datum;
 }
 
+Datum Datum::Share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 void Datum::Write(JsonWriter* json) const {
   if (const auto* const members = std::get_if<Members>(&value_)) {
     json->BeginObject(layout_);
@@ -73,7 +77,11 @@ std::string Datum::Shown(Unit unit) const {
       return absl::StrCat(is_less ? "-" : "", FormatCount(Magnitude()));
     case Unit::kNumber:
       return absl::StrCat(is_less ? "-" : "", Magnitude());
+    case Unit::kShare:
+      return FormatPercent(ratio());
     case Unit::kText:
+    case Unit::kBar:
+    case Unit::kChain:
     case Unit::kObject:
       break;
   }

@@ -32,8 +32,9 @@
 
 namespace gpumem {
 
-// What a number counts; says how people read it: "3.50 GiB", "+12.0 MiB", "1,234" (kCount), "1234" (kNumber), "1.20 s".
-enum class Unit : uint8_t { kText, kBytes, kGrowth, kCount, kNumber, kTime, kObject };
+// What a number counts; says how people read it: "3.50 GiB", "+12.0 MiB", "1,234" (kCount), "1234" (kNumber), "1.20 s",
+// "54 %" and a bar (of 1), "a <- b <- c" (of a list).
+enum class Unit : uint8_t { kText, kBytes, kGrowth, kCount, kNumber, kTime, kShare, kBar, kChain, kObject };
 
 struct Member;
 
@@ -51,10 +52,13 @@ class Datum {
 
   static Datum Object(std::vector<Member> members, JsonLayout layout = JsonLayout::kLines);
   static Datum List(std::vector<Datum> items, JsonLayout layout = JsonLayout::kLines);
+  static Datum Share(uint64_t part, uint64_t whole);  // 0 of nothing
   // Null where `known` is false.
   static Datum If(bool known, Datum value) { return known ? std::move(value) : Datum(); }
 
   const std::vector<Member>* members() const { return std::get_if<Members>(&value_); }  // nullptr: not an object
+  const std::vector<Datum>* list() const { return std::get_if<Items>(&value_); }        // nullptr: not a list
+  double ratio() const { return std::holds_alternative<double>(value_) ? std::get<double>(value_) : 0; }
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   void Write(JsonWriter* json) const;
   std::string Shown(Unit unit) const;  // nothing where it is not known
@@ -74,6 +78,8 @@ struct Member {
   Datum value;
   std::string meaning = {};  // for docs/json.md; "" = the object's own says it
 };
+
+inline constexpr char kNoTitle[] = " ";  // of a column for people that needs none
 
 // One column of a table of Rows: for machines by `key`, for people under `title`; one that lacks either is for the
 // other alone.

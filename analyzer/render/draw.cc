@@ -3,6 +3,7 @@
 
 #include "render/draw.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +13,34 @@
 namespace gpumem {
 namespace {
 
+// Anything that is there has at least a mark.
+std::string Bar(double ratio, bool utf8) {
+  constexpr int kColumns = 24;
+  const int columns = ratio == 0 ? 0 : std::max(1, static_cast<int>(ratio * kColumns + 0.5));
+  std::string bar;
+  for (int i = 0; i < columns; ++i) bar += utf8 ? "\u2588" : "#";
+  return bar;
+}
+
+// "linear.py:134 forward <- model.py:42 Block.forward <- train.py:9 <module>", as far as a line goes.
+std::string Chain(const Datum& datum, const TextStyle& style) {
+  std::string text;
+  if (datum.list() == nullptr) return text;
+  for (const Datum& each : *datum.list()) {
+    if (text.size() >= 4 * static_cast<size_t>(style.width)) break;
+    absl::StrAppend(&text, text.empty() ? "" : absl::StrCat(" ", style.arrow(), " "), each.Shown(Unit::kText));
+  }
+  return text;
+}
+
+std::string Cell(const Item& table, size_t row, size_t column, const TextStyle& style) {
+  const Unit unit = table.columns[column].unit;
+  if (unit == Unit::kBar) return Bar(table.data(row, column).ratio(), style.utf8);
+  return unit == Unit::kChain ? Chain(table.data(row, column), style) : table.shown(row, column);
+}
+
+bool IsToTheLeft(Unit unit) { return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain; }
+
 void DrawTable(const Item& table, Page* page) {
   std::vector<size_t> shown;
   for (size_t i = 0; i < table.columns.size(); ++i) {
@@ -20,17 +49,18 @@ void DrawTable(const Item& table, Page* page) {
   std::vector<Align> alignment;
   std::vector<Page::Row> rows(1);
   for (const size_t column : shown) {
-    alignment.push_back(table.columns[column].unit == Unit::kText ? Align::kLeft : Align::kRight);
-    rows.front().push_back(table.columns[column].title);
+    alignment.push_back(IsToTheLeft(table.columns[column].unit) ? Align::kLeft : Align::kRight);
+    const std::string& title = table.columns[column].title;
+    rows.front().push_back(title == kNoTitle ? "" : title);
   }
   for (size_t i = table.first; i < table.first + table.rows; ++i) {
     Page::Row& row = rows.emplace_back();
-    for (const size_t column : shown) row.push_back(table.shown(i, column));
+    for (const size_t column : shown) row.push_back(Cell(table, i, column, page->style()));
   }
   page->Table(alignment, rows);
 }
 
-void WriteTable(const Item& table, JsonWriter* json) {
+void WriteTable(const Item& table, JsonWriter* json, ChunkedText* out) {
   json->Key(table.key);
   json->BeginArray();
   for (size_t i = table.first; i < table.first + table.rows; ++i) {
@@ -41,6 +71,7 @@ void WriteTable(const Item& table, JsonWriter* json) {
       table.data(i, column).Write(json);
     }
     json->EndObject();
+    if (out != nullptr) out->MaybeFlush();
   }
   json->EndArray();
 }
@@ -67,10 +98,10 @@ void DrawItem(const Item& item, Page* page) {
   }
 }
 
-void WriteItem(const Item& item, JsonWriter* json) {
+void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
   if (item.kind == Item::Kind::kOld && item.old_json != nullptr) item.old_json(json);
   if (item.key.empty()) return;
-  if (item.kind == Item::Kind::kTable) return WriteTable(item, json);
+  if (item.kind == Item::Kind::kTable) return WriteTable(item, json, out);
   json->Key(item.key);
   if (item.kind == Item::Kind::kField) return item.datum.Write(json);
   json->BeginArray();
@@ -104,8 +135,8 @@ class KeyList {
 
 void AddKeys(const Document& document, KeyList* keys) {
   for (const Item& item : document.items()) {
-    if (item.key.empty()) continue;
     keys->Add(item.key, item.meaning);
+    if (item.key.empty() && item.documents.empty()) continue;
     for (const Item::ColumnHead& column : item.columns) keys->Add(column.key, column.meaning);
     if (const std::vector<Member>* const members = item.datum.members(); members != nullptr) {
       for (const Member& member : *members) keys->Add(member.key, member.meaning);
@@ -133,17 +164,22 @@ std::string ToText(const Document& document, const TextStyle& style) {
 }
 
 void WriteMembers(const Document& document, JsonWriter* json) {
-  for (const Item& item : document.items()) WriteItem(item, json);
+  for (const Item& item : document.items()) WriteItem(item, json, nullptr);
+}
+
+void WriteJson(const Document& document, const TextSink& sink) {
+  ChunkedText out(sink);
+  JsonWriter json(out.text());
+  json.BeginObject();
+  for (const Item& item : document.items()) WriteItem(item, &json, &out);
+  json.EndObject();
+  out.text()->push_back('\n');
 }
 
 std::string ToJson(const Document& document) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject();
-  WriteMembers(document, &json);
-  json.EndObject();
-  out += '\n';
-  return out;
+  std::string all;
+  WriteJson(document, [&all](absl::string_view text) { absl::StrAppend(&all, text); });
+  return all;
 }
 
 }  // namespace gpumem

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/json_writer.h"
+#include "base/text_sink.h"
 #include "render/document.h"
 #include "render/page.h"
 
@@ -26,7 +27,8 @@ void WriteMembers(const Document& document, JsonWriter* json);
 // What its keys mean, as the rows of a table of docs/json.md; keys of one meaning share a row.
 std::string KeyRows(const Document& document);
 
-// One object with a final newline.
+// One object with a final newline; a long one piece by piece.
+void WriteJson(const Document& document, const TextSink& sink);
 std::string ToJson(const Document& document);
 
 }  // namespace gpumem

@@ -26,16 +26,22 @@ std::vector<std::string> LabelsOf(const StackTree& tree, uint32_t node, const Fr
   return labels;
 }
 
-// "linear.py:134 forward <- model.py:42 Block.forward <- train.py:9 <module>", as far as a line goes.
-std::string StackText(const std::vector<std::string>& labels, const TextStyle& style) {
-  std::string text = labels[0];
-  for (size_t i = 1; i < labels.size() && text.size() < 4 * static_cast<size_t>(style.width); ++i)
-    absl::StrAppend(&text, " ", style.arrow(), " ", labels[i]);
-  return text;
-}
-
-std::string StackShareText(uint64_t part, uint64_t whole) {
-  return FormatPercent(whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole));
+std::vector<AnswerColumn<StackRow>> StackColumns(const StackTree& tree, const ViewInput& input) {
+  constexpr char kWeight[] = "what it and all that it called allocated";
+  const FrameTable& frames = *input.frames;
+  const uint64_t whole = input.aggregated->all.bytes;
+  return {
+      {"bytes", "bytes", Unit::kBytes, kWeight, [](const StackRow& row) { return row.weight.bytes; }},
+      {"", "share", Unit::kShare, "", [=](const StackRow& row) { return Datum::Share(row.weight.bytes, whole); }},
+      {"count", "count", Unit::kCount, kWeight, [](const StackRow& row) { return row.weight.count; }},
+      {"name", "", Unit::kText, "of the line, function, ...; of a stack its innermost frame",
+       [&](const StackRow& row) { return LabelsOf(tree, row.node, frames)[0]; }},
+      {"labels", "stack", Unit::kChain, "of a stack: its frames, innermost first",
+       [&](const StackRow& row) {
+         const std::vector<std::string> labels = LabelsOf(tree, row.node, frames);
+         return Datum::List({labels.begin(), labels.end()}, JsonLayout::kOneLine);
+       }},
+  };
 }
 
 // A frame as one element of a collapsed line.
@@ -61,50 +67,23 @@ std::vector<StackRow> StackRows(const StackTree& tree, bool by_count) {
   return rows;
 }
 
-void AddStackTable(const StackTree& tree, const std::vector<StackRow>& rows, size_t top, const ViewInput& input,
-                   Page* page) {
-  if (rows.empty()) return;
-  const uint64_t whole = input.aggregated->all.bytes;
-  std::vector<Page::Row> table{{"bytes", "share", "count", "stack"}};
+Document StacksAnswer(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
+                      const ViewInput& input) {
+  Document answer = ViewAnswer(command, input);
+  answer.Field("by", "stack", "`table`: what a row is ([commands/table.md](commands/table.md))");
   const size_t shown = Shown(rows.size(), top);
-  for (size_t i = 0; i < shown; ++i) {
-    const Weight& weight = rows[i].weight;
-    table.push_back({FormatBytes(weight.bytes), StackShareText(weight.bytes, whole), FormatCount(weight.count),
-                     StackText(LabelsOf(tree, rows[i].node, *input.frames), page->style())});
-  }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, table);
-  if (shown == rows.size()) return;
+  Document::Rows first;
+  first.count = shown;
+  first.layout = JsonLayout::kOneLine;
+  first.is_shown = !rows.empty();
+  answer.Table("rows", "the largest first; in `stacks` one a stack", StackColumns(tree, input), rows, first);
+  if (shown == rows.size()) return answer;
   Weight rest;
   for (size_t i = shown; i < rows.size(); ++i) rest.Add(rows[i].weight);
-  page->Line(absl::StrCat("  and ", FormatCount(rows.size() - shown), " more with ", FormatBytes(rest.bytes),
-                          ": --top 0 shows all"),
-             Tone::kAside);
-}
-
-void WriteStacksJson(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
-                     const ViewInput& input, const TextSink& sink) {
-  ChunkedText out(sink);
-  JsonWriter json(out.text());
-  json.BeginObject();
-  WriteJsonViewHead(command, input, &json);
-  json.Field("by", "stack");
-  json.Key("rows");
-  json.BeginArray();
-  for (size_t i = 0; i < Shown(rows.size(), top); ++i) {
-    const std::vector<std::string> labels = LabelsOf(tree, rows[i].node, *input.frames);
-    json.BeginObject(JsonLayout::kOneLine);
-    json.Field("name", labels[0]);
-    WriteJsonWeight(rows[i].weight, &json);
-    json.Key("labels");
-    json.BeginArray(JsonLayout::kOneLine);
-    for (const std::string& label : labels) json.Value(label);
-    json.EndArray();
-    json.EndObject();
-    out.MaybeFlush();
-  }
-  json.EndArray();
-  json.EndObject();
-  out.text()->push_back('\n');
+  answer.Line(absl::StrCat("  and ", FormatCount(rows.size() - shown), " more with ", FormatBytes(rest.bytes),
+                           ": --top 0 shows all"),
+              Tone::kAside);
+  return answer;
 }
 
 void WriteCollapsedStacks(const StackTree& tree, const FrameTable& frames, bool by_count, const TextSink& sink) {

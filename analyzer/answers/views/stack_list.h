@@ -14,7 +14,7 @@
 #include "answers/views/stack_tree.h"
 #include "answers/views/view_input.h"
 #include "base/text_sink.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -26,11 +26,9 @@ struct StackRow {
 // Largest first, by bytes or by count.
 std::vector<StackRow> StackRows(const StackTree& tree, bool by_count);
 
-// `top` bounds the list; 0 = all.
-void AddStackTable(const StackTree& tree, const std::vector<StackRow>& rows, size_t top, const ViewInput& input,
-                   Page* page);
-void WriteStacksJson(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
-                     const ViewInput& input, const TextSink& sink);
+// `top` bounds the list; 0 = all. What it is given outlives the answer.
+Document StacksAnswer(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
+                      const ViewInput& input);
 
 // "main;step;forward 1024\n": outermost frame first, the weight being bytes, or allocations where `by_count`: what
 // flamegraph.pl, speedscope and others read. In names ';' becomes ':' and what is no printable text is escaped. In the

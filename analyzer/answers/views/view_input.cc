@@ -148,6 +148,13 @@ void AddViewHead(const ViewInput& input, Page* page) {
   AddLeftOut(input, page);
 }
 
+Document ViewAnswer(absl::string_view command, const ViewInput& input) {
+  Document answer;
+  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonViewHead(command, input, json); },
+             [&input](Page* page) { AddViewHead(input, page); });
+  return answer;
+}
+
 void WriteJsonWeight(const Weight& weight, JsonWriter* json) {
   json->Field("bytes", weight.bytes);
   json->Field("count", weight.count);

@@ -15,6 +15,7 @@
 #include "ledger/load/input.h"
 #include "ledger/stacks/aggregated_stacks.h"
 #include "ledger/stacks/selection.h"
+#include "render/document.h"
 #include "render/page.h"
 
 namespace gpumem {
@@ -35,6 +36,8 @@ void AddViewHead(const ViewInput& input, Page* page);
 // What every JSON answer about a view starts with, into the object that is open: the members of every answer about a
 // trace, and "view".
 void WriteJsonViewHead(absl::string_view command, const ViewInput& input, JsonWriter* json);
+// An answer that begins with both.
+Document ViewAnswer(absl::string_view command, const ViewInput& input);
 // "bytes" and "count".
 void WriteJsonWeight(const Weight& weight, JsonWriter* json);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/views/table_view.h"
+#include "answers/views/lists.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/view_options.h"
@@ -39,20 +39,14 @@ narrow it to what was alive at the peak, never freed, or freed at once.
     ViewNeeds needs;
     needs.by_size = true;
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
-    SizesAnswer answer;
-    answer.histogram = HistogramOf(view->aggregated);
-    answer.by_bytes = Locations(view->aggregated, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
-    answer.by_count = answer.by_bytes;
-    SortLocations(LocationOrder::kCount, &answer.by_count);
+    SizesLists lists;
+    lists.histogram = HistogramOf(view->aggregated);
+    lists.by_bytes = Locations(view->aggregated, view->frames.get(), LocationKind::kLine, LocationOrder::kSelf);
+    lists.by_count = lists.by_bytes;
+    SortLocations(LocationOrder::kCount, &lists.by_count);
     const ViewInput input = view->input();
-    if (view_.trace.json) {
-      WriteSizesJson(answer, top_option_.given() ? top_ : 0, input, SinkOf(console));
-      return ExitCodeOf(*view->trace);
-    }
-    Page page(console->out_style());
-    AddViewHead(input, &page);
-    AddSizes(answer, top_, input, &page);
-    console->Print(page.text());
+    PrintAnswer(SizesAnswer(lists, view_.trace.json && !top_option_.given() ? 0 : top_, input), view_.trace.json,
+                console);
     return ExitCodeOf(*view->trace);
   }
 

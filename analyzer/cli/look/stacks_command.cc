@@ -34,7 +34,9 @@ flamegraph.pl, speedscope, inferno and others read. It selects memory as gpumems
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, arguments, console));
     const StackTree tree(view->aggregated, view->frames.get());
     if (view_.trace.json) {
-      WriteStacksJson("stacks", tree, StackRows(tree, count_), 0, view->input(), SinkOf(console));
+      const ViewInput input = view->input();
+      const std::vector<StackRow> rows = StackRows(tree, count_);
+      PrintAnswer(StacksAnswer("stacks", tree, rows, 0, input), true, console);
     } else {
       WriteCollapsedStacks(tree, *view->frames, count_, SinkOf(console));
     }

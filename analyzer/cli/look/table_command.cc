@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "answers/views/lists.h"
 #include "answers/views/stack_list.h"
 #include "answers/views/stack_tree.h"
-#include "answers/views/table_view.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/view_options.h"
@@ -58,27 +58,17 @@ frame shown; total includes everything it called.
     ViewNeeds needs;
     if (kind && IsByLabels(*kind)) needs.by_labels = by_;
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, needs, arguments, console));
-    const size_t json_top = top_option_.given() ? top_ : 0;
+    const bool as_json = view_.trace.json;
+    const size_t top = as_json && !top_option_.given() ? 0 : top_;
     const ViewInput input = view->input();
-    Page page(console->out_style());
-    if (!view_.trace.json) AddViewHead(input, &page);
     if (kind) {
       const std::vector<Location> rows = Rows(*kind, *view);
-      if (view_.trace.json) {
-        WriteTableJson(rows, *kind, json_top, input, SinkOf(console));
-      } else {
-        AddTable(rows, *kind, top_, input, &page);
-      }
+      PrintAnswer(TableAnswer(rows, *kind, top, input), as_json, console);
     } else {
       const StackTree tree(view->aggregated, view->frames.get());
       const std::vector<StackRow> rows = StackRows(tree, sort_ == "count");
-      if (view_.trace.json) {
-        WriteStacksJson("table", tree, rows, json_top, input, SinkOf(console));
-      } else {
-        AddStackTable(tree, rows, top_, input, &page);
-      }
+      PrintAnswer(StacksAnswer("table", tree, rows, top, input), as_json, console);
     }
-    if (!view_.trace.json) console->Print(page.text());
     return ExitCodeOf(*view->trace);
   }
 

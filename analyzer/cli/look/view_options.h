@@ -25,6 +25,8 @@
 #include "base/text_sink.h"
 #include "cli/trace_options.h"
 #include "ledger/stacks/selection.h"
+#include "render/document.h"
+#include "render/draw.h"
 
 namespace gpumem {
 
@@ -74,6 +76,11 @@ absl::StatusOr<std::unique_ptr<LoadedView>> LoadView(const ViewOptions& options,
 // Console::Print, for what writes its answer piece by piece.
 inline TextSink SinkOf(Console* console) {
   return [console](absl::string_view text) { console->Print(text); };
+}
+
+inline void PrintAnswer(const Document& answer, bool as_json, Console* console) {
+  if (as_json) return WriteJson(answer, SinkOf(console));
+  console->Print(ToText(answer, console->out_style()));
 }
 
 }  // namespace gpumem

@@ -5,14 +5,11 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "answers/parts/attribution_json.h"
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
@@ -21,6 +18,7 @@
 #include "answers/training/training.h"
 #include "keys_of_commands.h"
 #include "render/draw.h"
+#include "testing/key_tables.h"
 
 namespace gpumem {
 namespace {
@@ -185,29 +183,14 @@ TEST(Json, HostileNamesStayInsideTheirStrings) {
   EXPECT_EQ(json::parse(text)["program"], "\uFFFD\x1b[31m\",\"x\":\"");
 }
 
-// The tables of docs/json.md that are written from what an answer declares; GPUMEMSHIM_UPDATE_GOLDEN=1 writes them
-// anew.
 TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
   Example example = testing::OomExample();
   testing::AddAttribution(&example);
   const ReportInput input = example.input();
-  const std::pair<const char*, Document> documents[] = {{"steps", StepsAnswer(input, 0)},
-                                                        {"stages", StagesAnswer(input, 0)},
-                                                        {"modules", ModulesAnswer(input, 0)},
-                                                        {"model", ModelAnswer(input, example.objects, 0)}};
-  constexpr char kPath[] = GPUMEM_DOCS_FOLDER "/json.md";
-  std::ifstream file(kPath);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::string before = text;
-  for (const auto& [name, document] : documents) {
-    const size_t marker = text.find(absl::StrCat("<!-- keys of ", name, ":"));
-    ASSERT_NE(marker, std::string::npos) << name;
-    const size_t begin = text.find('\n', marker) + 1, end = text.find("<!-- /keys -->", begin);
-    text.replace(begin, end - begin, absl::StrCat("| field | meaning |\n|---|---|\n", KeyRows(document)));
-  }
-  if (getenv("GPUMEMSHIM_UPDATE_GOLDEN") != nullptr) std::ofstream(kPath) << text;
-  EXPECT_TRUE(text == before || getenv("GPUMEMSHIM_UPDATE_GOLDEN") != nullptr)
-      << "run GPUMEMSHIM_UPDATE_GOLDEN=1 build/release/bin/analyzer_report_test --gtest_filter='*TheTablesOf*'";
+  testing::ExpectKeyTables({{"steps", StepsAnswer(input, 0)},
+                            {"stages", StagesAnswer(input, 0)},
+                            {"modules", ModulesAnswer(input, 0)},
+                            {"model", ModelAnswer(input, example.objects, 0)}});
 }
 
 }  // namespace

@@ -9,15 +9,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "answers/views/lists.h"
 #include "answers/views/stack_list.h"
-#include "answers/views/table_view.h"
 #include "answers/views/tree_view.h"
 #include "frames.h"
+#include "render/draw.h"
+#include "testing/key_tables.h"
 
 namespace gpumem {
 namespace {
 
 using nlohmann::json;
+using ::testing::EndsWith;
 using testing::FakeFrames;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -173,12 +176,14 @@ TEST(StackTable, ListsStacksFromTheirEnd) {
   Example example;
   const StackTree tree(example.aggregated, &example.frames, 6);
   Page page(TextStyle{});
-  AddStackTable(tree, StackRows(tree, true), 2, example.input(), &page);
-  EXPECT_EQ(page.text(),
-            "     bytes  share  count  stack\n"
-            "      10 B  0.1 %      7  (smaller stacks)\n"
-            "  5.86 KiB   60 %      2  m.py:3 c <- m.py:2 b <- train.py:5 step <- train.py:9 main\n"
-            "  and 1 more with 3.90 KiB: --top 0 shows all\n");
+  const std::vector<StackRow> rows = StackRows(tree, true);
+  const ViewInput input = example.input();
+  Draw(StacksAnswer("table", tree, rows, 2, input), &page);
+  EXPECT_THAT(page.text(),
+              EndsWith("     bytes  share  count  stack\n"
+                       "      10 B  0.1 %      7  (smaller stacks)\n"
+                       "  5.86 KiB   60 %      2  m.py:3 c <- m.py:2 b <- train.py:5 step <- train.py:9 main\n"
+                       "  and 1 more with 3.90 KiB: --top 0 shows all\n"));
 }
 
 TEST(ViewHead, SaysWhatFiltersAndBoundsLeftOut) {
@@ -218,19 +223,31 @@ void CollectKeys(const json& value, std::set<std::string>* keys) {
   }
 }
 
+TEST(ViewJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
+  Example example;
+  const ViewInput input = example.input();
+  const StackTree tree(example.aggregated, &example.frames);
+  const std::vector<Location> rows = Locations(example.aggregated, &example.frames, LocationKind::kLine);
+  const std::vector<StackRow> stacks = StackRows(tree, false);
+  const SizesLists sizes{HistogramOf(example.aggregated), rows, rows};
+  Document lists = TableAnswer(rows, LocationKind::kLine, 0, input);
+  lists.Documents("", "", {StacksAnswer("stacks", tree, stacks, 0, input)});
+  testing::ExpectKeyTables({{"table and stacks", lists}, {"sizes", SizesAnswer(sizes, 0, input)}});
+}
+
 TEST(ViewJson, EveryKeyIsDocumented) {
   Example example;
   const ViewInput input = example.input();
   const StackTree tree(example.aggregated, &example.frames);
   const std::vector<Location> rows = Locations(example.aggregated, &example.frames, LocationKind::kLine);
-  const SizesAnswer sizes{HistogramOf(example.aggregated), rows, rows};
+  const SizesLists sizes{HistogramOf(example.aggregated), rows, rows};
+  const std::vector<StackRow> stacks = StackRows(tree, false);
   std::set<std::string> keys;
   for (const std::string& text : {
            Written([&](const TextSink& sink) { WriteTreeJson(tree, input, 0, sink); }),
-           Written([&](const TextSink& sink) { WriteTableJson(rows, LocationKind::kLine, 0, input, sink); }),
-           Written([&](const TextSink& sink) { WriteSizesJson(sizes, 0, input, sink); }),
-           Written(
-               [&](const TextSink& sink) { WriteStacksJson("stacks", tree, StackRows(tree, false), 0, input, sink); }),
+           ToJson(TableAnswer(rows, LocationKind::kLine, 0, input)),
+           ToJson(SizesAnswer(sizes, 0, input)),
+           ToJson(StacksAnswer("stacks", tree, stacks, 0, input)),
        }) {
     CollectKeys(json::parse(text), &keys);
   }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "answers/views/lists.h"
+#include "base/format.h"
+#include "base/shown.h"
+
+namespace gpumem {
+namespace {
+
+constexpr char kItself[] = "what it allocated itself";
+constexpr char kWithCalls[] = "what it and all that it called allocated";
+
+// Has a total of its own beside the weight itself.
+bool HasTotal(LocationKind kind) {
+  return kind != LocationKind::kThread && kind != LocationKind::kCategory && kind != LocationKind::kComponent;
+}
+
+std::vector<AnswerColumn<Location>> TableColumns(LocationKind kind, uint64_t whole) {
+  const bool has_total = HasTotal(kind);
+  const auto share = [whole](const Weight& weight) { return Datum::Share(weight.bytes, whole).Shown(Unit::kShare); };
+  std::vector<AnswerColumn<Location>> columns = {
+      {"self_bytes", has_total ? "self" : "bytes", Unit::kBytes, kItself,
+       [](const Location& row) { return row.self.bytes; }},
+      {"", "share", Unit::kShare, "", nullptr, [=](const Location& row) { return share(row.self); }},
+      {"self_count", "count", Unit::kCount, kItself, [](const Location& row) { return row.self.count; }},
+      {"bytes", has_total ? "total" : "", Unit::kBytes, kWithCalls,
+       [](const Location& row) { return row.total.bytes; }},
+      {"", has_total ? "share" : "", Unit::kShare, "", nullptr, [=](const Location& row) { return share(row.total); }},
+      {"count", "", Unit::kCount, kWithCalls, [](const Location& row) { return row.total.count; }},
+      {"stack_count", "", Unit::kCount, "how many distinct stacks have it",
+       [](const Location& row) { return row.stacks; }},
+      {"name", LocationKindName(kind), Unit::kText, "of the line, function, ...; of a stack its innermost frame",
+       [](const Location& row) { return row.name; }},
+  };
+  return columns;
+}
+
+}  // namespace
+
+std::vector<AnswerColumn<Location>> LocationColumns(uint64_t whole) { return TableColumns(LocationKind::kLine, whole); }
+
+Document TableAnswer(const std::vector<Location>& rows, LocationKind kind, size_t top, const ViewInput& input) {
+  Document answer = ViewAnswer("table", input);
+  answer.Field("by", LocationKindName(kind), "`table`: what a row is ([commands/table.md](commands/table.md))");
+  const size_t shown = Shown(rows.size(), top);
+  Document::Rows first;
+  first.count = shown;
+  first.layout = JsonLayout::kOneLine;
+  first.is_shown = !rows.empty();
+  answer.Table("rows", "the largest first; in `stacks` one a stack", TableColumns(kind, input.aggregated->all.bytes),
+               rows, first);
+  if (shown == rows.size()) return answer;
+  Weight rest;
+  for (size_t i = shown; i < rows.size(); ++i) rest.Add(rows[i].self);
+  answer.Line(absl::StrCat("  and ", FormatCount(rows.size() - shown), " more with ", FormatBytes(rest.bytes),
+                           " of their own: --top 0 shows all"),
+              Tone::kAside);
+  return answer;
+}
+
+}  // namespace gpumem

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// The tables of docs/json.md that are written from what documents declare. With GPUMEMSHIM_UPDATE_GOLDEN in the
+// environment they are written anew instead of compared. Needs GPUMEM_DOCS_FOLDER.
+//
+//   ExpectKeyTables({{"steps", StepsAnswer(input, 0)}});   // between <!-- keys of steps: ... --> and <!-- /keys -->
+
+#ifndef GPUMEM_TESTS_ANALYZER_TESTING_KEY_TABLES_H_
+#define GPUMEM_TESTS_ANALYZER_TESTING_KEY_TABLES_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "render/draw.h"
+
+namespace gpumem::testing {
+
+inline void ExpectKeyTables(const std::vector<std::pair<std::string, Document>>& documents) {
+  constexpr char kPath[] = GPUMEM_DOCS_FOLDER "/json.md";
+  std::ifstream file(kPath);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string before = text;
+  for (const auto& [name, document] : documents) {
+    const size_t marker = text.find(absl::StrCat("<!-- keys of ", name, " "));
+    ASSERT_NE(marker, std::string::npos) << name;
+    const size_t begin = text.find('\n', marker) + 1, end = text.find("<!-- /keys -->", begin);
+    text.replace(begin, end - begin, absl::StrCat("| field | meaning |\n|---|---|\n", KeyRows(document)));
+  }
+  if (std::getenv("GPUMEMSHIM_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(kPath) << text;
+    return;
+  }
+  EXPECT_TRUE(text == before)
+      << "docs/json.md is not what the answers declare: run this test with GPUMEMSHIM_UPDATE_GOLDEN=1";
+}
+
+}  // namespace gpumem::testing
+
+#endif  // GPUMEM_TESTS_ANALYZER_TESTING_KEY_TABLES_H_
